@@ -1,0 +1,2 @@
+//! flashlab.
+fn main() {}

@@ -1,0 +1,320 @@
+//! The document that a run ends with: what was found, how sure it is, and what to doubt.
+//!
+//! This is `summary.json` and what `--json` prints. Field names carry their units. `null` is "not
+//! measured" or "not known", never zero. Everything here can be computed again from the samples
+//! and the manifest of the run.
+
+use flashlab_base::{Bytes, Identity, Nanos, Seed};
+use serde::{Deserialize, Serialize};
+
+/// The version of this document's format.
+pub const FINDINGS_VERSION: u32 = 1;
+
+/// What a run found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// [`FINDINGS_VERSION`].
+    pub version: u32,
+    /// The program's version.
+    pub flashlab: String,
+    /// When the run started, RFC 3339, UTC.
+    pub started: String,
+    /// What was measured.
+    pub identity: Identity,
+    /// The device's row of uFLIP's Table 3.
+    pub characteristics: Characteristics,
+    /// How it was measured.
+    pub method: Method,
+    /// Start-up and running phase of the baselines (uFLIP section 4.2).
+    pub baselines: Vec<Baseline>,
+    /// The lingering effect of random writes (uFLIP section 4.3).
+    pub lingering: Option<Lingering>,
+    /// The micro-benchmarks that were run (uFLIP section 3.2), in their order.
+    pub micro_benchmarks: Vec<MicroBenchmark>,
+    /// uFLIP's seven design hints, decided for this device.
+    pub hints: Vec<Hint>,
+    /// What to doubt.
+    pub warnings: Vec<Warning>,
+}
+
+/// The columns of uFLIP's Table 3, by the names of `uflip_table3.csv`. Times are of 32 KiB IOs
+/// where the run's baseline IOSize is 32 KiB. A ratio of 1 stands for the paper's "=", a locality
+/// of 0 MB for its "No"; a null `pause_rw_ms` beside measured pauses says that pauses have no effect.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Characteristics {
+    /// Model, or the target's name.
+    pub device: String,
+    /// `block device`, `regular file`, `simulated`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Capacity of the target in units of 10^9 bytes.
+    pub capacity_gb: Option<f64>,
+    /// Mean response time of sequential reads.
+    pub sr_ms: Option<f64>,
+    /// Mean response time of random reads.
+    pub rr_ms: Option<f64>,
+    /// Mean response time of sequential writes.
+    pub sw_ms: Option<f64>,
+    /// Mean response time of random writes.
+    pub rw_ms: Option<f64>,
+    /// The pause from which random writes behave like sequential writes.
+    pub pause_rw_ms: Option<f64>,
+    /// The area within which random writes stay cheap.
+    pub locality_mb: Option<f64>,
+    /// Their largest cost there, relative to sequential writes.
+    pub locality_ratio: Option<f64>,
+    /// The number of concurrent sequential-write partitions without significant degradation.
+    pub partitions: Option<u32>,
+    /// Their cost relative to one partition.
+    pub partition_ratio: Option<f64>,
+    /// Cost of writing in reverse (Incr = -1), relative to sequential writes.
+    pub reverse_ratio: Option<f64>,
+    /// Cost of writing in place (Incr = 0), relative to sequential writes.
+    pub in_place_ratio: Option<f64>,
+    /// Cost of writing with gaps of 1 to 8 MB, relative to random writes.
+    pub large_incr_vs_rw: Option<f64>,
+}
+
+/// How the device was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Method {
+    /// `quick` or `full`.
+    pub thoroughness: String,
+    /// The state that the run started from: `random`, `sequential`, `none`.
+    pub state: String,
+    /// The seed of everything random.
+    pub seed: Seed,
+    /// The baseline IOSize.
+    pub io_size: Bytes,
+    /// The part of the device that was used.
+    pub target_size: Bytes,
+    /// The pause between runs.
+    pub pause: Nanos,
+    /// How often each run was repeated.
+    pub repetitions: u32,
+    /// The confidence interval's half width, relative to the mean, that runs aimed at.
+    pub precision_goal: f64,
+    /// What measuring and recording add to each IO, beyond the IO and two readings of the clock:
+    /// median of a calibration on this machine before the run.
+    pub overhead_ns_per_io: Option<f64>,
+    /// One reading of the clock, from the same calibration.
+    pub clock_ns_per_reading: Option<f64>,
+    /// How long everything took, by the device's clock.
+    pub elapsed: Nanos,
+    /// How much was written in all, state and scratch file included.
+    pub bytes_written: Bytes,
+    /// The part of the device's rated endurance that this was, where the rating is known.
+    pub endurance_share: Option<f64>,
+}
+
+/// One baseline pattern, run long (uFLIP section 4.2).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// `SR`, `RR`, `SW` or `RW`.
+    pub pattern: String,
+    /// Its start-up phase and period.
+    pub phases: Phases,
+    /// IOIgnore for runs with this pattern.
+    pub io_ignore: u64,
+    /// The smallest IOCount, beyond IOIgnore, for runs with this pattern.
+    pub io_count_min: u64,
+    /// The running phase.
+    pub run: RunSummary,
+}
+
+/// The two-phase model of uFLIP section 4.2.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phases {
+    /// Length of the start-up phase in IOs; 0 where there is none.
+    pub startup_ios: u64,
+    /// Mean response time in the start-up phase; null where there is none.
+    pub startup_ns_mean: Option<f64>,
+    /// Mean response time in the running phase.
+    pub running_ns_mean: f64,
+    /// Length of one oscillation of the running phase in IOs; null where none was found.
+    pub period_ios: Option<u64>,
+    /// How sure each is, from 0 to 1.
+    pub startup_confidence: f64,
+    /// As above, for the period.
+    pub period_confidence: f64,
+    /// One sentence with the figures that decided.
+    pub evidence: String,
+}
+
+/// How long random writes linger (uFLIP section 4.3, Figure 5).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lingering {
+    /// Sequential reads after the random writes that were slower than those before.
+    pub affected_reads: u64,
+    /// How long those took.
+    pub affected: Nanos,
+    /// Mean response time of the reads before.
+    pub before_ns_mean: f64,
+    /// Mean response time of the affected reads; null where none was affected.
+    pub affected_ns_mean: Option<f64>,
+    /// Whether reads were still affected when the experiment ended.
+    pub still_affected_at_end: bool,
+    /// The pause that runs keep from each other: an over-estimate.
+    pub pause: Nanos,
+    /// One sentence with the figures that decided.
+    pub evidence: String,
+}
+
+/// One micro-benchmark: experiments that vary one parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MicroBenchmark {
+    /// As `granularity`.
+    pub name: String,
+    /// The uFLIP name of the parameter that varies, as `IOSize`.
+    pub parameter: String,
+    /// The unit of its values: `bytes`, `ns`, or `` for a count.
+    pub unit: String,
+    /// One for each pattern.
+    pub experiments: Vec<Experiment>,
+}
+
+/// One pattern over the values of the parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// `SR`, `RR`, `SW`, `RW`, or for mixes `SR/RW`.
+    pub pattern: String,
+    /// In ascending order of the parameter.
+    pub points: Vec<Point>,
+}
+
+/// All repetitions of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The parameter, in the micro-benchmark's unit.
+    pub value: f64,
+    /// The parameter as a person writes it, as `32KiB`.
+    pub label: String,
+    /// Mean of the repetitions' mean response times.
+    pub response_ns_mean: f64,
+    /// (largest - smallest) / mean over the repetitions' means; null for a single one.
+    pub spread: Option<f64>,
+    /// Each repetition.
+    pub runs: Vec<RunSummary>,
+}
+
+/// One run, its start-up phase left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// The run's number, as in the samples' file names.
+    pub run: u32,
+    /// From 1.
+    pub repetition: u32,
+    /// IOs left out at the start.
+    pub io_ignore: u64,
+    /// Response times of the others.
+    pub response: Distribution,
+    /// Bytes read and written a second, from the first counted IO's start to the last one's end.
+    pub throughput_bytes_per_s: f64,
+    /// IOs a second, over the same time.
+    pub ios_per_s: f64,
+    /// IOs that failed; they are in no other figure.
+    pub failed_ios: u64,
+    /// The 95 % confidence interval's half width relative to the mean, honest for autocorrelated
+    /// samples; null where there are too few IOs to tell.
+    pub precision: Option<f64>,
+    /// Why the run ended when it did.
+    pub ended: RunEnd,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// The confidence interval became narrow enough.
+    PrecisionReached,
+    /// The time or the IOs that it was given were used up.
+    BudgetUsed,
+    /// Every IO of a fixed IOCount was done.
+    CountReached,
+}
+
+/// Statistics of response times in nanoseconds. Quantiles are within 0.1 % of the exact value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// How many.
+    pub count: u64,
+    /// The smallest.
+    pub min_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The sample standard deviation.
+    pub standard_deviation_ns: f64,
+    /// The median.
+    pub p50_ns: u64,
+    /// The 90th percentile.
+    pub p90_ns: u64,
+    /// The 99th percentile.
+    pub p99_ns: u64,
+    /// The 99.9th percentile.
+    pub p999_ns: u64,
+}
+
+/// One of uFLIP's seven design hints (section 5.3), decided for the device at hand.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hint {
+    /// From 1 to 7.
+    pub number: u32,
+    /// The paper's hint.
+    pub paper: String,
+    /// Whether it holds here.
+    pub verdict: Verdict,
+    /// What to do on this device, in one sentence.
+    pub advice: String,
+    /// The figures that decided, in one sentence.
+    pub evidence: String,
+}
+
+/// Whether a hint holds for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It does.
+    Holds,
+    /// It does not.
+    DoesNotHold,
+    /// The run did not measure what would decide it.
+    NotSupportedByThisMeasurement,
+}
+
+/// Something that makes a figure doubtful.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// For programs, as `spread`, `interference`, `processor_starved`, `thermal`, `buffered_io`.
+    pub kind: String,
+    /// The run it concerns; null where it concerns all.
+    pub run: Option<u32>,
+    /// For people: what, where and what to do about it.
+    pub message: String,
+}
+
+/// What the report's plots of single IOs show; `traces.json` in the run's folder.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traces {
+    /// One for each baseline and one for the lingering experiment.
+    pub traces: Vec<Trace>,
+}
+
+/// Response times in the order of the IOs, thinned out for a plot: each bucket of IOs keeps its
+/// smallest and its largest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// `SR`, `RR`, `SW`, `RW` or `lingering`.
+    pub name: String,
+    /// The IO's position in the pattern, ascending.
+    pub position: Vec<u64>,
+    /// Its response time.
+    pub response_ns: Vec<u64>,
+    /// Mean of all response times up to this one (the dashed line of Figure 3).
+    pub running_mean_ns: Vec<f64>,
+    /// The same without the start-up phase (the solid line); null within it.
+    pub running_mean_without_startup_ns: Vec<Option<f64>>,
+    /// Positions at which a phase begins, with its name, as `(125, "running")`.
+    pub marks: Vec<(u64, String)>,
+}

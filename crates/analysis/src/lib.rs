@@ -1,0 +1,3 @@
+//! Pure functions: samples to findings with evidence and confidence.
+
+pub mod findings;

@@ -1,0 +1,20 @@
+//! The vocabulary of flashlab: bytes, nanoseconds, seeds, the mode of an IO, and one
+//! pseudo-random generator.
+//!
+//! Every other crate speaks in these words, so that a size is never mistaken for an offset's
+//! index, nor a duration for a count. Invariants:
+//! - nothing here reads a clock, a file or the operating system's randomness;
+//! - [`Prng`] yields the same sequence for the same [`Seed`] on every platform and in every
+//!   version: recorded runs are replayed from their seed.
+
+mod bytes;
+mod identity;
+mod mode;
+mod nanos;
+mod prng;
+
+pub use bytes::{Bytes, ParseBytesError};
+pub use identity::Identity;
+pub use mode::Mode;
+pub use nanos::{Nanos, ParseNanosError};
+pub use prng::{Prng, Seed};

@@ -1,0 +1,1 @@
+//! The uFLIP methodology: from a Device to findings.

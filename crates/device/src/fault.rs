@@ -1,0 +1,61 @@
+//! A wrapper that makes a device fail on purpose.
+
+use flashlab_base::Nanos;
+
+use crate::{Completion, Device, Disturbance, Geometry, Identity, IoError, Request};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The n-th IO (from 0) fails with this error; the others are served.
+    Nth(u64, IoError),
+    /// From the n-th IO (from 0) on the device is gone.
+    GoneFrom(u64),
+}
+
+/// A device that serves as the one beneath it does, but for its fault.
+pub struct FaultyDevice<D> {
+    inner: D,
+    fault: Fault,
+    completed: u64,
+}
+
+impl<D: Device> FaultyDevice<D> {
+    /// `inner`, with `fault`.
+    pub fn new(inner: D, fault: Fault) -> FaultyDevice<D> {
+        FaultyDevice { inner, fault, completed: 0 }
+    }
+}
+
+impl<D: Device> Device for FaultyDevice<D> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.inner.submit(request);
+    }
+
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        let mut completion = self.inner.wait(until)?;
+        match self.fault {
+            Fault::Nth(n, error) if self.completed == n => completion.result = Err(error),
+            Fault::GoneFrom(n) if self.completed >= n => completion.result = Err(IoError::GONE),
+            _ => {}
+        }
+        self.completed += 1;
+        Some(completion)
+    }
+
+    fn disturbance(&mut self) -> Disturbance {
+        self.inner.disturbance()
+    }
+}

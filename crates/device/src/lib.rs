@@ -1,0 +1,192 @@
+//! The trait [`Device`]: anything that takes IOs and answers in its own time.
+//!
+//! # Model
+//! A device is handed [`Request`]s and hands back [`Completion`]s, stamped in nanoseconds of the
+//! device's own clock. A real disk answers with wall time, a simulated one with virtual time; who
+//! waits asks the device to wait. So the disk, the simulator, a repaired disk and a fault injector
+//! are interchangeable, and everything above this crate is written once.
+//!
+//! # Invariants
+//! - Every request that [`Device::submit`] accepts is answered by exactly one completion.
+//! - `submitted <= completed <= now()` for every completion that was returned.
+//! - [`Device::now`] never goes back; all lanes of a device share one clock origin.
+//! - The caller owns the data: a [`Buffer`] travels with the request and comes back with the
+//!   completion, so nothing is copied or allocated for each IO.
+//! - Nothing in this crate opens a file.
+
+mod buffer;
+mod fault;
+mod memory;
+
+use std::fmt;
+
+pub use buffer::{Arena, Buffer};
+pub use fault::{Fault, FaultyDevice};
+pub use flashlab_base::Identity;
+pub use memory::MemoryDevice;
+
+use flashlab_base::{Bytes, Mode, Nanos};
+
+/// What a request asks of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Fill the buffer from the device.
+    Read,
+    /// Put the buffer on the device.
+    Write,
+    /// Make every completed write durable. Offset and size are ignored.
+    Flush,
+    /// Tell the device that the range's content is no longer needed.
+    Discard,
+}
+
+impl From<Mode> for Operation {
+    fn from(mode: Mode) -> Operation {
+        match mode {
+            Mode::Read => Operation::Read,
+            Mode::Write => Operation::Write,
+        }
+    }
+}
+
+/// One IO, on its way to a device.
+#[derive(Debug)]
+pub struct Request {
+    /// Chosen by the caller and returned with the completion.
+    pub tag: u64,
+    /// What to do.
+    pub operation: Operation,
+    /// Where the range starts.
+    pub offset: Bytes,
+    /// How long the range is.
+    pub size: Bytes,
+    /// The data, at least `size` long. A device that keeps no data takes [`Buffer::empty`], and
+    /// then only times the IO.
+    pub buffer: Buffer,
+}
+
+/// One IO, on its way back.
+#[derive(Debug)]
+pub struct Completion {
+    /// The request's tag.
+    pub tag: u64,
+    /// When the device took the request.
+    pub submitted: Nanos,
+    /// When it was done.
+    pub completed: Nanos,
+    /// Whether it was done.
+    pub result: Result<(), IoError>,
+    /// The request's buffer.
+    pub buffer: Buffer,
+}
+
+/// An IO that the device refused or failed, as the operating system's error number.
+///
+/// A number and not a text, because it is recorded with every IO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IoError {
+    /// The error number (errno), greater than zero.
+    pub errno: i32,
+}
+
+impl IoError {
+    /// EIO: the device failed the IO.
+    pub const IO: IoError = IoError { errno: 5 };
+    /// ENXIO: the device is gone.
+    pub const GONE: IoError = IoError { errno: 6 };
+    /// EINVAL: the range is misaligned or empty.
+    pub const INVALID: IoError = IoError { errno: 22 };
+    /// ENOSPC: the range ends after the device.
+    pub const OUT_OF_RANGE: IoError = IoError { errno: 28 };
+    /// EROFS: the device takes no writes.
+    pub const READ_ONLY: IoError = IoError { errno: 30 };
+
+    /// Whether no later IO can succeed either, because the device itself is gone.
+    pub fn device_is_gone(self) -> bool {
+        const ENODEV: i32 = 19;
+        self == IoError::GONE || self.errno == ENODEV
+    }
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        std::io::Error::from_raw_os_error(self.errno).fmt(f)
+    }
+}
+
+impl std::error::Error for IoError {}
+
+/// What does not change while a device is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The first offset that does not exist.
+    pub capacity: Bytes,
+    /// Offsets and sizes are multiples of this.
+    pub block: Bytes,
+    /// How many requests may be in flight at once.
+    pub depth: u32,
+}
+
+impl Geometry {
+    /// Whether a request to this range can be served.
+    ///
+    /// # Errors
+    /// [`IoError::INVALID`] when it is empty or misaligned, [`IoError::OUT_OF_RANGE`] when it ends
+    /// after the device.
+    #[inline]
+    pub fn check(&self, offset: Bytes, size: Bytes) -> Result<(), IoError> {
+        if size == Bytes::ZERO || !offset.is_multiple_of(self.block) || !size.is_multiple_of(self.block) {
+            return Err(IoError::INVALID);
+        }
+        match offset.0.checked_add(size.0) {
+            Some(end) if end <= self.capacity.0 => Ok(()),
+            _ => Err(IoError::OUT_OF_RANGE),
+        }
+    }
+}
+
+/// What the surroundings of a device did since they were first asked, for finding out whether
+/// something else disturbed a measurement. `None` is "not known".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disturbance {
+    /// Bytes that the device beneath read and wrote, whoever asked for them.
+    pub device_traffic: Option<Bytes>,
+    /// How long the calling thread was ready to run and did not, for want of a processor.
+    pub processor_wait: Option<Nanos>,
+    /// How many times a processor or the device lowered its speed because of heat.
+    pub thermal_throttles: Option<u64>,
+}
+
+/// Anything that serves IOs.
+pub trait Device {
+    /// Capacity, block size and depth.
+    fn geometry(&self) -> Geometry;
+
+    /// What is known of the device's make.
+    fn identity(&self) -> Identity;
+
+    /// The device's clock.
+    fn now(&mut self) -> Nanos;
+
+    /// Hands one request to the device, which stamps it now. A synchronous device serves it before
+    /// it returns. Whatever is wrong with the request is told by its completion. More requests in
+    /// flight than [`Geometry::depth`] are the caller's mistake, and a panic.
+    fn submit(&mut self, request: Request);
+
+    /// Waits for the next completion, or until the clock shows `until`, whichever is first. `None`:
+    /// it is `until` now. With nothing in flight this is how one waits; with nothing in flight and
+    /// [`Nanos::MAX`] it returns `None` at once.
+    fn wait(&mut self, until: Nanos) -> Option<Completion>;
+
+    /// Handles on the same device that can be used by `count` threads at once, each a device with a
+    /// depth of its own and all with this device's clock. `None` when the device has a clock that
+    /// only one caller can move, as simulated ones do: the caller interleaves its processes then.
+    fn lanes(&mut self, _count: u32) -> Option<Vec<Box<dyn Device + Send>>> {
+        None
+    }
+
+    /// What disturbed the device so far, as seen from the calling thread.
+    fn disturbance(&mut self) -> Disturbance {
+        Disturbance::default()
+    }
+}

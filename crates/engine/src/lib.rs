@@ -1,0 +1,1 @@
+//! Runs a plan on any Device into a sink.

@@ -1,0 +1,1 @@
+//! The IO pattern language: parse, validate, expand to IOs.

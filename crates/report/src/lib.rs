@@ -1,0 +1,1 @@
+//! Findings to HTML, terminal tables, JSON and advice.

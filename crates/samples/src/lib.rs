@@ -1,0 +1,5 @@
+//! The record of every IO and the manifest of a run.
+
+mod sample;
+
+pub use sample::Sample;

@@ -1,0 +1,1 @@
+//! Simulated devices in virtual time.
