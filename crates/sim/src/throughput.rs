@@ -1,0 +1,311 @@
+//! The throughput model as a device in virtual time (El Maghraoui et al., section 4).
+//!
+//! # Model
+//! One server takes the IOs in the order of their submission. An IO of n bytes in class c keeps it
+//! busy for T_c(n) = A_c + n B_c. An IO is sequential when it starts where the last IO of its mode
+//! ended. Four mechanisms can be laid over the model, each with a truth that the methodology can be
+//! tested against: a start-up phase, an oscillation, a lingering effect, and noise (see
+//! [`crate::profile`]). The model keeps no data: reads leave their buffers as they are.
+//!
+//! # Invariants
+//! - completions come in the order of submission, and never before the time they were asked at;
+//! - over whole periods, an oscillation leaves the mean as it is.
+
+use std::collections::VecDeque;
+
+use flashlab_base::{Bytes, Identity, Nanos, Prng};
+use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request};
+
+use crate::profile::{Class, Profile};
+
+/// How many IOs may be in flight.
+const DEPTH: u32 = 1024;
+
+/// A device that follows the throughput model.
+pub struct ThroughputDevice {
+    profile: Profile,
+    clock: Nanos,
+    busy_until: Nanos,
+    /// Where the last read and the last write ended.
+    ends: [Bytes; 2],
+    /// How many IOs of the oscillating class were served.
+    oscillated: u64,
+    /// Random writes that are still absorbed, as a real number because rest restores it gradually.
+    absorbable: f64,
+    last_random_write: Nanos,
+    /// Until when reads are slow.
+    slow_until: Nanos,
+    noise: Prng,
+    in_flight: VecDeque<Completion>,
+}
+
+impl ThroughputDevice {
+    /// The rested device that `profile` describes.
+    pub(crate) fn new(profile: &Profile) -> ThroughputDevice {
+        ThroughputDevice {
+            clock: Nanos::ZERO,
+            busy_until: Nanos::ZERO,
+            ends: [Bytes(u64::MAX); 2],
+            oscillated: 0,
+            absorbable: profile.startup.map_or(0.0, |startup| startup.ios as f64),
+            last_random_write: Nanos::ZERO,
+            slow_until: Nanos::ZERO,
+            noise: Prng::new(profile.noise.map_or_else(Default::default, |noise| noise.seed)),
+            in_flight: VecDeque::with_capacity(DEPTH as usize),
+            profile: profile.clone(),
+        }
+    }
+
+    /// The class of the next IO; remembers where it ends.
+    fn classify(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> Class {
+        let end = &mut self.ends[usize::from(operation == Operation::Write)];
+        let sequential = *end == offset;
+        *end = offset + size;
+        match (operation, sequential) {
+            (Operation::Write, true) => Class::SequentialWrite,
+            (Operation::Write, false) => Class::RandomWrite,
+            (_, true) => Class::SequentialRead,
+            (_, false) => Class::RandomRead,
+        }
+    }
+
+    /// How long an IO that starts at `start` keeps the server busy.
+    fn service(&mut self, class: Class, size: Bytes, start: Nanos) -> Nanos {
+        let model = &self.profile.throughput;
+        let line = match class {
+            Class::SequentialRead => model.sequential_read,
+            Class::RandomRead => model.random_read,
+            Class::SequentialWrite => model.sequential_write,
+            Class::RandomWrite => model.random_write,
+        };
+        let factor = self.startup_factor(class, start)
+            * self.oscillation_factor(class)
+            * self.lingering_factor(class, start)
+            * self.noise_factor();
+        Nanos((line.time_ns(size) * factor).round() as u64)
+    }
+
+    fn startup_factor(&mut self, class: Class, start: Nanos) -> f64 {
+        let Some(startup) = self.profile.startup else { return 1.0 };
+        if class != Class::RandomWrite {
+            return 1.0;
+        }
+        let rested = start.since(self.last_random_write).0 as f64 / startup.rest.0.max(1) as f64;
+        // A device that is kept busy must not win its start-up phase back between two writes.
+        if rested >= 0.5 {
+            self.absorbable = (self.absorbable + rested * startup.ios as f64).min(startup.ios as f64);
+        }
+        if self.absorbable < 1.0 {
+            return 1.0;
+        }
+        self.absorbable -= 1.0;
+        startup.factor
+    }
+
+    fn oscillation_factor(&mut self, class: Class) -> f64 {
+        let Some(oscillation) = self.profile.oscillation else { return 1.0 };
+        if class != oscillation.class {
+            return 1.0;
+        }
+        self.oscillated += 1;
+        let period = oscillation.period as f64;
+        if self.oscillated.is_multiple_of(oscillation.period) {
+            period * oscillation.peak_share
+        } else {
+            period * (1.0 - oscillation.peak_share) / (period - 1.0)
+        }
+    }
+
+    fn lingering_factor(&self, class: Class, start: Nanos) -> f64 {
+        match (self.profile.lingering, class) {
+            (Some(lingering), Class::SequentialRead | Class::RandomRead) if start < self.slow_until => {
+                lingering.read_factor
+            }
+            _ => 1.0,
+        }
+    }
+
+    fn noise_factor(&mut self) -> f64 {
+        let Some(noise) = self.profile.noise else { return 1.0 };
+        // Box and Muller's normal variable; the logarithm's mean makes the mean 1.
+        let radius = (2.0 * self.noise.exponential()).sqrt();
+        let normal = radius * (std::f64::consts::TAU * self.noise.unit()).cos();
+        (noise.sigma * normal - noise.sigma * noise.sigma / 2.0).exp()
+    }
+
+    /// Serves one IO and returns when it is done.
+    fn serve(&mut self, request: &Request) -> Result<Nanos, IoError> {
+        let start = self.clock.max(self.busy_until);
+        match request.operation {
+            Operation::Flush => return Ok(start),
+            Operation::Discard => {
+                return self.geometry().check(request.offset, request.size).map(|()| start);
+            }
+            Operation::Read | Operation::Write => {}
+        }
+        self.geometry().check(request.offset, request.size)?;
+        let class = self.classify(request.operation, request.offset, request.size);
+        let end = start.saturating_add(self.service(class, request.size, start));
+        if class == Class::RandomWrite {
+            self.last_random_write = end;
+            if let Some(lingering) = self.profile.lingering {
+                let latest = end.saturating_add(lingering.longest);
+                self.slow_until = self.slow_until.max(end).saturating_add(lingering.per_write).min(latest);
+            }
+        }
+        Ok(end)
+    }
+}
+
+impl Device for ThroughputDevice {
+    fn geometry(&self) -> Geometry {
+        let profile = &self.profile;
+        Geometry { capacity: profile.capacity.round_down(profile.block), block: profile.block, depth: DEPTH }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            target: format!("sim:{}", self.profile.name),
+            kind: "simulated".to_owned(),
+            model: Some(self.profile.title.clone()),
+            capacity: self.geometry().capacity,
+            logical_block: Some(self.profile.block),
+            rotational: Some(false),
+            engine: Some("virtual time".to_owned()),
+            ..Identity::default()
+        }
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.clock
+    }
+
+    fn submit(&mut self, request: Request) {
+        assert!(self.in_flight.len() < DEPTH as usize, "more than {DEPTH} requests in flight");
+        let served = self.serve(&request);
+        let completed = served.unwrap_or_else(|_| self.clock.max(self.busy_until));
+        self.busy_until = completed;
+        self.in_flight.push_back(Completion {
+            tag: request.tag,
+            submitted: self.clock,
+            completed,
+            result: served.map(drop),
+            buffer: request.buffer,
+        });
+    }
+
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        match self.in_flight.front() {
+            Some(next) if next.completed <= until => {
+                self.clock = self.clock.max(next.completed);
+                self.in_flight.pop_front()
+            }
+            None if until == Nanos::MAX => None,
+            _ => {
+                self.clock = self.clock.max(until);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_device::Buffer;
+
+    use super::*;
+
+    fn zeus(more: &str) -> ThroughputDevice {
+        let text = format!("{}\n{more}", include_str!("../profiles/zeus.toml"));
+        Profile::parse(&text, "test").unwrap().device()
+    }
+
+    /// One IO's response time in microseconds.
+    fn timed(device: &mut ThroughputDevice, operation: Operation, offset: u64, size: Bytes) -> f64 {
+        let request = Request { tag: 0, operation, offset: Bytes(offset), size, buffer: Buffer::empty() };
+        device.submit(request);
+        let done = device.wait(Nanos::MAX).expect("one IO is in flight");
+        done.result.unwrap();
+        done.completed.since(done.submitted).0 as f64 / 1e3
+    }
+
+    fn random_writes(device: &mut ThroughputDevice, count: u64) -> Vec<f64> {
+        (0..count).map(|i| timed(device, Operation::Write, (i * 7 % 9973 + 1) << 20, Bytes::kib(4))).collect()
+    }
+
+    #[test]
+    fn the_four_classes_take_the_times_of_the_papers_table_1() {
+        // T(32 KiB) = A + 32 B, computed by hand from the table.
+        let mut device = zeus("");
+        let size = Bytes::kib(32);
+        let mut expect = |operation, offset, us: f64| {
+            let got = timed(&mut device, operation, offset, size);
+            assert!((got - us).abs() < 0.001, "{operation:?} at {offset}: {got} and not {us}");
+        };
+        expect(Operation::Read, 1 << 20, 357.584);
+        expect(Operation::Read, (1 << 20) + 32_768, 255.66);
+        expect(Operation::Write, 1 << 20, 942.224);
+        expect(Operation::Write, (1 << 20) + 32_768, 2325.72);
+    }
+
+    #[test]
+    fn requests_that_are_in_flight_together_wait_for_each_other() {
+        let mut device = zeus("");
+        for tag in 0..3 {
+            let buffer = Buffer::empty();
+            let (offset, size) = (Bytes::mib(tag * 9), Bytes::kib(4));
+            device.submit(Request { tag, operation: Operation::Read, offset, size, buffer });
+        }
+        let done: Vec<u64> = std::iter::from_fn(|| device.wait(Nanos::MAX)).map(|c| c.completed.0).collect();
+        assert_eq!(done, [245_948, 491_896, 737_844]);
+    }
+
+    #[test]
+    fn the_start_up_phase_is_as_long_as_the_profile_says_and_comes_back_after_rest() {
+        let mut device = zeus("[startup]\nios = 125\nfactor = 0.1\nrest = \"2s\"\n");
+        let count_cheap = |times: &[f64]| times.iter().filter(|&&us| us < 400.0).count();
+        assert_eq!(count_cheap(&random_writes(&mut device, 500)), 125);
+        assert_eq!(count_cheap(&random_writes(&mut device, 500)), 0);
+        let rested = device.now() + Nanos::from_secs(2);
+        assert!(device.wait(rested).is_none());
+        assert_eq!(count_cheap(&random_writes(&mut device, 500)), 125);
+    }
+
+    #[test]
+    fn an_oscillation_keeps_the_mean() {
+        let plain = random_writes(&mut zeus(""), 256);
+        let wave = "[oscillation]\nclass = \"random_write\"\nperiod = 128\npeak_share = 0.5\n";
+        let oscillating = random_writes(&mut zeus(wave), 256);
+        let peaks: Vec<usize> = (0..256).filter(|&i| oscillating[i] > plain[i]).collect();
+        assert_eq!(peaks, [127, 255]);
+        let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+        assert!((mean(&oscillating) / mean(&plain) - 1.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn reads_are_slow_for_as_long_as_random_writes_linger() {
+        let mut device = zeus("[lingering]\nper_write = \"50ms\"\nlongest = \"2.5s\"\nread_factor = 3.0\n");
+        random_writes(&mut device, 100);
+        let end = device.now();
+        let mut slow = 0;
+        for i in 0.. {
+            if timed(&mut device, Operation::Read, (1 << 30) + i * 4096, Bytes::kib(4)) < 200.0 {
+                break;
+            }
+            slow += 1;
+        }
+        let lasted = device.now().since(end).as_secs_f64();
+        assert!((lasted - 2.5).abs() < 0.001, "{lasted} s");
+        // One random read of 245.948 us, then sequential ones of 143.52 us, each three times that.
+        assert_eq!(slow, 1 + ((2.5e6 - 3.0 * 245.948) / (3.0 * 143.52)).ceil() as u32);
+    }
+
+    #[test]
+    fn noise_has_mean_one_and_repeats_with_its_seed() {
+        let noise = "[noise]\nsigma = 0.3\nseed = 5\n";
+        let first = random_writes(&mut zeus(noise), 20_000);
+        assert_eq!(first, random_writes(&mut zeus(noise), 20_000));
+        let mean = first.iter().sum::<f64>() / first.len() as f64;
+        assert!((mean / random_writes(&mut zeus(""), 1)[0] - 1.0).abs() < 0.01, "{mean}");
+    }
+}
