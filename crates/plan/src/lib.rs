@@ -1,1 +1,30 @@
 //! The IO pattern language: parse, validate, expand to IOs.
+//!
+//! # Model
+//! A [`Plan`] is a file of experiments. An [`Experiment`] is a [`Pattern`] and a parameter that
+//! varies; each value makes one run (uFLIP section 3.2). A pattern is placed on a device's
+//! [`Space`] with a seed and expands lazily to [`PlannedIo`]s.
+//!
+//! # Invariants
+//! - This crate knows no device: of one it is told the capacity and the block.
+//! - The same plan, space and seed give the same IOs.
+//! - Text from outside is refused with a [`PlanError`], never with a panic.
+//! - The shipped micro-benchmarks are files of the language; no code knows their names.
+
+mod check;
+mod error;
+mod ios;
+mod location;
+mod parameter;
+mod pattern;
+mod permutation;
+mod place;
+mod plan;
+mod zipf;
+
+pub use error::{Misfit, PlanError};
+pub use ios::{Ios, PlannedIo, Start};
+pub use parameter::Parameter;
+pub use pattern::{Arrival, Basic, Content, IgnoreAndCount, IoSize, Location, Mix, ModeRule, Pattern, Time};
+pub use place::{Placed, Space};
+pub use plan::{Choice, Experiment, PLAN_VERSION, Plan, Value, Vary};

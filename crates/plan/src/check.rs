@@ -1,0 +1,148 @@
+//! What is legal in a pattern whatever the device: the range of each parameter.
+//!
+//! Reading a file and placing a pattern both ask here, so that a pattern made by a program meets
+//! the same rules as one from a file.
+
+use flashlab_base::{Bytes, Nanos};
+
+use crate::{Basic, IoSize, Location, ModeRule, Parameter, Pattern, Time};
+
+/// More processes than any host runs, fewer than would exhaust one.
+const PARALLEL_DEGREE_MAX: u32 = 1024;
+/// The largest queue of the kernel's io_uring.
+const QUEUE_DEPTH_MAX: u32 = 32_768;
+/// Beyond this, nearly all IOs hit one slot.
+const THETA_MAX: f64 = 10.0;
+/// One IO a nanosecond: the clock's resolution.
+const PER_SECOND_MAX: f64 = 1e9;
+/// Half of what offsets can address, so that sums of two sizes do not overflow.
+const BYTES_MAX: Bytes = Bytes(1 << 62);
+
+/// A parameter outside its legal range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Illegal {
+    pub(crate) parameter: Parameter,
+    /// Whether it belongs to the second part of a mix.
+    pub(crate) of_second: bool,
+    pub(crate) value: String,
+    pub(crate) legal: String,
+}
+
+type Checked = Result<(), Illegal>;
+
+fn require(holds: bool, parameter: Parameter, value: impl ToString, legal: impl Into<String>) -> Checked {
+    if holds {
+        return Ok(());
+    }
+    Err(Illegal { parameter, of_second: false, value: value.to_string(), legal: legal.into() })
+}
+
+/// Whether each parameter of `pattern` is within its range, on any device.
+pub(crate) fn check(pattern: &Pattern) -> Checked {
+    check_basic(&pattern.first)?;
+    if let Some(mix) = &pattern.mix {
+        check_basic(&mix.second).map_err(|illegal| Illegal { of_second: true, ..illegal })?;
+        require(mix.ratio >= 1, Parameter::Ratio, mix.ratio, "at least 1")?;
+        check_open_loop(&pattern.first, &mix.second)?;
+    }
+    let degree = pattern.parallel_degree;
+    let legal = format!("from 1 to {PARALLEL_DEGREE_MAX}");
+    require((1..=PARALLEL_DEGREE_MAX).contains(&degree), Parameter::ParallelDegree, degree, legal)?;
+    let depth = pattern.queue_depth;
+    let legal = format!("from 1 to {QUEUE_DEPTH_MAX}");
+    require((1..=QUEUE_DEPTH_MAX).contains(&depth), Parameter::QueueDepth, depth, legal)?;
+    if let Some(count) = pattern.io_count {
+        require(count >= 1, Parameter::IoCount, count, "at least 1")?;
+        let legal = format!("below io_count ({count}), or no IO is left to measure");
+        require(pattern.io_ignore < count, Parameter::IoIgnore, pattern.io_ignore, legal)?;
+    }
+    match pattern.duration {
+        Some(Nanos::ZERO) => require(false, Parameter::Duration, "0", "longer than 0"),
+        _ => Ok(()),
+    }
+}
+
+fn check_basic(basic: &Basic) -> Checked {
+    check_io_size(basic.io_size)?;
+    check_location(basic.location)?;
+    check_time(basic.time)?;
+    if let ModeRule::WriteProbability(p) = basic.mode {
+        require((0.0..=1.0).contains(&p), Parameter::WriteProbability, p, "from 0 to 1")?;
+    }
+    let bytes = [
+        (Parameter::IoShift, basic.io_shift),
+        (Parameter::TargetOffset, basic.target_offset),
+        (Parameter::TargetSize, basic.target_size.unwrap_or_default()),
+    ];
+    for (parameter, value) in bytes {
+        require(value <= BYTES_MAX, parameter, value.exact(), format!("at most {}", BYTES_MAX.exact()))?;
+    }
+    if let Some(size) = basic.target_size {
+        let least = io_size_range(basic.io_size).0 + basic.io_shift;
+        let legal = format!("at least {}, which is IOSize + IOShift", least.exact());
+        require(size >= least, Parameter::TargetSize, size.exact(), legal)?;
+    }
+    Ok(())
+}
+
+/// The smallest and the largest size.
+fn io_size_range(io_size: IoSize) -> (Bytes, Bytes) {
+    match io_size {
+        IoSize::Fixed(size) => (size, size),
+        IoSize::Uniform { min, max } => (min, max),
+    }
+}
+
+fn check_io_size(io_size: IoSize) -> Checked {
+    let (min, max) = io_size_range(io_size);
+    let in_order = min >= Bytes(1) && min <= max && max <= BYTES_MAX;
+    let legal = match io_size {
+        IoSize::Fixed(_) => format!("from 1B to {}", BYTES_MAX.exact()),
+        IoSize::Uniform { .. } => format!("1B <= min <= max <= {}", BYTES_MAX.exact()),
+    };
+    require(in_order, Parameter::IoSize, io_size, legal)
+}
+
+fn check_location(location: Location) -> Checked {
+    let part = |value: f64| value > 0.0 && value < 1.0;
+    match location {
+        Location::Partitioned { partitions } => {
+            require(partitions >= 1, Parameter::Partitions, partitions, "at least 1")
+        }
+        Location::Zipf { theta } => {
+            let legal = format!("from 0 to {THETA_MAX}");
+            require((0.0..=THETA_MAX).contains(&theta), Parameter::Theta, theta, legal)
+        }
+        Location::HotCold { ios, space } => {
+            require(part(ios), Parameter::HotIos, ios, "above 0 and below 1")?;
+            require(part(space), Parameter::HotSpace, space, "above 0 and below 1")
+        }
+        Location::Sequential | Location::Random | Location::Permutation | Location::Ordered { .. } => Ok(()),
+    }
+}
+
+fn check_time(time: Time) -> Checked {
+    match time {
+        Time::Burst { burst, .. } => require(burst >= 1, Parameter::Burst, burst, "at least 1"),
+        Time::Rate { per_second, .. } => {
+            let legal = format!("above 0 and at most {PER_SECOND_MAX} IOs a second");
+            require(per_second > 0.0 && per_second <= PER_SECOND_MAX, Parameter::Rate, per_second, legal)
+        }
+        Time::Consecutive | Time::Pause { .. } => Ok(()),
+    }
+}
+
+/// In a mix each IO follows the previous one of either part: only one kind of clock can drive them.
+fn check_open_loop(first: &Basic, second: &Basic) -> Checked {
+    let rate = |basic: &Basic| match basic.time {
+        Time::Rate { per_second, .. } => Some(per_second),
+        _ => None,
+    };
+    let legal = "given for both parts of the mix, or for none";
+    match (rate(first), rate(second)) {
+        (Some(given), None) => require(false, Parameter::Rate, given, legal),
+        (None, Some(given)) => require(false, Parameter::Rate, given, legal)
+            .map_err(|illegal| Illegal { of_second: true, ..illegal }),
+        _ => Ok(()),
+    }
+}

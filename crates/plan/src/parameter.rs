@@ -1,0 +1,224 @@
+//! The parameters of a pattern: their names, units, and how one is set.
+//!
+//! # Model
+//! A micro-benchmark departs from a baseline pattern only as far as its parameter needs (uFLIP
+//! section 3.2). So setting a parameter may change the function it belongs to, along the paper's
+//! identities: sequential = ordered(1) = partitioned(1), and consecutive = pause(0),
+//! pause(p) = burst(1, p).
+
+use std::fmt;
+
+use flashlab_base::{Bytes, Nanos};
+
+use crate::{Basic, IoSize, Location, ModeRule, Pattern, Time};
+
+/// A parameter with a number for a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Parameter {
+    /// IOSize, in bytes.
+    IoSize,
+    /// IOShift, in bytes.
+    IoShift,
+    /// TargetOffset, in bytes.
+    TargetOffset,
+    /// TargetSize, in bytes.
+    TargetSize,
+    /// Incr: the stride of an ordered pattern, in IOSizes.
+    Incr,
+    /// Partitions.
+    Partitions,
+    /// Theta: the skew of a zipf pattern.
+    Theta,
+    /// HotIOs: the part of the IOs that goes to the hot part of the target.
+    HotIos,
+    /// HotSpace: the hot part of the target.
+    HotSpace,
+    /// Pause, in nanoseconds.
+    Pause,
+    /// Burst: IOs between two pauses.
+    Burst,
+    /// Rate: IOs a second of an open loop.
+    Rate,
+    /// WriteProbability.
+    WriteProbability,
+    /// Ratio of a mix (#1/#2).
+    Ratio,
+    /// ParallelDegree.
+    ParallelDegree,
+    /// QueueDepth.
+    QueueDepth,
+    /// IOCount.
+    IoCount,
+    /// IOIgnore.
+    IoIgnore,
+    /// Duration, in nanoseconds.
+    Duration,
+}
+
+/// What a parameter's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quantity {
+    Bytes,
+    Nanos,
+    Count,
+    Integer,
+    Real,
+}
+
+/// A parameter's name in the papers, key in the language, and quantity.
+const TABLE: [(Parameter, &str, &str, Quantity); 19] = [
+    (Parameter::IoSize, "IOSize", "io_size", Quantity::Bytes),
+    (Parameter::IoShift, "IOShift", "io_shift", Quantity::Bytes),
+    (Parameter::TargetOffset, "TargetOffset", "target_offset", Quantity::Bytes),
+    (Parameter::TargetSize, "TargetSize", "target_size", Quantity::Bytes),
+    (Parameter::Incr, "Incr", "incr", Quantity::Integer),
+    (Parameter::Partitions, "Partitions", "partitions", Quantity::Count),
+    (Parameter::Theta, "Theta", "theta", Quantity::Real),
+    (Parameter::HotIos, "HotIOs", "hot_ios", Quantity::Real),
+    (Parameter::HotSpace, "HotSpace", "hot_space", Quantity::Real),
+    (Parameter::Pause, "Pause", "pause", Quantity::Nanos),
+    (Parameter::Burst, "Burst", "burst", Quantity::Count),
+    (Parameter::Rate, "Rate", "per_second", Quantity::Real),
+    (Parameter::WriteProbability, "WriteProbability", "write_probability", Quantity::Real),
+    (Parameter::Ratio, "Ratio", "ratio", Quantity::Count),
+    (Parameter::ParallelDegree, "ParallelDegree", "parallel_degree", Quantity::Count),
+    (Parameter::QueueDepth, "QueueDepth", "queue_depth", Quantity::Count),
+    (Parameter::IoCount, "IOCount", "io_count", Quantity::Count),
+    (Parameter::IoIgnore, "IOIgnore", "io_ignore", Quantity::Count),
+    (Parameter::Duration, "Duration", "duration", Quantity::Nanos),
+];
+
+impl Parameter {
+    /// Every parameter.
+    pub fn all() -> impl Iterator<Item = Parameter> {
+        TABLE.iter().map(|row| row.0)
+    }
+
+    /// The parameter of this uFLIP name, as `IOSize`.
+    pub fn from_name(name: &str) -> Option<Parameter> {
+        TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+
+    /// Its name in uFLIP or, for what uFLIP does not have, in its manner.
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Its key in a plan's file.
+    pub fn key(self) -> &'static str {
+        self.row().2
+    }
+
+    /// The unit of its values: `bytes`, `ns`, or nothing for a number.
+    pub fn unit(self) -> &'static str {
+        match self.quantity() {
+            Quantity::Bytes => "bytes",
+            Quantity::Nanos => "ns",
+            Quantity::Count | Quantity::Integer | Quantity::Real => "",
+        }
+    }
+
+    pub(crate) fn quantity(self) -> Quantity {
+        self.row().3
+    }
+
+    fn row(self) -> &'static (Parameter, &'static str, &'static str, Quantity) {
+        TABLE.iter().find(|row| row.0 == self).expect("the table has every parameter")
+    }
+
+    /// Sets this parameter in a pattern; in both parts of a mix where both have it and `scope` is
+    /// not one of them only.
+    ///
+    /// # Errors
+    /// What the pattern must be like to have this parameter.
+    pub(crate) fn set(self, pattern: &mut Pattern, number: f64) -> Result<(), &'static str> {
+        match self {
+            Parameter::Ratio => {
+                let mix = pattern.mix.as_mut().ok_or("in a pattern with a mix")?;
+                mix.ratio = count_u32(number);
+            }
+            Parameter::ParallelDegree => pattern.parallel_degree = count_u32(number),
+            Parameter::QueueDepth => pattern.queue_depth = count_u32(number),
+            Parameter::IoCount => pattern.io_count = Some(number as u64),
+            Parameter::IoIgnore => pattern.io_ignore = number as u64,
+            Parameter::Duration => pattern.duration = Some(Nanos(number as u64)),
+            _ => {
+                let mut outcomes = pattern.basics_mut().map(|basic| self.set_basic(basic, number));
+                // Pattern #1 and #2 of a mix may differ in kind: one that has it is enough.
+                let first = outcomes.next().expect("there is a first pattern");
+                return outcomes.fold(first, |one, other| one.or(other));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a parameter that a basic pattern has, as [`Parameter::set`].
+    pub(crate) fn set_basic(self, basic: &mut Basic, number: f64) -> Result<(), &'static str> {
+        match self {
+            Parameter::IoSize => basic.io_size = IoSize::Fixed(Bytes(number as u64)),
+            Parameter::IoShift => basic.io_shift = Bytes(number as u64),
+            Parameter::TargetOffset => basic.target_offset = Bytes(number as u64),
+            Parameter::TargetSize => basic.target_size = Some(Bytes(number as u64)),
+            Parameter::WriteProbability => basic.mode = ModeRule::WriteProbability(number),
+            Parameter::Pause | Parameter::Burst | Parameter::Rate => return self.set_time(basic, number),
+            _ => return self.set_location(basic, number),
+        }
+        Ok(())
+    }
+
+    fn set_time(self, basic: &mut Basic, number: f64) -> Result<(), &'static str> {
+        let nanos = Nanos(number as u64);
+        basic.time = match (self, basic.time) {
+            (Parameter::Pause, Time::Consecutive | Time::Pause { .. }) => Time::Pause { pause: nanos },
+            (Parameter::Pause, Time::Burst { burst, .. }) => Time::Burst { burst, pause: nanos },
+            (Parameter::Pause, Time::Rate { .. }) => return Err("in a pattern without `per_second`"),
+            (Parameter::Burst, Time::Pause { pause } | Time::Burst { pause, .. }) => {
+                Time::Burst { burst: count_u32(number), pause }
+            }
+            (Parameter::Burst, _) => return Err("in a pattern with a `pause`"),
+            (_, Time::Rate { arrival, .. }) => Time::Rate { per_second: number, arrival },
+            (_, Time::Consecutive) => Time::Rate { per_second: number, arrival: crate::Arrival::Fixed },
+            _ => return Err("in a pattern without `pause`"),
+        };
+        Ok(())
+    }
+
+    fn set_location(self, basic: &mut Basic, number: f64) -> Result<(), &'static str> {
+        basic.location = match (self, basic.location) {
+            (Parameter::Incr, Location::Sequential | Location::Ordered { .. }) => {
+                Location::Ordered { incr: number as i64 }
+            }
+            (Parameter::Incr, _) => return Err("in a sequential or ordered pattern"),
+            (Parameter::Partitions, Location::Sequential | Location::Partitioned { .. }) => {
+                Location::Partitioned { partitions: count_u32(number) }
+            }
+            (Parameter::Partitions, _) => return Err("in a sequential or partitioned pattern"),
+            (Parameter::Theta, Location::Zipf { .. }) => Location::Zipf { theta: number },
+            (Parameter::Theta, _) => return Err("in a pattern with location = \"zipf\""),
+            (Parameter::HotIos, Location::HotCold { space, .. }) => Location::HotCold { ios: number, space },
+            (Parameter::HotSpace, Location::HotCold { ios, .. }) => Location::HotCold { ios, space: number },
+            _ => return Err("in a pattern with location = \"hot_cold\""),
+        };
+        Ok(())
+    }
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Saturates, so that an absurd count stays absurd and meets the check of its range.
+fn count_u32(number: f64) -> u32 {
+    number as u32
+}
+
+impl fmt::Display for IoSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IoSize::Fixed(size) => f.pad(&size.exact()),
+            IoSize::Uniform { min, max } => write!(f, "{} to {}", min.exact(), max.exact()),
+        }
+    }
+}

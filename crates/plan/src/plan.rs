@@ -1,0 +1,126 @@
+//! A plan: experiments, each a pattern and the parameter that varies in it (uFLIP section 3.2).
+//!
+//! # Invariants
+//! - The plans that [`Plan::parse`] returns are legal: each of their runs can be placed on a device
+//!   that is large enough.
+//! - What is printed with [`Plan::to_toml`] is read back as the same plan.
+
+use flashlab_base::{Bytes, Nanos};
+
+use crate::parameter::Quantity;
+use crate::{Parameter, Pattern};
+
+/// The version of the language.
+pub const PLAN_VERSION: u32 = 1;
+
+/// A collection of experiments: a micro-benchmark, if they vary the same parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// [`PLAN_VERSION`].
+    pub version: u32,
+    /// As `granularity`.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// What it shows and how to read it.
+    pub description: String,
+    /// The parameter that every experiment varies; `None` if they do not, or not the same.
+    pub parameter: Option<Parameter>,
+    /// At least one.
+    pub experiments: Vec<Experiment>,
+}
+
+/// A collection of runs of the same reference pattern, with one varying parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// As `SR`, or `SR/RW` for a mix.
+    pub name: String,
+    /// The reference pattern.
+    pub pattern: Pattern,
+    /// What varies; `None` for a single run.
+    pub vary: Option<Vary>,
+}
+
+/// The parameter of an experiment and the values it takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vary {
+    /// The parameter.
+    pub parameter: Parameter,
+    /// Its values, ascending.
+    pub values: Vec<Value>,
+    /// The few of them, both ends included, that a quick run takes.
+    pub quick_values: Vec<Value>,
+}
+
+/// A value of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// In the parameter's unit.
+    pub number: f64,
+    /// As a person writes it, as `32KiB`; empty where nothing varies.
+    pub label: String,
+}
+
+/// How many of the values are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// The `quick_values`.
+    Quick,
+    /// All.
+    Full,
+}
+
+impl Plan {
+    /// A plan of this version. Its parameter is the one that every experiment varies.
+    pub fn new(name: &str, title: &str, description: &str, experiments: Vec<Experiment>) -> Plan {
+        let varied = |experiment: &Experiment| experiment.vary.as_ref().map(|vary| vary.parameter);
+        let first = experiments.first().and_then(varied);
+        let same = experiments.iter().all(|experiment| varied(experiment) == first);
+        Plan {
+            version: PLAN_VERSION,
+            name: name.to_owned(),
+            title: title.to_owned(),
+            description: description.to_owned(),
+            parameter: first.filter(|_| same),
+            experiments,
+        }
+    }
+}
+
+impl Experiment {
+    /// The runs: the reference pattern with each value of the parameter, in ascending order. Without
+    /// a varying parameter it is one run, whose value has the number 0 and an empty label.
+    ///
+    /// Panics if the pattern cannot have the parameter; [`Plan::parse`] refuses such a plan.
+    pub fn runs(&self, choice: Choice) -> impl Iterator<Item = (Value, Pattern)> + '_ {
+        let values = self.vary.as_ref().map(|vary| match choice {
+            Choice::Quick => vary.quick_values.as_slice(),
+            Choice::Full => vary.values.as_slice(),
+        });
+        let varied = self.vary.as_ref().zip(values).into_iter().flat_map(move |(vary, values)| {
+            values.iter().map(|value| {
+                let mut pattern = self.pattern.clone();
+                if let Err(legal) = vary.parameter.set(&mut pattern, value.number) {
+                    panic!("experiment {}: {} varies only {legal}", self.name, vary.parameter);
+                }
+                (value.clone(), pattern)
+            })
+        });
+        let single =
+            self.vary.is_none().then(|| (Value { number: 0.0, label: String::new() }, self.pattern.clone()));
+        varied.chain(single)
+    }
+}
+
+impl Value {
+    /// The value `number` of `parameter`, with its label.
+    pub fn of(parameter: Parameter, number: f64) -> Value {
+        let label = match parameter.quantity() {
+            Quantity::Bytes => Bytes(number as u64).exact(),
+            Quantity::Nanos => Nanos(number as u64).exact(),
+            Quantity::Count | Quantity::Integer => format!("{number:.0}"),
+            Quantity::Real => number.to_string(),
+        };
+        Value { number, label }
+    }
+}
