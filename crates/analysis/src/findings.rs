@@ -303,7 +303,7 @@ pub struct Traces {
 
 /// Response times in the order of the IOs, thinned out for a plot: each bucket of IOs keeps its
 /// smallest and its largest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// `SR`, `RR`, `SW`, `RW` or `lingering`.
     pub name: String,

@@ -1,3 +1,27 @@
 //! Pure functions: samples to findings with evidence and confidence.
+//!
+//! Response times come in as integers of nanoseconds, in the order of the IOs; what comes out is
+//! the vocabulary of [`findings`]. Invariants:
+//! - no IO, no clock and no randomness: the same samples give the same findings;
+//! - nothing panics, whatever the response times are, and no figure is infinite or undefined;
+//! - "none found" and "too little to tell" are different answers.
 
 pub mod findings;
+mod lingering;
+mod period;
+mod phases;
+mod point;
+mod precision;
+mod startup;
+mod student;
+mod summary;
+#[cfg(test)]
+mod synthetic;
+mod trace;
+
+pub use lingering::lingering;
+pub use phases::{io_ignore_and_count, phases};
+pub use point::{SPREAD_LIMIT, point, spread_warnings};
+pub use precision::Precision;
+pub use summary::Summary;
+pub use trace::trace;

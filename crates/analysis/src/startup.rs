@@ -1,0 +1,102 @@
+//! Where the start-up phase ends (uFLIP section 4.2): change-point analysis.
+//!
+//! Model: the level of the log response time is one in the start-up phase and another in the
+//! running phase, around which it oscillates and scatters with any autocorrelation. The boundary
+//! is the least-squares change point. Whether it is one is decided by comparing the start-up phase
+//! with stretches of the running phase that are as long: an oscillation that makes the beginning
+//! look special makes such stretches look special too.
+
+use crate::point::mean;
+use crate::student::two_sided_p;
+
+/// A start-up phase shorter than this is not told from chance.
+const STARTUP_IOS_MIN: usize = 8;
+/// Fewer IOs than this are not analysed.
+const IOS_MIN: usize = 64;
+/// The running phase is cut into at least this many stretches.
+const STRETCHES_MIN: usize = 8;
+/// A level this close to the other (as a difference of logarithms) is none of its own, however
+/// sure the difference is.
+const LEVEL_DIFFERENCE_MIN: f64 = 0.02;
+
+/// What was found of a start-up phase.
+pub(crate) struct Startup {
+    /// Its length; none where there is none.
+    pub ios: Option<usize>,
+    /// The probability that a device without one looks like this.
+    pub p: f64,
+    /// The figures that decided.
+    pub evidence: String,
+}
+
+/// Finds the start-up phase in logarithms of response times.
+pub(crate) fn find(log: &[f64]) -> Startup {
+    if log.len() < IOS_MIN {
+        let evidence = format!("{} IOs are too few to tell a start-up phase", log.len());
+        return Startup { ios: None, p: 1.0, evidence };
+    }
+    let candidate = change_point(log);
+    let (before, after) = log.split_at(candidate);
+    let factor = (average(after) - average(before)).exp();
+    let (surprise, p) = surprise(before, after);
+    let found = p < crate::phases::SIGNIFICANT_P && factor.ln().abs() >= LEVEL_DIFFERENCE_MIN;
+    let evidence = if found {
+        format!(
+            "start-up phase of {candidate} IOs: the typical response time changes by a factor of {factor:.2} \
+             there, {surprise:.1} times the scatter between stretches of the running phase (p = {p:.1e})"
+        )
+    } else {
+        format!(
+            "no start-up phase: the most different beginning, {candidate} IOs, differs by a factor of \
+             {factor:.2}, {surprise:.1} times the scatter between stretches of the rest (p = {p:.2})"
+        )
+    };
+    Startup { ios: found.then_some(candidate), p, evidence }
+}
+
+fn average(values: &[f64]) -> f64 {
+    mean(values).unwrap_or(0.0)
+}
+
+/// The cut that leaves the least squared deviation from the means of the two parts, at most three
+/// quarters into the run.
+fn change_point(log: &[f64]) -> usize {
+    let n = log.len() as f64;
+    let level = average(log);
+    let (mut sum, mut best, mut best_gain) = (0.0, STARTUP_IOS_MIN, f64::NEG_INFINITY);
+    for (i, value) in log[..log.len() * 3 / 4].iter().enumerate() {
+        sum += value - level;
+        let k = (i + 1) as f64;
+        let gain = sum * sum * n / (k * (n - k));
+        if i + 1 >= STARTUP_IOS_MIN && gain > best_gain {
+            (best, best_gain) = (i + 1, gain);
+        }
+    }
+    best
+}
+
+/// How many standard errors the level before lies from the level after, and the probability of
+/// that without a start-up phase.
+fn surprise(before: &[f64], after: &[f64]) -> (f64, f64) {
+    let stretch = before.len().min(after.len() / STRETCHES_MIN).max(1);
+    let early: Vec<f64> = before.chunks_exact(stretch).map(average).collect();
+    let late: Vec<f64> = after.chunks_exact(stretch).map(average).collect();
+    let gap = (average(&early) - average(&late)).abs();
+    let degrees = (late.len() - 1) as f64;
+    let level = average(&late);
+    let variance = late.iter().map(|l| (l - level).powi(2)).sum::<f64>() / degrees;
+    let deviation = variance.sqrt().max(f64::EPSILON * level.abs());
+    let standard_error = deviation * (1.0 / early.len() as f64 + 1.0 / late.len() as f64).sqrt();
+    if gap == 0.0 {
+        return (0.0, 1.0);
+    }
+    let surprise = gap / standard_error;
+    // The cut was chosen out of all of them. Cuts a factor of two apart are nearly independent,
+    // those between are not; four for each factor of two is generous.
+    let looks = 4.0 * ((before.len() + after.len()) as f64).log2();
+    let p = (two_sided_p(surprise, degrees) * looks).min(1.0);
+    // With so few and perhaps far from normal stretches, none may lie as far out as the beginning.
+    let early_level = average(&early);
+    let outside = late.iter().all(|&l| (l > early_level) == (level > early_level));
+    (surprise, if outside { p } else { 1.0 })
+}

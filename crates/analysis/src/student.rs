@@ -1,0 +1,40 @@
+//! Student's t-distribution: how surprising a standardised difference is.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The distribution with `degrees` of freedom; fewer than a half or undefined count as a half,
+/// which is wider than anything that is asked for here.
+fn student(degrees: f64) -> StudentsT {
+    StudentsT::new(0.0, 1.0, degrees.max(0.5)).expect("location 0, scale 1 and positive degrees are valid")
+}
+
+/// The probability of a value at least as far from 0 as `t`, in either direction.
+pub(crate) fn two_sided_p(t: f64, degrees: f64) -> f64 {
+    if t.is_nan() { 1.0 } else { 2.0 * student(degrees).sf(t.abs()) }
+}
+
+/// The probability of a value of at least `t`.
+pub(crate) fn upper_p(t: f64, degrees: f64) -> f64 {
+    if t.is_nan() { 1.0 } else { student(degrees).sf(t) }
+}
+
+/// The value that is exceeded in either direction once in twenty times: half the width of a 95 %
+/// confidence interval in standard errors.
+pub(crate) fn quantile_95(degrees: f64) -> f64 {
+    student(degrees).inverse_cdf(0.975)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_printed_tables() {
+        for (degrees, quantile) in [(1.0, 12.706), (4.0, 2.776), (10.0, 2.228), (30.0, 2.042)] {
+            assert!((quantile_95(degrees) - quantile).abs() < 6e-4, "{degrees}");
+            assert!((two_sided_p(quantile, degrees) - 0.05).abs() < 1e-4, "{degrees}");
+            assert!((upper_p(-quantile, degrees) - 0.975).abs() < 1e-4, "{degrees}");
+        }
+        assert_eq!(two_sided_p(f64::INFINITY, 3.0), 0.0);
+    }
+}
