@@ -48,7 +48,10 @@ impl Bytes {
 
     /// The largest multiple of `unit` that is not larger than this.
     pub const fn round_down(self, unit: Bytes) -> Bytes {
-        if unit.0 == 0 { self } else { Bytes(self.0 / unit.0 * unit.0) }
+        match self.0.checked_rem(unit.0) {
+            Some(rest) => Bytes(self.0 - rest),
+            None => self,
+        }
     }
 
     /// The smallest multiple of `unit` that is not smaller than this, saturating.

@@ -55,6 +55,10 @@ impl<D: Device> Device for FaultyDevice<D> {
         Some(completion)
     }
 
+    fn keeps_data(&self) -> bool {
+        self.inner.keeps_data()
+    }
+
     fn disturbance(&mut self) -> Disturbance {
         self.inner.disturbance()
     }

@@ -185,6 +185,12 @@ pub trait Device {
         None
     }
 
+    /// Whether the content of buffers matters: whether reads fill them and writes keep them. Where it
+    /// does not, callers pass [`Buffer::empty`] and save the memory.
+    fn keeps_data(&self) -> bool {
+        true
+    }
+
     /// What disturbed the device so far, as seen from the calling thread.
     fn disturbance(&mut self) -> Disturbance {
         Disturbance::default()

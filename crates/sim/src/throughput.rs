@@ -194,6 +194,10 @@ impl Device for ThroughputDevice {
         });
     }
 
+    fn keeps_data(&self) -> bool {
+        false
+    }
+
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         match self.in_flight.front() {
             Some(next) if next.completed <= until => {
@@ -297,7 +301,7 @@ mod tests {
         let lasted = device.now().since(end).as_secs_f64();
         assert!((lasted - 2.5).abs() < 0.001, "{lasted} s");
         // One random read of 245.948 us, then sequential ones of 143.52 us, each three times that.
-        assert_eq!(slow, 1 + ((2.5e6 - 3.0 * 245.948) / (3.0 * 143.52)).ceil() as u32);
+        assert_eq!(slow, 1 + ((2.5e6_f64 - 3.0 * 245.948) / (3.0 * 143.52)).ceil() as u32);
     }
 
     #[test]

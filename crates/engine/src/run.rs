@@ -1,0 +1,257 @@
+//! One run: a placed pattern on a device, from the first IO to the last.
+
+use std::fmt;
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_device::{Device, Disturbance, IoError};
+use flashlab_plan::Placed;
+use flashlab_samples::Sample;
+
+use crate::observer::Observer;
+use crate::process::{Drive, Process, Shared};
+
+/// What the caller holds of a run while it goes on.
+pub struct Control<'a> {
+    /// Set it to end the run; IOs in flight are still waited for.
+    pub interrupt: &'a AtomicBool,
+    /// The longest that the run may take on the device's clock, beside the pattern's own duration.
+    pub time_limit: Option<Nanos>,
+    /// How many IOs may fail before the run is given up.
+    pub failures_allowed: u64,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The pattern's last IO was done.
+    PatternDone,
+    /// An observer had seen enough.
+    ObserverSatisfied,
+    /// The pattern's duration or the caller's time limit was used up.
+    TimeUsed,
+    /// The caller asked for it.
+    Interrupted,
+    /// The device is gone, or too many IOs failed.
+    DeviceFailed,
+}
+
+/// An IO that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Read or write.
+    pub mode: Mode,
+    /// Where.
+    pub offset: Bytes,
+    /// How long.
+    pub size: Bytes,
+    /// The device's answer.
+    pub error: IoError,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { mode, offset, size, error } = self;
+        write!(f, "a {mode} of {} at offset {} failed: {error}", size.exact(), offset.exact())
+    }
+}
+
+/// What a run did, in all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Why it ended.
+    pub ended: Ended,
+    /// IOs done, failed ones included.
+    pub ios: u64,
+    /// IOs failed.
+    pub failed: u64,
+    /// The first IO that failed.
+    pub first_failure: Option<Failure>,
+    /// Bytes read.
+    pub read: Bytes,
+    /// Bytes written.
+    pub written: Bytes,
+    /// The device's time at the start.
+    pub begin: Nanos,
+    /// The device's time at the end.
+    pub end: Nanos,
+    /// What happened around the device meanwhile, the run's own traffic included: for the traffic
+    /// and the heat the largest that a process saw, for the waiting the sum over all processes.
+    pub disturbance: Disturbance,
+}
+
+impl Outcome {
+    pub(crate) fn new(begin: Nanos) -> Outcome {
+        Outcome {
+            ended: Ended::PatternDone,
+            ios: 0,
+            failed: 0,
+            first_failure: None,
+            read: Bytes::ZERO,
+            written: Bytes::ZERO,
+            begin,
+            end: begin,
+            disturbance: Disturbance::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, sample: &Sample) {
+        self.ios += 1;
+        match sample.mode {
+            Mode::Read => self.read += sample.size,
+            Mode::Write => self.written += sample.size,
+        }
+    }
+
+    /// The gravest reason wins.
+    pub(crate) fn end_with(&mut self, reason: Ended) {
+        let grave = |ended: Ended| ended as u8;
+        if grave(reason) > grave(self.ended) {
+            self.ended = reason;
+        }
+    }
+
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        self.failed += 1;
+        self.first_failure.get_or_insert(failure);
+    }
+
+    pub(crate) fn add_disturbance(&mut self, before: Disturbance, after: Disturbance) {
+        let sum = &mut self.disturbance;
+        sum.device_traffic = difference(before.device_traffic, after.device_traffic, |b| b.0).map(Bytes);
+        sum.processor_wait = difference(before.processor_wait, after.processor_wait, |n| n.0).map(Nanos);
+        sum.thermal_throttles = difference(before.thermal_throttles, after.thermal_throttles, |n| n);
+    }
+
+    fn merge(mut self, other: Outcome) -> Outcome {
+        self.end_with(other.ended);
+        self.ios += other.ios;
+        self.failed += other.failed;
+        self.first_failure = self.first_failure.or(other.first_failure);
+        self.read += other.read;
+        self.written += other.written;
+        self.begin = self.begin.min(other.begin);
+        self.end = self.end.max(other.end);
+        let (sum, more) = (&mut self.disturbance, other.disturbance);
+        sum.device_traffic = sum.device_traffic.max(more.device_traffic);
+        sum.processor_wait = sum.processor_wait.map(|wait| wait + more.processor_wait.unwrap_or_default());
+        sum.thermal_throttles = sum.thermal_throttles.max(more.thermal_throttles);
+        self
+    }
+}
+
+fn difference<T: Copy>(before: Option<T>, after: Option<T>, get: impl Fn(T) -> u64) -> Option<u64> {
+    Some(get(after?).saturating_sub(get(before?)))
+}
+
+/// Why a run could not begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// There must be one observer for each process.
+    Observers {
+        /// The pattern's processes.
+        processes: u32,
+        /// The observers given.
+        observers: usize,
+    },
+    /// The device does not take as many IOs at once as the pattern's QueueDepth.
+    QueueDepth {
+        /// The pattern's.
+        wanted: u32,
+        /// The device's.
+        offered: u32,
+    },
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EngineError::Observers { processes, observers } => {
+                write!(f, "a pattern of {processes} processes was given {observers} observers")
+            }
+            EngineError::QueueDepth { wanted, offered } => write!(
+                f,
+                "the pattern keeps {wanted} IOs in flight, but the device as it was opened takes {offered}: \
+                 open it with the io_uring engine and a depth of at least {wanted}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// Runs `placed` on `device`, with one observer for each process, in the order of their numbers.
+///
+/// A run that fails midway is no error of this function: the outcome says so, and its observers
+/// have seen every IO.
+///
+/// # Errors
+/// When the pattern cannot be run on the device at all; then no IO was issued.
+pub fn run<O: Observer>(
+    device: &mut (dyn Device + '_),
+    placed: &Placed,
+    observers: &mut [O],
+    control: &Control<'_>,
+) -> Result<Outcome, EngineError> {
+    let processes = placed.processes();
+    if observers.len() != processes as usize {
+        return Err(EngineError::Observers { processes, observers: observers.len() });
+    }
+    let depth = placed.pattern().queue_depth;
+    let lanes = if processes > 1 { device.lanes(processes) } else { None };
+    let offered = lanes.as_ref().map_or_else(
+        || device.geometry().depth / processes,
+        |lanes| lanes.iter().map(|lane| lane.geometry().depth).min().unwrap_or(0),
+    );
+    if depth > offered {
+        return Err(EngineError::QueueDepth { wanted: depth, offered });
+    }
+    let time_limit = [placed.pattern().duration, control.time_limit].into_iter().flatten().min();
+    let shared = Shared {
+        stop: &AtomicBool::new(false),
+        interrupt: control.interrupt,
+        time_limit,
+        failures_allowed: control.failures_allowed,
+    };
+    let processes = observers
+        .iter_mut()
+        .enumerate()
+        .map(|(number, observer)| Process::new(number as u32, placed.ios(number as u32), observer));
+    let largest = placed.largest_io();
+    Ok(match lanes {
+        Some(lanes) => in_threads(lanes, processes.collect(), depth, largest, &shared),
+        None => Drive::new(device, processes.collect(), depth, largest, &shared).run(),
+    })
+}
+
+/// Each process on a thread and a lane of its own; they begin together.
+fn in_threads<O: Observer>(
+    lanes: Vec<Box<dyn Device + Send>>,
+    processes: Vec<Process<'_, O>>,
+    depth: u32,
+    largest: Bytes,
+    shared: &Shared<'_>,
+) -> Outcome {
+    let together = &Barrier::new(lanes.len());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = lanes
+            .into_iter()
+            .zip(processes)
+            .map(|(mut lane, process)| {
+                scope.spawn(move || {
+                    let drive = Drive::new(lane.as_mut(), vec![process], depth, largest, shared);
+                    together.wait();
+                    drive.run()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .reduce(Outcome::merge)
+            .unwrap_or_else(|| Outcome::new(Nanos::ZERO))
+    })
+}

@@ -1,0 +1,253 @@
+//! Patterns are run on devices in virtual time, and every IO is checked against what the pattern,
+//! the device and hand computation say.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flashlab_base::{Bytes, Mode, Nanos, Seed};
+use flashlab_device::{Device, Fault, FaultyDevice, IoError, MemoryDevice};
+use flashlab_engine::{Control, Ended, EngineError, Observer, Outcome, run, verify};
+use flashlab_plan::{Arrival, Content, Location, Mix, Pattern, Space, Time};
+use flashlab_samples::Sample;
+
+const RESPONSE: Nanos = Nanos(1000);
+
+fn device() -> MemoryDevice {
+    MemoryDevice::new(Bytes::mib(4), RESPONSE)
+}
+
+fn baseline(name: &str, count: u64) -> Pattern {
+    let mut pattern = Pattern::baseline(name).unwrap();
+    pattern.io_count = Some(count);
+    pattern
+}
+
+fn run_with(device: &mut dyn Device, pattern: &Pattern, control: &Control) -> (Outcome, Vec<Vec<Sample>>) {
+    let geometry = device.geometry();
+    let space = Space { capacity: geometry.capacity, block: geometry.block };
+    let placed = pattern.place(space, Seed(1)).unwrap();
+    let mut samples = vec![Vec::new(); placed.processes() as usize];
+    let outcome = run(device, &placed, &mut samples, control).unwrap();
+    (outcome, samples)
+}
+
+fn run_all(device: &mut dyn Device, pattern: &Pattern) -> (Outcome, Vec<Vec<Sample>>) {
+    let interrupt = AtomicBool::new(false);
+    run_with(device, pattern, &Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 })
+}
+
+fn submissions(samples: &[Sample]) -> Vec<u64> {
+    samples.iter().map(|sample| sample.submitted.0).collect()
+}
+
+#[test]
+fn a_consecutive_pattern_submits_each_io_when_the_last_one_is_done() {
+    let (outcome, samples) = run_all(&mut device(), &baseline("SR", 4));
+    assert_eq!(submissions(&samples[0]), [0, 1000, 2000, 3000]);
+    let offsets: Vec<u64> = samples[0].iter().map(|sample| sample.offset.0 / 32768).collect();
+    assert_eq!(offsets, [0, 1, 2, 3]);
+    assert!(samples[0].iter().all(|sample| sample.intended == sample.submitted));
+    assert_eq!((outcome.ended, outcome.ios, outcome.read), (Ended::PatternDone, 4, Bytes::kib(128)));
+    assert_eq!(outcome.end, Nanos(4000));
+}
+
+#[test]
+fn pauses_and_bursts_count_from_the_completion() {
+    let mut pattern = baseline("SR", 5);
+    pattern.first.time = Time::Pause { pause: Nanos(500) };
+    let (_, samples) = run_all(&mut device(), &pattern);
+    assert_eq!(submissions(&samples[0]), [0, 1500, 3000, 4500, 6000]);
+
+    pattern.first.time = Time::Burst { burst: 2, pause: Nanos(500) };
+    let (_, samples) = run_all(&mut device(), &pattern);
+    assert_eq!(submissions(&samples[0]), [0, 1000, 2500, 3500, 5000]);
+}
+
+#[test]
+fn an_open_loop_counts_response_from_the_intended_start() {
+    // Twice as many IOs as the device can serve: each one waits 500 ns longer than the one before.
+    let mut pattern = baseline("SR", 6);
+    pattern.first.time = Time::Rate { per_second: 2e6, arrival: Arrival::Fixed };
+    let (_, samples) = run_all(&mut device(), &pattern);
+    let intended: Vec<u64> = samples[0].iter().map(|sample| sample.intended.0).collect();
+    let responses: Vec<u64> = samples[0].iter().map(|sample| sample.response().0).collect();
+    assert_eq!(intended, [0, 500, 1000, 1500, 2000, 2500]);
+    assert_eq!(responses, [1000, 1500, 2000, 2500, 3000, 3500]);
+    assert_eq!(submissions(&samples[0]), [0, 1000, 2000, 3000, 4000, 5000]);
+
+    // At depth 4 the first four IOs are submitted on time.
+    pattern.queue_depth = 4;
+    let (_, samples) = run_all(&mut device(), &pattern);
+    assert_eq!(submissions(&samples[0])[..4], [0, 500, 1000, 1500]);
+    let responses: Vec<u64> = samples[0].iter().map(|sample| sample.response().0).collect();
+    assert_eq!(responses, [1000, 1500, 2000, 2500, 3000, 3500]);
+}
+
+#[test]
+fn a_queue_is_kept_full() {
+    let mut pattern = baseline("RR", 6);
+    pattern.queue_depth = 3;
+    let (outcome, samples) = run_all(&mut device(), &pattern);
+    assert_eq!(submissions(&samples[0]), [0, 0, 0, 1000, 2000, 3000]);
+    assert_eq!(outcome.end, Nanos(6000));
+}
+
+#[test]
+fn parallel_processes_share_the_clock_of_a_simulated_device() {
+    let mut pattern = baseline("SR", 3);
+    pattern.parallel_degree = 2;
+    let (outcome, samples) = run_all(&mut device(), &pattern);
+    // One server: the processes take turns, and each IO waits for the other process's.
+    assert_eq!(submissions(&samples[0]), [0, 1000, 3000]);
+    assert_eq!(submissions(&samples[1]), [0, 2000, 4000]);
+    assert_eq!(samples[1][0].offset, Bytes::mib(2));
+    assert_eq!((outcome.ios, outcome.end), (6, Nanos(6000)));
+}
+
+#[test]
+fn a_mix_alternates_by_its_ratio() {
+    let mut pattern = baseline("SR", 6);
+    let second = Pattern::baseline("RW").unwrap().first;
+    pattern.mix = Some(Mix { second, ratio: 2 });
+    let (outcome, samples) = run_all(&mut device(), &pattern);
+    let modes: Vec<bool> = samples[0].iter().map(|sample| sample.mode.is_write()).collect();
+    assert_eq!(modes, [false, false, true, false, false, true]);
+    assert_eq!((outcome.read, outcome.written), (Bytes::kib(128), Bytes::kib(64)));
+}
+
+#[test]
+fn a_time_limit_ends_an_endless_pattern_and_io_in_flight_is_observed() {
+    let mut pattern = baseline("RR", 0);
+    pattern.io_count = None;
+    pattern.duration = Some(Nanos(10_000));
+    pattern.queue_depth = 4;
+    let (outcome, samples) = run_all(&mut device(), &pattern);
+    assert_eq!(outcome.ended, Ended::TimeUsed);
+    // Submissions stop at 10 us; the four in flight then are still seen.
+    assert_eq!(samples[0].len() as u64, outcome.ios);
+    assert_eq!(outcome.ios, 13);
+    assert!(submissions(&samples[0]).iter().all(|&at| at < 10_000));
+}
+
+struct StopAt(u64);
+
+impl Observer for StopAt {
+    fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
+        if sample.position == self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn an_observer_ends_the_run_for_all_processes() {
+    let mut device = device();
+    let mut pattern = baseline("RR", 1000);
+    pattern.parallel_degree = 4;
+    let space = Space { capacity: Bytes::mib(4), block: Bytes(512) };
+    let placed = pattern.place(space, Seed(1)).unwrap();
+    let mut observers: Vec<StopAt> = (0..4).map(|_| StopAt(9)).collect();
+    let interrupt = AtomicBool::new(false);
+    let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
+    let outcome = run(&mut device, &placed, &mut observers, &control).unwrap();
+    assert_eq!(outcome.ended, Ended::ObserverSatisfied);
+    assert!((37..=44).contains(&outcome.ios), "{}", outcome.ios);
+}
+
+#[test]
+fn an_interrupt_ends_the_run_with_what_was_measured() {
+    let interrupt = AtomicBool::new(true);
+    let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
+    let (outcome, samples) = run_with(&mut device(), &baseline("RR", 1000), &control);
+    assert_eq!((outcome.ended, outcome.ios, samples[0].len()), (Ended::Interrupted, 0, 0));
+    assert!(interrupt.load(Ordering::Relaxed));
+}
+
+#[test]
+fn failed_ios_are_recorded_and_too_many_end_the_run() {
+    let mut one = FaultyDevice::new(device(), Fault::Nth(2, IoError::IO));
+    let interrupt = AtomicBool::new(false);
+    let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 1 };
+    let (outcome, samples) = run_with(&mut one, &baseline("SR", 5), &control);
+    assert_eq!((outcome.ended, outcome.ios, outcome.failed), (Ended::PatternDone, 5, 1));
+    let errnos: Vec<i32> = samples[0].iter().map(|sample| sample.errno).collect();
+    assert_eq!(errnos, [0, 0, 5, 0, 0]);
+
+    let mut gone = FaultyDevice::new(device(), Fault::GoneFrom(3));
+    let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 1000 };
+    let (outcome, samples) = run_with(&mut gone, &baseline("SW", 50), &control);
+    assert_eq!((outcome.ended, samples[0].len()), (Ended::DeviceFailed, 4));
+    let failure = outcome.first_failure.unwrap();
+    insta::assert_snapshot!(failure, @"a write of 32KiB at offset 96KiB failed: No such device or address (os error 6)");
+}
+
+#[test]
+fn stamped_writes_are_verified_and_strayed_ones_found() {
+    let mut device = device();
+    let mut pattern = baseline("SW", 64);
+    pattern.first.location = Location::Permutation;
+    pattern.first.content = Content::Stamped;
+    pattern.queue_depth = 4;
+    let (_, samples) = run_all(&mut device, &pattern);
+    for sample in &samples[0] {
+        let (start, length) = (sample.offset.0 as usize, sample.size.0 as usize);
+        let positions = verify(&device.data()[start..start + length], sample.offset).unwrap();
+        assert!(positions.iter().all(|&position| position == sample.position));
+    }
+    let first = samples[0][0];
+    let strayed = &device.data()[first.offset.0 as usize..][..512];
+    let elsewhere = verify(strayed, first.offset + Bytes(512)).unwrap_err();
+    assert_eq!(elsewhere.found, Some(first.offset));
+    assert!(verify(&[0; 512], Bytes::ZERO).unwrap_err().to_string().contains("no stamp"));
+}
+
+#[test]
+fn contents_are_what_they_are_called() {
+    let written = |content| {
+        let mut device = device();
+        let mut pattern = baseline("SW", 2);
+        pattern.first.content = content;
+        run_all(&mut device, &pattern);
+        device.data()[..65536].to_vec()
+    };
+    assert!(written(Content::Zeros).iter().all(|&byte| byte == 0));
+    assert!(written(Content::Ones).iter().all(|&byte| byte == 0xFF));
+    let half = written(Content::Half);
+    assert!(half.chunks(4096).all(|unit| unit[2048..].iter().all(|&byte| byte == 0)));
+    assert!(half.chunks(4096).all(|unit| unit[..2048].iter().filter(|&&byte| byte == 0).count() < 40));
+    // No 4 KiB unit of incompressible content is written twice.
+    let random = written(Content::Incompressible);
+    let units: std::collections::HashSet<&[u8]> = random.chunks(4096).collect();
+    assert_eq!(units.len(), 16);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_samples() {
+    let mut pattern = baseline("RW", 200);
+    pattern.parallel_degree = 3;
+    pattern.queue_depth = 2;
+    assert_eq!(run_all(&mut device(), &pattern), run_all(&mut device(), &pattern));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_the_first_io() {
+    let mut device = device();
+    let mut pattern = baseline("RR", 10);
+    pattern.queue_depth = 5000;
+    let space = Space { capacity: Bytes::mib(4), block: Bytes(512) };
+    let placed = pattern.place(space, Seed(1)).unwrap();
+    let interrupt = AtomicBool::new(false);
+    let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
+    let error = run(&mut device, &placed, &mut [Vec::new()], &control).unwrap_err();
+    assert_eq!(error, EngineError::QueueDepth { wanted: 5000, offered: 1024 });
+    let error = run::<Vec<Sample>>(&mut device, &placed, &mut [], &control).unwrap_err();
+    assert_eq!(error, EngineError::Observers { processes: 1, observers: 0 });
+}
+
+#[test]
+fn reads_and_writes_are_told_apart() {
+    let mut pattern = baseline("RW", 400);
+    pattern.first.mode = flashlab_plan::ModeRule::WriteProbability(0.25);
+    let (outcome, samples) = run_all(&mut device(), &pattern);
+    let writes = samples[0].iter().filter(|sample| sample.mode == Mode::Write).count();
+    assert!((60..140).contains(&writes), "{writes}");
+    assert_eq!(outcome.written, Bytes::kib(32) * writes as u64);
+}
