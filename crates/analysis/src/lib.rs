@@ -6,7 +6,11 @@
 //! - nothing panics, whatever the response times are, and no figure is infinite or undefined;
 //! - "none found" and "too little to tell" are different answers.
 
+mod characteristics;
+mod compare;
+mod curve;
 pub mod findings;
+mod hints;
 mod lingering;
 mod period;
 mod phases;
@@ -19,6 +23,9 @@ mod summary;
 mod synthetic;
 mod trace;
 
+pub use characteristics::characteristics;
+pub use compare::{Comparison, DIFFERENCE_P, Difference, FigureRow, PointRow, compare};
+pub use hints::hints;
 pub use lingering::lingering;
 pub use phases::{io_ignore_and_count, phases};
 pub use point::{SPREAD_LIMIT, point, spread_warnings};

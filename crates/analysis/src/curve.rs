@@ -1,0 +1,124 @@
+//! A response-time curve over the parameter of a micro-benchmark, and where it has its knee.
+//!
+//! Invariant: a curve holds only points that were measured, in ascending order of the parameter.
+
+use crate::findings::{Baseline, MicroBenchmark, Point};
+use crate::point::mean;
+
+/// Beyond a knee, costs are over this many times those of the plateau before it.
+pub(crate) const DEGRADATION: f64 = 2.0;
+/// The relative half width taken for points of which neither repetitions nor the confidence
+/// interval tell it.
+const UNKNOWN_PRECISION: f64 = 0.25;
+
+/// The points of the experiment that varies `parameter` (a uFLIP name) of `pattern`.
+pub(crate) fn curve<'a>(
+    micro_benchmarks: &'a [MicroBenchmark],
+    parameter: &str,
+    pattern: &str,
+) -> Vec<&'a Point> {
+    let mut points: Vec<&Point> = micro_benchmarks
+        .iter()
+        .filter(|micro| micro.parameter == parameter)
+        .flat_map(|micro| &micro.experiments)
+        .filter(|experiment| experiment.pattern == pattern)
+        .flat_map(|experiment| &experiment.points)
+        .filter(|point| point.response_ns_mean > 0.0)
+        .collect();
+    points.sort_by(|a, b| a.value.total_cmp(&b.value));
+    points
+}
+
+/// The patterns of which `parameter` was varied, in the order of the findings.
+pub(crate) fn patterns<'a>(micro_benchmarks: &'a [MicroBenchmark], parameter: &str) -> Vec<&'a str> {
+    let micros = micro_benchmarks.iter().filter(|micro| micro.parameter == parameter);
+    micros.flat_map(|micro| &micro.experiments).map(|experiment| experiment.pattern.as_str()).collect()
+}
+
+/// The baseline of `pattern`, if it was measured.
+pub(crate) fn baseline<'a>(baselines: &'a [Baseline], pattern: &str) -> Option<&'a Baseline> {
+    baselines.iter().find(|baseline| baseline.pattern == pattern && baseline.run.response.mean_ns > 0.0)
+}
+
+/// The mean response time of a baseline in nanoseconds.
+pub(crate) fn baseline_ns(baselines: &[Baseline], pattern: &str) -> Option<f64> {
+    baseline(baselines, pattern).map(|baseline| baseline.run.response.mean_ns)
+}
+
+/// The bytes of each IO of a point.
+pub(crate) fn io_size(point: &Point) -> Option<f64> {
+    let run = point.runs.iter().find(|run| run.ios_per_s > 0.0)?;
+    Some((run.throughput_bytes_per_s / run.ios_per_s).round())
+}
+
+/// IOs a second, the mean of the repetitions.
+pub(crate) fn ios_per_s(point: &Point) -> Option<f64> {
+    mean(&point.runs.iter().map(|run| run.ios_per_s).collect::<Vec<_>>()).filter(|&rate| rate > 0.0)
+}
+
+/// How far the point's mean may be off, relative to it: the repetitions' spread (a little under
+/// the half width of the 95 % interval of three) or what the runs know of themselves, whichever
+/// is larger.
+pub(crate) fn uncertainty(point: &Point) -> f64 {
+    let within = point
+        .runs
+        .iter()
+        .filter_map(|run| run.precision)
+        .fold(None, |worst: Option<f64>, p| Some(worst.map_or(p, |worst| worst.max(p))));
+    match (point.spread, within) {
+        (None, None) => UNKNOWN_PRECISION,
+        (spread, within) => spread.unwrap_or(0.0).max(within.unwrap_or(0.0)),
+    }
+}
+
+/// How many of `costs` lie before the first significant and lasting degradation: where a cost is
+/// over [`DEGRADATION`] times the median of those before it, and so is the median of it and all
+/// that follow. All of them where nothing degrades.
+pub(crate) fn plateau(costs: &[f64]) -> usize {
+    (1..costs.len())
+        .find(|&i| {
+            let limit = DEGRADATION * median(&costs[..i]);
+            costs[i] > limit && median(&costs[i..]) > limit
+        })
+        .unwrap_or(costs.len())
+}
+
+/// The median, the mean of the middle two of an even number; 0 of nothing.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+/// The largest; 0 of nothing.
+pub(crate) fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plateau_ends_before_the_first_lasting_degradation() {
+        for (costs, expected) in [
+            (vec![], 0),
+            (vec![1.0], 1),
+            (vec![1.0, 1.1, 0.9, 1.0], 4),
+            (vec![1.0, 1.1, 5.0, 16.0], 2),
+            // A single slow point is no knee.
+            (vec![1.0, 9.0, 1.0, 1.1, 1.0], 5),
+            // The level of the plateau does not matter (uFLIP's Kingston accepts 20).
+            (vec![20.0, 19.0, 20.0, 150.0, 150.0], 3),
+            (vec![1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0], 4),
+            // Costs that fall never degrade.
+            (vec![40.0, 20.0, 10.0, 5.0], 4),
+        ] {
+            assert_eq!(plateau(&costs), expected, "{costs:?}");
+        }
+    }
+}
