@@ -5,6 +5,7 @@
 
 use flashlab_base::{Bytes, Nanos};
 
+use crate::parameter::EXACT_MAX;
 use crate::{Basic, IoSize, Location, ModeRule, Parameter, Pattern, Time};
 
 /// More processes than any host runs, fewer than would exhaust one.
@@ -15,8 +16,8 @@ const QUEUE_DEPTH_MAX: u32 = 32_768;
 const THETA_MAX: f64 = 10.0;
 /// One IO a nanosecond: the clock's resolution.
 const PER_SECOND_MAX: f64 = 1e9;
-/// Half of what offsets can address, so that sums of two sizes do not overflow.
-const BYTES_MAX: Bytes = Bytes(1 << 62);
+const BYTES_MAX: Bytes = Bytes(EXACT_MAX);
+const NANOS_MAX: Nanos = Nanos(EXACT_MAX);
 
 /// A parameter outside its legal range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,15 +52,22 @@ pub(crate) fn check(pattern: &Pattern) -> Checked {
     let depth = pattern.queue_depth;
     let legal = format!("from 1 to {QUEUE_DEPTH_MAX}");
     require((1..=QUEUE_DEPTH_MAX).contains(&depth), Parameter::QueueDepth, depth, legal)?;
+    check_length(pattern)
+}
+
+/// IOCount, IOIgnore and the time limit.
+fn check_length(pattern: &Pattern) -> Checked {
+    let ignore = pattern.io_ignore;
+    require(ignore <= EXACT_MAX, Parameter::IoIgnore, ignore, format!("at most {EXACT_MAX}"))?;
     if let Some(count) = pattern.io_count {
-        require(count >= 1, Parameter::IoCount, count, "at least 1")?;
+        let legal = format!("from 1 to {EXACT_MAX}");
+        require((1..=EXACT_MAX).contains(&count), Parameter::IoCount, count, legal)?;
         let legal = format!("below io_count ({count}), or no IO is left to measure");
-        require(pattern.io_ignore < count, Parameter::IoIgnore, pattern.io_ignore, legal)?;
+        require(ignore < count, Parameter::IoIgnore, ignore, legal)?;
     }
-    match pattern.duration {
-        Some(Nanos::ZERO) => require(false, Parameter::Duration, "0", "longer than 0"),
-        _ => Ok(()),
-    }
+    let duration = pattern.duration.unwrap_or(NANOS_MAX);
+    let legal = format!("longer than 0 and at most {}", NANOS_MAX.exact());
+    require(duration > Nanos::ZERO && duration <= NANOS_MAX, Parameter::Duration, duration.exact(), legal)
 }
 
 fn check_basic(basic: &Basic) -> Checked {
@@ -117,19 +125,32 @@ fn check_location(location: Location) -> Checked {
             require(part(ios), Parameter::HotIos, ios, "above 0 and below 1")?;
             require(part(space), Parameter::HotSpace, space, "above 0 and below 1")
         }
-        Location::Sequential | Location::Random | Location::Permutation | Location::Ordered { .. } => Ok(()),
+        Location::Ordered { incr } => {
+            let legal = format!("from -{EXACT_MAX} to {EXACT_MAX}");
+            require(incr.unsigned_abs() <= EXACT_MAX, Parameter::Incr, incr, legal)
+        }
+        Location::Sequential | Location::Random | Location::Permutation => Ok(()),
     }
 }
 
 fn check_time(time: Time) -> Checked {
     match time {
-        Time::Burst { burst, .. } => require(burst >= 1, Parameter::Burst, burst, "at least 1"),
+        Time::Burst { burst, pause } => {
+            require(burst >= 1, Parameter::Burst, burst, "at least 1")?;
+            check_pause(pause)
+        }
+        Time::Pause { pause } => check_pause(pause),
         Time::Rate { per_second, .. } => {
             let legal = format!("above 0 and at most {PER_SECOND_MAX} IOs a second");
             require(per_second > 0.0 && per_second <= PER_SECOND_MAX, Parameter::Rate, per_second, legal)
         }
-        Time::Consecutive | Time::Pause { .. } => Ok(()),
+        Time::Consecutive => Ok(()),
     }
+}
+
+fn check_pause(pause: Nanos) -> Checked {
+    let legal = format!("at most {}", NANOS_MAX.exact());
+    require(pause <= NANOS_MAX, Parameter::Pause, pause.exact(), legal)
 }
 
 /// In a mix each IO follows the previous one of either part: only one kind of clock can drive them.

@@ -11,17 +11,23 @@
 //! - Text from outside is refused with a [`PlanError`], never with a panic.
 //! - The shipped micro-benchmarks are files of the language; no code knows their names.
 
+mod builtin;
 mod check;
 mod error;
 mod ios;
 mod location;
 mod parameter;
+mod parse;
 mod pattern;
 mod permutation;
 mod place;
 mod plan;
+mod print;
+mod section;
+mod vary;
 mod zipf;
 
+pub use builtin::Builtin;
 pub use error::{Misfit, PlanError};
 pub use ios::{Ios, PlannedIo, Start};
 pub use parameter::Parameter;

@@ -10,7 +10,7 @@ use std::fmt;
 
 use flashlab_base::{Bytes, Nanos};
 
-use crate::{Basic, IoSize, Location, ModeRule, Pattern, Time};
+use crate::{Arrival, Basic, IoSize, Location, ModeRule, Pattern, Time};
 
 /// A parameter with a number for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,10 +60,17 @@ pub enum Parameter {
 pub(crate) enum Quantity {
     Bytes,
     Nanos,
+    /// At most what 32 bits hold.
     Count,
+    /// At most [`EXACT_MAX`].
+    LongCount,
     Integer,
     Real,
 }
+
+/// The largest number in a pattern: up to here every integer is exact as a double, which is how the
+/// values of all parameters are kept. 8 PiB, or 104 days in nanoseconds.
+pub(crate) const EXACT_MAX: u64 = 1 << 53;
 
 /// A parameter's name in the papers, key in the language, and quantity.
 const TABLE: [(Parameter, &str, &str, Quantity); 19] = [
@@ -83,8 +90,8 @@ const TABLE: [(Parameter, &str, &str, Quantity); 19] = [
     (Parameter::Ratio, "Ratio", "ratio", Quantity::Count),
     (Parameter::ParallelDegree, "ParallelDegree", "parallel_degree", Quantity::Count),
     (Parameter::QueueDepth, "QueueDepth", "queue_depth", Quantity::Count),
-    (Parameter::IoCount, "IOCount", "io_count", Quantity::Count),
-    (Parameter::IoIgnore, "IOIgnore", "io_ignore", Quantity::Count),
+    (Parameter::IoCount, "IOCount", "io_count", Quantity::LongCount),
+    (Parameter::IoIgnore, "IOIgnore", "io_ignore", Quantity::LongCount),
     (Parameter::Duration, "Duration", "duration", Quantity::Nanos),
 ];
 
@@ -114,7 +121,7 @@ impl Parameter {
         match self.quantity() {
             Quantity::Bytes => "bytes",
             Quantity::Nanos => "ns",
-            Quantity::Count | Quantity::Integer | Quantity::Real => "",
+            Quantity::Count | Quantity::LongCount | Quantity::Integer | Quantity::Real => "",
         }
     }
 
@@ -126,30 +133,40 @@ impl Parameter {
         TABLE.iter().find(|row| row.0 == self).expect("the table has every parameter")
     }
 
-    /// Sets this parameter in a pattern; in both parts of a mix where both have it and `scope` is
-    /// not one of them only.
+    /// Sets this parameter in a pattern; in both parts of a mix, or in the one that can have it.
     ///
     /// # Errors
     /// What the pattern must be like to have this parameter.
     pub(crate) fn set(self, pattern: &mut Pattern, number: f64) -> Result<(), &'static str> {
         match self {
             Parameter::Ratio => {
-                let mix = pattern.mix.as_mut().ok_or("in a pattern with a mix")?;
-                mix.ratio = count_u32(number);
+                pattern.mix.as_mut().ok_or("in a pattern with a mix")?.ratio = number as u32;
             }
-            Parameter::ParallelDegree => pattern.parallel_degree = count_u32(number),
-            Parameter::QueueDepth => pattern.queue_depth = count_u32(number),
+            Parameter::ParallelDegree => pattern.parallel_degree = number as u32,
+            Parameter::QueueDepth => pattern.queue_depth = number as u32,
             Parameter::IoCount => pattern.io_count = Some(number as u64),
             Parameter::IoIgnore => pattern.io_ignore = number as u64,
             Parameter::Duration => pattern.duration = Some(Nanos(number as u64)),
             _ => {
-                let mut outcomes = pattern.basics_mut().map(|basic| self.set_basic(basic, number));
-                // Pattern #1 and #2 of a mix may differ in kind: one that has it is enough.
-                let first = outcomes.next().expect("there is a first pattern");
-                return outcomes.fold(first, |one, other| one.or(other));
+                let first = self.set_basic(&mut pattern.first, number);
+                let second = pattern.mix.as_mut().map(|mix| self.set_basic(&mut mix.second, number));
+                return second.map_or(first, |second| first.or(second));
             }
         }
         Ok(())
+    }
+
+    /// Whether it belongs to a basic pattern, and not to a pattern as a whole.
+    pub(crate) fn is_of_basic(self) -> bool {
+        !matches!(
+            self,
+            Parameter::Ratio
+                | Parameter::ParallelDegree
+                | Parameter::QueueDepth
+                | Parameter::IoCount
+                | Parameter::IoIgnore
+                | Parameter::Duration
+        )
     }
 
     /// Sets a parameter that a basic pattern has, as [`Parameter::set`].
@@ -173,11 +190,11 @@ impl Parameter {
             (Parameter::Pause, Time::Burst { burst, .. }) => Time::Burst { burst, pause: nanos },
             (Parameter::Pause, Time::Rate { .. }) => return Err("in a pattern without `per_second`"),
             (Parameter::Burst, Time::Pause { pause } | Time::Burst { pause, .. }) => {
-                Time::Burst { burst: count_u32(number), pause }
+                Time::Burst { burst: number as u32, pause }
             }
             (Parameter::Burst, _) => return Err("in a pattern with a `pause`"),
             (_, Time::Rate { arrival, .. }) => Time::Rate { per_second: number, arrival },
-            (_, Time::Consecutive) => Time::Rate { per_second: number, arrival: crate::Arrival::Fixed },
+            (_, Time::Consecutive) => Time::Rate { per_second: number, arrival: Arrival::Fixed },
             _ => return Err("in a pattern without `pause`"),
         };
         Ok(())
@@ -190,7 +207,7 @@ impl Parameter {
             }
             (Parameter::Incr, _) => return Err("in a sequential or ordered pattern"),
             (Parameter::Partitions, Location::Sequential | Location::Partitioned { .. }) => {
-                Location::Partitioned { partitions: count_u32(number) }
+                Location::Partitioned { partitions: number as u32 }
             }
             (Parameter::Partitions, _) => return Err("in a sequential or partitioned pattern"),
             (Parameter::Theta, Location::Zipf { .. }) => Location::Zipf { theta: number },
@@ -207,11 +224,6 @@ impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
-}
-
-/// Saturates, so that an absurd count stays absurd and meets the check of its range.
-fn count_u32(number: f64) -> u32 {
-    number as u32
 }
 
 impl fmt::Display for IoSize {

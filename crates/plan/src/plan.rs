@@ -118,7 +118,7 @@ impl Value {
         let label = match parameter.quantity() {
             Quantity::Bytes => Bytes(number as u64).exact(),
             Quantity::Nanos => Nanos(number as u64).exact(),
-            Quantity::Count | Quantity::Integer => format!("{number:.0}"),
+            Quantity::Count | Quantity::LongCount | Quantity::Integer => format!("{number:.0}"),
             Quantity::Real => number.to_string(),
         };
         Value { number, label }

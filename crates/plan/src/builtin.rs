@@ -1,0 +1,53 @@
+//! The plans that are shipped with the program: files of the language, and nothing else.
+
+use crate::Plan;
+
+/// A shipped plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Builtin {
+    /// Its name, which is the plan's.
+    pub name: &'static str,
+    /// The file, with its comments.
+    pub text: &'static str,
+}
+
+macro_rules! builtins {
+    ($($name:literal),* $(,)?) => {
+        &[$(Builtin { name: $name, text: include_str!(concat!("../plans/", $name, ".toml")) }),*]
+    };
+}
+
+const BUILTINS: &[Builtin] = builtins![
+    "baselines",
+    "granularity",
+    "alignment",
+    "locality",
+    "partitioning",
+    "order",
+    "parallelism",
+    "mix",
+    "pause",
+    "bursts",
+    "random-state",
+    "sequential-state",
+];
+
+impl Builtin {
+    /// The plan.
+    pub fn plan(&self) -> Plan {
+        Plan::parse(self.text, &format!("{}.toml", self.name)).expect("the shipped plans are legal")
+    }
+}
+
+impl Plan {
+    /// The shipped plans: the baselines, uFLIP's nine micro-benchmarks in the paper's order, and the
+    /// two device states.
+    pub fn builtins() -> &'static [Builtin] {
+        BUILTINS
+    }
+
+    /// The shipped plan of this name.
+    pub fn builtin(name: &str) -> Option<Plan> {
+        BUILTINS.iter().find(|builtin| builtin.name == name).map(Builtin::plan)
+    }
+}
