@@ -1,0 +1,178 @@
+//! A block device as sysfs describes it.
+//!
+//! # Model
+//! `/sys/dev/block/MAJOR:MINOR` leads to the device's directory. A partition's directory lies within
+//! its disk's. `holders/` names the devices that are built upon this one (md, LVM, dm).
+//!
+//! Invariant: nothing here opens a device. What sysfs does not tell is `None`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flashlab_base::Bytes;
+
+use crate::node::DeviceNumber;
+
+/// sysfs counts in these, whatever the device's own block is.
+const SECTOR: u64 = 512;
+
+/// A disk, a partition, or a device made of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BlockDevice {
+    number: DeviceNumber,
+    directory: PathBuf,
+}
+
+impl BlockDevice {
+    /// The device with this number, if the kernel knows it.
+    pub(crate) fn numbered(number: DeviceNumber) -> Option<BlockDevice> {
+        let directory = fs::canonicalize(format!("/sys/dev/block/{number}")).ok()?;
+        Some(BlockDevice { number, directory })
+    }
+
+    /// Every disk that has a capacity, in the order of their names.
+    pub(crate) fn disks() -> Vec<BlockDevice> {
+        let mut disks = listed(Path::new("/sys/block"));
+        disks.retain(|disk| disk.capacity() > Bytes::ZERO);
+        disks
+    }
+
+    fn in_directory(directory: &Path) -> Option<BlockDevice> {
+        let directory = fs::canonicalize(directory).ok()?;
+        let number = DeviceNumber::parse(&fs::read_to_string(directory.join("dev")).ok()?)?;
+        Some(BlockDevice { number, directory })
+    }
+
+    pub(crate) fn number(&self) -> DeviceNumber {
+        self.number
+    }
+
+    /// The kernel's name for it, as `nvme0n1`.
+    pub(crate) fn name(&self) -> String {
+        // A slash in a name stands as an exclamation mark in sysfs.
+        self.directory.file_name().unwrap_or_default().to_string_lossy().replace('!', "/")
+    }
+
+    /// Where its node is on every ordinary system.
+    pub(crate) fn path(&self) -> PathBuf {
+        Path::new("/dev").join(self.name())
+    }
+
+    pub(crate) fn is_partition(&self) -> bool {
+        self.directory.join("partition").exists()
+    }
+
+    /// The disk that this is, or is a partition of.
+    pub(crate) fn disk(&self) -> BlockDevice {
+        let parent = self.directory.parent().filter(|_| self.is_partition());
+        parent.and_then(BlockDevice::in_directory).unwrap_or_else(|| self.clone())
+    }
+
+    /// The partitions that the kernel knows on this disk.
+    pub(crate) fn partitions(&self) -> Vec<BlockDevice> {
+        let mut partitions = listed(&self.directory);
+        partitions.retain(BlockDevice::is_partition);
+        partitions
+    }
+
+    /// The devices that are built upon this one.
+    pub(crate) fn holders(&self) -> Vec<BlockDevice> {
+        listed(&self.directory.join("holders"))
+    }
+
+    /// A file of its directory, trimmed; `None` if it is missing or empty.
+    pub(crate) fn attribute(&self, name: &str) -> Option<String> {
+        let text = fs::read(self.directory.join(name)).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// A numeric file of its directory.
+    pub(crate) fn number_of(&self, name: &str) -> Option<u64> {
+        self.attribute(name)?.parse().ok()
+    }
+
+    /// Where the link `name` of its directory leads.
+    pub(crate) fn link(&self, name: &str) -> Option<PathBuf> {
+        fs::canonicalize(self.directory.join(name)).ok()
+    }
+
+    pub(crate) fn capacity(&self) -> Bytes {
+        Bytes(self.number_of("size").unwrap_or(0).saturating_mul(SECTOR))
+    }
+
+    /// Whether the kernel refuses writes to it or to its disk.
+    pub(crate) fn is_read_only(&self) -> bool {
+        [self, &self.disk()].iter().any(|device| device.number_of("ro") == Some(1))
+    }
+
+    /// A number that is not used twice between two boots, even when a device's number is.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        self.disk().number_of("diskseq")
+    }
+
+    /// The file that a loop device serves from, as sysfs words it.
+    pub(crate) fn loop_file(&self) -> Option<PathBuf> {
+        self.attribute("loop/backing_file").map(PathBuf::from)
+    }
+
+    /// What it is made of, where its name does not say it, as `LVM` or `md raid1`.
+    pub(crate) fn layer(&self) -> Option<String> {
+        if let Some(uuid) = self.attribute("dm/uuid") {
+            let kind = uuid.split('-').next().unwrap_or_default();
+            return Some(format!("device mapper, {kind}"));
+        }
+        if let Some(level) = self.attribute("md/level") {
+            return Some(format!("md {level}"));
+        }
+        self.directory.join("bcache").exists().then(|| "bcache".to_owned())
+    }
+
+    /// Bytes read, written and discarded since boot, from the kernel's statistics.
+    pub(crate) fn statistics_file(&self) -> PathBuf {
+        self.directory.join("stat")
+    }
+}
+
+/// The block devices among a directory's entries.
+fn listed(directory: &Path) -> Vec<BlockDevice> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut devices: Vec<BlockDevice> =
+        entries.filter_map(|entry| BlockDevice::in_directory(&entry.path())).collect();
+    devices.sort_by_key(|device| (device.name().len(), device.name()));
+    devices
+}
+
+/// The bytes moved, from the text of a statistics file: its third, seventh and fourteenth fields are
+/// the sectors read, written and discarded (Documentation/block/stat.rst).
+pub(crate) fn bytes_moved(statistics: &str) -> Option<Bytes> {
+    let fields: Vec<u64> = statistics.split_ascii_whitespace().map_while(|f| f.parse().ok()).collect();
+    let sectors = fields.get(2)?.wrapping_add(*fields.get(6)?);
+    // Kernels before 4.18 count no discards.
+    let discarded = fields.get(13).copied().unwrap_or(0);
+    Some(Bytes(sectors.wrapping_add(discarded).wrapping_mul(SECTOR)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_is_what_was_read_written_and_discarded() {
+        let old = "1 2 10 4 5 6 20 8 9 10 11";
+        assert_eq!(bytes_moved(old), Some(Bytes(30 * 512)));
+        assert_eq!(bytes_moved(&format!("  {old} 12 13 5 15 16 17\n")), Some(Bytes(35 * 512)));
+        assert_eq!(bytes_moved("1 2 x"), None);
+        assert_eq!(bytes_moved(""), None);
+    }
+
+    #[test]
+    fn every_disk_is_found_again_by_its_number() {
+        for disk in BlockDevice::disks() {
+            assert_eq!(BlockDevice::numbered(disk.number()), Some(disk.clone()));
+            assert_eq!(disk.disk(), disk);
+            assert!(!disk.is_partition());
+        }
+    }
+}

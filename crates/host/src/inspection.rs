@@ -1,0 +1,267 @@
+//! What a target is, and why flashlab would refuse to write to it.
+//!
+//! # Model
+//! [`inspect`] collects every refusal, not only the first: what is being done with the target
+//! ([`Surroundings`]), what its bytes say ([`Content`]), whether anyone holds it exclusively, whether
+//! it takes writes at all. Whatever cannot be found out is itself a refusal.
+//!
+//! Invariant: nothing here opens anything for writing.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use flashlab_base::{Bytes, Identity};
+
+use crate::HostError;
+use crate::block_device::BlockDevice;
+use crate::identity;
+use crate::node::Node;
+use crate::refusal::{Reason, Refusal};
+use crate::signature::Content;
+use crate::surroundings::Surroundings;
+use crate::system::{self, DirectAlignment, FileSystem};
+
+/// What was found out about a target, without opening it for writing.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// The path that was inspected.
+    pub path: PathBuf,
+    /// What is known of its make.
+    pub identity: Identity,
+    /// Why flashlab does not write to it; empty if it would, given consent.
+    pub refusals: Vec<Refusal>,
+    /// What a reader of its measurements has to know.
+    pub warnings: Vec<String>,
+    pub(crate) node: Node,
+    pub(crate) generation: Option<u64>,
+}
+
+impl Inspection {
+    /// Whether it is a block device, which takes consent by typing, and not a regular file, which
+    /// takes `--overwrite-file`.
+    pub fn is_block_device(&self) -> bool {
+        matches!(self.node, Node::Device(_))
+    }
+
+    /// What may be typed to consent to its being overwritten: its model, its serial number or, where
+    /// neither is known, its path.
+    pub fn consent_phrases(&self) -> Vec<String> {
+        let mut phrases: Vec<String> =
+            [&self.identity.model, &self.identity.serial].into_iter().flatten().cloned().collect();
+        if phrases.is_empty() {
+            phrases.push(self.path.display().to_string());
+        }
+        phrases
+    }
+}
+
+/// Finds out what a path leads to, and why flashlab would refuse to write to it.
+///
+/// # Errors
+/// When nothing is there, or neither a block device nor a regular file.
+pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection, HostError> {
+    look(path.as_ref(), &Surroundings::look())
+}
+
+/// Every disk and partition of this machine that has a capacity.
+pub fn devices() -> Vec<Inspection> {
+    let surroundings = Surroundings::look();
+    let family = |disk: BlockDevice| {
+        let partitions = disk.partitions();
+        [vec![disk], partitions].concat()
+    };
+    BlockDevice::disks()
+        .into_iter()
+        .flat_map(family)
+        // A device may have gone since it was listed, or have no node in a container.
+        .filter_map(|device| look(&device.path(), &surroundings).ok().filter(|i| is(i, &device)))
+        .collect()
+}
+
+fn is(inspection: &Inspection, device: &BlockDevice) -> bool {
+    inspection.node == Node::Device(device.number())
+}
+
+fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostError> {
+    let node = Node::at(path)?;
+    let name = path.display().to_string();
+    let mut inspection = Inspection {
+        path: path.to_owned(),
+        identity: Identity::default(),
+        refusals: refusals_by_use(node, surroundings),
+        warnings: Vec::new(),
+        node,
+        generation: generation(node),
+    };
+    let mut capacity = Bytes::ZERO;
+    match File::open(path) {
+        Ok(file) => {
+            capacity = size_of(&file, node, path)?;
+            let content = read_content(&file, node, capacity, &mut inspection.refusals);
+            inspection.warnings = warnings(&file, path, node, surroundings);
+            if content.is_some_and(|content| !content.is_blank()) && inspection.refusals.is_empty() {
+                inspection.warnings.push(format!(
+                    "{name} is not blank: it holds data of a kind that flashlab does not know"
+                ));
+            }
+        }
+        Err(error) => inspection.refusals.push(unreadable(path, &error)),
+    }
+    if inspection.refusals.is_empty() {
+        inspection.refusals.extend(held(path, node));
+    }
+    inspection.identity = identity::identify(&name, node, capacity, surroundings);
+    Ok(inspection)
+}
+
+/// Everything that speaks against writing to a device or file that is open by now.
+pub(crate) fn refusals_when_open(
+    file: &File,
+    node: Node,
+    capacity: Bytes,
+    surroundings: &Surroundings,
+) -> Vec<Refusal> {
+    let mut refusals = refusals_by_use(node, surroundings);
+    read_content(file, node, capacity, &mut refusals);
+    refusals
+}
+
+/// What is being done with it, and whether it takes writes.
+pub(crate) fn refusals_by_use(node: Node, surroundings: &Surroundings) -> Vec<Refusal> {
+    let mut refusals = surroundings.uses(node);
+    let Some(device) = block_device(node) else { return refusals };
+    let name = device.path().display().to_string();
+    if device.is_read_only() {
+        refusals.push(Refusal::new(
+            Reason::ReadOnly,
+            format!("{name} is read-only"),
+            format!("make it writable (`blockdev --setrw {name}`, or its switch), or only read from it"),
+        ));
+    }
+    let partitions = device.partitions();
+    if !partitions.is_empty() {
+        let names: Vec<String> = partitions.iter().map(BlockDevice::name).collect();
+        refusals.push(Refusal::new(
+            Reason::PartitionTable,
+            format!("{name} has the partitions {}", names.join(", ")),
+            format!("choose a partition, or remove them (`wipefs --all {name}` and `partx -d {name}`)"),
+        ));
+    }
+    refusals
+}
+
+fn block_device(node: Node) -> Option<BlockDevice> {
+    match node {
+        Node::Device(number) => BlockDevice::numbered(number),
+        Node::File { .. } => None,
+    }
+}
+
+pub(crate) fn generation(node: Node) -> Option<u64> {
+    block_device(node)?.generation()
+}
+
+/// The capacity of an open target.
+pub(crate) fn size_of(file: &File, node: Node, path: &Path) -> Result<Bytes, HostError> {
+    let size = match node {
+        Node::Device(_) => system::device_size(file),
+        Node::File { .. } => file.metadata().map(|metadata| Bytes(metadata.len())),
+    };
+    size.map_err(|e| HostError::system("read the capacity of", path, e))
+}
+
+/// Reads what a block device carries, and adds what speaks against overwriting it. A file's content is
+/// its owner's business: that consent is `--overwrite-file`.
+fn read_content(file: &File, node: Node, capacity: Bytes, refusals: &mut Vec<Refusal>) -> Option<Content> {
+    let device = block_device(node)?;
+    let path = device.path();
+    match Content::read(file, capacity) {
+        Ok(content) => {
+            for signature in content.signatures() {
+                refusals.push(Refusal::new(
+                    if signature.is_partition_table { Reason::PartitionTable } else { Reason::Signature },
+                    format!("{} carries a {signature}", path.display()),
+                    format!(
+                        "if its data is not needed, erase the signatures (`wipefs --all {0}`; what that leaves, \
+                         `blkdiscard {0}`)",
+                        path.display()
+                    ),
+                ));
+            }
+            Some(content)
+        }
+        Err(error) => {
+            refusals.push(unreadable(&path, &error));
+            None
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        Reason::Unknown,
+        format!("{} cannot be read ({error}), so that what it carries is not known", path.display()),
+        "run flashlab as a user who may read it, or replace it if it is broken",
+    )
+}
+
+/// Whether anyone holds a block device exclusively: a mount in another namespace, a file system's
+/// journal, another measurement.
+fn held(path: &Path, node: Node) -> Option<Refusal> {
+    block_device(node)?;
+    let attempt = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path);
+    let error = attempt.err().filter(|error| error.raw_os_error() == Some(libc::EBUSY))?;
+    Some(held_refusal(path, &error))
+}
+
+pub(crate) fn held_refusal(path: &Path, error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        Reason::Held,
+        format!("{} is held exclusively by another program or by the kernel ({error})", path.display()),
+        "stop what uses it (`fuser` or `lsof` may name it; it may be mounted in a container)",
+    )
+}
+
+/// What a reader of measurements of this target has to know.
+fn warnings(file: &File, path: &Path, node: Node, surroundings: &Surroundings) -> Vec<String> {
+    let name = path.display();
+    let mut warnings = Vec::new();
+    if is_in_memory(file, node, surroundings) {
+        warnings.push(format!("{name} lies in the machine's memory: what is measured is no disk"));
+    }
+    if !takes_direct_io(file, path) {
+        warnings.push(format!(
+            "{name} lies on a file system without O_DIRECT: what is measured is the page cache"
+        ));
+    }
+    warnings
+}
+
+/// Whether what is written there stays in the machine's memory.
+pub(crate) fn is_in_memory(file: &File, node: Node, surroundings: &Surroundings) -> bool {
+    let in_memory = |file: &File| FileSystem::of(file).is_ok_and(|system| system.in_memory());
+    match node {
+        Node::File { .. } => in_memory(file),
+        Node::Device(_) => match identity::device_beneath(node, surroundings).map(|device| device.disk()) {
+            Some(disk) if disk.name().starts_with("zram") || disk.name().starts_with("ram") => true,
+            Some(disk) => {
+                disk.loop_file().and_then(|path| File::open(path).ok()).is_some_and(|f| in_memory(&f))
+            }
+            None => false,
+        },
+    }
+}
+
+/// Whether a target's file system, or its device, takes direct IO.
+fn takes_direct_io(file: &File, path: &Path) -> bool {
+    use std::os::fd::AsFd;
+    match system::direct_alignment(file.as_fd()) {
+        DirectAlignment::Blocks(_) => true,
+        DirectAlignment::Unsupported => false,
+        DirectAlignment::Unknown => {
+            let attempt = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
+            attempt.err().and_then(|error| error.raw_os_error()) != Some(libc::EINVAL)
+        }
+    }
+}

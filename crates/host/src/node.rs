@@ -1,0 +1,92 @@
+//! Which thing a path leads to, whatever the path is called.
+//!
+//! Two paths are the same device when their nodes have the same device number, and the same file
+//! when they have the same inode of the same file system: symlinks, by-id links, other device nodes
+//! and hard links make no difference.
+
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use crate::HostError;
+
+/// The kernel's number of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct DeviceNumber(pub(crate) u64);
+
+impl DeviceNumber {
+    pub(crate) fn new(major: u32, minor: u32) -> DeviceNumber {
+        DeviceNumber(libc::makedev(major, minor))
+    }
+
+    /// Reads `259:3`, as sysfs and mountinfo write it.
+    pub(crate) fn parse(text: &str) -> Option<DeviceNumber> {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(DeviceNumber::new(major.parse().ok()?, minor.parse().ok()?))
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", libc::major(self.0), libc::minor(self.0))
+    }
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Node {
+    /// A block device, by its number.
+    Device(DeviceNumber),
+    /// A regular file, by its file system's device number and its inode.
+    File { file_system: DeviceNumber, inode: u64 },
+}
+
+impl Node {
+    /// What this metadata belongs to; the kind's name if it is neither device nor file.
+    pub(crate) fn of(metadata: &Metadata) -> Result<Node, &'static str> {
+        let kind = metadata.file_type();
+        if kind.is_block_device() {
+            Ok(Node::Device(DeviceNumber(metadata.rdev())))
+        } else if kind.is_file() {
+            Ok(Node::File { file_system: DeviceNumber(metadata.dev()), inode: metadata.ino() })
+        } else if kind.is_dir() {
+            Err("directory")
+        } else if kind.is_char_device() {
+            Err("character device")
+        } else {
+            Err("pipe or socket")
+        }
+    }
+
+    /// What a path leads to, symlinks followed.
+    ///
+    /// # Errors
+    /// When nothing is there, or neither a block device nor a regular file.
+    pub(crate) fn at(path: &Path) -> Result<Node, HostError> {
+        let metadata = fs::metadata(path).map_err(|e| HostError::system("look at", path, e))?;
+        Node::of(&metadata).map_err(|kind| HostError::NoTarget { path: path.to_owned(), kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_are_read_and_written_as_sysfs_does() {
+        assert_eq!(DeviceNumber::parse("259:1048575\n"), Some(DeviceNumber::new(259, 1_048_575)));
+        assert_eq!(DeviceNumber::new(8, 17).to_string(), "8:17");
+        for wrong in ["", "8", "8:", ":1", "a:b", "8:-1"] {
+            assert_eq!(DeviceNumber::parse(wrong), None);
+        }
+    }
+
+    #[test]
+    fn only_files_and_block_devices_are_targets() {
+        assert!(matches!(Node::at(Path::new("/")), Err(HostError::NoTarget { kind: "directory", .. })));
+        let error = Node::at(Path::new("/dev/null")).unwrap_err().to_string();
+        assert!(error.contains("character device"), "{error}");
+        assert!(matches!(Node::at(Path::new("/nowhere")), Err(HostError::System { .. })));
+    }
+}

@@ -1,0 +1,321 @@
+//! The io_uring engine: many IOs in flight from one thread.
+//!
+//! # Model
+//! A request gets a slot, and its slot's number travels through the ring. [`Device::submit`] stamps and
+//! enters the kernel at once, one IO a call, so that the stamp is when the kernel took it. Completions
+//! are stamped when they are first seen in the ring, which is looked at after every system call, and
+//! queued until [`Device::wait`] hands them out.
+//!
+//! # Invariants
+//! - A slot owns its request, hence the memory that the kernel reads and writes, from submission until
+//!   its completion was seen. Dropping the device waits for what is in flight.
+//! - No allocation after opening: slots, free list and queue are as long as the depth from the start.
+//! - At most one entry waits in the submission queue, and only within [`RingDevice::enter_one`].
+
+use std::collections::VecDeque;
+use std::hint;
+use std::io;
+use std::mem;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flashlab_base::{Identity, Nanos};
+use flashlab_device::{Completion, Device, Disturbance, Geometry, IoError, Operation, Request};
+use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
+
+use crate::HostError;
+use crate::clock::{SPIN, use_precise_timers};
+use crate::disturbance::DisturbanceMeter;
+use crate::target::Target;
+
+/// The greatest depth of a ring.
+pub(crate) const DEPTH_MAX: u32 = 4096;
+/// The place of the target among the ring's registered files.
+const TARGET_FILE: types::Fixed = types::Fixed(0);
+
+/// Errors of an IO are in its completion; the ring itself fails only if it is used wrongly.
+const RING_WORKS: &str = "the kernel takes a ring that it made";
+
+/// A request on its way through the ring.
+struct Slot {
+    request: Option<Request>,
+    submitted: Nanos,
+    /// How much of it earlier, short transfers have done.
+    done: u32,
+}
+
+/// A request that is done and not handed out yet.
+struct Done {
+    slot: u32,
+    completed: Nanos,
+    result: Result<(), IoError>,
+}
+
+/// A real device with a queue.
+pub struct RingDevice {
+    target: Arc<Target>,
+    ring: IoUring,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    done: VecDeque<Done>,
+    in_kernel: u32,
+    meter: DisturbanceMeter,
+}
+
+impl RingDevice {
+    pub(crate) fn new(target: Arc<Target>) -> Result<RingDevice, HostError> {
+        let depth = target.geometry.depth;
+        let ring = build(depth)
+            .and_then(|ring| ring.submitter().register_files(&[target.file.as_raw_fd()]).map(|()| ring))
+            .map_err(|source| HostError::NoRing { source })?;
+        Ok(RingDevice {
+            ring,
+            slots: (0..depth).map(|_| Slot { request: None, submitted: Nanos::ZERO, done: 0 }).collect(),
+            free: (0..depth).rev().collect(),
+            done: VecDeque::with_capacity(depth as usize),
+            in_kernel: 0,
+            meter: DisturbanceMeter::new(target.disk.clone()),
+            target,
+        })
+    }
+
+    /// The ring's entry for what is left of the slot's request. Flushes and transfers only.
+    #[inline]
+    fn entry(&mut self, slot: u32) -> squeue::Entry {
+        let Slot { request, done, .. } = &mut self.slots[slot as usize];
+        let request = request.as_mut().expect("a slot in use has a request");
+        let length = request.size.0 as u32 - *done;
+        let offset = request.offset.0 + u64::from(*done);
+        let entry = match request.operation {
+            Operation::Read => {
+                let memory = request.buffer[*done as usize..].as_mut_ptr();
+                opcode::Read::new(TARGET_FILE, memory, length).offset(offset).build()
+            }
+            Operation::Write => {
+                let memory = request.buffer[*done as usize..].as_ptr();
+                opcode::Write::new(TARGET_FILE, memory, length).offset(offset).build()
+            }
+            _ => opcode::Fsync::new(TARGET_FILE).flags(types::FsyncFlags::DATASYNC).build(),
+        };
+        entry.user_data(u64::from(slot))
+    }
+
+    /// Hands one entry to the kernel.
+    #[inline]
+    fn enter_one(&mut self, entry: &squeue::Entry) {
+        // SAFETY: the entry's memory belongs to its slot, which keeps it until the completion.
+        unsafe { self.ring.submission().push(entry) }.expect("the queue is as long as the depth, and empty");
+        loop {
+            // SAFETY: no argument is passed.
+            let entered = unsafe { self.ring.submitter().enter::<libc::sigset_t>(1, 0, 0, None) };
+            match entered {
+                Ok(1..) => break,
+                Ok(0) => {}
+                // Out of memory for the moment, or completions must be fetched first.
+                Err(error) if is_transient(&error) => self.harvest(),
+                Err(error) => panic!("{RING_WORKS}: {error}"),
+            }
+        }
+        self.in_kernel += 1;
+    }
+
+    /// Waits in the kernel for a completion, at most for `limit`; submits nothing.
+    fn enter_and_wait(&self, limit: Option<Nanos>) -> io::Result<()> {
+        let submitter = self.ring.submitter();
+        let wait = EnterFlags::GETEVENTS;
+        let entered = match limit {
+            Some(limit) => {
+                use_precise_timers();
+                let limit = types::Timespec::from(Duration::from_nanos(limit.0));
+                let arguments = types::SubmitArgs::new().timespec(&limit);
+                // SAFETY: EXT_ARG says that the argument is what it is.
+                unsafe { submitter.enter(0, 1, (wait | EnterFlags::EXT_ARG).bits(), Some(&arguments)) }
+            }
+            // SAFETY: no argument is passed.
+            None => unsafe { submitter.enter::<libc::sigset_t>(0, 1, wait.bits(), None) },
+        };
+        match entered {
+            Err(error) if !is_transient(&error) && error.raw_os_error() != Some(libc::ETIME) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what the kernel has completed out of the ring, and stamps it.
+    #[inline]
+    fn harvest(&mut self) {
+        if self.ring.completion().is_empty() {
+            return;
+        }
+        let completed = self.target.clock.now();
+        loop {
+            let Some(entry) = self.ring.completion().next() else { break };
+            self.in_kernel -= 1;
+            self.finish(entry.user_data() as u32, entry.result(), completed);
+        }
+    }
+
+    /// Notes that a slot's request is done; or sends the rest of it, if it was cut short.
+    #[inline]
+    fn finish(&mut self, slot: u32, result: i32, completed: Nanos) {
+        let Slot { request, done, .. } = &mut self.slots[slot as usize];
+        let request = request.as_ref().expect("a slot in use has a request");
+        let is_transfer = matches!(request.operation, Operation::Read | Operation::Write);
+        let result = match u32::try_from(result) {
+            Err(_) if -result == libc::EINTR || -result == libc::EAGAIN => return self.send_rest(slot),
+            Err(_) => Err(IoError { errno: -result }),
+            Ok(_) if !is_transfer => Ok(()),
+            // The device became shorter than it was.
+            Ok(0) => Err(IoError::IO),
+            Ok(length) => {
+                *done += length;
+                if u64::from(*done) < request.size.0 {
+                    return self.send_rest(slot);
+                }
+                Ok(())
+            }
+        };
+        self.done.push_back(Done { slot, completed, result });
+    }
+
+    #[cold]
+    fn send_rest(&mut self, slot: u32) {
+        let entry = self.entry(slot);
+        self.enter_one(&entry);
+    }
+
+    /// Empties a slot whose request is done.
+    #[inline]
+    fn hand_out(&mut self, done: Done) -> Completion {
+        let slot = &mut self.slots[done.slot as usize];
+        let request = slot.request.take().expect("a slot in use has a request");
+        self.free.push(done.slot);
+        Completion {
+            tag: request.tag,
+            submitted: slot.submitted,
+            completed: done.completed,
+            result: done.result,
+            buffer: request.buffer,
+        }
+    }
+
+    /// Serves what does not go through the ring: impossible requests, and discards.
+    #[cold]
+    fn serve_now(&mut self, slot: u32, result: Result<(), IoError>) {
+        let completed = self.target.clock.now();
+        self.done.push_back(Done { slot, completed, result });
+    }
+}
+
+/// A ring for one thread, with the completions' bookkeeping done when that thread enters the kernel
+/// anyway and not by interrupting it, where the kernel can (5.19); an ordinary ring elsewhere.
+fn build(depth: u32) -> io::Result<IoUring> {
+    let entries = depth.next_power_of_two();
+    IoUring::builder()
+        .setup_coop_taskrun()
+        .setup_taskrun_flag()
+        .build(entries)
+        .or_else(|_| IoUring::builder().build(entries))
+}
+
+/// An entry of the ring counts the bytes to transfer in 32 bits.
+#[inline]
+fn fits_an_entry(request: &Request) -> Result<(), IoError> {
+    let fits = request.operation == Operation::Discard || request.size.0 <= u64::from(u32::MAX);
+    if fits { Ok(()) } else { Err(IoError::INVALID) }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY))
+}
+
+impl Device for RingDevice {
+    fn geometry(&self) -> Geometry {
+        self.target.geometry
+    }
+
+    fn identity(&self) -> Identity {
+        self.target.identity.clone()
+    }
+
+    #[inline]
+    fn now(&mut self) -> Nanos {
+        self.target.clock.now()
+    }
+
+    #[inline]
+    fn submit(&mut self, request: Request) {
+        let slot = self.free.pop().expect("no more requests are in flight than the depth");
+        let checked = self.target.check(&request).and_then(|()| fits_an_entry(&request));
+        let (operation, offset, size) = (request.operation, request.offset, request.size);
+        let submitted = self.target.clock.now();
+        self.slots[slot as usize] = Slot { request: Some(request), submitted, done: 0 };
+        match checked {
+            Err(error) => self.serve_now(slot, Err(error)),
+            Ok(()) if operation == Operation::Discard => {
+                let result = self.target.discard(offset, size);
+                self.serve_now(slot, result);
+            }
+            Ok(()) => {
+                let entry = self.entry(slot);
+                self.enter_one(&entry);
+                self.harvest();
+            }
+        }
+    }
+
+    #[inline]
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        loop {
+            self.harvest();
+            if let Some(done) = self.done.pop_front() {
+                return Some(self.hand_out(done));
+            }
+            if self.in_kernel == 0 {
+                if until != Nanos::MAX {
+                    self.target.clock.sleep_until(until);
+                }
+                return None;
+            }
+            if until == Nanos::MAX {
+                self.enter_and_wait(None).expect(RING_WORKS);
+                continue;
+            }
+            let left = until.since(self.target.clock.now());
+            if left == Nanos::ZERO {
+                return None;
+            } else if left > SPIN {
+                self.enter_and_wait(Some(Nanos(left.0 - SPIN.0))).expect(RING_WORKS);
+            } else if self.ring.submission().taskrun() {
+                // Completions wait for this thread to enter the kernel.
+                self.enter_and_wait(None).expect(RING_WORKS);
+            } else {
+                hint::spin_loop();
+            }
+        }
+    }
+
+    fn lanes(&mut self, count: u32) -> Option<Vec<Box<dyn Device + Send>>> {
+        let lane = |_| RingDevice::new(Arc::clone(&self.target)).ok();
+        (0..count).map(lane).map(|lane| lane.map(|ring| Box::new(ring) as Box<dyn Device + Send>)).collect()
+    }
+
+    fn disturbance(&mut self) -> Disturbance {
+        self.meter.read()
+    }
+}
+
+impl Drop for RingDevice {
+    fn drop(&mut self) {
+        while self.in_kernel > 0 {
+            if self.enter_and_wait(None).is_err() {
+                // The kernel still owns this memory, and will not tell when it no longer does.
+                self.slots.drain(..).for_each(mem::forget);
+                return;
+            }
+            self.harvest();
+        }
+        // The kernel takes a closed ring apart later, and would hold the device exclusively till then.
+        let _ = self.ring.submitter().unregister_files();
+    }
+}

@@ -1,0 +1,251 @@
+//! Files that flashlab makes to measure the disk beneath.
+//!
+//! # Model
+//! A scratch file is allocated and then filled completely, with data that no disk can compress, through
+//! O_DIRECT: an IO on blocks that were never written would be answered by the file system and not by
+//! the disk. Where the file system can (O_TMPFILE) the file has no name, so that nothing is left behind
+//! even by SIGKILL. Elsewhere it is called `flashlab-scratch-PID.bin`, is locked while its process
+//! lives, and is removed when it is dropped; [`stale_scratch_files`] finds what a killed process left.
+//!
+//! Invariants: an existing file is never touched; some space of the file system is never used.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use flashlab_base::{Bytes, Prng, Seed};
+use flashlab_device::Arena;
+
+use crate::HostError;
+use crate::consent::Consent;
+use crate::node::Node;
+use crate::system::{self, FileSystem};
+
+/// How much is written at once.
+const CHUNK: Bytes = Bytes::mib(1);
+/// The file's size is a multiple of this.
+const UNIT: Bytes = Bytes::kib(4);
+const PREFIX: &str = "flashlab-scratch-";
+const SUFFIX: &str = ".bin";
+
+/// A file that flashlab made and may overwrite; removed when this is dropped.
+#[derive(Debug)]
+pub struct ScratchFile {
+    file: File,
+    directory: PathBuf,
+    /// Its name in the directory; `None` where it can do without.
+    named: Option<PathBuf>,
+    node: Node,
+    size: Bytes,
+}
+
+impl ScratchFile {
+    /// How much of a file system of this size is left alone: 2 %, between 64 MiB and 4 GiB.
+    fn reserve(file_system: &FileSystem) -> Bytes {
+        Bytes((file_system.size.0 / 50).clamp(Bytes::mib(64).0, Bytes::gib(4).0))
+    }
+
+    /// Makes a file of `size`, rounded up to 4 KiB, in `directory`, and fills it.
+    ///
+    /// `progress` is told how much has been written, after every MiB, and may break the work off.
+    ///
+    /// # Errors
+    /// When there is too little room, the file cannot be made or written, or `progress` broke it off;
+    /// nothing is left behind then.
+    pub fn create(
+        directory: &Path,
+        size: Bytes,
+        seed: Seed,
+        progress: &mut dyn FnMut(Bytes) -> ControlFlow<()>,
+    ) -> Result<ScratchFile, HostError> {
+        let size = size.round_up(UNIT).max(UNIT);
+        check_room(directory, size)?;
+        let scratch = ScratchFile::make(directory, size)?;
+        scratch.fill(seed, progress)?;
+        Ok(scratch)
+    }
+
+    /// Makes the empty file.
+    fn make(directory: &Path, size: Bytes) -> Result<ScratchFile, HostError> {
+        let failed = |e| HostError::system("make a scratch file in", directory, e);
+        let (file, named) = match make_nameless(directory) {
+            Ok(file) => (file, None),
+            Err(_) => {
+                let (file, path) = make_named(directory).map_err(failed)?;
+                (file, Some(path))
+            }
+        };
+        let metadata = file.metadata().map_err(failed)?;
+        let node = Node::of(&metadata).expect("what was just made is a regular file");
+        Ok(ScratchFile { file, directory: directory.to_owned(), named, node, size })
+    }
+
+    fn fill(&self, seed: Seed, progress: &mut dyn FnMut(Bytes) -> ControlFlow<()>) -> Result<(), HostError> {
+        let failed = |e| HostError::system("fill a scratch file in", &self.directory, e);
+        match system::allocate(&self.file, self.size) {
+            // Not every file system can: the writes allocate, then.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+            result => result.map_err(failed)?,
+        }
+        let writer = self.open_for_filling().map_err(failed)?;
+        let mut chunk = Arena::buffers(1, CHUNK).remove(0);
+        let mut prng = Prng::new(seed);
+        let mut written = 0;
+        while written < self.size.0 {
+            let length = (self.size.0 - written).min(CHUNK.0);
+            prng.fill(&mut chunk);
+            writer.write_all_at(&chunk[..length as usize], written).map_err(failed)?;
+            written += length;
+            if progress(Bytes(written)).is_break() {
+                return Err(HostError::Interrupted);
+            }
+        }
+        self.file.sync_all().map_err(failed)
+    }
+
+    /// A second description of the file, for direct IO where the file system takes it.
+    fn open_for_filling(&self) -> io::Result<File> {
+        let open = |flags| OpenOptions::new().write(true).custom_flags(flags).open(self.path());
+        open(libc::O_DIRECT).or_else(|_| open(0))
+    }
+
+    /// The path to open it by, in this process. It leads to the file as long as this value lives.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// Its path, where it has a name: what is to be removed if the process has to end without dropping
+    /// it. `None` where the file vanishes with the process whatever happens.
+    pub fn named_path(&self) -> Option<&Path> {
+        self.named.as_deref()
+    }
+
+    /// Where it is, for people.
+    pub fn description(&self) -> String {
+        format!("scratch file in {}", self.directory.display())
+    }
+
+    /// How large it is.
+    pub fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// The permission to overwrite it.
+    pub fn consent(&self) -> Consent {
+        Consent::for_scratch_file(self.node)
+    }
+
+    /// Keeps the file, under a name in its directory that does not exist yet, and returns its path.
+    ///
+    /// # Errors
+    /// When the name exists, or the file system cannot give a name to a nameless file.
+    pub fn keep(self, name: &str) -> Result<PathBuf, HostError> {
+        let kept = self.directory.join(name);
+        link(&self.path(), &kept).map_err(|e| HostError::system("keep the scratch file as", &kept, e))?;
+        // Dropping removes the old name only.
+        Ok(kept)
+    }
+}
+
+impl Drop for ScratchFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.named {
+            // Whoever removed it already did what was to be done.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Refuses to make a file that leaves too little room for others.
+fn check_room(directory: &Path, size: Bytes) -> Result<(), HostError> {
+    let opened = File::open(directory).map_err(|e| HostError::system("open", directory, e))?;
+    let file_system =
+        FileSystem::of(&opened).map_err(|e| HostError::system("ask for the free space of", directory, e))?;
+    let (free, reserve) = (file_system.free, ScratchFile::reserve(&file_system));
+    if size.0.saturating_add(reserve.0) <= free.0 {
+        return Ok(());
+    }
+    Err(HostError::NoSpace { directory: directory.to_owned(), needed: size, free, reserve })
+}
+
+fn make_nameless(directory: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(directory)
+}
+
+/// A new file under the first free name, locked until it is closed.
+fn make_named(directory: &Path) -> io::Result<(File, PathBuf)> {
+    for number in 1..1000 {
+        let distinction = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = directory.join(format!("{PREFIX}{}{distinction}{SUFFIX}", std::process::id()));
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(file) => {
+                // A file system without locks leaves the process's number as the only sign of life.
+                let _ = system::try_lock(&file);
+                return Ok((file, path));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::AlreadyExists))
+}
+
+/// Gives an open file, by its path in `/proc`, a new name.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt;
+    let from = CString::new(from.as_os_str().as_bytes())?;
+    let to = CString::new(to.as_os_str().as_bytes())?;
+    // SAFETY: both are valid C strings.
+    let result = unsafe {
+        libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW)
+    };
+    system::checked(result).map(drop)
+}
+
+/// The scratch files in `directory` whose process is gone: what a SIGKILL or a power failure left on a
+/// file system without nameless files. They may be removed.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn stale_scratch_files(directory: &Path) -> Result<Vec<PathBuf>, HostError> {
+    let entries = fs::read_dir(directory).map_err(|e| HostError::system("read", directory, e))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut stale: Vec<PathBuf> = paths.filter(|path| is_stale(path)).collect();
+    stale.sort();
+    Ok(stale)
+}
+
+fn is_stale(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let Some(process) = owner(&name) else { return false };
+    let is_alive = Path::new("/proc").join(process.to_string()).exists();
+    // A process of another container has a number that means nothing here, but it holds the lock.
+    let is_file = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+    !is_alive && is_file && File::open(path).is_ok_and(|file| system::try_lock(&file).is_ok())
+}
+
+/// The process that a scratch file's name tells of.
+fn owner(name: &str) -> Option<u32> {
+    let number = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    number.split('-').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_its_process() {
+        assert_eq!(owner("flashlab-scratch-77.bin"), Some(77));
+        assert_eq!(owner("flashlab-scratch-77-2.bin"), Some(77));
+        for other in
+            ["flashlab-scratch-.bin", "flashlab-scratch-7.txt", "notes-7.bin", "flashlab-scratch-x.bin"]
+        {
+            assert_eq!(owner(other), None);
+        }
+    }
+}

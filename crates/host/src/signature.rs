@@ -1,0 +1,325 @@
+//! What a device's own bytes say that it holds: partition tables, file systems, RAID, LVM, swap and
+//! encrypted volumes.
+//!
+//! # Model
+//! Formats have magic bytes at fixed places: near the start ([`AT_START`]), or at a distance from the
+//! end ([`AT_END`]). Some places depend on the capacity or on a unit that has to be tried; those have a
+//! function each. Nothing is asked of udev or blkid, whose answers may be stale or absent.
+//!
+//! Invariants:
+//! - it is better to find what is not there than to miss what is: where a magic number is short, no
+//!   more than an obviously impossible header is passed over;
+//! - an unreadable device is an error and never "nothing found".
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use flashlab_base::Bytes;
+
+/// Something that a device carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signature {
+    /// What it is, as `ext4 file system`.
+    pub(crate) name: &'static str,
+    /// Where its magic bytes are.
+    pub(crate) offset: Bytes,
+    /// Whether it divides the device into partitions.
+    pub(crate) is_partition_table: bool,
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at byte {})", self.name, self.offset.0)
+    }
+}
+
+const KIB: usize = 1024;
+
+/// How much of the start is looked at: the farthest magic bytes are VMFS's, at 2 MiB.
+const START: usize = 2048 * KIB + 4096;
+/// How much of the end is looked at: ZFS's last label starts up to 768 KiB before it.
+const END: usize = 1024 * KIB;
+
+/// Magic bytes at fixed places from the start.
+const AT_START: &[(&str, usize, &[u8])] = &[
+    ("XFS file system", 0, b"XFSB"),
+    ("XFS log", 0, b"\xFE\xED\xBA\xBE"),
+    ("Btrfs file system", 0x10040, b"_BHRfS_M"),
+    (
+        "Bcachefs or bcache device",
+        0x1018,
+        b"\xC6\x85\x73\xF6\x4E\x1A\x45\xCA\x82\x65\xF5\x7F\x48\xBA\x6D\x81",
+    ),
+    ("Bcachefs file system", 0x1018, b"\xC6\x85\x73\xF6\x66\xCE\x90\xA9\xD9\x6A\x60\xCF\x80\x3D\xF7\xEF"),
+    ("F2FS file system", 0x400, b"\x10\x20\xF5\xF2"),
+    ("NTFS file system", 3, b"NTFS    "),
+    ("exFAT file system", 3, b"EXFAT   "),
+    ("ReFS file system", 0, b"\0\0\0ReFS\0"),
+    ("BitLocker volume", 3, b"-FVE-FS-"),
+    ("FAT file system", 0x52, b"FAT32   "),
+    ("FAT file system", 0x52, b"MSWIN"),
+    ("FAT file system", 0x36, b"FAT12   "),
+    ("FAT file system", 0x36, b"FAT16   "),
+    ("FAT file system", 0x36, b"FAT     "),
+    ("FAT file system", 0x36, b"MSDOS"),
+    ("ISO 9660 file system", 0x8001, b"CD001"),
+    ("High Sierra file system", 0x8009, b"CDROM"),
+    ("UDF file system", 0x8001, b"BEA01"),
+    ("UDF file system", 0x8001, b"NSR02"),
+    ("UDF file system", 0x8001, b"NSR03"),
+    ("UDF file system", 0x8801, b"NSR02"),
+    ("UDF file system", 0x8801, b"NSR03"),
+    ("LUKS volume", 0, b"LUKS\xBA\xBE"),
+    ("LUKS2 second header", 0x4000, b"SKUL\xBA\xBE"),
+    ("LUKS2 second header", 0x8000, b"SKUL\xBA\xBE"),
+    ("LUKS2 second header", 0x1_0000, b"SKUL\xBA\xBE"),
+    ("LUKS2 second header", 0x2_0000, b"SKUL\xBA\xBE"),
+    ("LUKS2 second header", 0x4_0000, b"SKUL\xBA\xBE"),
+    ("LUKS2 second header", 0x8_0000, b"SKUL\xBA\xBE"),
+    ("LUKS2 second header", 0x10_0000, b"SKUL\xBA\xBE"),
+    ("LUKS2 second header", 0x20_0000, b"SKUL\xBA\xBE"),
+    ("LVM physical volume", 0, b"LABELONE"),
+    ("LVM physical volume", 512, b"LABELONE"),
+    ("LVM physical volume", 1024, b"LABELONE"),
+    ("LVM physical volume", 1536, b"LABELONE"),
+    ("dm-integrity volume", 0, b"integrt\0"),
+    ("dm-verity volume", 0, b"verity\0\0"),
+    ("VDO volume", 0, b"dmvdo001"),
+    ("Stratis pool member", 516, b"!Stra0tis\x86\xFF\x02^\x41rh"),
+    ("Stratis pool member", 0x1204, b"!Stra0tis\x86\xFF\x02^\x41rh"),
+    ("md RAID member (1.1)", 0, b"\xFC\x4E\x2B\xA9"),
+    ("md RAID member (1.2)", 4096, b"\xFC\x4E\x2B\xA9"),
+    ("ReiserFS file system", 0x10034, b"ReIsErFs"),
+    ("ReiserFS file system", 0x10034, b"ReIsEr2Fs"),
+    ("ReiserFS file system", 0x10034, b"ReIsEr3Fs"),
+    ("ReiserFS file system", 0x2034, b"ReIsErFs"),
+    ("Reiser4 file system", 0x10000, b"ReIsEr4"),
+    ("JFS file system", 0x8000, b"JFS1"),
+    ("SquashFS file system", 0, b"hsqs"),
+    ("SquashFS file system", 0, b"sqsh"),
+    ("EROFS file system", 1024, b"\xE2\xE1\xF5\xE0"),
+    ("OCFS2 file system", 0x400, b"OCFSV2"),
+    ("OCFS2 file system", 0x800, b"OCFSV2"),
+    ("OCFS2 file system", 0x1000, b"OCFSV2"),
+    ("OCFS2 file system", 0x2000, b"OCFSV2"),
+    ("GFS2 file system", 0x10000, b"\x01\x16\x19\x70"),
+    ("APFS container", 32, b"NXSB"),
+    ("cramfs file system", 0, b"\x45\x3D\xCD\x28"),
+    ("romfs file system", 0, b"-rom1fs-"),
+    ("UFS file system", 0x2000 + 1372, b"\x54\x19\x01\x00"),
+    ("UFS file system", 0x2000 + 1372, b"\x19\x01\x54\x19"),
+    ("UFS file system", 0x10000 + 1372, b"\x19\x01\x54\x19"),
+    ("BeFS file system", 32, b"1SFB"),
+    ("BeFS file system", 544, b"1SFB"),
+    ("VMFS volume", 0x10_0000, b"\x0D\xD0\x01\xC0"),
+    ("VMFS file system", 0x20_0000, b"\x5E\xF1\xAB\x2F"),
+    ("Ceph BlueStore device", 0, b"bluestore block device"),
+    ("Oracle ASM disk", 32, b"ORCLDISK"),
+];
+
+/// Magic bytes of partition tables, from the start.
+const TABLES_AT_START: &[(&str, usize, &[u8])] = &[
+    ("GPT partition table", 512, b"EFI PART"),
+    ("GPT partition table", 1024, b"EFI PART"),
+    ("GPT partition table", 2048, b"EFI PART"),
+    ("GPT partition table", 4096, b"EFI PART"),
+    // Also in the boot sector of a FAT file system: there is something here either way.
+    ("MBR partition table or boot sector", 510, b"\x55\xAA"),
+    ("Sun partition table", 508, b"\xDA\xBE"),
+    ("SGI partition table", 0, b"\x0B\xE5\xA9\x41"),
+    ("BSD disk label", 512, b"\x57\x45\x56\x82"),
+    ("Atari or Apple driver map", 0, b"ER\x02\x00"),
+    ("Apple partition map", 512, b"PM\0\0"),
+];
+
+/// Magic bytes by their distance from the end.
+const AT_END: &[(&str, usize, &[u8])] = &[
+    ("Intel RAID member", 1024, b"Intel Raid ISM Cfg Sig. "),
+    ("DDF RAID member", 512, b"\xDE\x11\xDE\x11"),
+    ("DDF RAID member", 257 * 512, b"\xDE\x11\xDE\x11"),
+    ("NVIDIA RAID member", 1024, b"NVIDIA"),
+];
+
+/// Magic bytes of partition tables by their distance from the end.
+const TABLES_AT_END: &[(&str, usize, &[u8])] = &[
+    ("GPT backup partition table", 512, b"EFI PART"),
+    ("GPT backup partition table", 1024, b"EFI PART"),
+    ("GPT backup partition table", 2048, b"EFI PART"),
+    ("GPT backup partition table", 4096, b"EFI PART"),
+];
+
+/// The parts of a device that are looked at.
+pub(crate) struct Content {
+    capacity: u64,
+    start: Vec<u8>,
+    end: Vec<u8>,
+}
+
+impl Content {
+    /// Reads the parts of `device` that can carry a signature.
+    ///
+    /// # Errors
+    /// When the device cannot be read there.
+    pub(crate) fn read(device: &File, capacity: Bytes) -> io::Result<Content> {
+        let part = |length: usize| length.min(usize::try_from(capacity.0).unwrap_or(usize::MAX));
+        let mut content =
+            Content { capacity: capacity.0, start: vec![0; part(START)], end: vec![0; part(END)] };
+        device.read_exact_at(&mut content.start, 0)?;
+        let end_offset = capacity.0 - content.end.len() as u64;
+        device.read_exact_at(&mut content.end, end_offset)?;
+        Ok(content)
+    }
+
+    /// Whether everything that was looked at is zero, as on a device that was discarded.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.start.iter().chain(&self.end).all(|&byte| byte == 0)
+    }
+
+    /// Everything that the device is found to carry, in the order of the tables.
+    pub(crate) fn signatures(&self) -> Vec<Signature> {
+        let mut found = Vec::new();
+        for (list, is_partition_table) in [(TABLES_AT_START, true), (AT_START, false)] {
+            for &(name, offset, magic) in list {
+                self.expect(&mut found, name, offset as u64, magic, is_partition_table);
+            }
+        }
+        for (list, is_partition_table) in [(TABLES_AT_END, true), (AT_END, false)] {
+            for &(name, distance, magic) in list {
+                if let Some(offset) = self.capacity.checked_sub(distance as u64) {
+                    self.expect(&mut found, name, offset, magic, is_partition_table);
+                }
+            }
+        }
+        self.extended(&mut found);
+        self.minix(&mut found);
+        self.nilfs(&mut found);
+        self.hierarchical(&mut found);
+        self.swap(&mut found);
+        self.md(&mut found);
+        self.zfs(&mut found);
+        found
+    }
+
+    /// `length` bytes from `offset`, if they were read.
+    fn at(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        let within = |part: &'_ [u8], start: u64| -> Option<std::ops::Range<usize>> {
+            let first = usize::try_from(offset.checked_sub(start)?).ok()?;
+            let last = first.checked_add(length)?;
+            (last <= part.len()).then_some(first..last)
+        };
+        let end_offset = self.capacity - self.end.len() as u64;
+        within(&self.start, 0)
+            .map(|range| &self.start[range])
+            .or_else(|| within(&self.end, end_offset).map(|range| &self.end[range]))
+    }
+
+    fn number<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+        self.at(offset, N)?.try_into().ok()
+    }
+
+    fn expect(
+        &self,
+        found: &mut Vec<Signature>,
+        name: &'static str,
+        offset: u64,
+        magic: &[u8],
+        is_partition_table: bool,
+    ) {
+        if self.at(offset, magic.len()) == Some(magic) {
+            found.push(Signature { name, offset: Bytes(offset), is_partition_table });
+        }
+    }
+
+    /// ext2, ext3 and ext4: two magic bytes, and a block of at most 64 KiB.
+    fn extended(&self, found: &mut Vec<Signature>) {
+        let block_shift = self.number(1024 + 24).map(u32::from_le_bytes);
+        if block_shift.is_some_and(|shift| shift <= 6) {
+            self.expect(found, "ext2, ext3 or ext4 file system", 1024 + 56, b"\x53\xEF", false);
+        }
+    }
+
+    /// Minix: two magic bytes, and a zone that is not absurdly larger than a block.
+    fn minix(&self, found: &mut Vec<Signature>) {
+        let zone_shift = self.number(1024 + 10).map(u16::from_le_bytes);
+        if zone_shift.is_some_and(|shift| shift <= 6) {
+            for magic in [b"\x7F\x13", b"\x8F\x13", b"\x68\x24", b"\x78\x24"] {
+                self.expect(found, "Minix file system", 1024 + 16, magic, false);
+            }
+            self.expect(found, "Minix file system", 1024 + 24, b"\x5A\x4D", false);
+        }
+    }
+
+    /// NILFS2: two magic bytes and revision 2, at the start and in the last whole 4 KiB but one.
+    fn nilfs(&self, found: &mut Vec<Signature>) {
+        let second = (self.capacity / 4096).saturating_sub(1) * 4096;
+        for superblock in [1024, second] {
+            if self.number(superblock).map(u32::from_le_bytes) == Some(2) {
+                self.expect(found, "NILFS2 file system", superblock + 6, b"\x34\x34", false);
+            }
+        }
+    }
+
+    /// HFS and HFS+: two magic bytes, and a version or an allocation unit.
+    fn hierarchical(&self, found: &mut Vec<Signature>) {
+        let version = self.number(1024 + 2).map(u16::from_be_bytes);
+        if matches!(version, Some(4 | 5)) {
+            self.expect(found, "HFS+ file system", 1024, b"H+", false);
+            self.expect(found, "HFS+ file system", 1024, b"HX", false);
+        }
+        let unit = self.number(1024 + 20).map(u32::from_be_bytes);
+        if unit.is_some_and(|unit| unit != 0 && unit.is_multiple_of(512)) {
+            self.expect(found, "HFS file system", 1024, b"BD", false);
+        }
+    }
+
+    /// Swap and hibernation: ten bytes at the end of the first page, of whatever size pages are.
+    fn swap(&self, found: &mut Vec<Signature>) {
+        for page in [4096, 8192, 16384, 32768, 65536] {
+            for magic in [b"SWAPSPACE2", b"SWAP-SPACE"] {
+                self.expect(found, "swap space", page - 10, magic, false);
+            }
+            for magic in [&b"S1SUSPEND"[..], b"S2SUSPEND", b"ULSUSPEND", b"LINHIB0001"] {
+                self.expect(found, "hibernated system", page - 10, magic, false);
+            }
+        }
+    }
+
+    /// md superblocks near the end: 0.90 in the last whole 64 KiB, in either byte order, and 1.0 in
+    /// the last 8 to 12 KiB.
+    fn md(&self, found: &mut Vec<Signature>) {
+        const RESERVED: u64 = 64 * KIB as u64;
+        if let Some(offset) = (self.capacity / RESERVED * RESERVED).checked_sub(RESERVED) {
+            self.expect(found, "md RAID member (0.90)", offset, b"\xFC\x4E\x2B\xA9", false);
+            self.expect(found, "md RAID member (0.90)", offset, b"\xA9\x2B\x4E\xFC", false);
+        }
+        if let Some(sector) = (self.capacity / 512).checked_sub(16) {
+            self.expect(found, "md RAID member (1.0)", (sector & !7) * 512, b"\xFC\x4E\x2B\xA9", false);
+        }
+    }
+
+    /// ZFS: an uberblock in the second half of any of the four labels, of which two are at the start
+    /// and two at the end of the last whole 256 KiB.
+    fn zfs(&self, found: &mut Vec<Signature>) {
+        const LABEL: u64 = 256 * KIB as u64;
+        const UBERBLOCK: u64 = 0x00BA_B10C;
+        let last = self.capacity / LABEL * LABEL;
+        let labels = [Some(0), Some(LABEL), last.checked_sub(2 * LABEL), last.checked_sub(LABEL)];
+        for label in labels.into_iter().flatten() {
+            let mut slots = (label + LABEL / 2..label + LABEL).step_by(KIB);
+            let is_uberblock = |offset: &u64| {
+                self.number(*offset).is_some_and(|magic| {
+                    u64::from_le_bytes(magic) == UBERBLOCK || u64::from_be_bytes(magic) == UBERBLOCK
+                })
+            };
+            if let Some(offset) = slots.find(is_uberblock) {
+                found.push(Signature {
+                    name: "ZFS pool member",
+                    offset: Bytes(offset),
+                    is_partition_table: false,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What the machine is doing with its block devices: the facts behind a refusal.
+//!
+//! # Model
+//! [`Surroundings::look`] takes one picture of the mounts, the swap areas, the loop devices and the
+//! members of multi-device file systems. [`Surroundings::uses`] then says, of a device or a file,
+//! everything that is being done with it. A disk is in use when any of its partitions is, and a
+//! partition when its whole disk is; a loop device is in use when the file or device beneath it is in
+//! use by anyone else.
+//!
+//! Invariants:
+//! - everything is compared by device number and inode, never by name;
+//! - [`Surroundings::look`] writes nothing, and opens no device but loop devices, for reading.
+
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use crate::block_device::BlockDevice;
+use crate::node::{DeviceNumber, Node};
+use crate::refusal::{Reason, Refusal};
+use crate::system;
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Mount {
+    /// The device number that its files have: anonymous for btrfs and its like.
+    pub(crate) number: DeviceNumber,
+    /// Where it is mounted.
+    pub(crate) point: PathBuf,
+    /// Its type, as `ext4`.
+    pub(crate) kind: String,
+    /// What was mounted, as it was called then.
+    pub(crate) source: PathBuf,
+    /// The device that `source` leads to now.
+    pub(crate) source_device: Option<DeviceNumber>,
+}
+
+/// A swap area.
+#[derive(Clone, Debug)]
+pub(crate) struct Swap {
+    path: PathBuf,
+    node: Option<Node>,
+}
+
+/// A loop device that is attached to something.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    device: DeviceNumber,
+    name: String,
+    file: PathBuf,
+    node: Option<Node>,
+}
+
+/// A device that a multi-device file system says is a part of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    device: DeviceNumber,
+    file_system: String,
+}
+
+/// One picture of the machine's use of its block devices.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Surroundings {
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) swaps: Vec<Swap>,
+    pub(crate) loops: Vec<Loop>,
+    pub(crate) members: Vec<Member>,
+}
+
+impl Surroundings {
+    /// Takes the picture.
+    pub(crate) fn look() -> Surroundings {
+        let read = |path| fs::read(path).unwrap_or_default();
+        Surroundings {
+            mounts: parse_mounts(&read("/proc/self/mountinfo"), device_at),
+            swaps: parse_swaps(&read("/proc/swaps"), |path| Node::at(path).ok()),
+            loops: BlockDevice::disks().iter().filter_map(look_at_loop).collect(),
+            members: [
+                members("/sys/fs/btrfs", "devices", "btrfs"),
+                members("/sys/fs/bcachefs", "", "bcachefs"),
+            ]
+            .concat(),
+        }
+    }
+
+    /// Everything that is being done with this device or file.
+    pub(crate) fn uses(&self, node: Node) -> Vec<Refusal> {
+        let mut refusals = Vec::new();
+        self.collect(node, &mut Vec::new(), &mut refusals);
+        refusals
+    }
+
+    /// As [`Surroundings::uses`]; `above` are the loop devices through which we came here.
+    fn collect(&self, node: Node, above: &mut Vec<DeviceNumber>, refusals: &mut Vec<Refusal>) {
+        match node {
+            Node::File { .. } => {
+                self.swaps_and_loops(node, "the file", above, refusals);
+            }
+            Node::Device(number) => match BlockDevice::numbered(number) {
+                Some(device) => self.collect_device(&device, above, refusals),
+                None => refusals.push(Refusal::new(
+                    Reason::Unknown,
+                    format!("the kernel does not describe device {number} in /sys"),
+                    "mount sysfs at /sys, so that flashlab can tell what uses the device",
+                )),
+            },
+        }
+    }
+
+    fn collect_device(
+        &self,
+        device: &BlockDevice,
+        above: &mut Vec<DeviceNumber>,
+        refusals: &mut Vec<Refusal>,
+    ) {
+        let mut family = vec![device.clone()];
+        if device.is_partition() {
+            family.push(device.disk());
+        } else {
+            family.extend(device.partitions());
+        }
+        for relative in &family {
+            self.mounts_of(relative, refusals);
+            holders_of(relative, refusals);
+            let name = relative.path().display().to_string();
+            self.swaps_and_loops(Node::Device(relative.number()), &name, above, refusals);
+        }
+        let disk = device.disk();
+        if let Some(own) = self.loops.iter().find(|candidate| candidate.device == disk.number()) {
+            self.collect_beneath(own, above, refusals);
+        }
+    }
+
+    /// A loop device is in use when what it serves from is.
+    fn collect_beneath(&self, own: &Loop, above: &mut Vec<DeviceNumber>, refusals: &mut Vec<Refusal>) {
+        if above.contains(&own.device) {
+            return;
+        }
+        above.push(own.device);
+        match own.node {
+            Some(node) => self.collect(node, above, refusals),
+            None => refusals.push(Refusal::new(
+                Reason::Unknown,
+                format!("/dev/{} serves from {}, which cannot be looked at", own.name, own.file.display()),
+                "run flashlab as root, where that file is visible",
+            )),
+        }
+        above.pop();
+    }
+
+    fn mounts_of(&self, device: &BlockDevice, refusals: &mut Vec<Refusal>) {
+        let number = device.number();
+        for mount in &self.mounts {
+            if mount.number == number || mount.source_device == Some(number) {
+                let point = mount.point.display();
+                refusals.push(Refusal::new(
+                    Reason::Mounted,
+                    format!("{} is mounted on {point} as {}", device.path().display(), mount.kind),
+                    format!("unmount it (`umount {point}`), if nothing there is needed"),
+                ));
+            }
+        }
+        for member in self.members.iter().filter(|member| member.device == number) {
+            refusals.push(Refusal::new(
+                Reason::Mounted,
+                format!("{} is a part of the {}", device.path().display(), member.file_system),
+                "unmount that file system, or remove the device from it",
+            ));
+        }
+    }
+
+    fn swaps_and_loops(&self, node: Node, name: &str, above: &[DeviceNumber], refusals: &mut Vec<Refusal>) {
+        for swap in self.swaps.iter().filter(|swap| swap.node == Some(node)) {
+            refusals.push(Refusal::new(
+                Reason::Swap,
+                format!("{name} is in use as swap space ({})", swap.path.display()),
+                format!("take it out of use (`swapoff {}`)", swap.path.display()),
+            ));
+        }
+        for other in &self.loops {
+            if other.node == Some(node) && !above.contains(&other.device) {
+                refusals.push(Refusal::new(
+                    Reason::Loop,
+                    format!("/dev/{} serves from {}", other.name, other.file.display()),
+                    format!("detach it (`losetup -d /dev/{}`), if nothing needs it", other.name),
+                ));
+            }
+        }
+    }
+
+    /// The mounted file system that files with this device number lie on.
+    pub(crate) fn mount_of(&self, file_system: DeviceNumber) -> Option<&Mount> {
+        self.mounts.iter().find(|mount| mount.number == file_system)
+    }
+}
+
+fn holders_of(device: &BlockDevice, refusals: &mut Vec<Refusal>) {
+    for holder in device.holders() {
+        let layer = holder.layer().map(|layer| format!(" ({layer})")).unwrap_or_default();
+        refusals.push(Refusal::new(
+            Reason::Holder,
+            format!("{} is a part of {}{layer}", device.path().display(), holder.path().display()),
+            "take that device apart first (`dmsetup remove`, `vgchange -an`, `mdadm --stop`)",
+        ));
+    }
+}
+
+fn device_at(path: &Path) -> Option<DeviceNumber> {
+    match Node::at(path) {
+        Ok(Node::Device(number)) => Some(number),
+        _ => None,
+    }
+}
+
+/// What a loop device is attached to: by the kernel's own numbers or, if it cannot be asked, by name.
+fn look_at_loop(device: &BlockDevice) -> Option<Loop> {
+    let file = device.loop_file()?;
+    let by_number = File::open(device.path()).and_then(|opened| system::loop_backing(&opened)).ok();
+    let node = match by_number {
+        Some((_, _, backing_device)) if backing_device != 0 => {
+            Some(Node::Device(DeviceNumber(backing_device)))
+        }
+        Some((file_system, inode, _)) => Some(Node::File { file_system: DeviceNumber(file_system), inode }),
+        None => Node::at(&file).ok(),
+    };
+    Some(Loop { device: device.number(), name: device.name(), file, node })
+}
+
+/// The devices of mounted multi-device file systems, whose mounts name one of them only.
+fn members(root: &str, within: &str, kind: &str) -> Vec<Member> {
+    let mut members = Vec::new();
+    for file_system in fs::read_dir(root).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(file_system.path().join(within)).into_iter().flatten().flatten() {
+            // btrfs links to the device itself; bcachefs to a folder with a link `block` in it.
+            let number = ["dev", "block/dev"]
+                .iter()
+                .find_map(|name| DeviceNumber::parse(&fs::read_to_string(entry.path().join(name)).ok()?));
+            if let Some(device) = number {
+                let name = file_system.file_name().to_string_lossy().into_owned();
+                members.push(Member { device, file_system: format!("{kind} file system {name}") });
+            }
+        }
+    }
+    members
+}
+
+/// Reads `/proc/self/mountinfo` (proc_pid_mountinfo(5)); lines that are no such lines are passed over.
+fn parse_mounts(text: &[u8], device_at: impl Fn(&Path) -> Option<DeviceNumber>) -> Vec<Mount> {
+    let parse = |line: &[u8]| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let number = DeviceNumber::parse(std::str::from_utf8(fields.nth(2)?).ok()?)?;
+        let point = unescape(fields.nth(1)?);
+        fields.find(|field| *field == b"-")?;
+        let kind = String::from_utf8_lossy(fields.next()?).into_owned();
+        let source = unescape(fields.next()?);
+        let source_device = device_at(&source);
+        Some(Mount { number, point, kind, source, source_device })
+    };
+    text.split(|&byte| byte == b'\n').filter_map(parse).collect()
+}
+
+/// Reads `/proc/swaps`, after its heading.
+fn parse_swaps(text: &[u8], node_at: impl Fn(&Path) -> Option<Node>) -> Vec<Swap> {
+    let parse = |line: &[u8]| {
+        let path = unescape(line.split(|byte| byte.is_ascii_whitespace()).next()?);
+        let node = node_at(&path);
+        path.is_absolute().then_some(Swap { path, node })
+    };
+    text.split(|&byte| byte == b'\n').skip(1).filter_map(parse).collect()
+}
+
+/// Undoes the kernel's `\040` for the characters that separate fields.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some(&first) = rest.first() {
+        let escaped = if first == b'\\' { rest.get(1..4).and_then(octal) } else { None };
+        bytes.push(escaped.unwrap_or(first));
+        rest = &rest[if escaped.is_some() { 4 } else { 1 }..];
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// The byte that three octal digits stand for.
+fn octal(digits: &[u8]) -> Option<u8> {
+    let digit = |d: &u8| matches!(d, b'0'..=b'7').then(|| u32::from(d - b'0'));
+    let value = digits.iter().try_fold(0, |value, d| Some(value * 8 + digit(d)?))?;
+    u8::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: Node = Node::File { file_system: DeviceNumber(5), inode: 77 };
+
+    #[test]
+    fn mounts_are_read_with_their_optional_fields_and_escapes() {
+        let text = b"36 35 98:0 /mnt1 /mnt/a\\040b rw,noatime master:1 shared:2 - ext3 /dev/root rw\n\
+                     garbage\n\
+                     37 35 0:41 / /data rw - btrfs /dev/sdb rw\n40 1 8:1 / /x rw";
+        let sdb = DeviceNumber::new(8, 16);
+        let mounts = parse_mounts(text, |path| (path == Path::new("/dev/sdb")).then_some(sdb));
+        assert_eq!(mounts.len(), 2);
+        assert_eq!(mounts[0].number, DeviceNumber::new(98, 0));
+        assert_eq!(mounts[0].point, Path::new("/mnt/a b"));
+        assert_eq!((mounts[0].kind.as_str(), mounts[0].source_device), ("ext3", None));
+        assert_eq!((mounts[1].kind.as_str(), mounts[1].source_device), ("btrfs", Some(sdb)));
+    }
+
+    #[test]
+    fn swap_areas_are_read_after_the_heading() {
+        let text = b"Filename\t\t\tType\n/swap\\040file                           file\t\t1024\t0\t-2\n";
+        let swaps = parse_swaps(text, |_| Some(FILE));
+        assert_eq!(swaps.len(), 1);
+        assert_eq!(swaps[0].path, Path::new("/swap file"));
+        let picture = Surroundings { swaps, ..Surroundings::default() };
+        let uses = picture.uses(FILE);
+        assert_eq!(uses.iter().map(|refusal| refusal.reason).collect::<Vec<_>>(), [Reason::Swap]);
+    }
+
+    #[test]
+    fn a_backslash_that_escapes_nothing_is_kept() {
+        for (escaped, expected) in
+            [("a\\", "a\\"), ("\\04", "\\04"), ("\\999x", "\\999x"), ("\\777", "\\777")]
+        {
+            assert_eq!(unescape(escaped.as_bytes()), Path::new(expected));
+        }
+        assert_eq!(unescape(b"a\\134b\\011"), Path::new("a\\b\t"));
+    }
+
+    #[test]
+    fn a_loop_device_is_in_use_when_its_file_serves_another() {
+        let attached = |minor, name: &str| Loop {
+            device: DeviceNumber::new(7, minor),
+            name: name.to_owned(),
+            file: PathBuf::from("/image"),
+            node: Some(FILE),
+        };
+        let first = attached(200, "loop200");
+        let mut picture = Surroundings { loops: vec![first.clone()], ..Surroundings::default() };
+        let uses_beneath = |picture: &Surroundings| {
+            let mut refusals = Vec::new();
+            picture.collect_beneath(&first, &mut Vec::new(), &mut refusals);
+            refusals.len()
+        };
+        assert_eq!(uses_beneath(&picture), 0);
+        assert_eq!(picture.uses(FILE).len(), 1);
+        picture.loops.push(attached(201, "loop201"));
+        assert_eq!(uses_beneath(&picture), 1);
+        assert_eq!(picture.uses(FILE).len(), 2);
+    }
+}

@@ -1,0 +1,150 @@
+//! The few calls of the operating system that the standard library lacks, as safe functions.
+//!
+//! Invariant: nothing here opens a file by path.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use flashlab_base::Bytes;
+
+// From linux/fs.h and linux/loop.h.
+const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
+const BLKDISCARD: libc::c_ulong = 0x1277;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
+
+/// Turns -1 into the error that it stands for.
+pub(crate) fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// The size of a block device.
+pub(crate) fn device_size(file: &File) -> io::Result<Bytes> {
+    let mut size = 0u64;
+    // SAFETY: the request writes 8 bytes to its argument.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64 as _, &mut size) })?;
+    Ok(Bytes(size))
+}
+
+/// Tells a block device that a range's content is no longer needed.
+pub(crate) fn discard_device_range(file: &File, offset: Bytes, size: Bytes) -> io::Result<()> {
+    let range = [offset.0, size.0];
+    // SAFETY: the request reads 16 bytes from its argument.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD as _, &range) }).map(drop)
+}
+
+/// Gives a range of a file back to its file system.
+pub(crate) fn discard_file_range(file: &File, offset: Bytes, size: Bytes) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    fallocate(file, mode, offset, size)
+}
+
+/// Reserves the blocks of a range of a file, growing the file to hold it.
+pub(crate) fn allocate(file: &File, size: Bytes) -> io::Result<()> {
+    fallocate(file, 0, Bytes::ZERO, size)
+}
+
+fn fallocate(file: &File, mode: libc::c_int, offset: Bytes, size: Bytes) -> io::Result<()> {
+    let too_large = |_| io::Error::from_raw_os_error(libc::EFBIG);
+    let offset = i64::try_from(offset.0).map_err(too_large)?;
+    let size = i64::try_from(size.0).map_err(too_large)?;
+    // SAFETY: takes no pointers.
+    checked(unsafe { libc::fallocate64(file.as_raw_fd(), mode, offset, size) }).map(drop)
+}
+
+/// Locks a whole file until it is closed, unless another open file has it locked.
+pub(crate) fn try_lock(file: &File) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    checked(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }).map(drop)
+}
+
+/// What the kernel says about direct IO on a file, where it says something.
+pub(crate) enum DirectAlignment {
+    /// The offset and size of every IO must be a multiple of this.
+    Blocks(Bytes),
+    /// The file takes none.
+    Unsupported,
+    /// This kernel or file system does not tell.
+    Unknown,
+}
+
+/// The alignment that direct IO on this file needs (statx, since Linux 6.1).
+pub(crate) fn direct_alignment(file: BorrowedFd<'_>) -> DirectAlignment {
+    let mut status = MaybeUninit::<libc::statx>::zeroed();
+    const HERE: &CStr = c"";
+    // SAFETY: the path is empty, so the descriptor itself is looked at; `status` is writable.
+    let result = unsafe {
+        libc::statx(
+            file.as_raw_fd(),
+            HERE.as_ptr(),
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            status.as_mut_ptr(),
+        )
+    };
+    // SAFETY: all-zero is a valid statx, and the kernel wrote at most that.
+    let status = unsafe { status.assume_init() };
+    if result != 0 || status.stx_mask & libc::STATX_DIOALIGN == 0 {
+        return DirectAlignment::Unknown;
+    }
+    match status.stx_dio_offset_align {
+        0 => DirectAlignment::Unsupported,
+        alignment => DirectAlignment::Blocks(Bytes(alignment.into())),
+    }
+}
+
+/// The file system beneath an open file.
+pub(crate) struct FileSystem {
+    /// Its magic number.
+    pub(crate) magic: u64,
+    /// How large it is.
+    pub(crate) size: Bytes,
+    /// How much of it this user may still fill.
+    pub(crate) free: Bytes,
+}
+
+impl FileSystem {
+    /// Looks at the file system that `file` lies on.
+    pub(crate) fn of(file: &File) -> io::Result<FileSystem> {
+        let mut status = MaybeUninit::<libc::statfs64>::zeroed();
+        // SAFETY: `status` is writable.
+        checked(unsafe { libc::fstatfs64(file.as_raw_fd(), status.as_mut_ptr()) })?;
+        // SAFETY: the call succeeded and filled it.
+        let status = unsafe { status.assume_init() };
+        let unit = status.f_bsize as u64;
+        Ok(FileSystem {
+            magic: status.f_type as u64,
+            size: Bytes(status.f_blocks.saturating_mul(unit)),
+            free: Bytes(status.f_bavail.saturating_mul(unit)),
+        })
+    }
+
+    /// Whether its files live in the machine's memory.
+    pub(crate) fn in_memory(&self) -> bool {
+        const TMPFS: u64 = 0x0102_1994;
+        const RAMFS: u64 = 0x8584_58f6;
+        const HUGETLBFS: u64 = 0x9584_58f6;
+        [TMPFS, RAMFS, HUGETLBFS].contains(&(self.magic & 0xFFFF_FFFF))
+    }
+}
+
+/// The file or device that an open loop device serves from: the device number of the file system
+/// that it lies on, its inode, and its own device number if it is a device.
+pub(crate) fn loop_backing(file: &File) -> io::Result<(u64, u64, u64)> {
+    // struct loop_info64 is 232 bytes; it starts with lo_device, lo_inode and lo_rdevice.
+    let mut status = [0u64; 29];
+    // SAFETY: the request writes 232 bytes to its argument.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), LOOP_GET_STATUS64 as _, &mut status) })?;
+    Ok((status[0], status[1], status[2]))
+}
+
+/// A number that no other living thread of this process has.
+#[inline]
+pub(crate) fn thread_token() -> usize {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.with(|here| std::ptr::from_ref(here) as usize)
+}
