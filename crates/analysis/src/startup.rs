@@ -78,25 +78,55 @@ fn change_point(log: &[f64]) -> usize {
 /// How many standard errors the level before lies from the level after, and the probability of
 /// that without a start-up phase.
 fn surprise(before: &[f64], after: &[f64]) -> (f64, f64) {
+    let running_level = average(after);
+    let before = &without_extremes(before, running_level);
     let stretch = before.len().min(after.len() / STRETCHES_MIN).max(1);
     let early: Vec<f64> = before.chunks_exact(stretch).map(average).collect();
     let late: Vec<f64> = after.chunks_exact(stretch).map(average).collect();
-    let gap = (average(&early) - average(&late)).abs();
-    let degrees = (late.len() - 1) as f64;
-    let level = average(&late);
-    let variance = late.iter().map(|l| (l - level).powi(2)).sum::<f64>() / degrees;
-    let deviation = variance.sqrt().max(f64::EPSILON * level.abs());
-    let standard_error = deviation * (1.0 / early.len() as f64 + 1.0 / late.len() as f64).sqrt();
+    let (early_level, late_level) = (average(&early), average(&late));
+    let gap = (early_level - late_level).abs();
+    let (early_error, late_error) = (squared_error(&early), squared_error(&late));
+    // The start-up phase may scatter more than the running phase but is not believed to scatter
+    // less: it is short, and a single stretch of it shows no scatter at all.
+    let squared = early_error.max(late_error * late.len() as f64 / early.len() as f64) + late_error;
     if gap == 0.0 {
         return (0.0, 1.0);
     }
-    let surprise = gap / standard_error;
+    let rounding = f64::EPSILON * late_level.abs();
+    let surprise = gap / squared.sqrt().max(rounding).max(f64::MIN_POSITIVE);
     // The cut was chosen out of all of them. Cuts a factor of two apart are nearly independent,
     // those between are not; four for each factor of two is generous.
     let looks = 4.0 * ((before.len() + after.len()) as f64).log2();
+    let degrees = (late.len() - 1) as f64;
     let p = (two_sided_p(surprise, degrees) * looks).min(1.0);
     // With so few and perhaps far from normal stretches, none may lie as far out as the beginning.
-    let early_level = average(&early);
-    let outside = late.iter().all(|&l| (l > early_level) == (level > early_level));
+    let outside = late.iter().all(|&l| (l > early_level) == (late_level > early_level));
     (surprise, if outside { p } else { 1.0 })
+}
+
+/// `before` with those IOs that lie furthest from the running phase's level set to that level: one
+/// in twenty, two at least. A phase is more than a few outliers.
+fn without_extremes(before: &[f64], running_level: f64) -> Vec<f64> {
+    let direction = (average(before) - running_level).signum();
+    let mut order: Vec<usize> = (0..before.len()).collect();
+    order.sort_by(|&a, &b| (before[b] * direction).total_cmp(&(before[a] * direction)));
+    let mut kept = before.to_vec();
+    for &i in order.iter().take((before.len() / 20).max(2)) {
+        kept[i] = running_level;
+    }
+    kept
+}
+
+/// The squared standard error of the mean of neighbouring stretches; what correlation they have is
+/// taken for that of a first-order autoregression, so that a trend is not a change.
+fn squared_error(stretches: &[f64]) -> f64 {
+    let n = stretches.len() as f64;
+    let level = average(stretches);
+    let squares = stretches.iter().map(|s| (s - level).powi(2)).sum::<f64>();
+    if n < 2.0 || squares == 0.0 {
+        return 0.0;
+    }
+    let lagged = stretches.windows(2).map(|pair| (pair[0] - level) * (pair[1] - level)).sum::<f64>();
+    let correlation = (lagged / squares + 1.0 / n).clamp(0.0, 0.9);
+    squares / (n - 1.0) / n * (1.0 + correlation) / (1.0 - correlation)
 }
