@@ -1,1 +1,30 @@
-//! Findings to HTML, terminal tables, JSON and advice.
+//! Findings to people: a terminal summary, and one self-contained HTML file.
+//!
+//! # Model
+//! [`Findings`](flashlab_analysis::findings::Findings) and
+//! [`Traces`](flashlab_analysis::findings::Traces) go in, a text comes out. The page is tables and
+//! text in plain HTML, plus one JSON document of charts that a small script draws with uPlot
+//! (`vendor/uplot`, embedded). Charts are decided here, in Rust; the script only draws.
+//!
+//! # Invariants
+//! - No statistic is computed here: only units, scales, and the ratio of two figures that stand in
+//!   the findings.
+//! - A page makes no network request: its Content-Security-Policy forbids every one.
+//! - Names of devices, paths and messages are outside bytes: in HTML they go through
+//!   [`escape`], in the terminal through [`units::printable`].
+//! - A figure that was not measured is shown as such, never as zero.
+
+mod charts;
+mod escape;
+mod html;
+mod method;
+mod page;
+mod runs;
+mod summary;
+mod table3;
+mod terminal;
+mod units;
+mod verdict;
+
+pub use html::html;
+pub use terminal::{Layout, terminal};

@@ -1,0 +1,102 @@
+//! The report of one run as a page: what is said in which order.
+
+use flashlab_analysis::findings::{Findings, Traces};
+
+use crate::charts::{self, Chart};
+use crate::page::{Section, figures, page};
+use crate::{method, runs, summary};
+
+/// uFLIP's nine micro-benchmarks (Table 1).
+const MICRO_BENCHMARKS: [&str; 9] = [
+    "granularity",
+    "alignment",
+    "locality",
+    "partitioning",
+    "order",
+    "parallelism",
+    "mix",
+    "pause",
+    "bursts",
+];
+
+/// `report.html`: one file that needs nothing else.
+///
+/// It opens with the verdict and Table 3's row, then warnings and hints, then the plots of uFLIP's
+/// Figures 3 to 8 and of the other micro-benchmarks, then how it was measured and every run.
+pub fn html(findings: &Findings, traces: &Traces) -> String {
+    let baselines = charts::baselines(findings, traces);
+    let lingering = charts::lingering(findings, traces);
+    let micro: Vec<(&str, Chart)> = findings
+        .micro_benchmarks
+        .iter()
+        .enumerate()
+        .map(|(index, micro)| (micro.name.as_str(), charts::micro_benchmark(findings, micro, index)))
+        .collect();
+    let called = |name: &str| micro.iter().find(|(called, _)| *called == name).map(|(_, chart)| chart);
+    let others: Vec<&Chart> = micro
+        .iter()
+        .filter(|(name, _)| !matches!(*name, "granularity" | "locality"))
+        .map(|(_, chart)| chart)
+        .collect();
+    let drawn: Vec<&Chart> = baselines.iter().chain(&lingering).chain(micro.iter().map(|(_, c)| c)).collect();
+    let missing: Vec<&str> = MICRO_BENCHMARKS.into_iter().filter(|name| called(name).is_none()).collect();
+
+    let mut sections = summary::sections(findings);
+    sections.push(Section {
+        id: "phases",
+        short: "Phases",
+        heading: "Start-up and running phase",
+        body: intro(
+            "Every IO of the four baseline patterns, in order. A device may serve the first IOs faster or slower \
+             than it can sustain; figures elsewhere in this report leave that start-up phase out.",
+        ) + &charts_or_gap(&baselines, "The run kept no traces of the baselines."),
+    });
+    sections.push(Section {
+        id: "lingering",
+        short: "Pause",
+        heading: "How long random writes linger",
+        body: intro(
+            "If a device puts work off, reads that follow random writes pay for it. The runs keep a pause from each \
+             other that is longer than this effect.",
+        ) + &charts_or_gap(&lingering, "The run did not measure it."),
+    });
+    sections.push(Section {
+        id: "granularity",
+        short: "IOSize",
+        heading: "Response time over IOSize",
+        body: charts_or_gap(called("granularity"), "The run did not measure granularity."),
+    });
+    sections.push(Section {
+        id: "locality",
+        short: "Locality",
+        heading: "Locality of random writes",
+        body: charts_or_gap(called("locality"), "The run did not measure locality."),
+    });
+    sections.push(Section {
+        id: "patterns",
+        short: "Patterns",
+        heading: "The other micro-benchmarks",
+        body: charts_or_gap(others, "The run measured none of them.") + &gaps(&missing),
+    });
+    sections.extend(method::sections(findings));
+    sections.push(runs::section(findings));
+    sections.push(method::definitions(findings));
+    let title = format!("{}: flash report", findings.characteristics.device);
+    page(&title, &sections, &drawn, &findings.flashlab)
+}
+
+fn intro(text: &str) -> String {
+    format!("<p class=\"intro\">{text}</p>\n")
+}
+
+fn charts_or_gap<'a>(charts: impl IntoIterator<Item = &'a Chart>, gap: &str) -> String {
+    let charts: Vec<&Chart> = charts.into_iter().collect();
+    if charts.is_empty() { format!("<p class=\"note\">{gap}</p>\n") } else { figures(charts) }
+}
+
+fn gaps(missing: &[&str]) -> String {
+    if missing.is_empty() {
+        return String::new();
+    }
+    format!("<p class=\"note\">Not measured in this run: {}.</p>\n", missing.join(", "))
+}

@@ -1,0 +1,226 @@
+//! How it was measured, what was measured, and what the figures mean.
+
+use flashlab_analysis::findings::{Baseline, Findings, Method};
+use flashlab_base::{Bytes, Identity, Nanos};
+
+use crate::escape::Text;
+use crate::page::{Section, facts};
+use crate::summary::date;
+use crate::table3;
+use crate::units::{self, grouped};
+
+/// Method and identity.
+pub fn sections(findings: &Findings) -> Vec<Section> {
+    vec![
+        Section {
+            id: "method",
+            short: "Method",
+            heading: "How it was measured",
+            body: method_html(findings),
+        },
+        Section {
+            id: "device",
+            short: "Device",
+            heading: "What was measured",
+            body: facts(identity(&findings.identity)),
+        },
+    ]
+}
+
+fn method_html(findings: &Findings) -> String {
+    let repeat = Text(&repeat_command(findings)).to_string();
+    format!(
+        "{facts}{baselines}<p>To repeat it with the same IOs:</p>\n<pre class=\"command\"><code>{repeat}</code></pre>\n",
+        facts = facts(method(findings)),
+        baselines = baselines_html(&findings.baselines),
+    )
+}
+
+fn method(findings: &Findings) -> Vec<(&'static str, Option<String>)> {
+    let Method {
+        thoroughness,
+        state,
+        seed,
+        io_size,
+        target_size,
+        pause,
+        repetitions,
+        precision_goal,
+        overhead_ns_per_io,
+        clock_ns_per_reading,
+        elapsed,
+        bytes_written,
+        endurance_share,
+    } = &findings.method;
+    vec![
+        ("Started", Some(date(&findings.started))),
+        ("Took", Some(duration(*elapsed))),
+        ("Thoroughness", Some(thoroughness.clone())),
+        ("Device state at the start", Some(state.clone())),
+        ("Baseline IOSize", Some(io_size.to_string())),
+        ("Part of the device used", Some(target_size.to_string())),
+        ("Pause between runs", Some(duration(*pause))),
+        ("Repetitions of each run", Some(repetitions.to_string())),
+        ("Precision aimed at", Some(format!("± {} of the mean (95 %)", units::percent(*precision_goal)))),
+        ("Cost of measuring, per IO", overhead_ns_per_io.map(units::time)),
+        ("One reading of the clock", clock_ns_per_reading.map(units::time)),
+        ("Written in all", Some(bytes_written.to_string())),
+        ("Part of the rated endurance", endurance_share.map(units::percent)),
+        ("Seed", Some(seed.to_string())),
+    ]
+}
+
+fn duration(nanos: Nanos) -> String {
+    units::time(nanos.get() as f64)
+}
+
+/// The command that repeats the run.
+fn repeat_command(findings: &Findings) -> String {
+    let method = &findings.method;
+    format!(
+        "flashlab bench {} --{} --seed {}",
+        shell_word(&findings.identity.target),
+        method.thoroughness,
+        method.seed
+    )
+}
+
+/// `word` as a shell reads it back.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn baselines_html(baselines: &[Baseline]) -> String {
+    if baselines.is_empty() {
+        return String::new();
+    }
+    let row = |baseline: &Baseline| {
+        let phases = &baseline.phases;
+        format!(
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            Text(&baseline.pattern),
+            if phases.startup_ios == 0 {
+                "none".to_owned()
+            } else {
+                format!("{} IOs", grouped(phases.startup_ios))
+            },
+            phases.startup_ns_mean.map_or(units::UNKNOWN.to_owned(), units::time),
+            units::time(phases.running_ns_mean),
+            phases.period_ios.map_or("none".to_owned(), |ios| format!("{} IOs", grouped(ios))),
+            grouped(baseline.io_ignore),
+            grouped(baseline.io_count_min),
+        )
+    };
+    let rows: String = baselines.iter().map(row).collect();
+    format!(
+        "<div class=\"scroll\"><table class=\"figures\"><caption>The two phases of the baselines (uFLIP section 4.2)</caption>\
+         <thead><tr><th>Pattern</th><th>Start-up</th><th>Mean in it</th><th>Mean after it</th><th>Period</th>\
+         <th>IOIgnore</th><th>Smallest IOCount</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+    )
+}
+
+fn identity(identity: &Identity) -> Vec<(&str, Option<String>)> {
+    let size = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.to_string());
+    let yes_no = |answer: Option<bool>| answer.map(|yes| if yes { "yes" } else { "no" }.to_owned());
+    let mut rows = vec![
+        ("Target", Some(identity.target.clone())),
+        ("Kind", Some(identity.kind.clone())),
+        ("Device beneath it", identity.backing_device.clone()),
+        ("File system", identity.file_system.clone()),
+        ("Model", identity.model.clone()),
+        ("Serial number", identity.serial.clone()),
+        ("Firmware", identity.firmware.clone()),
+        ("Transport", identity.transport.clone()),
+        ("Capacity", Some(format!("{} ({} bytes)", identity.capacity, grouped(identity.capacity.get())))),
+        ("Logical block", size(identity.logical_block)),
+        ("Physical block", size(identity.physical_block)),
+        ("Rotational", yes_no(identity.rotational)),
+        ("Write cache", identity.write_cache.clone()),
+        ("Scheduler", identity.scheduler.clone()),
+        ("Discard granularity", size(identity.discard_granularity)),
+        ("Longest discard", size(identity.discard_max)),
+        ("Largest request", size(identity.largest_request)),
+        ("Rated endurance", size(identity.rated_endurance)),
+        ("IO engine", identity.engine.clone()),
+        ("Kernel", identity.kernel.clone()),
+        ("Processor", identity.processor.clone()),
+        ("Processors usable", identity.processors.map(|count| count.to_string())),
+        ("Virtual machine", identity.virtual_machine.clone()),
+    ];
+    match &identity.health {
+        Some(health) => rows.extend(health.iter().map(|(name, value)| (name.as_str(), Some(value.clone())))),
+        None => rows.push(("Health log", None)),
+    }
+    rows
+}
+
+/// The last section: how each figure is defined.
+pub fn definitions(findings: &Findings) -> Section {
+    const TERMS: [(&str, &str); 10] = [
+        (
+            "Response time",
+            "From the moment the pattern wants an IO to start to its completion, as the program sees it.",
+        ),
+        (
+            "SR, RR, SW, RW",
+            "Sequential reads, random reads, sequential writes, random writes of the baseline IOSize, one after the other.",
+        ),
+        (
+            "Mean, p50, p99, ...",
+            "Over the IOs of a run after its first IOIgnore ones. Half of the IOs are no slower than p50, 99 % no slower than p99.",
+        ),
+        (
+            "Start-up phase",
+            "The first IOs of a pattern, where their cost differs from what the device sustains. IOIgnore covers it.",
+        ),
+        (
+            "Period",
+            "The length of one oscillation of the running phase, in IOs: IOCount covers several of them.",
+        ),
+        (
+            "Spread",
+            "(largest − smallest) ÷ mean of the repetitions' means. The bands in the plots reach from the smallest to the largest.",
+        ),
+        (
+            "Precision",
+            "Half the width of the mean's 95 % confidence interval, relative to the mean, honest for IOs that depend on those before.",
+        ),
+        ("Throughput, IOs a second", "From the start of the first counted IO to the end of the last one."),
+        (
+            "Hints",
+            "A hint is not decided where the run did not measure what would decide it, or where noise is larger than the effect.",
+        ),
+        ("Units", "1 KiB = 1024 bytes, 1 MB/s = 1 000 000 bytes a second, 1 µs = 1000 ns."),
+    ];
+    let term = |(name, meaning): (&str, &str)| format!("<dt>{}</dt><dd>{}</dd>\n", Text(name), Text(meaning));
+    let table3 = table3::columns(findings);
+    let terms: String = TERMS.into_iter().map(term).collect();
+    let columns: String = table3.iter().map(|column| term((column.title, column.meaning))).collect();
+    Section {
+        id: "definitions",
+        short: "Definitions",
+        heading: "How the figures are defined",
+        body: format!(
+            "<dl class=\"definitions\">\n{terms}{columns}</dl>\n<p class=\"source\">L. Bouganim, B. Þ. Jónsson, P. Bonnet: \
+             <cite>uFLIP: Understanding Flash IO Patterns</cite>, CIDR 2009.</p>\n"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shell_reads_words_back() {
+        assert_eq!(shell_word("/dev/disk/by-id/nvme-X_1"), "/dev/disk/by-id/nvme-X_1");
+        assert_eq!(shell_word("a b"), "'a b'");
+        assert_eq!(shell_word("it's;rm"), r"'it'\''s;rm'");
+        assert_eq!(shell_word(""), "''");
+    }
+}

@@ -1,0 +1,192 @@
+//! The top of the report: what a reader who reads nothing else should have read.
+
+use flashlab_analysis::findings::{Findings, Hint, Verdict, Warning};
+
+use crate::escape::Text;
+use crate::page::Section;
+use crate::table3::{self, BaselineFigure, Column};
+use crate::units;
+use crate::verdict;
+
+/// Verdict and Table 3's row, warnings, hints.
+pub fn sections(findings: &Findings) -> Vec<Section> {
+    vec![
+        Section { id: "verdict", short: "Verdict", heading: "", body: verdict_html(findings) },
+        Section {
+            id: "hints",
+            short: "Hints",
+            heading: "What to do with this device",
+            body: hints_html(&findings.hints),
+        },
+    ]
+}
+
+fn verdict_html(findings: &Findings) -> String {
+    let sentences = verdict::sentences(findings);
+    let sentences = if sentences.is_empty() {
+        "The run measured too little for a verdict.".to_owned()
+    } else {
+        sentences.join(" ")
+    };
+    format!(
+        "<p class=\"eyebrow\">{about}</p>\n<h1>{device}</h1>\n<p class=\"verdict\">{sentences}</p>\n{warnings}{tiles}{cards}",
+        about = Text(&about(findings)),
+        device = Text(&findings.characteristics.device),
+        sentences = Text(&sentences),
+        warnings = warnings_html(&findings.warnings),
+        tiles = tiles_html(findings),
+        cards = cards_html(findings),
+    )
+}
+
+/// `block device · 64 GB · 2025-11-21 04:08 UTC · full run`.
+fn about(findings: &Findings) -> String {
+    let row = &findings.characteristics;
+    let mut parts = Vec::new();
+    parts.extend(row.kind.clone());
+    parts.extend(row.capacity_gb.map(|gb| format!("{} GB", table3::short(gb))));
+    parts.push(date(&findings.started));
+    parts.push(format!("{} run", findings.method.thoroughness));
+    parts.join(" · ")
+}
+
+/// An RFC 3339 instant in UTC as people write it; anything else as it is.
+pub fn date(rfc3339: &str) -> String {
+    match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16), rfc3339.ends_with('Z')) {
+        (Some(day), Some("T"), Some(minute), true) => format!("{day} {minute} UTC"),
+        _ => rfc3339.to_owned(),
+    }
+}
+
+/// The four baselines, each with a bar to one scale.
+fn tiles_html(findings: &Findings) -> String {
+    let baselines = table3::baselines(&findings.characteristics);
+    let longest = baselines.iter().filter_map(|b| b.mean_ns).filter(|ns| ns.is_finite()).fold(0.0, f64::max);
+    let tiles: String = baselines.iter().map(|baseline| tile(findings, baseline, longest)).collect();
+    format!(
+        "<h2 class=\"small\">Response time of {} IOs, the bars to one scale</h2>\n<div class=\"tiles\">\n{tiles}</div>\n",
+        findings.method.io_size
+    )
+}
+
+fn tile(findings: &Findings, baseline: &BaselineFigure, longest: f64) -> String {
+    let value = baseline.mean_ns.map(units::time);
+    let part = baseline.mean_ns.map_or(0.0, |ns| if longest > 0.0 { 100.0 * ns / longest } else { 0.0 });
+    let long = findings.baselines.iter().find(|found| found.pattern == baseline.name);
+    let more = long.map_or_else(String::new, |found| {
+        format!(
+            "p99 {} · {}",
+            units::time(found.run.response.p99_ns as f64),
+            units::rate(found.run.throughput_bytes_per_s)
+        )
+    });
+    format!(
+        "<div class=\"tile {colour}\"><h3>{words} <abbr>{name}</abbr></h3><p class=\"figure\">{value}</p>\
+         <div class=\"bar\" aria-hidden=\"true\"><i style=\"width:{part:.2}%\"></i></div>\
+         <p class=\"detail\">{more}&nbsp;</p></div>\n",
+        colour = baseline.name.to_lowercase(),
+        words = capitalised(baseline.words),
+        name = baseline.name,
+        value = value.as_deref().map_or(NOT_MEASURED.to_owned(), |value| Text(value).to_string()),
+    )
+}
+
+const NOT_MEASURED: &str = "<span class=\"missing\">not measured</span>";
+
+/// The other columns of Table 3.
+fn cards_html(findings: &Findings) -> String {
+    let cards: String = table3::columns(findings).iter().enumerate().map(card).collect();
+    format!(
+        "<h2 class=\"small\">Characteristics, as in uFLIP's Table 3</h2>\n<div class=\"cards\">\n{cards}</div>\n"
+    )
+}
+
+fn card((index, column): (usize, &Column)) -> String {
+    format!(
+        "<div class=\"card\"><h3><span class=\"term\" tabindex=\"0\" aria-describedby=\"meaning-{index}\">{title}\
+         <span class=\"tip\" role=\"tooltip\" id=\"meaning-{index}\">{meaning}</span></span></h3>\
+         <p class=\"figure\">{value}</p><p class=\"detail\">{detail}</p></div>\n",
+        title = column.title,
+        meaning = Text(column.meaning),
+        value = column.value.as_deref().map_or(NOT_MEASURED.to_owned(), |value| Text(value).to_string()),
+        detail = Text(&column.detail),
+    )
+}
+
+/// More warnings than this are folded away, but never hidden: their number stands there.
+const WARNINGS_OPEN: usize = 5;
+
+fn warnings_html(warnings: &[Warning]) -> String {
+    if warnings.is_empty() {
+        return String::new();
+    }
+    let item = |warning: &Warning| {
+        let run = warning.run.map(|run| format!(" <span class=\"run\">run {run}</span>")).unwrap_or_default();
+        format!("<li><b>{}</b>{run} {}</li>\n", Text(&warning.kind.replace('_', " ")), Text(&warning.message))
+    };
+    let (first, rest) = warnings.split_at(warnings.len().min(WARNINGS_OPEN));
+    let first: String = first.iter().map(item).collect();
+    let folded = if rest.is_empty() {
+        String::new()
+    } else {
+        let rest_html: String = rest.iter().map(item).collect();
+        format!("<details><summary>{} more</summary><ul>\n{rest_html}</ul></details>\n", rest.len())
+    };
+    let count = match warnings.len() {
+        1 => "1 warning".to_owned(),
+        n => format!("{n} warnings"),
+    };
+    format!(
+        "<aside class=\"warnings\" aria-label=\"Warnings\">\n<h2>{count}</h2>\n<ul>\n{first}</ul>\n{folded}</aside>\n"
+    )
+}
+
+fn hints_html(hints: &[Hint]) -> String {
+    if hints.is_empty() {
+        return "<p class=\"note\">The run decided none of uFLIP's design hints.</p>\n".to_owned();
+    }
+    let hints: String = hints.iter().map(hint).collect();
+    format!(
+        "<p class=\"intro\">uFLIP's seven design hints (section 5.3), decided for this device.</p>\n<ol class=\"hints\">\n{hints}</ol>\n"
+    )
+}
+
+fn hint(hint: &Hint) -> String {
+    let (class, sign, words) = verdict_words(hint.verdict);
+    format!(
+        "<li class=\"{class}\"><div class=\"sign\" aria-hidden=\"true\">{sign}</div><div>\
+         <p class=\"paper\"><span class=\"tag\">{words}</span> Hint {number}: {paper}</p>\
+         <p class=\"advice\">{advice}</p><p class=\"evidence\">{evidence}</p></div></li>\n",
+        number = hint.number,
+        paper = Text(&hint.paper),
+        advice = Text(&hint.advice),
+        evidence = Text(&hint.evidence),
+    )
+}
+
+/// A verdict's class in the style, its sign, and its words.
+pub fn verdict_words(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
+    match verdict {
+        Verdict::Holds => ("holds", "✓", "holds"),
+        Verdict::DoesNotHold => ("fails", "✗", "does not hold"),
+        Verdict::NotSupportedByThisMeasurement => ("open", "?", "not decided"),
+    }
+}
+
+fn capitalised(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_shown_to_the_minute_and_odd_ones_as_they_are() {
+        assert_eq!(date("2025-11-21T04:08:59.123Z"), "2025-11-21 04:08 UTC");
+        for odd in ["", "yesterday", "2025-11-21T04:08:59+01:00", "äöüäöüäöü"] {
+            assert_eq!(date(odd), odd);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Figures as people read them: three significant digits and a unit.
+//!
+//! Invariant: an undefined figure (NaN, infinite) is shown as [`UNKNOWN`], never as a number.
+
+use crate::escape::is_direction_override;
+
+/// What stands where there is no figure.
+pub const UNKNOWN: &str = "–";
+
+const TIMES: [(f64, &str); 5] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"), (60e9, "min")];
+const RATES: [(f64, &str); 4] = [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")];
+
+/// A response time or another duration, given in nanoseconds.
+pub fn time(nanoseconds: f64) -> String {
+    scaled(nanoseconds, &TIMES)
+}
+
+/// A throughput, given in bytes a second, in units of powers of 1000.
+pub fn rate(bytes_per_second: f64) -> String {
+    scaled(bytes_per_second, &RATES)
+}
+
+/// How many times as much: `1.27×`.
+pub fn ratio(value: f64) -> String {
+    if value.is_finite() { format!("{}×", digits(value)) } else { UNKNOWN.to_owned() }
+}
+
+/// A part of a whole, given from 0 to 1.
+pub fn percent(part: f64) -> String {
+    if part.is_finite() { format!("{} %", digits(part * 100.0)) } else { UNKNOWN.to_owned() }
+}
+
+/// A number with a thin space between groups of three digits.
+pub fn grouped(number: u64) -> String {
+    let plain = number.to_string();
+    let mut shown = String::with_capacity(plain.len() * 2);
+    for (index, digit) in plain.chars().enumerate() {
+        if index > 0 && (plain.len() - index).is_multiple_of(3) {
+            shown.push('\u{202f}');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// `value` with three significant digits, and all of those before the point.
+pub fn digits(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        UNKNOWN.to_owned()
+    } else if size >= 99.95 {
+        format!("{value:.0}")
+    } else if size >= 9.995 {
+        format!("{value:.1}")
+    } else if size >= 0.0995 || size == 0.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.2e}")
+    }
+}
+
+/// `text` without what a terminal would obey instead of show.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || is_direction_override(c) { '\u{fffd}' } else { c }).collect()
+}
+
+fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+    if !value.is_finite() {
+        return UNKNOWN.to_owned();
+    }
+    // 999.6 us would be shown as 1000 us: the next unit begins where rounding reaches it.
+    let fits = |&&(size, _): &&(f64, &str)| value.abs() >= size * 0.9995;
+    let &(size, unit) = units.iter().rev().find(fits).unwrap_or(&units[0]);
+    format!("{} {unit}", digits(value / size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_a_fitting_unit() {
+        let shown = [0.0, 54.0, 999.6, 115_000.0, 9_040_000.0, 2.5e9, 3.0e11].map(time);
+        assert_eq!(shown, ["0.00 ns", "54.0 ns", "1.00 µs", "115 µs", "9.04 ms", "2.50 s", "5.00 min"]);
+        assert_eq!([3.4e6, 512.0].map(rate), ["3.40 MB/s", "512 B/s"]);
+        assert_eq!([1.0, 22.64, 271.0, 0.6].map(ratio), ["1.00×", "22.6×", "271×", "0.60×"]);
+        assert_eq!(percent(0.051), "5.10 %");
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_shown_as_one() {
+        for value in [f64::NAN, f64::INFINITY] {
+            assert_eq!([time(value), rate(value), ratio(value), percent(value)], [UNKNOWN; 4]);
+        }
+    }
+
+    #[test]
+    fn long_numbers_are_grouped() {
+        assert_eq!(
+            [7, 999, 1000, 1_234_567].map(grouped),
+            ["7", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]
+        );
+    }
+
+    #[test]
+    fn a_terminal_obeys_nothing_in_a_name() {
+        assert_eq!(printable("a\u{1b}[2Jb\r\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
+    }
+}

@@ -1,0 +1,103 @@
+//! The device in a few sentences, from its row of Table 3.
+//!
+//! Invariant: a sentence is written only where every figure in it was measured.
+
+use flashlab_analysis::findings::{Findings, Verdict};
+
+use crate::table3::short;
+use crate::units;
+
+/// Below this ratio two costs are called alike: half as much again is what Table 3's devices
+/// show between figures that the paper calls equal or nearly so.
+const ALIKE: f64 = 1.5;
+
+/// What to know of the device, most important first.
+pub fn sentences(findings: &Findings) -> Vec<String> {
+    [random_writes(findings), locality(findings), reads(findings), partitions(findings), hints(findings)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn random_writes(findings: &Findings) -> Option<String> {
+    let row = &findings.characteristics;
+    let (random, sequential) = (row.rw_ms?, row.sw_ms?);
+    let (shown_random, shown_sequential) = (units::time(random * 1e6), units::time(sequential * 1e6));
+    let times = random / sequential;
+    if !times.is_finite() {
+        return None;
+    }
+    Some(if times >= ALIKE {
+        format!(
+            "A random write takes {shown_random}, {} as long as a sequential one ({shown_sequential}).",
+            times_in_words(times)
+        )
+    } else if times * ALIKE >= 1.0 {
+        format!("Random and sequential writes cost about the same: {shown_random} and {shown_sequential}.")
+    } else {
+        format!("Random writes ({shown_random}) are cheaper than sequential ones ({shown_sequential}).")
+    })
+}
+
+fn locality(findings: &Findings) -> Option<String> {
+    let row = &findings.characteristics;
+    if row.rw_ms? < ALIKE * row.sw_ms? {
+        return None;
+    }
+    let area = row.locality_mb?;
+    Some(if area == 0.0 {
+        "Keeping random writes within a small area does not make them cheap.".to_owned()
+    } else {
+        let ratio = row.locality_ratio?;
+        format!(
+            "Within an area of {} MB they cost at most {} a sequential write.",
+            short(area),
+            units::ratio(ratio)
+        )
+    })
+}
+
+fn reads(findings: &Findings) -> Option<String> {
+    let row = &findings.characteristics;
+    let (random, sequential) = (row.rr_ms?, row.sr_ms?);
+    let times = random / sequential;
+    let shown = units::time(random * 1e6);
+    if !times.is_finite() {
+        return None;
+    }
+    Some(if times >= ALIKE {
+        format!("A random read takes {shown}, {} as long as a sequential one.", times_in_words(times))
+    } else {
+        format!("A random read takes {shown}, about as long as a sequential one.")
+    })
+}
+
+fn partitions(findings: &Findings) -> Option<String> {
+    let row = &findings.characteristics;
+    let count = row.partitions?;
+    Some(if count <= 1 {
+        "Sequential writes stay cheap in one stream only.".to_owned()
+    } else {
+        format!(
+            "Writing sequentially to {count} partitions at once costs {} as much as to one.",
+            units::ratio(row.partition_ratio?)
+        )
+    })
+}
+
+fn hints(findings: &Findings) -> Option<String> {
+    let count = |verdict| findings.hints.iter().filter(|hint| hint.verdict == verdict).count();
+    let (holds, not) = (count(Verdict::Holds), count(Verdict::DoesNotHold));
+    if holds + not == 0 {
+        return None;
+    }
+    let open = count(Verdict::NotSupportedByThisMeasurement);
+    let tail = if open > 0 { format!("; {open} could not be decided") } else { String::new() };
+    let (hold, do_not) = (if holds == 1 { "holds" } else { "hold" }, if not == 1 { "does" } else { "do" });
+    Some(format!("Of uFLIP's seven design hints {holds} {hold} here and {not} {do_not} not{tail}."))
+}
+
+/// `23 times`, `1.8 times`.
+fn times_in_words(times: f64) -> String {
+    if times >= 9.95 { format!("{times:.0} times") } else { format!("{times:.1} times") }
+}

@@ -1,0 +1,6 @@
+//! The report of a synthetic device, as text, as HTML, and as a browser shows it.
+
+mod browser;
+mod page;
+mod synthetic;
+mod terminal;

@@ -1,0 +1,109 @@
+//! The summary in a terminal, as a person sees it.
+
+use flashlab_analysis::findings::{Characteristics, Warning};
+use flashlab_base::Seed;
+use flashlab_report::{Layout, terminal};
+
+use crate::synthetic::findings;
+
+#[test]
+fn the_summary_of_a_full_run() {
+    let (findings, _) = findings(Seed(1));
+    let layout = Layout { report: Some("runs/synthetic/report.html".to_owned()), ..Layout::default() };
+    insta::assert_snapshot!(terminal(&findings, &layout), @r"
+    Synthetic SSD 64 (block device, 64 GB)
+    2025-11-21 04:08 UTC, full run, state random, 32 KiB IOs, seed 1
+
+    A random write takes 9.34 ms, 20 times as long as a sequential one (463 µs).
+    Within an area of 8 MB they cost at most 2.10× a sequential write. A random read
+    takes 419 µs, about as long as a sequential one. Writing sequentially to 4
+    partitions at once costs 1.50× as much as to one. Of uFLIP's seven design hints
+    5 hold here and 1 does not; 1 could not be decided.
+
+    SR seq. read      RR rand. read     SW seq. write     RW rand. write
+    368 µs            419 µs            463 µs            9.34 ms
+
+    Pause      12.8 ms, then a random write costs as a sequential one
+    Locality   8 MB, 2.10× a sequential write at most
+    Partitions 4, 1.50× one partition
+    Reverse    1.02× a sequential write
+    In place   0.80× a sequential write
+    Large gaps 2.00× a random write
+
+    uFLIP's design hints, decided for this device
+    ✓ 1 Use IOs of at least 64 KiB wherever you can: the latency is a quarter of a
+      32 KiB read.
+    ✗ 2 Use blocks of 64 KiB on this device.
+    ✓ 3 Align blocks to 16 KiB.
+    ✓ 4 Keep random writes within 8 MB.
+    ✓ 5 Write to at most 4 partitions at once.
+    ✓ 6 Mix patterns freely: a mix costs the weighted mean of its parts.
+    ? 7 Measure parallelism to decide this.
+
+    ! run 17: granularity RW at 24KiB: the three repetitions differ by 7.1 %; repeat
+      it on an idle machine.
+    ! The measuring thread waited 41 ms for a processor; small response times are
+      doubtful.
+
+    Report: runs/synthetic/report.html
+    ");
+}
+
+#[test]
+fn what_was_not_measured_is_said_to_be_so() {
+    let (mut findings, _) = findings(Seed(1));
+    findings.characteristics = Characteristics { device: "bare".to_owned(), ..Characteristics::default() };
+    findings.micro_benchmarks.clear();
+    findings.hints.clear();
+    findings.warnings.clear();
+    insta::assert_snapshot!(terminal(&findings, &Layout::default()), @r"
+    bare
+    2025-11-21 04:08 UTC, full run, state random, 32 KiB IOs, seed 1
+
+    SR seq. read      RR rand. read     SW seq. write     RW rand. write
+    –                 –                 –                 –
+
+    Pause      not measured
+    Locality   not measured
+    Partitions not measured
+    Reverse    not measured
+    In place   not measured
+    Large gaps not measured
+    ");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    let (findings, _) = findings(Seed(2));
+    for width in [0, 40, 60, 80, 120] {
+        let text = terminal(&findings, &Layout { width, ..Layout::default() });
+        for line in text.lines() {
+            assert!(line.chars().count() <= width.max(40), "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn colours_are_there_only_if_asked_for_and_change_nothing_else() {
+    let (findings, _) = findings(Seed(3));
+    let plain = terminal(&findings, &Layout::default());
+    let coloured = terminal(&findings, &Layout { colour: true, ..Layout::default() });
+    assert!(!plain.contains('\u{1b}'));
+    let mut stripped = String::new();
+    for (index, piece) in coloured.split('\u{1b}').enumerate() {
+        stripped.push_str(if index == 0 { piece } else { piece.split_once('m').unwrap().1 });
+    }
+    assert_eq!(stripped, plain);
+    assert!(coloured.contains("\u{1b}[32m✓"));
+}
+
+#[test]
+fn a_device_cannot_command_the_terminal() {
+    let (mut findings, _) = findings(Seed(4));
+    findings.characteristics.device = "\u{1b}]0;owned\u{7}disk\r\n\u{202e}".to_owned();
+    findings.warnings =
+        vec![Warning { kind: "x".to_owned(), run: None, message: "\u{1b}[2J\u{9b}5m".to_owned() }];
+    let text = terminal(&findings, &Layout::default());
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    assert!(!text.contains('\u{202e}'));
+}
