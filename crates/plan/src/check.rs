@@ -18,6 +18,7 @@ const THETA_MAX: f64 = 10.0;
 const PER_SECOND_MAX: f64 = 1e9;
 const BYTES_MAX: Bytes = Bytes(EXACT_MAX);
 const NANOS_MAX: Nanos = Nanos(EXACT_MAX);
+const BELOW_NANOS_MAX: &str = "below 2502h";
 
 /// A parameter outside its legal range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +59,15 @@ pub(crate) fn check(pattern: &Pattern) -> Checked {
 /// IOCount, IOIgnore and the time limit.
 fn check_length(pattern: &Pattern) -> Checked {
     let ignore = pattern.io_ignore;
-    require(ignore <= EXACT_MAX, Parameter::IoIgnore, ignore, format!("at most {EXACT_MAX}"))?;
+    require(ignore <= EXACT_MAX, Parameter::IoIgnore, ignore, "at most 2^53")?;
     if let Some(count) = pattern.io_count {
-        let legal = format!("from 1 to {EXACT_MAX}");
+        let legal = "from 1 to 2^53";
         require((1..=EXACT_MAX).contains(&count), Parameter::IoCount, count, legal)?;
         let legal = format!("below io_count ({count}), or no IO is left to measure");
         require(ignore < count, Parameter::IoIgnore, ignore, legal)?;
     }
     let duration = pattern.duration.unwrap_or(NANOS_MAX);
-    let legal = format!("longer than 0 and at most {}", NANOS_MAX.exact());
+    let legal = format!("longer than 0 and {BELOW_NANOS_MAX}");
     require(duration > Nanos::ZERO && duration <= NANOS_MAX, Parameter::Duration, duration.exact(), legal)
 }
 
@@ -106,7 +107,7 @@ fn check_io_size(io_size: IoSize) -> Checked {
     let in_order = min >= Bytes(1) && min <= max && max <= BYTES_MAX;
     let legal = match io_size {
         IoSize::Fixed(_) => format!("from 1B to {}", BYTES_MAX.exact()),
-        IoSize::Uniform { .. } => format!("1B <= min <= max <= {}", BYTES_MAX.exact()),
+        IoSize::Uniform { .. } => format!("such that 1B <= min <= max <= {}", BYTES_MAX.exact()),
     };
     require(in_order, Parameter::IoSize, io_size, legal)
 }
@@ -126,7 +127,7 @@ fn check_location(location: Location) -> Checked {
             require(part(space), Parameter::HotSpace, space, "above 0 and below 1")
         }
         Location::Ordered { incr } => {
-            let legal = format!("from -{EXACT_MAX} to {EXACT_MAX}");
+            let legal = "from -2^53 to 2^53";
             require(incr.unsigned_abs() <= EXACT_MAX, Parameter::Incr, incr, legal)
         }
         Location::Sequential | Location::Random | Location::Permutation => Ok(()),
@@ -149,7 +150,7 @@ fn check_time(time: Time) -> Checked {
 }
 
 fn check_pause(pause: Nanos) -> Checked {
-    let legal = format!("at most {}", NANOS_MAX.exact());
+    let legal = BELOW_NANOS_MAX;
     require(pause <= NANOS_MAX, Parameter::Pause, pause.exact(), legal)
 }
 

@@ -45,7 +45,23 @@ pub struct Ios {
     until_second: u32,
     position: u64,
     end: u64,
-    arrivals: f64,
+    arrivals: Arrivals,
+}
+
+/// The clock of an open loop: when the next IO is due. A fraction of its own, so that rounding does
+/// not accumulate however long the run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrivals {
+    nanos: u64,
+    fraction: f64,
+}
+
+impl Arrivals {
+    fn advance(&mut self, gap: f64) {
+        let exact = self.fraction + gap;
+        self.nanos = self.nanos.saturating_add(exact as u64);
+        self.fraction = exact.fract();
+    }
 }
 
 /// One basic pattern's own sequence.
@@ -69,7 +85,14 @@ impl Ios {
     /// `second` comes with its Ratio.
     pub(crate) fn new(first: Stream, second: Option<(Stream, u32)>, io_count: Option<u64>) -> Ios {
         let until_second = second.as_ref().map_or(0, |(_, ratio)| *ratio);
-        Ios { first, second, until_second, position: 0, end: io_count.unwrap_or(u64::MAX), arrivals: 0.0 }
+        Ios {
+            first,
+            second,
+            until_second,
+            position: 0,
+            end: io_count.unwrap_or(u64::MAX),
+            arrivals: Arrivals::default(),
+        }
     }
 }
 
@@ -105,7 +128,7 @@ impl Iterator for Ios {
 
 impl Stream {
     #[inline]
-    fn next(&mut self, position: u64, arrivals: &mut f64) -> PlannedIo {
+    fn next(&mut self, position: u64, arrivals: &mut Arrivals) -> PlannedIo {
         let size = match self.io_size {
             IoSize::Fixed(size) => size,
             IoSize::Uniform { min, max } => {
@@ -122,9 +145,9 @@ impl Stream {
         PlannedIo { position, mode, offset, size, start, content: self.content }
     }
 
-    /// `arrivals` is the open loop's clock in nanoseconds, which both parts of a mix share.
+    /// Both parts of a mix share the open loop's clock.
     #[inline]
-    fn start(&mut self, position: u64, arrivals: &mut f64) -> Start {
+    fn start(&mut self, position: u64, arrivals: &mut Arrivals) -> Start {
         match self.time {
             Time::Consecutive => Start::AfterPrevious(Nanos::ZERO),
             Time::Pause { .. } if position == 0 => Start::AfterPrevious(Nanos::ZERO),
@@ -138,12 +161,12 @@ impl Stream {
                 Start::AfterPrevious(Nanos::ZERO)
             }
             Time::Rate { per_second, arrival } => {
-                let intended = Nanos(*arrivals as u64);
+                let intended = Nanos(arrivals.nanos);
                 let gap = 1e9 / per_second;
-                *arrivals += match arrival {
+                arrivals.advance(match arrival {
                     Arrival::Fixed => gap,
                     Arrival::Poisson => gap * self.prng.exponential(),
-                };
+                });
                 Start::At(intended)
             }
         }

@@ -136,11 +136,11 @@ impl Parameter {
     /// Sets this parameter in a pattern; in both parts of a mix, or in the one that can have it.
     ///
     /// # Errors
-    /// What the pattern must be like to have this parameter.
+    /// What the pattern must be like to have this parameter, as "with a `mix`".
     pub(crate) fn set(self, pattern: &mut Pattern, number: f64) -> Result<(), &'static str> {
         match self {
             Parameter::Ratio => {
-                pattern.mix.as_mut().ok_or("in a pattern with a mix")?.ratio = number as u32;
+                pattern.mix.as_mut().ok_or("with a `mix`")?.ratio = number as u32;
             }
             Parameter::ParallelDegree => pattern.parallel_degree = number as u32,
             Parameter::QueueDepth => pattern.queue_depth = number as u32,
@@ -188,14 +188,14 @@ impl Parameter {
         basic.time = match (self, basic.time) {
             (Parameter::Pause, Time::Consecutive | Time::Pause { .. }) => Time::Pause { pause: nanos },
             (Parameter::Pause, Time::Burst { burst, .. }) => Time::Burst { burst, pause: nanos },
-            (Parameter::Pause, Time::Rate { .. }) => return Err("in a pattern without `per_second`"),
+            (Parameter::Pause, Time::Rate { .. }) => return Err("without `per_second`"),
             (Parameter::Burst, Time::Pause { pause } | Time::Burst { pause, .. }) => {
                 Time::Burst { burst: number as u32, pause }
             }
-            (Parameter::Burst, _) => return Err("in a pattern with a `pause`"),
+            (Parameter::Burst, _) => return Err("with a `pause`"),
             (_, Time::Rate { arrival, .. }) => Time::Rate { per_second: number, arrival },
             (_, Time::Consecutive) => Time::Rate { per_second: number, arrival: Arrival::Fixed },
-            _ => return Err("in a pattern without `pause`"),
+            _ => return Err("without `pause`"),
         };
         Ok(())
     }
@@ -205,16 +205,16 @@ impl Parameter {
             (Parameter::Incr, Location::Sequential | Location::Ordered { .. }) => {
                 Location::Ordered { incr: number as i64 }
             }
-            (Parameter::Incr, _) => return Err("in a sequential or ordered pattern"),
+            (Parameter::Incr, _) => return Err("with a sequential or ordered location"),
             (Parameter::Partitions, Location::Sequential | Location::Partitioned { .. }) => {
                 Location::Partitioned { partitions: number as u32 }
             }
-            (Parameter::Partitions, _) => return Err("in a sequential or partitioned pattern"),
+            (Parameter::Partitions, _) => return Err("with a sequential or partitioned location"),
             (Parameter::Theta, Location::Zipf { .. }) => Location::Zipf { theta: number },
-            (Parameter::Theta, _) => return Err("in a pattern with location = \"zipf\""),
+            (Parameter::Theta, _) => return Err("with location = \"zipf\""),
             (Parameter::HotIos, Location::HotCold { space, .. }) => Location::HotCold { ios: number, space },
             (Parameter::HotSpace, Location::HotCold { ios, .. }) => Location::HotCold { ios, space: number },
-            _ => return Err("in a pattern with location = \"hot_cold\""),
+            _ => return Err("with location = \"hot_cold\""),
         };
         Ok(())
     }

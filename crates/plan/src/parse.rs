@@ -160,7 +160,7 @@ fn read_pattern(section: &Section, named: &Named) -> Result<Pattern, PlanError> 
         // The ratio stands in the mix.
         if let Some(entry) = section.get(parameter.key()).filter(|_| parameter != Parameter::Ratio) {
             let number = entry.number(parameter.quantity())?;
-            parameter.set(&mut pattern, number).map_err(|legal| entry.illegal(legal))?;
+            parameter.set(&mut pattern, number).map_err(|use_it| entry.misplaced(use_it))?;
         }
     }
     let mix = match section.get("mix") {
@@ -199,7 +199,7 @@ fn read_base(section: &Section, named: &Named) -> Result<Pattern, PlanError> {
 fn read_mix(section: &Section, first: &Basic, named: &Named) -> Result<Mix, PlanError> {
     let base = read_base(section, named)?;
     if base.mix.is_some() {
-        return Err(section.illegal("pattern", "a mix".to_owned(), "a basic pattern".to_owned()));
+        return Err(section.illegal("pattern", String::new(), "a basic pattern, not a mix".to_owned()));
     }
     let mut second = base.first;
     let own = section.get("target_offset").or(section.get("target_size")).is_some();
@@ -217,7 +217,7 @@ fn read_mix(section: &Section, first: &Basic, named: &Named) -> Result<Mix, Plan
 fn read_basic(section: &Section, basic: &mut Basic) -> Result<(), PlanError> {
     if let Some(entry) = section.get("mode") {
         if let Some(probability) = section.get(Parameter::WriteProbability.key()) {
-            return Err(probability.illegal("in a pattern without `mode`"));
+            return Err(probability.misplaced("without `mode`"));
         }
         basic.mode = ModeRule::Always(entry.one_of(&MODES)?);
     }
@@ -234,11 +234,11 @@ fn read_basic(section: &Section, basic: &mut Basic) -> Result<(), PlanError> {
             continue;
         }
         let number = entry.number(parameter.quantity())?;
-        parameter.set_basic(basic, number).map_err(|legal| entry.illegal(legal))?;
+        parameter.set_basic(basic, number).map_err(|use_it| entry.misplaced(use_it))?;
     }
     if let Some(entry) = section.get("arrival") {
         let Time::Rate { arrival, .. } = &mut basic.time else {
-            return Err(entry.illegal("in a pattern with `per_second`"));
+            return Err(entry.misplaced("with `per_second`"));
         };
         *arrival = entry.one_of(&ARRIVALS)?;
     }

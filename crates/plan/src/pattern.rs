@@ -236,12 +236,13 @@ impl Pattern {
         std::iter::once(&mut self.first).chain(self.mix.as_mut().map(|mix| &mut mix.second))
     }
 
-    /// This pattern with all its IOs on one target. Where the pattern has a TargetSize of its own
-    /// that is smaller, as in the Locality micro-benchmark, that remains.
+    /// This pattern with all its IOs on a target from `offset` on, of `size` unless the pattern has a
+    /// TargetSize of its own, as in the Locality micro-benchmark. That may be larger: placed in a
+    /// space whose capacity is the target's end, such a pattern is refused.
     pub fn on_target(mut self, offset: Bytes, size: Bytes) -> Pattern {
         for basic in self.basics_mut() {
             basic.target_offset = offset;
-            basic.target_size = Some(basic.target_size.map_or(size, |own| own.min(size)));
+            basic.target_size = basic.target_size.or(Some(size));
         }
         self
     }

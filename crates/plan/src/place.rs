@@ -122,21 +122,9 @@ impl Site {
         let length = Bytes(part.0.saturating_sub(basic.io_shift.0));
         let slots = Slots::of(basic.location, io_size, length);
         if slots.count == 0 {
-            // Each process's part is rounded down to IOSize, so that its shift costs a whole IOSize.
-            let least = if degree == 1 {
-                largest + basic.io_shift
-            } else {
-                Bytes((largest + basic.io_shift).round_up(largest).0.saturating_mul(u64::from(degree)))
-            };
-            let legal = format!(
-                "at least {}, so that one IO of {} with IOShift {} fits for each of {degree} processes",
-                least.exact(),
-                largest.exact(),
-                basic.io_shift.exact()
-            );
-            return Err(misfit(Parameter::TargetSize, target.exact(), legal, Misfit::Space));
+            return Err(no_slot(basic, largest, degree, target));
         }
-        check_slots(basic.location, slots.count)?;
+        check_slots(basic.location, slots.count, target)?;
         let base = basic.target_offset + basic.io_shift;
         Ok(Site { basic: basic.clone(), io_size, block, base, part, slots })
     }
@@ -212,8 +200,22 @@ fn target_size(basic: &Basic, space: Space) -> Result<Bytes, PlanError> {
     }
 }
 
+/// The error that the target has no room for one IO of each process.
+fn no_slot(basic: &Basic, largest: Bytes, degree: u32, target: Bytes) -> PlanError {
+    let one = largest + basic.io_shift;
+    let fits = format!("one IO of {} with IOShift {}", largest.exact(), basic.io_shift.exact());
+    let legal = if degree == 1 {
+        format!("at least {}, for {fits}", one.exact())
+    } else {
+        // Each process's part is rounded down to IOSize, so that its shift costs a whole IOSize.
+        let least = Bytes(one.round_up(largest).0.saturating_mul(u64::from(degree)));
+        format!("at least {}, for {fits} in each of {degree} processes", least.exact())
+    };
+    misfit(Parameter::TargetSize, target.exact(), legal, Misfit::Space)
+}
+
 /// Whether the location function has the slots it needs.
-fn check_slots(location: Location, count: u64) -> Result<(), PlanError> {
+fn check_slots(location: Location, count: u64, target: Bytes) -> Result<(), PlanError> {
     let (parameter, value, legal) = match location {
         Location::Partitioned { partitions } if u64::from(partitions) > count => {
             let legal = format!("from 1 to {count}, the number of IOs that fit into the target");
@@ -224,9 +226,9 @@ fn check_slots(location: Location, count: u64) -> Result<(), PlanError> {
             let legal = format!("from -{most} to {most}, as {count} IOs fit into the target");
             (Parameter::Incr, incr.to_string(), legal)
         }
-        Location::HotCold { space, .. } if count < 2 => {
-            let legal = "for a target of two IOs at least; this one holds 1".to_owned();
-            (Parameter::HotSpace, space.to_string(), legal)
+        Location::HotCold { .. } if count < 2 => {
+            let legal = "long enough for two IOs of each process, a hot one and a cold one".to_owned();
+            (Parameter::TargetSize, target.exact(), legal)
         }
         _ => return Ok(()),
     };

@@ -25,6 +25,15 @@ impl Source<'_> {
         1 + self.text.bytes().take(position).filter(|&byte| byte == b'\n').count()
     }
 
+    fn missing(&self, position: usize, key: &str, legal: &str) -> PlanError {
+        PlanError::MissingKey {
+            file: self.file.to_owned(),
+            line: self.line(position),
+            key: key.to_owned(),
+            legal: legal.to_owned(),
+        }
+    }
+
     /// A value as it is written, cut to what fits into a message.
     fn written(&self, span: Range<usize>) -> String {
         const LENGTH_MAX: usize = 40;
@@ -94,25 +103,22 @@ impl<'a> Section<'a> {
         self.get(key).ok_or_else(|| self.missing(key, legal))
     }
 
-    pub(crate) fn missing(&self, key: &str, legal: &str) -> PlanError {
-        PlanError::MissingKey {
-            file: self.source.file.to_owned(),
-            line: self.source.line(self.position),
-            key: key.to_owned(),
-            legal: legal.to_owned(),
-        }
+    fn missing(&self, key: &str, legal: &str) -> PlanError {
+        self.source.missing(self.position, key, legal)
     }
 
-    /// The error that `key` has an illegal value, at its line or, if it is not in the table and so
-    /// has the value by default, at the table's.
+    /// The error that `key` has an illegal value: as it is written or, if it is not in the table and
+    /// so has the value by default, as given here.
     pub(crate) fn illegal(&self, key: &str, value: String, legal: String) -> PlanError {
-        let position = self.get(key).map_or(self.position, |entry| entry.value.span().start);
-        PlanError::Value {
-            file: self.source.file.to_owned(),
-            line: self.source.line(position),
-            key: key.to_owned(),
-            value,
-            legal,
+        match self.get(key) {
+            Some(entry) => entry.illegal(legal),
+            None => PlanError::Value {
+                file: self.source.file.to_owned(),
+                line: self.source.line(self.position),
+                key: key.to_owned(),
+                value,
+                legal,
+            },
         }
     }
 }
@@ -131,6 +137,16 @@ impl<'a> Entry<'a> {
             value: self.source.written(self.value.span()),
             legal: legal.into(),
         }
+    }
+
+    /// The error that the pattern cannot have this key. `use_it` says which can, as "with a `mix`".
+    pub(crate) fn misplaced(&self, use_it: &str) -> PlanError {
+        self.illegal(format!("left out, or used {use_it}"))
+    }
+
+    /// The error that this key is there and `key` is not, which belongs to it.
+    pub(crate) fn missing(&self, key: &str, legal: &str) -> PlanError {
+        self.source.missing(self.value.span().start, key, legal)
     }
 
     pub(crate) fn text(&self) -> Result<&'a str, PlanError> {
@@ -153,34 +169,33 @@ impl<'a> Entry<'a> {
             _ => Err(self.illegal(legal)),
         };
         match quantity {
-            Quantity::Bytes => self.unit("a size such as \"32KiB\"", |text| Ok(text.parse::<Bytes>()?.0)),
-            Quantity::Nanos => self.unit("a duration such as \"0.1ms\"", |text| Ok(text.parse::<Nanos>()?.0)),
-            Quantity::Count => whole("a whole number from 0 to 4294967295", u64::from(u32::MAX)),
-            Quantity::LongCount => whole("a whole number from 0 to 9007199254740992", EXACT_MAX),
+            Quantity::Bytes => {
+                let legal = "a size such as \"32KiB\", at most 8192TiB";
+                self.unit(|text| text.parse::<Bytes>().ok().map(Bytes::get))
+                    .ok_or_else(|| self.illegal(legal))
+            }
+            Quantity::Nanos => {
+                let legal = "a duration such as \"0.1ms\", below 2502h";
+                self.unit(|text| text.parse::<Nanos>().ok().map(Nanos::get))
+                    .ok_or_else(|| self.illegal(legal))
+            }
+            Quantity::Count => whole("a whole number from 0 to 2^32 - 1", u64::from(u32::MAX)),
+            Quantity::LongCount => whole("a whole number from 0 to 2^53", EXACT_MAX),
             Quantity::Integer => match self.integer() {
                 Some(number) if number.unsigned_abs() <= u128::from(EXACT_MAX) => Ok(number as f64),
-                _ => Err(self.illegal("a whole number from -9007199254740992 to 9007199254740992")),
+                _ => Err(self.illegal("a whole number from -2^53 to 2^53")),
             },
             Quantity::Real => self.real().ok_or_else(|| self.illegal("a number")),
         }
     }
 
     /// A text with its unit, or a bare number that needs none.
-    fn unit(
-        &self,
-        legal: &str,
-        parse: impl Fn(&str) -> Result<u64, Box<dyn std::error::Error>>,
-    ) -> Result<f64, PlanError> {
-        let parsed = match (self.value.get_ref().as_str(), self.integer()) {
-            (Some(text), _) => parse(text).ok(),
-            (None, Some(number)) => parse(&number.to_string()).ok(),
-            (None, None) => None,
+    fn unit(&self, parse: impl Fn(&str) -> Option<u64>) -> Option<f64> {
+        let parsed = match self.value.get_ref().as_str() {
+            Some(text) => parse(text),
+            None => parse(&self.integer()?.to_string()),
         };
-        match parsed {
-            None => Err(self.illegal(legal)),
-            Some(value) if value > EXACT_MAX => Err(self.illegal(format!("{legal}, at most 2^53"))),
-            Some(value) => Ok(value as f64),
-        }
+        parsed.filter(|&value| value <= EXACT_MAX).map(|value| value as f64)
     }
 
     fn integer(&self) -> Option<i128> {

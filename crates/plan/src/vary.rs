@@ -15,12 +15,12 @@ pub(crate) fn read_vary(sections: &[Section], pattern: &Pattern) -> Result<Optio
     let find = |key: &str, level: usize| sections[..=level].iter().find_map(|section| section.get(key));
     let Some(vary_level) = own("vary") else {
         let orphan = ["values", "quick_values"].into_iter().find_map(|key| find(key, sections.len() - 1));
-        return orphan.map_or(Ok(None), |entry| Err(entry.illegal("beside `vary`, the parameter's name")));
+        return orphan.map_or(Ok(None), |entry| Err(entry.misplaced("with `vary`, the parameter's name")));
     };
     let vary = find("vary", vary_level).expect("it was found at this level");
     let parameter = read_parameter(&vary)?;
     let Some(values_level) = own("values").filter(|level| *level <= vary_level) else {
-        return Err(sections[vary_level].missing("values", "the list of values that the parameter takes"));
+        return Err(vary.missing("values", "the list of values that the parameter takes"));
     };
     let list = find("values", values_level).expect("it was found at this level");
     let values = read_values(&list, parameter, pattern, &vary)?;
@@ -53,7 +53,7 @@ fn read_values(
     for entry in list.list()? {
         let number = entry.number(parameter.quantity())?;
         let mut varied = pattern.clone();
-        parameter.set(&mut varied, number).map_err(|legal| vary.illegal(legal))?;
+        parameter.set(&mut varied, number).map_err(|use_it| vary.misplaced(use_it))?;
         check(&varied).map_err(|illegal| {
             if illegal.parameter == parameter {
                 entry.illegal(illegal.legal)

@@ -191,6 +191,28 @@ fn runs_that_a_device_cannot_do_are_told_from_mistakes() {
 }
 
 #[test]
+fn a_run_moved_to_a_target_of_its_own_never_leaves_it() {
+    let (start, size) = (Bytes::mib(64), Bytes::mib(32));
+    let space = Space { capacity: start + size, block: Bytes(512) };
+    for builtin in Plan::builtins() {
+        for experiment in builtin.plan().experiments {
+            for (value, pattern) in experiment.runs(Choice::Full) {
+                let placed = match pattern.on_target(start, size).place(space, Seed(1)) {
+                    Ok(placed) => placed,
+                    Err(error) => {
+                        assert_eq!((builtin.name, error.misfit()), ("locality", Some(Misfit::Space)));
+                        assert!(value.number > size.0 as f64);
+                        continue;
+                    }
+                };
+                let target = placed.target();
+                assert!(target.iter().all(|range| range.start >= start && range.end <= start + size));
+            }
+        }
+    }
+}
+
+#[test]
 fn the_random_state_suits_every_block() {
     let plan = plan("random-state");
     let pattern = &plan.experiments[0].pattern;
