@@ -96,8 +96,10 @@ mod tests {
 
     #[test]
     fn ranks_of_huge_spaces_lie_inside() {
-        let zipf = Zipf::new(1 << 50, 1.2);
-        let mut prng = Prng::new(Seed(1));
-        assert!((0..10_000).all(|_| (1..=1 << 50).contains(&zipf.draw(&mut prng))));
+        for theta in [0.0, 0.5, 1.0, 1.2, 10.0] {
+            let zipf = Zipf::new(1 << 50, theta);
+            let mut prng = Prng::new(Seed(1));
+            assert!((0..10_000).all(|_| (1..=1 << 50).contains(&zipf.draw(&mut prng))), "{theta}, seed 1");
+        }
     }
 }

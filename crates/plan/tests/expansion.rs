@@ -316,6 +316,12 @@ proptest! {
                     range.start <= io.offset && io.offset + io.size <= range.end
                 };
                 prop_assert!(target.iter().any(inside), "{io:?} of {pattern:?}, seed {seed}");
+                let in_target = |basic: &Basic| {
+                    let start = basic.target_offset + basic.io_shift;
+                    let size = basic.target_size.unwrap_or(Bytes(space.capacity.0 - basic.target_offset.0));
+                    start <= io.offset && io.offset + io.size <= basic.target_offset + size
+                };
+                prop_assert!(pattern.basics().any(in_target), "{io:?} of {pattern:?}, seed {seed}");
                 prop_assert!(io.offset.is_multiple_of(space.block) && io.size.is_multiple_of(space.block));
                 prop_assert!(io.size > Bytes::ZERO && io.size <= placed.largest_io());
             }

@@ -113,6 +113,15 @@ fn mistakes_in_the_file_as_such() {
 }
 
 #[test]
+fn deep_nesting_is_a_mistake_and_not_a_crash() {
+    for opening in ["[", "{ a = ", "[ { a = "] {
+        let text = format!("version = 1\nname = {}", opening.repeat(100_000));
+        assert!(parse(&text).unwrap_err().starts_with("p.toml:2: this is not TOML"));
+    }
+    assert!(parse(&format!("[{}a]", "a.".repeat(100_000))).unwrap_err().starts_with("p.toml:1:"));
+}
+
+#[test]
 fn unknown_keys_and_missing_ones() {
     insta::assert_snapshot!(with("io_sise = \"4KiB\""), @"p.toml:5: unknown key `io_sise`: did you mean `io_size`?");
     insta::assert_snapshot!(with("IOSize = \"4KiB\""), @"p.toml:5: unknown key `IOSize`: did you mean `io_size`?");
