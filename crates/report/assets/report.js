@@ -85,6 +85,7 @@ function xAxis(chart) {
   const { x } = chart.drawing;
   const axis = {
     label: x.label,
+    size: 30,
     values: (u, splits) => splits.map((value) => (x.scale === 'ordinal' ? x.labels[value] : inUnit(value, x.unit))),
   };
   if (x.scale === 'log2') {
@@ -140,7 +141,8 @@ function styled(axis) {
   return {
     font: FONT,
     labelFont: FONT,
-    labelSize: 20,
+    labelSize: 22,
+    labelGap: 4,
     gap: 6,
     stroke: colour('muted'),
     grid: { stroke: colour('rule'), width: 1 },
@@ -153,7 +155,8 @@ function styled(axis) {
 
 function lineOptions(series) {
   const stroke = colour(series.colour);
-  const dot = { show: true, size: 7, width: 1.5, stroke, fill: colour(series.points), space: 0 };
+  const mixed = series.points !== series.colour;
+  const dot = { show: true, size: mixed ? 9 : 7, width: mixed ? 2 : 1.5, stroke, fill: colour(series.points), space: 0 };
   switch (series.style) {
     case 'dots':
       return { paths: () => null, points: { ...dot, size: 3, width: 0, fill: colour(series.points, 0.75) } };
@@ -196,6 +199,8 @@ function drawMarks(chart, u) {
   const ratio = devicePixelRatio;
   ctx.save();
   ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = 'left';
+  ctx.textBaseline = 'alphabetic';
   ctx.strokeStyle = colour('muted', 0.9);
   ctx.fillStyle = colour('ink');
   ctx.lineWidth = ratio;
@@ -352,7 +357,7 @@ function legend(chart) {
 function scaleButton(chart) {
   const button = element('button', 'tool');
   button.type = 'button';
-  const name = () => { button.textContent = chart.logarithmic ? 'log' : 'linear'; };
+  const name = () => { button.textContent = chart.logarithmic ? 'log axis' : 'linear axis'; };
   button.setAttribute('aria-label', 'Switch the vertical axis between logarithmic and linear');
   button.addEventListener('click', () => {
     chart.logarithmic = !chart.logarithmic;

@@ -154,8 +154,8 @@ fn trace_drawing(trace: &Trace) -> Drawing {
         let without = Figures(trace.running_mean_without_startup_ns.clone());
         // Where there is no start-up phase the two averages are one.
         if without != all {
-            series.push(means("running average with start-up", "dashed", all));
-            series.push(means("without", "solid", without));
+            series.push(means("average with start-up", "dashed", all));
+            series.push(means("average without", "solid", without));
         } else {
             series.push(means("running average", "solid", all));
         }
@@ -166,7 +166,8 @@ fn trace_drawing(trace: &Trace) -> Drawing {
         y: axis("response time", "log10", "ns"),
         values: Figures(trace.position.iter().map(|&position| Some(position as f64)).collect()),
         series,
-        marks: trace.marks.clone(),
+        // One phase alone is not worth a line.
+        marks: if trace.marks.len() > 1 { trace.marks.clone() } else { Vec::new() },
         level: None,
     }
 }

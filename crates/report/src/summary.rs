@@ -122,7 +122,11 @@ fn warnings_html(warnings: &[Warning]) -> String {
     }
     let item = |warning: &Warning| {
         let run = warning.run.map(|run| format!(" <span class=\"run\">run {run}</span>")).unwrap_or_default();
-        format!("<li><b>{}</b>{run} {}</li>\n", Text(&warning.kind.replace('_', " ")), Text(&warning.message))
+        format!(
+            "<li><b>{}</b>{run} {}</li>\n",
+            Text(&capitalised(&warning.kind.replace('_', " "))),
+            Text(&warning.message)
+        )
     };
     let (first, rest) = warnings.split_at(warnings.len().min(WARNINGS_OPEN));
     let first: String = first.iter().map(item).collect();
@@ -167,9 +171,9 @@ fn hint(hint: &Hint) -> String {
 /// A verdict's class in the style, its sign, and its words.
 pub fn verdict_words(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
-        Verdict::Holds => ("holds", "✓", "holds"),
-        Verdict::DoesNotHold => ("fails", "✗", "does not hold"),
-        Verdict::NotSupportedByThisMeasurement => ("open", "?", "not decided"),
+        Verdict::Holds => ("holds", "✓", "Holds"),
+        Verdict::DoesNotHold => ("fails", "✗", "Does not hold"),
+        Verdict::NotSupportedByThisMeasurement => ("open", "?", "Not decided"),
     }
 }
 

@@ -43,7 +43,7 @@ pub fn grouped(number: u64) -> String {
     shown
 }
 
-/// `value` with three significant digits, and all of those before the point.
+/// `value` with three significant digits, and all of those before the point; small values with two.
 pub fn digits(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -54,8 +54,11 @@ pub fn digits(value: f64) -> String {
         format!("{value:.1}")
     } else if size >= 0.0995 || size == 0.0 {
         format!("{value:.2}")
+    } else if size >= 1e-4 {
+        let leading_zeros = -size.log10().floor() as usize;
+        format!("{value:.*}", leading_zeros + 1)
     } else {
-        format!("{value:.2e}")
+        format!("{value:.1e}")
     }
 }
 
@@ -84,7 +87,7 @@ mod tests {
         assert_eq!(shown, ["0.00 ns", "54.0 ns", "1.00 µs", "115 µs", "9.04 ms", "2.50 s", "5.00 min"]);
         assert_eq!([3.4e6, 512.0].map(rate), ["3.40 MB/s", "512 B/s"]);
         assert_eq!([1.0, 22.64, 271.0, 0.6].map(ratio), ["1.00×", "22.6×", "271×", "0.60×"]);
-        assert_eq!(percent(0.051), "5.10 %");
+        assert_eq!([0.051, 0.000_4, 3e-7].map(percent), ["5.10 %", "0.040 %", "3.0e-5 %"]);
     }
 
     #[test]
