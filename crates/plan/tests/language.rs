@@ -95,6 +95,21 @@ fn values_come_from_the_experiment_or_else_from_the_plan() {
 }
 
 #[test]
+fn a_parameter_varies_in_each_part_of_a_mix_that_has_it() {
+    let varied = |first: &str, second: &str| {
+        let vary = "vary = \"Incr\"\nvalues = [2]";
+        let plan =
+            read(&format!("pattern = \"{first}\"\nmix = {{ pattern = \"{second}\" }}\n{vary}")).unwrap();
+        let pattern = plan.experiments[0].runs(Choice::Full).next().unwrap().1;
+        [pattern.first.location, pattern.mix.unwrap().second.location]
+    };
+    let ordered = Location::Ordered { incr: 2 };
+    assert_eq!(varied("SR", "RW"), [ordered, Location::Random]);
+    assert_eq!(varied("RR", "SW"), [Location::Random, ordered]);
+    assert_eq!(varied("SR", "SW"), [ordered, ordered]);
+}
+
+#[test]
 fn mistakes_in_the_file_as_such() {
     insta::assert_snapshot!(parse("version = 1\nname = \n").unwrap_err(), @"p.toml:2: this is not TOML: string values must be quoted, expected literal string");
     insta::assert_snapshot!(parse("name = \"p\"").unwrap_err(), @"p.toml:1: `version` is missing: add version = 1");
@@ -192,6 +207,13 @@ fn mistakes_in_what_varies() {
     insta::assert_snapshot!(varying("vary = \"Partitions\"\nvalues = [0, 1]"), @"p.toml:4: values = 0: must be at least 1");
     insta::assert_snapshot!(varying("vary = \"Ratio\"\nvalues = [1]"), @r#"p.toml:3: vary = "Ratio": must be left out, or used with a `mix`"#);
     insta::assert_snapshot!(varying("vary = \"Burst\"\nvalues = [1]"), @r#"p.toml:3: vary = "Burst": must be left out, or used with a `pause`"#);
+    insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 1]"), @"p.toml:4: values = 1: must be greater than the value before it");
+    insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 2, 3, 4, 5, 6]\nquick_values = [1, 2, 3, 4, 5, 6]"), @"p.toml:5: quick_values = [1, 2, 3, 4, 5, 6]: must be at most 5 of `values`, with the first and the last");
+    insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 3]\nquick_values = [1, 2, 3]"), @"p.toml:5: quick_values = [1, 2, 3]: must be at most 5 of `values`, with the first and the last");
+    // Values of another parameter are not taken over.
+    insta::assert_snapshot!(error_of(
+        "vary = \"Incr\"\nvalues = [1]\n[[experiment]]\nname = \"a\"\npattern = \"SR\"\nvary = \"Partitions\""
+    ), @"p.toml:8: `values` is missing: add the list of values that the parameter takes");
     insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 2]\nquick_values = [1]"), @"p.toml:5: quick_values = [1]: must be at most 5 of `values`, with the first and the last");
     insta::assert_snapshot!(error_of(
         "pattern = \"SR\"\ntarget_size = \"64KiB\"\nvary = \"IOSize\"\nvalues = [\"4KiB\", \"1MiB\"]"
