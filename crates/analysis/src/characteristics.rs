@@ -135,3 +135,89 @@ fn large_incr(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Op
     let costs: Vec<f64> = points.map(|point| point.response_ns_mean).collect();
     Some(mean(&costs)? / baseline_ns(baselines, "RW")?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::{Source, baseline, measure, micro, table3};
+    use flashlab_base::Bytes;
+
+    fn near(got: Option<f64>, expected: Option<f64>) -> bool {
+        match (got, expected) {
+            (Some(got), Some(expected)) => (got / expected).ln().abs() < 0.15,
+            (got, expected) => got.is_none() && expected.is_none(),
+        }
+    }
+
+    #[test]
+    fn the_rows_of_table_3_are_read_back_from_the_curves_that_they_describe() {
+        for row in table3() {
+            for seed in 0..200 {
+                let (baselines, micros) = measure(&row, &mut Source::new(seed), 0.03);
+                let got = characteristics(&Identity::default(), &baselines, &micros);
+                let context = format!("{}, seed {seed}: {got:?}", row.device);
+                assert_eq!(got.locality_mb, Some(row.locality.0), "{context}");
+                assert!(near(got.locality_ratio, row.locality.1), "{context}");
+                assert_eq!(got.partitions, Some(row.partitions.0), "{context}");
+                assert!(near(got.partition_ratio, Some(row.partitions.1)), "{context}");
+                assert!(near(got.reverse_ratio, Some(row.reverse)), "{context}");
+                assert!(near(got.in_place_ratio, Some(row.in_place)), "{context}");
+                assert!(near(got.large_incr_vs_rw, Some(row.large_incr)), "{context}");
+                assert!(near(got.pause_rw_ms, row.pause_ms), "{context}");
+                assert_eq!([got.sr_ms, got.rr_ms, got.sw_ms, got.rw_ms], row.ms.map(Some), "{context}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_null() {
+        let identity = Identity {
+            target: "/dev/x".into(),
+            kind: "block device".into(),
+            capacity: Bytes(16_000_000_000),
+            ..Identity::default()
+        };
+        let expected = Characteristics {
+            device: "/dev/x".into(),
+            kind: Some("block device".into()),
+            capacity_gb: Some(16.0),
+            ..Characteristics::default()
+        };
+        assert_eq!(characteristics(&identity, &[], &[]), expected);
+        let named = Identity { model: Some("Disk".into()), ..identity };
+        let got = characteristics(&named, &[baseline("SR", 2e6)], &[micro("Incr", "SW", &[(-1.0, 1e6)])]);
+        assert_eq!(got, Characteristics { device: "Disk".into(), sr_ms: Some(2.0), ..expected });
+    }
+
+    /// (TargetSize in IOs, cost in milliseconds) with SW = 1 ms and RW as given.
+    fn locality_of(rw_ms: f64, costs: &[(f64, f64)]) -> Option<(f64, bool)> {
+        let points: Vec<_> = costs.iter().map(|&(ios, ms)| (ios * 32768.0, ms * 1e6)).collect();
+        let baselines = [baseline("SW", 1e6), baseline("RW", rw_ms * 1e6)];
+        let found = locality(&baselines, &[micro("TargetSize", "RW", &points)])?;
+        Some((found.area_bytes / 32768.0, found.degrades))
+    }
+
+    #[test]
+    fn without_a_knee_the_area_is_everything_measured_or_nothing() {
+        let flat = |ms: f64| [(1.0, 1.0), (2.0, ms), (4.0, ms), (8.0, ms)];
+        assert_eq!(locality_of(1.1, &flat(1.1)), Some((8.0, false)));
+        assert_eq!(locality_of(88.0, &flat(88.0)), Some((0.0, false)));
+        // Cheap up to 8 IOs, and the knee lies further out than was measured.
+        assert_eq!(locality_of(88.0, &flat(5.0)), Some((8.0, false)));
+        assert_eq!(locality_of(88.0, &[]), None);
+    }
+
+    #[test]
+    fn partitions_that_degrade_at_once_leave_one() {
+        let of = |costs: &[f64]| {
+            let points: Vec<_> = (0..).map(|i| f64::from(1 << i)).zip(costs.iter().copied()).collect();
+            let found = partitioning(&[micro("Partitions", "SW", &points)]).unwrap();
+            (found.partitions, found.ratio, found.degrades)
+        };
+        assert_eq!(of(&[1.0, 88.0, 88.0, 88.0]), (1, 1.0, true));
+        assert_eq!(of(&[1.0, 3.0, 30.0, 88.0]), (1, 1.0, true));
+        assert_eq!(of(&[1.0, 1.0, 1.1, 1.0]), (8, 1.1, false));
+        assert_eq!(of(&[1.0, 1.5, 30.0, 88.0]), (2, 1.5, true));
+        assert_eq!(of(&[1.0]), (1, 1.0, false));
+    }
+}

@@ -246,3 +246,6 @@ fn figures(findings: &[&Findings]) -> Vec<FigureRow> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -432,3 +432,6 @@ fn best_pause(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Op
     }
     best
 }
+
+#[cfg(test)]
+mod tests;

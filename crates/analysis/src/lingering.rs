@@ -79,32 +79,34 @@ fn longest_likely(sorted_before: &[u64], after: &[(Nanos, u64)]) -> Option<Stret
 
 /// The most likely end of the effect, by the reads over `threshold`.
 fn affected_stretch(sorted_before: &[u64], after: &[(Nanos, u64)], threshold: u64) -> Option<Stretch> {
-    let slow_before = sorted_before.len() - sorted_before.partition_point(|&ns| ns <= threshold);
-    // Laplace's rule: what never happened before is rare, not impossible.
-    let share_before = (slow_before + 1) as f64 / (sorted_before.len() + 2) as f64;
+    let before = sorted_before.len();
+    let slow_before = before - sorted_before.partition_point(|&ns| ns <= threshold);
+    let slow_after = after.iter().filter(|&&(_, ns)| ns > threshold).count();
+    let share_before = slow_before as f64 / before as f64;
     let (mut slow, mut best): (usize, Option<Stretch>) = (0, None);
     for (i, &(_, response_ns)) in after.iter().enumerate() {
         if response_ns <= threshold {
             continue;
         }
         slow += 1;
-        let log_likelihood = log_likelihood_ratio(slow, i + 1, share_before);
-        if best.as_ref().is_none_or(|best| log_likelihood > best.log_likelihood) {
-            best = Some(Stretch { reads: i + 1, slow, threshold, share_before, log_likelihood });
+        let reads = i + 1;
+        // The reads after the stretch are as those before the writes: a rare kind of slow read that
+        // the few reads before happened to miss is known from them.
+        let (rest, slow_rest) = (before + after.len() - reads, slow_before + slow_after - slow);
+        let apart = log_likelihood(slow, reads) + log_likelihood(slow_rest, rest);
+        let log_likelihood = apart - log_likelihood(slow + slow_rest, reads + rest);
+        let slower = slow as f64 / reads as f64 > share_before.max(slow_rest as f64 / rest as f64);
+        if slower && best.as_ref().is_none_or(|best| log_likelihood > best.log_likelihood) {
+            best = Some(Stretch { reads, slow, threshold, share_before, log_likelihood });
         }
     }
     best
 }
 
-/// How much likelier `slow` of `reads` are at their own share than at the share before.
-fn log_likelihood_ratio(slow: usize, reads: usize, share_before: f64) -> f64 {
-    let share = slow as f64 / reads as f64;
-    if share <= share_before {
-        return 0.0;
-    }
-    let fast = (reads - slow) as f64;
-    let fast_term = if fast > 0.0 { fast * ((1.0 - share) / (1.0 - share_before)).ln() } else { 0.0 };
-    slow as f64 * (share / share_before).ln() + fast_term
+/// The log likelihood of `slow` of `reads` at their own share.
+fn log_likelihood(slow: usize, reads: usize) -> f64 {
+    let term = |n: usize| if n == 0 { 0.0 } else { n as f64 * (n as f64 / reads as f64).ln() };
+    term(slow) + term(reads - slow)
 }
 
 fn evidence(
@@ -130,5 +132,114 @@ fn evidence(
             stretch.share_before * 100.0,
             if still_affected_at_end { " and had not ended when the experiment did" } else { "" },
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::{Source, responses};
+    use proptest::prelude::*;
+
+    const WRITES_END: Nanos = Nanos::from_secs(100);
+
+    /// Consecutive reads from the end of the writes on.
+    fn consecutive(response_ns: Vec<u64>) -> Vec<(Nanos, u64)> {
+        let mut now = WRITES_END;
+        response_ns
+            .into_iter()
+            .map(|response_ns| {
+                let start = now;
+                now = now.saturating_add(Nanos(response_ns));
+                (start, response_ns)
+            })
+            .collect()
+    }
+
+    /// A read of 0.4 ms, one in a hundred of which takes 5 ms.
+    fn normal_read(source: &mut Source) -> f64 {
+        if source.unit() < 0.01 { 5000.0 } else { 400.0 * source.log_normal(0.05) }
+    }
+
+    #[test]
+    fn the_mtron_of_figure_5_lingers_for_3000_reads_and_two_and_a_half_seconds() {
+        for seed in 0..50 {
+            let mut s = Source::new(seed);
+            let before = responses(1000, |_| normal_read(&mut s));
+            // Half of the affected reads wait for a reclamation: 0.83 ms on average.
+            let after = responses(8000, |i| match i < 3000 && (i == 2999 || s.unit() < 0.5) {
+                true => 1260.0 * s.log_normal(0.2),
+                false => normal_read(&mut s),
+            });
+            let got = lingering(&before, WRITES_END, &consecutive(after));
+            assert!((2985..=3015).contains(&got.affected_reads), "seed {seed}: {}", got.evidence);
+            assert!((2.2..2.9).contains(&got.affected.as_secs_f64()), "seed {seed}: {}", got.evidence);
+            assert!((4.5..=6.0).contains(&got.pause.as_secs_f64()), "seed {seed}: {}", got.pause);
+            assert!(!got.still_affected_at_end);
+            assert!(got.affected_ns_mean.unwrap() > 1.5 * got.before_ns_mean);
+        }
+    }
+
+    #[test]
+    fn nothing_lingers_where_the_reads_are_as_before() {
+        let mut false_alarms = 0;
+        for seed in 0..1000 {
+            let mut s = Source::new(seed);
+            let before = responses(500, |_| normal_read(&mut s));
+            let mut after = responses(2000, |_| normal_read(&mut s));
+            // A couple of isolated slow reads far later.
+            (after[1500], after[1700]) = (30_000_000, 30_000_000);
+            let got = lingering(&before, WRITES_END, &consecutive(after));
+            if got.affected_reads == 0 {
+                assert_eq!(
+                    (got.pause, got.affected, got.affected_ns_mean),
+                    (Nanos::from_secs(1), Nanos::ZERO, None)
+                );
+            } else {
+                false_alarms += 1;
+            }
+        }
+        assert!(false_alarms <= 3, "{false_alarms} of the seeds 0..1000");
+    }
+
+    #[test]
+    fn a_slow_down_of_all_reads_is_seen_though_few_are_slower_than_the_slowest_before() {
+        for seed in 0..50 {
+            let mut s = Source::new(seed);
+            let before = responses(500, |_| if s.unit() < 0.05 { 9000.0 } else { 100.0 * s.log_normal(0.2) });
+            let after = responses(2000, |i| if i < 200 { 150.0 } else { 100.0 } * s.log_normal(0.2));
+            let got = lingering(&before, WRITES_END, &consecutive(after));
+            assert!((180..=220).contains(&got.affected_reads), "seed {seed}: {}", got.evidence);
+        }
+    }
+
+    #[test]
+    fn an_effect_that_outlasts_the_experiment_is_said_to() {
+        let got = lingering(&[100_000; 100], WRITES_END, &consecutive(vec![1_000_000; 500]));
+        assert_eq!((got.affected_reads, got.still_affected_at_end), (500, true));
+        assert_eq!((got.affected, got.pause), (Nanos::from_millis(500), Nanos::from_secs(2)));
+        assert!(got.evidence.contains("had not ended"), "{}", got.evidence);
+    }
+
+    #[test]
+    fn nothing_to_compare_is_said_to_be_too_few() {
+        for (before, after) in [(vec![], vec![(WRITES_END, 5)]), (vec![5], vec![]), (vec![], vec![])] {
+            let got = lingering(&before, WRITES_END, &after);
+            assert_eq!((got.affected_reads, got.pause), (0, Nanos::from_secs(1)));
+            assert!(got.evidence.contains("too few"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics_and_the_pause_covers_the_effect(
+            before in prop::collection::vec(any::<u64>(), 0..50),
+            after in prop::collection::vec((any::<u64>(), any::<u64>()), 0..200),
+        ) {
+            let after: Vec<_> = after.into_iter().map(|(start, ns)| (Nanos(start), ns)).collect();
+            let got = lingering(&before, WRITES_END, &after);
+            prop_assert!(got.pause >= got.affected && got.affected_reads <= after.len() as u64);
+            prop_assert!(got.before_ns_mean.is_finite());
+        }
     }
 }

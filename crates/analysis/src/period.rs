@@ -22,6 +22,10 @@ const CANDIDATES_MAX: usize = 16;
 const AS_GOOD_AS_THE_BEST: f64 = 0.9;
 /// An oscillation that explains less of the variance than this is none worth planning for.
 const SHARE_MIN: f64 = 0.02;
+/// A candidate is refined by at most this many IOs either way.
+const REFINEMENT_MAX: usize = 32;
+/// A refinement must be clearer by this factor.
+const CLEARER: f64 = 1.01;
 
 /// What was found of a period.
 pub(crate) struct Period {
@@ -168,11 +172,16 @@ fn shape(section: &[f64], lag: usize) -> Vec<f64> {
     shape.iter().map(|sum| sum / periods - level).collect()
 }
 
-/// The lag close to a smooth oscillation's peak that explains most: noise moves the peak of the
-/// autocorrelation by more than it moves the fold.
+/// The lag close by at which the whole running phase, folded, has the clearest shape: noise moves
+/// the peak of a smooth oscillation's autocorrelation by more than it moves the fold.
 fn refine(log: &[f64], found: Verified, longest: usize) -> Verified {
-    let reach = found.lag / 16;
-    (found.lag - reach..=(found.lag + reach).min(longest))
-        .map(|lag| verify(log, lag, longest))
-        .fold(found, |best, v| if v.share > best.share * 1.001 && v.p <= best.p.max(1e-9) { v } else { best })
+    let reach = (found.lag / 16).min(REFINEMENT_MAX);
+    let level = without_trend(log, found.lag);
+    let clearness = |lag: usize| shape(&level, lag).iter().map(|s| s * s).sum::<f64>() / lag as f64;
+    let least = clearness(found.lag) * CLEARER;
+    let clearest = (found.lag - reach..=(found.lag + reach).min(longest))
+        .map(|lag| (lag, clearness(lag)))
+        .filter(|&(_, clearness)| clearness > least)
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    Verified { lag: clearest.map_or(found.lag, |(lag, _)| lag), ..found }
 }

@@ -18,6 +18,8 @@ const STRETCHES_MIN: usize = 8;
 /// A level this close to the other (as a difference of logarithms) is none of its own, however
 /// sure the difference is.
 const LEVEL_DIFFERENCE_MIN: f64 = 0.02;
+/// An IO is of a new kind if it lies this far (as a logarithm: a factor of two) beyond all others.
+const NEW_KIND: f64 = std::f64::consts::LN_2;
 
 /// What was found of a start-up phase.
 pub(crate) struct Startup {
@@ -35,7 +37,7 @@ pub(crate) fn find(log: &[f64]) -> Startup {
         let evidence = format!("{} IOs are too few to tell a start-up phase", log.len());
         return Startup { ios: None, p: 1.0, evidence };
     }
-    let candidate = change_point(log);
+    let candidate = first_of_its_kind(log, change_point(log));
     let (before, after) = log.split_at(candidate);
     let factor = (average(after) - average(before)).exp();
     let (surprise, p) = surprise(before, after);
@@ -73,6 +75,37 @@ fn change_point(log: &[f64]) -> usize {
         }
     }
     best
+}
+
+/// Moves the cut to where IOs begin that the start-up phase has none of, if the running phase has
+/// such, set apart from the others: the level tells that 27 ms among 400 us belong to it, but not
+/// exactly from which one on. The cut is the most likely one between a start-up phase in which such IOs are rare and a running
+/// phase in which they have their share.
+fn first_of_its_kind(log: &[f64], cut: usize) -> usize {
+    let (before, after) = log.split_at(cut);
+    let direction = (average(after) - average(before)).signum();
+    let extreme = before[..cut / 2].iter().map(|v| v * direction).fold(f64::NEG_INFINITY, f64::max);
+    let share_beyond = |margin: f64| {
+        after.iter().filter(|&v| v * direction > extreme + margin).count() as f64 / after.len() as f64
+    };
+    let share = share_beyond(NEW_KIND);
+    let set_apart = share_beyond(NEW_KIND / 2.0) <= 1.25 * share;
+    let share_before = 1.0 / cut as f64;
+    if share <= 2.0 * share_before || !set_apart {
+        return cut;
+    }
+    let is_new = |value: &f64| value * direction > extreme + NEW_KIND;
+    // What moving the cut past an IO changes in the log likelihood.
+    let (new, old) =
+        ((share_before / share).ln(), ((1.0 - share_before) / (1.0 - share).max(share_before)).ln());
+    let (mut likelihood, mut best, mut best_likelihood) = (0.0, cut / 2, f64::NEG_INFINITY);
+    for (i, value) in log.iter().enumerate().take((2 * cut).min(log.len() * 3 / 4)).skip(cut / 2) {
+        if is_new(value) && likelihood > best_likelihood {
+            (best, best_likelihood) = (i, likelihood);
+        }
+        likelihood += if is_new(value) { new } else { old };
+    }
+    if best_likelihood.is_finite() { best.max(STARTUP_IOS_MIN) } else { cut }
 }
 
 /// How many standard errors the level before lies from the level after, and the probability of
