@@ -194,7 +194,7 @@ fn dots(trace: &Trace) -> Vec<Series> {
     }
     let is_write = |position: u64| {
         let phase = trace.marks.iter().rev().find(|(start, _)| *start <= position);
-        phase.is_some_and(|(_, name)| name.contains("write") && !name.contains("after"))
+        phase.is_some_and(|(_, name)| name.contains("write"))
     };
     vec![
         dots("sequential reads", "SR", &|position| !is_write(position)),

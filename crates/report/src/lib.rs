@@ -15,6 +15,9 @@
 //! - A figure that was not measured is shown as such, never as zero.
 
 mod charts;
+mod compare_html;
+mod compare_terminal;
+mod comparison;
 mod escape;
 mod html;
 mod method;
@@ -26,5 +29,7 @@ mod terminal;
 mod units;
 mod verdict;
 
+pub use compare_html::compare_html;
+pub use compare_terminal::compare_terminal;
 pub use html::html;
 pub use terminal::{Layout, terminal};

@@ -32,8 +32,8 @@ const NARROWEST: usize = 40;
 /// More warnings than this are counted only.
 const WARNINGS_SHOWN: usize = 5;
 
-const BOLD: &str = "1";
-const DIM: &str = "2";
+pub(crate) const BOLD: &str = "1";
+pub(crate) const DIM: &str = "2";
 const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
@@ -41,7 +41,7 @@ const YELLOW: &str = "33";
 /// The findings as a text that ends with a line feed: device, verdict, Table 3's row, the hints in
 /// a line or two each, warnings, and where the report is.
 pub fn terminal(findings: &Findings, layout: &Layout) -> String {
-    let mut out = Writer { text: String::new(), layout };
+    let mut out = Writer::new(layout);
     out.wrapped("", &title(findings), BOLD);
     out.wrapped("", &about(findings), DIM);
     let sentences = verdict::sentences(findings);
@@ -54,10 +54,7 @@ pub fn terminal(findings: &Findings, layout: &Layout) -> String {
     columns(&mut out, findings);
     hints(&mut out, findings);
     warnings(&mut out, findings);
-    if let Some(report) = &layout.report {
-        out.blank();
-        out.wrapped("", &format!("Report: {report}"), BOLD);
-    }
+    out.report();
     out.text
 }
 
@@ -156,12 +153,24 @@ fn warnings(out: &mut Writer<'_>, findings: &Findings) {
 /// Collects lines.
 pub(crate) struct Writer<'a> {
     pub(crate) text: String,
-    pub(crate) layout: &'a Layout,
+    layout: &'a Layout,
 }
 
-impl Writer<'_> {
-    fn width(&self) -> usize {
+impl<'a> Writer<'a> {
+    pub(crate) fn new(layout: &'a Layout) -> Writer<'a> {
+        Writer { text: String::new(), layout }
+    }
+
+    pub(crate) fn width(&self) -> usize {
         self.layout.width.max(NARROWEST)
+    }
+
+    /// The last line: where to read more.
+    pub(crate) fn report(&mut self) {
+        if let Some(report) = &self.layout.report {
+            self.blank();
+            self.wrapped("", &format!("Report: {report}"), BOLD);
+        }
     }
 
     pub(crate) fn blank(&mut self) {

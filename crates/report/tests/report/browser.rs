@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use flashlab_base::Seed;
-use flashlab_report::html;
+use flashlab_report::{compare_html, html};
 
-use crate::{page, synthetic};
+use crate::{comparison, page, synthetic};
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
@@ -25,6 +25,61 @@ const LOOK_AT_PIXELS: &str = r#"<script>
     figure.dataset.colours = new Set(pixels).size;
   }
   document.body.dataset.milliseconds = milliseconds;
+</script>"#;
+
+/// Appended by another test: does what a reader does with a chart and a table, and notes in
+/// `data-step` attributes what came of it. uPlot acts in microtasks, hence the pauses.
+const USE_THE_PAGE: &str = r#"<script>
+(async () => {
+  const settle = async () => { for (let i = 0; i < 20; i++) await null; };
+  const note = (text) => {
+    const made = document.createElement('i');
+    made.dataset.step = text;
+    document.body.append(made);
+  };
+  const figure = document.querySelector('#granularity .chart');
+  const plot = figure.querySelector('.plot');
+  const readout = figure.querySelector('.readout');
+  const press = async (key) => { plot.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true })); await settle(); };
+  const click = async (target) => { target.click(); await settle(); };
+  const shown = () => [...figure.querySelectorAll('.readout .name')].map((name) => name.textContent).join(' ');
+
+  await press('End');
+  note('last ' + figure.querySelector('.readout b').textContent);
+  await press('ArrowLeft');
+  note('before it ' + figure.querySelector('.readout b').textContent);
+  await click(figure.querySelectorAll('.key')[1]);
+  await press('Home');
+  note('without RR ' + shown());
+
+  const reset = [...figure.querySelectorAll('.tool')].find((tool) => tool.textContent === 'reset zoom');
+  const over = figure.querySelector('.u-over');
+  const box = over.getBoundingClientRect();
+  const mouse = (type, x, on) => on.dispatchEvent(new MouseEvent(type, { clientX: box.left + x, clientY: box.top + 50, movementX: 9, bubbles: true, button: 0 }));
+  note('reset hidden ' + reset.hidden);
+  mouse('mousemove', 200, over); mouse('mousedown', 200, over); mouse('mousemove', 500, over); mouse('mouseup', 500, document);
+  await settle();
+  note('zoomed, reset hidden ' + reset.hidden);
+  await click(document.getElementById('theme'));
+  note('theme ' + document.documentElement.dataset.theme + ', reset hidden ' + reset.hidden);
+  await click(reset);
+  note('reset hidden ' + reset.hidden);
+
+  const scale = [...figure.querySelectorAll('.tool')].find((tool) => tool.textContent.endsWith('axis'));
+  await click(scale);
+  note(scale.textContent);
+
+  document.querySelector('.runs').open = true;
+  const table = document.querySelector('table.sortable');
+  const heading = [...table.tHead.rows[0].cells].find((cell) => cell.textContent === 'Mean µs');
+  const values = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[heading.cellIndex].textContent));
+  const ascends = (list) => list.every((value, index) => index === 0 || list[index - 1] <= value);
+  note('unsorted ' + ascends(values()));
+  await click(heading.firstChild);
+  note(heading.getAttribute('aria-sort') + ' ' + ascends(values()));
+  await click(heading.firstChild);
+  note(heading.getAttribute('aria-sort') + ' ' + ascends(values().reverse()));
+})();
 </script>"#;
 
 /// A browser that starts, or `None` with a printed reason.
@@ -54,9 +109,9 @@ fn command(browser: &str, profile: &Path) -> Command {
 }
 
 /// The page's document after its scripts ran, and what the console said.
-fn open(browser: &str, folder: &Path, page: &str, theme: &str) -> (String, String) {
+fn open(browser: &str, folder: &Path, page: &str, script: &str, theme: &str) -> (String, String) {
     let file = folder.join("page.html");
-    fs::write(&file, page.replace("</body>", &format!("{LOOK_AT_PIXELS}</body>"))).unwrap();
+    fs::write(&file, page.replace("</body>", &format!("{script}</body>"))).unwrap();
     let output = command(browser, &folder.join("profile"))
         .args(["--window-size=1400,1000", "--dump-dom"])
         .arg(format!("file://{}?theme={theme}", file.display()))
@@ -94,7 +149,7 @@ fn every_chart_is_drawn_in_both_themes() {
     let page = html(&findings, &traces);
     let mut drawn = Vec::new();
     for theme in ["light", "dark"] {
-        let (document, console) = open(browser, folder.path(), &page, theme);
+        let (document, console) = open(browser, folder.path(), &page, LOOK_AT_PIXELS, theme);
         println!("{theme}: charts drawn after {} ms", data(&document, "milliseconds")[0]);
         check(&document, &console, 4 + 1 + 9);
         drawn.push(data(&document, "colours").join(" "));
@@ -107,8 +162,42 @@ fn a_page_without_charts_has_no_errors() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (findings, traces) = page::empty();
-    let (document, console) = open(browser, folder.path(), &html(&findings, &traces), "dark");
+    let (document, console) = open(browser, folder.path(), &html(&findings, &traces), LOOK_AT_PIXELS, "dark");
     check(&document, &console, 0);
+}
+
+#[test]
+fn a_comparison_is_drawn_too() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = compare_html(&comparison::three_runs());
+    let (document, console) = open(browser, folder.path(), &page, LOOK_AT_PIXELS, "light");
+    // Patterns of the nine micro-benchmarks: 4 + 4 + 2 + 2 + 2 + 4 + 6 + 4 + 4.
+    check(&document, &console, 32);
+}
+
+#[test]
+fn a_reader_can_use_charts_and_tables() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (findings, traces) = synthetic::findings(Seed(1));
+    let page = html(&findings, &traces);
+    let (document, _) = open(browser, folder.path(), &page, USE_THE_PAGE, "light");
+    assert_eq!(data(&document, "errors"), Vec::<&str>::new());
+    let steps = [
+        "last IOSize 256KiB",
+        "before it IOSize 128KiB",
+        "without RR SR SW RW",
+        "reset hidden true",
+        "zoomed, reset hidden false",
+        "theme dark, reset hidden false",
+        "reset hidden true",
+        "linear axis",
+        "unsorted false",
+        "ascending true",
+        "descending true",
+    ];
+    assert_eq!(data(&document, "step"), steps);
 }
 
 /// Not a check: makes pictures to look at.
@@ -119,19 +208,21 @@ fn pictures_are_taken_when_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(&target).unwrap();
     let (findings, traces) = synthetic::findings(Seed(1));
-    let file = target.join("report.html");
-    fs::write(&file, html(&findings, &traces)).unwrap();
-    let file = fs::canonicalize(file).unwrap();
-    for (theme, width, height) in
-        [("light", 1400, 7400), ("dark", 1400, 7400), ("light", 500, 11000), ("dark", 1600, 7400)]
-    {
-        let picture = target.join(format!("{theme}-{width}.png"));
-        let status = command(browser, &folder.path().join("profile"))
-            .arg(format!("--screenshot={}", picture.display()))
-            .arg(format!("--window-size={width},{height}"))
-            .arg(format!("file://{}?theme={theme}", file.display()))
-            .status()
-            .unwrap();
-        assert!(status.success());
+    let pages =
+        [("report", html(&findings, &traces)), ("comparison", compare_html(&comparison::three_runs()))];
+    for (name, page) in pages {
+        let file = target.join(format!("{name}.html"));
+        fs::write(&file, page).unwrap();
+        let file = fs::canonicalize(file).unwrap();
+        for (theme, width, height) in [("light", 1400, 7400), ("dark", 1600, 7400), ("light", 500, 11000)] {
+            let picture = target.join(format!("{name}-{theme}-{width}.png"));
+            let status = command(browser, &folder.path().join("profile"))
+                .arg(format!("--screenshot={}", picture.display()))
+                .arg(format!("--window-size={width},{height}"))
+                .arg(format!("file://{}?theme={theme}", file.display()))
+                .status()
+                .unwrap();
+            assert!(status.success());
+        }
     }
 }

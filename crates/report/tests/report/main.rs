@@ -1,6 +1,7 @@
 //! The report of a synthetic device, as text, as HTML, and as a browser shows it.
 
 mod browser;
+mod comparison;
 mod page;
 mod synthetic;
 mod terminal;

@@ -252,10 +252,10 @@ impl Synthetic {
         responses.extend(after);
         let mut trace = trace("lingering", &responses, 0);
         trace.marks = [
-            (0, "reads"),
+            (0, "sequential reads"),
             (600, "random writes"),
-            (1400, "reads after the writes"),
-            (2900, "unaffected again"),
+            (1400, "sequential reads"),
+            (2900, "no longer affected"),
         ]
         .map(|(position, name)| (position, name.to_owned()))
         .to_vec();
