@@ -2,9 +2,15 @@
 //!
 //! # Model
 //! A request gets a slot, and its slot's number travels through the ring. [`Device::submit`] stamps and
-//! enters the kernel at once, one IO a call, so that the stamp is when the kernel took it. Completions
-//! are stamped when they are first seen in the ring, which is looked at after every system call, and
-//! queued until [`Device::wait`] hands them out.
+//! enters the kernel at once, one IO a call, so that the stamp is when the kernel took it.
+//! [`Device::wait`] takes one completion out of the ring, without a system call if one is there, and
+//! stamps it: a response time ends when the caller has the answer, as fio counts it. So where the
+//! caller is slower than the device, the time that an answer waits in the ring counts.
+//!
+//! The kernel does a completion's bookkeeping when the thread enters it anyway (COOP_TASKRUN) and does
+//! not interrupt the thread for it. Against fio, which also defers it (DEFER_TASKRUN), neither that nor
+//! a registered file made a difference that stood out of the noise, and DEFER_TASKRUN would tie the
+//! ring to one thread.
 //!
 //! # Invariants
 //! - A slot owns its request, hence the memory that the kernel reads and writes, from submission until
@@ -31,8 +37,6 @@ use crate::target::Target;
 
 /// The greatest depth of a ring.
 pub(crate) const DEPTH_MAX: u32 = 4096;
-/// The place of the target among the ring's registered files.
-const TARGET_FILE: types::Fixed = types::Fixed(0);
 
 /// Errors of an IO are in its completion; the ring itself fails only if it is used wrongly.
 const RING_WORKS: &str = "the kernel takes a ring that it made";
@@ -45,7 +49,7 @@ struct Slot {
     done: u32,
 }
 
-/// A request that is done and not handed out yet.
+/// A request that is done.
 struct Done {
     slot: u32,
     completed: Nanos,
@@ -58,6 +62,7 @@ pub struct RingDevice {
     ring: IoUring,
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// What was served without the ring, and not handed out yet.
     done: VecDeque<Done>,
     in_kernel: u32,
     meter: DisturbanceMeter,
@@ -66,9 +71,7 @@ pub struct RingDevice {
 impl RingDevice {
     pub(crate) fn new(target: Arc<Target>) -> Result<RingDevice, HostError> {
         let depth = target.geometry.depth;
-        let ring = build(depth)
-            .and_then(|ring| ring.submitter().register_files(&[target.file.as_raw_fd()]).map(|()| ring))
-            .map_err(|source| HostError::NoRing { source })?;
+        let ring = build(depth).map_err(|source| HostError::NoRing { source })?;
         Ok(RingDevice {
             ring,
             slots: (0..depth).map(|_| Slot { request: None, submitted: Nanos::ZERO, done: 0 }).collect(),
@@ -83,6 +86,7 @@ impl RingDevice {
     /// The ring's entry for what is left of the slot's request. Flushes and transfers only.
     #[inline]
     fn entry(&mut self, slot: u32) -> squeue::Entry {
+        let file = types::Fd(self.target.file.as_raw_fd());
         let Slot { request, done, .. } = &mut self.slots[slot as usize];
         let request = request.as_mut().expect("a slot in use has a request");
         let length = request.size.0 as u32 - *done;
@@ -90,13 +94,13 @@ impl RingDevice {
         let entry = match request.operation {
             Operation::Read => {
                 let memory = request.buffer[*done as usize..].as_mut_ptr();
-                opcode::Read::new(TARGET_FILE, memory, length).offset(offset).build()
+                opcode::Read::new(file, memory, length).offset(offset).build()
             }
             Operation::Write => {
                 let memory = request.buffer[*done as usize..].as_ptr();
-                opcode::Write::new(TARGET_FILE, memory, length).offset(offset).build()
+                opcode::Write::new(file, memory, length).offset(offset).build()
             }
-            _ => opcode::Fsync::new(TARGET_FILE).flags(types::FsyncFlags::DATASYNC).build(),
+            _ => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
         };
         entry.user_data(u64::from(slot))
     }
@@ -112,8 +116,8 @@ impl RingDevice {
             match entered {
                 Ok(1..) => break,
                 Ok(0) => {}
-                // Out of memory for the moment, or completions must be fetched first.
-                Err(error) if is_transient(&error) => self.harvest(),
+                // Out of memory for the moment, or interrupted.
+                Err(error) if is_transient(&error) => hint::spin_loop(),
                 Err(error) => panic!("{RING_WORKS}: {error}"),
             }
         }
@@ -141,47 +145,43 @@ impl RingDevice {
         }
     }
 
-    /// Takes what the kernel has completed out of the ring, and stamps it.
+    /// Takes one completion out of the ring, and stamps it.
     #[inline]
-    fn harvest(&mut self) {
-        if self.ring.completion().is_empty() {
-            return;
-        }
-        let completed = self.target.clock.now();
+    fn reap(&mut self) -> Option<Done> {
         loop {
-            let Some(entry) = self.ring.completion().next() else { break };
+            let entry = self.ring.completion().next()?;
             self.in_kernel -= 1;
-            self.finish(entry.user_data() as u32, entry.result(), completed);
+            if let Some(result) = self.result_of(entry.user_data() as u32, entry.result()) {
+                let completed = self.target.clock.now();
+                return Some(Done { slot: entry.user_data() as u32, completed, result });
+            }
         }
     }
 
-    /// Notes that a slot's request is done; or sends the rest of it, if it was cut short.
+    /// How a slot's request ended; `None` if it was cut short, and the rest of it is on its way now.
     #[inline]
-    fn finish(&mut self, slot: u32, result: i32, completed: Nanos) {
+    fn result_of(&mut self, slot: u32, result: i32) -> Option<Result<(), IoError>> {
         let Slot { request, done, .. } = &mut self.slots[slot as usize];
         let request = request.as_ref().expect("a slot in use has a request");
         let is_transfer = matches!(request.operation, Operation::Read | Operation::Write);
-        let result = match u32::try_from(result) {
-            Err(_) if -result == libc::EINTR || -result == libc::EAGAIN => return self.send_rest(slot),
-            Err(_) => Err(IoError { errno: -result }),
-            Ok(_) if !is_transfer => Ok(()),
+        match u32::try_from(result) {
+            Err(_) if -result == libc::EINTR => self.send_rest(slot),
+            Err(_) => Some(Err(IoError { errno: -result })),
+            Ok(_) if !is_transfer => Some(Ok(())),
             // The device became shorter than it was.
-            Ok(0) => Err(IoError::IO),
+            Ok(0) => Some(Err(IoError::IO)),
             Ok(length) => {
                 *done += length;
-                if u64::from(*done) < request.size.0 {
-                    return self.send_rest(slot);
-                }
-                Ok(())
+                if u64::from(*done) < request.size.0 { self.send_rest(slot) } else { Some(Ok(())) }
             }
-        };
-        self.done.push_back(Done { slot, completed, result });
+        }
     }
 
     #[cold]
-    fn send_rest(&mut self, slot: u32) {
+    fn send_rest(&mut self, slot: u32) -> Option<Result<(), IoError>> {
         let entry = self.entry(slot);
         self.enter_one(&entry);
+        None
     }
 
     /// Empties a slot whose request is done.
@@ -211,18 +211,22 @@ impl RingDevice {
 /// anyway and not by interrupting it, where the kernel can (5.19); an ordinary ring elsewhere.
 fn build(depth: u32) -> io::Result<IoUring> {
     let entries = depth.next_power_of_two();
-    IoUring::builder()
+    let ring = IoUring::builder()
         .setup_coop_taskrun()
         .setup_taskrun_flag()
         .build(entries)
-        .or_else(|_| IoUring::builder().build(entries))
+        .or_else(|_| IoUring::builder().build(entries))?;
+    if ring.params().is_feature_ext_arg() {
+        return Ok(ring);
+    }
+    Err(io::Error::new(io::ErrorKind::Unsupported, "its io_uring is older than Linux 5.11"))
 }
 
 /// An entry of the ring counts the bytes to transfer in 32 bits.
 #[inline]
 fn fits_an_entry(request: &Request) -> Result<(), IoError> {
-    let fits = request.operation == Operation::Discard || request.size.0 <= u64::from(u32::MAX);
-    if fits { Ok(()) } else { Err(IoError::INVALID) }
+    let is_transfer = matches!(request.operation, Operation::Read | Operation::Write);
+    if is_transfer && request.size.0 > u64::from(u32::MAX) { Err(IoError::INVALID) } else { Ok(()) }
 }
 
 fn is_transient(error: &io::Error) -> bool {
@@ -259,7 +263,6 @@ impl Device for RingDevice {
             Ok(()) => {
                 let entry = self.entry(slot);
                 self.enter_one(&entry);
-                self.harvest();
             }
         }
     }
@@ -267,8 +270,7 @@ impl Device for RingDevice {
     #[inline]
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         loop {
-            self.harvest();
-            if let Some(done) = self.done.pop_front() {
+            if let Some(done) = self.done.pop_front().or_else(|| self.reap()) {
                 return Some(self.hand_out(done));
             }
             if self.in_kernel == 0 {
@@ -288,7 +290,7 @@ impl Device for RingDevice {
                 self.enter_and_wait(Some(Nanos(left.0 - SPIN.0))).expect(RING_WORKS);
             } else if self.ring.submission().taskrun() {
                 // Completions wait for this thread to enter the kernel.
-                self.enter_and_wait(None).expect(RING_WORKS);
+                self.enter_and_wait(Some(Nanos::ZERO)).expect(RING_WORKS);
             } else {
                 hint::spin_loop();
             }
@@ -313,9 +315,7 @@ impl Drop for RingDevice {
                 self.slots.drain(..).for_each(mem::forget);
                 return;
             }
-            self.harvest();
+            self.reap();
         }
-        // The kernel takes a closed ring apart later, and would hold the device exclusively till then.
-        let _ = self.ring.submitter().unregister_files();
     }
 }

@@ -238,6 +238,122 @@ fn owner(name: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
+    /// A directory on the file system of the temporary files, removed when dropped.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(test: &str) -> Directory {
+            let path = std::env::temp_dir().join(format!("flashlab-{test}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Directory(path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(&self.0).unwrap().flatten();
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn create(directory: &Directory, size: Bytes) -> Result<ScratchFile, HostError> {
+        ScratchFile::create(&directory.0, size, Seed(1), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As on a file system without nameless files.
+    fn named(directory: &Directory, size: Bytes) -> ScratchFile {
+        let (file, path) = make_named(&directory.0).unwrap();
+        let node = Node::of(&file.metadata().unwrap()).unwrap();
+        ScratchFile { file, directory: directory.0.clone(), named: Some(path), node, size }
+    }
+
+    #[test]
+    fn a_scratch_file_is_full_of_data_and_leaves_nothing_behind() {
+        use std::os::unix::fs::MetadataExt;
+        let directory = Directory::new("full");
+        let size = Bytes(3 << 20 | 5000);
+        let mut reports = Vec::new();
+        let scratch = ScratchFile::create(&directory.0, size, Seed(1), &mut |written| {
+            reports.push(written.0);
+            ControlFlow::Continue(())
+        });
+        let scratch = scratch.unwrap();
+        assert_eq!(scratch.size(), size.round_up(UNIT));
+        assert_eq!(reports, [1 << 20, 2 << 20, 3 << 20, scratch.size().0]);
+        let metadata = fs::metadata(scratch.path()).unwrap();
+        assert_eq!(metadata.len(), scratch.size().0);
+        assert!(metadata.blocks() * 512 >= scratch.size().0, "every block is allocated");
+        let data = fs::read(scratch.path()).unwrap();
+        let blocks: std::collections::HashSet<&[u8]> = data.chunks(4096).collect();
+        assert_eq!(blocks.len() as u64, scratch.size().0 / 4096, "no two blocks are alike");
+        if scratch.named_path().is_none() {
+            assert!(directory.names().is_empty());
+        }
+        drop(scratch);
+        assert!(directory.names().is_empty());
+    }
+
+    #[test]
+    fn a_broken_off_or_too_large_file_leaves_nothing_behind() {
+        let directory = Directory::new("broken-off");
+        let broken =
+            ScratchFile::create(&directory.0, Bytes::mib(4), Seed(1), &mut |_| ControlFlow::Break(()));
+        assert!(matches!(broken, Err(HostError::Interrupted)));
+        let free = FileSystem::of(&File::open(&directory.0).unwrap()).unwrap().free;
+        let error = create(&directory, free).unwrap_err();
+        assert!(matches!(error, HostError::NoSpace { .. }), "{error}");
+        assert!(error.to_string().contains("smaller size"), "{error}");
+        assert!(directory.names().is_empty());
+        let nowhere = directory.0.join("nowhere");
+        let missing = ScratchFile::create(&nowhere, UNIT, Seed(1), &mut |_| ControlFlow::Continue(()));
+        assert!(matches!(missing, Err(HostError::System { .. })));
+    }
+
+    #[test]
+    fn a_file_with_a_name_is_filled_and_removed_as_well() {
+        let directory = Directory::new("named");
+        let (first, second) = (named(&directory, UNIT), named(&directory, UNIT));
+        first.fill(Seed(1), &mut |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(fs::read(first.named_path().unwrap()).unwrap().len() as u64, UNIT.0);
+        assert_eq!(directory.names().len(), 2);
+        assert!(stale_scratch_files(&directory.0).unwrap().is_empty(), "their process lives");
+        drop((first, second));
+        assert!(directory.names().is_empty());
+    }
+
+    #[test]
+    fn a_kept_file_gets_a_name_of_its_own() {
+        let directory = Directory::new("kept");
+        for is_named in [false, true] {
+            let scratch = if is_named { named(&directory, UNIT) } else { create(&directory, UNIT).unwrap() };
+            let kept = scratch.keep("flashlab.bin").unwrap();
+            assert_eq!(directory.names(), ["flashlab.bin"]);
+            assert!(create(&directory, UNIT).unwrap().keep("flashlab.bin").is_err(), "nothing is replaced");
+            fs::remove_file(kept).unwrap();
+        }
+    }
+
+    #[test]
+    fn files_of_dead_processes_are_stale_unless_someone_has_them_locked() {
+        let directory = Directory::new("stale");
+        // Larger than any process's number.
+        let dead = directory.0.join("flashlab-scratch-4194305.bin");
+        let locked = directory.0.join("flashlab-scratch-4194305-2.bin");
+        let alive = directory.0.join(format!("flashlab-scratch-{}.bin", std::process::id()));
+        for path in [&dead, &locked, &alive, &directory.0.join("flashlab-scratch-x.bin")] {
+            fs::write(path, "x").unwrap();
+        }
+        let lock = File::open(&locked).unwrap();
+        system::try_lock(&lock).unwrap();
+        assert_eq!(stale_scratch_files(&directory.0).unwrap(), std::slice::from_ref(&dead));
+        drop(lock);
+        assert_eq!(stale_scratch_files(&directory.0).unwrap(), [locked, dead]);
+    }
+
     #[test]
     fn a_name_tells_its_process() {
         assert_eq!(owner("flashlab-scratch-77.bin"), Some(77));

@@ -323,3 +323,100 @@ impl Content {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_base::{Prng, Seed};
+
+    const CAPACITY: u64 = (8 << 20) + 12_288 + 512;
+
+    /// Bytes at an offset.
+    type Piece<'a> = (u64, &'a [u8]);
+
+    /// A device of zeros that carries these bytes.
+    fn content(pieces: &[Piece]) -> Content {
+        let mut device = vec![0; CAPACITY as usize];
+        for (offset, bytes) in pieces {
+            device[*offset as usize..*offset as usize + bytes.len()].copy_from_slice(bytes);
+        }
+        cut(&device)
+    }
+
+    fn cut(device: &[u8]) -> Content {
+        let start = device[..START.min(device.len())].to_vec();
+        let end = device[device.len() - END.min(device.len())..].to_vec();
+        Content { capacity: device.len() as u64, start, end }
+    }
+
+    fn names(content: &Content) -> Vec<&'static str> {
+        content.signatures().iter().map(|signature| signature.name).collect()
+    }
+
+    #[test]
+    fn every_signature_of_the_tables_is_found_where_it_is() {
+        let start = TABLES_AT_START.iter().chain(AT_START).map(|&(n, offset, m)| (n, offset as u64, m));
+        let end = TABLES_AT_END.iter().chain(AT_END).map(|&(n, back, m)| (n, CAPACITY - back as u64, m));
+        for (name, offset, magic) in start.chain(end) {
+            let found = content(&[(offset, magic)]).signatures();
+            let is_it = |signature: &Signature| signature.name == name && signature.offset.0 == offset;
+            assert!(found.iter().any(is_it), "{name} at {offset}: {found:?}");
+            let mut broken = magic.to_vec();
+            broken[0] ^= 0x80;
+            let found = content(&[(offset, &broken)]).signatures();
+            assert!(!found.iter().any(is_it), "{name} at {offset}");
+        }
+    }
+
+    #[test]
+    fn signatures_with_a_header_are_found() {
+        let last_64k = CAPACITY / 65536 * 65536 - 65536;
+        let md_1_0 = (CAPACITY / 512 - 16) / 8 * 8 * 512;
+        let nilfs = CAPACITY / 4096 * 4096 - 4096;
+        let zfs = 0x00BA_B10C_u64.to_be_bytes();
+        let last_label = CAPACITY / (256 << 10) * (256 << 10) - (256 << 10);
+        let cases: [(&str, &[Piece]); 15] = [
+            ("ext2, ext3 or ext4 file system", &[(1080, b"\x53\xEF")]),
+            ("Minix file system", &[(1040, b"\x8F\x13")]),
+            ("NILFS2 file system", &[(1024, b"\x02\0\0\0"), (1030, b"\x34\x34")]),
+            ("NILFS2 file system", &[(nilfs, b"\x02\0\0\0"), (nilfs + 6, b"\x34\x34")]),
+            ("HFS+ file system", &[(1024, b"H+\0\x04")]),
+            ("HFS file system", &[(1024, b"BD"), (1044, b"\0\0\x02\0")]),
+            ("swap space", &[(4086, b"SWAPSPACE2")]),
+            ("swap space", &[(65526, b"SWAPSPACE2")]),
+            ("hibernated system", &[(4086, b"S1SUSPEND\0")]),
+            ("md RAID member (0.90)", &[(last_64k, b"\xFC\x4E\x2B\xA9")]),
+            ("md RAID member (0.90)", &[(last_64k, b"\xA9\x2B\x4E\xFC")]),
+            ("md RAID member (1.0)", &[(md_1_0, b"\xFC\x4E\x2B\xA9")]),
+            ("ZFS pool member", &[(128 << 10, &zfs)]),
+            ("ZFS pool member", &[((512 << 10) - 1024, &zfs)]),
+            ("ZFS pool member", &[(last_label + (200 << 10), &zfs)]),
+        ];
+        for (name, pieces) in cases {
+            let found = names(&content(pieces));
+            assert!(found.contains(&name), "{name}: {found:?}");
+        }
+        let absurd_block = content(&[(1048, b"\x20\0\0\0"), (1080, b"\x53\xEF")]);
+        assert!(names(&absurd_block).is_empty());
+    }
+
+    #[test]
+    fn zeros_and_random_data_carry_nothing() {
+        let blank = content(&[]);
+        assert!(blank.is_blank() && blank.signatures().is_empty());
+        let seed = Seed(1);
+        let mut device = vec![0; CAPACITY as usize];
+        Prng::new(seed).fill(&mut device);
+        let random = cut(&device);
+        assert!(!random.is_blank());
+        assert_eq!(names(&random), [""; 0], "seed {seed}");
+    }
+
+    #[test]
+    fn a_device_of_any_size_is_looked_at_without_a_panic() {
+        for size in [0, 1, 511, 512, 1024, 4096, 65536, 262_144, END - 1, END + 1, START + 512] {
+            assert!(cut(&vec![0; size]).signatures().is_empty(), "{size}");
+            cut(&vec![0xEF; size]).signatures();
+        }
+    }
+}

@@ -4,6 +4,7 @@
 mod support;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::OpenOptions as File;
 use std::ops::ControlFlow;
 use std::thread;
@@ -64,19 +65,19 @@ fn stress(device: &mut dyn Device, first: u64, blocks: u64, ios: u64, seed: Seed
             && let Some(mut buffer) = buffers.pop()
         {
             let block = first + prng.below(blocks);
-            if in_flight.contains_key(&block) {
+            let Entry::Vacant(vacant) = in_flight.entry(block) else {
                 buffers.push(buffer);
-            } else {
-                submitted += 1;
-                let is_write = !versions.contains_key(&block) || prng.below(2) == 0;
-                let operation = if is_write { Operation::Write } else { Operation::Read };
-                let version = if is_write { submitted } else { versions[&block] };
-                if is_write {
-                    stamp(&mut buffer, block, version);
-                }
-                in_flight.insert(block, (operation, version));
-                device.submit(request(block, operation, block * BLOCK.0, BLOCK, buffer));
+                continue;
+            };
+            submitted += 1;
+            let is_write = !versions.contains_key(&block) || prng.below(2) == 0;
+            let operation = if is_write { Operation::Write } else { Operation::Read };
+            let version = if is_write { submitted } else { versions[&block] };
+            if is_write {
+                stamp(&mut buffer, block, version);
             }
+            vacant.insert((operation, version));
+            device.submit(request(block, operation, block * BLOCK.0, BLOCK, buffer));
             continue;
         }
         let mut done = device.wait(Nanos::MAX).unwrap();
