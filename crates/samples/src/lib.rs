@@ -1,5 +1,28 @@
-//! The record of every IO and the manifest of a run.
+//! The record of every IO and the manifest of a run, as files.
+//!
+//! # Model
+//! A measuring thread hands each [`Sample`] to its [`Lane`], which packs it into a few bytes. A
+//! writer thread unpacks full chunks and writes them as Parquet, a [segment](parquet_file) at a
+//! time, while the run goes on. A [`RunFolder`] holds the segments, the manifest and a line for each
+//! finished run.
+//!
+//! # Invariants
+//! - Samples are written once and never edited; a closed segment is a whole Parquet file.
+//! - A killed process loses at most what was measured in its last second, and nothing that was
+//!   written before.
+//! - Recording a sample allocates nothing and makes no system call; when the writer is behind, the
+//!   measuring thread waits, and the wait is counted: no sample is dropped.
+//! - Bytes from outside are refused with a [`SamplesError`], never with a panic.
 
+mod error;
+mod folder;
+mod packing;
+mod parquet_file;
+mod recording;
 mod sample;
 
+pub use error::SamplesError;
+pub use folder::{MANIFEST_VERSION, Manifest, RunFolder, SetAside};
+pub use parquet_file::{Columns, for_each_batch};
+pub use recording::{Lane, Recording};
 pub use sample::Sample;

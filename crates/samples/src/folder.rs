@@ -1,0 +1,250 @@
+//! The folder of a run.
+//!
+//! ```text
+//! manifest.json            what was measured, how, and by whose consent; written at the start
+//! runs.jsonl               one line for each finished run, appended when it is
+//! samples/run-00001-00000.parquet ...
+//! summary.json, traces.json, report.html
+//! ```
+//! Everything but the last line is computed from the files above it, and can be again.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use flashlab_base::Identity;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::parquet_file::{Columns, for_each_batch};
+use crate::{Sample, SamplesError};
+
+/// The version of the folder's format.
+pub const MANIFEST_VERSION: u32 = 1;
+
+const MANIFEST: &str = "manifest.json";
+const RUNS: &str = "runs.jsonl";
+const SAMPLES: &str = "samples";
+
+/// What a run's folder says of the run as a whole. `Settings` is what a person chose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest<Settings> {
+    /// [`MANIFEST_VERSION`].
+    pub version: u32,
+    /// The program's version.
+    pub flashlab: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// When it started, RFC 3339, UTC.
+    pub started: String,
+    /// What was measured, and on which machine.
+    pub identity: Identity,
+    /// By what right it was written to.
+    pub consent: String,
+    /// What a person chose.
+    pub settings: Settings,
+    /// The plans that were run, as TOML.
+    pub plans: Vec<String>,
+    /// Bytes that were written to prepare the target, as to fill a scratch file.
+    pub prepared_bytes: u64,
+    /// What was noticed before the first run: kind and message.
+    pub warnings: Vec<(String, String)>,
+    /// What measuring and recording add to each IO, beyond the IO and two readings of the clock.
+    pub overhead_ns_per_io: Option<f64>,
+    /// One reading of the clock.
+    pub clock_ns_per_reading: Option<f64>,
+}
+
+/// A file that was found torn and renamed, so that it harms no reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// Its new name.
+    pub path: PathBuf,
+    /// What was wrong with it.
+    pub reason: String,
+}
+
+/// The files of a run.
+#[derive(Clone, Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes the folder of a new run.
+    ///
+    /// # Errors
+    /// When there is something of that name, or it cannot be made.
+    pub fn create<S: Serialize>(path: &Path, manifest: &Manifest<S>) -> Result<RunFolder, SamplesError> {
+        if path.exists() {
+            let message = "is there already; choose another name with --output, or continue it with --resume";
+            return Err(SamplesError::Folder { path: path.to_owned(), message: message.to_owned() });
+        }
+        let folder = RunFolder { path: path.to_owned() };
+        let samples = folder.samples();
+        fs::create_dir_all(&samples).map_err(|source| SamplesError::io("create", &samples, source))?;
+        folder.write_json(MANIFEST, manifest)?;
+        Ok(folder)
+    }
+
+    /// Opens the folder of a run, finished or not, with its manifest.
+    ///
+    /// # Errors
+    /// When it is none, or of a version that this program does not know.
+    pub fn open<S: DeserializeOwned>(path: &Path) -> Result<(RunFolder, Manifest<S>), SamplesError> {
+        let folder = RunFolder { path: path.to_owned() };
+        let file = path.join(MANIFEST);
+        if !file.is_file() {
+            let message = format!("holds no run: there is no {MANIFEST} in it");
+            return Err(SamplesError::Folder { path: path.to_owned(), message });
+        }
+        let text = fs::read_to_string(&file).map_err(|source| SamplesError::io("read", &file, source))?;
+        // The version first: a manifest of another one need not have these fields.
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let Version { version } =
+            serde_json::from_str(&text).map_err(|error| SamplesError::format(&file, error))?;
+        if version != MANIFEST_VERSION {
+            let message = format!("has version {version}; this program reads version {MANIFEST_VERSION}");
+            return Err(SamplesError::format(&file, message));
+        }
+        let manifest = serde_json::from_str(&text).map_err(|error| SamplesError::format(&file, error))?;
+        Ok((folder, manifest))
+    }
+
+    /// Where the folder is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where its segments are.
+    pub fn samples(&self) -> PathBuf {
+        self.path.join(SAMPLES)
+    }
+
+    /// Appends a finished run's line. What was measured is never lost for the want of it: a torn line
+    /// is left out by [`RunFolder::runs`], and its run is done again.
+    pub fn add_run<R: Serialize>(&self, run: &R) -> Result<(), SamplesError> {
+        let path = self.path.join(RUNS);
+        let failed = |source| SamplesError::io("append to", &path, source);
+        let mut line = serde_json::to_vec(run).map_err(|error| SamplesError::format(&path, error))?;
+        line.push(b'\n');
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+        file.write_all(&line).map_err(failed)
+    }
+
+    /// The finished runs, in their order.
+    ///
+    /// # Errors
+    /// When a line before the last one is no run: the last one may be torn.
+    pub fn runs<R: DeserializeOwned>(&self) -> Result<Vec<R>, SamplesError> {
+        let path = self.path.join(RUNS);
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let file = File::open(&path).map_err(|source| SamplesError::io("open", &path, source))?;
+        let mut runs = Vec::new();
+        let mut torn: Option<SamplesError> = None;
+        for (index, line) in BufReader::new(file).split(b'\n').enumerate() {
+            let line = line.map_err(|source| SamplesError::io("read", &path, source))?;
+            if let Some(error) = torn.take() {
+                return Err(error);
+            }
+            match serde_json::from_slice(&line) {
+                Ok(run) => runs.push(run),
+                Err(error) => {
+                    torn = Some(SamplesError::format(&path, format!("line {}: {error}", index + 1)));
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    /// The closed segments of a run, in their order.
+    pub fn segments(&self, run: u32) -> Result<Vec<PathBuf>, SamplesError> {
+        let prefix = format!("run-{run:05}-");
+        let all = self.files()?;
+        Ok(all.into_iter().filter(|path| name_of(path).starts_with(&prefix)).collect())
+    }
+
+    /// The highest number of a run that has samples, finished or not.
+    pub fn last_run(&self) -> Result<Option<u32>, SamplesError> {
+        let number = |path: &PathBuf| name_of(path).strip_prefix("run-")?.split('-').next()?.parse().ok();
+        Ok(self.files()?.iter().filter_map(number).max())
+    }
+
+    /// Shows every sample of a run, each process's in the order in which they were done.
+    pub fn each_sample(&self, run: u32, mut see: impl FnMut(&Sample)) -> Result<(), SamplesError> {
+        self.each_batch(run, |columns| (0..columns.len()).for_each(|index| see(&columns.sample(index))))
+    }
+
+    /// Shows the samples of a run in batches by column.
+    pub fn each_batch(&self, run: u32, mut see: impl FnMut(&Columns)) -> Result<(), SamplesError> {
+        self.segments(run)?.iter().try_for_each(|path| for_each_batch(path, &mut see))
+    }
+
+    /// Sets torn segments aside: a process that was killed while it wrote one leaves a part of it.
+    pub fn set_torn_segments_aside(&self) -> Result<Vec<SetAside>, SamplesError> {
+        let samples = self.samples();
+        let mut aside = Vec::new();
+        for entry in fs::read_dir(&samples).map_err(|source| SamplesError::io("read", &samples, source))? {
+            let path = entry.map_err(|source| SamplesError::io("read", &samples, source))?.path();
+            let reason = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("part") => "the program ended while it was written".to_owned(),
+                Some("parquet") => match for_each_batch(&path, |_| {}) {
+                    Ok(()) => continue,
+                    Err(error) => error.to_string(),
+                },
+                _ => continue,
+            };
+            let renamed = path.with_extension("torn");
+            fs::rename(&path, &renamed).map_err(|source| SamplesError::io("rename", &path, source))?;
+            aside.push(SetAside { path: renamed, reason });
+        }
+        Ok(aside)
+    }
+
+    /// Writes a document into the folder; it appears under its name when it is whole and durable.
+    pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), SamplesError> {
+        let path = self.path.join(name);
+        let mut text =
+            serde_json::to_string_pretty(value).map_err(|error| SamplesError::format(&path, error))?;
+        text.push('\n');
+        self.write_text(name, &text)
+    }
+
+    /// As [`RunFolder::write_json`], with a text as it is.
+    pub fn write_text(&self, name: &str, text: &str) -> Result<(), SamplesError> {
+        let path = self.path.join(name);
+        let part = self.path.join(format!("{name}.part"));
+        let write = || {
+            let mut file = File::create(&part)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&part, &path)?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(|source| {
+            let _ = fs::remove_file(&part);
+            SamplesError::io("write", &path, source)
+        })
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, SamplesError> {
+        let samples = self.samples();
+        let entries = fs::read_dir(&samples).map_err(|source| SamplesError::io("read", &samples, source))?;
+        let mut paths = entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<Vec<PathBuf>, _>>()
+            .map_err(|source| SamplesError::io("read", &samples, source))?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "parquet"));
+        paths.sort();
+        Ok(paths)
+    }
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
