@@ -4,7 +4,9 @@
 //! repetition's mean is the point's true mean times an error, independent between repetitions, so
 //! that the logarithms of the means are compared with Welch's t-test. With three repetitions their
 //! scatter is itself badly known, and by luck may come out far too small; it is never taken for
-//! less than what the runs know of their own precision. Hundreds of tests are made at once, hence
+//! less than what the runs know of their own precision. What was run once, as the baselines, is
+//! taken to scatter between repetitions as much as nine tenths of the points do that were repeated
+//! in the same session. Hundreds of tests are made at once, hence
 //! the p-values are adjusted (Benjamini and Hochberg 1995) so that of the differences shown at
 //! most one in twenty is expected to be false, and where nothing differs at all, nothing at all is
 //! shown nineteen times out of twenty.
@@ -20,6 +22,10 @@ use crate::student::{quantile_95, two_sided_p};
 
 /// Adjusted p-values below this show a difference.
 pub const DIFFERENCE_P: f64 = 0.05;
+/// A session with fewer repeated points than this does not tell how much repetitions scatter.
+const REPEATED_MIN: usize = 10;
+/// The degrees of freedom of a session's variance: as many as those points.
+const SESSION_DEGREES: f64 = REPEATED_MIN as f64;
 
 /// Runs side by side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,7 +70,7 @@ pub struct Difference {
     /// This mean response time over the first run's.
     pub ratio: f64,
     /// The probability that runs without a difference differ as much, adjusted for all the tests
-    /// of the comparison; null where either has fewer than two repetitions, which cannot tell.
+    /// of the comparison; null where either was run once in a session without repetitions.
     pub p: Option<f64>,
     /// Whether a difference is shown: `p` is below [`DIFFERENCE_P`].
     pub shown: bool,
@@ -88,7 +94,16 @@ struct Measured<'a> {
     label: &'a str,
     value: f64,
     response_ns_mean: f64,
-    runs: &'a [RunSummary],
+    /// The logarithm of the mean; none where nothing tells how uncertain it is.
+    estimate: Option<Estimate>,
+}
+
+/// A mean of logarithms with its uncertainty.
+#[derive(Clone, Copy)]
+struct Estimate {
+    level: f64,
+    squared_error: f64,
+    degrees: f64,
 }
 
 impl Measured<'_> {
@@ -116,13 +131,14 @@ pub fn compare(findings: &[&Findings]) -> Comparison {
 
 /// The baselines and all points of the micro-benchmarks.
 fn all_points(findings: &Findings) -> Vec<Measured<'_>> {
+    let session = session_variance(findings);
     let baselines = findings.baselines.iter().map(|baseline| Measured {
         micro_benchmark: "baseline",
         pattern: &baseline.pattern,
         label: "",
         value: 0.0,
         response_ns_mean: baseline.run.response.mean_ns,
-        runs: std::slice::from_ref(&baseline.run),
+        estimate: estimate(std::slice::from_ref(&baseline.run), session),
     });
     let points = findings.micro_benchmarks.iter().flat_map(|micro| {
         micro.experiments.iter().flat_map(move |experiment| {
@@ -132,11 +148,35 @@ fn all_points(findings: &Findings) -> Vec<Measured<'_>> {
                 label: &point.label,
                 value: point.value,
                 response_ns_mean: point.response_ns_mean,
-                runs: &point.runs,
+                estimate: estimate(&point.runs, session),
             })
         })
     });
     baselines.chain(points).filter(|point| point.response_ns_mean > 0.0).collect()
+}
+
+/// The variance between repetitions that nine tenths of the repeated points do not exceed; none
+/// where too few points were repeated.
+fn session_variance(findings: &Findings) -> Option<f64> {
+    let points = findings.micro_benchmarks.iter().flat_map(|micro| &micro.experiments);
+    let mut variances: Vec<f64> = points
+        .flat_map(|experiment| &experiment.points)
+        .filter_map(|point| variance(&logarithms(&point.runs)))
+        .collect();
+    variances.sort_by(f64::total_cmp);
+    (variances.len() >= REPEATED_MIN).then(|| variances[variances.len() * 9 / 10])
+}
+
+/// The logarithms of the repetitions' means.
+fn logarithms(runs: &[RunSummary]) -> Vec<f64> {
+    runs.iter().map(|run| run.response.mean_ns).filter(|&ns| ns > 0.0).map(f64::ln).collect()
+}
+
+/// The sample variance; none of fewer than two.
+fn variance(values: &[f64]) -> Option<f64> {
+    let level = mean(values)?;
+    let squares = values.iter().map(|value| (value - level).powi(2)).sum::<f64>();
+    (values.len() > 1).then(|| squares / (values.len() - 1) as f64)
 }
 
 /// The first run's point beside the others'; none where no other has it.
@@ -157,43 +197,40 @@ fn row(first: &Measured, others: &[Vec<Measured>]) -> Option<PointRow> {
         row.response_ns_mean.push(point.map(|point| point.response_ns_mean));
         row.differences.push(point.map(|point| Difference {
             ratio: point.response_ns_mean / first.response_ns_mean,
-            p: welch_p(first.runs, point.runs),
+            p: welch_p(first.estimate, point.estimate),
             shown: false,
         }));
     }
     Some(row)
 }
 
-/// The logarithms of the repetitions' means, as their mean, its squared standard error and its
-/// degrees of freedom.
-fn log_mean(runs: &[RunSummary]) -> Option<(f64, f64, f64)> {
-    let measured: Vec<&RunSummary> = runs.iter().filter(|run| run.response.mean_ns > 0.0).collect();
-    if measured.len() < 2 {
-        return None;
-    }
-    let n = measured.len() as f64;
-    let logs: Vec<f64> = measured.iter().map(|run| run.response.mean_ns.ln()).collect();
-    let level = mean(&logs)?;
-    let between = logs.iter().map(|log| (log - level).powi(2)).sum::<f64>() / (n - 1.0);
-    // Of the logarithm, the standard error is the relative one.
+/// The level of a point's repetitions; of a single one with the variance of its `session`.
+fn estimate(runs: &[RunSummary], session: Option<f64>) -> Option<Estimate> {
+    let logs = logarithms(runs);
+    let (between, degrees) = match variance(&logs) {
+        Some(variance) => (variance, (logs.len() - 1) as f64),
+        None => (session?, SESSION_DEGREES),
+    };
+    // Of a logarithm, the standard error is the relative one of the value.
     let within: Vec<f64> =
-        measured.iter().filter_map(|run| run.precision).map(|p| (p / quantile_95(30.0)).powi(2)).collect();
-    Some((level, between.max(mean(&within).unwrap_or(0.0)) / n, n - 1.0))
+        runs.iter().filter_map(|run| run.precision).map(|p| (p / quantile_95(30.0)).powi(2)).collect();
+    let variance = between.max(mean(&within).unwrap_or(0.0));
+    Some(Estimate { level: mean(&logs)?, squared_error: variance / logs.len() as f64, degrees })
 }
 
-/// Welch's t-test; none where either has fewer than two repetitions.
-fn welch_p(first: &[RunSummary], other: &[RunSummary]) -> Option<f64> {
-    let ((level_a, error_a, degrees_a), (level_b, error_b, degrees_b)) = (log_mean(first)?, log_mean(other)?);
-    let error = error_a + error_b;
-    if level_a == level_b {
+/// Welch's t-test; none where the uncertainty of either is not known.
+fn welch_p(first: Option<Estimate>, other: Option<Estimate>) -> Option<f64> {
+    let (a, b) = (first?, other?);
+    let error = a.squared_error + b.squared_error;
+    if a.level == b.level {
         return Some(1.0);
     }
     if error == 0.0 {
         // Deterministic devices, which differ.
         return Some(0.0);
     }
-    let degrees = error * error / (error_a * error_a / degrees_a + error_b * error_b / degrees_b);
-    Some(two_sided_p((level_a - level_b) / error.sqrt(), degrees))
+    let degrees = error * error / (a.squared_error.powi(2) / a.degrees + b.squared_error.powi(2) / b.degrees);
+    Some(two_sided_p((a.level - b.level) / error.sqrt(), degrees))
 }
 
 /// Replaces the p-values by Benjamini and Hochberg's and decides which differences are shown.

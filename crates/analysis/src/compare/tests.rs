@@ -23,7 +23,14 @@ fn device(source: &mut Source, level: f64, repetitions: usize, between: f64, wit
         unit: "bytes".into(),
         experiments: vec![Experiment { pattern: "SR".into(), points }],
     };
-    findings("device", vec![], vec![micro])
+    // Each baseline is run once.
+    let baselines = ["SR", "RR", "SW", "RW"].map(|pattern| {
+        let mut baseline =
+            baseline(pattern, 1e5 * level * source.log_normal(between) * source.log_normal(within));
+        baseline.run.precision = Some(1.96 * within);
+        baseline
+    });
+    findings("device", baselines.to_vec(), vec![micro])
 }
 
 fn shown(comparison: &Comparison) -> usize {
@@ -86,8 +93,14 @@ fn devices_that_differ_are_shown_to() {
         let (a, b) = (device(&mut s, 1.0, 3, 0.02, 0.01), device(&mut s, 2.0, 3, 0.02, 0.01));
         let found = compare(&[&a, &b]);
         assert!(shown(&found) >= 190, "seed {seed}: {}", shown(&found));
-        let difference = found.points[0].differences[1].clone().unwrap();
-        assert!((1.8..2.2).contains(&difference.ratio));
+        // The baselines come first.
+        for row in &found.points[..4] {
+            let difference = row.differences[1].clone().unwrap();
+            assert!(
+                difference.shown && (1.8..2.2).contains(&difference.ratio),
+                "seed {seed}: {difference:?}"
+            );
+        }
     }
 }
 
@@ -99,6 +112,19 @@ fn a_single_repetition_shows_nothing() {
     let difference = found.points[0].differences[1].clone().unwrap();
     assert_eq!((difference.ratio, difference.p, difference.shown), (9.0, None, false));
     assert_eq!(difference.describe(), "no difference shown (too few repetitions)");
+}
+
+#[test]
+fn baselines_that_ran_once_are_not_told_apart_by_luck() {
+    let mut false_alarms = 0;
+    for seed in 0..500 {
+        let mut s = Source::new(seed);
+        let (a, b) = (device(&mut s, 1.0, 3, 0.03, 0.003), device(&mut s, 1.0, 3, 0.03, 0.003));
+        let found = compare(&[&a, &b]);
+        false_alarms +=
+            found.points[..4].iter().filter(|row| row.differences[1].as_ref().unwrap().shown).count();
+    }
+    assert!(false_alarms <= 5, "{false_alarms} of 2000 in the seeds 0..500");
 }
 
 #[test]
