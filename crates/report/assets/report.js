@@ -5,6 +5,10 @@
 // goes into the page as text nodes only, never as HTML.
 'use strict';
 
+// While printing, how wide charts are in CSS pixels: what A4 and Letter have room for.
+const PAPER_WIDTH = 620;
+let paperWidth = null;
+
 const drawings = JSON.parse(document.getElementById('charts').textContent);
 const charts = [];
 
@@ -399,7 +403,7 @@ function begin(id, drawing) {
     hidden: new Set(),
     logarithmic: drawing.y.scale === 'log10',
     zoomed: false,
-    width: () => Math.max(240, plot.clientWidth),
+    width: () => paperWidth ?? Math.max(240, plot.clientWidth),
     plotWidth: () => Math.max(120, plot.clientWidth - 90),
   };
   reset.addEventListener('click', () => resetZoom(chart));
@@ -439,9 +443,11 @@ let themeOnScreen;
 addEventListener('beforeprint', () => {
   themeOnScreen = document.documentElement.dataset.theme;
   document.documentElement.dataset.theme = 'light';
+  paperWidth = PAPER_WIDTH;
   redraw();
 });
 addEventListener('afterprint', () => {
+  paperWidth = null;
   if (themeOnScreen) document.documentElement.dataset.theme = themeOnScreen;
   else delete document.documentElement.dataset.theme;
   redraw();

@@ -11,7 +11,7 @@
 //!   the findings.
 //! - A page makes no network request: its Content-Security-Policy forbids every one.
 //! - Names of devices, paths and messages are outside bytes: in HTML they go through
-//!   [`escape`], in the terminal through [`units::printable`].
+//!   `escape`, in the terminal through `units::printable`.
 //! - A figure that was not measured is shown as such, never as zero.
 
 mod charts;

@@ -1,6 +1,6 @@
 //! How it was measured, what was measured, and what the figures mean.
 
-use flashlab_analysis::findings::{Baseline, Findings, Method};
+use flashlab_analysis::findings::{Baseline, Findings};
 use flashlab_base::{Bytes, Identity, Nanos};
 
 use crate::escape::Text;
@@ -37,36 +37,25 @@ fn method_html(findings: &Findings) -> String {
 }
 
 fn method(findings: &Findings) -> Vec<(&'static str, Option<String>)> {
-    let Method {
-        thoroughness,
-        state,
-        seed,
-        io_size,
-        target_size,
-        pause,
-        repetitions,
-        precision_goal,
-        overhead_ns_per_io,
-        clock_ns_per_reading,
-        elapsed,
-        bytes_written,
-        endurance_share,
-    } = &findings.method;
+    let method = &findings.method;
     vec![
         ("Started", Some(date(&findings.started))),
-        ("Took", Some(duration(*elapsed))),
-        ("Thoroughness", Some(thoroughness.clone())),
-        ("Device state at the start", Some(state.clone())),
-        ("Baseline IOSize", Some(io_size.to_string())),
-        ("Part of the device used", Some(target_size.to_string())),
-        ("Pause between runs", Some(duration(*pause))),
-        ("Repetitions of each run", Some(repetitions.to_string())),
-        ("Precision aimed at", Some(format!("± {} of the mean (95 %)", units::percent(*precision_goal)))),
-        ("Cost of measuring, per IO", overhead_ns_per_io.map(units::time)),
-        ("One reading of the clock", clock_ns_per_reading.map(units::time)),
-        ("Written in all", Some(bytes_written.to_string())),
-        ("Part of the rated endurance", endurance_share.map(units::percent)),
-        ("Seed", Some(seed.to_string())),
+        ("Took", Some(duration(method.elapsed))),
+        ("Thoroughness", Some(method.thoroughness.clone())),
+        ("Device state at the start", Some(method.state.clone())),
+        ("Baseline IOSize", Some(method.io_size.to_string())),
+        ("Part of the device used", Some(method.target_size.to_string())),
+        ("Pause between runs", Some(duration(method.pause))),
+        ("Repetitions of each run", Some(method.repetitions.to_string())),
+        (
+            "Precision aimed at",
+            Some(format!("± {} of the mean (95 %)", units::percent(method.precision_goal))),
+        ),
+        ("Cost of measuring, per IO", method.overhead_ns_per_io.map(units::time)),
+        ("One reading of the clock", method.clock_ns_per_reading.map(units::time)),
+        ("Written in all", Some(method.bytes_written.to_string())),
+        ("Part of the rated endurance", method.endurance_share.map(units::percent)),
+        ("Seed", Some(method.seed.to_string())),
     ]
 }
 

@@ -54,7 +54,7 @@ pub fn page(title: &str, sections: &[Section], charts: &[&Chart], flashlab: &str
 </head>
 <body>
 <a class="skip" href="#main">Skip to the findings</a>
-<header class="bar"><div>
+<header class="top"><div>
 <span class="brand">flashlab</span>
 <nav aria-label="Sections">{links}</nav>
 <button type="button" id="theme" class="needs-script" aria-label="Switch between dark and light">◐</button>
@@ -99,8 +99,8 @@ pub fn figure(chart: &Chart) -> String {
         "<figure class=\"chart{wide}\" id=\"{id}\" aria-labelledby=\"{id}-title\">\n\
          <figcaption><h3 id=\"{id}-title\">{title}</h3>{caption}</figcaption>\n\
          <div class=\"legend\" role=\"group\" aria-label=\"What is shown\"></div>\n\
-         <div class=\"plot\" tabindex=\"0\" role=\"img\" \
-         aria-label=\"Chart: {title}. Left and right arrow keys read it point by point, Escape shows all of it.\"></div>\n\
+         <div class=\"plot\" tabindex=\"0\" role=\"group\" aria-roledescription=\"chart\" \
+         aria-label=\"{title}. Left and right arrow keys read it point by point, Escape shows all of it.\"></div>\n\
          </figure>\n",
         wide = if chart.wide { " wide" } else { "" },
         id = chart.id,
