@@ -68,6 +68,16 @@ impl BlockDevice {
         parent.and_then(BlockDevice::in_directory).unwrap_or_else(|| self.clone())
     }
 
+    /// The disk beneath everything: through partitions, and through devices that are made of just one
+    /// other, as encrypted and logical volumes usually are.
+    pub(crate) fn physical(&self) -> BlockDevice {
+        let disk = self.disk();
+        match listed(&disk.directory.join("slaves")).as_slice() {
+            [only] if *only != disk => only.physical(),
+            _ => disk,
+        }
+    }
+
     /// The partitions that the kernel knows on this disk.
     pub(crate) fn partitions(&self) -> Vec<BlockDevice> {
         let mut partitions = listed(&self.directory);

@@ -17,37 +17,48 @@ use crate::surroundings::Surroundings;
 /// The block device that a target is, or that it lies on.
 ///
 /// `None` where there is none (tmpfs, network file systems), or where it is not known.
-pub(crate) fn device_beneath(node: Node, surroundings: &Surroundings) -> Option<BlockDevice> {
+/// `mount` is the mount through which it was opened.
+pub(crate) fn device_beneath(
+    node: Node,
+    mount: Option<u64>,
+    surroundings: &Surroundings,
+) -> Option<BlockDevice> {
     let number = match node {
         Node::Device(number) => number,
         Node::File { file_system, .. } => match BlockDevice::numbered(file_system) {
             Some(device) => return Some(device),
             // The files of btrfs have a number that is no device's.
-            None => surroundings.mount_of(file_system)?.source_device?,
+            None => surroundings.mount_of(file_system, mount)?.source_device?,
         },
     };
     BlockDevice::numbered(number)
 }
 
 /// Everything that can be found out about a target of this capacity.
-pub(crate) fn identify(name: &str, node: Node, capacity: Bytes, surroundings: &Surroundings) -> Identity {
+pub(crate) fn identify(
+    name: &str,
+    node: Node,
+    mount: Option<u64>,
+    capacity: Bytes,
+    surroundings: &Surroundings,
+) -> Identity {
     let mut identity = Identity { target: name.to_owned(), capacity, ..Identity::default() };
     machine::describe(&mut identity);
     match node {
         Node::Device(_) => identity.kind = "block device".to_owned(),
         Node::File { file_system, .. } => {
             identity.kind = "regular file".to_owned();
-            identity.file_system = surroundings.mount_of(file_system).map(|mount| mount.kind.clone());
+            identity.file_system = surroundings.mount_of(file_system, mount).map(|mount| mount.kind.clone());
         }
     }
-    if let Some(device) = device_beneath(node, surroundings) {
+    if let Some(device) = device_beneath(node, mount, surroundings) {
         let disk = device.disk();
         identity.backing_device = match node {
             Node::File { .. } => Some(device.path().display().to_string()),
             Node::Device(_) => beneath_of_device(&device, &disk),
         };
         describe_queue(&disk, &mut identity);
-        describe_make(&disk, &mut identity);
+        describe_make(&device.physical(), &mut identity);
     }
     identity
 }

@@ -95,9 +95,11 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
         generation: generation(node),
     };
     let mut capacity = Bytes::ZERO;
+    let mut mount = None;
     match File::open(path) {
         Ok(file) => {
             capacity = size_of(&file, node, path)?;
+            mount = system::mount_id(&file);
             let content = read_content(&file, node, capacity, &mut inspection.refusals);
             inspection.warnings = warnings(&file, path, node, surroundings);
             if content.is_some_and(|content| !content.is_blank()) && inspection.refusals.is_empty() {
@@ -111,7 +113,7 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
     if inspection.refusals.is_empty() {
         inspection.refusals.extend(held(path, node));
     }
-    inspection.identity = identity::identify(&name, node, capacity, surroundings);
+    inspection.identity = identity::identify(&name, node, mount, capacity, surroundings);
     Ok(inspection)
 }
 
@@ -243,20 +245,21 @@ pub(crate) fn is_in_memory(file: &File, node: Node, surroundings: &Surroundings)
     let in_memory = |file: &File| FileSystem::of(file).is_ok_and(|system| system.in_memory());
     match node {
         Node::File { .. } => in_memory(file),
-        Node::Device(_) => match identity::device_beneath(node, surroundings).map(|device| device.disk()) {
-            Some(disk) if disk.name().starts_with("zram") || disk.name().starts_with("ram") => true,
-            Some(disk) => {
-                disk.loop_file().and_then(|path| File::open(path).ok()).is_some_and(|f| in_memory(&f))
+        Node::Device(_) => {
+            match identity::device_beneath(node, None, surroundings).map(|device| device.disk()) {
+                Some(disk) if disk.name().starts_with("zram") || disk.name().starts_with("ram") => true,
+                Some(disk) => {
+                    disk.loop_file().and_then(|path| File::open(path).ok()).is_some_and(|f| in_memory(&f))
+                }
+                None => false,
             }
-            None => false,
-        },
+        }
     }
 }
 
 /// Whether a target's file system, or its device, takes direct IO.
 fn takes_direct_io(file: &File, path: &Path) -> bool {
-    use std::os::fd::AsFd;
-    match system::direct_alignment(file.as_fd()) {
+    match system::direct_alignment(file) {
         DirectAlignment::Blocks(_) => true,
         DirectAlignment::Unsupported => false,
         DirectAlignment::Unknown => {

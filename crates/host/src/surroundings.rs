@@ -23,6 +23,8 @@ use crate::system;
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Mount {
+    /// The kernel's number of this mount.
+    pub(crate) id: u64,
     /// The device number that its files have: anonymous for btrfs and its like.
     pub(crate) number: DeviceNumber,
     /// Where it is mounted.
@@ -188,9 +190,11 @@ impl Surroundings {
         }
     }
 
-    /// The mounted file system that files with this device number lie on.
-    pub(crate) fn mount_of(&self, file_system: DeviceNumber) -> Option<&Mount> {
-        self.mounts.iter().find(|mount| mount.number == file_system)
+    /// The mounted file system that a file lies on: by the mount it was opened through where that is
+    /// known, as the files of a btrfs subvolume have a number that no mount has.
+    pub(crate) fn mount_of(&self, file_system: DeviceNumber, id: Option<u64>) -> Option<&Mount> {
+        let by_id = self.mounts.iter().find(|mount| Some(mount.id) == id);
+        by_id.or_else(|| self.mounts.iter().find(|mount| mount.number == file_system))
     }
 }
 
@@ -248,13 +252,14 @@ fn members(root: &str, within: &str, kind: &str) -> Vec<Member> {
 fn parse_mounts(text: &[u8], device_at: impl Fn(&Path) -> Option<DeviceNumber>) -> Vec<Mount> {
     let parse = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');
-        let number = DeviceNumber::parse(std::str::from_utf8(fields.nth(2)?).ok()?)?;
+        let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        let number = DeviceNumber::parse(std::str::from_utf8(fields.nth(1)?).ok()?)?;
         let point = unescape(fields.nth(1)?);
         fields.find(|field| *field == b"-")?;
         let kind = String::from_utf8_lossy(fields.next()?).into_owned();
         let source = unescape(fields.next()?);
         let source_device = device_at(&source);
-        Some(Mount { number, point, kind, source, source_device })
+        Some(Mount { id, number, point, kind, source, source_device })
     };
     text.split(|&byte| byte == b'\n').filter_map(parse).collect()
 }
@@ -302,10 +307,22 @@ mod tests {
         let sdb = DeviceNumber::new(8, 16);
         let mounts = parse_mounts(text, |path| (path == Path::new("/dev/sdb")).then_some(sdb));
         assert_eq!(mounts.len(), 2);
-        assert_eq!(mounts[0].number, DeviceNumber::new(98, 0));
+        assert_eq!((mounts[0].id, mounts[0].number), (36, DeviceNumber::new(98, 0)));
         assert_eq!(mounts[0].point, Path::new("/mnt/a b"));
         assert_eq!((mounts[0].kind.as_str(), mounts[0].source_device), ("ext3", None));
         assert_eq!((mounts[1].kind.as_str(), mounts[1].source_device), ("btrfs", Some(sdb)));
+    }
+
+    #[test]
+    fn a_file_is_on_the_mount_it_was_opened_through() {
+        let text = b"36 1 8:1 / / rw - ext4 /dev/sda1 rw\n37 1 0:41 /home /home rw - btrfs /dev/sdb rw\n";
+        let mounts = parse_mounts(text, |_| None);
+        let picture = Surroundings { mounts, ..Surroundings::default() };
+        let kind = |number, id| picture.mount_of(number, id).map(|mount| mount.kind.as_str());
+        let subvolume = DeviceNumber::new(0, 55);
+        assert_eq!(kind(subvolume, Some(37)), Some("btrfs"));
+        assert_eq!(kind(subvolume, None), None);
+        assert_eq!(kind(DeviceNumber::new(8, 1), None), Some("ext4"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use flashlab_base::Bytes;
 
@@ -71,28 +71,33 @@ pub(crate) enum DirectAlignment {
 }
 
 /// The alignment that direct IO on this file needs (statx, since Linux 6.1).
-pub(crate) fn direct_alignment(file: BorrowedFd<'_>) -> DirectAlignment {
-    let mut status = MaybeUninit::<libc::statx>::zeroed();
-    const HERE: &CStr = c"";
-    // SAFETY: the path is empty, so the descriptor itself is looked at; `status` is writable.
-    let result = unsafe {
-        libc::statx(
-            file.as_raw_fd(),
-            HERE.as_ptr(),
-            libc::AT_EMPTY_PATH,
-            libc::STATX_DIOALIGN,
-            status.as_mut_ptr(),
-        )
-    };
-    // SAFETY: all-zero is a valid statx, and the kernel wrote at most that.
-    let status = unsafe { status.assume_init() };
-    if result != 0 || status.stx_mask & libc::STATX_DIOALIGN == 0 {
+pub(crate) fn direct_alignment(file: &File) -> DirectAlignment {
+    let Ok(status) = status(file.as_fd(), libc::STATX_DIOALIGN) else { return DirectAlignment::Unknown };
+    if status.stx_mask & libc::STATX_DIOALIGN == 0 {
         return DirectAlignment::Unknown;
     }
     match status.stx_dio_offset_align {
         0 => DirectAlignment::Unsupported,
         alignment => DirectAlignment::Blocks(Bytes(alignment.into())),
     }
+}
+
+/// The mount through which a file was opened, as `/proc/self/mountinfo` numbers them (since Linux 5.8).
+pub(crate) fn mount_id(file: &File) -> Option<u64> {
+    let status = status(file.as_fd(), libc::STATX_MNT_ID).ok()?;
+    (status.stx_mask & libc::STATX_MNT_ID != 0).then_some(status.stx_mnt_id)
+}
+
+/// What statx tells of an open file.
+fn status(file: BorrowedFd<'_>, mask: libc::c_uint) -> io::Result<libc::statx> {
+    const HERE: &CStr = c"";
+    let mut status = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the path is empty, so the descriptor itself is looked at; `status` is writable.
+    checked(unsafe {
+        libc::statx(file.as_raw_fd(), HERE.as_ptr(), libc::AT_EMPTY_PATH, mask, status.as_mut_ptr())
+    })?;
+    // SAFETY: the call succeeded and filled it.
+    Ok(unsafe { status.assume_init() })
 }
 
 /// The file system beneath an open file.

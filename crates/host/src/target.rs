@@ -11,7 +11,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -36,7 +35,7 @@ pub(crate) struct Target {
     pub(crate) clock: Clock,
     pub(crate) geometry: Geometry,
     pub(crate) identity: Identity,
-    /// The whole disk beneath.
+    /// The whole disk beneath everything.
     pub(crate) disk: Option<BlockDevice>,
     is_device: bool,
     writable: bool,
@@ -59,14 +58,15 @@ impl Target {
         if let Some(consent) = &options.write {
             check_when_open(path, node, consent, &file, capacity)?;
         }
-        let disk = identity::device_beneath(node, &surroundings).map(|device| device.disk());
-        let block = if direct { block(&file, node, disk.as_ref()) } else { SMALLEST_BLOCK };
+        let mount = system::mount_id(&file);
+        let beneath = identity::device_beneath(node, mount, &surroundings);
+        let block = if direct { block(&file, node, beneath.as_ref()) } else { SMALLEST_BLOCK };
         let capacity = capacity.round_down(block);
         if capacity == Bytes::ZERO {
             return Err(HostError::Empty { path: path.to_owned() });
         }
         let name = options.name.clone().unwrap_or_else(|| path.display().to_string());
-        let mut identity = identity::identify(&name, node, capacity, &surroundings);
+        let mut identity = identity::identify(&name, node, mount, capacity, &surroundings);
         let in_memory = inspection::is_in_memory(&file, node, &surroundings);
         identity.engine = Some(engine_name(options.engine, direct, in_memory));
         Ok(Target {
@@ -74,7 +74,7 @@ impl Target {
             clock: Clock::start(),
             geometry: Geometry { capacity, block, depth: options.depth },
             identity,
-            disk,
+            disk: beneath.map(|device| device.physical()),
             is_device: matches!(node, Node::Device(_)),
             writable: options.write.is_some(),
         })
@@ -176,7 +176,7 @@ fn open_file(path: &Path, node: Node, options: &OpenOptions) -> Result<(File, bo
         return attempt(false).map(|file| (file, false)).map_err(failed);
     }
     match attempt(true) {
-        Ok(file) if matches!(system::direct_alignment(file.as_fd()), DirectAlignment::Unsupported) => {
+        Ok(file) if matches!(system::direct_alignment(&file), DirectAlignment::Unsupported) => {
             drop(file);
             attempt(false).map(|file| (file, false)).map_err(failed)
         }
@@ -189,13 +189,11 @@ fn open_file(path: &Path, node: Node, options: &OpenOptions) -> Result<(File, bo
 }
 
 /// The unit of offsets and sizes of direct IO.
-fn block(file: &File, node: Node, disk: Option<&BlockDevice>) -> Bytes {
-    if let (Node::File { .. }, DirectAlignment::Blocks(block)) =
-        (node, system::direct_alignment(file.as_fd()))
-    {
+fn block(file: &File, node: Node, beneath: Option<&BlockDevice>) -> Bytes {
+    if let (Node::File { .. }, DirectAlignment::Blocks(block)) = (node, system::direct_alignment(file)) {
         return block.max(SMALLEST_BLOCK);
     }
-    match disk.and_then(|disk| disk.number_of("queue/logical_block_size")) {
+    match beneath.and_then(|device| device.disk().number_of("queue/logical_block_size")) {
         Some(block) => Bytes(block).max(SMALLEST_BLOCK),
         None => smallest_that_reads(file),
     }

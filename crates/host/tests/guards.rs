@@ -135,6 +135,13 @@ fn a_mounted_device_is_refused_by_every_name() {
         "every reason is given, not only the first"
     );
 
+    // A file on it is told to lie on it.
+    let file = disk.directory().join("mount/file");
+    fs::write(&file, [1; 4096]).unwrap();
+    let identity = inspect(&file).unwrap().identity;
+    assert_eq!(identity.backing_device.as_deref(), Some(disk.name()));
+    assert_eq!((identity.file_system.as_deref(), identity.kind.as_str()), (Some("ext4"), "regular file"));
+
     let link = disk.directory().join("link");
     symlink(&disk.path, &link).unwrap();
     assert_refused(&link, early.clone(), Reason::Mounted);
