@@ -1,1 +1,133 @@
-//! The uFLIP methodology: from a Device to findings.
+//! The uFLIP methodology: from a Device to findings (uFLIP section 4, on the benchmark of section 3).
+//!
+//! # Model
+//! [`bench`] brings the device into a state, looks for a lingering effect, runs the baselines long to
+//! find start-up phase and period, makes the [`Schedule`] of the micro-benchmarks and runs it.
+//! [`rebuild`] computes the findings from the files that this left.
+//!
+//! # Invariants
+//! - Nothing is printed; a [`Progress`] is told.
+//! - Findings are computed from the run's folder alone: rebuilding gives the same.
+//! - What the manifest has is not measured again: resuming is starting with a folder.
+
+mod area;
+mod conduct;
+mod error;
+mod examine;
+mod observe;
+mod overhead;
+mod progress;
+mod record;
+mod schedule;
+mod settings;
+mod store;
+mod warnings;
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use flashlab_analysis::findings::{Findings, Traces};
+use flashlab_base::{Bytes, Identity};
+use flashlab_device::Device;
+use flashlab_plan::{Experiment, Pattern, Plan};
+use flashlab_samples::{Recording, RunFolder};
+
+pub use error::BenchError;
+pub use overhead::Overhead;
+pub use progress::{Progress, Silent};
+pub use record::{Purpose, RunRecord};
+pub use schedule::{Schedule, Step, most_written};
+pub use settings::{Settings, State, Thoroughness};
+
+/// The manifest of a bench run.
+pub type Manifest = flashlab_samples::Manifest<Settings>;
+
+/// Measures `device` and leaves samples and records in `folder`, which may hold a part of them already.
+///
+/// # Errors
+/// [`BenchError`] says why it ended early; what was measured until then is in the folder.
+pub fn bench(
+    device: &mut dyn Device,
+    folder: &RunFolder,
+    manifest: &Manifest,
+    interrupt: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<(), BenchError> {
+    let settings = &manifest.settings;
+    let plans = plans(manifest)?;
+    check_target(device, settings)?;
+    let mut store = store::Store::open(folder.clone())?;
+    let mut conduct = conduct::Conduct::new(device, &mut store, settings, interrupt, progress);
+    if settings.methodology { conduct.uflip(&plans) } else { conduct.plain(&plans) }
+}
+
+/// Computes the findings of the run in this folder, finished or not.
+///
+/// # Errors
+/// When the folder holds no run, or its files are damaged.
+pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
+    let (folder, manifest) = RunFolder::open::<Settings>(path)?;
+    let aside = folder.set_torn_segments_aside()?;
+    let records: Vec<RunRecord> = folder.runs()?;
+    let plans = plans(&manifest)?;
+    let context = examine::Context {
+        manifest: &manifest,
+        plans: &plans,
+        records: &records,
+        torn: aside.iter().map(|aside| format!("{} ({})", aside.path.display(), aside.reason)).collect(),
+    };
+    examine::examine(&folder, &context)
+}
+
+/// What measuring costs on this machine: the engine's loop, the recording and the statistics that run
+/// beside it, into `scratch`, an existing folder.
+///
+/// # Errors
+/// When the recording fails.
+pub fn overhead(scratch: &Path, rounds: u32) -> Result<Overhead, BenchError> {
+    let recording = RefCell::new(Recording::start(scratch));
+    overhead::measure(
+        rounds,
+        |run| {
+            let mut lanes = recording.borrow_mut().start_run(run, 1)?;
+            let precise = observe::UntilPrecise::new(0, u64::MAX, 1, 0.0);
+            Ok((store::Record(lanes.swap_remove(0)), precise))
+        },
+        |(record, _)| Ok(recording.borrow_mut().finish_run(vec![record.0]).map(drop)?),
+    )
+}
+
+fn plans(manifest: &Manifest) -> Result<Vec<Plan>, BenchError> {
+    manifest.plans.iter().map(|text| Ok(Plan::parse(text, "manifest.json")?)).collect()
+}
+
+/// The shipped plan of this name.
+pub(crate) fn builtin(name: &str) -> Plan {
+    Plan::builtin(name).expect("a test asks for every shipped plan that this crate uses")
+}
+
+/// A pattern as TOML, for the record.
+pub(crate) fn pattern_text(pattern: &Pattern) -> String {
+    let experiment = Experiment { name: "run".to_owned(), pattern: pattern.clone(), vary: None };
+    Plan::new("run", "", "", vec![experiment]).to_toml()
+}
+
+fn check_target(device: &dyn Device, settings: &Settings) -> Result<(), BenchError> {
+    let Identity { target, .. } = device.identity();
+    let capacity = device.geometry().capacity;
+    if settings.target_size > capacity {
+        let wanted = settings.target_size;
+        return Err(BenchError::Target(format!("{target} has {capacity}; the measurement needs {wanted}")));
+    }
+    if settings.methodology && settings.target_size < LEAST_TARGET {
+        return Err(BenchError::Target(format!(
+            "{} of {target} are too little for the methodology: it needs {LEAST_TARGET} or more",
+            settings.target_size
+        )));
+    }
+    Ok(())
+}
+
+/// Under this, a baseline's sequential writes would come around in no time.
+const LEAST_TARGET: Bytes = Bytes::mib(16);

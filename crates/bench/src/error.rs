@@ -1,0 +1,71 @@
+//! Why a bench run could not be done.
+
+use std::fmt;
+
+use flashlab_engine::{EngineError, Failure};
+use flashlab_plan::PlanError;
+use flashlab_samples::SamplesError;
+
+/// Why a bench run ended early. What was measured is in its folder all the same.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// Somebody asked for it.
+    Interrupted,
+    /// The device failed too many IOs, or is gone.
+    Device {
+        /// The device.
+        target: String,
+        /// The run's number.
+        run: u32,
+        /// The first IO that failed in it.
+        failure: Failure,
+    },
+    /// The target cannot take the measurement.
+    Target(String),
+    /// A pattern does not fit the device.
+    Plan(PlanError),
+    /// A pattern cannot be run on the device as it was opened.
+    Engine(EngineError),
+    /// The run's files cannot be written or read.
+    Samples(SamplesError),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BenchError::Interrupted => f.write_str("interrupted"),
+            BenchError::Device { target, run, failure } => {
+                write!(
+                    f,
+                    "{target} failed in run {run}: {failure}; look at the kernel's log and at the device's \
+                     health, then go on with --resume"
+                )
+            }
+            BenchError::Target(message) => f.write_str(message),
+            BenchError::Plan(error) => error.fmt(f),
+            BenchError::Engine(error) => error.fmt(f),
+            BenchError::Samples(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+impl From<PlanError> for BenchError {
+    fn from(error: PlanError) -> BenchError {
+        BenchError::Plan(error)
+    }
+}
+
+impl From<EngineError> for BenchError {
+    fn from(error: EngineError) -> BenchError {
+        BenchError::Engine(error)
+    }
+}
+
+impl From<SamplesError> for BenchError {
+    fn from(error: SamplesError) -> BenchError {
+        BenchError::Samples(error)
+    }
+}

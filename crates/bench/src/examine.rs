@@ -1,0 +1,294 @@
+//! From the files of a run to its findings.
+//!
+//! Nothing here was seen while measuring: what the report shows is computed from the manifest and
+//! the samples alone, so that it can be computed again, and a killed run is worth what it measured.
+
+use std::collections::BTreeMap;
+
+use flashlab_analysis::findings::{
+    Baseline, Experiment, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark, Phases, Point,
+    RunEnd, RunSummary, Trace, Traces,
+};
+use flashlab_analysis::{Precision, Summary, io_ignore_and_count, lingering, phases, point, trace};
+use flashlab_base::{Bytes, Nanos};
+use flashlab_plan::Plan;
+use flashlab_samples::Sample;
+
+use crate::record::{Purpose, RunRecord};
+use crate::settings::{IO_SIZE, Settings};
+use crate::{BenchError, Manifest};
+
+/// How many points a trace keeps.
+const TRACE_POINTS: usize = 4000;
+
+/// Where the samples of a run are read from.
+pub(crate) trait Source {
+    /// Shows every sample of a run, each process's in the order of their completion.
+    fn each(&self, run: u32, see: &mut dyn FnMut(&Sample)) -> Result<(), BenchError>;
+}
+
+/// The response times of a run of one process, by position, without failed IOs.
+pub(crate) fn responses(source: &dyn Source, run: u32) -> Result<Vec<u64>, BenchError> {
+    let mut samples: Vec<(u64, u64)> = Vec::new();
+    source.each(run, &mut |sample| {
+        if sample.errno == 0 {
+            samples.push((sample.position, sample.response().0));
+        }
+    })?;
+    samples.sort_unstable_by_key(|&(position, _)| position);
+    Ok(samples.into_iter().map(|(_, response)| response).collect())
+}
+
+/// A baseline's phases and what follows from them.
+fn baseline(
+    source: &dyn Source,
+    record: &RunRecord,
+    name: &str,
+    count_min: u64,
+) -> Result<(Baseline, Trace), BenchError> {
+    let responses = responses(source, record.run)?;
+    let phases = phases(&responses);
+    let (io_ignore, io_count_min) = io_ignore_and_count(&phases, count_min);
+    // Its own figures leave the start-up phase out, which was not known when it was run.
+    let counted = RunRecord {
+        io_ignore: io_ignore.min(responses.len().saturating_sub(1) as u64),
+        period_ios: phases.period_ios.unwrap_or(1),
+        ..record.clone()
+    };
+    let run = summarise(source, &counted, 1)?;
+    let mut trace = trace(name, &responses, Some(&phases), TRACE_POINTS);
+    trace.marks = marks(&phases);
+    Ok((Baseline { pattern: name.to_owned(), phases, io_ignore, io_count_min, run }, trace))
+}
+
+fn marks(phases: &Phases) -> Vec<(u64, String)> {
+    match phases.startup_ios {
+        0 => vec![(0, "running phase".to_owned())],
+        length => vec![(0, "start-up phase".to_owned()), (length, "running phase".to_owned())],
+    }
+}
+
+/// The lingering experiment, from its three runs; `None` when it was not run to its end.
+pub(crate) fn lingering_effect(
+    source: &dyn Source,
+    records: &[RunRecord],
+) -> Result<Option<(Lingering, Trace)>, BenchError> {
+    let run_for =
+        |purpose: Purpose| records.iter().rfind(|record| record.ended.is_some() && record.purpose == purpose);
+    let (Some(before_record), Some(writes_record), Some(after_record)) = (
+        run_for(Purpose::LingeringBefore),
+        run_for(Purpose::LingeringWrites),
+        run_for(Purpose::LingeringAfter),
+    ) else {
+        return Ok(None);
+    };
+    let before = responses(source, before_record.run)?;
+    let writes = responses(source, writes_record.run)?;
+    let mut after = Vec::new();
+    source.each(after_record.run, &mut |sample| {
+        if sample.errno == 0 {
+            after.push((sample.submitted, sample.response().0));
+        }
+    })?;
+    let found = lingering(&before, Nanos(writes_record.end_ns), &after);
+    let mut all = before.clone();
+    all.extend(&writes);
+    all.extend(after.iter().map(|&(_, response)| response));
+    let mut trace = trace("lingering", &all, None, TRACE_POINTS);
+    let (reads, writes) = (before.len() as u64, writes.len() as u64);
+    trace.marks = vec![
+        (0, "sequential reads".to_owned()),
+        (reads, "random writes".to_owned()),
+        (reads + writes, "sequential reads".to_owned()),
+    ];
+    if found.affected_reads > 0 {
+        trace.marks.push((reads + writes + found.affected_reads, "no longer affected".to_owned()));
+    }
+    Ok(Some((found, trace)))
+}
+
+/// The figures of one run.
+pub(crate) fn summarise(
+    source: &dyn Source,
+    record: &RunRecord,
+    repetition: u32,
+) -> Result<RunSummary, BenchError> {
+    let ended = record.ended.unwrap_or(RunEnd::BudgetUsed);
+    let mut summary = Summary::new();
+    let mut precisions: BTreeMap<u32, Precision> = BTreeMap::new();
+    let (mut bytes, mut ios, mut failed_ios) = (0u64, 0u64, 0u64);
+    let (mut first, mut last) = (Nanos::MAX, Nanos::ZERO);
+    source.each(record.run, &mut |sample| {
+        if sample.errno != 0 {
+            failed_ios += 1;
+        } else if sample.position >= record.io_ignore {
+            summary.add(sample.response().0);
+            let precision = precisions.entry(sample.process);
+            precision.or_insert_with(|| Precision::with_period(record.period_ios)).add(sample.response().0);
+            bytes += sample.size.0;
+            ios += 1;
+            first = first.min(sample.intended);
+            last = last.max(sample.completed);
+        }
+    })?;
+    let seconds = last.since(first).as_secs_f64();
+    let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+    Ok(RunSummary {
+        run: record.run,
+        repetition,
+        io_ignore: record.io_ignore,
+        response: summary.distribution(),
+        throughput_bytes_per_s: per_second(bytes),
+        ios_per_s: per_second(ios),
+        failed_ios,
+        precision: joint_precision(&precisions),
+        ended,
+    })
+}
+
+/// The half width of the mean over all processes, from those of each: independent means of about
+/// the same size, averaged.
+fn joint_precision(precisions: &BTreeMap<u32, Precision>) -> Option<f64> {
+    let widths: Option<Vec<f64>> = precisions.values().map(Precision::relative_half_width).collect();
+    let widths = widths.filter(|widths| !widths.is_empty())?;
+    Some(widths.iter().map(|width| width * width).sum::<f64>().sqrt() / widths.len() as f64)
+}
+
+/// What the files tell of a run as a whole.
+pub(crate) struct Context<'a> {
+    pub manifest: &'a Manifest,
+    pub plans: &'a [Plan],
+    pub records: &'a [RunRecord],
+    /// Segments that were set aside, and why.
+    pub torn: Vec<String>,
+}
+
+/// Computes everything.
+pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Findings, Traces), BenchError> {
+    let Context { manifest, plans, records, torn } = context;
+    let settings = &manifest.settings;
+    let (baselines, mut traces) = baselines(source, records, settings)?;
+    let lingering = lingering_effect(source, records)?;
+    let lingering = lingering.map(|(found, trace)| {
+        traces.push(trace);
+        found
+    });
+    let mut micro_benchmarks = Vec::new();
+    for plan in *plans {
+        micro_benchmarks.extend(micro_benchmark(source, plan, records)?);
+    }
+    let characteristics =
+        flashlab_analysis::characteristics(&manifest.identity, &baselines, &micro_benchmarks);
+    let hints = flashlab_analysis::hints(&baselines, &micro_benchmarks);
+    let mut warnings = crate::warnings::of_preparation(manifest, records, torn);
+    warnings.extend(crate::warnings::of_runs(records));
+    warnings.extend(flashlab_analysis::spread_warnings(&micro_benchmarks));
+    let pause = settings.pause(lingering.as_ref());
+    let findings = Findings {
+        version: FINDINGS_VERSION,
+        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
+        started: manifest.started.clone(),
+        identity: manifest.identity.clone(),
+        characteristics,
+        method: method(context, pause),
+        baselines,
+        lingering,
+        micro_benchmarks,
+        hints,
+        warnings,
+    };
+    Ok((findings, Traces { traces }))
+}
+
+/// All baselines that were run, with their traces.
+pub(crate) fn baselines(
+    source: &dyn Source,
+    records: &[RunRecord],
+    settings: &Settings,
+) -> Result<(Vec<Baseline>, Vec<Trace>), BenchError> {
+    let count_min = settings.lengths().io_count_min;
+    let named = records.iter().filter_map(|record| match &record.purpose {
+        Purpose::Baseline { pattern } if record.ended.is_some() => {
+            Some(baseline(source, record, pattern, count_min))
+        }
+        _ => None,
+    });
+    Ok(named.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
+}
+
+fn micro_benchmark(
+    source: &dyn Source,
+    plan: &Plan,
+    records: &[RunRecord],
+) -> Result<Option<MicroBenchmark>, BenchError> {
+    let mut experiments = Vec::new();
+    for experiment in &plan.experiments {
+        let points = points(source, &plan.name, &experiment.name, records)?;
+        if !points.is_empty() {
+            experiments.push(Experiment { pattern: experiment.name.clone(), points });
+        }
+    }
+    let parameter = plan.parameter.map_or("", |parameter| parameter.name()).to_owned();
+    let unit = plan.parameter.map_or("", |parameter| parameter.unit()).to_owned();
+    let found = MicroBenchmark { name: plan.name.clone(), parameter, unit, experiments };
+    Ok((!found.experiments.is_empty()).then_some(found))
+}
+
+fn points(
+    source: &dyn Source,
+    of_plan: &str,
+    of_experiment: &str,
+    records: &[RunRecord],
+) -> Result<Vec<Point>, BenchError> {
+    let mut groups: Vec<(f64, String, Vec<RunSummary>)> = Vec::new();
+    for record in records {
+        let Purpose::Point { plan, experiment, value, label, repetition } = &record.purpose else { continue };
+        if plan != of_plan || experiment != of_experiment || record.ended.is_none() {
+            continue;
+        }
+        let run = summarise(source, record, *repetition)?;
+        match groups.iter_mut().find(|(number, _, _)| number == value) {
+            Some((_, _, runs)) => runs.push(run),
+            None => groups.push((*value, label.clone(), vec![run])),
+        }
+    }
+    groups.sort_by(|(a, _, _), (b, _, _)| a.total_cmp(b));
+    Ok(groups.into_iter().map(|(value, label, runs)| point(value, label, runs)).collect())
+}
+
+fn method(context: &Context<'_>, pause: Nanos) -> Method {
+    let settings = &context.manifest.settings;
+    let written: u64 = context.records.iter().map(|record| record.written_bytes).sum();
+    let written = Bytes(context.manifest.prepared_bytes + written);
+    let begin = context.records.iter().map(|record| record.begin_ns).min().unwrap_or(0);
+    let end = context.records.iter().map(|record| record.end_ns).max().unwrap_or(0);
+    let endurance = context.manifest.identity.rated_endurance.filter(|rated| *rated > Bytes::ZERO);
+    Method {
+        thoroughness: settings.thoroughness.to_string(),
+        state: state(context.records),
+        seed: settings.seed,
+        io_size: IO_SIZE,
+        target_size: settings.target_size,
+        pause,
+        repetitions: settings.repetitions,
+        precision_goal: settings.precision_goal,
+        overhead_ns_per_io: context.manifest.overhead_ns_per_io,
+        clock_ns_per_reading: context.manifest.clock_ns_per_reading,
+        elapsed: Nanos(end - begin),
+        bytes_written: written,
+        endurance_share: endurance.map(|rated| written.0 as f64 / rated.0 as f64),
+    }
+}
+
+/// The state that the first measurement found, in words.
+fn state(records: &[RunRecord]) -> String {
+    let first = records.iter().find_map(|record| match &record.purpose {
+        Purpose::State { state, complete } => Some((state, complete)),
+        _ => None,
+    });
+    match first {
+        Some((state, true)) => state.clone(),
+        Some((state, false)) => format!("{state} (in part)"),
+        None => "none".to_owned(),
+    }
+}

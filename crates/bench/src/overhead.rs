@@ -1,0 +1,104 @@
+//! What measuring costs on this machine: the engine's loop and the observers, without any IO.
+//!
+//! The one place of the methodology that reads a wall clock: it measures the program and not a
+//! device.
+
+use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use flashlab_base::{Bytes, Identity, Nanos, Seed};
+use flashlab_device::{Completion, Device, Geometry, Request};
+use flashlab_engine::{Control, Observer, run};
+use flashlab_plan::{IoSize, Pattern, Space};
+
+use crate::BenchError;
+
+/// The cost of measuring.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overhead {
+    /// What measuring and recording add to each IO, beyond the IO and its clock readings.
+    pub ns_per_io: f64,
+    /// One reading of the clock.
+    pub clock_ns_per_reading: f64,
+}
+
+/// Completes every IO at once, with a clock that costs nothing: what is left is the engine.
+struct NoDevice {
+    clock: u64,
+    in_flight: Option<Completion>,
+}
+
+const CAPACITY: Bytes = Bytes::gib(1);
+
+impl Device for NoDevice {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: CAPACITY, block: Bytes(512), depth: 1 }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::default()
+    }
+
+    fn now(&mut self) -> Nanos {
+        Nanos(self.clock)
+    }
+
+    fn submit(&mut self, request: Request) {
+        let submitted = Nanos(self.clock);
+        // Response times that vary as a disk's do, so that recording them costs what it will.
+        self.clock += 60_000 + (self.clock.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52);
+        let (tag, completed, buffer) = (request.tag, Nanos(self.clock), request.buffer);
+        self.in_flight = Some(Completion { tag, submitted, completed, result: Ok(()), buffer });
+    }
+
+    fn wait(&mut self, _until: Nanos) -> Option<Completion> {
+        self.in_flight.take()
+    }
+
+    fn keeps_data(&self) -> bool {
+        false
+    }
+}
+
+/// Measures it: the median of `rounds` runs of 4 KiB random reads, each with the observer that
+/// `start` makes and `finish` takes back.
+pub(crate) fn measure<O: Observer>(
+    rounds: u32,
+    mut start: impl FnMut(u32) -> Result<O, BenchError>,
+    mut finish: impl FnMut(O) -> Result<(), BenchError>,
+) -> Result<Overhead, BenchError> {
+    const IOS: u32 = 50_000;
+    let mut pattern = Pattern::baseline("RR").expect("RR is a baseline");
+    pattern.first.io_size = IoSize::Fixed(Bytes::kib(4));
+    pattern.io_count = Some(u64::from(IOS));
+    let placed = pattern.place(Space { capacity: CAPACITY, block: Bytes(512) }, Seed(1))?;
+    let interrupt = AtomicBool::new(false);
+    let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
+    let (mut per_io, mut per_reading) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let mut observers = [start(round)?];
+        let mut device = NoDevice { clock: 0, in_flight: None };
+        let begin = Instant::now();
+        run(&mut device, &placed, &mut observers, &control)?;
+        per_io.push(nanos_each(begin, IOS));
+        let [observer] = observers;
+        finish(observer)?;
+
+        let begin = Instant::now();
+        for _ in 0..IOS {
+            black_box(Instant::now());
+        }
+        per_reading.push(nanos_each(begin, IOS));
+    }
+    Ok(Overhead { ns_per_io: median(per_io), clock_ns_per_reading: median(per_reading) })
+}
+
+fn nanos_each(begin: Instant, count: u32) -> f64 {
+    begin.elapsed().as_nanos() as f64 / f64::from(count)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,207 @@
+//! What a person chooses for a bench run.
+
+use flashlab_analysis::findings::Lingering;
+use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_plan::Choice;
+use serde::{Deserialize, Serialize};
+
+/// The baseline IOSize (uFLIP section 5.2: "The remaining experiments were run with IO sizes of
+/// 32KB").
+pub(crate) const IO_SIZE: Bytes = Bytes::kib(32);
+
+/// How much time a bench run takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Thoroughness {
+    /// Thinned values, short runs: minutes.
+    Quick,
+    /// Table 1's values, runs as long as the device's phases need: an hour or more.
+    Full,
+}
+
+impl std::fmt::Display for Thoroughness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Thoroughness::Quick => "quick",
+            Thoroughness::Full => "full",
+        })
+    }
+}
+
+/// The state that the device is brought to before it is measured (uFLIP section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Random IOs of random size, from 0.5 KB to 128 KB, over the whole target.
+    Random,
+    /// The whole target, written once from end to end.
+    Sequential,
+    /// As it is.
+    None,
+}
+
+impl State {
+    /// The shipped plan that enforces it.
+    pub(crate) fn plan(self) -> Option<&'static str> {
+        match self {
+            State::Random => Some("random-state"),
+            State::Sequential => Some("sequential-state"),
+            State::None => None,
+        }
+    }
+}
+
+impl std::fmt::Display for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            State::Random => "random",
+            State::Sequential => "sequential",
+            State::None => "none",
+        })
+    }
+}
+
+/// What a person chooses. Recorded in the manifest, so that a run can be resumed as it was begun.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Quick or full.
+    pub thoroughness: Thoroughness,
+    /// Whether the runs have the methodology around them: lingering effect, baselines, areas, the
+    /// choice of IOCount. Without it, plans are run as they are written.
+    pub methodology: bool,
+    /// The state to start from.
+    pub state: State,
+    /// Where everything random comes from.
+    pub seed: Seed,
+    /// The part of the device that is used, from its start.
+    pub target_size: Bytes,
+    /// How often each run is repeated.
+    pub repetitions: u32,
+    /// Runs may end when the 95 % confidence interval's half width falls below this part of the mean.
+    pub precision_goal: f64,
+    /// How long the micro-benchmarks may take in all; `None` for as long as they need.
+    pub budget: Option<Nanos>,
+}
+
+impl Settings {
+    /// The shipped micro-benchmarks, by name, in uFLIP's order.
+    pub const MICRO_BENCHMARKS: [&'static str; 9] = [
+        "granularity",
+        "alignment",
+        "locality",
+        "partitioning",
+        "order",
+        "parallelism",
+        "mix",
+        "pause",
+        "bursts",
+    ];
+
+    /// All nine micro-benchmarks in three repetitions, as the paper has it.
+    pub fn new(thoroughness: Thoroughness, target_size: Bytes) -> Settings {
+        Settings {
+            thoroughness,
+            methodology: true,
+            state: State::Random,
+            seed: Seed(1),
+            target_size,
+            repetitions: 3,
+            precision_goal: 0.05,
+            budget: match thoroughness {
+                Thoroughness::Quick => Some(Nanos::from_secs(105)),
+                Thoroughness::Full => None,
+            },
+        }
+    }
+
+    /// The pause between runs: what the lingering experiment asks for, within the bounds of the
+    /// thoroughness. The paper's second without any lingering effect would be most of a quick run.
+    pub(crate) fn pause(&self, lingering: Option<&Lingering>) -> Nanos {
+        let [least, most] = self.lengths().pause;
+        match lingering {
+            Some(found) if found.affected_reads > 0 => found.pause.clamp(least, most),
+            _ => least,
+        }
+    }
+
+    /// Which of the experiments' values are run.
+    pub(crate) fn choice(&self) -> Choice {
+        match self.thoroughness {
+            Thoroughness::Quick => Choice::Quick,
+            Thoroughness::Full => Choice::Full,
+        }
+    }
+
+    pub(crate) fn lengths(&self) -> Lengths {
+        match self.thoroughness {
+            Thoroughness::Quick => Lengths::QUICK,
+            Thoroughness::Full => Lengths::FULL,
+        }
+    }
+}
+
+/// How long the parts of a bench run are. IOs first, because phases are counted in IOs; times bound
+/// them on slow devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lengths {
+    /// The pause after the state, before it is known what pause the device needs.
+    pub settle: Nanos,
+    /// The longest that enforcing the state may take.
+    pub state: Option<Nanos>,
+    /// A baseline has at least so many IOs ...
+    pub baseline_ios: u64,
+    /// ... and goes on for so long ...
+    pub baseline: Nanos,
+    /// ... but ends after so long all the same.
+    pub baseline_longest: Nanos,
+    /// The sequential reads before, the random writes, and the sequential reads after, of the
+    /// lingering experiment.
+    pub lingering: [Nanos; 3],
+    /// The shortest and the longest of a micro-benchmark's runs where the budget decides.
+    pub run: [Nanos; 2],
+    /// The smallest IOCount with which a run may end early.
+    pub io_count_min: u64,
+    /// What a run does at the least beyond its IOIgnore, whatever the budget says.
+    pub run_ios: u64,
+    /// What a run does at the most.
+    pub run_ios_most: u64,
+    /// The pause between runs is at least and at most this.
+    pub pause: [Nanos; 2],
+    /// A run writes at most this part of the target, its start-up phase and smallest IOCount apart.
+    pub written_divisor: u64,
+    /// Runs with sequential writes have areas of at most this part of the target.
+    pub area_divisor: u64,
+}
+
+impl Lengths {
+    const QUICK: Lengths = Lengths {
+        settle: Nanos::from_secs(1),
+        state: Some(Nanos::from_secs(20)),
+        baseline_ios: 2048,
+        baseline: Nanos::from_millis(1200),
+        baseline_longest: Nanos::from_secs(10),
+        lingering: [Nanos::from_millis(400), Nanos::from_millis(800), Nanos::from_millis(2000)],
+        run: [Nanos::from_millis(10), Nanos::from_millis(500)],
+        io_count_min: 256,
+        run_ios: 24,
+        run_ios_most: 16_384,
+        pause: [Nanos::from_millis(20), Nanos::from_secs(5)],
+        written_divisor: 16,
+        area_divisor: 64,
+    };
+    const FULL: Lengths = Lengths {
+        settle: Nanos::from_secs(10),
+        state: None,
+        baseline_ios: 16_384,
+        baseline: Nanos::from_secs(20),
+        baseline_longest: Nanos::from_secs(300),
+        lingering: [Nanos::from_secs(2), Nanos::from_secs(5), Nanos::from_secs(10)],
+        run: [Nanos::from_secs(2), Nanos::from_secs(2)],
+        io_count_min: 1024,
+        run_ios: 512,
+        run_ios_most: 131_072,
+        pause: [Nanos::from_secs(1), Nanos::from_secs(60)],
+        written_divisor: 8,
+        area_divisor: 64,
+    };
+}
