@@ -37,7 +37,8 @@ impl BlockDevice {
         disks
     }
 
-    fn in_directory(directory: &Path) -> Option<BlockDevice> {
+    /// The device that a directory of sysfs describes.
+    pub(crate) fn in_directory(directory: &Path) -> Option<BlockDevice> {
         let directory = fs::canonicalize(directory).ok()?;
         let number = DeviceNumber::parse(&fs::read_to_string(directory.join("dev")).ok()?)?;
         Some(BlockDevice { number, directory })
@@ -175,6 +176,33 @@ mod tests {
         assert_eq!(bytes_moved(&format!("  {old} 12 13 5 15 16 17\n")), Some(Bytes(35 * 512)));
         assert_eq!(bytes_moved("1 2 x"), None);
         assert_eq!(bytes_moved(""), None);
+    }
+
+    #[test]
+    fn the_disk_beneath_a_stack_of_single_devices_is_found() {
+        let root = std::env::temp_dir().join(format!("flashlab-stack-{}", std::process::id()));
+        let make = |name: &str, minor: u32| {
+            let directory = root.join(name);
+            fs::create_dir_all(directory.join("slaves")).unwrap();
+            fs::write(directory.join("dev"), format!("250:{minor}\n")).unwrap();
+            directory
+        };
+        let (disk, partition, other) = (make("disk", 0), make("disk/disk1", 1), make("other", 2));
+        fs::write(partition.join("partition"), "1\n").unwrap();
+        let (encrypted, mirror) = (make("dm-0", 3), make("md0", 4));
+        let link = |from: &Path, to: &Path| {
+            std::os::unix::fs::symlink(to, from.join("slaves").join(to.file_name().unwrap())).unwrap();
+        };
+        link(&encrypted, &partition);
+        link(&mirror, &encrypted);
+        let at = |path: &Path| BlockDevice::in_directory(path).unwrap();
+        let found = at(&mirror).physical();
+        link(&mirror, &other);
+        let of_two = at(&mirror).physical();
+        let (disk, mirror) = (at(&disk), at(&mirror));
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found, disk);
+        assert_eq!(of_two, mirror, "a mirror of two has no one disk beneath");
     }
 
     #[test]

@@ -14,8 +14,10 @@ use std::ptr;
 
 use flashlab_base::Nanos;
 
-/// How long before the time a sleeping thread is woken. It exceeds the lateness of nearly every
-/// wake-up: `examples/sleep.rs` measures that.
+/// How long before the time a sleeping thread is woken. It covers nearly every wake-up: on a busy
+/// virtual machine with two processors, `examples/sleep.rs` found sleeps of 200 us to end 26 us late at
+/// the median and 64 us at the 99th percentile, sleeps of 1 ms 36 us and 99 us, and waiting by this
+/// clock 0.1 us at the median.
 pub(crate) const SPIN: Nanos = Nanos(100_000);
 
 /// A copy of a device's clock.

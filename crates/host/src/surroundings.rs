@@ -326,6 +326,46 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_others_are_built_upon_is_in_use() {
+        let root = std::env::temp_dir().join(format!("flashlab-holders-{}", std::process::id()));
+        let make = |path: &str, file: &str, content: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.join(file).parent().unwrap()).unwrap();
+            fs::write(path.join(file), content).unwrap();
+            path
+        };
+        let disk = make("disk", "dev", "250:0\n");
+        make("disk/disk1", "dev", "250:1\n");
+        let partition = make("disk/disk1", "partition", "1\n");
+        make("dm-0", "dev", "252:0\n");
+        let volume = make("dm-0", "dm/uuid", "LVM-abcdef\n");
+        fs::create_dir_all(partition.join("holders")).unwrap();
+        std::os::unix::fs::symlink(&volume, partition.join("holders/dm-0")).unwrap();
+        let uses = |path: &Path| {
+            let mut refusals = Vec::new();
+            let device = BlockDevice::in_directory(path).unwrap();
+            Surroundings::default().collect_device(&device, &mut Vec::new(), &mut refusals);
+            refusals
+        };
+        let (of_disk, of_partition, of_volume) = (uses(&disk), uses(&partition), uses(&volume));
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(of_disk.iter().map(|refusal| refusal.reason).collect::<Vec<_>>(), [Reason::Holder]);
+        assert_eq!(of_disk, of_partition);
+        let finding = &of_disk[0].finding;
+        assert_eq!(finding, "/dev/disk1 is a part of /dev/dm-0 (device mapper, LVM)");
+        assert_eq!(of_volume, []);
+    }
+
+    #[test]
+    fn a_member_of_a_mounted_pool_is_in_use_though_no_mount_names_it() {
+        let Some(disk) = BlockDevice::disks().into_iter().next() else { return };
+        let member = Member { device: disk.number(), file_system: "btrfs file system x".to_owned() };
+        let picture = Surroundings { members: vec![member], ..Surroundings::default() };
+        let uses = picture.uses(Node::Device(disk.number()));
+        assert!(uses.iter().any(|refusal| refusal.reason == Reason::Mounted), "{uses:?}");
+    }
+
+    #[test]
     fn swap_areas_are_read_after_the_heading() {
         let text = b"Filename\t\t\tType\n/swap\\040file                           file\t\t1024\t0\t-2\n";
         let swaps = parse_swaps(text, |_| Some(FILE));

@@ -118,7 +118,7 @@ impl FileSystem {
         checked(unsafe { libc::fstatfs64(file.as_raw_fd(), status.as_mut_ptr()) })?;
         // SAFETY: the call succeeded and filled it.
         let status = unsafe { status.assume_init() };
-        let unit = status.f_bsize as u64;
+        let unit = status.f_frsize as u64;
         Ok(FileSystem {
             magic: status.f_type as u64,
             size: Bytes(status.f_blocks.saturating_mul(unit)),
