@@ -162,7 +162,7 @@ fn verify(log: &[f64], lag: usize, looks: usize) -> Verified {
 }
 
 /// The average of the periods in a section, as deviations from its mean.
-fn shape(section: &[f64], lag: usize) -> Vec<f64> {
+pub(crate) fn shape(section: &[f64], lag: usize) -> Vec<f64> {
     let mut shape = vec![0.0; lag];
     for period in section.chunks_exact(lag) {
         shape.iter_mut().zip(period).for_each(|(sum, value)| *sum += value);

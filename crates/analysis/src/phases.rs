@@ -10,8 +10,9 @@
 //! places that were looked at) that a device without it shows at least this much of it.
 
 use crate::findings::Phases;
+use crate::period::{self, Period};
 use crate::point::mean;
-use crate::{period, startup};
+use crate::startup::{self, Startup};
 
 /// An answer below this p is taken: one false alarm in a thousand, before the safety that the
 /// corrections for looking in many places add.
@@ -24,9 +25,8 @@ pub(crate) const SIGNIFICANT_P: f64 = 1e-3;
 /// to an eighth of the running phase.
 pub fn phases(response_ns: &[u64]) -> Phases {
     let log: Vec<f64> = response_ns.iter().map(|&ns| (ns.max(1) as f64).ln()).collect();
-    let startup = startup::find(&log);
+    let (startup, period) = both(&log);
     let ios = startup.ios.unwrap_or(0);
-    let period = period::find(&log[ios..]);
     let mean_ns = |part: &[u64]| mean(&part.iter().map(|&ns| ns as f64).collect::<Vec<_>>());
     let confidence = |found: bool, p: f64| if found { 1.0 - p } else { p };
     Phases {
@@ -38,6 +38,29 @@ pub fn phases(response_ns: &[u64]) -> Phases {
         period_confidence: confidence(period.ios.is_some(), period.p),
         evidence: format!("{}; {}.", startup.evidence, period.evidence),
     }
+}
+
+/// The start-up phase, and the period of what follows it. Up to one period can pass before an
+/// oscillation's first expensive IO, which is no start-up phase: it must differ from what the
+/// oscillation would have done there.
+fn both(log: &[f64]) -> (Startup, Period) {
+    let startup = startup::find(log);
+    let Some(ios) = startup.ios else { return (startup, period::find(log)) };
+    let (period, whole) = (period::find(&log[ios..]), period::find(log));
+    match period.ios.or(whole.ios) {
+        Some(length) if continues_backwards(log, ios, length) => (startup::oscillation(ios), whole),
+        _ => (startup, period),
+    }
+}
+
+/// Whether the oscillation from `running` on, continued backwards, explains at least half of what
+/// sets the IOs before it apart.
+fn continues_backwards(log: &[f64], running: usize, period: usize) -> bool {
+    let level = |part: &[f64]| mean(part).unwrap_or(0.0);
+    let shape = period::shape(&log[running..], period);
+    let expected: Vec<f64> = (1..=running).map(|back| shape[(period - back % period) % period]).collect();
+    let apart = level(&log[..running]) - level(&log[running..]);
+    (apart - level(&expected)).abs() < apart.abs() / 2.0
 }
 
 /// IOIgnore and IOCount for runs with this pattern (uFLIP section 4.2). IOIgnore over-estimates

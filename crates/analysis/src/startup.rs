@@ -56,6 +56,13 @@ pub(crate) fn find(log: &[f64]) -> Startup {
     Startup { ios: found.then_some(candidate), p, evidence }
 }
 
+/// No start-up phase: the first `ios` IOs are apart from the others only as the oscillation is.
+pub(crate) fn oscillation(ios: usize) -> Startup {
+    let evidence =
+        format!("no start-up phase: the first {ios} IOs differ from the others only as the oscillation does");
+    Startup { ios: None, p: 1.0, evidence }
+}
+
 fn average(values: &[f64]) -> f64 {
     mean(values).unwrap_or(0.0)
 }

@@ -74,7 +74,7 @@ fn comparison_table() {
                 shown(&compare(&[&device(&mut s, 1.0, 3, 0.02, 0.01), &device(&mut s, level, 3, 0.02, 0.01)]))
             })
             .sum();
-        println!("{level}: {:.1} %", found as f64 / 40.0);
+        println!("{level}: {:.1} %", found as f64 / (20.0 * 204.0) * 100.0);
     }
 }
 

@@ -212,6 +212,52 @@ fn phases_are_found_where_they_are() {
     }
 }
 
+/// How many of `seeds` see a start-up phase in an oscillation that starts anywhere in its period,
+/// and how many its period.
+fn oscillation(n: usize, period: usize, dear: usize, sigma: f64, seeds: u64) -> (u64, u64) {
+    let (mut startups, mut periods) = (0, 0);
+    for seed in 0..seeds {
+        let mut source = Source::new(seed);
+        let offset = (source.unit() * period as f64) as usize;
+        let got = phases(&responses(n, |i| {
+            (if (i + offset) % period < dear { EXPENSIVE_US } else { CHEAP_US }) * source.log_normal(sigma)
+        }));
+        startups += u64::from(got.startup_ios > 0);
+        periods += u64::from(got.period_ios == Some(period as u64));
+    }
+    (startups, periods)
+}
+
+#[test]
+fn an_oscillation_is_no_start_up_wherever_it_starts() {
+    for (n, period, dear) in [(512, 128, 64), (512, 32, 1), (1100, 128, 1), (2048, 128, 64), (2048, 7, 3)] {
+        let (startups, periods) = oscillation(n, period, dear, 0.1, 100);
+        assert!(startups <= 1, "{n} {period} {dear}: {startups} of the seeds 0..100");
+        assert!(n < 8 * period || periods >= 97, "{n} {period} {dear}: {periods} of the seeds 0..100");
+    }
+}
+
+#[test]
+#[ignore = "a table for people: cargo test -p flashlab-analysis oscillation_table -- --ignored --nocapture"]
+fn oscillation_table() {
+    println!("IOs, period, dear IOs, noise: false start-up phases, exact periods of 500 seeds");
+    for (n, period, dear) in [
+        (512, 128, 64),
+        (512, 128, 1),
+        (512, 32, 1),
+        (512, 60, 30),
+        (1100, 128, 1),
+        (2048, 128, 64),
+        (2048, 200, 3),
+        (5120, 600, 300),
+        (2048, 7, 3),
+    ] {
+        for sigma in [0.01, 0.1, 0.5] {
+            println!("{n} {period} {dear} {sigma}: {:?}", oscillation(n, period, dear, sigma, 500));
+        }
+    }
+}
+
 #[test]
 fn the_example_of_section_4_2_shows_why_the_start_up_is_ignored() {
     let mut source = Source::new(1);
