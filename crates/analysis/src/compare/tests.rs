@@ -157,3 +157,14 @@ fn deterministic_devices_differ_if_their_figures_do() {
     assert_eq!(found.points[0].differences[1].as_ref().unwrap().describe(), "no difference shown");
     assert!(found.points.iter().all(|row| row.differences[2].as_ref().unwrap().shown));
 }
+
+#[test]
+fn the_columns_are_those_of_the_document() {
+    let document = serde_json::to_value(Characteristics::default()).unwrap();
+    let mut named: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
+    named.retain(|name| !["device", "type"].contains(name));
+    let mut compared = columns(&Characteristics::default()).map(|(name, _)| name);
+    named.sort_unstable();
+    compared.sort_unstable();
+    assert_eq!(named, compared);
+}
