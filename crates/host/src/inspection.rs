@@ -94,7 +94,8 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
         node,
         generation: generation(node),
     };
-    let mut capacity = Bytes::ZERO;
+    // What the kernel lists, for a device that may not be opened.
+    let mut capacity = block_device(node).map_or(Bytes::ZERO, |device| device.capacity());
     let mut mount = None;
     match File::open(path) {
         Ok(file) => {

@@ -321,6 +321,7 @@ fn every_device_is_listed_with_what_speaks_against_it() {
     assert_eq!(reasons(find(&formatted)), [Reason::Signature]);
     // The disk beneath this machine's root is mounted, and listed if it can be seen at all.
     for inspection in &listed {
+        assert!(inspection.identity.capacity > Bytes::ZERO, "{}", inspection.path.display());
         if fs::metadata(&inspection.path).unwrap().rdev() == fs::metadata("/").unwrap().dev() {
             assert!(reasons(inspection).contains(&Reason::Mounted));
         }
