@@ -3,7 +3,7 @@
 //! # Model
 //! [`inspect`] says what a path leads to, what is known of it and why flashlab would refuse to write to
 //! it. A [`Consent`] is the permission to overwrite that one target. [`open`] makes it a
-//! [`Device`](flashlab_device::Device): [`SyncDevice`] serves one IO at a time, [`RingDevice`] as many
+//! [`Device`]: [`SyncDevice`] serves one IO at a time, [`RingDevice`] as many
 //! as its depth. A [`ScratchFile`] is a target that flashlab makes itself.
 //!
 //! # Invariants
