@@ -1,2 +1,38 @@
-//! flashlab.
-fn main() {}
+//! `flashlab`: the command line.
+//!
+//! Standard output carries results (a summary, or one JSON document with `--json`), standard error
+//! everything else. Exit codes: 0 done, 1 the work failed, 2 the command line or an input file is wrong,
+//! 3 refused for safety.
+
+mod args;
+mod bench;
+mod devices;
+mod exit;
+mod plans;
+mod progress;
+mod report;
+mod session;
+mod sim;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Verb};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.verb {
+        Verb::Bench(bench) => bench::bench(bench),
+        Verb::Run(run) => bench::run(run),
+        Verb::Plan(plan) => plans::plan(plan),
+        Verb::Devices(devices) => devices::devices(devices),
+        Verb::Sim(sim) => sim::sim(sim),
+        Verb::Report(report) => report::report(report),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::tell(&error),
+    }
+}

@@ -38,12 +38,12 @@ pub(crate) struct Conduct<'a> {
     pub progress: &'a dyn Progress,
     pub space: Space,
     areas: Areas,
-    /// The pause before the next run.
+    /// The pause after a run that wrote.
     pause: Nanos,
     /// What enforcing the state took.
     state_time: Nanos,
-    /// Whether the next run needs no pause, because nothing was done yet.
-    fresh: bool,
+    /// The pause before the next run.
+    next_pause: Nanos,
 }
 
 impl<'a> Conduct<'a> {
@@ -59,7 +59,18 @@ impl<'a> Conduct<'a> {
         let pause = settings.lengths().settle;
         let areas = areas(space);
         let state_time = Nanos::ZERO;
-        Conduct { device, store, settings, interrupt, progress, space, areas, pause, state_time, fresh: true }
+        Conduct {
+            device,
+            store,
+            settings,
+            interrupt,
+            progress,
+            space,
+            areas,
+            pause,
+            state_time,
+            next_pause: Nanos::ZERO,
+        }
     }
 
     /// Everything that uFLIP's methodology asks for, as far as the manifest has it not yet.
@@ -71,6 +82,8 @@ impl<'a> Conduct<'a> {
         }
         let (baselines, _) = baselines(&*self.store, self.store.records(), self.settings)?;
         let schedule = self.schedule(plans, &baselines);
+        self.pause = schedule.pause;
+        self.next_pause = self.next_pause.min(self.pause);
         self.progress.schedule(&schedule);
         self.steps(&schedule, &baselines)
     }
@@ -79,6 +92,7 @@ impl<'a> Conduct<'a> {
     pub fn plain(&mut self, plans: &[Plan]) -> Result<(), BenchError> {
         self.enforce_state()?;
         self.pause = self.settings.pause(None);
+        self.next_pause = self.next_pause.min(self.pause);
         let schedule = plain_schedule(plans, self.settings, self.space, self.pause);
         self.progress.schedule(&schedule);
         self.steps(&schedule, &[])
@@ -130,7 +144,7 @@ impl<'a> Conduct<'a> {
                 let follows = purpose != Purpose::LingeringBefore;
                 let pattern = Pattern::baseline(name).expect("a baseline's name");
                 if follows {
-                    self.fresh = true;
+                    self.next_pause = Nanos::ZERO;
                 }
                 self.run(purpose, pattern, Goal::of(|| UntilLong::new(64, time)).within(Some(time * 8)))?;
             }
@@ -202,9 +216,9 @@ impl<'a> Conduct<'a> {
         pattern: Pattern,
         goal: Goal<impl Fn() -> O>,
     ) -> Result<RunRecord, BenchError> {
-        if !std::mem::replace(&mut self.fresh, false) {
-            self.wait(self.pause)?;
-        }
+        let pause = self.next_pause;
+        self.wait(pause)?;
+        self.next_pause = if pattern.writes() { self.pause } else { self.settings.pause(None) };
         let seed = self.seed_for(&purpose);
         let placed = pattern.place(self.space, seed)?;
         let (number, lanes) = self.store.start_run(placed.processes())?;
@@ -225,6 +239,7 @@ impl<'a> Conduct<'a> {
             io_ignore: pattern.io_ignore,
             period_ios: goal.period_ios,
             ended: goal.end(outcome.ended),
+            pause_ns: pause.0,
             begin_ns: outcome.begin.0,
             end_ns: outcome.end.0,
             read_bytes: outcome.read.0,

@@ -183,7 +183,8 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
     let mut warnings = crate::warnings::of_preparation(manifest, records, torn);
     warnings.extend(crate::warnings::of_runs(records));
     warnings.extend(flashlab_analysis::spread_warnings(&micro_benchmarks));
-    let pause = settings.pause(lingering.as_ref());
+    let pause = pause_kept(records);
+    warnings.extend(crate::warnings::of_pause(lingering.as_ref(), pause));
     let findings = Findings {
         version: FINDINGS_VERSION,
         flashlab: env!("CARGO_PKG_VERSION").to_owned(),
@@ -278,6 +279,12 @@ fn method(context: &Context<'_>, pause: Nanos) -> Method {
         bytes_written: written,
         endurance_share: endurance.map(|rated| written.0 as f64 / rated.0 as f64),
     }
+}
+
+/// The longest pause between the runs of the micro-benchmarks.
+fn pause_kept(records: &[RunRecord]) -> Nanos {
+    let points = records.iter().filter(|record| matches!(record.purpose, Purpose::Point { .. }));
+    Nanos(points.map(|record| record.pause_ns).max().unwrap_or(0))
 }
 
 /// The state that the first measurement found, in words.

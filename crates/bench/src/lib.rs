@@ -81,21 +81,24 @@ pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
 }
 
 /// What measuring costs on this machine: the engine's loop, the recording and the statistics that run
-/// beside it, into `scratch`, an existing folder.
+/// beside it, recorded into `folder` as every run is. The samples are removed again.
 ///
 /// # Errors
 /// When the recording fails.
-pub fn overhead(scratch: &Path, rounds: u32) -> Result<Overhead, BenchError> {
-    let recording = RefCell::new(Recording::start(scratch));
-    overhead::measure(
-        rounds,
+pub fn overhead(folder: &RunFolder) -> Result<Overhead, BenchError> {
+    let recording = RefCell::new(Recording::start(&folder.samples()));
+    let measured = overhead::measure(
         |run| {
             let mut lanes = recording.borrow_mut().start_run(run, 1)?;
             let precise = observe::UntilPrecise::new(0, u64::MAX, 1, 0.0);
             Ok((store::Record(lanes.swap_remove(0)), precise))
         },
         |(record, _)| Ok(recording.borrow_mut().finish_run(vec![record.0]).map(drop)?),
-    )
+    );
+    for round in 0..overhead::ROUNDS {
+        folder.remove_samples(round)?;
+    }
+    measured
 }
 
 fn plans(manifest: &Manifest) -> Result<Vec<Plan>, BenchError> {

@@ -29,6 +29,8 @@ struct NoDevice {
     in_flight: Option<Completion>,
 }
 
+/// How often the cost is measured, for its median.
+pub(crate) const ROUNDS: u32 = 7;
 const CAPACITY: Bytes = Bytes::gib(1);
 
 impl Device for NoDevice {
@@ -61,10 +63,9 @@ impl Device for NoDevice {
     }
 }
 
-/// Measures it: the median of `rounds` runs of 4 KiB random reads, each with the observer that
+/// Measures it: the median of [`ROUNDS`] runs of 4 KiB random reads, each with the observer that
 /// `start` makes and `finish` takes back.
 pub(crate) fn measure<O: Observer>(
-    rounds: u32,
     mut start: impl FnMut(u32) -> Result<O, BenchError>,
     mut finish: impl FnMut(O) -> Result<(), BenchError>,
 ) -> Result<Overhead, BenchError> {
@@ -76,7 +77,7 @@ pub(crate) fn measure<O: Observer>(
     let interrupt = AtomicBool::new(false);
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
     let (mut per_io, mut per_reading) = (Vec::new(), Vec::new());
-    for round in 0..rounds {
+    for round in 0..ROUNDS {
         let mut observers = [start(round)?];
         let mut device = NoDevice { clock: 0, in_flight: None };
         let begin = Instant::now();

@@ -58,6 +58,8 @@ pub struct RunRecord {
     pub period_ios: u64,
     /// Why it ended; null when it was interrupted or the device failed, and it counts for nothing.
     pub ended: Option<RunEnd>,
+    /// The pause that was kept before it.
+    pub pause_ns: u64,
     /// The device's time when it began.
     pub begin_ns: u64,
     /// The device's time when it ended.

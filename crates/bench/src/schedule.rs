@@ -1,10 +1,11 @@
 //! The benchmark plan (uFLIP section 4.2): every run, in order, with what it will cost.
 //!
 //! # Model
-//! All runs that leave the state alone come first, each repetition after the other, so that a drift
-//! shows as spread between repetitions and not as a difference between values. Runs with sequential
-//! writes are delayed and grouped; each gets an [area](crate::area) of its own, and the state is
-//! enforced again when the target is used up.
+//! Runs that only read come first, then those that leave the state alone, each repetition after the
+//! other, so that a drift shows as spread between repetitions and not as a difference between values.
+//! Runs with sequential writes are delayed and grouped; each gets an [area](crate::area) of its own,
+//! and the state is enforced again when the target is used up. Reads leave nothing behind, so that
+//! only a run that follows writes has to wait for the device.
 //!
 //! What a run costs is estimated from the baselines: an IO takes its baseline's mean, scaled by its
 //! size, and its pause.
@@ -49,7 +50,7 @@ pub struct Step {
 pub struct Schedule {
     /// In order.
     pub steps: Vec<Step>,
-    /// The pause between runs.
+    /// The pause before a run that follows one that wrote.
     pub pause: Nanos,
     /// How often the state will be enforced again.
     pub resets: u32,
@@ -138,16 +139,18 @@ pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &Known<'_>) -
     for plan in plans {
         collect(plan, settings, known, &mut runs, &mut left_out);
     }
+    let pause = affordable_pause(&runs, settings, known);
+    let known = &Known { pause, ..*known };
     let per_run = per_run_time(&runs, settings, known);
     let steps = in_order(&runs, settings, known, per_run);
     let resets = count_resets(&steps, known.space);
     let measuring = steps.iter().fold(Nanos::ZERO, |sum, step| sum.saturating_add(step.time));
-    let pauses = known.pause.0.saturating_mul(steps.len() as u64);
     let written = steps.iter().map(|step| step.written.0).sum::<u64>();
+    let again = known.state_time * u64::from(resets);
     Schedule {
-        pause: known.pause,
+        pause,
         resets,
-        time: measuring.saturating_add(Nanos(pauses)).saturating_add(known.state_time * u64::from(resets)),
+        time: measuring.saturating_add(pauses(&steps, settings, pause)).saturating_add(again),
         written: Bytes(written + known.space.capacity.0 * u64::from(resets)),
         left_out,
         steps,
@@ -312,6 +315,23 @@ impl Run {
     }
 }
 
+/// A budget that all pauses would use up leaves nothing to measure with: they get this part of it.
+const PAUSES_SHARE: f64 = 0.25;
+
+/// The pause after a run that wrote: what the device asks for, if the budget can afford it.
+fn affordable_pause(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Nanos {
+    let Some(budget) = settings.budget else { return known.pause };
+    let writing = runs.iter().filter(|run| run.pattern.writes()).count() as f64;
+    let each = budget.0 as f64 * PAUSES_SHARE / (writing * f64::from(settings.repetitions)).max(1.0);
+    known.pause.min(Nanos(each as u64)).max(settings.pause(None))
+}
+
+/// All pauses of these steps.
+fn pauses(steps: &[Step], settings: &Settings, after_writes: Nanos) -> Nanos {
+    let each = |step: &Step| if step.pattern.writes() { after_writes } else { settings.pause(None) };
+    Nanos(steps.iter().map(|step| each(step).0).fold(0, u64::saturating_add))
+}
+
 /// How long a run may take so that all of them stay within the budget.
 fn per_run_time(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Nanos {
     let [mut shortest, longest] = settings.lengths().run;
@@ -320,9 +340,10 @@ fn per_run_time(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Nanos {
     let fits = |per_run: Nanos| {
         let steps = in_order(runs, settings, known, per_run);
         let resets = u64::from(count_resets(&steps, known.space)) * known.state_time.0;
-        let each = |run: &Run| run.required.max(per_run).0.saturating_add(known.pause.0);
+        let each = |run: &Run| run.required.max(per_run).0;
         let all = runs.iter().map(each).fold(0, u64::saturating_add).saturating_mul(repetitions);
-        all.saturating_add(resets) <= budget.0
+        let pauses = pauses(&steps, settings, known.pause).0;
+        all.saturating_add(resets).saturating_add(pauses) <= budget.0
     };
     if fits(longest) {
         return longest;
@@ -336,14 +357,15 @@ fn per_run_time(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Nanos {
 }
 
 fn in_order(runs: &[Run], settings: &Settings, known: &Known<'_>, per_run: Nanos) -> Vec<Step> {
-    let (delayed, free): (Vec<Step>, Vec<Step>) =
-        runs.iter().map(|run| run.step(per_run, settings, known.space)).partition(|step| step.area.is_some());
+    let all = runs.iter().map(|run| run.step(per_run, settings, known.space));
+    let (delayed, free): (Vec<Step>, Vec<Step>) = all.partition(|step| step.area.is_some());
+    let (writing, reading): (Vec<Step>, Vec<Step>) = free.into_iter().partition(|step| step.pattern.writes());
     let repeated = |steps: Vec<Step>| {
         (1..=settings.repetitions).flat_map(move |repetition| {
             steps.clone().into_iter().map(move |step| Step { repetition, ..step })
         })
     };
-    repeated(free).chain(repeated(delayed)).collect()
+    repeated(reading).chain(repeated(writing)).chain(repeated(delayed)).collect()
 }
 
 fn count_resets(steps: &[Step], space: Space) -> u32 {

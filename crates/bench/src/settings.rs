@@ -64,6 +64,8 @@ impl std::fmt::Display for State {
 /// What a person chooses. Recorded in the manifest, so that a run can be resumed as it was begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
+    /// What is measured, as it was named: a path, `sim:NAME`, or [`Settings::SCRATCH`].
+    pub target: String,
     /// Quick or full.
     pub thoroughness: Thoroughness,
     /// Whether the runs have the methodology around them: lingering effect, baselines, areas, the
@@ -84,6 +86,9 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The target that is a scratch file of flashlab's own.
+    pub const SCRATCH: &'static str = "scratch";
+
     /// The shipped micro-benchmarks, by name, in uFLIP's order.
     pub const MICRO_BENCHMARKS: [&'static str; 9] = [
         "granularity",
@@ -98,13 +103,15 @@ impl Settings {
     ];
 
     /// All nine micro-benchmarks in three repetitions, as the paper has it.
-    pub fn new(thoroughness: Thoroughness, target_size: Bytes) -> Settings {
+    /// The target is still to be named.
+    pub fn new(thoroughness: Thoroughness) -> Settings {
         Settings {
+            target: String::new(),
             thoroughness,
             methodology: true,
             state: State::Random,
             seed: Seed(1),
-            target_size,
+            target_size: Bytes::ZERO,
             repetitions: 3,
             precision_goal: 0.05,
             budget: match thoroughness {

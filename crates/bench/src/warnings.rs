@@ -1,6 +1,6 @@
 //! What to doubt about a run: other IO on the device, a measuring thread without a processor, heat.
 
-use flashlab_analysis::findings::Warning;
+use flashlab_analysis::findings::{Lingering, Warning};
 use flashlab_base::{Bytes, Nanos};
 
 use crate::Manifest;
@@ -36,71 +36,96 @@ pub(crate) fn of_preparation(manifest: &Manifest, records: &[RunRecord], torn: &
     warnings
 }
 
-/// The warnings of all finished runs.
+/// A pause that is shorter than the device asks for.
+pub(crate) fn of_pause(lingering: Option<&Lingering>, kept: Nanos) -> Option<Warning> {
+    let asked = lingering.filter(|found| found.affected_reads > 0)?.pause;
+    (kept > Nanos::ZERO && kept < asked).then(|| Warning {
+        kind: "pause_shortened".to_owned(),
+        run: None,
+        message: format!(
+            "the device asks for a pause of {asked} after random writes, but a quick run has time for {kept} only: \
+             runs may disturb each other; measure with --full"
+        ),
+    })
+}
+
+/// What is wrong with runs: the warning's kind, whether a run has it and how badly, and what it means.
+struct Check {
+    kind: &'static str,
+    /// How bad it is, if it is: larger is worse, with the figures for people.
+    find: fn(&RunRecord) -> Option<(f64, String)>,
+    advice: &'static str,
+}
+
+const CHECKS: [Check; 5] = [
+    Check {
+        kind: "interference",
+        find: interference,
+        advice: "something else used the device: stop it and measure again",
+    },
+    Check { kind: "processor_starved", find: starvation, advice: "leave the measuring threads a processor" },
+    Check { kind: "thermal", find: heat, advice: "heat slowed a processor down: cool the machine" },
+    Check {
+        kind: "recording_stalled",
+        find: stalls,
+        advice: "put the results on another disk with --output",
+    },
+    Check {
+        kind: "failed_io",
+        find: failures,
+        advice: "look at the kernel's log and at the device's health",
+    },
+];
+
+/// The warnings of all finished runs, one for each kind: which runs, the worst of them, and what to do.
 pub(crate) fn of_runs(records: &[RunRecord]) -> Vec<Warning> {
-    let checks = [interference, starvation, heat, stalls, failures];
-    records.iter().flat_map(|record| checks.iter().filter_map(move |check| check(record))).collect()
+    CHECKS.iter().filter_map(|check| summed_up(check, records)).collect()
 }
 
-fn warning(kind: &str, record: &RunRecord, message: String) -> Option<Warning> {
-    Some(Warning { kind: kind.to_owned(), run: Some(record.run), message })
+fn summed_up(check: &Check, records: &[RunRecord]) -> Option<Warning> {
+    let found: Vec<(u32, f64, String)> = records
+        .iter()
+        .filter_map(|record| (check.find)(record).map(|(badness, figures)| (record.run, badness, figures)))
+        .collect();
+    let (worst, _, figures) = found.iter().max_by(|(_, a, _), (_, b, _)| a.total_cmp(b))?;
+    let runs = match found.len() {
+        1 => format!("run {worst}"),
+        count => format!("{count} of {} runs, the worst of them run {worst}", records.len()),
+    };
+    let message = format!("{runs}: {figures}; {}", check.advice);
+    Some(Warning { kind: check.kind.to_owned(), run: Some(*worst), message })
 }
 
-fn interference(record: &RunRecord) -> Option<Warning> {
+fn interference(record: &RunRecord) -> Option<(f64, String)> {
     let own = record.read_bytes + record.written_bytes;
     let other = record.other_traffic_bytes?;
-    if other < TRAFFIC_LEAST || (other as f64) < TRAFFIC_SHARE * own as f64 {
-        return None;
-    }
-    let message = format!(
-        "run {}: something else moved {} on the device while the run moved {}; stop it and measure again",
-        record.run,
-        Bytes(other),
-        Bytes(own),
-    );
-    warning("interference", record, message)
+    let share = other as f64 / own.max(1) as f64;
+    let is_worth_it = other >= TRAFFIC_LEAST && share >= TRAFFIC_SHARE;
+    let figures = format!("{} of other IO beside the run's own {}", Bytes(other), Bytes(own));
+    is_worth_it.then_some((share, figures))
 }
 
-fn starvation(record: &RunRecord) -> Option<Warning> {
+fn starvation(record: &RunRecord) -> Option<(f64, String)> {
     let elapsed = record.end_ns - record.begin_ns;
     let wait = record.processor_wait_ns?;
-    if (wait as f64) < WAIT_SHARE * elapsed as f64 {
-        return None;
-    }
-    let message = format!(
-        "run {}: the measuring threads waited {} of {} for a processor; leave them one",
-        record.run,
-        Nanos(wait),
-        Nanos(elapsed),
-    );
-    warning("processor_starved", record, message)
+    let share = wait as f64 / elapsed.max(1) as f64;
+    let figures = format!("waited {} of {} for a processor", Nanos(wait), Nanos(elapsed));
+    (share >= WAIT_SHARE).then_some((share, figures))
 }
 
-fn heat(record: &RunRecord) -> Option<Warning> {
+fn heat(record: &RunRecord) -> Option<(f64, String)> {
     let times = record.thermal_throttles.filter(|&times| times > 0)?;
-    let message = format!("run {}: heat slowed a processor down {times} times; cool the machine", record.run);
-    warning("thermal", record, message)
+    Some((times as f64, format!("throttled {times} times")))
 }
 
-fn stalls(record: &RunRecord) -> Option<Warning> {
+fn stalls(record: &RunRecord) -> Option<(f64, String)> {
     let times = record.recording_stalls;
-    let message = || {
-        format!(
-            "run {}: measuring waited {times} times for the samples to be written; put the results on another disk",
-            record.run
-        )
-    };
-    (times > 0).then(message).and_then(|message| warning("recording_stalled", record, message))
+    (times > 0)
+        .then(|| (times as f64, format!("measuring waited {times} times for the samples to be written")))
 }
 
-fn failures(record: &RunRecord) -> Option<Warning> {
-    let failed = record.failed_ios;
-    let message = || {
-        format!(
-            "run {}: {failed} IOs failed and are in no figure: {}",
-            record.run,
-            record.first_failure.as_deref().unwrap_or("the error is not known"),
-        )
-    };
-    (failed > 0).then(message).and_then(|message| warning("failed_io", record, message))
+fn failures(record: &RunRecord) -> Option<(f64, String)> {
+    let (failed, first) = (record.failed_ios, record.first_failure.as_deref().unwrap_or("reason not known"));
+    let figures = format!("{failed} IOs failed and are in no figure ({first})");
+    (failed > 0).then_some((failed as f64, figures))
 }

@@ -107,12 +107,7 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
                 // Touched now, so that no IO pays for the page faults.
                 read.iter_mut().for_each(|buffer| buffer.fill(0));
                 write.iter_mut().for_each(|buffer| content::prepare(buffer, first.content, seed));
-                slots.push(Slot {
-                    io: first.clone(),
-                    intended: None,
-                    process: process.number,
-                    buffers: pair,
-                });
+                slots.push(Slot { io: *first, intended: None, process: process.number, buffers: pair });
             }
         }
         let (begin, deadline, now) = (Nanos::ZERO, Nanos::MAX, Nanos::ZERO);

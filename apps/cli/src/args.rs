@@ -1,0 +1,203 @@
+//! The command line's grammar.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use flashlab_base::{Bytes, Seed};
+
+/// A laboratory for flash storage: measure a device, with a methodology that makes the figures mean
+/// something.
+#[derive(Parser)]
+#[command(name = "flashlab", version, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Characterise a device with uFLIP; without TARGET, the disk under the current directory
+    Bench(Bench),
+    /// Run a plan of your own
+    Run(Run),
+    /// Show the plans that come with flashlab, or check one of yours
+    Plan(PlanVerb),
+    /// List the block devices, and what flashlab would refuse to write to, and why
+    Devices(Devices),
+    /// The simulated devices
+    Sim(SimVerb),
+    /// Rebuild the report of a run, or compare runs
+    Report(Report),
+}
+
+/// What is measured, and by what right.
+#[derive(Args)]
+pub struct Target {
+    /// A block device, a regular file, sim:NAME or sim:./profile.toml
+    pub target: Option<String>,
+    /// Where the scratch file goes when there is no TARGET
+    #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "target")]
+    pub directory: PathBuf,
+    /// Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of it)
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+    /// Keep the scratch file
+    #[arg(long, conflicts_with = "target")]
+    pub keep_file: bool,
+    /// Consent to destroying all data on this block device, which must be TARGET
+    #[arg(long, value_name = "PATH", requires = "target")]
+    pub destroy_data_on: Option<PathBuf>,
+    /// Consent to overwriting TARGET, a regular file
+    #[arg(long, requires = "target")]
+    pub overwrite_file: bool,
+    /// How IOs are issued; io_uring where a plan has a queue depth, one at a time otherwise
+    #[arg(long, value_enum)]
+    pub engine: Option<Engine>,
+    /// Go through the page cache: measures memory, and says so
+    #[arg(long)]
+    pub buffered: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// One pread or pwrite at a time, a thread for each process of a parallel pattern
+    Sync,
+    /// io_uring
+    IoUring,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    /// Random IOs of random size over the whole target
+    Random,
+    /// The whole target, written from end to end
+    Sequential,
+    /// As it is
+    None,
+}
+
+/// What all measuring verbs take.
+#[derive(Args)]
+pub struct Common {
+    /// How often each run is repeated
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repetitions: u32,
+    /// The seed of everything random
+    #[arg(long, default_value_t = Seed(1))]
+    pub seed: Seed,
+    /// The run's folder; flashlab-runs/TIME-TARGET if not given
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print the findings as one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Bench {
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub common: Common,
+    /// Some minutes: thinned values, short runs (the default without TARGET)
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+    /// An hour or more: all values of uFLIP's Table 1, runs as long as the device's phases need
+    #[arg(long)]
+    pub full: bool,
+    /// Only these micro-benchmarks
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// The state that the device is brought to first
+    #[arg(long, value_enum, default_value_t = State::Random)]
+    pub state: State,
+    /// Go on with an interrupted run
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "output", "quick", "full", "only"])]
+    pub resume: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Run {
+    /// A plan's file, or the name of one that comes with flashlab (see flashlab plan list)
+    pub plan: String,
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub common: Common,
+    /// Take the plan's quick_values instead of all its values
+    #[arg(long)]
+    pub quick: bool,
+    /// The state that the device is brought to first
+    #[arg(long, value_enum, default_value_t = State::None)]
+    pub state: State,
+}
+
+#[derive(Args)]
+pub struct PlanVerb {
+    #[command(subcommand)]
+    pub verb: PlanAction,
+}
+
+#[derive(Subcommand)]
+pub enum PlanAction {
+    /// The plans that come with flashlab
+    List(Json),
+    /// A plan's file
+    Show {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Whether a file is a plan, and what it would do
+    Check {
+        /// The file
+        file: PathBuf,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+#[derive(Args)]
+pub struct Devices {
+    #[command(flatten)]
+    pub json: Json,
+}
+
+#[derive(Args)]
+pub struct SimVerb {
+    #[command(subcommand)]
+    pub verb: SimAction,
+}
+
+#[derive(Subcommand)]
+pub enum SimAction {
+    /// The zoo
+    List(Json),
+    /// A device's profile, with its source and its fit
+    Show {
+        /// Its name, or a profile's file
+        name: String,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+#[derive(Args)]
+pub struct Report {
+    /// The folder of a run; several to compare them with the first
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Where the comparison's page goes (comparison.html)
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+#[derive(Args)]
+pub struct Json {
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,82 @@
+//! From an error to its message and exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use flashlab_bench::BenchError;
+use flashlab_host::HostError;
+use flashlab_plan::PlanError;
+use flashlab_samples::SamplesError;
+use flashlab_sim::ProfileError;
+
+const FAILED: u8 = 1;
+const WRONG_INPUT: u8 = 2;
+const REFUSED: u8 = 3;
+
+/// A mistake in the command line that clap cannot see.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Something that flashlab does not do without consent.
+#[derive(Debug)]
+pub struct Refused(pub String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Prints the error and chooses the exit code.
+pub fn tell(error: &anyhow::Error) -> ExitCode {
+    eprintln!("flashlab: {error:#}");
+    ExitCode::from(code(error))
+}
+
+fn code(error: &anyhow::Error) -> u8 {
+    if error.is::<Refused>() {
+        return REFUSED;
+    }
+    if error.is::<Usage>() || error.is::<PlanError>() || error.is::<ProfileError>() {
+        return WRONG_INPUT;
+    }
+    if let Some(error) = error.downcast_ref::<HostError>() {
+        return of_host(error);
+    }
+    match error.downcast_ref::<BenchError>() {
+        Some(BenchError::Target(_) | BenchError::Plan(_) | BenchError::Engine(_)) => WRONG_INPUT,
+        Some(BenchError::Samples(error)) => of_samples(error),
+        Some(_) => FAILED,
+        None => error.downcast_ref::<SamplesError>().map_or(FAILED, of_samples),
+    }
+}
+
+fn of_host(error: &HostError) -> u8 {
+    match error {
+        HostError::Refused { .. }
+        | HostError::ConsentMismatch { .. }
+        | HostError::WrongConsent { .. }
+        | HostError::TargetChanged { .. } => REFUSED,
+        HostError::NoTarget { .. } | HostError::Empty { .. } | HostError::Depth { .. } => WRONG_INPUT,
+        HostError::NoSpace { .. } => WRONG_INPUT,
+        HostError::System { source, .. } if source.kind() == std::io::ErrorKind::NotFound => WRONG_INPUT,
+        _ => FAILED,
+    }
+}
+
+fn of_samples(error: &SamplesError) -> u8 {
+    match error {
+        SamplesError::Folder { .. } | SamplesError::Format { .. } => WRONG_INPUT,
+        _ => FAILED,
+    }
+}

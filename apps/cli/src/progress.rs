@@ -1,0 +1,97 @@
+//! Progress on standard error: a bar with the time left.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use flashlab_bench::{Progress, Schedule};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Draws a bar on a terminal, prints a line now and then elsewhere.
+pub struct Bar {
+    bar: ProgressBar,
+    draws: bool,
+}
+
+const SHARES: u64 = 1000;
+
+impl Bar {
+    pub fn new() -> Bar {
+        let draws = std::io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+        Bar { bar, draws }
+    }
+
+    /// A part whose share is known: a bar.
+    fn begin(&self, what: &str, length: Option<u64>) {
+        let template = match length {
+            Some(_) => "{elapsed:>4} {bar:30} {percent:>3} % left: {eta:<5} {msg}",
+            None => "{elapsed:>4} {spinner} {msg}",
+        };
+        let style = ProgressStyle::with_template(template).expect("the template is right");
+        self.bar.set_style(style.progress_chars("━╸ "));
+        if let Some(length) = length {
+            self.bar.set_length(length);
+        }
+        self.bar.set_message(what.to_owned());
+    }
+
+    /// Prints a line that stays.
+    pub fn say(&self, line: &str) {
+        if self.draws {
+            self.bar.suspend(|| eprintln!("{line}"));
+        } else {
+            eprintln!("{line}");
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn step(&self, what: &str) {
+        self.bar.reset();
+        self.begin(what, Some(SHARES));
+        self.bar.enable_steady_tick(Duration::from_millis(500));
+        if !self.draws {
+            eprintln!("{what}");
+        }
+    }
+
+    fn share(&self, done: f64) {
+        self.bar.set_position((done * SHARES as f64) as u64);
+    }
+
+    fn schedule(&self, schedule: &Schedule) {
+        for warning in &schedule.left_out {
+            self.say(&format!("left out: {}", warning.message));
+        }
+        let again = match schedule.resets {
+            0 => String::new(),
+            1 => ", the state enforced once more".to_owned(),
+            times => format!(", the state enforced {times} times more"),
+        };
+        self.say(&format!(
+            "plan: {} runs, {} of pause after those that write{again}; at most {}, about {} to write",
+            schedule.steps.len(),
+            schedule.pause,
+            schedule.time,
+            schedule.written,
+        ));
+        self.bar.reset();
+    }
+
+    fn step_of(&self, what: &str, index: usize, count: usize) {
+        if index == 0 || self.bar.length() != Some(count as u64) {
+            self.bar.reset();
+            self.begin(what, Some(count as u64));
+        }
+        self.bar.set_position(index as u64);
+        self.bar.set_message(what.to_owned());
+        if !self.draws && index.is_multiple_of(50) {
+            eprintln!("run {} of {count}: {what}", index + 1);
+        }
+    }
+}

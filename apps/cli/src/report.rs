@@ -1,0 +1,39 @@
+//! `flashlab report`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use flashlab_analysis::compare;
+use flashlab_analysis::findings::Findings;
+use flashlab_bench::Settings;
+use flashlab_samples::RunFolder;
+
+use crate::args;
+use crate::session;
+
+/// `flashlab report`.
+pub fn report(arguments: args::Report) -> Result<()> {
+    match arguments.runs.as_slice() {
+        [run] => {
+            let (folder, _) = RunFolder::open::<Settings>(run)?;
+            session::report(&folder, arguments.json.json)
+        }
+        runs => comparison(runs, arguments.output, arguments.json.json),
+    }
+}
+
+fn comparison(runs: &[PathBuf], output: Option<PathBuf>, json: bool) -> Result<()> {
+    let found =
+        runs.iter().map(|run| Ok(flashlab_bench::rebuild(run)?.0)).collect::<Result<Vec<Findings>>>()?;
+    let comparison = compare(&found.iter().collect::<Vec<_>>());
+    let path = output.unwrap_or_else(|| Path::new("comparison.html").to_owned());
+    std::fs::write(&path, flashlab_report::compare_html(&comparison))
+        .with_context(|| format!("cannot write {}; choose another file with --output", path.display()))?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&comparison)?);
+    } else {
+        let layout = session::layout(Some(path.display().to_string()));
+        print!("{}", flashlab_report::compare_terminal(&comparison, &layout));
+    }
+    Ok(())
+}
