@@ -9,15 +9,14 @@
 //! Everything but the last line is computed from the files above it, and can be again.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use flashlab_base::Identity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::parquet_file::{Columns, for_each_batch};
-use crate::{Sample, SamplesError};
+use crate::{Column, Columns, Sample, SamplesError, for_each_batch, for_each_batch_of};
 
 /// The version of the folder's format.
 pub const MANIFEST_VERSION: u32 = 1;
@@ -124,55 +123,61 @@ impl RunFolder {
         self.path.join(SAMPLES)
     }
 
-    /// Appends a finished run's line. What was measured is never lost for the want of it: a torn line
-    /// is left out by [`RunFolder::runs`], and its run is done again.
+    /// Appends a finished run's line. What was measured is never lost for the want of it: a torn line,
+    /// as a full disk leaves it, is left out by [`RunFolder::runs`] and replaced here, and its run is
+    /// done again.
     pub fn add_run<R: Serialize>(&self, run: &R) -> Result<(), SamplesError> {
         let path = self.path.join(RUNS);
-        let failed = |source| SamplesError::io("append to", &path, source);
         let mut line = serde_json::to_vec(run).map_err(|error| SamplesError::format(&path, error))?;
         line.push(b'\n');
-        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
-        file.write_all(&line).map_err(failed)
+        let append = || {
+            let mut file =
+                OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path)?;
+            let mut text = Vec::new();
+            file.read_to_end(&mut text)?;
+            let whole = complete_lines(&text).len() as u64;
+            file.set_len(whole)?;
+            file.seek(SeekFrom::Start(whole))?;
+            file.write_all(&line)
+        };
+        append().map_err(|source| SamplesError::io("append to", &path, source))
     }
 
-    /// The finished runs, in their order.
+    /// The finished runs, in their order. The end of a line that was torn is none.
     ///
     /// # Errors
-    /// When a line before the last one is no run: the last one may be torn.
+    /// When a line is no run.
     pub fn runs<R: DeserializeOwned>(&self) -> Result<Vec<R>, SamplesError> {
         let path = self.path.join(RUNS);
-        if !path.exists() {
-            return Ok(Vec::new());
-        }
-        let file = File::open(&path).map_err(|source| SamplesError::io("open", &path, source))?;
-        let mut runs = Vec::new();
-        let mut torn: Option<SamplesError> = None;
-        for (index, line) in BufReader::new(file).split(b'\n').enumerate() {
-            let line = line.map_err(|source| SamplesError::io("read", &path, source))?;
-            if let Some(error) = torn.take() {
-                return Err(error);
-            }
-            match serde_json::from_slice(&line) {
-                Ok(run) => runs.push(run),
-                Err(error) => {
-                    torn = Some(SamplesError::format(&path, format!("line {}: {error}", index + 1)));
-                }
-            }
-        }
-        Ok(runs)
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(SamplesError::io("read", &path, source)),
+        };
+        let parse = |(index, line)| {
+            serde_json::from_slice(line)
+                .map_err(|error| SamplesError::format(&path, format!("line {}: {error}", index + 1)))
+        };
+        let lines = complete_lines(&text).split(|&byte| byte == b'\n').enumerate();
+        lines.filter(|(_, line)| !line.is_empty()).map(parse).collect()
     }
 
     /// The closed segments of a run, in their order.
     pub fn segments(&self, run: u32) -> Result<Vec<PathBuf>, SamplesError> {
-        let prefix = format!("run-{run:05}-");
         let all = self.files()?;
-        Ok(all.into_iter().filter(|path| name_of(path).starts_with(&prefix)).collect())
+        Ok(all.into_iter().filter(|segment| segment.run == run).map(|segment| segment.path).collect())
+    }
+
+    /// Removes the samples of a run that was none.
+    pub fn remove_samples(&self, run: u32) -> Result<(), SamplesError> {
+        let remove =
+            |path: &PathBuf| fs::remove_file(path).map_err(|source| SamplesError::io("remove", path, source));
+        self.segments(run)?.iter().try_for_each(remove)
     }
 
     /// The highest number of a run that has samples, finished or not.
     pub fn last_run(&self) -> Result<Option<u32>, SamplesError> {
-        let number = |path: &PathBuf| name_of(path).strip_prefix("run-")?.split('-').next()?.parse().ok();
-        Ok(self.files()?.iter().filter_map(number).max())
+        Ok(self.files()?.last().map(|segment| segment.run))
     }
 
     /// Shows every sample of a run, each process's in the order in which they were done.
@@ -182,7 +187,17 @@ impl RunFolder {
 
     /// Shows the samples of a run in batches by column.
     pub fn each_batch(&self, run: u32, mut see: impl FnMut(&Columns)) -> Result<(), SamplesError> {
-        self.segments(run)?.iter().try_for_each(|path| for_each_batch(path, &mut see))
+        self.each_batch_of(run, &Column::ALL, &mut see)
+    }
+
+    /// As [`RunFolder::each_batch`], but reads only these columns; the others are empty.
+    pub fn each_batch_of(
+        &self,
+        run: u32,
+        wanted: &[Column],
+        mut see: impl FnMut(&Columns),
+    ) -> Result<(), SamplesError> {
+        self.segments(run)?.iter().try_for_each(|path| for_each_batch_of(path, wanted, &mut see))
     }
 
     /// Sets torn segments aside: a process that was killed while it wrote one leaves a part of it.
@@ -232,19 +247,39 @@ impl RunFolder {
         })
     }
 
-    fn files(&self) -> Result<Vec<PathBuf>, SamplesError> {
+    /// Every closed segment, in the order of their numbers.
+    fn files(&self) -> Result<Vec<Segment>, SamplesError> {
         let samples = self.samples();
-        let entries = fs::read_dir(&samples).map_err(|source| SamplesError::io("read", &samples, source))?;
-        let mut paths = entries
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect::<Result<Vec<PathBuf>, _>>()
-            .map_err(|source| SamplesError::io("read", &samples, source))?;
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "parquet"));
-        paths.sort();
-        Ok(paths)
+        let failed = |source| SamplesError::io("read", &samples, source);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&samples).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            files.extend(Segment::named(path));
+        }
+        files.sort();
+        Ok(files)
     }
 }
 
-fn name_of(path: &Path) -> &str {
-    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+/// A closed segment's file.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Segment {
+    run: u32,
+    number: u32,
+    path: PathBuf,
+}
+
+impl Segment {
+    /// As `run-00012-00000.parquet`; every other name is none.
+    fn named(path: PathBuf) -> Option<Segment> {
+        let name = path.file_name()?.to_str()?;
+        let (run, number) = name.strip_prefix("run-")?.strip_suffix(".parquet")?.split_once('-')?;
+        Some(Segment { run: run.parse().ok()?, number: number.parse().ok()?, path })
+    }
+}
+
+/// The text without what follows its last end of a line.
+fn complete_lines(text: &[u8]) -> &[u8] {
+    let length = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    &text[..length]
 }

@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! A measuring thread hands each [`Sample`] to its [`Lane`], which packs it into a few bytes. A
-//! writer thread unpacks full chunks and writes them as Parquet, a [segment](parquet_file) at a
+//! writer thread unpacks full chunks and writes them as Parquet, a segment at a
 //! time, while the run goes on. A [`RunFolder`] holds the segments, the manifest and a line for each
 //! finished run.
 //!
@@ -14,15 +14,18 @@
 //!   measuring thread waits, and the wait is counted: no sample is dropped.
 //! - Bytes from outside are refused with a [`SamplesError`], never with a panic.
 
+mod columns;
 mod error;
 mod folder;
 mod packing;
-mod parquet_file;
 mod recording;
 mod sample;
+mod segment_reader;
+mod segment_writer;
 
+pub use columns::{Column, Columns};
 pub use error::SamplesError;
 pub use folder::{MANIFEST_VERSION, Manifest, RunFolder, SetAside};
-pub use parquet_file::{Columns, for_each_batch};
 pub use recording::{Lane, Recording};
 pub use sample::Sample;
+pub use segment_reader::{for_each_batch, for_each_batch_of};

@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,8 +16,7 @@ use std::time::{Duration, Instant};
 use flashlab_base::Nanos;
 
 use crate::packing::{LONGEST, Previous, pack, unpack};
-use crate::parquet_file::Columns;
-use crate::{Sample, SamplesError};
+use crate::{Columns, Sample, SamplesError};
 
 /// The size of a chunk: some thousands of samples.
 const CHUNK: usize = 64 << 10;
@@ -41,8 +40,16 @@ pub struct Lane {
     previous: Previous,
     full: SyncSender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
-    failed: Arc<AtomicBool>,
-    stalls: u64,
+    signals: Arc<Signals>,
+}
+
+/// What the writer and the lanes tell each other, beside chunks.
+#[derive(Default)]
+struct Signals {
+    /// The writer: samples cannot be written any more.
+    failed: AtomicBool,
+    /// The lanes: how often one had to wait for the writer.
+    stalls: AtomicU64,
 }
 
 impl Lane {
@@ -69,22 +76,33 @@ impl Lane {
             return ControlFlow::Continue(());
         }
         if empty.is_none() {
-            self.stalls += 1;
+            self.signals.stalls.fetch_add(1, Ordering::Relaxed);
         }
         while empty.is_none() {
-            if self.failed.load(Ordering::Relaxed) {
-                self.chunk.clear();
-                return ControlFlow::Break(());
-            }
-            empty = self.empty.recv_timeout(LOOK).ok();
+            empty = match self.empty.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) if !self.signals.failed.load(Ordering::Relaxed) => None,
+                Ok(chunk) => Some(chunk),
+                // Nothing will be written any more: the disk is full, or the writer is gone.
+                Err(_) => {
+                    self.chunk.clear();
+                    return ControlFlow::Break(());
+                }
+            };
         }
         let mut chunk = std::mem::replace(&mut self.chunk, empty.unwrap_or_default());
         // There is room for every chunk of the lane: the queue is as long as there are chunks.
-        while let Err(TrySendError::Full(back)) = self.full.try_send(chunk) {
-            chunk = back;
+        loop {
+            match self.full.try_send(chunk) {
+                Ok(()) => break,
+                Err(TrySendError::Full(back)) => chunk = back,
+                Err(TrySendError::Disconnected(_)) => return ControlFlow::Break(()),
+            }
             std::thread::yield_now();
         }
-        if self.failed.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        match self.signals.failed.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     }
 }
 
@@ -101,9 +119,9 @@ enum Command {
         run: u32,
         sources: Vec<Source>,
     },
-    /// The last chunks, by lane; answered when everything is in closed files.
+    /// Each process's last chunk; answered when everything is in closed files.
     Finish {
-        last: Vec<Vec<u8>>,
+        last: Vec<(u32, Vec<u8>)>,
         done: SyncSender<Result<(), SamplesError>>,
     },
 }
@@ -112,7 +130,7 @@ enum Command {
 pub struct Recording {
     commands: Option<Sender<Command>>,
     thread: Option<JoinHandle<()>>,
-    failed: Arc<AtomicBool>,
+    signals: Arc<Signals>,
     /// Chunks of finished runs, whose memory is mapped already.
     spare: Vec<Vec<u8>>,
 }
@@ -121,13 +139,13 @@ impl Recording {
     /// Starts the writer; segments go to `folder`, which exists.
     pub fn start(folder: &Path) -> Recording {
         let (commands, inbox) = channel();
-        let failed = Arc::new(AtomicBool::new(false));
-        let writer = Writer::new(folder.to_owned(), Arc::clone(&failed));
+        let signals = Arc::new(Signals::default());
+        let writer = Writer::new(folder.to_owned(), Arc::clone(&signals));
         let thread = std::thread::Builder::new()
             .name("samples".to_owned())
             .spawn(move || writer.work(&inbox))
             .expect("the operating system has room for one more thread");
-        Recording { commands: Some(commands), thread: Some(thread), failed, spare: Vec::new() }
+        Recording { commands: Some(commands), thread: Some(thread), signals, spare: Vec::new() }
     }
 
     /// Begins a run of `processes` processes and returns their lanes.
@@ -135,23 +153,25 @@ impl Recording {
     /// # Errors
     /// When the writer has ended.
     pub fn start_run(&mut self, run: u32, processes: u32) -> Result<Vec<Lane>, SamplesError> {
-        self.failed.store(false, Ordering::Relaxed);
-        let (lanes, sources) = (0..processes).map(|process| self.lane(process)).unzip();
+        self.signals.failed.store(false, Ordering::Relaxed);
+        self.signals.stalls.store(0, Ordering::Relaxed);
+        let mut spare = std::mem::take(&mut self.spare);
+        let (lanes, sources) = (0..processes).map(|process| self.lane(process, &mut spare)).unzip();
         self.send(Command::Start { run, sources })?;
         Ok(lanes)
     }
 
-    fn lane(&mut self, process: u32) -> (Lane, Source) {
+    fn lane(&self, process: u32, spare: &mut Vec<Vec<u8>>) -> (Lane, Source) {
         let (full, full_out) = sync_channel(CHUNKS);
         let (empty_in, empty) = sync_channel(CHUNKS);
         for _ in 1..CHUNKS {
-            let chunk = self.spare.pop().unwrap_or_else(fresh_chunk);
+            let chunk = spare.pop().unwrap_or_else(fresh_chunk);
             empty_in.try_send(chunk).expect("an empty queue has room for every chunk of its lane");
         }
-        let chunk = self.spare.pop().unwrap_or_else(fresh_chunk);
-        let failed = Arc::clone(&self.failed);
+        let chunk = spare.pop().unwrap_or_else(fresh_chunk);
+        let signals = Arc::clone(&self.signals);
         let (since, previous) = (Nanos::ZERO, Previous::default());
-        let lane = Lane { process, chunk, since, previous, full, empty, failed, stalls: 0 };
+        let lane = Lane { process, chunk, since, previous, full, empty, signals };
         (lane, Source { process, previous, full: full_out, empty: empty_in })
     }
 
@@ -161,9 +181,8 @@ impl Recording {
     /// # Errors
     /// When a file could not be written; those before it are whole.
     pub fn finish_run(&mut self, mut lanes: Vec<Lane>) -> Result<u64, SamplesError> {
-        lanes.sort_by_key(|lane| lane.process);
-        let stalls = lanes.iter().map(|lane| lane.stalls).sum();
-        let last = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.chunk)).collect();
+        let stalls = self.signals.stalls.load(Ordering::Relaxed);
+        let last = lanes.iter_mut().map(|lane| (lane.process, std::mem::take(&mut lane.chunk))).collect();
         let (done, answer) = sync_channel(1);
         self.send(Command::Finish { last, done })?;
         let result = answer.recv().map_err(|_| SamplesError::WriterGone)?;
@@ -198,7 +217,7 @@ fn fresh_chunk() -> Vec<u8> {
 
 struct Writer {
     folder: PathBuf,
-    failed: Arc<AtomicBool>,
+    signals: Arc<Signals>,
     run: u32,
     segment: u32,
     sources: Vec<Source>,
@@ -208,9 +227,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(folder: PathBuf, failed: Arc<AtomicBool>) -> Writer {
+    fn new(folder: PathBuf, signals: Arc<Signals>) -> Writer {
         let (sources, columns, opened) = (Vec::new(), Columns::default(), Instant::now());
-        Writer { folder, failed, run: 0, segment: 0, sources, columns, opened, result: Ok(()) }
+        Writer { folder, signals, run: 0, segment: 0, sources, columns, opened, result: Ok(()) }
     }
 
     fn work(mut self, inbox: &Receiver<Command>) {
@@ -256,9 +275,10 @@ impl Writer {
         self.sources = sources;
     }
 
-    fn collect_last(&mut self, last: Vec<Vec<u8>>) {
+    fn collect_last(&mut self, last: Vec<(u32, Vec<u8>)>) {
         let mut sources = std::mem::take(&mut self.sources);
-        for (source, mut chunk) in sources.iter_mut().zip(last) {
+        for (process, mut chunk) in last {
+            let Some(source) = sources.get_mut(process as usize) else { continue };
             self.unpack(&chunk, source);
             chunk.clear();
             let _ = source.empty.try_send(chunk);
@@ -285,7 +305,7 @@ impl Writer {
         if self.result.is_ok() {
             let path = self.folder.join(segment_name(self.run, self.segment));
             self.result = self.columns.write(self.run, &path);
-            self.failed.store(self.result.is_err(), Ordering::Relaxed);
+            self.signals.failed.store(self.result.is_err(), Ordering::Relaxed);
             self.segment += 1;
         }
         self.columns.clear();
@@ -299,7 +319,65 @@ pub(crate) fn segment_name(run: u32, segment: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flashlab_base::{Bytes, Mode};
+
     use super::*;
+
+    fn sample(position: u64) -> Sample {
+        let intended = Nanos(position * 100);
+        Sample {
+            position,
+            process: 0,
+            mode: Mode::Write,
+            offset: Bytes(position * 7 * 512),
+            size: Bytes::kib(4),
+            intended,
+            submitted: intended,
+            completed: Nanos(intended.0 + 90),
+            errno: 0,
+        }
+    }
+
+    #[test]
+    fn a_lane_waits_for_a_slow_writer_and_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = Recording::start(folder.path());
+        // This test is the writer, and takes nothing until the lane has to wait.
+        let (mut lane, mut source) = recording.lane(0, &mut Vec::new());
+        let count = (CHUNKS * CHUNK) as u64;
+        let (end_of_run, ended) = channel();
+        let measuring = std::thread::spawn(move || {
+            (0..count).for_each(|position| assert!(lane.record(&sample(position)).is_continue()));
+            end_of_run.send(std::mem::take(&mut lane.chunk)).unwrap();
+        });
+        while recording.signals.stalls.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        let mut seen = Vec::new();
+        let mut last = None;
+        while last.is_none() {
+            last = ended.try_recv().ok();
+            let chunks = source.full.try_iter().collect::<Vec<_>>();
+            for mut chunk in chunks.into_iter().chain(last.clone()) {
+                let mut bytes = &chunk[..];
+                seen.extend(std::iter::from_fn(|| unpack(&mut bytes, &mut source.previous, 0)));
+                chunk.clear();
+                let _ = source.empty.try_send(chunk);
+            }
+        }
+        measuring.join().unwrap();
+        assert!(seen.iter().copied().eq((0..count).map(sample)));
+    }
+
+    #[test]
+    fn a_lane_whose_writer_is_gone_ends_its_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = Recording::start(folder.path());
+        let (mut lane, source) = recording.lane(0, &mut Vec::new());
+        drop(source);
+        let positions = 0..(CHUNKS * CHUNK) as u64;
+        assert!(positions.map(sample).any(|sample| lane.record(&sample).is_break()));
+    }
 
     #[test]
     fn lanes_can_go_to_other_threads() {

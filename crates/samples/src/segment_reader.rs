@@ -1,0 +1,158 @@
+//! Reading a segment, whole or only some of its columns, in bounded memory.
+//!
+//! A segment comes from outside: a disk may have damaged it. Whatever is in it, reading it ends
+//! with its samples or with a [`SamplesError`].
+
+use std::any::Any;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+
+use crate::SamplesError;
+use crate::columns::{COLUMNS, Column, Columns, SAMPLES_VERSION, VERSION_KEY, Values};
+
+/// How many samples are shown at once.
+const BATCH: u64 = 1 << 16;
+
+/// Shows the samples of a segment in batches, in bounded memory.
+///
+/// # Errors
+/// When it is no Parquet file, or not one with these columns. Nothing in it makes this panic.
+pub fn for_each_batch(path: &Path, see: impl FnMut(&Columns)) -> Result<(), SamplesError> {
+    for_each_batch_of(path, &Column::ALL, see)
+}
+
+/// As [`for_each_batch`], but reads only these columns; the others are empty. Reading less is the
+/// faster for it: the offset alone is half of a segment's bytes.
+///
+/// # Errors
+/// As [`for_each_batch`].
+pub fn for_each_batch_of(
+    path: &Path,
+    wanted: &[Column],
+    mut see: impl FnMut(&Columns),
+) -> Result<(), SamplesError> {
+    let file = File::open(path).map_err(|source| SamplesError::io("open", path, source))?;
+    let reader = guarded(path, || open(file))?;
+    let mut columns = Columns::default();
+    for index in 0..reader.num_row_groups() {
+        let mut batches = guarded(path, || Batches::new(reader.get_row_group(index)?.as_ref(), wanted))?;
+        while guarded(path, || batches.next(&mut columns))? {
+            see(&columns);
+        }
+    }
+    Ok(())
+}
+
+/// Does one step of reading. The library that decodes Parquet returns most errors, but has panicked
+/// on damaged files (an index out of bounds, an overflow); here that is a damaged file as any other.
+fn guarded<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, SamplesError> {
+    // Whatever state a panic leaves behind is dropped with the error: no step follows it.
+    match catch_unwind(AssertUnwindSafe(step)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(SamplesError::format(path, format!("no samples: {error}"))),
+        Err(panic) => Err(SamplesError::format(path, format!("damaged: {}", panic_message(panic.as_ref())))),
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(message), _) => message,
+        (_, Some(message)) => message,
+        _ => "it cannot be decoded",
+    }
+}
+
+fn open(file: File) -> Result<SerializedFileReader<File>, ParquetError> {
+    let reader = SerializedFileReader::new(file)?;
+    let metadata = reader.metadata().file_metadata();
+    if metadata.schema().get_fields() != COLUMNS.get_fields() {
+        return Err(general("its columns are not those of samples"));
+    }
+    let version = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == VERSION_KEY);
+    match version.and_then(|pair| pair.value.as_deref()) {
+        Some(SAMPLES_VERSION) => Ok(reader),
+        Some(other) => Err(general(&format!(
+            "its samples have version {other}; this program reads version {SAMPLES_VERSION}"
+        ))),
+        None => Err(general("flashlab did not write it")),
+    }
+}
+
+fn general(message: &str) -> ParquetError {
+    ParquetError::General(message.to_owned())
+}
+
+struct Batches {
+    readers: Vec<(Column, ColumnReader)>,
+    /// Samples that were not shown yet.
+    left: u64,
+    modes: Vec<ByteArray>,
+}
+
+impl Batches {
+    fn new(group: &dyn RowGroupReader, wanted: &[Column]) -> Result<Batches, ParquetError> {
+        let left = u64::try_from(group.metadata().num_rows())
+            .map_err(|_| general("it claims a negative number of samples"))?;
+        let readers = wanted
+            .iter()
+            .map(|&column| Ok((column, group.get_column_reader(column.index())?)))
+            .collect::<Result<Vec<_>, ParquetError>>()?;
+        Ok(Batches { readers, left, modes: Vec::new() })
+    }
+
+    /// Replaces what is in `columns`; `false` at the end.
+    fn next(&mut self, columns: &mut Columns) -> Result<bool, ParquetError> {
+        columns.clear();
+        let count = self.left.min(BATCH) as usize;
+        for (column, reader) in &mut self.readers {
+            match (columns.values(*column), reader) {
+                (Values::Int32(values), ColumnReader::Int32ColumnReader(reader)) => {
+                    fill(reader, count, values)?;
+                }
+                (Values::Int64(values), ColumnReader::Int64ColumnReader(reader)) => {
+                    fill(reader, count, values)?;
+                }
+                (Values::Modes(values), ColumnReader::ByteArrayColumnReader(reader)) => {
+                    self.modes.clear();
+                    fill(reader, count, &mut self.modes)?;
+                    for mode in &self.modes {
+                        values.push(is_write(mode.data())?);
+                    }
+                }
+                _ => return Err(general("a column has another type than its schema says")),
+            }
+        }
+        columns.length = count;
+        self.left -= count as u64;
+        Ok(count > 0)
+    }
+}
+
+fn is_write(mode: &[u8]) -> Result<bool, ParquetError> {
+    match mode {
+        b"read" => Ok(false),
+        b"write" => Ok(true),
+        _ => Err(general("a mode is neither read nor write")),
+    }
+}
+
+/// Reads the next `count` values of a column.
+fn fill<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    count: usize,
+    values: &mut Vec<T::T>,
+) -> Result<(), ParquetError> {
+    while values.len() < count {
+        let (records, _, _) = reader.read_records(count - values.len(), None, None, values)?;
+        if records == 0 {
+            return Err(general("a column ends before the others"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Writing a segment: some samples as one Parquet file.
+//!
+//! # Encodings
+//! Chosen by measurement (`cargo run --example encodings`), each readable by DuckDB, pandas and
+//! polars:
+//! - times differ from one IO to the next by about a response time, which DELTA_BINARY_PACKED
+//!   writes in about as many bits as it has; nothing compresses those further;
+//! - random offsets have as many random bits as the target has blocks, and zeros beside them:
+//!   BYTE_STREAM_SPLIT sorts the bytes by their place, and brotli leaves the zeros out where zstd
+//!   looks for repetitions that are not there;
+//! - the other columns take few values each: a dictionary and runs make them next to nothing.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use parquet::basic::{BrotliLevel, Compression, Encoding, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::ColumnPath;
+
+use crate::SamplesError;
+use crate::columns::{COLUMNS, Columns, SAMPLES_VERSION, VERSION_KEY};
+
+impl Columns {
+    /// Writes the samples as a file of their own. It appears under its name when it is whole.
+    pub(crate) fn write(&self, run: u32, path: &Path) -> Result<(), SamplesError> {
+        let part = path.with_extension("part");
+        let written = self.write_file(run, &part).and_then(|()| fs::rename(&part, path));
+        written.map_err(|source| {
+            // The part is worth nothing, and on a full disk its room is.
+            let _ = fs::remove_file(&part);
+            SamplesError::io("write samples to", path, source)
+        })
+    }
+
+    fn write_file(&self, run: u32, path: &Path) -> io::Result<()> {
+        let file = io::BufWriter::with_capacity(1 << 18, File::create(path)?);
+        let mut writer =
+            SerializedFileWriter::new(file, Arc::clone(&COLUMNS), properties()).map_err(into_io)?;
+        self.write_row_group(run, writer.next_row_group().map_err(into_io)?).map_err(into_io)?;
+        writer.finish().map_err(into_io)?;
+        io::Write::flush(writer.inner_mut())
+    }
+
+    fn write_row_group<W: io::Write + Send>(
+        &self,
+        run: u32,
+        mut group: SerializedRowGroupWriter<'_, W>,
+    ) -> Result<(), ParquetError> {
+        let read_or_write = [ByteArray::from("read"), ByteArray::from("write")];
+        let modes: Vec<ByteArray> =
+            self.write.iter().map(|&write| read_or_write[usize::from(write)].clone()).collect();
+        put::<Int32Type, W>(&mut group, &vec![run as i32; self.len()])?;
+        put::<Int64Type, W>(&mut group, &self.position)?;
+        put::<Int32Type, W>(&mut group, &self.process)?;
+        put::<ByteArrayType, W>(&mut group, &modes)?;
+        put::<Int64Type, W>(&mut group, &self.offset_bytes)?;
+        put::<Int64Type, W>(&mut group, &self.size_bytes)?;
+        put::<Int64Type, W>(&mut group, &self.intended_ns)?;
+        put::<Int64Type, W>(&mut group, &self.submission_delay_ns)?;
+        put::<Int64Type, W>(&mut group, &self.response_ns)?;
+        put::<Int32Type, W>(&mut group, &self.errno)?;
+        group.close().map(drop)
+    }
+}
+
+/// Writes the next column.
+fn put<T: DataType, W: io::Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[T::T],
+) -> Result<(), ParquetError> {
+    let mut column = group.next_column()?.ok_or_else(|| ParquetError::General("no such column".into()))?;
+    column.typed::<T>().write_batch(values, None, None)?;
+    column.close()
+}
+
+/// Keeps the operating system's reason, as that the disk is full, where there is one.
+fn into_io(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(source) => *source,
+            Err(source) => io::Error::other(source),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+fn properties() -> Arc<WriterProperties> {
+    static PROPERTIES: LazyLock<Arc<WriterProperties>> = LazyLock::new(|| {
+        let version = KeyValue::new(VERSION_KEY.to_owned(), SAMPLES_VERSION.to_owned());
+        let offset = ColumnPath::from("offset_bytes");
+        let mut builder = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_column_compression(offset, Compression::BROTLI(BrotliLevel::default()))
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true)
+            .set_key_value_metadata(Some(vec![version]))
+            .set_data_page_size_limit(1 << 20)
+            .set_created_by(concat!("flashlab ", env!("CARGO_PKG_VERSION")).to_owned());
+        for (name, encoding) in [
+            ("position", Encoding::DELTA_BINARY_PACKED),
+            ("offset_bytes", Encoding::BYTE_STREAM_SPLIT),
+            ("intended_ns", Encoding::DELTA_BINARY_PACKED),
+            ("submission_delay_ns", Encoding::DELTA_BINARY_PACKED),
+            ("response_ns", Encoding::DELTA_BINARY_PACKED),
+        ] {
+            let column = ColumnPath::from(name);
+            builder = builder
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, encoding);
+        }
+        Arc::new(builder.build())
+    });
+    Arc::clone(&PROPERTIES)
+}
