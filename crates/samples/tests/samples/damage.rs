@@ -1,0 +1,127 @@
+//! Bytes on disk that nobody wrote: every reader answers with what is right or with an error.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use flashlab_base::Seed;
+use flashlab_samples::{Manifest, RunFolder, SamplesError, for_each_batch};
+use proptest::prelude::*;
+
+use crate::synthetic::{folder, manifest, mixed_ios, record};
+
+/// A real segment.
+static SEGMENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = folder(&directory.path().join("run"));
+    record(&folder, 1, mixed_ios(0, 3000, Seed(5)));
+    std::fs::read(&folder.segments(1).unwrap()[0]).unwrap()
+});
+
+/// Other bytes at some places, more of them towards the end, where a Parquet file says what is in it.
+#[derive(Clone, Debug)]
+struct Damage {
+    bytes: Vec<(f64, bool, u8)>,
+    cut: Option<f64>,
+}
+
+impl Damage {
+    fn done_to(&self, whole: &[u8]) -> Vec<u8> {
+        const FOOTER: f64 = 2500.0;
+        let mut damaged = whole.to_vec();
+        for &(place, in_footer, byte) in &self.bytes {
+            let span = if in_footer { FOOTER.min(whole.len() as f64) } else { whole.len() as f64 };
+            damaged[whole.len() - 1 - (place * span) as usize] = byte;
+        }
+        damaged.truncate(self.cut.map_or(whole.len(), |cut| (cut * whole.len() as f64) as usize));
+        damaged
+    }
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let byte = prop_oneof![any::<u8>(), Just(0), Just(0xFF), Just(0x80), Just(0x7F)];
+    let bytes = prop::collection::vec((0.0..1.0, any::<bool>(), byte), 1..8);
+    let cut = prop::option::weighted(0.1, 0.0..1.0);
+    (bytes, cut).prop_map(|(bytes, cut)| Damage { bytes, cut })
+}
+
+/// Reads it as a segment; an error must name the file.
+fn read_segment(bytes: &[u8]) -> Result<usize, SamplesError> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run-00001-00000.parquet");
+    std::fs::write(&path, bytes).unwrap();
+    let mut count = 0;
+    let result = for_each_batch(&path, |columns| {
+        (0..columns.len()).for_each(|index| _ = columns.sample(index));
+        count += columns.len();
+    });
+    names_the_file(result.map(|()| count), &path)
+}
+
+fn names_the_file<T>(result: Result<T, SamplesError>, path: &Path) -> Result<T, SamplesError> {
+    if let Err(error) = &result {
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    }
+    result
+}
+
+fn cases(usual: u32) -> ProptestConfig {
+    // PROPTEST_CASES asks for another number.
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(usual), failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases(2000))]
+
+    #[test]
+    fn a_damaged_segment_is_read_or_refused(damage in damage()) {
+        let _ = read_segment(&damage.done_to(&SEGMENT));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    #[test]
+    fn any_bytes_are_no_segment(bytes: Vec<u8>, framed: bool) {
+        let bytes = if framed { [b"PAR1", &bytes[..], b"PAR1"].concat() } else { bytes };
+        prop_assert!(read_segment(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_damaged_manifest_is_read_or_refused(damage in damage()) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        folder(&path);
+        let file = path.join("manifest.json");
+        let text = std::fs::read(&file).unwrap();
+        std::fs::write(&file, damage.done_to(&text)).unwrap();
+        let opened = RunFolder::open::<String>(&path).map(|(_, manifest): (_, Manifest<String>)| manifest);
+        let _ = names_the_file(opened, &file);
+    }
+
+    #[test]
+    fn damaged_lines_of_runs_are_read_or_refused(damage in damage()) {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = folder(&directory.path().join("run"));
+        (1..=3).for_each(|_| folder.add_run(&manifest()).unwrap());
+        let file: PathBuf = folder.path().join("runs.jsonl");
+        let text = std::fs::read(&file).unwrap();
+        std::fs::write(&file, damage.done_to(&text)).unwrap();
+        let _ = names_the_file(folder.runs::<Manifest<String>>(), &file);
+        folder.add_run(&manifest()).unwrap();
+        let _ = names_the_file(folder.runs::<Manifest<String>>(), &file);
+    }
+}
+
+#[test]
+fn undamaged_segments_are_read() {
+    assert_eq!(read_segment(&SEGMENT).unwrap(), 3000);
+}
+
+#[test]
+fn every_way_to_cut_a_segment_short_is_noticed() {
+    for length in (0..SEGMENT.len()).step_by(7).chain(SEGMENT.len() - 20..SEGMENT.len()) {
+        assert!(read_segment(&SEGMENT[..length]).is_err(), "cut at {length}");
+    }
+}

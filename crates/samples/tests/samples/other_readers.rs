@@ -1,0 +1,1 @@
+//! Segments in other people's readers.

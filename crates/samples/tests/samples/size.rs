@@ -1,0 +1,1 @@
+//! The room that samples take.
