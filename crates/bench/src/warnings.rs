@@ -93,7 +93,7 @@ fn summed_up(check: &Check, records: &[RunRecord]) -> Option<Warning> {
         count => format!("{count} of {} runs, the worst of them run {worst}", records.len()),
     };
     let message = format!("{runs}: {figures}; {}", check.advice);
-    Some(Warning { kind: check.kind.to_owned(), run: Some(*worst), message })
+    Some(Warning { kind: check.kind.to_owned(), run: None, message })
 }
 
 fn interference(record: &RunRecord) -> Option<(f64, String)> {

@@ -113,36 +113,47 @@ fn card((index, column): (usize, &Column)) -> String {
     )
 }
 
-/// More warnings than this are folded away, but never hidden: their number stands there.
-const WARNINGS_OPEN: usize = 5;
-
+/// One item for each kind of warning; what there is more of a kind is folded away, with its number.
 fn warnings_html(warnings: &[Warning]) -> String {
     if warnings.is_empty() {
         return String::new();
     }
-    let item = |warning: &Warning| {
-        let run = warning.run.map(|run| format!(" <span class=\"run\">run {run}</span>")).unwrap_or_default();
-        format!(
-            "<li><b>{}</b>{run} {}</li>\n",
-            Text(&capitalised(&warning.kind.replace('_', " "))),
-            Text(&warning.message)
-        )
+    let text = |warning: &Warning| {
+        let run = warning.run.map(|run| format!("<span class=\"run\">run {run}</span> ")).unwrap_or_default();
+        format!("{run}{}", Text(&warning.message))
     };
-    let (first, rest) = warnings.split_at(warnings.len().min(WARNINGS_OPEN));
-    let first: String = first.iter().map(item).collect();
-    let folded = if rest.is_empty() {
-        String::new()
-    } else {
-        let rest_html: String = rest.iter().map(item).collect();
-        format!("<details><summary>{} more</summary><ul>\n{rest_html}</ul></details>\n", rest.len())
+    let item = |kind: Vec<&Warning>| {
+        let (first, more) = (kind[0], &kind[1..]);
+        let name = capitalised(&first.kind.replace('_', " "));
+        let folded: String = more.iter().map(|warning| format!("<li>{}</li>\n", text(warning))).collect();
+        let folded = match more.len() {
+            0 => String::new(),
+            count => {
+                format!("<details><summary>{count} more of this kind</summary><ul>\n{folded}</ul></details>")
+            }
+        };
+        format!("<li><b>{}:</b> {}{folded}</li>\n", Text(&name), text(first))
     };
+    let items: String = by_kind(warnings).into_iter().map(item).collect();
     let count = match warnings.len() {
         1 => "1 warning".to_owned(),
         n => format!("{n} warnings"),
     };
     format!(
-        "<aside class=\"warnings\" aria-label=\"Warnings\">\n<h2>{count}</h2>\n<ul>\n{first}</ul>\n{folded}</aside>\n"
+        "<aside class=\"warnings\" aria-label=\"Warnings\">\n<h2>{count}</h2>\n<ul>\n{items}</ul>\n</aside>\n"
     )
+}
+
+/// The warnings of each kind, kinds in the order of their first: never empty ones.
+pub(crate) fn by_kind(warnings: &[Warning]) -> Vec<Vec<&Warning>> {
+    let mut kinds: Vec<Vec<&Warning>> = Vec::new();
+    for warning in warnings {
+        match kinds.iter_mut().find(|kind| kind[0].kind == warning.kind) {
+            Some(kind) => kind.push(warning),
+            None => kinds.push(vec![warning]),
+        }
+    }
+    kinds
 }
 
 fn hints_html(hints: &[Hint]) -> String {
@@ -185,6 +196,21 @@ fn capitalised(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn warnings_of_a_kind_stand_together_and_none_is_lost() {
+        let warning = |kind: &str, message: &str| Warning {
+            kind: kind.to_owned(),
+            run: None,
+            message: message.to_owned(),
+        };
+        let all = [warning("spread", "a"), warning("thermal", "b"), warning("spread", "c")];
+        let page = warnings_html(&all);
+        assert_eq!(page.matches("<b>").count(), 2);
+        assert!(page.contains("3 warnings") && page.contains("1 more of this kind"), "{page}");
+        let positions = ["a<details>", "<li>c</li>", "b</li>"].map(|text| page.find(text));
+        assert!(positions.is_sorted() && positions[0].is_some(), "{page}");
+    }
 
     #[test]
     fn instants_are_shown_to_the_minute_and_odd_ones_as_they_are() {

@@ -5,7 +5,7 @@
 
 use flashlab_analysis::findings::{Findings, Verdict};
 
-use crate::summary::{date, verdict_words};
+use crate::summary::{by_kind, date, verdict_words};
 use crate::table3::{self, BaselineFigure};
 use crate::units::{self, UNKNOWN, printable};
 use crate::verdict;
@@ -29,8 +29,6 @@ impl Default for Layout {
 }
 
 const NARROWEST: usize = 40;
-/// More warnings than this are counted only.
-const WARNINGS_SHOWN: usize = 5;
 
 pub(crate) const BOLD: &str = "1";
 pub(crate) const DIM: &str = "2";
@@ -137,16 +135,14 @@ fn warnings(out: &mut Writer<'_>, findings: &Findings) {
         return;
     }
     out.blank();
-    for warning in warnings.iter().take(WARNINGS_SHOWN) {
-        let run = warning.run.map(|run| format!("run {run}: ")).unwrap_or_default();
-        out.marked("!", YELLOW, &format!("{run}{}", warning.message));
-    }
-    if warnings.len() > WARNINGS_SHOWN {
-        out.marked(
-            "!",
-            YELLOW,
-            &format!("and {} more warnings, in the report", warnings.len() - WARNINGS_SHOWN),
-        );
+    for kind in by_kind(warnings) {
+        let first = kind[0];
+        let run = first.run.map(|run| format!("run {run}: ")).unwrap_or_default();
+        let more = match kind.len() - 1 {
+            0 => String::new(),
+            count => format!(" (and {count} more of this kind, in the report)"),
+        };
+        out.marked("!", YELLOW, &format!("{run}{}{more}", first.message));
     }
 }
 
