@@ -431,7 +431,7 @@ fn area(pattern: &Pattern, ios: u64, lengths: Lengths, space: Space) -> Option<B
         _ => degree,
     };
     let least = slot * (lengths.run_ios.max(2 * lines) + degree);
-    let most = Bytes(space.capacity.0 / lengths.area_divisor);
+    let most = Bytes(space.capacity.0 / lengths.area_divisor).round_down(slot);
     let wanted = Bytes((slot.0).saturating_mul(ios).saturating_mul(degree));
     Some((wanted.min(most).max(least) + writer.io_shift).min(space.capacity))
 }
