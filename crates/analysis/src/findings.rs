@@ -219,6 +219,8 @@ pub struct RunSummary {
     pub precision: Option<f64>,
     /// Why the run ended when it did.
     pub ended: RunEnd,
+    /// The kinds of warnings that concern this run, as `interference`; its figures are doubtful then.
+    pub flags: Vec<String>,
 }
 
 /// Why a run ended.

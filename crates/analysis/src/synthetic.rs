@@ -69,6 +69,7 @@ pub(crate) fn run(mean_ns: f64) -> RunSummary {
         failed_ios: 0,
         precision: Some(0.001),
         ended: RunEnd::PrecisionReached,
+        flags: Vec::new(),
     }
 }
 

@@ -143,6 +143,7 @@ pub(crate) fn summarise(
         failed_ios,
         precision: joint_precision(&precisions),
         ended,
+        flags: crate::warnings::flags(record),
     })
 }
 

@@ -82,6 +82,12 @@ pub(crate) fn of_runs(records: &[RunRecord]) -> Vec<Warning> {
     CHECKS.iter().filter_map(|check| summed_up(check, records)).collect()
 }
 
+/// The kinds of warnings that concern a run.
+pub(crate) fn flags(record: &RunRecord) -> Vec<String> {
+    let concern = |check: &&Check| (check.find)(record).is_some();
+    CHECKS.iter().filter(concern).map(|check| check.kind.to_owned()).collect()
+}
+
 fn summed_up(check: &Check, records: &[RunRecord]) -> Option<Warning> {
     let found: Vec<(u32, f64, String)> = records
         .iter()
@@ -119,6 +125,8 @@ fn heat(record: &RunRecord) -> Option<(f64, String)> {
 }
 
 fn stalls(record: &RunRecord) -> Option<(f64, String)> {
+    // A device in virtual time does not mind waiting; only a real one's threads know of processors.
+    record.processor_wait_ns?;
     let times = record.recording_stalls;
     (times > 0)
         .then(|| (times as f64, format!("measuring waited {times} times for the samples to be written")))

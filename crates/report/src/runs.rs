@@ -9,7 +9,7 @@ use flashlab_analysis::findings::{Findings, RunEnd, RunSummary};
 use crate::escape::Text;
 use crate::page::Section;
 
-const HEADINGS: [&str; 18] = [
+const HEADINGS: [&str; 19] = [
     "Run",
     "Benchmark",
     "Pattern",
@@ -28,6 +28,7 @@ const HEADINGS: [&str; 18] = [
     "IO/s",
     "Precision %",
     "Ended",
+    "Flags",
 ];
 
 /// Where a run belongs.
@@ -119,7 +120,8 @@ fn push_row(rows: &mut String, place: &Place<'_>, run: &RunSummary) {
     rows.push_str("<td>");
     rows.push_str(ended(run.ended));
     rows.push_str(&failed);
-    rows.push_str("</tr>\n");
+    let flags = run.flags.join(", ").replace('_', " ");
+    write!(rows, "<td>{}</tr>\n", Text(&flags)).expect("a String takes everything");
 }
 
 fn ended(end: RunEnd) -> &'static str {

@@ -93,6 +93,7 @@ impl Synthetic {
                 1.96 * response.standard_deviation_ns / response.mean_ns / (response.count as f64).sqrt(),
             ),
             ended: if self.run.is_multiple_of(5) { RunEnd::BudgetUsed } else { RunEnd::PrecisionReached },
+            flags: if repetition == 2 { vec!["interference".to_owned()] } else { Vec::new() },
             response,
         }
     }
