@@ -121,7 +121,7 @@ fn push_row(rows: &mut String, place: &Place<'_>, run: &RunSummary) {
     rows.push_str(ended(run.ended));
     rows.push_str(&failed);
     let flags = run.flags.join(", ").replace('_', " ");
-    write!(rows, "<td>{}</tr>\n", Text(&flags)).expect("a String takes everything");
+    writeln!(rows, "<td>{}</tr>", Text(&flags)).expect("a String takes everything");
 }
 
 fn ended(end: RunEnd) -> &'static str {
