@@ -116,7 +116,12 @@ pub(crate) fn pattern_text(pattern: &Pattern) -> String {
     Plan::new("run", "", "", vec![experiment]).to_toml()
 }
 
-fn check_target(device: &dyn Device, settings: &Settings) -> Result<(), BenchError> {
+/// Whether the target can take the measurement at all. [`bench`] looks as well; asking first leaves
+/// no folder behind.
+///
+/// # Errors
+/// [`BenchError::Target`] when it is too small.
+pub fn check_target(device: &dyn Device, settings: &Settings) -> Result<(), BenchError> {
     let Identity { target, .. } = device.identity();
     let capacity = device.geometry().capacity;
     if settings.target_size > capacity {
