@@ -49,8 +49,9 @@ pub fn for_each_batch_of(
     Ok(())
 }
 
-/// Does one step of reading. The library that decodes Parquet returns most errors, but has panicked
-/// on damaged files (an index out of bounds, an overflow); here that is a damaged file as any other.
+/// Does one step of reading. The library that decodes Parquet returns most errors, but panics on some
+/// damaged files (parquet 60.1: a negative length of a column, a split stream that is too short, a
+/// dictionary that is not there); here those are damaged as any other.
 fn guarded<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, SamplesError> {
     // Whatever state a panic leaves behind is dropped with the error: no step follows it.
     match catch_unwind(AssertUnwindSafe(step)) {

@@ -8,7 +8,8 @@
 //! - random offsets have as many random bits as the target has blocks, and zeros beside them:
 //!   BYTE_STREAM_SPLIT sorts the bytes by their place, and brotli leaves the zeros out where zstd
 //!   looks for repetitions that are not there;
-//! - the other columns take few values each: a dictionary and runs make them next to nothing.
+//! - the other columns take few values each, or count: dictionaries and differences make them next
+//!   to nothing, together with zstd.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,6 +26,9 @@ use parquet::schema::types::ColumnPath;
 
 use crate::SamplesError;
 use crate::columns::{COLUMNS, Columns, SAMPLES_VERSION, VERSION_KEY};
+
+/// Lower levels take more room for offsets, and higher ones take no less.
+const OFFSET_BROTLI_LEVEL: u32 = 4;
 
 impl Columns {
     /// Writes the samples as a file of their own. It appears under its name when it is whole.
@@ -93,21 +97,26 @@ fn into_io(error: ParquetError) -> io::Error {
 fn properties() -> Arc<WriterProperties> {
     static PROPERTIES: LazyLock<Arc<WriterProperties>> = LazyLock::new(|| {
         let version = KeyValue::new(VERSION_KEY.to_owned(), SAMPLES_VERSION.to_owned());
-        let offset = ColumnPath::from("offset_bytes");
+        let brotli = BrotliLevel::try_new(OFFSET_BROTLI_LEVEL).expect("brotli has levels up to 11");
         let mut builder = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_column_compression(offset, Compression::BROTLI(BrotliLevel::default()))
-            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_column_compression(ColumnPath::from("offset_bytes"), Compression::BROTLI(brotli))
+            // Readers skip the segments of other runs by them; for the rest they are not worth the room.
+            .set_statistics_enabled(EnabledStatistics::None)
+            .set_column_statistics_enabled(ColumnPath::from("run"), EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .set_key_value_metadata(Some(vec![version]))
             .set_data_page_size_limit(1 << 20)
             .set_created_by(concat!("flashlab ", env!("CARGO_PKG_VERSION")).to_owned());
         for (name, encoding) in [
+            ("run", Encoding::DELTA_BINARY_PACKED),
             ("position", Encoding::DELTA_BINARY_PACKED),
+            ("process", Encoding::DELTA_BINARY_PACKED),
             ("offset_bytes", Encoding::BYTE_STREAM_SPLIT),
             ("intended_ns", Encoding::DELTA_BINARY_PACKED),
             ("submission_delay_ns", Encoding::DELTA_BINARY_PACKED),
             ("response_ns", Encoding::DELTA_BINARY_PACKED),
+            ("errno", Encoding::DELTA_BINARY_PACKED),
         ] {
             let column = ColumnPath::from(name);
             builder = builder

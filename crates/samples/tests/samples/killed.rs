@@ -33,7 +33,7 @@ fn records_until_it_is_killed() {
     for sample in random_reads(Bytes::gib(64), u64::MAX, SEED) {
         let sample = paced(sample, begin);
         assert!(lanes[0].record(&sample).is_continue());
-        if sample.position % 200 == 0 {
+        if sample.position.is_multiple_of(200) {
             println!("recorded {} {}", sample.position, sample.completed.0);
             std::io::stdout().flush().unwrap();
         }
