@@ -34,21 +34,22 @@ pub enum Verb {
 #[derive(Args)]
 pub struct Target {
     /// A block device, a regular file, sim:NAME or sim:./profile.toml
+    #[arg(group = "existing")]
     pub target: Option<String>,
-    /// Where the scratch file goes when there is no TARGET
-    #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "target")]
-    pub directory: PathBuf,
+    /// Where the scratch file goes when there is no TARGET; the current directory if not given
+    #[arg(long, value_name = "DIR", conflicts_with = "target")]
+    pub directory: Option<PathBuf>,
     /// Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of it)
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<Bytes>,
     /// Keep the scratch file
     #[arg(long, conflicts_with = "target")]
     pub keep_file: bool,
     /// Consent to destroying all data on this block device, which must be TARGET
-    #[arg(long, value_name = "PATH", requires = "target")]
+    #[arg(long, value_name = "PATH", requires = "existing")]
     pub destroy_data_on: Option<PathBuf>,
     /// Consent to overwriting TARGET, a regular file
-    #[arg(long, requires = "target")]
+    #[arg(long, requires = "existing")]
     pub overwrite_file: bool,
     /// How IOs are issued; io_uring where a plan has a queue depth, one at a time otherwise
     #[arg(long, value_enum)]
@@ -56,6 +57,15 @@ pub struct Target {
     /// Go through the page cache: measures memory, and says so
     #[arg(long)]
     pub buffered: bool,
+}
+
+/// A size that something can have.
+fn size(text: &str) -> Result<Bytes, String> {
+    match text.parse::<Bytes>() {
+        Ok(Bytes::ZERO) => Err("must be more than 0".to_owned()),
+        Ok(size) => Ok(size),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -111,10 +121,26 @@ pub struct Bench {
     /// The state that the device is brought to first
     #[arg(long, value_enum, default_value_t = State::Random)]
     pub state: State,
-    /// Go on with an interrupted run
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "output", "quick", "full", "only"])]
+    /// Go on with an interrupted run, whatever verb began it, as it was begun
+    #[arg(long, value_name = "RUN", group = "existing", conflicts_with_all = BEGUN_WITH)]
     pub resume: Option<PathBuf>,
 }
+
+/// What a run that is resumed was begun with, and keeps.
+const BEGUN_WITH: [&str; 12] = [
+    "target",
+    "output",
+    "quick",
+    "full",
+    "only",
+    "size",
+    "state",
+    "seed",
+    "repetitions",
+    "engine",
+    "buffered",
+    "directory",
+];
 
 #[derive(Args)]
 pub struct Run {

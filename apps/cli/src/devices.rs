@@ -6,6 +6,7 @@ use flashlab_host::{Inspection, Refusal};
 use serde::Serialize;
 
 use crate::args::Devices;
+use crate::output;
 
 #[derive(Serialize)]
 struct Listed<'a> {
@@ -19,17 +20,12 @@ struct Listed<'a> {
 pub fn devices(arguments: Devices) -> Result<()> {
     let found = flashlab_host::devices();
     if arguments.json.json {
-        let listed: Vec<Listed> = found.iter().map(listed).collect();
-        println!("{}", serde_json::to_string_pretty(&listed)?);
-        return Ok(());
+        return output::json(&found.iter().map(listed).collect::<Vec<_>>());
     }
     if found.is_empty() {
-        println!("no block device has a capacity");
+        return output::text("no block device here has a capacity\n");
     }
-    for inspection in &found {
-        print_one(inspection);
-    }
-    Ok(())
+    output::text(&found.iter().map(lines).collect::<String>())
 }
 
 fn listed(inspection: &Inspection) -> Listed<'_> {
@@ -41,15 +37,16 @@ fn listed(inspection: &Inspection) -> Listed<'_> {
     }
 }
 
-fn print_one(inspection: &Inspection) {
+fn lines(inspection: &Inspection) -> String {
     let identity = &inspection.identity;
     let model = identity.model.as_deref().unwrap_or("model not known");
-    println!("{:<16} {:>10}  {model}", inspection.path.display(), identity.capacity.to_string());
+    let mut text =
+        format!("{:<16} {:>10}  {model}\n", inspection.path.display(), identity.capacity.to_string());
     if inspection.refusals.is_empty() {
-        println!("    would be measured after you consent to losing its data");
+        text += "    would be measured after you consent to losing its data\n";
     }
     for refusal in &inspection.refusals {
-        println!("    refused: {}", refusal.finding);
-        println!("             {}", refusal.remedy);
+        text += &format!("    refused: {}\n             {}\n", refusal.finding, refusal.remedy);
     }
+    text
 }

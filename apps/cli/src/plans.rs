@@ -1,11 +1,14 @@
 //! `flashlab plan`.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use flashlab_plan::{Choice, Plan};
 use serde::Serialize;
 
 use crate::args::{PlanAction, PlanVerb};
 use crate::exit::Usage;
+use crate::output;
 
 /// `flashlab plan`.
 pub fn plan(arguments: PlanVerb) -> Result<()> {
@@ -13,10 +16,8 @@ pub fn plan(arguments: PlanVerb) -> Result<()> {
         PlanAction::List(json) => list(json.json),
         PlanAction::Show { name, json } => show(&name, json.json),
         PlanAction::Check { file, json } => {
-            let name = file.display().to_string();
-            let text = std::fs::read_to_string(&file)
-                .map_err(|error| Usage(format!("cannot read {name}: {error}")))?;
-            describe(&Plan::parse(&text, &name)?, json.json)
+            let plan = Plan::parse(&read(&file)?, &file.display().to_string())?;
+            describe(&plan, json.json)
         }
     }
 }
@@ -31,13 +32,20 @@ pub fn builtin(name: &str) -> Result<&'static str> {
     })
 }
 
+/// The text of a plan's file.
+pub fn read(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file).map_err(|error| {
+        let advice = "`flashlab plan list` names the plans that come with flashlab";
+        Usage(format!("cannot read the plan {}: {error}; {advice}", file.display())).into()
+    })
+}
+
 fn show(name: &str, json: bool) -> Result<()> {
     let text = builtin(name)?;
     if json {
         return describe(&Plan::parse(text, name)?, true);
     }
-    print!("{text}");
-    Ok(())
+    output::text(text)
 }
 
 /// A plan as other programs read it.
@@ -86,33 +94,29 @@ fn list(json: bool) -> Result<()> {
     let plans: Vec<Plan> = Plan::builtins().iter().map(|builtin| builtin.plan()).collect();
     if json {
         let all: Vec<Description> = plans.iter().map(Description::of).collect();
-        println!("{}", serde_json::to_string_pretty(&all)?);
-        return Ok(());
+        return output::json(&all);
     }
-    for plan in plans {
+    let line = |plan: &Plan| {
         let parameter = plan.parameter.map_or("", |parameter| parameter.name());
-        println!("{:<17} {:<15} {}", plan.name, parameter, plan.title);
-    }
-    Ok(())
+        format!("{:<17} {:<15} {}\n", plan.name, parameter, plan.title)
+    };
+    output::text(&plans.iter().map(line).collect::<String>())
 }
 
 fn describe(plan: &Plan, json: bool) -> Result<()> {
-    let description = Description::of(plan);
     if json {
-        println!("{}", serde_json::to_string_pretty(&description)?);
-        return Ok(());
+        return output::json(&Description::of(plan));
     }
-    println!("{}: {}", plan.name, plan.title);
+    let mut text = match plan.title.as_str() {
+        "" => format!("{}\n", plan.name),
+        title => format!("{}: {title}\n", plan.name),
+    };
     for experiment in &plan.experiments {
-        let runs: Vec<String> = experiment
-            .runs(Choice::Full)
-            .map(|(value, _)| value.label)
-            .filter(|label| !label.is_empty())
-            .collect();
-        match &experiment.vary {
-            Some(vary) => println!("  {}: {} = {}", experiment.name, vary.parameter, runs.join(", ")),
-            None => println!("  {}: one run", experiment.name),
-        }
+        let runs: Vec<String> = experiment.runs(Choice::Full).map(|(value, _)| value.label).collect();
+        text += &match &experiment.vary {
+            Some(vary) => format!("  {}: {} = {}\n", experiment.name, vary.parameter, runs.join(", ")),
+            None => format!("  {}: one run\n", experiment.name),
+        };
     }
-    Ok(())
+    output::text(&text)
 }

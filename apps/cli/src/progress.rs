@@ -43,9 +43,10 @@ impl Bar {
             eprintln!("{line}");
         }
     }
+}
 
-    /// Takes the bar away.
-    pub fn finish(&self) {
+impl Drop for Bar {
+    fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }

@@ -9,7 +9,7 @@ use flashlab_bench::Settings;
 use flashlab_samples::RunFolder;
 
 use crate::args;
-use crate::session;
+use crate::{output, session};
 
 /// `flashlab report`.
 pub fn report(arguments: args::Report) -> Result<()> {
@@ -29,11 +29,10 @@ fn comparison(runs: &[PathBuf], output: Option<PathBuf>, json: bool) -> Result<(
     let path = output.unwrap_or_else(|| Path::new("comparison.html").to_owned());
     std::fs::write(&path, flashlab_report::compare_html(&comparison))
         .with_context(|| format!("cannot write {}; choose another file with --output", path.display()))?;
+    let path = path.display().to_string();
     if json {
-        println!("{}", serde_json::to_string_pretty(&comparison)?);
-    } else {
-        let layout = session::layout(Some(path.display().to_string()));
-        print!("{}", flashlab_report::compare_terminal(&comparison, &layout));
+        eprintln!("report: {path}");
+        return output::json(&comparison);
     }
-    Ok(())
+    output::text(&flashlab_report::compare_terminal(&comparison, &session::layout(Some(path))))
 }

@@ -1,87 +1,128 @@
 //! One measurement, from the open device to its report.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use flashlab_base::Bytes;
 use flashlab_bench::{Manifest, Settings};
 use flashlab_device::Device;
 use flashlab_report::Layout;
 use flashlab_samples::{MANIFEST_VERSION, RunFolder};
 
+use crate::args;
+use crate::exit::Usage;
+use crate::output;
 use crate::progress::Bar;
+use crate::selection::Selection;
 use crate::target::{Opened, short_name};
 
-/// Set when the person wants to stop: Ctrl-C, or SIGTERM.
+/// Set when the person wants to stop: Ctrl-C, or SIGTERM. The second time ends the program at once,
+/// for a device that does not answer any more. Signals are caught from the first call on.
 pub fn interrupt() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(flag) = FLAG.get() {
+        return Ok(Arc::clone(flag));
+    }
+    let flag = FLAG.get_or_init(Arc::default);
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&flag)).context("cannot listen to signals")?;
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(flag)))
+            .context("cannot listen to signals")?;
     }
-    Ok(flag)
+    Ok(Arc::clone(flag))
 }
 
-/// Now, as RFC 3339 in UTC.
-fn now() -> String {
-    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+/// Refuses a folder that is there already, before anything is made or written.
+pub fn check_output(output: Option<&Path>) -> Result<()> {
+    match output {
+        Some(path) if path.symlink_metadata().is_ok() => bail!(Usage(format!(
+            "{} is there already: choose another name with --output, or continue the run in it with \
+             flashlab bench --resume",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
-/// Makes the folder of a new run.
-pub fn create(
-    output: Option<PathBuf>,
-    opened: &Opened,
-    settings: Settings,
-    plans: Vec<String>,
-    prepared: Bytes,
-) -> Result<(RunFolder, Manifest)> {
-    let started = now();
-    let path = output.unwrap_or_else(|| {
-        let name = format!("{}-{}", started.replace(':', "-"), short_name(&settings.target));
-        Path::new("flashlab-runs").join(name)
-    });
-    let mut manifest = Manifest {
-        version: MANIFEST_VERSION,
-        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
-        command: std::env::args().collect(),
-        started,
-        identity: opened.device.identity(),
-        consent: opened.consent.clone(),
-        settings,
-        plans,
-        prepared_bytes: prepared.0,
-        warnings: opened.warnings.clone(),
-        overhead_ns_per_io: None,
-        clock_ns_per_reading: None,
-    };
-    let folder = RunFolder::create(&path, &manifest)?;
-    let overhead = flashlab_bench::overhead(&folder)?;
-    manifest.overhead_ns_per_io = Some(overhead.ns_per_io);
-    manifest.clock_ns_per_reading = Some(overhead.clock_ns_per_reading);
-    folder.write_json("manifest.json", &manifest)?;
-    Ok((folder, manifest))
-}
-
-/// Measures, and writes the report of whatever was measured.
-pub fn measure(
-    device: &mut dyn Device,
-    folder: &RunFolder,
-    manifest: &Manifest,
-    interrupt: &AtomicBool,
-    bar: &Bar,
+/// A run's folder and how to go on in it.
+pub struct Session {
+    folder: RunFolder,
+    manifest: Manifest,
+    interrupt: Arc<AtomicBool>,
     json: bool,
-) -> Result<()> {
-    let measured = flashlab_bench::bench(device, folder, manifest, interrupt, bar);
-    bar.finish();
-    let path = folder.path().display();
-    if let Err(error) = measured {
-        eprintln!("what was measured is in {path}; see it with: flashlab report {path}");
-        eprintln!("go on with: flashlab bench --resume {path}");
-        return Err(error.into());
+}
+
+impl Session {
+    /// Makes the folder of a new run, if the run is possible at all.
+    pub fn begin(
+        opened: &mut Opened,
+        selection: Selection,
+        settings: Settings,
+        prepared: Bytes,
+        common: args::Common,
+    ) -> Result<Session> {
+        flashlab_bench::check_target(opened.device.as_ref(), &settings)?;
+        selection.check(&settings, opened.device.geometry())?;
+        let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let path = common.output.unwrap_or_else(|| new_folder(&started, &settings.target));
+        let manifest = Manifest {
+            version: MANIFEST_VERSION,
+            flashlab: env!("CARGO_PKG_VERSION").to_owned(),
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            started,
+            identity: opened.device.identity(),
+            consent: opened.consent.clone(),
+            settings,
+            plans: selection.texts,
+            prepared_bytes: prepared.0,
+            warnings: opened.warnings.clone(),
+            overhead_ns_per_io: None,
+            clock_ns_per_reading: None,
+        };
+        let folder = RunFolder::create(&path, &manifest)?;
+        let mut session = Session::resumed(folder, manifest, common.json)?;
+        session.calibrate()?;
+        Ok(session)
     }
-    report(folder, json)
+
+    /// Goes on in a folder.
+    pub fn resumed(folder: RunFolder, manifest: Manifest, json: bool) -> Result<Session> {
+        Ok(Session { folder, manifest, interrupt: interrupt()?, json })
+    }
+
+    /// Finds out what measuring costs here.
+    fn calibrate(&mut self) -> Result<()> {
+        let overhead = flashlab_bench::overhead(&self.folder)?;
+        self.manifest.overhead_ns_per_io = Some(overhead.ns_per_io);
+        self.manifest.clock_ns_per_reading = Some(overhead.clock_ns_per_reading);
+        self.folder.write_json("manifest.json", &self.manifest)?;
+        Ok(())
+    }
+
+    /// Measures, and writes the report.
+    pub fn measure(&self, device: &mut dyn Device) -> Result<()> {
+        let bar = Bar::new();
+        let measured = flashlab_bench::bench(device, &self.folder, &self.manifest, &self.interrupt, &bar);
+        drop(bar);
+        if let Err(error) = measured {
+            let path = self.folder.path().display();
+            eprintln!("what was measured is in {path}; see it with: flashlab report {path}");
+            eprintln!("go on with: flashlab bench --resume {path}");
+            return Err(error.into());
+        }
+        report(&self.folder, self.json)
+    }
+}
+
+/// A name that is not taken yet: two runs may start in the same second.
+fn new_folder(started: &str, target: &str) -> PathBuf {
+    let name = format!("{}-{}", started.replace(':', "-"), short_name(target));
+    let path = |suffix: String| Path::new("flashlab-runs").join(format!("{name}{suffix}"));
+    let names = std::iter::once(String::new()).chain((2..).map(|number| format!("-{number}")));
+    names.map(path).find(|path| !path.exists()).expect("some number is free")
 }
 
 /// Computes the findings and writes every document of the run's folder.
@@ -90,18 +131,22 @@ pub fn report(folder: &RunFolder, json: bool) -> Result<()> {
     folder.write_json("summary.json", &findings)?;
     folder.write_json("traces.json", &traces)?;
     folder.write_text("report.html", &flashlab_report::html(&findings, &traces))?;
+    let report = folder.path().join("report.html").display().to_string();
     if json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
-    } else {
-        let report = folder.path().join("report.html").display().to_string();
-        print!("{}", flashlab_report::terminal(&findings, &layout(Some(report))));
+        eprintln!("report: {report}");
+        return output::json(&findings);
     }
-    Ok(())
+    output::text(&flashlab_report::terminal(&findings, &layout(Some(report))))
 }
 
 /// How the terminal is laid out.
 pub fn layout(report: Option<String>) -> Layout {
     use std::io::IsTerminal;
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    Layout { colour, report, ..Layout::default() }
+    const WIDEST: u16 = 100;
+    if !std::io::stdout().is_terminal() {
+        return Layout { report, ..Layout::default() };
+    }
+    let size = terminal_size::terminal_size();
+    let width = size.map_or(Layout::default().width, |(width, _)| usize::from(width.0.min(WIDEST)));
+    Layout { width, colour: std::env::var_os("NO_COLOR").is_none(), report }
 }

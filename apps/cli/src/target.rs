@@ -1,12 +1,13 @@
 //! From what a person named to an open device, with consent where it is written to.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use flashlab_base::Identity;
 use flashlab_bench::Settings;
 use flashlab_device::Device;
-use flashlab_host::{Consent, Inspection, OpenOptions};
+use flashlab_host::{Consent, Engine, Inspection, OpenOptions};
 use flashlab_sim::{Profile, zoo};
 
 use crate::args;
@@ -46,99 +47,113 @@ pub fn profile_named(name: &str) -> Result<Profile> {
     })
 }
 
-/// What it takes to open a target that exists already.
-pub struct Request<'a> {
-    pub target: &'a str,
-    pub engine: flashlab_host::Engine,
-    pub depth: u32,
-    pub buffered: bool,
-    /// Whether the plans write.
-    pub writes: bool,
-    pub destroy_data_on: Option<&'a Path>,
-    pub overwrite_file: bool,
+/// How a target is opened.
+#[derive(Clone, Copy)]
+pub struct Opening {
+    engine: Engine,
+    depth: u32,
+    buffered: bool,
 }
 
-impl<'a> Request<'a> {
-    pub fn new(target: &'a str, arguments: &'a args::Target, writes: bool, depth: u32) -> Request<'a> {
-        Request {
-            target,
-            engine: engine(arguments.engine, depth),
-            depth,
-            buffered: arguments.buffered,
-            writes,
-            destroy_data_on: arguments.destroy_data_on.as_deref(),
-            overwrite_file: arguments.overwrite_file,
+impl Opening {
+    /// As the command line has it, for plans of this queue depth.
+    pub fn new(target: &args::Target, depth: u32) -> Opening {
+        let engine = match target.engine {
+            Some(args::Engine::Sync) => Engine::Synchronous,
+            Some(args::Engine::IoUring) => Engine::IoUring,
+            None if depth > 1 => Engine::IoUring,
+            None => Engine::Synchronous,
+        };
+        Opening { engine, depth, buffered: target.buffered }
+    }
+
+    /// As a run was begun.
+    pub fn as_before(identity: &Identity, depth: u32) -> Opening {
+        let before = identity.engine.as_deref().unwrap_or_default();
+        let engine = if before.starts_with("io_uring") { Engine::IoUring } else { Engine::Synchronous };
+        Opening { engine, depth, buffered: before.contains("buffered") }
+    }
+
+    pub fn options(self, write: Option<Consent>, name: Option<String>) -> OpenOptions {
+        let Opening { engine, depth, buffered } = self;
+        OpenOptions { engine, depth, write, buffered, name }
+    }
+}
+
+/// A target that exists already and is not opened yet.
+pub enum Candidate<'a> {
+    Simulated(Box<Profile>),
+    Real { name: &'a str, inspection: Box<Inspection>, writes: bool },
+}
+
+impl Candidate<'_> {
+    /// Looks at the target, and refuses one that must not be written to.
+    pub fn find(name: &str, writes: bool) -> Result<Candidate<'_>> {
+        if let Some(profile) = profile(name)? {
+            return Ok(Candidate::Simulated(Box::new(profile)));
+        }
+        let inspection = Box::new(flashlab_host::inspect(name)?);
+        if writes && !inspection.refusals.is_empty() {
+            let (path, refusals) = (inspection.path, inspection.refusals);
+            return Err(flashlab_host::HostError::Refused { path, refusals }.into());
+        }
+        Ok(Candidate::Real { name, inspection, writes })
+    }
+
+    /// What is known of it so far.
+    pub fn identity(&self) -> Identity {
+        match self {
+            Candidate::Simulated(profile) => profile.device().identity(),
+            Candidate::Real { inspection, .. } => inspection.identity.clone(),
         }
     }
 
-    /// Opens it.
-    pub fn open(&self) -> Result<Opened> {
-        if let Some(profile) = profile(self.target)? {
-            let consent = "none needed: simulated".to_owned();
-            return Ok(Opened { device: Box::new(profile.device()), consent, warnings: Vec::new() });
-        }
-        let inspection = flashlab_host::inspect(self.target)?;
-        let consent = if self.writes { Some(self.consent(&inspection)?) } else { None };
-        let given = consent.as_ref().map_or("none needed: read only".to_owned(), ToString::to_string);
-        let options = OpenOptions {
-            engine: self.engine,
-            depth: self.depth,
-            write: consent,
-            buffered: self.buffered,
-            name: None,
+    /// Opens it, with consent where it is written to.
+    pub fn open(self, opening: Opening, target: &args::Target) -> Result<Opened> {
+        let (name, inspection, writes) = match self {
+            Candidate::Simulated(profile) => {
+                let consent = "none needed: simulated".to_owned();
+                return Ok(Opened { device: Box::new(profile.device()), consent, warnings: Vec::new() });
+            }
+            Candidate::Real { name, inspection, writes } => (name, inspection, writes),
         };
-        let device = flashlab_host::open(self.target, &options)?;
+        let consent = if writes { Some(consent(name, &inspection, target)?) } else { None };
+        let given = consent.as_ref().map_or("none needed: read only".to_owned(), ToString::to_string);
+        let device = flashlab_host::open(name, &opening.options(consent, None))?;
         let warnings = warnings(device.as_ref(), &inspection);
         Ok(Opened { device, consent: given, warnings })
     }
+}
 
-    fn consent(&self, inspection: &Inspection) -> Result<Consent> {
-        if !inspection.refusals.is_empty() {
-            let (path, refusals) = (inspection.path.clone(), inspection.refusals.clone());
-            return Err(flashlab_host::HostError::Refused { path, refusals }.into());
-        }
-        if !inspection.is_block_device() {
-            if !self.overwrite_file {
-                return Err(Refused(format!(
-                    "{} exists and would be overwritten: give --overwrite-file if its content is not needed, or \
-                     no TARGET for a scratch file",
-                    self.target
-                ))
-                .into());
-            }
-            return Ok(flashlab_host::consent_to_overwrite_file(inspection)?);
-        }
-        match self.destroy_data_on {
+fn consent(name: &str, inspection: &Inspection, target: &args::Target) -> Result<Consent> {
+    if inspection.is_block_device() {
+        return match &target.destroy_data_on {
             Some(path) => Ok(flashlab_host::consent_by_flag(inspection, path)?),
-            None => ask(inspection, self.target),
-        }
+            None => ask(inspection, name),
+        };
     }
+    if !target.overwrite_file {
+        bail!(Refused(format!(
+            "{name} exists and would be overwritten: give --overwrite-file if its content is not needed, or no \
+             TARGET for a scratch file"
+        )));
+    }
+    Ok(flashlab_host::consent_to_overwrite_file(inspection)?)
 }
 
 /// Asks the person at the terminal to type the device's model or serial number.
 fn ask(inspection: &Inspection, target: &str) -> Result<Consent> {
     let phrases = inspection.consent_phrases().join(" or ");
     if !std::io::stdin().is_terminal() {
-        return Err(Refused(format!(
+        bail!(Refused(format!(
             "all data on {target} ({phrases}) would be destroyed: consent with --destroy-data-on {target}"
-        ))
-        .into());
+        )));
     }
     eprint!("All data on {target} will be destroyed. Type {phrases} to consent: ");
     std::io::stderr().flush()?;
     let mut typed = String::new();
     std::io::stdin().lock().read_line(&mut typed)?;
     Ok(flashlab_host::consent_by_typing(inspection, typed.trim())?)
-}
-
-/// The engine for plans of this queue depth.
-pub fn engine(chosen: Option<args::Engine>, depth: u32) -> flashlab_host::Engine {
-    match chosen {
-        Some(args::Engine::Sync) => flashlab_host::Engine::Synchronous,
-        Some(args::Engine::IoUring) => flashlab_host::Engine::IoUring,
-        None if depth > 1 => flashlab_host::Engine::IoUring,
-        None => flashlab_host::Engine::Synchronous,
-    }
 }
 
 /// What to doubt about a real target.

@@ -1,0 +1,22 @@
+//! Standard output: results, and nothing else.
+//!
+//! A reader that has seen enough (`flashlab devices | head -1`) is no error.
+
+use std::io::{ErrorKind, Write};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// Prints a text as it is.
+pub fn text(text: &str) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
+    }
+}
+
+/// Prints one JSON document.
+pub fn json(value: &impl Serialize) -> Result<()> {
+    text(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}

@@ -1,0 +1,76 @@
+//! `flashlab bench --resume`: going on with a run, as it was begun, on the device that it was begun on.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use flashlab_base::Identity;
+use flashlab_bench::{Manifest, Settings};
+use flashlab_samples::RunFolder;
+
+use crate::bench::writes;
+use crate::exit::Usage;
+use crate::progress::Bar;
+use crate::selection::Selection;
+use crate::session::{self, Session};
+use crate::target::{Candidate, Opened, Opening};
+use crate::{args, scratch};
+
+/// Goes on with the run in this folder.
+pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
+    let (folder, manifest): (RunFolder, Manifest) = RunFolder::open(run)?;
+    for aside in folder.set_torn_segments_aside()? {
+        eprintln!("set aside {}: {}", aside.path.display(), aside.reason);
+    }
+    let selection = Selection::parse(manifest.plans.clone(), "manifest.json")?;
+    let opening = Opening::as_before(&manifest.identity, selection.depth());
+    if manifest.settings.target == Settings::SCRATCH {
+        return on_scratch(folder, manifest, opening, target.keep_file, json);
+    }
+    let name = manifest.settings.target.clone();
+    let candidate = Candidate::find(&name, writes(&selection, &manifest.settings))?;
+    check_same(run, &name, &manifest.identity, &candidate.identity())?;
+    let mut opened = candidate.open(opening, target)?;
+    Session::resumed(folder, manifest, json)?.measure(opened.device.as_mut())
+}
+
+/// The file that was measured is gone; another one in the same place has the same disk beneath.
+fn on_scratch(
+    folder: RunFolder,
+    mut manifest: Manifest,
+    opening: Opening,
+    keep: bool,
+    json: bool,
+) -> Result<()> {
+    let directory = scratch::directory_of(&manifest.identity);
+    eprintln!("making another scratch file of {} in {}", manifest.settings.target_size, directory.display());
+    let interrupt = session::interrupt()?;
+    let scratch = scratch::make(&directory, &manifest.settings, &interrupt, &Bar::new())?;
+    let Opened { mut device, .. } = scratch::open(&scratch, opening)?;
+    check_same(folder.path(), &directory.display().to_string(), &manifest.identity, &device.identity())?;
+    manifest.prepared_bytes += scratch.size().0;
+    folder.write_json("manifest.json", &manifest)?;
+    Session::resumed(folder, manifest, json)?.measure(device.as_mut())?;
+    scratch::end(scratch, keep)
+}
+
+/// Refuses to mix two devices in a run.
+fn check_same(run: &Path, name: &str, before: &Identity, now: &Identity) -> Result<()> {
+    let distinct = |identity: &Identity| {
+        let Identity { model, serial, capacity, backing_device, .. } = identity.clone();
+        (model, serial, capacity, backing_device)
+    };
+    if distinct(before) != distinct(now) {
+        let about = |identity: &Identity| {
+            let known = [&identity.model, &identity.serial, &identity.backing_device];
+            let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
+            format!("{} {}", known.join(" "), identity.capacity).trim().to_owned()
+        };
+        bail!(Usage(format!(
+            "{name} is now another device ({}) than {} was begun on ({}): put that one back, or begin a new run",
+            about(now),
+            run.display(),
+            about(before)
+        )));
+    }
+    Ok(())
+}

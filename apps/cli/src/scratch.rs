@@ -1,0 +1,64 @@
+//! The scratch file that is measured where no target is named.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use flashlab_base::{Bytes, Identity};
+use flashlab_bench::{Progress, Settings};
+use flashlab_host::ScratchFile;
+
+use crate::progress::Bar;
+use crate::target::{Opened, Opening, warnings};
+
+/// The size of a scratch file where none is given.
+pub const SIZE: Bytes = Bytes::gib(1);
+/// Its size is a multiple of this.
+pub const UNIT: Bytes = Bytes::kib(4);
+
+/// Where a scratch file goes; absolute, so that a run can be resumed from elsewhere.
+pub fn directory(given: Option<&Path>) -> PathBuf {
+    let given = given.unwrap_or(Path::new("."));
+    // What is wrong with the directory is told when the file is made.
+    given.canonicalize().unwrap_or_else(|_| given.to_owned())
+}
+
+/// The directory that the scratch file of a run was in.
+pub fn directory_of(identity: &Identity) -> PathBuf {
+    directory(identity.target.strip_prefix("scratch file in ").map(Path::new))
+}
+
+/// Makes and fills the file.
+pub fn make(directory: &Path, settings: &Settings, interrupt: &AtomicBool, bar: &Bar) -> Result<ScratchFile> {
+    let size = settings.target_size;
+    for stale in flashlab_host::stale_scratch_files(directory)? {
+        bar.say(&format!("{} was left by a flashlab that was killed; it may be removed", stale.display()));
+    }
+    bar.step("filling the scratch file");
+    let scratch = ScratchFile::create(directory, size, settings.seed, &mut |written| {
+        bar.share(written.0 as f64 / size.0 as f64);
+        if interrupt.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(scratch)
+}
+
+/// Opens it for measuring.
+pub fn open(scratch: &ScratchFile, opening: Opening) -> Result<Opened> {
+    let consent = scratch.consent();
+    let given = consent.to_string();
+    let options = opening.options(Some(consent), Some(scratch.description()));
+    let device = flashlab_host::open(scratch.path(), &options)?;
+    let inspection = flashlab_host::inspect(scratch.path())?;
+    let warnings = warnings(device.as_ref(), &inspection);
+    Ok(Opened { device, consent: given, warnings })
+}
+
+/// Gives it a name if it is to be kept; otherwise it goes when it is dropped.
+pub fn end(scratch: ScratchFile, keep: bool) -> Result<()> {
+    if keep {
+        let kept = scratch.keep(&format!("flashlab-scratch-kept-{}.bin", std::process::id()))?;
+        eprintln!("kept {}", kept.display());
+    }
+    Ok(())
+}

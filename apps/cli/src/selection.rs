@@ -1,0 +1,87 @@
+//! Which plans are run: shipped ones by name, or a file.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use flashlab_bench::{Settings, Thoroughness};
+use flashlab_device::Geometry;
+use flashlab_plan::{Choice, Pattern, Plan, Space};
+
+use crate::exit::Usage;
+
+/// Plans with their files' text, for the manifest.
+pub struct Selection {
+    pub texts: Vec<String>,
+    pub plans: Vec<Plan>,
+}
+
+impl Selection {
+    /// The micro-benchmarks of these names; all of them where there is no name.
+    pub fn micro_benchmarks(only: &[String]) -> Result<Selection> {
+        let all = Settings::MICRO_BENCHMARKS;
+        if let Some(unknown) = only.iter().find(|name| !all.contains(&name.as_str())) {
+            bail!(Usage(format!("there is no micro-benchmark `{unknown}`; there are: {}", all.join(", "))));
+        }
+        let wanted = |name: &&&str| only.is_empty() || only.iter().any(|only| only == **name);
+        let texts = all.iter().filter(wanted).map(|name| Ok(crate::plans::builtin(name)?.to_owned()));
+        Selection::parse(texts.collect::<Result<_>>()?, "the shipped plans")
+    }
+
+    /// A file, or the shipped plan of this name.
+    pub fn named(name: &str) -> Result<Selection> {
+        if !Path::new(name).exists() && !name.contains(['/', '.']) {
+            return Selection::parse(vec![crate::plans::builtin(name)?.to_owned()], name);
+        }
+        Selection::parse(vec![crate::plans::read(Path::new(name))?], name)
+    }
+
+    /// The plans that a run's manifest holds.
+    pub fn parse(texts: Vec<String>, file: &str) -> Result<Selection> {
+        let plans = texts.iter().map(|text| Plan::parse(text, file)).collect::<Result<_, _>>()?;
+        Ok(Selection { texts, plans })
+    }
+
+    /// The deepest queue, which decides on the engine.
+    pub fn depth(&self) -> u32 {
+        let depths = self.patterns(Choice::Full).into_iter().map(|pattern| pattern.queue_depth);
+        depths.max().unwrap_or(1)
+    }
+
+    /// Whether anything is written.
+    pub fn writes(&self) -> bool {
+        self.patterns(Choice::Full).iter().any(Pattern::writes)
+    }
+
+    /// Refuses a plan of which nothing can be run on the device, before anything is made or written.
+    pub fn check(&self, settings: &Settings, geometry: Geometry) -> Result<()> {
+        let Geometry { capacity, block, depth } = geometry;
+        let (name, size) = (&settings.target, settings.target_size);
+        if size > capacity {
+            bail!(Usage(format!("--size {}: {name} has {capacity} only", size.exact())));
+        }
+        if self.depth() > depth {
+            bail!(Usage(format!(
+                "the plan has a queue depth of {}, but {name} as it is opened has {depth}: use --engine io-uring",
+                self.depth()
+            )));
+        }
+        let space = Space { capacity: size.round_down(block), block };
+        let choice = match settings.thoroughness {
+            Thoroughness::Quick => Choice::Quick,
+            Thoroughness::Full => Choice::Full,
+        };
+        let placed = self.patterns(choice).into_iter().map(|pattern| pattern.place(space, settings.seed));
+        let misfits: Vec<_> = placed.map(Result::err).collect();
+        match misfits.first() {
+            Some(Some(first)) if misfits.iter().all(Option::is_some) => {
+                bail!(Usage(format!("nothing of the plan can be run on {name}: {first}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn patterns(&self, choice: Choice) -> Vec<Pattern> {
+        let experiments = self.plans.iter().flat_map(|plan| &plan.experiments);
+        experiments.flat_map(|experiment| experiment.runs(choice).map(|(_, pattern)| pattern)).collect()
+    }
+}

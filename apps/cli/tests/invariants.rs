@@ -1,0 +1,261 @@
+//! The invariants of ARCHITECTURE.md, read off the manifests and the sources.
+//!
+//! What Cargo, the type system or a private constructor enforces is not repeated here. Each failure
+//! says which line breaks which invariant, and why there is one.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which crates of the workspace a crate may use; DESIGN.md's table, with the crate `bench`.
+const MAY_USE: [(&str, &[&str]); 10] = [
+    ("base", &[]),
+    ("plan", &["base"]),
+    ("device", &["base"]),
+    ("host", &["base", "device"]),
+    ("sim", &["base", "device"]),
+    ("samples", &["base"]),
+    ("engine", &["base", "plan", "device", "samples"]),
+    ("analysis", &["base"]),
+    ("bench", &["base", "plan", "device", "samples", "engine", "analysis"]),
+    ("report", &["base", "analysis"]),
+];
+
+/// Texts that may stand in the code of some crates only.
+struct Rule {
+    forbidden: &'static [&'static str],
+    in_crates: fn(&str) -> bool,
+    reason: &'static str,
+}
+
+const RULES: [Rule; 6] = [
+    Rule {
+        forbidden: &["Instant", "SystemTime", "clock_gettime", "UNIX_EPOCH", "thread::sleep"],
+        in_crates: |name| {
+            matches!(name, "base" | "plan" | "device" | "sim" | "engine" | "analysis" | "report")
+        },
+        reason: "the Device owns the clock: only so can an hour on a disk be a second in a test, and figures be \
+                 computed again from the files",
+    },
+    Rule {
+        forbidden: &[
+            "getrandom",
+            "thread_rng",
+            "RandomState",
+            "HashMap",
+            "HashSet",
+            "rand::",
+            "/dev/urandom",
+        ],
+        in_crates: |name| matches!(name, "plan" | "sim" | "engine" | "analysis" | "report" | "bench"),
+        reason: "the same seed and the same plan give the same samples, byte for byte: everything random comes \
+                 from flashlab_base::Prng, and nothing is kept in an order that changes from run to run",
+    },
+    Rule {
+        forbidden: &["println!", "print!", "eprintln!", "eprint!", "dbg!", "io::stdout", "io::stderr"],
+        in_crates: |_| true,
+        reason: "libraries print nothing: what there is to say is a value, and the app decides where it goes",
+    },
+    Rule {
+        forbidden: &[
+            "std::fs",
+            "fs::",
+            "File::",
+            "std::io",
+            "std::net",
+            "std::process",
+            "std::env::",
+            "TcpStream",
+        ],
+        in_crates: |name| matches!(name, "plan" | "sim" | "analysis" | "report"),
+        reason: "these crates are pure functions from values to values: reading and writing is for samples, host \
+                 and the app",
+    },
+    Rule {
+        forbidden: &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait"],
+        in_crates: |name| !matches!(name, "device" | "host"),
+        reason: "memory that the kernel writes to is device's, system calls are host's; all else is safe code",
+    },
+    Rule {
+        forbidden: &[
+            "O_DIRECT",
+            "O_EXCL",
+            "ioctl",
+            "BLKDISCARD",
+            "BLKGETSIZE",
+            "io_uring::",
+            "libc::",
+            "/dev/",
+        ],
+        in_crates: |name| name != "host",
+        reason: "only host opens a block device: it has the guards against destroying data",
+    },
+];
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn crates() -> Vec<String> {
+    let folder = fs::read_dir(workspace().join("crates")).unwrap();
+    let mut names: Vec<String> =
+        folder.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn manifest(folder: &Path) -> toml::Table {
+    fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap()
+}
+
+/// The crates of the workspace in one of a manifest's tables of dependencies.
+fn own_dependencies(manifest: &toml::Table, table: &str) -> BTreeSet<String> {
+    let Some(table) = manifest.get(table).and_then(toml::Value::as_table) else { return BTreeSet::new() };
+    let named = table.keys().filter(|name| name.starts_with("flashlab"));
+    named.map(|name| name.trim_start_matches("flashlab-").to_owned()).collect()
+}
+
+#[test]
+fn crates_use_those_before_them_and_nothing_else() {
+    let known: BTreeSet<String> = MAY_USE.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let found: BTreeSet<String> = crates().into_iter().collect();
+    assert_eq!(found, known, "a crate is missing in MAY_USE, and in ARCHITECTURE.md's table");
+    for (name, allowed) in MAY_USE {
+        let manifest = manifest(&workspace().join("crates").join(name));
+        let allowed: BTreeSet<String> = allowed.iter().map(|&name| name.to_owned()).collect();
+        for table in ["dependencies", "build-dependencies"] {
+            let used = own_dependencies(&manifest, table);
+            let more: Vec<&String> = used.difference(&allowed).collect();
+            assert!(
+                more.is_empty(),
+                "crates/{name} uses {more:?}: data flows one way, from plan to report (ARCHITECTURE.md); move what is \
+                 needed to where both may use it"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_depends_on_an_app() {
+    let apps: Vec<String> = fs::read_dir(workspace().join("apps"))
+        .unwrap()
+        .map(|entry| manifest(&entry.unwrap().path())["package"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(apps.contains(&"flashlab".to_owned()), "{apps:?}");
+    let folders = ["crates", "apps"].map(|folder| fs::read_dir(workspace().join(folder)).unwrap());
+    for folder in folders.into_iter().flatten() {
+        let folder = folder.unwrap().path();
+        let manifest = manifest(&folder);
+        for table in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let Some(table) = manifest.get(table).and_then(toml::Value::as_table) else { continue };
+            let app = table.keys().find(|name| apps.contains(name));
+            assert!(app.is_none(), "{} depends on the app {app:?}: apps are leaves", folder.display());
+        }
+    }
+}
+
+#[test]
+fn a_plan_is_written_without_knowing_any_device() {
+    // Not even in tests: the pattern language is a language.
+    let manifest = manifest(&workspace().join("crates/plan"));
+    for table in ["dependencies", "dev-dependencies"] {
+        let used = own_dependencies(&manifest, table);
+        assert!(
+            used.is_subset(&BTreeSet::from(["base".to_owned()])),
+            "plan knows no Device, but uses {used:?}"
+        );
+    }
+}
+
+#[test]
+fn the_sources_keep_the_rules() {
+    let mut breaches = Vec::new();
+    let mut lines_seen = 0;
+    for name in crates() {
+        for (path, code) in code_of(&name) {
+            lines_seen += code.len();
+            for rule in RULES.iter().filter(|rule| (rule.in_crates)(&name)) {
+                breaches.extend(breaches_of(rule, &path, &code));
+            }
+        }
+    }
+    assert!(lines_seen > 5_000, "only {lines_seen} lines of code were looked at: the test is broken");
+    assert!(breaches.is_empty(), "\n{}", breaches.join("\n"));
+}
+
+fn breaches_of(rule: &Rule, path: &Path, code: &[(usize, String)]) -> Vec<String> {
+    let found = code.iter().filter_map(|(number, line)| {
+        let text = rule.forbidden.iter().find(|text| contains_word(line, text))?;
+        Some(format!("{}:{number}: `{text}`: {}", path.display(), rule.reason))
+    });
+    found.collect()
+}
+
+/// Whether `text` is in the line and is not the end of a longer name.
+fn contains_word(line: &str, text: &str) -> bool {
+    let is_in_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    line.match_indices(text).any(|(at, _)| !line[..at].ends_with(is_in_word))
+}
+
+/// The library code of a crate, file by file: numbered lines without comments and without tests.
+fn code_of(name: &str) -> Vec<(PathBuf, Vec<(usize, String)>)> {
+    let mut files = Vec::new();
+    collect(&workspace().join("crates").join(name).join("src"), &mut files);
+    files.sort();
+    let texts: Vec<(PathBuf, String)> =
+        files.into_iter().map(|path| (path.clone(), fs::read_to_string(&path).unwrap())).collect();
+    let tests: BTreeSet<String> = texts.iter().flat_map(|(_, text)| test_modules(text)).collect();
+    let is_test = |path: &Path| tests.contains(path.file_stem().unwrap().to_str().unwrap());
+    texts
+        .into_iter()
+        .filter(|(path, _)| !is_test(path))
+        .map(|(path, text)| (path.strip_prefix(workspace()).unwrap().to_owned(), code(&text)))
+        .collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// The files that a file declares for tests only.
+fn test_modules(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let declared = lines.windows(2).filter(|pair| pair[0] == "#[cfg(test)]");
+    declared.filter_map(|pair| Some(pair[1].split("mod ").nth(1)?.strip_suffix(';')?.to_owned())).collect()
+}
+
+fn code(text: &str) -> Vec<(usize, String)> {
+    let lines: Vec<&str> = text.lines().collect();
+    // Tests stand at the end of a file.
+    let is_start_of_tests = |at: &usize| {
+        lines[*at] == "#[cfg(test)]" && lines.get(at + 1).is_some_and(|next| next.ends_with('{'))
+    };
+    let end = (0..lines.len()).find(is_start_of_tests).unwrap_or(lines.len());
+    let without_comment = |line: &str| match line.split_once("//") {
+        // `https://` in a text is no comment.
+        Some((before, _)) if !before.ends_with(':') => before.to_owned(),
+        _ => line.to_owned(),
+    };
+    lines[..end].iter().enumerate().map(|(at, line)| (at + 1, without_comment(line))).collect()
+}
+
+#[test]
+fn the_rules_see_what_they_forbid() {
+    let text = "fn now() { Instant::now() }\n// Instant\nlet constant_Instant = 1;\n#[cfg(test)]\nmod tests {\n Instant\n}\n";
+    let code = code(text);
+    assert_eq!(code.len(), 3);
+    let found = breaches_of(&RULES[0], Path::new("a.rs"), &code);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("a.rs:1: `Instant`: the Device owns the clock"), "{found:?}");
+    assert_eq!(
+        test_modules("#[cfg(test)]\nmod tests;\nmod code;\n#[cfg(test)]\npub(crate) mod fake;\n"),
+        ["tests", "fake"]
+    );
+}
