@@ -21,7 +21,7 @@ use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Typ
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
 use crate::SamplesError;
@@ -56,13 +56,10 @@ impl Columns {
         run: u32,
         mut group: SerializedRowGroupWriter<'_, W>,
     ) -> Result<(), ParquetError> {
-        let read_or_write = [ByteArray::from("read"), ByteArray::from("write")];
-        let modes: Vec<ByteArray> =
-            self.write.iter().map(|&write| read_or_write[usize::from(write)].clone()).collect();
         put::<Int32Type, W>(&mut group, &vec![run as i32; self.len()])?;
         put::<Int64Type, W>(&mut group, &self.position)?;
         put::<Int32Type, W>(&mut group, &self.process)?;
-        put::<ByteArrayType, W>(&mut group, &modes)?;
+        self.put_modes(&mut group)?;
         put::<Int64Type, W>(&mut group, &self.offset_bytes)?;
         put::<Int64Type, W>(&mut group, &self.size_bytes)?;
         put::<Int64Type, W>(&mut group, &self.intended_ns)?;
@@ -71,6 +68,29 @@ impl Columns {
         put::<Int32Type, W>(&mut group, &self.errno)?;
         group.close().map(drop)
     }
+
+    /// Writes the column of modes, a little at a time: a text for each sample takes much memory.
+    fn put_modes<W: io::Write + Send>(
+        &self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<(), ParquetError> {
+        const AT_ONCE: usize = 4096;
+        let read_or_write = [ByteArray::from("read"), ByteArray::from("write")];
+        let mut column = next_column(group)?;
+        let mut modes = Vec::with_capacity(AT_ONCE);
+        for some in self.write.chunks(AT_ONCE) {
+            modes.clear();
+            modes.extend(some.iter().map(|&write| read_or_write[usize::from(write)].clone()));
+            column.typed::<ByteArrayType>().write_batch(&modes, None, None)?;
+        }
+        column.close()
+    }
+}
+
+fn next_column<'a, W: io::Write + Send>(
+    group: &'a mut SerializedRowGroupWriter<'_, W>,
+) -> Result<SerializedColumnWriter<'a>, ParquetError> {
+    group.next_column()?.ok_or_else(|| ParquetError::General("the schema has fewer columns".to_owned()))
 }
 
 /// Writes the next column.
@@ -78,7 +98,7 @@ fn put<T: DataType, W: io::Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &[T::T],
 ) -> Result<(), ParquetError> {
-    let mut column = group.next_column()?.ok_or_else(|| ParquetError::General("no such column".into()))?;
+    let mut column = next_column(group)?;
     column.typed::<T>().write_batch(values, None, None)?;
     column.close()
 }
