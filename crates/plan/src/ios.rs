@@ -127,7 +127,7 @@ impl Iterator for Ios {
 }
 
 impl Stream {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, position: u64, arrivals: &mut Arrivals) -> PlannedIo {
         let size = match self.io_size {
             IoSize::Fixed(size) => size,
