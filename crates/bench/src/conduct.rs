@@ -9,30 +9,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flashlab_analysis::findings::{Baseline, RunEnd};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_engine::{Control, Ended, Observer, Outcome, run};
+use flashlab_engine::{Control, Ended, Outcome, run};
 use flashlab_plan::{IoSize, Pattern, Plan, Space};
 
-use crate::BenchError;
 use crate::area::Areas;
+use crate::estimate::Known;
 use crate::examine::{baselines, lingering_effect};
-use crate::observe::{UntilLong, UntilPrecise, UntilWritten};
+use crate::length::writes_sequentially;
+use crate::observe::{Until, UntilLong, UntilPrecise, UntilWritten};
+use crate::plain::plain_schedule;
 use crate::progress::Progress;
 use crate::record::{Purpose, RunRecord};
-use crate::schedule::{
-    Known, Schedule, Step, areas, baseline_area, plain_schedule, schedule, writes_sequentially,
-};
+use crate::schedule::{Schedule, Step, areas, baseline_area, schedule};
 use crate::settings::{IO_SIZE, Settings};
 use crate::store::{Record, Store};
+use crate::{BenchError, Manifest};
 
 /// How many IOs of a run may fail before it is given up.
 const FAILURES_ALLOWED: u64 = 10;
 /// Waiting is done in pieces of this, so that an interrupt is heard.
 const WAIT_PIECE: Nanos = Nanos::from_millis(50);
+/// A run whose IOs take longer than was estimated goes on until it has the least that it measures, but
+/// not for longer than this many times its time.
+const PATIENCE: u64 = 8;
+
+/// What happened on the device last, which decides on the pause before the next run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Nothing, or nothing that the next run should not see.
+    Nothing,
+    Reads,
+    Writes,
+    State,
+}
 
 /// A bench run on its way.
 pub(crate) struct Conduct<'a> {
     pub device: &'a mut dyn Device,
     pub store: &'a mut Store,
+    manifest: &'a Manifest,
     pub settings: &'a Settings,
     pub interrupt: &'a AtomicBool,
     pub progress: &'a dyn Progress,
@@ -40,37 +55,23 @@ pub(crate) struct Conduct<'a> {
     areas: Areas,
     /// The pause after a run that wrote.
     pause: Nanos,
-    /// What enforcing the state took.
-    state_time: Nanos,
-    /// The pause before the next run.
-    next_pause: Nanos,
+    before: Before,
 }
 
 impl<'a> Conduct<'a> {
     pub fn new(
         device: &'a mut dyn Device,
         store: &'a mut Store,
-        settings: &'a Settings,
+        manifest: &'a Manifest,
         interrupt: &'a AtomicBool,
         progress: &'a dyn Progress,
     ) -> Conduct<'a> {
+        let (settings, before) = (&manifest.settings, Before::Nothing);
         let block = device.geometry().block;
         let space = Space { capacity: settings.target_size.round_down(block), block };
         let pause = settings.lengths().settle;
         let areas = areas(space);
-        let state_time = Nanos::ZERO;
-        Conduct {
-            device,
-            store,
-            settings,
-            interrupt,
-            progress,
-            space,
-            areas,
-            pause,
-            state_time,
-            next_pause: Nanos::ZERO,
-        }
+        Conduct { device, store, manifest, settings, interrupt, progress, space, areas, pause, before }
     }
 
     /// Everything that uFLIP's methodology asks for, as far as the manifest has it not yet.
@@ -83,7 +84,7 @@ impl<'a> Conduct<'a> {
         let (baselines, _) = baselines(&*self.store, self.store.records(), self.settings)?;
         let schedule = self.schedule(plans, &baselines);
         self.pause = schedule.pause;
-        self.next_pause = self.next_pause.min(self.pause);
+        self.store.note_left_out(self.manifest, &schedule.left_out)?;
         self.progress.schedule(&schedule);
         self.steps(&schedule, &baselines)
     }
@@ -92,8 +93,8 @@ impl<'a> Conduct<'a> {
     pub fn plain(&mut self, plans: &[Plan]) -> Result<(), BenchError> {
         self.enforce_state()?;
         self.pause = self.settings.pause(None);
-        self.next_pause = self.next_pause.min(self.pause);
         let schedule = plain_schedule(plans, self.settings, self.space, self.pause);
+        self.store.note_left_out(self.manifest, &schedule.left_out)?;
         self.progress.schedule(&schedule);
         self.steps(&schedule, &[])
     }
@@ -103,10 +104,21 @@ impl<'a> Conduct<'a> {
             space: self.space,
             baselines,
             pause: self.pause,
-            state_time: self.state_time,
+            state_time: self.state_time(),
             unknown_ns: 1e6,
+            areas: self.areas.clone(),
         };
         schedule(plans, self.settings, &known)
+    }
+
+    /// What enforcing the state took the first time: a resumed run has the schedule that it was begun with.
+    fn state_time(&self) -> Nanos {
+        let first = self
+            .store
+            .records()
+            .iter()
+            .find(|record| record.ended.is_some() && matches!(record.purpose, Purpose::State { .. }));
+        first.map_or(Nanos::ZERO, |record| Nanos(record.end_ns - record.begin_ns))
     }
 
     /// Brings the whole target into the wanted state (uFLIP section 4.1). A resumed run does so
@@ -124,15 +136,16 @@ impl<'a> Conduct<'a> {
         let all = self.space.capacity.0;
         let observer = || UntilWritten::new(all, &tell);
         let purpose = Purpose::State { state: state.to_string(), complete: true };
-        let record = self.run(purpose, pattern, Goal::of(observer).within(self.settings.lengths().state))?;
-        self.state_time = Nanos(record.end_ns - record.begin_ns);
+        self.run(purpose, pattern, Goal::of(observer).within(self.settings.lengths().state))?;
+        self.before = Before::State;
         self.areas.reset();
         Ok(())
     }
 
     /// Sequential reads, random writes, sequential reads again (uFLIP section 4.3).
     fn lingering(&mut self) -> Result<(), BenchError> {
-        let [before, writes, after] = self.settings.lengths().lingering;
+        let lengths = self.settings.lengths();
+        let [before, writes, after] = lengths.lingering;
         self.progress.step("looking for a lingering effect of random writes");
         let parts = [
             (Purpose::LingeringBefore, "SR", before),
@@ -142,9 +155,10 @@ impl<'a> Conduct<'a> {
         if !parts.iter().all(|(purpose, _, _)| self.store.has(purpose)) {
             for (purpose, name, time) in parts {
                 let follows = purpose != Purpose::LingeringBefore;
-                let pattern = Pattern::baseline(name).expect("a baseline's name");
+                let mut pattern = Pattern::baseline(name).expect("a baseline's name");
+                pattern.io_count = pattern.writes().then_some(lengths.baseline_ios_most);
                 if follows {
-                    self.next_pause = Nanos::ZERO;
+                    self.before = Before::Nothing;
                 }
                 self.run(purpose, pattern, Goal::of(|| UntilLong::new(64, time)).within(Some(time * 8)))?;
             }
@@ -157,18 +171,20 @@ impl<'a> Conduct<'a> {
     /// A baseline with a large IOCount (uFLIP section 4.2).
     fn baseline(&mut self, name: &str) -> Result<(), BenchError> {
         let purpose = Purpose::Baseline { pattern: name.to_owned() };
-        if self.store.has(&purpose) {
+        let done = self.store.has(&purpose);
+        let lengths = self.settings.lengths();
+        let mut pattern = Pattern::baseline(name).expect("a baseline's name");
+        pattern.io_count = Some(lengths.baseline_ios_most);
+        if writes_sequentially(&pattern.first) {
+            let size = baseline_area(self.space, lengths);
+            let offset = self.area(size, done)?;
+            pattern = pattern.on_target(offset, size);
+            pattern.io_count = Some(lengths.baseline_ios_most.min(size.0 / IO_SIZE.0));
+        }
+        if done {
             return Ok(());
         }
         self.progress.step(&format!("baseline {name}: start-up phase and period"));
-        let lengths = self.settings.lengths();
-        let mut pattern = Pattern::baseline(name).expect("a baseline's name");
-        if writes_sequentially(&pattern.first) {
-            let size = baseline_area(self.space, lengths);
-            let offset = self.take_area(size)?;
-            pattern = pattern.on_target(offset, size);
-            pattern.io_count = Some(size.0 / IO_SIZE.0);
-        }
         let until = || UntilLong::new(lengths.baseline_ios, lengths.baseline);
         self.run(purpose, pattern, Goal::of(until).within(Some(lengths.baseline_longest)))?;
         Ok(())
@@ -178,15 +194,7 @@ impl<'a> Conduct<'a> {
         for (index, step) in schedule.steps.iter().enumerate() {
             let purpose = step.purpose();
             let done = self.store.has(&purpose);
-            let area = match step.area {
-                // What is done already took its area before the run was interrupted.
-                Some(size) if done => self.areas.take(size).or_else(|| {
-                    self.areas.reset();
-                    self.areas.take(size)
-                }),
-                Some(size) => Some(self.take_area(size)?),
-                None => None,
-            };
+            let area = step.area.map(|size| self.area(size, done)).transpose()?;
             if done {
                 continue;
             }
@@ -194,31 +202,52 @@ impl<'a> Conduct<'a> {
             let pattern = step.placed_at(area);
             let (io_ignore, goal) = (pattern.io_ignore, self.settings.precision_goal);
             let period = period_of(step, baselines);
-            let until = || UntilPrecise::new(io_ignore, step.io_count_min, period, goal);
-            self.run(purpose, pattern, Goal::of(until).within(step.time_limit).precise(period))?;
+            let until = UntilPrecise::new(io_ignore, step.io_count_min, period, goal)
+                .within(step.time_limit, step.io_count_least);
+            let goal = Goal {
+                io_ignore_wanted: step.io_ignore_wanted,
+                period_ios: period,
+                ..Goal::of(|| until.clone()).within(step.time_limit.map(|time| time * PATIENCE))
+            };
+            self.run(purpose, pattern, goal)?;
         }
         Ok(())
     }
 
-    fn take_area(&mut self, size: Bytes) -> Result<Bytes, BenchError> {
+    /// An area for the next run. What is `done` already took its own before the run was interrupted, and
+    /// keeps it, so that a resumed run has the areas that it was begun with.
+    fn area(&mut self, size: Bytes, done: bool) -> Result<Bytes, BenchError> {
         if let Some(offset) = self.areas.take(size) {
             return Ok(offset);
         }
-        self.enforce_state()?;
+        if !done {
+            self.enforce_state()?;
+        }
         self.areas.reset();
+        // Only a target with an odd end is too small for an area that is rounded up.
         Ok(self.areas.take(size).unwrap_or(Bytes::ZERO))
     }
 
+    /// The pause before the next run.
+    fn pause_before(&self) -> Nanos {
+        match self.before {
+            Before::Nothing => Nanos::ZERO,
+            Before::Reads => self.settings.pause(None),
+            Before::Writes => self.pause,
+            Before::State => self.pause.max(self.settings.lengths().settle),
+        }
+    }
+
     /// One run, from its pause to its entry in the manifest.
-    fn run<O: Observer>(
+    fn run<O: Until>(
         &mut self,
         purpose: Purpose,
         pattern: Pattern,
         goal: Goal<impl Fn() -> O>,
     ) -> Result<RunRecord, BenchError> {
-        let pause = self.next_pause;
+        let pause = self.pause_before();
         self.wait(pause)?;
-        self.next_pause = if pattern.writes() { self.pause } else { self.settings.pause(None) };
+        self.before = if pattern.writes() { Before::Writes } else { Before::Reads };
         let seed = self.seed_for(&purpose);
         let placed = pattern.place(self.space, seed)?;
         let (number, lanes) = self.store.start_run(placed.processes())?;
@@ -229,6 +258,9 @@ impl<'a> Conduct<'a> {
             failures_allowed: FAILURES_ALLOWED,
         };
         let outcome = run(self.device, &placed, &mut observers, &control)?;
+        // What one process ended because its mean was precise, the others did not end.
+        let ends = observers.iter().map(|(_, until)| until.end());
+        let satisfied = ends.reduce(|a, b| if a == RunEnd::PrecisionReached { a } else { b });
         let lanes = observers.into_iter().map(|(record, _)| record.0).collect();
         let stalls = self.store.finish_run(lanes)?;
         let record = RunRecord {
@@ -237,8 +269,9 @@ impl<'a> Conduct<'a> {
             seed,
             pattern: crate::pattern_text(&pattern),
             io_ignore: pattern.io_ignore,
+            io_ignore_wanted: goal.io_ignore_wanted,
             period_ios: goal.period_ios,
-            ended: goal.end(outcome.ended),
+            ended: ended(outcome.ended, satisfied),
             pause_ns: pause.0,
             begin_ns: outcome.begin.0,
             end_ns: outcome.end.0,
@@ -267,7 +300,7 @@ impl<'a> Conduct<'a> {
     /// The same for a run and for its resumption, and another for each repetition.
     fn seed_for(&self, purpose: &Purpose) -> Seed {
         let label = serde_json::to_string(purpose).expect("a purpose is made of texts and numbers");
-        let earlier = self.store.records().iter().filter(|record| record.purpose == *purpose).count();
+        let earlier = self.store.finished(purpose).count();
         self.settings.seed.derive(&label, earlier as u64)
     }
 
@@ -291,31 +324,26 @@ struct Goal<F> {
     observer: F,
     time_limit: Option<Nanos>,
     period_ios: u64,
-    satisfied: RunEnd,
+    io_ignore_wanted: u64,
 }
 
 impl<F> Goal<F> {
     fn of(observer: F) -> Goal<F> {
-        Goal { observer, time_limit: None, period_ios: 1, satisfied: RunEnd::BudgetUsed }
+        Goal { observer, time_limit: None, period_ios: 1, io_ignore_wanted: 0 }
     }
 
     fn within(self, time_limit: Option<Nanos>) -> Goal<F> {
         Goal { time_limit, ..self }
     }
+}
 
-    /// The observer is satisfied when the mean is precise.
-    fn precise(self, period_ios: u64) -> Goal<F> {
-        Goal { period_ios, satisfied: RunEnd::PrecisionReached, ..self }
-    }
-
-    /// `None` for a run that did not come to its end.
-    fn end(&self, ended: Ended) -> Option<RunEnd> {
-        match ended {
-            Ended::PatternDone => Some(RunEnd::CountReached),
-            Ended::ObserverSatisfied => Some(self.satisfied),
-            Ended::TimeUsed => Some(RunEnd::BudgetUsed),
-            Ended::Interrupted | Ended::DeviceFailed => None,
-        }
+/// `None` for a run that did not come to its end.
+fn ended(ended: Ended, satisfied: Option<RunEnd>) -> Option<RunEnd> {
+    match ended {
+        Ended::PatternDone => Some(RunEnd::CountReached),
+        Ended::ObserverSatisfied => satisfied,
+        Ended::TimeUsed => Some(RunEnd::BudgetUsed),
+        Ended::Interrupted | Ended::DeviceFailed => None,
     }
 }
 
@@ -339,10 +367,12 @@ fn fitting(size: IoSize, block: Bytes) -> IoSize {
     }
 }
 
-/// The period that the step's batches are aligned with: the longest of its baselines'.
+/// The period that the step's batches are aligned with: the longest of its baselines', in IOs of the
+/// mix where it is one.
 fn period_of(step: &Step, baselines: &[Baseline]) -> u64 {
     let writes = step.pattern.writes();
     let names: &[&str] = if writes { &["SW", "RW"] } else { &["SR", "RR"] };
     let periods = baselines.iter().filter(|baseline| names.contains(&baseline.pattern.as_str()));
-    periods.filter_map(|baseline| baseline.phases.period_ios).max().unwrap_or(1)
+    let longest = periods.filter_map(|baseline| baseline.phases.period_ios).max().unwrap_or(1);
+    step.pattern.mix.as_ref().map_or(longest, |mix| longest.saturating_mul(u64::from(mix.ratio) + 1))
 }

@@ -50,8 +50,10 @@ fn baseline(
     let phases = phases(&responses);
     let (io_ignore, io_count_min) = io_ignore_and_count(&phases, count_min);
     // Its own figures leave the start-up phase out, which was not known when it was run.
+    let io_ignored = io_ignore.min(responses.len().saturating_sub(1) as u64);
     let counted = RunRecord {
-        io_ignore: io_ignore.min(responses.len().saturating_sub(1) as u64),
+        io_ignore: io_ignored,
+        io_ignore_wanted: io_ignored,
         period_ios: phases.period_ios.unwrap_or(1),
         ..record.clone()
     };
@@ -262,8 +264,9 @@ fn method(context: &Context<'_>, pause: Nanos) -> Method {
     let settings = &context.manifest.settings;
     let written: u64 = context.records.iter().map(|record| record.written_bytes).sum();
     let written = Bytes(context.manifest.prepared_bytes + written);
-    let begin = context.records.iter().map(|record| record.begin_ns).min().unwrap_or(0);
-    let end = context.records.iter().map(|record| record.end_ns).max().unwrap_or(0);
+    // The clock of a resumed run starts anew.
+    let elapsed =
+        context.records.iter().map(|record| record.end_ns - record.begin_ns + record.pause_ns).sum();
     let endurance = context.manifest.identity.rated_endurance.filter(|rated| *rated > Bytes::ZERO);
     Method {
         thoroughness: settings.thoroughness.to_string(),
@@ -276,21 +279,23 @@ fn method(context: &Context<'_>, pause: Nanos) -> Method {
         precision_goal: settings.precision_goal,
         overhead_ns_per_io: context.manifest.overhead_ns_per_io,
         clock_ns_per_reading: context.manifest.clock_ns_per_reading,
-        elapsed: Nanos(end - begin),
+        elapsed: Nanos(elapsed),
         bytes_written: written,
         endurance_share: endurance.map(|rated| written.0 as f64 / rated.0 as f64),
     }
 }
 
-/// The longest pause between the runs of the micro-benchmarks.
+/// The longest pause between the runs of the micro-benchmarks; after the state there is a longer one.
 fn pause_kept(records: &[RunRecord]) -> Nanos {
-    let points = records.iter().filter(|record| matches!(record.purpose, Purpose::Point { .. }));
-    Nanos(points.map(|record| record.pause_ns).max().unwrap_or(0))
+    let is_point = |record: &RunRecord| matches!(record.purpose, Purpose::Point { .. });
+    let pairs = records.windows(2).filter(|pair| is_point(&pair[0]) && is_point(&pair[1]));
+    Nanos(pairs.map(|pair| pair[1].pause_ns).max().unwrap_or(0))
 }
 
 /// The state that the first measurement found, in words.
 fn state(records: &[RunRecord]) -> String {
-    let first = records.iter().find_map(|record| match &record.purpose {
+    let mut finished = records.iter().filter(|record| record.ended.is_some());
+    let first = finished.find_map(|record| match &record.purpose {
         Purpose::State { state, complete } => Some((state, complete)),
         _ => None,
     });

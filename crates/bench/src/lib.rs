@@ -13,9 +13,12 @@
 mod area;
 mod conduct;
 mod error;
+mod estimate;
 mod examine;
+mod length;
 mod observe;
 mod overhead;
+mod plain;
 mod progress;
 mod record;
 mod schedule;
@@ -58,7 +61,7 @@ pub fn bench(
     let plans = plans(manifest)?;
     check_target(device, settings)?;
     let mut store = store::Store::open(folder.clone())?;
-    let mut conduct = conduct::Conduct::new(device, &mut store, settings, interrupt, progress);
+    let mut conduct = conduct::Conduct::new(device, &mut store, manifest, interrupt, progress);
     if settings.methodology { conduct.uflip(&plans) } else { conduct.plain(&plans) }
 }
 

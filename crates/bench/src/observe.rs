@@ -1,44 +1,71 @@
 //! When a run has seen enough.
 //!
 //! uFLIP leaves the choice of IOCount as future work. Here a run goes on until the confidence
-//! interval of its mean is narrow enough, and it has done what the device's phases ask for; a time
-//! limit ends it otherwise (the engine's).
+//! interval of its mean is narrow enough, and it has done what the device's phases ask for; or until its
+//! time is used up, and it has done the least that a figure needs.
 
 use std::ops::ControlFlow;
 
 use flashlab_analysis::Precision;
+use flashlab_analysis::findings::RunEnd;
 use flashlab_base::Nanos;
 use flashlab_engine::Observer;
 use flashlab_samples::Sample;
 
-/// Ends a run when the mean of one of its processes is known well enough.
+/// An observer that may end its run.
+pub(crate) trait Until: Observer {
+    /// What the run's end was, if this observer ended it.
+    fn end(&self) -> RunEnd;
+}
+
+/// Ends a run when the mean of one of its processes is known well enough, or its time is used up.
+#[derive(Clone)]
 pub(crate) struct UntilPrecise {
     io_ignore: u64,
     io_count_min: u64,
     goal: f64,
     precision: Precision,
+    /// When the time is used up, and the IOs beyond IOIgnore that are done in any case.
+    limit: Option<(Nanos, u64)>,
+    begin: Option<Nanos>,
 }
 
 impl UntilPrecise {
     /// `period_ios` is the device's, where one is known; `goal` is relative to the mean.
     pub fn new(io_ignore: u64, io_count_min: u64, period_ios: u64, goal: f64) -> UntilPrecise {
-        UntilPrecise { io_ignore, io_count_min, goal, precision: Precision::with_period(period_ios) }
+        let precision = Precision::with_period(period_ios);
+        UntilPrecise { io_ignore, io_count_min, goal, precision, limit: None, begin: None }
+    }
+
+    /// Ends the run after this time as well, if it has so many IOs beyond IOIgnore.
+    pub fn within(self, time: Option<Nanos>, io_count_least: u64) -> UntilPrecise {
+        UntilPrecise { limit: time.map(|time| (time, io_count_least)), ..self }
+    }
+
+    fn is_precise(&self) -> bool {
+        self.precision.count() >= self.io_count_min
+            && self.precision.relative_half_width().is_some_and(|width| width <= self.goal)
     }
 }
 
 impl Observer for UntilPrecise {
     #[inline]
     fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
+        let begin = *self.begin.get_or_insert(sample.submitted);
         if sample.position < self.io_ignore || sample.errno != 0 {
             return ControlFlow::Continue(());
         }
         self.precision.add(sample.response().0);
-        match self.precision.relative_half_width() {
-            Some(width) if width <= self.goal && self.precision.count() >= self.io_count_min => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        }
+        let is_over = self.limit.is_some_and(|(time, least)| {
+            self.precision.count() >= least && sample.completed.since(begin) >= time
+        });
+        if is_over || self.is_precise() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Until for UntilPrecise {
+    fn end(&self) -> RunEnd {
+        if self.is_precise() { RunEnd::PrecisionReached } else { RunEnd::BudgetUsed }
     }
 }
 
@@ -61,6 +88,12 @@ impl Observer for UntilLong {
         let begin = *self.begin.get_or_insert(sample.submitted);
         let enough = sample.position + 1 >= self.ios && sample.completed.since(begin) >= self.time;
         if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Until for UntilLong {
+    fn end(&self) -> RunEnd {
+        RunEnd::BudgetUsed
     }
 }
 
@@ -87,5 +120,11 @@ impl Observer for UntilWritten<'_> {
             (self.progress)(self.written as f64 / self.goal as f64);
         }
         if self.written >= self.goal { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Until for UntilWritten<'_> {
+    fn end(&self) -> RunEnd {
+        RunEnd::CountReached
     }
 }

@@ -41,6 +41,21 @@ pub enum Purpose {
     },
 }
 
+impl Purpose {
+    /// Whether both are for the same: how much of the target a state covered, and the rounding of a
+    /// value that went through a file, are no difference.
+    pub fn is_same(&self, other: &Purpose) -> bool {
+        match (self, other) {
+            (Purpose::State { state: a, .. }, Purpose::State { state: b, .. }) => a == b,
+            (
+                Purpose::Point { plan, experiment, label, repetition, value: _ },
+                Purpose::Point { plan: p, experiment: e, label: l, repetition: r, value: _ },
+            ) => (plan, experiment, label, repetition) == (p, e, l, r),
+            _ => self == other,
+        }
+    }
+}
+
 /// One finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
@@ -54,6 +69,9 @@ pub struct RunRecord {
     pub pattern: String,
     /// IOs of each process that no figure counts.
     pub io_ignore: u64,
+    /// IOs of each process that the start-up phase asks to leave out: more than `io_ignore` where there
+    /// was no time or no room for them.
+    pub io_ignore_wanted: u64,
     /// The period that batches of IOs were aligned with; 1 where none is known.
     pub period_ios: u64,
     /// Why it ended; null when it was interrupted or the device failed, and it counts for nothing.

@@ -151,7 +151,8 @@ impl Settings {
 /// them on slow devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lengths {
-    /// The pause after the state, before it is known what pause the device needs.
+    /// The pause after the state at the least. It comes before the lingering experiment, which must not
+    /// take reads that the state slows down for the device's usual ones: uFLIP's devices need 2.5 s.
     pub settle: Nanos,
     /// The longest that enforcing the state may take.
     pub state: Option<Nanos>,
@@ -159,8 +160,10 @@ pub(crate) struct Lengths {
     pub baseline_ios: u64,
     /// ... and goes on for so long ...
     pub baseline: Nanos,
-    /// ... but ends after so long all the same.
+    /// ... but ends after so long all the same, ...
     pub baseline_longest: Nanos,
+    /// ... or after so many IOs, as do the lingering experiment's writes.
+    pub baseline_ios_most: u64,
     /// The sequential reads before, the random writes, and the sequential reads after, of the
     /// lingering experiment.
     pub lingering: [Nanos; 3],
@@ -168,25 +171,27 @@ pub(crate) struct Lengths {
     pub run: [Nanos; 2],
     /// The smallest IOCount with which a run may end early.
     pub io_count_min: u64,
-    /// What a run does at the least beyond its IOIgnore, whatever the budget says.
+    /// What a run measures at the least, beyond its IOIgnore, whatever the budget says.
     pub run_ios: u64,
-    /// What a run does at the most.
+    /// What each process of a run does at the most, IOIgnore included.
     pub run_ios_most: u64,
     /// The pause between runs is at least and at most this.
     pub pause: [Nanos; 2],
-    /// A run writes at most this part of the target, its start-up phase and smallest IOCount apart.
+    /// A run writes at most this part of the target, or the least that it measures.
     pub written_divisor: u64,
-    /// Runs with sequential writes have areas of at most this part of the target.
+    /// A run with sequential writes has at most this part of the target for them, or what the least that
+    /// it measures needs.
     pub area_divisor: u64,
 }
 
 impl Lengths {
     const QUICK: Lengths = Lengths {
-        settle: Nanos::from_secs(1),
+        settle: Nanos::from_secs(3),
         state: Some(Nanos::from_secs(20)),
         baseline_ios: 2048,
         baseline: Nanos::from_millis(1200),
         baseline_longest: Nanos::from_secs(10),
+        baseline_ios_most: 32_768,
         lingering: [Nanos::from_millis(400), Nanos::from_millis(800), Nanos::from_millis(2000)],
         run: [Nanos::from_millis(10), Nanos::from_millis(500)],
         io_count_min: 256,
@@ -202,6 +207,7 @@ impl Lengths {
         baseline_ios: 16_384,
         baseline: Nanos::from_secs(20),
         baseline_longest: Nanos::from_secs(300),
+        baseline_ios_most: 524_288,
         lingering: [Nanos::from_secs(2), Nanos::from_secs(5), Nanos::from_secs(10)],
         run: [Nanos::from_secs(2), Nanos::from_secs(2)],
         io_count_min: 1024,

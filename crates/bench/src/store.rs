@@ -1,11 +1,12 @@
 //! Where a bench run keeps its runs: the folder, the recording thread, and what is finished.
 
+use flashlab_analysis::findings::Warning;
 use flashlab_engine::Observer;
 use flashlab_samples::{Lane, Recording, RunFolder, Sample};
 
-use crate::BenchError;
 use crate::examine::Source;
 use crate::record::{Purpose, RunRecord};
+use crate::{BenchError, Manifest};
 
 /// The runs of a bench run, on disk.
 pub(crate) struct Store {
@@ -31,7 +32,12 @@ impl Store {
 
     /// Whether a run for this purpose came to its end.
     pub fn has(&self, purpose: &Purpose) -> bool {
-        self.records.iter().any(|record| record.ended.is_some() && record.purpose == *purpose)
+        self.finished(purpose).next().is_some()
+    }
+
+    /// The runs for this purpose that came to their end.
+    pub fn finished(&self, purpose: &Purpose) -> impl Iterator<Item = &RunRecord> {
+        self.records.iter().filter(move |record| record.ended.is_some() && record.purpose.is_same(purpose))
     }
 
     /// Begins the next run and returns its number and a lane for each process.
@@ -45,6 +51,17 @@ impl Store {
     /// Ends it; its samples can be read from now on. Returns how often measuring waited for them.
     pub fn finish_run(&mut self, lanes: Vec<Lane>) -> Result<u64, BenchError> {
         Ok(self.recording.finish_run(lanes)?)
+    }
+
+    /// Notes in the manifest what the schedule left out: only who knows the device can tell.
+    pub fn note_left_out(&self, manifest: &Manifest, left_out: &[Warning]) -> Result<(), BenchError> {
+        let mut noted = manifest.clone();
+        noted.warnings.retain(|(kind, _)| left_out.iter().all(|warning| warning.kind != *kind));
+        noted.warnings.extend(left_out.iter().map(|warning| (warning.kind.clone(), warning.message.clone())));
+        if noted != *manifest {
+            self.folder.write_json("manifest.json", &noted)?;
+        }
+        Ok(())
     }
 
     /// Notes what the run was.

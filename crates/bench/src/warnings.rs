@@ -22,7 +22,9 @@ pub(crate) fn of_preparation(manifest: &Manifest, records: &[RunRecord], torn: &
         let message = format!("samples that were being written when the program ended are set aside: {torn}");
         warnings.push(general("torn_samples", message));
     }
-    let in_part = |record: &&RunRecord| matches!(record.purpose, Purpose::State { complete: false, .. });
+    let in_part = |record: &&RunRecord| {
+        record.ended.is_some() && matches!(record.purpose, Purpose::State { complete: false, .. })
+    };
     if let Some(record) = records.iter().find(in_part) {
         warnings.push(general(
             "state_in_part",
@@ -57,13 +59,19 @@ struct Check {
     advice: &'static str,
 }
 
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 6] = [
     Check {
         kind: "interference",
         find: interference,
         advice: "something else used the device: stop it and measure again",
     },
     Check { kind: "processor_starved", find: starvation, advice: "leave the measuring threads a processor" },
+    Check {
+        kind: "startup_shortened",
+        find: startup,
+        advice: "the device's start-up phase is longer than such a run has time or room for, and is in the \
+                 figures in part: measure with --full, or a larger target",
+    },
     Check { kind: "thermal", find: heat, advice: "heat slowed a processor down: cool the machine" },
     Check {
         kind: "recording_stalled",
@@ -117,6 +125,13 @@ fn starvation(record: &RunRecord) -> Option<(f64, String)> {
     let share = wait as f64 / elapsed.max(1) as f64;
     let figures = format!("waited {} of {} for a processor", Nanos(wait), Nanos(elapsed));
     (share >= WAIT_SHARE).then_some((share, figures))
+}
+
+fn startup(record: &RunRecord) -> Option<(f64, String)> {
+    let RunRecord { io_ignore, io_ignore_wanted, .. } = record;
+    let figures = format!("left {io_ignore} IOs out at its start instead of {io_ignore_wanted}");
+    let missing = io_ignore_wanted.saturating_sub(*io_ignore);
+    (missing > 0).then_some((missing as f64, figures))
 }
 
 fn heat(record: &RunRecord) -> Option<(f64, String)> {

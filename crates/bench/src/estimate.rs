@@ -1,0 +1,96 @@
+//! What is known of a device before a run, and what that run will cost.
+//!
+//! An IO takes its baseline's mean, scaled by its size, and its pause. A pattern that is neither
+//! sequential nor random (in reverse, in place, with gaps, partitioned) may behave like either: its
+//! cost and its start-up phase are the larger of the two.
+
+use flashlab_analysis::findings::Baseline;
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_plan::{Basic, Location, ModeRule, Pattern, Space, Time};
+
+use crate::area::Areas;
+
+/// What is known of the device when the schedule is made.
+#[derive(Clone)]
+pub(crate) struct Known<'a> {
+    pub space: Space,
+    pub baselines: &'a [Baseline],
+    /// The pause after a run that wrote.
+    pub pause: Nanos,
+    /// What enforcing the state took.
+    pub state_time: Nanos,
+    /// What an IO of 32 KiB takes where there is no baseline for it.
+    pub unknown_ns: f64,
+    /// What the target has left for sequential writes.
+    pub areas: Areas,
+}
+
+impl Known<'_> {
+    /// A device of which nothing is known but its size.
+    pub fn nothing(space: Space, unknown_ns: f64) -> Known<'static> {
+        let areas = crate::schedule::areas(space);
+        Known { space, baselines: &[], pause: Nanos::ZERO, state_time: Nanos::ZERO, unknown_ns, areas }
+    }
+
+    /// The baselines that a basic pattern may behave like.
+    pub fn baselines(&self, basic: &Basic) -> impl Iterator<Item = &Baseline> {
+        let reads = basic.mode == ModeRule::Always(Mode::Read);
+        let sequential = match basic.location {
+            Location::Sequential
+            | Location::Ordered { incr: 1 }
+            | Location::Partitioned { partitions: 1 } => Some(true),
+            Location::Ordered { .. } | Location::Partitioned { .. } => None,
+            _ => Some(false),
+        };
+        self.baselines.iter().filter(move |baseline| {
+            let (of_reads, of_sequential) = match baseline.pattern.as_str() {
+                "SR" => (true, true),
+                "RR" => (true, false),
+                "SW" => (false, true),
+                _ => (false, false),
+            };
+            of_reads == reads && sequential.is_none_or(|sequential| sequential == of_sequential)
+        })
+    }
+
+    /// What an IO of a process of the pattern takes with its pause, in nanoseconds; at least one.
+    pub fn per_io_ns(&self, pattern: &Pattern) -> f64 {
+        let response = weighted(pattern, |basic| {
+            let means = self.baselines(basic).map(|baseline| baseline.run.response.mean_ns);
+            let mean = means.reduce(f64::max).unwrap_or(self.unknown_ns);
+            let relative = basic.io_size.largest().0 as f64 / 32768.0;
+            mean * (0.3 + 0.7 * relative)
+        });
+        let pause = match pattern.first.time {
+            Time::Pause { pause } => pause.0 as f64,
+            Time::Burst { burst, pause } => pause.0 as f64 / f64::from(burst),
+            Time::Consecutive | Time::Rate { .. } => 0.0,
+        };
+        (response * f64::from(pattern.parallel_degree) + pause).max(1.0)
+    }
+}
+
+/// Bytes that an average IO of the pattern writes.
+pub(crate) fn bytes_written_each(pattern: &Pattern) -> f64 {
+    weighted(pattern, |basic| match basic.mode {
+        ModeRule::Always(Mode::Read) => 0.0,
+        ModeRule::Always(Mode::Write) => basic.io_size.largest().0 as f64,
+        ModeRule::WriteProbability(p) => p * basic.io_size.largest().0 as f64,
+    })
+}
+
+/// The mean of a figure over the IOs of a pattern.
+pub(crate) fn weighted(pattern: &Pattern, figure: impl Fn(&Basic) -> f64) -> f64 {
+    match &pattern.mix {
+        None => figure(&pattern.first),
+        Some(mix) => {
+            let ratio = f64::from(mix.ratio);
+            (ratio * figure(&pattern.first) + figure(&mix.second)) / (ratio + 1.0)
+        }
+    }
+}
+
+/// The largest IO of the pattern.
+pub(crate) fn widest(pattern: &Pattern) -> Bytes {
+    pattern.basics().map(|basic| basic.io_size.largest()).max().unwrap_or(Bytes(1))
+}

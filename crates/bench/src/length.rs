@@ -1,0 +1,188 @@
+//! How long a run is: its IOIgnore and IOCount, its time, and the area that its sequential writes need.
+//!
+//! # Model
+//! A run ignores its start-up phase, and goes on until its mean is precise or its time is used up. Two
+//! bounds hold whatever the device is like: benchmarking must not wear it out, so that a run writes no
+//! more than a part of the target; and sequential writes must not use up the target, so that an area is no
+//! more than a part of it. The least that a run measures is above both; a start-up phase is not.
+
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_plan::{Basic, Location, ModeRule, Pattern, Plan, Space, Time, Value};
+
+use crate::estimate::{Known, bytes_written_each, weighted, widest};
+use crate::schedule::Step;
+use crate::settings::{Lengths, Settings, Thoroughness};
+
+/// How many IOs of a mix's second pattern a run measures at the least.
+const SECOND_LEAST: u64 = 8;
+
+/// The time that a run may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    /// In all, if its start-up phase and the least that it measures need no more.
+    pub run: Nanos,
+    /// For its start-up phase.
+    pub startup: Nanos,
+}
+
+/// A run before it is known how much time it gets.
+pub(crate) struct Run {
+    plan: String,
+    experiment: String,
+    value: Value,
+    /// What is run; its IOIgnore is what the device asks for.
+    pub pattern: Pattern,
+    io_count_min: u64,
+    /// What is measured at the least ...
+    least: u64,
+    /// ... and at the most, both of each process and with IOIgnore.
+    most: u64,
+    /// Estimated time of one IO of a process, its pause included.
+    per_io_ns: f64,
+    lengths: Lengths,
+    space: Space,
+}
+
+impl Run {
+    pub fn new(
+        plan: &Plan,
+        experiment: &str,
+        value: Value,
+        mut pattern: Pattern,
+        settings: &Settings,
+        known: &Known<'_>,
+    ) -> Run {
+        let lengths = settings.lengths();
+        let counts = |basic: &Basic| {
+            let each = known.baselines(basic).map(|baseline| (baseline.io_ignore, baseline.io_count_min));
+            each.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1))).unwrap_or((0, lengths.run_ios))
+        };
+        let second = pattern.mix.as_ref().map_or((0, 0), |mix| counts(&mix.second));
+        let (io_ignore, mut io_count_min) = pattern.scaled_for_mix(counts(&pattern.first), second);
+        if let Time::Burst { burst, .. } = pattern.first.time {
+            io_count_min = io_count_min.max(3 * u64::from(burst));
+        }
+        // The start-up phase is the device's, and all processes go through it together.
+        pattern.io_ignore = io_ignore.div_ceil(u64::from(pattern.parallel_degree));
+        let least = least_ios(&pattern, lengths);
+        let most = most_ios(&pattern, lengths, known.space).max(least);
+        let per_io_ns = known.per_io_ns(&pattern);
+        let (plan, experiment, space) = (plan.name.clone(), experiment.to_owned(), known.space);
+        Run { plan, experiment, value, pattern, io_count_min, least, most, per_io_ns, lengths, space }
+    }
+
+    /// What its start-up phase takes.
+    pub fn startup(&self) -> Nanos {
+        Nanos((self.pattern.io_ignore as f64 * self.per_io_ns).ceil() as u64)
+    }
+
+    /// The run, with this much time.
+    pub fn step(&self, allowance: Allowance, thoroughness: Thoroughness) -> Step {
+        let mut pattern = self.pattern.clone();
+        let affordable = (allowance.startup.0 as f64 / self.per_io_ns).ceil() as u64;
+        pattern.io_ignore = pattern.io_ignore.min(affordable).min(self.most - self.least);
+        let least = pattern.io_ignore + self.least;
+        let wanted = match thoroughness {
+            Thoroughness::Quick => least as f64 * self.per_io_ns,
+            Thoroughness::Full => 1.5 * (pattern.io_ignore + self.io_count_min) as f64 * self.per_io_ns,
+        };
+        let time_limit = allowance.run.max(Nanos(wanted as u64));
+        let ios = ((time_limit.0 as f64 / self.per_io_ns) as u64).clamp(least, self.most);
+        let area = area(&pattern, ios, self.least, self.lengths, self.space);
+        let io_count = match area.filter(|_| !stays(&pattern)).map(|area| ios_of_area(&pattern, area)) {
+            Some(covering) if covering >= ios => covering,
+            // What is not measured may come around in the area.
+            Some(covering) => pattern.io_ignore + covering.max(self.least),
+            None => self.most,
+        };
+        let io_count = io_count.min(self.most);
+        pattern.io_count = Some(io_count);
+        let written = bytes_written_each(&pattern) * ios.min(io_count) as f64;
+        Step {
+            plan: self.plan.clone(),
+            experiment: self.experiment.clone(),
+            value: self.value.clone(),
+            repetition: 1,
+            io_count_min: self.io_count_min,
+            io_count_least: self.least,
+            io_ignore_wanted: self.pattern.io_ignore,
+            time_limit: Some(time_limit),
+            time: time_limit,
+            written: Bytes((written * f64::from(pattern.parallel_degree)) as u64),
+            area,
+            pattern,
+        }
+    }
+}
+
+/// Whether this basic pattern writes sequentially, and so disturbs a random state.
+pub(crate) fn writes_sequentially(basic: &Basic) -> bool {
+    basic.mode != ModeRule::Always(Mode::Read)
+        && match basic.location {
+            Location::Sequential | Location::Partitioned { .. } => true,
+            Location::Ordered { incr } => incr.abs() <= 1,
+            _ => false,
+        }
+}
+
+/// What a process measures at the least, whatever the budget says.
+fn least_ios(pattern: &Pattern, lengths: Lengths) -> u64 {
+    let least =
+        if pattern.first.time == Time::Consecutive { lengths.run_ios.max(32) } else { lengths.run_ios };
+    pattern.scaled_for_mix((0, least), (0, SECOND_LEAST)).1
+}
+
+/// What a process does at the most.
+fn most_ios(pattern: &Pattern, lengths: Lengths, space: Space) -> u64 {
+    let degree = f64::from(pattern.parallel_degree);
+    let capacity = space.capacity.0 as f64;
+    let written = bytes_written_each(pattern) * degree;
+    let wears = capacity / lengths.written_divisor as f64 / written;
+    // A pattern that writes nothing divides by zero, and has no limit but the first.
+    (lengths.run_ios_most as f64).min(wears) as u64
+}
+
+/// The part of the pattern's IOs that are sequential writes.
+fn writer_share(pattern: &Pattern) -> f64 {
+    weighted(pattern, |basic| f64::from(u8::from(writes_sequentially(basic))))
+}
+
+/// Whether its sequential writes are meant to come back to the same places.
+fn stays(pattern: &Pattern) -> bool {
+    pattern.basics().any(|basic| {
+        writes_sequentially(basic)
+            && (basic.target_size.is_some() || basic.location == Location::Ordered { incr: 0 })
+    })
+}
+
+/// The area for `ios` IOs of each process, of which `least` are measured at the least; `None` where
+/// nothing is written sequentially.
+fn area(pattern: &Pattern, ios: u64, least: u64, lengths: Lengths, space: Space) -> Option<Bytes> {
+    let writer = pattern.basics().find(|basic| writes_sequentially(basic))?;
+    if let Some(own) = writer.target_size {
+        return Some((own + writer.io_shift).min(space.capacity));
+    }
+    let slots_of = |ios: u64| (ios as f64 * writer_share(pattern)).ceil() as u64;
+    let lines = match writer.location {
+        Location::Partitioned { partitions } => u64::from(partitions),
+        _ => 1,
+    };
+    let slot = widest(pattern) * u64::from(pattern.parallel_degree);
+    let most = space.capacity.0 / lengths.area_divisor / slot.0.max(1);
+    let slots = match writer.location {
+        Location::Ordered { incr: 0 } => 2,
+        _ => slots_of(ios).min(most).max(slots_of(least)).max(2 * lines),
+    };
+    // Each process loses a slot to its shift.
+    let slots = slots + u64::from(writer.io_shift > Bytes::ZERO);
+    Some(Bytes(slot.0.saturating_mul(slots)).min(space.capacity))
+}
+
+/// How many IOs each process of the pattern does until its sequential writes have covered the area.
+fn ios_of_area(pattern: &Pattern, area: Bytes) -> u64 {
+    let part = Bytes(area.0 / u64::from(pattern.parallel_degree));
+    let writer = pattern.basics().find(|basic| writes_sequentially(basic));
+    let shift = writer.map_or(Bytes::ZERO, |basic| basic.io_shift);
+    let slots = part.0.saturating_sub(shift.0) / widest(pattern).0.max(1);
+    (slots as f64 / writer_share(pattern)) as u64
+}

@@ -1,0 +1,67 @@
+//! Plans that are run as they are written, without the methodology around them.
+
+use flashlab_base::{Bytes, Nanos};
+use flashlab_plan::{Experiment, Pattern, Plan, Space, Value};
+
+use crate::estimate::{Known, bytes_written_each};
+use crate::schedule::{Schedule, Step, left_out_warning};
+use crate::settings::Settings;
+
+/// How long a run without an end of its own may take outside the methodology.
+const PLAIN_TIME: Nanos = Nanos::from_secs(10);
+
+/// The runs of plans as they are written: where a pattern has no IOCount and no duration, it ends
+/// when its mean is precise, or after ten seconds.
+pub(crate) fn plain_schedule(plans: &[Plan], settings: &Settings, space: Space, pause: Nanos) -> Schedule {
+    let mut steps = Vec::new();
+    let mut left_out = Vec::new();
+    for repetition in 1..=settings.repetitions {
+        for plan in plans {
+            for experiment in &plan.experiments {
+                for (value, pattern) in experiment.runs(settings.choice()) {
+                    if let Err(error) = pattern.place(space, settings.seed) {
+                        if repetition == 1 {
+                            left_out.push(left_out_warning(plan, experiment, &value, &error));
+                        }
+                        continue;
+                    }
+                    steps.push(plain_step(plan, experiment, value, pattern, repetition, space));
+                }
+            }
+        }
+    }
+    let time = steps.iter().fold(Nanos::ZERO, |sum, step| sum.saturating_add(step.time));
+    let written = Bytes(steps.iter().map(|step| step.written.0).fold(0, u64::saturating_add));
+    let pauses = Nanos(pause.0.saturating_mul(steps.len() as u64));
+    Schedule { steps, pause, resets: 0, time: time.saturating_add(pauses), written, left_out }
+}
+
+fn plain_step(
+    plan: &Plan,
+    experiment: &Experiment,
+    value: Value,
+    pattern: Pattern,
+    repetition: u32,
+    space: Space,
+) -> Step {
+    let has_end = pattern.io_count.is_some() || pattern.duration.is_some();
+    let per_io_ns = Known::nothing(space, 1e6).per_io_ns(&pattern);
+    let counted = pattern.io_count.map(|count| Nanos((count as f64 * per_io_ns) as u64));
+    let time = [pattern.duration, counted].into_iter().flatten().min().unwrap_or(PLAIN_TIME);
+    let ios = pattern.io_count.unwrap_or((time.0 as f64 / per_io_ns) as u64) as f64;
+    Step {
+        plan: plan.name.clone(),
+        experiment: experiment.name.clone(),
+        value,
+        repetition,
+        area: None,
+        // A pattern with an end of its own comes to it.
+        io_count_min: if has_end { u64::MAX } else { 256 },
+        io_count_least: 0,
+        io_ignore_wanted: pattern.io_ignore,
+        time_limit: (!has_end).then_some(PLAIN_TIME),
+        time,
+        written: Bytes((bytes_written_each(&pattern) * ios * f64::from(pattern.parallel_degree)) as u64),
+        pattern,
+    }
+}

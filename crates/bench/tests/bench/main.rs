@@ -1,0 +1,8 @@
+//! The methodology on devices of known truth: what is found is what the device's profile says, the
+//! benchmark plan is kept to, and whatever ends a run early, nothing measured is lost.
+
+mod lab;
+mod methodology;
+mod resume;
+mod schedule;
+mod table3;

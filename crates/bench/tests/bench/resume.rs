@@ -1,0 +1,180 @@
+//! The same seed gives the same samples, and a run that was interrupted, wherever, ends as one that was
+//! not.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flashlab_analysis::findings::Findings;
+use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_bench::{BenchError, Purpose, RunRecord, Thoroughness};
+use flashlab_device::{Completion, Device, Geometry, Request};
+
+use crate::lab::{Lab, Watch, zeus};
+
+const PLANS: &[&str] = &["order", "mix"];
+const NOISE: &str = "[noise]\nsigma = 0.2\nseed = 11\n";
+
+/// Every file of samples, by name.
+fn files(lab: &Lab) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(lab.folder().samples()).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_samples_byte_for_byte() {
+    let [first, same, other] = [1, 1, 2].map(|seed| Lab::quick(NOISE, PLANS).with_seed(seed));
+    let [a, b, c] = [&first, &same, &other].map(|lab| lab.measure());
+    assert!(a.findings == b.findings && a.traces == b.traces && a.records == b.records);
+    let (samples, others) = (files(&first), files(&other));
+    assert!(samples.len() > 100);
+    assert!(samples == files(&same));
+    // Another seed has other addresses, also where there is no noise.
+    let random_reads = |records: &[RunRecord]| {
+        let purpose = Purpose::Baseline { pattern: "RR".to_owned() };
+        records.iter().find(|record| record.purpose == purpose).unwrap().run
+    };
+    let offsets = |lab: &Lab, run| lab.samples(run).iter().map(|sample| sample.offset.0).collect::<Vec<_>>();
+    assert!(offsets(&first, random_reads(&a.records)) != offsets(&other, random_reads(&c.records)));
+    assert!(samples.values().ne(others.values()));
+}
+
+#[test]
+fn repetitions_have_other_addresses_and_the_same_figures() {
+    let lab = Lab::quick("", PLANS);
+    let measured = lab.measure();
+    let seeds: Vec<u64> = measured.records.iter().map(|record| record.seed.0).collect();
+    let distinct: std::collections::HashSet<_> = seeds.iter().collect();
+    assert_eq!(distinct.len(), seeds.len());
+    for point in measured.points("order", "SW") {
+        assert!(point.spread.unwrap() < 1e-3, "{}", point.label);
+    }
+}
+
+/// Sets the flag with the n-th IO, as Ctrl-C in the middle of a run does.
+struct InterruptedDevice<'a, D> {
+    inner: D,
+    left: u64,
+    interrupt: &'a AtomicBool,
+}
+
+impl<D: Device> Device for InterruptedDevice<'_, D> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, request: Request) {
+        if self.left == 0 {
+            self.interrupt.store(true, Ordering::Relaxed);
+        }
+        self.left = self.left.saturating_sub(1);
+        self.inner.submit(request);
+    }
+
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        self.inner.wait(until)
+    }
+
+    fn keeps_data(&self) -> bool {
+        self.inner.keeps_data()
+    }
+}
+
+/// The findings without what an interruption must change: the numbers of the runs, and what was written
+/// and how long it took, the state having been enforced again.
+fn comparable(mut findings: Findings) -> Findings {
+    findings.method.bytes_written = Bytes::ZERO;
+    findings.method.elapsed = Nanos::ZERO;
+    let points = findings.micro_benchmarks.iter_mut().flat_map(|found| &mut found.experiments);
+    let runs = points.flat_map(|experiment| &mut experiment.points).flat_map(|point| &mut point.runs);
+    runs.for_each(|run| run.run = 0);
+    findings.baselines.iter_mut().for_each(|baseline| baseline.run.run = 0);
+    findings.warnings.iter_mut().for_each(|warning| warning.run = None);
+    findings
+}
+
+/// What was finished, in its order, where, and with which seed. States apart, which are enforced again.
+fn finished(records: &[RunRecord]) -> Vec<(String, u64, String)> {
+    let finished = records.iter().filter(|record| record.ended.is_some());
+    let measuring = finished.filter(|record| !matches!(record.purpose, Purpose::State { .. }));
+    measuring.map(|r| (format!("{:?}", r.purpose), r.seed.0, r.pattern.clone())).collect()
+}
+
+#[test]
+fn a_run_that_is_interrupted_anywhere_and_resumed_ends_as_one_that_was_not() {
+    let lab = || Lab::new(zeus(Bytes::mib(32), ""), Thoroughness::Quick, PLANS);
+    let whole = lab();
+    let watch = Watch::new();
+    let counting = AtomicBool::new(false);
+    let mut device =
+        InterruptedDevice { inner: whole.profile.device(), left: u64::MAX, interrupt: &counting };
+    whole.measure_on(&mut device, &watch).unwrap();
+    let ios = u64::MAX - device.left;
+    let expected = whole.measured(watch);
+    assert!(expected.schedule().resets > 0, "resets are a part of what is tested");
+
+    // In the state, the lingering experiment, each baseline, and all over the micro-benchmarks.
+    for sixteenth in 0..16 {
+        let lab = lab();
+        let watch = Watch::new();
+        let left = ios * sixteenth / 16 + 17;
+        let mut device = InterruptedDevice { inner: lab.profile.device(), left, interrupt: &watch.interrupt };
+        let error = lab.measure_on(&mut device, &watch).unwrap_err();
+        assert!(matches!(error, BenchError::Interrupted), "{error}");
+        // What was measured until then can be looked at.
+        lab.measured(watch);
+        let before = finished(&lab.records());
+        let got = lab.measure();
+        let after = finished(&got.records);
+        assert_eq!(after[..before.len()], before, "what was measured is kept");
+        // A lingering experiment that was torn is done again as a whole.
+        let lingering = |(purpose, _, _): &&(String, u64, String)| purpose.starts_with("Lingering");
+        let points = |all: &[(String, u64, String)]| -> Vec<_> {
+            all.iter().filter(|one| !lingering(one)).cloned().collect()
+        };
+        assert_eq!(points(&after), points(&finished(&expected.records)), "IO {left} of {ios}");
+        let (got, expected) = (comparable(got.findings), comparable(expected.findings.clone()));
+        assert_eq!(got.micro_benchmarks, expected.micro_benchmarks, "IO {left} of {ios}");
+        assert!(got == expected, "IO {left} of {ios}: {got:?}\n{expected:?}");
+    }
+}
+
+#[test]
+fn a_run_that_is_interrupted_at_every_step_gets_there_all_the_same() {
+    let lab = Lab::quick("", &["order"]);
+    let mut interruptions = 0;
+    // Each attempt gets one part further: those before the first unfinished one are skipped, but for the
+    // state, which is the first part of each.
+    while interruptions < 40 {
+        let watch = Watch::interrupting(if interruptions == 0 { 0 } else { 2 });
+        match lab.measure_on(&mut lab.profile.device(), &watch) {
+            Ok(()) => break,
+            Err(error) => assert!(matches!(error, BenchError::Interrupted), "{error}"),
+        }
+        interruptions += 1;
+    }
+    assert!(interruptions > 20, "{interruptions}");
+    let expected = Lab::quick("", &["order"]).measure();
+    let got = lab.measure();
+    assert_eq!(comparable(got.findings).micro_benchmarks, comparable(expected.findings).micro_benchmarks);
+}
+
+#[test]
+fn a_finished_run_that_is_resumed_measures_nothing_but_enforces_its_state() {
+    let lab = Lab::quick("", &["order"]);
+    let first = lab.measure();
+    let again = lab.measure();
+    let more = &again.records[first.records.len()..];
+    assert!(more.iter().all(|record| matches!(record.purpose, Purpose::State { .. })), "{more:?}");
+    assert!(more.len() <= 1);
+    assert!(comparable(first.findings) == comparable(again.findings));
+}
