@@ -1,5 +1,6 @@
 //! The loop that issues IOs: some processes of a pattern on one device.
 
+use std::mem;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,8 +30,9 @@ struct Slot {
     io: PlannedIo,
     intended: Option<Nanos>,
     process: u32,
-    /// The buffers of the slot by mode, apart so that reads do not spoil what writes will put.
-    buffers: [Option<Buffer>; 2],
+    /// The buffers of the slot by mode, apart so that reads do not spoil what writes will put. The one
+    /// that is on its way is empty here.
+    buffers: [Buffer; 2],
 }
 
 /// One process of the pattern.
@@ -95,18 +97,18 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
     ) -> Drive<'a, 'b, O> {
         let count = processes.len() * depth as usize;
         let size = if device.keeps_data() { largest } else { Bytes::ZERO };
-        let mut buffers = Arena::buffers(2 * count, size).into_iter().map(Some);
+        let mut buffers = Arena::buffers(2 * count, size).into_iter();
         let mut slots = Vec::with_capacity(count);
         for process in &mut processes {
             let Some(first) = &process.next else { continue };
             for _ in 0..depth {
                 process.free.push(slots.len());
                 let seed = Seed(slots.len() as u64).derive("content", u64::from(process.number));
-                let mut pair = [buffers.next().flatten(), buffers.next().flatten()];
+                let mut pair = std::array::from_fn(|_| buffers.next().unwrap_or(Buffer::empty()));
                 let [read, write] = &mut pair;
                 // Touched now, so that no IO pays for the page faults.
-                read.iter_mut().for_each(|buffer| buffer.fill(0));
-                write.iter_mut().for_each(|buffer| content::prepare(buffer, first.content, seed));
+                read.fill(0);
+                content::prepare(write, first.content, seed);
                 slots.push(Slot { io: *first, intended: None, process: process.number, buffers: pair });
             }
         }
@@ -183,7 +185,7 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
         // A queue of closed-loop IOs is filled at once; open-loop ones keep their own times.
         process.prepare(self.begin, self.now);
         let held = &mut self.slots[slot];
-        let mut buffer = held.buffers[usize::from(io.mode.is_write())].take().unwrap_or(Buffer::empty());
+        let mut buffer = mem::replace(&mut held.buffers[usize::from(io.mode.is_write())], Buffer::empty());
         if io.mode.is_write() && !buffer.is_empty() {
             content::freshen(&mut buffer[..io.size.0 as usize], &io, held.process);
         }
@@ -202,7 +204,7 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
         let index = completion.tag as usize;
         let slot = &mut self.slots[index];
         let io = &slot.io;
-        slot.buffers[usize::from(io.mode.is_write())] = Some(completion.buffer);
+        slot.buffers[usize::from(io.mode.is_write())] = completion.buffer;
         let sample = Sample {
             position: io.position,
             process: slot.process,
