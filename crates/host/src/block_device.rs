@@ -99,6 +99,11 @@ impl BlockDevice {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
+    /// A file of its directory, as it is.
+    pub(crate) fn bytes_of(&self, name: &str) -> Option<Vec<u8>> {
+        fs::read(self.directory.join(name)).ok()
+    }
+
     /// A numeric file of its directory.
     pub(crate) fn number_of(&self, name: &str) -> Option<u64> {
         self.attribute(name)?.parse().ok()

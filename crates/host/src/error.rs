@@ -166,11 +166,24 @@ fn advice(source: &io::Error) -> &'static str {
     }
 }
 
-impl std::error::Error for HostError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            HostError::System { source, .. } | HostError::NoRing { source } => Some(source),
-            _ => None,
+// No `source`: the messages have the operating system's answer in them already.
+impl std::error::Error for HostError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error;
+
+    #[test]
+    fn the_operating_systems_answer_stands_once_in_a_message() {
+        let error =
+            HostError::system("open", Path::new("/dev/x"), io::Error::from_raw_os_error(libc::ENOENT));
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message += &error.to_string();
+            cause = error.source();
         }
+        assert_eq!(message.matches("No such file").count(), 1, "{message}");
     }
 }

@@ -12,6 +12,7 @@ use crate::block_device::BlockDevice;
 use crate::machine;
 use crate::node::{DeviceNumber, Node};
 use crate::nvme;
+use crate::scsi;
 use crate::surroundings::Surroundings;
 
 /// The block device that a target is, or that it lies on.
@@ -88,17 +89,21 @@ fn chosen(text: &str) -> &str {
 
 fn describe_make(disk: &BlockDevice, identity: &mut Identity) {
     let udev = UdevNotes::of(disk.number());
+    let own = scsi::identify(disk);
     let first = |names: &[&str]| names.iter().find_map(|name| disk.attribute(name));
     let model = first(&["device/model", "device/name"]).map(|model| match disk.attribute("device/vendor") {
         // The SCSI layer says ATA where it does not know; virtio's vendor is a number.
         Some(vendor) if vendor != "ATA" && !vendor.starts_with("0x") => format!("{vendor} {model}"),
         _ => model,
     });
-    identity.model = model.or_else(|| udev.value("ID_MODEL").map(|model| model.replace('_', " ")));
-    identity.serial = first(&["device/serial", "serial", "device/wwid"])
+    identity.model =
+        own.model.or(model).or_else(|| udev.value("ID_MODEL").map(|model| model.replace('_', " ")));
+    identity.serial = first(&["device/serial", "serial"])
+        .or(own.serial)
         .or_else(|| udev.value("ID_SERIAL_SHORT"))
         .or_else(|| udev.value("ID_SERIAL"));
-    identity.firmware = first(&["device/firmware_rev", "device/rev", "device/fwrev"]);
+    identity.firmware =
+        own.firmware.or_else(|| first(&["device/firmware_rev", "device/rev", "device/fwrev"]));
     identity.transport = transport(disk, &udev);
     if disk.name().starts_with("nvme") {
         describe_nvme(disk, identity);
@@ -118,6 +123,7 @@ fn transport(disk: &BlockDevice, udev: &UdevNotes) -> Option<String> {
         ("loop", "loop"),
         ("zram", "memory"),
         ("ram", "memory"),
+        ("nullb", "memory"),
         ("dm-", "device mapper"),
         ("md", "md"),
         ("nbd", "nbd"),

@@ -76,6 +76,7 @@ pub fn devices() -> Vec<Inspection> {
         .flat_map(family)
         // A device may have gone since it was listed, or have no node in a container.
         .filter_map(|device| look(&device.path(), &surroundings).ok().filter(|i| is(i, &device)))
+        .filter(|inspection| inspection.identity.capacity > Bytes::ZERO)
         .collect()
 }
 
@@ -184,7 +185,7 @@ fn read_content(file: &File, node: Node, capacity: Bytes, refusals: &mut Vec<Ref
             for signature in content.signatures() {
                 refusals.push(Refusal::new(
                     if signature.is_partition_table { Reason::PartitionTable } else { Reason::Signature },
-                    format!("{} carries a {signature}", path.display()),
+                    format!("{} carries a signature: {signature}", path.display()),
                     format!(
                         "if its data is not needed, erase the signatures (`wipefs --all {0}`; what that leaves, \
                          `blkdiscard {0}`)",
@@ -241,6 +242,9 @@ fn warnings(file: &File, path: &Path, node: Node, surroundings: &Surroundings) -
     warnings
 }
 
+/// The names of the kernel's disks that are memory, or nothing at all.
+const MEMORY_DISKS: [&str; 3] = ["zram", "ram", "nullb"];
+
 /// Whether what is written there stays in the machine's memory.
 pub(crate) fn is_in_memory(file: &File, node: Node, surroundings: &Surroundings) -> bool {
     let in_memory = |file: &File| FileSystem::of(file).is_ok_and(|system| system.in_memory());
@@ -248,7 +252,7 @@ pub(crate) fn is_in_memory(file: &File, node: Node, surroundings: &Surroundings)
         Node::File { .. } => in_memory(file),
         Node::Device(_) => {
             match identity::device_beneath(node, None, surroundings).map(|device| device.disk()) {
-                Some(disk) if disk.name().starts_with("zram") || disk.name().starts_with("ram") => true,
+                Some(disk) if MEMORY_DISKS.iter().any(|prefix| disk.name().starts_with(prefix)) => true,
                 Some(disk) => {
                     disk.loop_file().and_then(|path| File::open(path).ok()).is_some_and(|f| in_memory(&f))
                 }

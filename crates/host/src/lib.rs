@@ -31,6 +31,7 @@ mod nvme;
 mod refusal;
 mod ring;
 mod scratch;
+mod scsi;
 mod signature;
 mod signature_tables;
 mod surroundings;

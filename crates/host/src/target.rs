@@ -103,7 +103,15 @@ impl Target {
         } else {
             system::discard_file_range(&self.file, offset, size)
         };
-        result.map_err(|error| io_error(&error))
+        result.map_err(|error| self.failure(io_error(&error)))
+    }
+
+    /// What the failure of an IO means. The kernel takes its capacity from a disk that is removed, and
+    /// answers from then on as if every range ended after it.
+    #[cold]
+    pub(crate) fn failure(&self, error: IoError) -> IoError {
+        let is_gone = self.is_device && system::device_size(&self.file).is_ok_and(|size| size == Bytes::ZERO);
+        if is_gone { IoError::GONE } else { error }
     }
 }
 

@@ -12,7 +12,7 @@ use std::thread;
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Buffer, Completion, Device, IoError, Operation, Request};
 use flashlab_host::{Engine, HostError, OpenOptions, ScratchFile, consent_to_overwrite_file, inspect, open};
-use support::{Directory, LoopDevice};
+use support::{Directory, LoopDevice, run};
 
 const ENGINES: [(Engine, u32); 3] = [(Engine::Synchronous, 1), (Engine::IoUring, 1), (Engine::IoUring, 32)];
 const BLOCK: Bytes = Bytes::kib(4);
@@ -259,6 +259,22 @@ fn a_device_that_vanishes_fails_its_ios_and_nothing_else() {
             assert_eq!(device.wait(Nanos::MAX).unwrap().result, Err(IoError::IO), "{engine:?}");
         }
         assert!(device.wait(Nanos::MAX).is_none());
+    }
+}
+
+#[test]
+fn a_device_that_lost_its_capacity_is_gone() {
+    // A disk that is removed ends like this: it is still open, and has no capacity any more.
+    for (engine, depth) in ENGINES {
+        let Some(disk) = LoopDevice::new("gone", Bytes::mib(1)) else { return };
+        let options = OpenOptions { engine, depth, write: Some(disk.consent()), ..OpenOptions::default() };
+        let mut device = open(&disk.path, &options).unwrap();
+        File::new().write(true).open(disk.file()).unwrap().set_len(0).unwrap();
+        run("losetup", &["--set-capacity", disk.name()]).unwrap();
+        for operation in [Operation::Discard] {
+            let done = serve(&mut *device, request(0, operation, 0, BLOCK, buffer()));
+            assert_eq!(done.result, Err(IoError::GONE), "{engine:?} {operation:?}");
+        }
     }
 }
 
