@@ -46,7 +46,7 @@ fn as_chosen(path: &Path) -> Result<(), Failure> {
     for column in reader.metadata().row_group(0).columns() {
         columns += column.compressed_size();
         let each = column.compressed_size() as f64 / ios;
-        println!("  {:<20} {each:>8.3}  {}", column.column_path().string(), column.compression());
+        println!("  {:<20} {each:>8.3}", column.column_path().string());
     }
     let whole = path.metadata()?.len();
     println!("  {:<20} {:>8.3}", "footer", (whole as f64 - columns as f64) / ios);

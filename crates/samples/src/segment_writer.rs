@@ -12,8 +12,8 @@
 //!   to nothing, together with zstd.
 
 use std::fs::{self, File};
-use std::io;
-use std::path::Path;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use parquet::basic::{BrotliLevel, Compression, Encoding, ZstdLevel};
@@ -30,28 +30,54 @@ use crate::columns::{COLUMNS, Columns, SAMPLES_VERSION, VERSION_KEY};
 /// Lower levels take more room for offsets, and higher ones take no less.
 const OFFSET_BROTLI_LEVEL: u32 = 4;
 
-impl Columns {
-    /// Writes the samples as a file of their own. It appears under its name when it is whole.
-    pub(crate) fn write(&self, run: u32, path: &Path) -> Result<(), SamplesError> {
+/// A segment that is being written. It appears under its name when it is whole, and leaves nothing when
+/// it is not.
+pub(crate) struct SegmentFile {
+    path: PathBuf,
+    part: PathBuf,
+    writer: Option<SerializedFileWriter<BufWriter<File>>>,
+}
+
+impl SegmentFile {
+    pub fn create(path: &Path) -> Result<SegmentFile, SamplesError> {
         let part = path.with_extension("part");
-        let written = self.write_file(run, &part).and_then(|()| fs::rename(&part, path));
-        written.map_err(|source| {
-            // The part is worth nothing, and on a full disk its room is.
-            let _ = fs::remove_file(&part);
-            SamplesError::io("write samples to", path, source)
-        })
+        let mut segment = SegmentFile { path: path.to_owned(), part, writer: None };
+        let created = File::create(&segment.part).and_then(|file| {
+            let file = BufWriter::with_capacity(1 << 18, file);
+            SerializedFileWriter::new(file, Arc::clone(&COLUMNS), properties()).map_err(into_io)
+        });
+        segment.writer = Some(created.map_err(|source| segment.failed(source))?);
+        Ok(segment)
     }
 
-    fn write_file(&self, run: u32, path: &Path) -> io::Result<()> {
-        let file = io::BufWriter::with_capacity(1 << 18, File::create(path)?);
-        let mut writer =
-            SerializedFileWriter::new(file, Arc::clone(&COLUMNS), properties()).map_err(into_io)?;
-        self.write_row_group(run, writer.next_row_group().map_err(into_io)?).map_err(into_io)?;
-        writer.finish().map_err(into_io)?;
-        io::Write::flush(writer.inner_mut())
+    /// Writes the samples in `columns`, which are not sorted any further.
+    pub fn row_group(&mut self, run: u32, columns: &Columns) -> Result<(), SamplesError> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let written = writer.next_row_group().and_then(|group| columns.write(run, group));
+        written.map_err(|error| self.failed(into_io(error)))
     }
 
-    fn write_row_group<W: io::Write + Send>(
+    pub fn finish(mut self) -> Result<(), SamplesError> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let closed = writer.into_inner().map_err(into_io).and_then(|mut file| file.flush());
+        closed.and_then(|()| fs::rename(&self.part, &self.path)).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> SamplesError {
+        SamplesError::io("write samples to", &self.path, source)
+    }
+}
+
+impl Drop for SegmentFile {
+    fn drop(&mut self) {
+        // After a rename there is no part. One that was not finished is worth nothing, and on a full disk
+        // its room is.
+        let _ = fs::remove_file(&self.part);
+    }
+}
+
+impl Columns {
+    fn write<W: io::Write + Send>(
         &self,
         run: u32,
         mut group: SerializedRowGroupWriter<'_, W>,
