@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use flashlab_base::Bytes;
 use flashlab_engine::{EngineError, Failure};
 use flashlab_plan::PlanError;
 use flashlab_samples::SamplesError;
@@ -29,6 +30,15 @@ pub enum BenchError {
     Engine(EngineError),
     /// The run's files cannot be written or read.
     Samples(SamplesError),
+    /// The samples of a run are not those that its record tells of.
+    Damaged {
+        /// The run's number.
+        run: u32,
+        /// Bytes read and written by the samples that are there.
+        found: Bytes,
+        /// What the record says.
+        recorded: Bytes,
+    },
 }
 
 impl fmt::Display for BenchError {
@@ -46,6 +56,13 @@ impl fmt::Display for BenchError {
             BenchError::Plan(error) => error.fmt(f),
             BenchError::Engine(error) => error.fmt(f),
             BenchError::Samples(error) => error.fmt(f),
+            BenchError::Damaged { run, found, recorded } => write!(
+                f,
+                "the samples of run {run} tell of {} read and written, its line in runs.jsonl of {}: a file of \
+                 it is missing or damaged; restore it, or remove the line and measure the run again with --resume",
+                found.exact(),
+                recorded.exact()
+            ),
         }
     }
 }

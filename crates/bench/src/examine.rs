@@ -28,13 +28,16 @@ pub(crate) trait Source {
 }
 
 /// The response times of a run of one process, by position, without failed IOs.
-pub(crate) fn responses(source: &dyn Source, run: u32) -> Result<Vec<u64>, BenchError> {
+fn responses(source: &dyn Source, record: &RunRecord) -> Result<Vec<u64>, BenchError> {
     let mut samples: Vec<(u64, u64)> = Vec::new();
-    source.each(run, &mut |sample| {
+    let mut all = Bytes::ZERO;
+    source.each(record.run, &mut |sample| {
+        all += sample.size;
         if sample.errno == 0 {
             samples.push((sample.position, sample.response().0));
         }
     })?;
+    check_complete(record, all)?;
     samples.sort_unstable_by_key(|&(position, _)| position);
     Ok(samples.into_iter().map(|(_, response)| response).collect())
 }
@@ -46,7 +49,7 @@ fn baseline(
     name: &str,
     count_min: u64,
 ) -> Result<(Baseline, Trace), BenchError> {
-    let responses = responses(source, record.run)?;
+    let responses = responses(source, record)?;
     let phases = phases(&responses);
     let (io_ignore, io_count_min) = io_ignore_and_count(&phases, count_min);
     // Its own figures leave the start-up phase out, which was not known when it was run.
@@ -84,14 +87,16 @@ pub(crate) fn lingering_effect(
     ) else {
         return Ok(None);
     };
-    let before = responses(source, before_record.run)?;
-    let writes = responses(source, writes_record.run)?;
-    let mut after = Vec::new();
+    let before = responses(source, before_record)?;
+    let writes = responses(source, writes_record)?;
+    let (mut after, mut all) = (Vec::new(), Bytes::ZERO);
     source.each(after_record.run, &mut |sample| {
+        all += sample.size;
         if sample.errno == 0 {
             after.push((sample.submitted, sample.response().0));
         }
     })?;
+    check_complete(after_record, all)?;
     let found = lingering(&before, Nanos(writes_record.end_ns), &after);
     let mut all = before.clone();
     all.extend(&writes);
@@ -120,7 +125,9 @@ pub(crate) fn summarise(
     let mut precisions: BTreeMap<u32, Precision> = BTreeMap::new();
     let (mut bytes, mut ios, mut failed_ios) = (0u64, 0u64, 0u64);
     let (mut first, mut last) = (Nanos::MAX, Nanos::ZERO);
+    let mut all = Bytes::ZERO;
     source.each(record.run, &mut |sample| {
+        all += sample.size;
         if sample.errno != 0 {
             failed_ios += 1;
         } else if sample.position >= record.io_ignore {
@@ -133,6 +140,7 @@ pub(crate) fn summarise(
             last = last.max(sample.completed);
         }
     })?;
+    check_complete(record, all)?;
     let seconds = last.since(first).as_secs_f64();
     let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
     Ok(RunSummary {
@@ -147,6 +155,12 @@ pub(crate) fn summarise(
         ended,
         flags: crate::warnings::flags(record),
     })
+}
+
+/// A figure from a part of its samples would be none.
+fn check_complete(record: &RunRecord, found: Bytes) -> Result<(), BenchError> {
+    let recorded = Bytes(record.read_bytes.saturating_add(record.written_bytes));
+    if found == recorded { Ok(()) } else { Err(BenchError::Damaged { run: record.run, found, recorded }) }
 }
 
 /// The half width of the mean over all processes, from those of each: independent means of about

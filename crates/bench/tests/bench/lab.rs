@@ -1,6 +1,6 @@
 //! A bench run on a simulated device, in a folder that disappears with it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,7 +27,8 @@ pub fn zeus(capacity: Bytes, more: &str) -> Profile {
 
 /// Where and how a bench run is done.
 pub struct Lab {
-    directory: TempDir,
+    directory: PathBuf,
+    _temporary: TempDir,
     pub profile: Profile,
     pub manifest: Manifest,
 }
@@ -55,7 +56,8 @@ impl Lab {
             overhead_ns_per_io: None,
             clock_ns_per_reading: None,
         };
-        Lab { directory: tempfile::tempdir().unwrap(), profile, manifest }
+        let temporary = tempfile::tempdir().unwrap();
+        Lab { directory: temporary.path().to_owned(), _temporary: temporary, profile, manifest }
     }
 
     pub fn quick(more: &str, plans: &[&str]) -> Lab {
@@ -71,8 +73,14 @@ impl Lab {
         self
     }
 
+    /// The folder is made there instead.
+    pub fn in_directory(mut self, directory: &Path) -> Lab {
+        self.directory = directory.to_owned();
+        self
+    }
+
     pub fn path(&self) -> PathBuf {
-        self.directory.path().join("run")
+        self.directory.join("run")
     }
 
     /// The folder, made when it is not there yet.

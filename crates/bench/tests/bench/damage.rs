@@ -1,0 +1,131 @@
+//! The folder of a run is outside bytes: whatever is in it, rebuilding the findings is an answer or an
+//! error that names the file, and never a panic.
+
+use std::fs;
+use std::path::PathBuf;
+
+use flashlab_base::{Prng, Seed};
+use flashlab_bench::{Purpose, rebuild};
+
+use crate::lab::Lab;
+
+/// A finished run.
+fn finished() -> Lab {
+    let lab = Lab::quick("", &["order"]);
+    lab.measure();
+    lab
+}
+
+fn segments(lab: &Lab) -> Vec<PathBuf> {
+    let mut segments: Vec<_> =
+        fs::read_dir(lab.folder().samples()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    segments
+}
+
+fn error(lab: &Lab) -> String {
+    rebuild(&lab.path()).unwrap_err().to_string()
+}
+
+#[test]
+fn rebuilding_gives_the_same_findings_again() {
+    let lab = finished();
+    let (findings, traces) = rebuild(&lab.path()).unwrap();
+    assert!((findings, traces) == rebuild(&lab.path()).unwrap());
+}
+
+#[test]
+fn what_is_no_folder_of_a_run_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    for path in [directory.path().to_owned(), directory.path().join("nothing")] {
+        let message = rebuild(&path).unwrap_err().to_string();
+        assert!(message.contains(path.to_str().unwrap()) && message.contains("manifest.json"), "{message}");
+    }
+}
+
+#[test]
+fn a_damaged_manifest_is_an_error() {
+    let lab = finished();
+    let path = lab.path().join("manifest.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let versions = text.replacen("\"version\": 1", "\"version\": 9", 1);
+    let plans = text.replacen("vary", "wary", 1);
+    for (damaged, tells) in
+        [(&text[..text.len() / 2], "line"), ("", "manifest.json"), (&versions, "9"), (&plans, "wary")]
+    {
+        fs::write(&path, damaged).unwrap();
+        let message = error(&lab);
+        assert!(message.contains("manifest.json") && message.contains(tells), "{message}");
+    }
+}
+
+#[test]
+fn a_damaged_list_of_runs_is_an_error_with_its_line() {
+    let lab = finished();
+    let path = lab.path().join("runs.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut damaged = lines.clone();
+    damaged[4] = &lines[4][..lines[4].len() / 2];
+    fs::write(&path, damaged.join("\n") + "\n").unwrap();
+    let message = error(&lab);
+    assert!(message.contains("runs.jsonl") && message.contains("line 5"), "{message}");
+
+    // The end of the last line is what a killed program leaves: that run is none.
+    fs::write(&path, &text[..text.len() - 10]).unwrap();
+    rebuild(&lab.path()).unwrap();
+}
+
+#[test]
+fn samples_that_are_missing_are_an_error_and_no_figure() {
+    let lab = finished();
+    let records = lab.records();
+    for segment in &segments(&lab) {
+        let run: u32 = segment.file_name().unwrap().to_str().unwrap()[4..9].parse().unwrap();
+        let record = records.iter().find(|record| record.run == run).unwrap();
+        // The state is in no figure.
+        if matches!(record.purpose, Purpose::State { .. }) {
+            continue;
+        }
+        let whole = fs::read(segment).unwrap();
+        fs::remove_file(segment).unwrap();
+        let message = error(&lab);
+        assert!(message.contains(&format!("run {run} ")) && message.contains("--resume"), "{run}: {message}");
+        fs::write(segment, whole).unwrap();
+    }
+    rebuild(&lab.path()).unwrap();
+}
+
+#[test]
+fn any_damage_to_any_file_is_an_answer_or_an_error() {
+    let lab = finished();
+    let mut files = segments(&lab);
+    files.extend(["manifest.json", "runs.jsonl"].map(|name| lab.path().join(name)));
+    let seed = Seed(20_261_121);
+    let mut prng = Prng::new(seed);
+    let mut errors = 0;
+    for round in 0..100 {
+        let file = &files[prng.below(files.len() as u64) as usize];
+        let whole = fs::read(file).unwrap();
+        let mut damaged = whole.clone();
+        let at = prng.below(whole.len() as u64) as usize;
+        match prng.below(3) {
+            0 => damaged.truncate(at),
+            1 => damaged[at] ^= 1 << prng.below(8),
+            _ => {
+                let end = (at + 64).min(damaged.len());
+                damaged[at..end].fill(0xFF);
+            }
+        }
+        fs::write(file, &damaged).unwrap();
+        let path = lab.path();
+        let result = std::panic::catch_unwind(|| rebuild(&path).map(drop));
+        let context = format!("{} damaged at {at} in round {round} of {seed:?}", file.display());
+        errors += u32::from(result.unwrap_or_else(|_| panic!("panic: {context}")).is_err());
+        fs::write(file, &whole).unwrap();
+        // What was set aside is back.
+        let _ = fs::remove_file(file.with_extension("torn"));
+    }
+    assert!(errors > 20, "{errors}");
+    rebuild(&lab.path()).unwrap();
+}
