@@ -59,7 +59,7 @@ pub fn bench(
 ) -> Result<(), BenchError> {
     let settings = &manifest.settings;
     let plans = plans(manifest)?;
-    check_target(device, settings)?;
+    check_target(&device.identity(), settings)?;
     let mut store = store::Store::open(folder.clone())?;
     let mut conduct = conduct::Conduct::new(device, &mut store, manifest, interrupt, progress);
     if settings.methodology { conduct.uflip(&plans) } else { conduct.plain(&plans) }
@@ -124,10 +124,9 @@ pub(crate) fn pattern_text(pattern: &Pattern) -> String {
 ///
 /// # Errors
 /// [`BenchError::Target`] when it is too small.
-pub fn check_target(device: &dyn Device, settings: &Settings) -> Result<(), BenchError> {
-    let Identity { target, .. } = device.identity();
-    let capacity = device.geometry().capacity;
-    if settings.target_size > capacity {
+pub fn check_target(identity: &Identity, settings: &Settings) -> Result<(), BenchError> {
+    let Identity { target, capacity, .. } = identity;
+    if settings.target_size > *capacity {
         let wanted = settings.target_size;
         return Err(BenchError::Target(format!("{target} has {capacity}; the measurement needs {wanted}")));
     }
