@@ -40,7 +40,7 @@ pub struct Target {
     #[arg(long, value_name = "DIR", conflicts_with = "target")]
     pub directory: Option<PathBuf>,
     /// Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of it)
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
     pub size: Option<Bytes>,
     /// Keep the scratch file
     #[arg(long, conflicts_with = "target")]
@@ -90,10 +90,10 @@ pub enum State {
 #[derive(Args)]
 pub struct Common {
     /// How often each run is repeated
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repetitions: u32,
     /// The seed of everything random
-    #[arg(long, default_value_t = Seed(1))]
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
     pub seed: Seed,
     /// The run's folder; flashlab-runs/TIME-TARGET if not given
     #[arg(long, short, value_name = "DIR")]

@@ -63,8 +63,8 @@ fn measure_existing(
     selection: Selection,
     mut settings: Settings,
 ) -> Result<()> {
-    let opening = Opening::new(target, selection.depth());
-    let candidate = Candidate::find(name, writes(&selection, &settings))?;
+    let opening = Opening::new(target, selection.depth())?;
+    let candidate = Candidate::find(name, writes(&selection, &settings), target)?;
     let identity = candidate.identity();
     settings.target = name.to_owned();
     settings.target_size = target.size.unwrap_or(identity.capacity);
@@ -72,9 +72,10 @@ fn measure_existing(
         let size = settings.target_size.exact();
         bail!(Usage(format!("--size {size}: {name} has {} only", identity.capacity)));
     }
+    selection.check(&settings, &identity)?;
     eprintln!("measuring {} of {name}", settings.target_size);
     announce(&settings, &selection, &identity, Bytes::ZERO);
-    let mut opened = candidate.open(opening, target)?;
+    let mut opened = candidate.open(opening)?;
     Session::begin(&mut opened, selection, settings, Bytes::ZERO, common)?.measure(opened.device.as_mut())
 }
 
@@ -84,19 +85,21 @@ fn measure_scratch(
     selection: Selection,
     mut settings: Settings,
 ) -> Result<()> {
-    let directory = scratch::directory(target.directory.as_deref());
+    let opening = Opening::new(target, selection.depth())?;
+    let directory = scratch::directory(target.directory.as_deref())?;
     let size = target.size.unwrap_or(scratch::SIZE).round_up(scratch::UNIT);
     (settings.target, settings.target_size) = (Settings::SCRATCH.to_owned(), size);
+    selection.check(&settings, &scratch::identity(size))?;
     let end = if target.keep_file { "kept" } else { "removed" };
     eprintln!(
         "making a scratch file of {size} in {}, filled completely, {end} at the end",
         directory.display()
     );
-    announce(&settings, &selection, &Identity::default(), size);
+    announce(&settings, &selection, &scratch::identity(size), size);
     let interrupt = session::interrupt()?;
     let bar = Bar::new();
     let scratch = scratch::make(&directory, &settings, &interrupt, &bar)?;
-    let mut opened = scratch::open(&scratch, Opening::new(target, selection.depth()))?;
+    let mut opened = scratch::open(&scratch, opening)?;
     let session = Session::begin(&mut opened, selection, settings, size, common)?;
     session.measure(opened.device.as_mut())?;
     scratch::end(scratch, target.keep_file)
@@ -118,9 +121,9 @@ fn announce(settings: &Settings, selection: &Selection, identity: &Identity, pre
         }
         _ => "the device's rated endurance is not known".to_owned(),
     };
-    let run = settings.thoroughness;
+    let run = if settings.methodology { format!("{} run; ", settings.thoroughness) } else { String::new() };
     match most {
-        0 => eprintln!("{run} run; nothing will be written to it"),
-        _ => eprintln!("{run} run; at most {} will be written ({endurance})", Bytes(most)),
+        0 => eprintln!("{run}nothing will be written to it"),
+        _ => eprintln!("{run}at most {} will be written ({endurance})", Bytes(most)),
     }
 }

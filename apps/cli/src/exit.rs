@@ -1,6 +1,7 @@
 //! From an error to its message and exit code.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use flashlab_bench::BenchError;
@@ -39,8 +40,17 @@ impl std::error::Error for Refused {}
 
 /// Prints the error and chooses the exit code.
 pub fn tell(error: &anyhow::Error) -> ExitCode {
-    eprintln!("flashlab: {error:#}");
+    eprintln!("flashlab: {}", message(error));
     ExitCode::from(code(error))
+}
+
+/// The error with its causes, but for those that it tells already, as the errors of our crates do.
+fn message(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |told, cause| match cause.to_string() {
+        cause if told.is_empty() => cause,
+        cause if told.contains(&cause) => told,
+        cause => format!("{told}: {cause}"),
+    })
 }
 
 fn code(error: &anyhow::Error) -> u8 {
@@ -69,7 +79,7 @@ fn of_host(error: &HostError) -> u8 {
         | HostError::TargetChanged { .. } => REFUSED,
         HostError::NoTarget { .. } | HostError::Empty { .. } | HostError::Depth { .. } => WRONG_INPUT,
         HostError::NoSpace { .. } => WRONG_INPUT,
-        HostError::System { source, .. } if source.kind() == std::io::ErrorKind::NotFound => WRONG_INPUT,
+        HostError::System { source, .. } if source.kind() == ErrorKind::NotFound => WRONG_INPUT,
         _ => FAILED,
     }
 }
@@ -77,6 +87,9 @@ fn of_host(error: &HostError) -> u8 {
 fn of_samples(error: &SamplesError) -> u8 {
     match error {
         SamplesError::Folder { .. } | SamplesError::Format { .. } => WRONG_INPUT,
+        SamplesError::Io { action: "read", source, .. } if source.kind() == ErrorKind::NotFound => {
+            WRONG_INPUT
+        }
         _ => FAILED,
     }
 }

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use flashlab_base::Bytes;
 use flashlab_bench::{Progress, Schedule};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -74,13 +75,18 @@ impl Progress for Bar {
             1 => ", the state enforced once more".to_owned(),
             times => format!(", the state enforced {times} times more"),
         };
-        self.say(&format!(
-            "plan: {} runs, {} of pause after those that write{again}; at most {}, about {} to write",
-            schedule.steps.len(),
-            schedule.pause,
-            schedule.time,
-            schedule.written,
-        ));
+        let runs = match schedule.steps.len() {
+            1 => "1 run".to_owned(),
+            count => format!("{count} runs"),
+        };
+        let time = humantime::format_duration(Duration::from_secs(schedule.time.as_secs_f64().ceil() as u64));
+        self.say(&match schedule.written {
+            Bytes::ZERO => format!("plan: {runs}; at most {time}, nothing to write"),
+            written => format!(
+                "plan: {runs}, {} of pause after those that write{again}; at most {time}, about {written} to write",
+                schedule.pause,
+            ),
+        });
         self.bar.reset();
     }
 

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use flashlab_analysis::compare;
 use flashlab_analysis::findings::Findings;
 use flashlab_bench::Settings;
 use flashlab_samples::RunFolder;
 
 use crate::args;
+use crate::exit::Usage;
 use crate::{output, session};
 
 /// `flashlab report`.
@@ -27,8 +28,9 @@ fn comparison(runs: &[PathBuf], output: Option<PathBuf>, json: bool) -> Result<(
         runs.iter().map(|run| Ok(flashlab_bench::rebuild(run)?.0)).collect::<Result<Vec<Findings>>>()?;
     let comparison = compare(&found.iter().collect::<Vec<_>>());
     let path = output.unwrap_or_else(|| Path::new("comparison.html").to_owned());
-    std::fs::write(&path, flashlab_report::compare_html(&comparison))
-        .with_context(|| format!("cannot write {}; choose another file with --output", path.display()))?;
+    std::fs::write(&path, flashlab_report::compare_html(&comparison)).map_err(|error| {
+        Usage(format!("cannot write {}: {error}; choose another file with --output", path.display()))
+    })?;
     let path = path.display().to_string();
     if json {
         eprintln!("report: {path}");

@@ -27,9 +27,9 @@ pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
         return on_scratch(folder, manifest, opening, target.keep_file, json);
     }
     let name = manifest.settings.target.clone();
-    let candidate = Candidate::find(&name, writes(&selection, &manifest.settings))?;
+    let candidate = Candidate::find(&name, writes(&selection, &manifest.settings), target)?;
     check_same(run, &name, &manifest.identity, &candidate.identity())?;
-    let mut opened = candidate.open(opening, target)?;
+    let mut opened = candidate.open(opening)?;
     Session::resumed(folder, manifest, json)?.measure(opened.device.as_mut())
 }
 
@@ -41,7 +41,7 @@ fn on_scratch(
     keep: bool,
     json: bool,
 ) -> Result<()> {
-    let directory = scratch::directory_of(&manifest.identity);
+    let directory = scratch::directory_of(&manifest.identity)?;
     eprintln!("making another scratch file of {} in {}", manifest.settings.target_size, directory.display());
     let interrupt = session::interrupt()?;
     let scratch = scratch::make(&directory, &manifest.settings, &interrupt, &Bar::new())?;

@@ -9,6 +9,7 @@ use flashlab_base::{Bytes, Identity};
 use flashlab_bench::{Progress, Settings};
 use flashlab_host::ScratchFile;
 
+use crate::exit::Usage;
 use crate::progress::Bar;
 use crate::target::{Opened, Opening, warnings};
 
@@ -18,15 +19,25 @@ pub const SIZE: Bytes = Bytes::gib(1);
 pub const UNIT: Bytes = Bytes::kib(4);
 
 /// Where a scratch file goes; absolute, so that a run can be resumed from elsewhere.
-pub fn directory(given: Option<&Path>) -> PathBuf {
+pub fn directory(given: Option<&Path>) -> Result<PathBuf> {
     let given = given.unwrap_or(Path::new("."));
-    // What is wrong with the directory is told when the file is made.
-    given.canonicalize().unwrap_or_else(|_| given.to_owned())
+    let found = given.canonicalize().map_err(|error| {
+        let given = given.display();
+        Usage(format!(
+            "no scratch file can be made in {given}: {error}; choose another place with --directory"
+        ))
+    })?;
+    Ok(found)
 }
 
 /// The directory that the scratch file of a run was in.
-pub fn directory_of(identity: &Identity) -> PathBuf {
+pub fn directory_of(identity: &Identity) -> Result<PathBuf> {
     directory(identity.target.strip_prefix("scratch file in ").map(Path::new))
+}
+
+/// What is known of the file before it is made.
+pub fn identity(size: Bytes) -> Identity {
+    Identity { target: "a scratch file".to_owned(), capacity: size, ..Identity::default() }
 }
 
 /// Makes and fills the file.

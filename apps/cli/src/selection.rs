@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use flashlab_bench::{Settings, Thoroughness};
-use flashlab_device::Geometry;
+use flashlab_base::{Bytes, Identity};
+use flashlab_bench::{Settings, Thoroughness, check_target};
 use flashlab_plan::{Choice, Pattern, Plan, Space};
 
 use crate::exit::Usage;
@@ -52,20 +52,12 @@ impl Selection {
         self.patterns(Choice::Full).iter().any(Pattern::writes)
     }
 
-    /// Refuses a plan of which nothing can be run on the device, before anything is made or written.
-    pub fn check(&self, settings: &Settings, geometry: Geometry) -> Result<()> {
-        let Geometry { capacity, block, depth } = geometry;
-        let (name, size) = (&settings.target, settings.target_size);
-        if size > capacity {
-            bail!(Usage(format!("--size {}: {name} has {capacity} only", size.exact())));
-        }
-        if self.depth() > depth {
-            bail!(Usage(format!(
-                "the plan has a queue depth of {}, but {name} as it is opened has {depth}: use --engine io-uring",
-                self.depth()
-            )));
-        }
-        let space = Space { capacity: size.round_down(block), block };
+    /// Refuses what cannot be run on a device, before anything is made or written.
+    pub fn check(&self, settings: &Settings, identity: &Identity) -> Result<()> {
+        check_target(identity, settings)?;
+        // What is not known yet is assumed to be as fine as it can be.
+        let block = identity.logical_block.unwrap_or(Bytes(512));
+        let space = Space { capacity: settings.target_size.round_down(block), block };
         let choice = match settings.thoroughness {
             Thoroughness::Quick => Choice::Quick,
             Thoroughness::Full => Choice::Full,
@@ -74,7 +66,7 @@ impl Selection {
         let misfits: Vec<_> = placed.map(Result::err).collect();
         match misfits.first() {
             Some(Some(first)) if misfits.iter().all(Option::is_some) => {
-                bail!(Usage(format!("nothing of the plan can be run on {name}: {first}")))
+                bail!(Usage(format!("nothing of the plan can be run on {}: {first}", identity.target)))
             }
             _ => Ok(()),
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Identity};
 use flashlab_bench::{Manifest, Settings};
 use flashlab_device::Device;
 use flashlab_report::Layout;
@@ -64,8 +64,14 @@ impl Session {
         prepared: Bytes,
         common: args::Common,
     ) -> Result<Session> {
-        flashlab_bench::check_target(opened.device.as_ref(), &settings)?;
-        selection.check(&settings, opened.device.geometry())?;
+        let (identity, geometry) = (opened.device.identity(), opened.device.geometry());
+        selection.check(&settings, &Identity { logical_block: Some(geometry.block), ..identity.clone() })?;
+        if selection.depth() > geometry.depth {
+            let (depth, name, most) = (selection.depth(), identity.target, geometry.depth);
+            bail!(Usage(format!(
+                "the plan has a queue depth of {depth}, but {name} takes {most} IOs at a time"
+            )));
+        }
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let path = common.output.unwrap_or_else(|| new_folder(&started, &settings.target));
         let manifest = Manifest {
@@ -73,7 +79,7 @@ impl Session {
             flashlab: env!("CARGO_PKG_VERSION").to_owned(),
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             started,
-            identity: opened.device.identity(),
+            identity,
             consent: opened.consent.clone(),
             settings,
             plans: selection.texts,
@@ -84,7 +90,11 @@ impl Session {
         };
         let folder = RunFolder::create(&path, &manifest)?;
         let mut session = Session::resumed(folder, manifest, common.json)?;
-        session.calibrate()?;
+        if let Err(error) = session.calibrate() {
+            // It holds nothing that was measured, and is in the way of another attempt.
+            let _ = std::fs::remove_dir_all(&path);
+            return Err(error);
+        }
         Ok(session)
     }
 

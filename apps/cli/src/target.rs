@@ -1,13 +1,13 @@
 //! From what a person named to an open device, with consent where it is written to.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use flashlab_base::Identity;
 use flashlab_bench::Settings;
 use flashlab_device::Device;
-use flashlab_host::{Consent, Engine, Inspection, OpenOptions};
+use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
 use flashlab_sim::{Profile, zoo};
 
 use crate::args;
@@ -57,14 +57,17 @@ pub struct Opening {
 
 impl Opening {
     /// As the command line has it, for plans of this queue depth.
-    pub fn new(target: &args::Target, depth: u32) -> Opening {
+    pub fn new(target: &args::Target, depth: u32) -> Result<Opening> {
         let engine = match target.engine {
+            Some(args::Engine::Sync) if depth > 1 => bail!(Usage(format!(
+                "--engine sync does one IO at a time, but the plan has a queue depth of {depth}: leave --engine away"
+            ))),
             Some(args::Engine::Sync) => Engine::Synchronous,
             Some(args::Engine::IoUring) => Engine::IoUring,
             None if depth > 1 => Engine::IoUring,
             None => Engine::Synchronous,
         };
-        Opening { engine, depth, buffered: target.buffered }
+        Ok(Opening { engine, depth, buffered: target.buffered })
     }
 
     /// As a run was begun.
@@ -83,21 +86,32 @@ impl Opening {
 /// A target that exists already and is not opened yet.
 pub enum Candidate<'a> {
     Simulated(Box<Profile>),
-    Real { name: &'a str, inspection: Box<Inspection>, writes: bool },
+    Real { name: &'a str, inspection: Box<Inspection>, by: Option<By<'a>> },
 }
 
-impl Candidate<'_> {
-    /// Looks at the target, and refuses one that must not be written to.
-    pub fn find(name: &str, writes: bool) -> Result<Candidate<'_>> {
+/// How a person consents to losing what a target holds.
+pub enum By<'a> {
+    Flag(&'a Path),
+    Typing,
+    OverwriteFile,
+}
+
+impl<'a> Candidate<'a> {
+    /// Looks at the target, and refuses one that is to be written to and must not be.
+    pub fn find(name: &'a str, writes: bool, target: &'a args::Target) -> Result<Candidate<'a>> {
         if let Some(profile) = profile(name)? {
             return Ok(Candidate::Simulated(Box::new(profile)));
         }
         let inspection = Box::new(flashlab_host::inspect(name)?);
-        if writes && !inspection.refusals.is_empty() {
-            let (path, refusals) = (inspection.path, inspection.refusals);
-            return Err(flashlab_host::HostError::Refused { path, refusals }.into());
+        if !writes {
+            return Ok(Candidate::Real { name, inspection, by: None });
         }
-        Ok(Candidate::Real { name, inspection, writes })
+        if !inspection.refusals.is_empty() {
+            let (path, refusals) = (inspection.path, inspection.refusals);
+            return Err(HostError::Refused { path, refusals }.into());
+        }
+        let by = Some(By::of(name, &inspection, target)?);
+        Ok(Candidate::Real { name, inspection, by })
     }
 
     /// What is known of it so far.
@@ -109,15 +123,15 @@ impl Candidate<'_> {
     }
 
     /// Opens it, with consent where it is written to.
-    pub fn open(self, opening: Opening, target: &args::Target) -> Result<Opened> {
-        let (name, inspection, writes) = match self {
+    pub fn open(self, opening: Opening) -> Result<Opened> {
+        let (name, inspection, by) = match self {
             Candidate::Simulated(profile) => {
                 let consent = "none needed: simulated".to_owned();
                 return Ok(Opened { device: Box::new(profile.device()), consent, warnings: Vec::new() });
             }
-            Candidate::Real { name, inspection, writes } => (name, inspection, writes),
+            Candidate::Real { name, inspection, by } => (name, inspection, by),
         };
-        let consent = if writes { Some(consent(name, &inspection, target)?) } else { None };
+        let consent = by.map(|by| by.consent(name, &inspection)).transpose()?;
         let given = consent.as_ref().map_or("none needed: read only".to_owned(), ToString::to_string);
         let device = flashlab_host::open(name, &opening.options(consent, None))?;
         let warnings = warnings(device.as_ref(), &inspection);
@@ -125,35 +139,49 @@ impl Candidate<'_> {
     }
 }
 
-fn consent(name: &str, inspection: &Inspection, target: &args::Target) -> Result<Consent> {
-    if inspection.is_block_device() {
-        return match &target.destroy_data_on {
-            Some(path) => Ok(flashlab_host::consent_by_flag(inspection, path)?),
-            None => ask(inspection, name),
-        };
+impl<'a> By<'a> {
+    /// Refuses a target that nobody can consent to here.
+    fn of(name: &str, inspection: &Inspection, target: &'a args::Target) -> Result<By<'a>> {
+        match &target.destroy_data_on {
+            _ if !inspection.is_block_device() && target.overwrite_file => Ok(By::OverwriteFile),
+            _ if !inspection.is_block_device() => bail!(Refused(format!(
+                "{name} exists and would be overwritten: give --overwrite-file if its content is not needed, or no \
+                 TARGET for a scratch file"
+            ))),
+            Some(path) => Ok(By::Flag(path)),
+            None if std::io::stdin().is_terminal() => Ok(By::Typing),
+            None => bail!(Refused(format!(
+                "all data on {} would be destroyed: consent with --destroy-data-on {name}",
+                in_words(name, inspection)
+            ))),
+        }
     }
-    if !target.overwrite_file {
-        bail!(Refused(format!(
-            "{name} exists and would be overwritten: give --overwrite-file if its content is not needed, or no \
-             TARGET for a scratch file"
-        )));
+
+    fn consent(self, name: &str, inspection: &Inspection) -> Result<Consent, anyhow::Error> {
+        Ok(match self {
+            By::Flag(path) => flashlab_host::consent_by_flag(inspection, path)?,
+            By::OverwriteFile => flashlab_host::consent_to_overwrite_file(inspection)?,
+            By::Typing => {
+                let phrases = inspection.consent_phrases().join(" or ");
+                eprint!(
+                    "All data on {} will be destroyed. Type {phrases} to consent: ",
+                    in_words(name, inspection)
+                );
+                std::io::stderr().flush()?;
+                let mut typed = String::new();
+                std::io::stdin().lock().read_line(&mut typed)?;
+                flashlab_host::consent_by_typing(inspection, &typed)?
+            }
+        })
     }
-    Ok(flashlab_host::consent_to_overwrite_file(inspection)?)
 }
 
-/// Asks the person at the terminal to type the device's model or serial number.
-fn ask(inspection: &Inspection, target: &str) -> Result<Consent> {
-    let phrases = inspection.consent_phrases().join(" or ");
-    if !std::io::stdin().is_terminal() {
-        bail!(Refused(format!(
-            "all data on {target} ({phrases}) would be destroyed: consent with --destroy-data-on {target}"
-        )));
-    }
-    eprint!("All data on {target} will be destroyed. Type {phrases} to consent: ");
-    std::io::stderr().flush()?;
-    let mut typed = String::new();
-    std::io::stdin().lock().read_line(&mut typed)?;
-    Ok(flashlab_host::consent_by_typing(inspection, typed.trim())?)
+/// A device by its path and, where they are known, its model and serial number.
+fn in_words(name: &str, inspection: &Inspection) -> String {
+    let identity = &inspection.identity;
+    let known: Vec<&str> =
+        [&identity.model, &identity.serial].into_iter().flatten().map(String::as_str).collect();
+    if known.is_empty() { name.to_owned() } else { format!("{name} ({})", known.join(" ")) }
 }
 
 /// What to doubt about a real target.

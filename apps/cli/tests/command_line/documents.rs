@@ -1,0 +1,182 @@
+//! What is printed and written when all goes well: the documents that other programs read.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{Directory, SHORT_RUNS};
+
+/// The first line of figures in the reference: the columns of uFLIP's Table 3.
+const COLUMNS: &str = "device,type,capacity_gb,sr_ms,rr_ms,sw_ms,rw_ms,pause_rw_ms,locality_mb,locality_ratio,partitions,\
+                       partition_ratio,reverse_ratio,in_place_ratio,large_incr_vs_rw";
+
+/// The columns as the reference has them, where it lies beside the project.
+fn columns() -> String {
+    let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/uflip_table3.csv");
+    match fs::read_to_string(&reference) {
+        Ok(text) => text.lines().find(|line| !line.starts_with('#')).unwrap().to_owned(),
+        Err(_) => {
+            println!("the reference is not there: compared with the list in this test");
+            COLUMNS.to_owned()
+        }
+    }
+}
+
+#[test]
+fn the_characteristics_have_the_columns_of_table_3() {
+    let directory = Directory::new();
+    let ran = directory.succeeds(&["bench", "sim:zeus", "--quick", "--output", "run", "--json"]);
+    let printed: Value = serde_json::from_str(&ran.out).expect("exactly one JSON document");
+    let text = fs::read_to_string(directory.path("run/summary.json")).unwrap();
+    assert_eq!(
+        printed,
+        serde_json::from_str::<Value>(&text).unwrap(),
+        "--json and summary.json are the same"
+    );
+
+    let columns = columns();
+    assert_eq!(columns, COLUMNS, "the list in this test is that of the reference");
+    let expected: BTreeSet<&str> = columns.split(',').collect();
+    let characteristics = printed["characteristics"].as_object().unwrap();
+    assert_eq!(characteristics.keys().map(String::as_str).collect::<BTreeSet<_>>(), expected);
+    let unknown: Vec<&String> =
+        characteristics.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name).collect();
+    // Pauses have no effect on a device without a memory; everything else was measured.
+    assert_eq!(unknown, ["pause_rw_ms"], "{characteristics:?}");
+}
+
+#[test]
+fn what_was_not_measured_is_null_and_not_missing() {
+    let directory = Directory::new();
+    let ran = directory.succeeds(&["bench", "sim:zeus", "--quick", "--only", "order", "--json"]);
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let characteristics = printed["characteristics"].as_object().unwrap();
+    assert_eq!(characteristics.len(), columns().split(',').count());
+    assert!(characteristics["locality_mb"].is_null() && characteristics["reverse_ratio"].is_number());
+}
+
+#[test]
+fn every_verb_prints_one_json_document() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    directory.succeeds(&["run", "short.toml", "sim:zeus", "--output", "a", "--json"]);
+    directory.succeeds(&["run", "short.toml", "sim:zeus", "--output", "b", "--seed", "2"]);
+    let commands: [&[&str]; 10] = [
+        &["run", "short.toml", "sim:zeus", "--output", "c", "--json"],
+        &["run", "short.toml", "--size", "1MiB", "--output", "d", "--json"],
+        &["plan", "list", "--json"],
+        &["plan", "show", "mix", "--json"],
+        &["plan", "check", "short.toml", "--json"],
+        &["devices", "--json"],
+        &["sim", "list", "--json"],
+        &["sim", "show", "zeus", "--json"],
+        &["report", "a", "--json"],
+        &["report", "a", "b", "--json"],
+    ];
+    for command in commands {
+        let ran = directory.succeeds(command);
+        if let Err(error) = serde_json::from_str::<Value>(&ran.out) {
+            panic!("{command:?}: {error}\n{}", ran.out);
+        }
+    }
+}
+
+#[test]
+fn a_failure_prints_no_document() {
+    let directory = Directory::new();
+    for command in [["report", "nothing", "--json"], ["bench", "sim:nothing", "--json"]] {
+        let ran = directory.flashlab(&command);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_report_is_computed_again_from_the_files() {
+    let directory = Directory::new();
+    directory.succeeds(&["bench", "sim:zeus", "--quick", "--only", "granularity", "--output", "run"]);
+    let documents =
+        ["summary.json", "traces.json", "report.html"].map(|name| directory.path("run").join(name));
+    let before = documents.each_ref().map(|path| fs::read_to_string(path).unwrap());
+    documents.iter().for_each(|path| fs::remove_file(path).unwrap());
+    directory.succeeds(&["report", "run"]);
+    let after = documents.each_ref().map(|path| fs::read_to_string(path).unwrap());
+    assert!(before == after, "the report is another one when it is computed again");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_samples_byte_for_byte() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    for (folder, seed) in [("a", "7"), ("b", "7"), ("c", "8")] {
+        directory.succeeds(&["run", "short.toml", "sim:zeus", "--output", folder, "--seed", seed]);
+    }
+    let [a, b, c] = ["a", "b", "c"].map(|folder| samples(&directory.path(folder)));
+    assert_eq!(a.len(), 12, "four values, three times");
+    assert!(a == b, "the same seed gave other samples");
+    assert!(a != c, "another seed gave the same samples");
+}
+
+/// The files of samples by name, with their bytes.
+fn samples(run: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(run.join("samples")).unwrap().map(|entry| entry.unwrap().path());
+    let mut samples: Vec<_> = entries
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap()))
+        .collect();
+    samples.sort();
+    samples
+}
+
+#[test]
+fn the_end_of_a_run_says_where_its_report_is() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    let ran = directory.succeeds(&["run", "short.toml", "sim:zeus"]);
+    let last = ran.out.lines().last().unwrap();
+    let path = last.strip_prefix("Report: ").unwrap_or_else(|| panic!("{last}"));
+    assert!(fs::read_to_string(directory.path(path)).unwrap().starts_with("<!"), "{path} is no page");
+    let ran = directory.succeeds(&["run", "short.toml", "sim:zeus", "--json"]);
+    let path = ran.err.lines().find_map(|line| line.strip_prefix("report: ")).unwrap();
+    assert!(directory.path(path).is_file());
+}
+
+#[test]
+fn runs_are_compared() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    for (folder, seed) in [("a", "1"), ("b", "2")] {
+        directory.succeeds(&["run", "short.toml", "sim:zeus", "--output", folder, "--seed", seed]);
+    }
+    let ran = directory.succeeds(&["report", "a", "b", "--output", "both.html"]);
+    assert!(ran.out.contains("no difference shown"), "{ran}");
+    assert!(ran.out.ends_with("Report: both.html\n"), "{ran}");
+    let ran = directory.flashlab(&["report", "a", "b", "--output", "no/such/folder.html"]);
+    insta::assert_snapshot!(ran, @"");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let directory = Directory::new();
+    for arguments in [["plan", "list"].as_slice(), &["plan", "show", "mix"], &["devices", "--json"]] {
+        let mut command = directory.command(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ran = directory.ran(child.wait_with_output().unwrap());
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn plans_and_profiles_are_shown_as_they_are_written() {
+    let directory = Directory::new();
+    let shown = directory.succeeds(&["plan", "show", "granularity"]).out;
+    directory.write("granularity.toml", &shown);
+    insta::assert_snapshot!(directory.succeeds(&["plan", "check", "granularity.toml"]).out, @"");
+    let profile = directory.succeeds(&["sim", "show", "zeus"]).out;
+    directory.write("zeus.toml", &profile);
+    assert_eq!(directory.succeeds(&["sim", "show", "./zeus.toml"]).out, profile);
+    insta::assert_snapshot!(directory.succeeds(&["plan", "list"]).out, @"");
+    insta::assert_snapshot!(directory.succeeds(&["sim", "list"]).out, @"");
+}

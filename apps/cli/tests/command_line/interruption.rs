@@ -1,0 +1,114 @@
+//! Ctrl-C, SIGTERM and SIGKILL in the middle: nothing is left behind, nothing measured is lost, and
+//! the run goes on.
+
+use std::fs;
+
+use crate::support::{Directory, LONG_RUNS, Ran};
+
+fn directory() -> Directory {
+    let directory = Directory::new();
+    directory.write("long.toml", LONG_RUNS);
+    directory
+}
+
+/// A run on a scratch file, ended by a signal when it has finished two of its eight runs.
+fn ended_by(signal: &str, directory: &Directory) -> Ran {
+    let arguments = ["run", "long.toml", "--size", "4MiB", "--repetitions", "2", "--output", "run"];
+    directory.start(&arguments).until("run 1 of 8").until_runs("run", 2).signal(signal)
+}
+
+fn lines(directory: &Directory) -> Vec<String> {
+    let text = fs::read_to_string(directory.path("run/runs.jsonl")).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Resumes, and checks that what was finished is kept and what was not is done.
+fn goes_on(directory: &Directory) {
+    assert_eq!(directory.names(), ["long.toml", "run"], "no scratch file is left behind");
+    let before = lines(directory);
+    let finished = |lines: &[String]| lines.iter().filter(|line| !line.contains("\"ended\":null")).count();
+    assert!((2..8).contains(&finished(&before)), "{before:?}");
+    let ran = directory.succeeds(&["bench", "--resume", "run"]);
+    assert!(ran.err.contains("making another scratch file of 4 MiB in DIR"), "{ran}");
+    let after = lines(directory);
+    assert_eq!(after[..before.len()], before, "what was measured is as it was");
+    assert_eq!(finished(&after), 8);
+    assert_eq!(directory.names(), ["long.toml", "run"]);
+    let summary = fs::read_to_string(directory.path("run/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let points = summary["micro_benchmarks"][0]["experiments"][0]["points"].as_array().unwrap();
+    let runs: Vec<usize> = points.iter().map(|point| point["runs"].as_array().unwrap().len()).collect();
+    assert_eq!(runs, [2, 2, 2, 2], "each value twice");
+}
+
+#[test]
+fn ctrl_c() {
+    let directory = directory();
+    let ran = ended_by("INT", &directory);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    let told: Vec<&str> = ran.err.lines().rev().take(3).collect();
+    insta::assert_snapshot!(told.into_iter().rev().collect::<Vec<_>>().join("\n"), @"");
+    // What was measured can be looked at before it goes on.
+    directory.succeeds(&["report", "run"]);
+    goes_on(&directory);
+}
+
+#[test]
+fn sigterm() {
+    let directory = directory();
+    let ran = ended_by("TERM", &directory);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    goes_on(&directory);
+}
+
+#[test]
+fn sigkill() {
+    let directory = directory();
+    let ran = ended_by("KILL", &directory);
+    assert_eq!(ran.code, None, "{ran}");
+    goes_on(&directory);
+}
+
+#[test]
+fn while_the_scratch_file_is_filled() {
+    let directory = directory();
+    let ran = directory
+        .start(&["run", "long.toml", "--size", "1GiB", "--output", "run"])
+        .until("filling the scratch file")
+        .signal("INT");
+    assert_eq!(ran.code, Some(1), "{ran}");
+    assert!(ran.err.ends_with("flashlab: interrupted\n"), "{ran}");
+    assert_eq!(directory.names(), ["long.toml"]);
+}
+
+#[test]
+fn a_run_of_the_methodology_goes_on_where_it_was() {
+    let directory = Directory::new();
+    let arguments = ["bench", "--size", "16MiB", "--only", "order", "--repetitions", "1", "--output", "run"];
+    let ran = directory.start(&arguments).until("baseline SW").signal("INT");
+    assert_eq!(ran.code, Some(1), "{ran}");
+    let before = lines(&directory);
+    let ran = directory.succeeds(&["bench", "--resume", "run"]);
+    assert!(!ran.err.contains("baseline SR"), "what was measured is not measured again\n{ran}");
+    assert_eq!(lines(&directory)[..before.len()], before);
+    assert_eq!(directory.names(), ["run"]);
+}
+
+#[test]
+fn another_device_is_not_mixed_in() {
+    let directory = directory();
+    let ran = directory.start(&["run", "long.toml", "target", "--output", "run", "--repetitions", "1"]).end();
+    assert_eq!(ran.code, Some(2), "there is no such file yet\n{ran}");
+    directory.write("target", vec![1; 4 << 20]);
+    let ran = directory
+        .start(&["run", "long.toml", "target", "--output", "run"])
+        .until("run 1 of 12")
+        .until_runs("run", 1)
+        .signal("INT");
+    assert_eq!(ran.code, Some(1), "{ran}");
+    directory.write("target", vec![1; 8 << 20]);
+    let ran = directory.flashlab(&["bench", "--resume", "run"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(ran.err.contains("target is now another device"), "{ran}");
+    assert!(ran.err.contains("8 MiB) than run was begun on ("), "{ran}");
+}

@@ -1,0 +1,13 @@
+//! The binary from outside: what it prints, how it exits, what it leaves behind.
+//!
+//! Tests that need root (loop devices, mounts) say so and do nothing where they may not; no test
+//! depends on how fast anything is.
+
+mod documents;
+mod help;
+mod interruption;
+mod real_devices;
+mod storage;
+mod support;
+mod wrong_commands;
+mod wrong_files;

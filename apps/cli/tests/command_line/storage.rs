@@ -1,0 +1,119 @@
+//! Files and disks that are full, read-only, or somebody's.
+
+use std::fs;
+
+use crate::support::{Directory, LONG_RUNS, Mount, SHORT_RUNS};
+
+#[test]
+fn a_file_is_overwritten_only_with_consent() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    directory.write("precious", vec![7; 1 << 20]);
+    let ran = directory.flashlab(&["run", "short.toml", "precious", "--output", "run"]);
+    assert_eq!(ran.code, Some(3), "{ran}");
+    insta::assert_snapshot!(ran, @"");
+    assert!(fs::read(directory.path("precious")).unwrap().iter().all(|&byte| byte == 7));
+    assert_eq!(directory.names(), ["precious", "short.toml"]);
+
+    let arguments = ["run", "short.toml", "precious", "--output", "run", "--overwrite-file", "--json"];
+    directory.succeeds(&arguments);
+    assert!(fs::read(directory.path("precious")).unwrap().iter().any(|&byte| byte != 7));
+    let manifest = fs::read_to_string(directory.path("run/manifest.json")).unwrap();
+    assert!(manifest.contains("--overwrite-file"), "the consent is on record\n{manifest}");
+}
+
+#[test]
+fn reading_needs_no_consent_and_changes_nothing() {
+    let directory = Directory::new();
+    directory.write("long.toml", LONG_RUNS);
+    directory.write("precious", vec![7; 1 << 20]);
+    let ran = directory.succeeds(&["run", "long.toml", "precious", "--quick", "--repetitions", "1"]);
+    assert!(ran.err.contains("nothing will be written"), "{ran}");
+    assert_eq!(fs::read(directory.path("precious")).unwrap(), vec![7; 1 << 20]);
+}
+
+#[test]
+fn an_empty_file_is_no_target() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    directory.write("empty", "");
+    let ran = directory.flashlab(&["run", "short.toml", "empty", "--overwrite-file"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    insta::assert_snapshot!(ran, @"");
+}
+
+#[test]
+fn a_scratch_file_is_kept_if_it_is_asked_for() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    let arguments = ["run", "short.toml", "--size", "1MiB", "--quick", "--output", "run", "--keep-file"];
+    let ran = directory.succeeds(&arguments);
+    let names = directory.names();
+    assert!(names[0].starts_with("flashlab-scratch-kept-") && names.len() == 3, "{names:?}");
+    assert_eq!(fs::metadata(directory.path(&names[0])).unwrap().len(), 1 << 20);
+    assert!(ran.err.contains(&format!("kept DIR/{}", names[0])), "{ran}");
+}
+
+#[test]
+fn a_read_only_file_system_takes_no_scratch_file() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "ro", "tmpfs"], &directory.path("ro")) else {
+        return;
+    };
+    let ran = directory.flashlab(&["run", "short.toml", "--directory", "ro", "--size", "1MiB"]);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    insta::assert_snapshot!(ran, @"");
+    assert_eq!(directory.names(), ["ro", "short.toml"]);
+}
+
+#[test]
+fn a_full_disk_takes_no_scratch_file() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=80m", "tmpfs"], &directory.path("full"))
+    else {
+        return;
+    };
+    let ran = directory.flashlab(&["run", "short.toml", "--directory", "full", "--size", "32MiB"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    insta::assert_snapshot!(ran, @"");
+    assert_eq!(fs::read_dir(directory.path("full")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_in_memory_is_measured_with_a_warning() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=200m", "tmpfs"], &directory.path("memory"))
+    else {
+        return;
+    };
+    let arguments = ["run", "short.toml", "--directory", "memory", "--size", "1MiB", "--output", "run"];
+    let ran = directory.succeeds(&arguments);
+    assert!(ran.out.contains("memory"), "{ran}");
+    assert_eq!(fs::read_dir(directory.path("memory")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_full_disk_for_the_results_ends_a_run_that_goes_on_when_there_is_room() {
+    let directory = Directory::new();
+    // Twelve runs of 60 000 random IOs: more than the file system has room for.
+    directory.write("many.toml", SHORT_RUNS.replace("io_count = 200", "io_count = 60_000"));
+    let full = directory.path("full");
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=4m", "tmpfs"], &full) else { return };
+    let ran = directory.flashlab(&["run", "many.toml", "sim:zeus", "--output", "full/run"]);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    let last = ran.err.lines().last().unwrap();
+    assert!(last.contains("No space left on device"), "{ran}");
+    assert!(last.ends_with("make room, or put the results elsewhere with --output"), "{ran}");
+    assert!(ran.err.contains("go on with: flashlab bench --resume full/run"), "{ran}");
+
+    let done = fs::read_to_string(full.join("run/runs.jsonl")).unwrap();
+    let full = full.to_str().unwrap();
+    crate::support::program("mount", &["-o", "remount,size=200m", full]).unwrap();
+    directory.succeeds(&["bench", "--resume", "full/run"]);
+    let all = fs::read_to_string(directory.path("full/run/runs.jsonl")).unwrap();
+    assert!(all.starts_with(&done), "what was measured is as it was");
+    assert_eq!(all.lines().filter(|line| !line.contains("\"ended\":null")).count(), 12);
+}

@@ -1,0 +1,235 @@
+//! A directory, the binary run in it, and devices of the tests' own.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+/// A directory of a test's own, on the file system of the build: that one takes direct IO.
+pub struct Directory(tempfile::TempDir);
+
+/// How a run of the binary ended. Paths of the test's directory are written as `DIR`.
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Directory {
+    pub fn new() -> Directory {
+        Directory(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.path(name), content).unwrap();
+        self.path(name)
+    }
+
+    /// A file of this size without content.
+    pub fn file(&self, name: &str, size: u64) -> PathBuf {
+        File::create(self.path(name)).unwrap().set_len(size).unwrap();
+        self.path(name)
+    }
+
+    /// What is in it, in order.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flashlab"));
+        command.args(arguments).current_dir(self.0.path()).stdin(Stdio::null());
+        command.env_remove("COLUMNS").env("RUST_BACKTRACE", "0");
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub fn flashlab(&self, arguments: &[&str]) -> Ran {
+        self.ran(self.command(arguments).output().unwrap())
+    }
+
+    /// As [`Directory::flashlab`], and it must succeed.
+    pub fn succeeds(&self, arguments: &[&str]) -> Ran {
+        let ran = self.flashlab(arguments);
+        assert_eq!(ran.code, Some(0), "flashlab {arguments:?}\n{ran}");
+        ran
+    }
+
+    pub fn ran(&self, output: Output) -> Ran {
+        let text = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).expect("what is printed is UTF-8");
+            text.replace(self.0.path().canonicalize().unwrap().to_str().unwrap(), "DIR")
+        };
+        let ran = Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) };
+        assert!(!ran.err.contains("panicked"), "{ran}");
+        ran
+    }
+
+    /// Starts the binary.
+    pub fn start(&self, arguments: &[&str]) -> Started<'_> {
+        let mut command = self.command(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap());
+        Started { directory: self, child, lines, seen: String::new() }
+    }
+}
+
+impl fmt::Display for Ran {
+    /// The exit code and standard error; standard output only if there is some.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = self.code.map_or("by a signal".to_owned(), |code| code.to_string());
+        write!(f, "exit {code}\n{}", self.err)?;
+        if !self.out.is_empty() {
+            write!(f, "standard output:\n{}", self.out)?;
+        }
+        Ok(())
+    }
+}
+
+/// The binary while it runs.
+pub struct Started<'a> {
+    directory: &'a Directory,
+    child: Child,
+    lines: BufReader<ChildStderr>,
+    seen: String,
+}
+
+impl Started<'_> {
+    /// Waits until it says a line that begins so.
+    pub fn until(mut self, beginning: &str) -> Self {
+        loop {
+            let mut line = String::new();
+            let length = self.lines.read_line(&mut line).unwrap();
+            assert_ne!(length, 0, "it ended before it said `{beginning}`:\n{}", self.seen);
+            self.seen += &line;
+            if line.starts_with(beginning) {
+                return self;
+            }
+        }
+    }
+
+    /// Waits until the run in this folder has finished so many runs.
+    pub fn until_runs(mut self, folder: &str, count: usize) -> Self {
+        let runs = self.directory.path(folder).join("runs.jsonl");
+        while fs::read_to_string(&runs).unwrap_or_default().lines().count() < count {
+            assert!(self.child.try_wait().unwrap().is_none(), "it ended before {count} runs:\n{}", self.seen);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        self
+    }
+
+    /// Sends a signal, as `INT`, and waits for the end.
+    pub fn signal(self, name: &str) -> Ran {
+        let process = self.child.id().to_string();
+        // The shell's own `kill`: not every system has the program.
+        let command = format!("kill -{name} {process}");
+        assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+        self.end()
+    }
+
+    pub fn end(mut self) -> Ran {
+        self.lines.read_to_string(&mut self.seen).unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        self.directory.ran(Output { stderr: self.seen.into_bytes(), ..output })
+    }
+}
+
+/// Runs a program; its output if it succeeds, else the reason.
+pub fn program(name: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(name).args(arguments).output().map_err(|error| format!("{name}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    Err(format!("{name} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// The value, or `None` and a printed reason why the test does nothing here.
+fn or_skip<T>(result: Result<T, String>) -> Option<T> {
+    result.map_err(|reason| println!("skipped: {reason}")).ok()
+}
+
+/// A loop device over a file; detached when this is dropped.
+pub struct LoopDevice(pub String);
+
+impl LoopDevice {
+    pub fn over(file: &Path, options: &[&str]) -> Option<LoopDevice> {
+        let arguments = [options, &["--find", "--show", file.to_str().unwrap()]].concat();
+        or_skip(program("losetup", &arguments)).map(LoopDevice)
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        if let Err(reason) = program("losetup", &["--detach", &self.0]) {
+            println!("{reason}");
+        }
+    }
+}
+
+/// A mounted file system; unmounted when this is dropped.
+pub struct Mount(PathBuf);
+
+impl Mount {
+    pub fn new(arguments: &[&str], at: &Path) -> Option<Mount> {
+        fs::create_dir_all(at).unwrap();
+        or_skip(program("mount", &[arguments, &[at.to_str().unwrap()]].concat()))
+            .map(|_| Mount(at.to_owned()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Err(reason) = program("umount", &[self.0.to_str().unwrap()]) {
+            println!("{reason}");
+        }
+    }
+}
+
+/// A plan of short runs that read and write, at four values.
+pub const SHORT_RUNS: &str = r#"version = 1
+name = "short"
+title = "Short runs"
+vary = "IOSize"
+values = ["4KiB", "8KiB", "16KiB", "32KiB"]
+quick_values = ["4KiB", "32KiB"]
+location = "random"
+write_probability = 0.5
+io_count = 200
+"#;
+
+/// A plan of runs that take their time: four of 400 ms.
+pub const LONG_RUNS: &str = r#"version = 1
+name = "long"
+title = "Runs that take their time"
+vary = "IOSize"
+values = ["4KiB", "8KiB", "16KiB", "32KiB"]
+quick_values = ["4KiB", "32KiB"]
+location = "random"
+mode = "read"
+duration = "400ms"
+"#;
+
+/// A simulated device that is as small as a test wants it, and has 4 KiB blocks.
+pub const SMALL_PROFILE: &str = r#"version = 1
+name = "small"
+title = "Small"
+source = "a test"
+fit = "none"
+capacity = "64MiB"
+block = "4KiB"
+
+[throughput]
+sequential_read = { a = "100us", b_us_per_kb = 1.0 }
+random_read = { a = "200us", b_us_per_kb = 1.0 }
+sequential_write = { a = "300us", b_us_per_kb = 2.0 }
+random_write = { a = "900us", b_us_per_kb = 2.0 }
+"#;
