@@ -76,6 +76,12 @@ impl Run {
         Nanos((self.pattern.io_ignore as f64 * self.per_io_ns).ceil() as u64)
     }
 
+    /// What it writes at the most, whatever the device is like.
+    pub fn most_written(&self) -> Bytes {
+        let ios = self.most.saturating_mul(u64::from(self.pattern.parallel_degree));
+        Bytes((bytes_written_each(&self.pattern) * ios as f64).ceil() as u64)
+    }
+
     /// The run, with this much time.
     pub fn step(&self, allowance: Allowance, thoroughness: Thoroughness) -> Step {
         let mut pattern = self.pattern.clone();

@@ -120,7 +120,12 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Bytes 
     let baseline = baseline_area(space, lengths);
     areas.take(baseline);
     let known = Known { areas, ..Known::nothing(space, 1.0) };
-    let written = schedule(plans, &Settings { budget: None, ..settings.clone() }, &known).written;
+    let (runs, _) = runs(plans, settings, &known);
+    let endless = Allowance { run: Nanos(u64::MAX / 4), startup: Nanos::ZERO };
+    let once = runs.iter().map(|run| run.most_written().0).fold(0, u64::saturating_add);
+    let resets = count_resets(&in_order(&runs, settings, endless), &known);
+    let again = state_size(space).0.saturating_mul(u64::from(resets));
+    let written = Bytes(once.saturating_mul(u64::from(settings.repetitions)).saturating_add(again));
     // The writes of the lingering experiment, and the baseline of random writes.
     let random = IO_SIZE * lengths.baseline_ios_most * 2;
     Bytes([state, baseline, random, written].iter().map(|bytes| bytes.0).fold(0, u64::saturating_add))
@@ -145,11 +150,7 @@ pub(crate) fn areas(space: Space) -> Areas {
 
 /// Makes the schedule for these plans.
 pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &Known<'_>) -> Schedule {
-    let mut left_out = Vec::new();
-    let mut runs = Vec::new();
-    for plan in plans {
-        collect(plan, settings, known, &mut runs, &mut left_out);
-    }
+    let (runs, left_out) = runs(plans, settings, known);
     let pause = affordable_pause(&runs, settings, known);
     let known = &Known { pause, ..known.clone() };
     let steps = in_order(&runs, settings, allowance(&runs, settings, known));
@@ -160,22 +161,20 @@ pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &Known<'_>) -
     Schedule { pause, resets, time, written: Bytes(written.saturating_add(again)), left_out, steps }
 }
 
-fn collect(
-    plan: &Plan,
-    settings: &Settings,
-    known: &Known<'_>,
-    runs: &mut Vec<Run>,
-    left_out: &mut Vec<Warning>,
-) {
-    for experiment in &plan.experiments {
-        for (value, pattern) in experiment.runs(settings.choice()) {
-            if let Err(error) = pattern.place(known.space, settings.seed) {
-                left_out.push(left_out_warning(plan, experiment, &value, &error));
-                continue;
+/// Every run that the device can take, and what was left out.
+fn runs(plans: &[Plan], settings: &Settings, known: &Known<'_>) -> (Vec<Run>, Vec<Warning>) {
+    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
+    for plan in plans {
+        for experiment in &plan.experiments {
+            for (value, pattern) in experiment.runs(settings.choice()) {
+                match pattern.place(known.space, settings.seed) {
+                    Ok(_) => runs.push(Run::new(plan, &experiment.name, value, pattern, settings, known)),
+                    Err(error) => left_out.push(left_out_warning(plan, experiment, &value, &error)),
+                }
             }
-            runs.push(Run::new(plan, &experiment.name, value, pattern, settings, known));
         }
     }
+    (runs, left_out)
 }
 
 /// That a run is not done, and why.
@@ -264,4 +263,74 @@ fn count_resets(steps: &[Step], known: &Known<'_>) -> u32 {
         }
     }
     resets
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_analysis::findings::{Baseline, Distribution, Phases, RunEnd, RunSummary};
+    use flashlab_base::{Prng, Seed};
+
+    use super::*;
+    use crate::estimate::bytes_written_each;
+    use crate::settings::Thoroughness;
+
+    /// A baseline with any start-up phase that it can have, any period and any mean.
+    fn any_baseline(name: &str, most: u64, prng: &mut Prng) -> Baseline {
+        let mean_ns = 1e3 * 10f64.powf(5.0 * prng.unit());
+        let phases = Phases {
+            startup_ios: 0,
+            startup_ns_mean: None,
+            running_ns_mean: mean_ns,
+            period_ios: None,
+            startup_confidence: 1.0,
+            period_confidence: 1.0,
+            evidence: String::new(),
+        };
+        let run = RunSummary {
+            run: 1,
+            repetition: 1,
+            io_ignore: 0,
+            response: Distribution { mean_ns, ..Distribution::default() },
+            throughput_bytes_per_s: 0.0,
+            ios_per_s: 0.0,
+            failed_ios: 0,
+            precision: None,
+            ended: RunEnd::BudgetUsed,
+            flags: Vec::new(),
+        };
+        let io_ignore = if prng.unit() < 0.3 { 0 } else { prng.below(most) };
+        Baseline { pattern: name.to_owned(), phases, io_ignore, io_count_min: 256 + prng.below(5000), run }
+    }
+
+    #[test]
+    fn no_device_makes_a_run_write_more_than_was_announced() {
+        let plans: Vec<Plan> = Settings::MICRO_BENCHMARKS.map(crate::builtin).to_vec();
+        for seed in 0..60 {
+            let mut prng = Prng::new(Seed(seed));
+            let thoroughness = if prng.unit() < 0.7 { Thoroughness::Quick } else { Thoroughness::Full };
+            let target_size = Bytes(1 << (24 + prng.below(18)));
+            let settings = Settings { target_size, ..Settings::new(thoroughness) };
+            let (space, lengths) = (Space { capacity: target_size, block: Bytes(512) }, settings.lengths());
+            let baselines =
+                ["SR", "RR", "SW", "RW"].map(|name| any_baseline(name, lengths.baseline_ios_most, &mut prng));
+            let mut areas = areas(space);
+            areas.take(baseline_area(space, lengths));
+            let state_time = Nanos::from_secs(prng.below(20));
+            let known = Known { baselines: &baselines, state_time, areas, ..Known::nothing(space, 1e6) };
+            let schedule = schedule(&plans, &settings, &known);
+            // Every run does all of its IOs, however fast.
+            let each = |step: &Step| {
+                let ios = step.pattern.io_count.unwrap() * u64::from(step.pattern.parallel_degree);
+                (bytes_written_each(&step.pattern) * ios as f64) as u64
+            };
+            let runs = schedule.steps.iter().map(each).sum::<u64>();
+            let resets = target_size.0 * u64::from(schedule.resets);
+            let most = most_written(&plans, &settings, Bytes(512));
+            assert!(runs + resets <= most.0, "{} of {most}, seed {seed}", Bytes(runs + resets));
+            for step in &schedule.steps {
+                let needed = step.pattern.io_ignore + step.io_count_least;
+                assert!(step.pattern.io_count.unwrap() >= needed, "{step}, seed {seed}");
+            }
+        }
+    }
 }
