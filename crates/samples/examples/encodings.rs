@@ -20,20 +20,22 @@ use parquet::schema::parser::parse_message_type;
 #[allow(dead_code, reason = "the tests use more of it")]
 mod synthetic;
 
+/// What such a device does in the time of a segment.
+const IOS: u64 = 12_000;
+
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    for count in [12_000, 1 << 20] {
-        for space in [Bytes::gib(1), Bytes::gib(64), Bytes::gib(1024)] {
-            let directory = tempfile::tempdir()?;
-            let folder = synthetic::folder(&directory.path().join("run"));
-            synthetic::record(&folder, 1, synthetic::random_reads(space, count, Seed(1)));
-            let segments = folder.segments(1)?;
-            println!("\n{count} random 4 KiB reads over {space}, bytes an IO");
-            let largest = segments.iter().max_by_key(|path| path.metadata().map_or(0, |data| data.len()));
-            as_chosen(largest.ok_or("no segment")?)?;
-            alternatives(largest.ok_or("no segment")?)?;
-        }
+    for space in [Bytes::gib(1), Bytes::gib(64), Bytes::gib(1024)] {
+        let directory = tempfile::tempdir()?;
+        let folder = synthetic::folder(&directory.path().join("run"));
+        synthetic::record(&folder, 1, synthetic::random_reads(space, IOS, Seed(1)));
+        let segments = folder.segments(1)?;
+        let largest = segments.iter().max_by_key(|path| path.metadata().map_or(0, |data| data.len()));
+        let largest = largest.ok_or("no segment")?;
+        println!("\n{IOS} random 4 KiB reads over {space}, bytes an IO");
+        as_chosen(largest)?;
+        alternatives(largest)?;
     }
     Ok(())
 }

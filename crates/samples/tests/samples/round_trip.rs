@@ -44,6 +44,19 @@ fn every_sample_of_every_process_is_read_back_in_its_order() {
 }
 
 #[test]
+fn the_same_samples_give_the_same_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = |name: &str| {
+        let folder = folder(&directory.path().join(name));
+        record(&folder, 1, random_reads(Bytes::gib(1), 100_000, Seed(2)));
+        let segments = folder.segments(1).unwrap();
+        assert!(segments.len() > 1);
+        segments.iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>()
+    };
+    assert!(files("first") == files("second"));
+}
+
+#[test]
 fn a_finished_run_is_whole_even_when_it_was_short() {
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));
