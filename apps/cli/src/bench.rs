@@ -66,6 +66,9 @@ fn measure_existing(
     let opening = Opening::new(target, selection.depth())?;
     let candidate = Candidate::find(name, writes(&selection, &settings), target)?;
     let identity = candidate.identity();
+    if identity.capacity == Bytes::ZERO {
+        bail!(Usage(format!("{name} is empty: give a device with a medium in it, or a file with content")));
+    }
     settings.target = name.to_owned();
     settings.target_size = target.size.unwrap_or(identity.capacity);
     if settings.target_size > identity.capacity {

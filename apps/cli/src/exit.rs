@@ -64,7 +64,9 @@ fn code(error: &anyhow::Error) -> u8 {
         return of_host(error);
     }
     match error.downcast_ref::<BenchError>() {
-        Some(BenchError::Target(_) | BenchError::Plan(_) | BenchError::Engine(_)) => WRONG_INPUT,
+        Some(
+            BenchError::Target(_) | BenchError::Plan(_) | BenchError::Engine(_) | BenchError::Damaged { .. },
+        ) => WRONG_INPUT,
         Some(BenchError::Samples(error)) => of_samples(error),
         Some(_) => FAILED,
         None => error.downcast_ref::<SamplesError>().map_or(FAILED, of_samples),

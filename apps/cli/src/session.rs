@@ -64,7 +64,11 @@ impl Session {
         prepared: Bytes,
         common: args::Common,
     ) -> Result<Session> {
-        let (identity, geometry) = (opened.device.identity(), opened.device.geometry());
+        let (mut identity, geometry) = (opened.device.identity(), opened.device.geometry());
+        if settings.target != Settings::SCRATCH {
+            // As the person named it: a simulated device does not know the file of its profile.
+            identity.target.clone_from(&settings.target);
+        }
         selection.check(&settings, &Identity { logical_block: Some(geometry.block), ..identity.clone() })?;
         if selection.depth() > geometry.depth {
             let (depth, name, most) = (selection.depth(), identity.target, geometry.depth);

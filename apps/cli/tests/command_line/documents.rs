@@ -153,7 +153,10 @@ fn runs_are_compared() {
     assert!(ran.out.contains("no difference shown"), "{ran}");
     assert!(ran.out.ends_with("Report: both.html\n"), "{ran}");
     let ran = directory.flashlab(&["report", "a", "b", "--output", "no/such/folder.html"]);
-    insta::assert_snapshot!(ran, @"");
+    insta::assert_snapshot!(ran, @r"
+    exit 2
+    flashlab: cannot write no/such/folder.html: No such file or directory (os error 2); choose another file with --output
+    ");
 }
 
 #[test]
@@ -173,10 +176,29 @@ fn plans_and_profiles_are_shown_as_they_are_written() {
     let directory = Directory::new();
     let shown = directory.succeeds(&["plan", "show", "granularity"]).out;
     directory.write("granularity.toml", &shown);
-    insta::assert_snapshot!(directory.succeeds(&["plan", "check", "granularity.toml"]).out, @"");
+    insta::assert_snapshot!(directory.succeeds(&["plan", "check", "granularity.toml"]).out, @r"
+    granularity: Granularity: response time over IOSize
+      SR: IOSize = 512B, 1KiB, 1536B, 2KiB, 4KiB, 8KiB, 12KiB, 16KiB, 24KiB, 32KiB, 48KiB, 64KiB, 96KiB, 128KiB, 256KiB
+      RR: IOSize = 512B, 1KiB, 1536B, 2KiB, 4KiB, 8KiB, 12KiB, 16KiB, 24KiB, 32KiB, 48KiB, 64KiB, 96KiB, 128KiB, 256KiB
+      SW: IOSize = 512B, 1KiB, 1536B, 2KiB, 4KiB, 8KiB, 12KiB, 16KiB, 24KiB, 32KiB, 48KiB, 64KiB, 96KiB, 128KiB, 256KiB
+      RW: IOSize = 512B, 1KiB, 1536B, 2KiB, 4KiB, 8KiB, 12KiB, 16KiB, 24KiB, 32KiB, 48KiB, 64KiB, 96KiB, 128KiB, 256KiB
+    ");
     let profile = directory.succeeds(&["sim", "show", "zeus"]).out;
     directory.write("zeus.toml", &profile);
     assert_eq!(directory.succeeds(&["sim", "show", "./zeus.toml"]).out, profile);
-    insta::assert_snapshot!(directory.succeeds(&["plan", "list"]).out, @"");
-    insta::assert_snapshot!(directory.succeeds(&["sim", "list"]).out, @"");
+    insta::assert_snapshot!(directory.succeeds(&["plan", "list"]).out, @r"
+    baselines                         Baselines: sequential and random, reads and writes
+    granularity       IOSize          Granularity: response time over IOSize
+    alignment         IOShift         Alignment: response time over IOShift
+    locality          TargetSize      Locality: response time over TargetSize
+    partitioning      Partitions      Partitioning: response time over Partitions
+    order             Incr            Order: response time over Incr
+    parallelism       ParallelDegree  Parallelism: response time over ParallelDegree
+    mix               Ratio           Mix: response time over Ratio
+    pause             Pause           Pause: response time over Pause
+    bursts            Burst           Bursts: response time over Burst
+    random-state                      Random state: random writes of random size on the whole device
+    sequential-state                  Sequential state: one sequential rewrite of the whole device
+    ");
+    insta::assert_snapshot!(directory.succeeds(&["sim", "list"]).out, @"sim:zeus           65.2 GiB  STEC Zeus 70 GB");
 }

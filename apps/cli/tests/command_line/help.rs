@@ -8,40 +8,257 @@ fn help(arguments: &[&str]) -> String {
 
 #[test]
 fn of_the_program() {
-    insta::assert_snapshot!(help(&["--help"]), @"");
+    insta::assert_snapshot!(help(&["--help"]), @r"
+    A laboratory for flash storage: measure a device, with a methodology that makes the figures mean
+    something
+
+    Usage: flashlab <COMMAND>
+
+    Commands:
+      bench    Characterise a device with uFLIP; without TARGET, the disk under the current directory
+      run      Run a plan of your own
+      plan     Show the plans that come with flashlab, or check one of yours
+      devices  List the block devices, and what flashlab would refuse to write to, and why
+      sim      The simulated devices
+      report   Rebuild the report of a run, or compare runs
+      help     Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+    ");
 }
 
 #[test]
 fn of_bench() {
-    insta::assert_snapshot!(help(&["bench", "--help"]), @"");
+    insta::assert_snapshot!(help(&["bench", "--help"]), @r"
+    Characterise a device with uFLIP; without TARGET, the disk under the current directory
+
+    Usage: flashlab bench [OPTIONS] [TARGET]
+
+    Arguments:
+      [TARGET]
+              A block device, a regular file, sim:NAME or sim:./profile.toml
+
+    Options:
+          --directory <DIR>
+              Where the scratch file goes when there is no TARGET; the current directory if not given
+
+          --size <SIZE>
+              Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of
+              it)
+
+          --keep-file
+              Keep the scratch file
+
+          --destroy-data-on <PATH>
+              Consent to destroying all data on this block device, which must be TARGET
+
+          --overwrite-file
+              Consent to overwriting TARGET, a regular file
+
+          --engine <ENGINE>
+              How IOs are issued; io_uring where a plan has a queue depth, one at a time otherwise
+
+              Possible values:
+              - sync:     One pread or pwrite at a time, a thread for each process of a parallel pattern
+              - io-uring: io_uring
+
+          --buffered
+              Go through the page cache: measures memory, and says so
+
+          --repetitions <N>
+              How often each run is repeated
+              
+              [default: 3]
+
+          --seed <SEED>
+              The seed of everything random
+              
+              [default: 1]
+
+      -o, --output <DIR>
+              The run's folder; flashlab-runs/TIME-TARGET if not given
+
+          --json
+              Print the findings as one JSON document
+
+          --quick
+              Some minutes: thinned values, short runs (the default without TARGET)
+
+          --full
+              An hour or more: all values of uFLIP's Table 1, runs as long as the device's phases need
+
+          --only <NAME,...>
+              Only these micro-benchmarks
+
+          --state <STATE>
+              The state that the device is brought to first
+
+              Possible values:
+              - random:     Random IOs of random size over the whole target
+              - sequential: The whole target, written from end to end
+              - none:       As it is
+              
+              [default: random]
+
+          --resume <RUN>
+              Go on with an interrupted run, whatever verb began it, as it was begun
+
+      -h, --help
+              Print help (see a summary with '-h')
+    ");
 }
 
 #[test]
 fn of_run() {
-    insta::assert_snapshot!(help(&["run", "-h"]), @"");
+    insta::assert_snapshot!(help(&["run", "-h"]), @r"
+    Run a plan of your own
+
+    Usage: flashlab run [OPTIONS] <PLAN> [TARGET]
+
+    Arguments:
+      <PLAN>    A plan's file, or the name of one that comes with flashlab (see flashlab plan list)
+      [TARGET]  A block device, a regular file, sim:NAME or sim:./profile.toml
+
+    Options:
+          --directory <DIR>         Where the scratch file goes when there is no TARGET; the current
+                                    directory if not given
+          --size <SIZE>             Size of the scratch file (1GiB if not given), or the part of TARGET
+                                    that is used (all of it)
+          --keep-file               Keep the scratch file
+          --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
+                                    TARGET
+          --overwrite-file          Consent to overwriting TARGET, a regular file
+          --engine <ENGINE>         How IOs are issued; io_uring where a plan has a queue depth, one at
+                                    a time otherwise [possible values: sync, io-uring]
+          --buffered                Go through the page cache: measures memory, and says so
+          --repetitions <N>         How often each run is repeated [default: 3]
+          --seed <SEED>             The seed of everything random [default: 1]
+      -o, --output <DIR>            The run's folder; flashlab-runs/TIME-TARGET if not given
+          --json                    Print the findings as one JSON document
+          --quick                   Take the plan's quick_values instead of all its values
+          --state <STATE>           The state that the device is brought to first [default: none]
+                                    [possible values: random, sequential, none]
+      -h, --help                    Print help (see more with '--help')
+    ");
 }
 
 #[test]
 fn of_plan() {
-    insta::assert_snapshot!(help(&["plan", "-h"]), @"");
-    insta::assert_snapshot!(help(&["plan", "list", "-h"]), @"");
-    insta::assert_snapshot!(help(&["plan", "show", "-h"]), @"");
-    insta::assert_snapshot!(help(&["plan", "check", "-h"]), @"");
+    insta::assert_snapshot!(help(&["plan", "-h"]), @r"
+    Show the plans that come with flashlab, or check one of yours
+
+    Usage: flashlab plan <COMMAND>
+
+    Commands:
+      list   The plans that come with flashlab
+      show   A plan's file
+      check  Whether a file is a plan, and what it would do
+      help   Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+    ");
+    insta::assert_snapshot!(help(&["plan", "list", "-h"]), @r"
+    The plans that come with flashlab
+
+    Usage: flashlab plan list [OPTIONS]
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    ");
+    insta::assert_snapshot!(help(&["plan", "show", "-h"]), @r"
+    A plan's file
+
+    Usage: flashlab plan show [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  Its name
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    ");
+    insta::assert_snapshot!(help(&["plan", "check", "-h"]), @r"
+    Whether a file is a plan, and what it would do
+
+    Usage: flashlab plan check [OPTIONS] <FILE>
+
+    Arguments:
+      <FILE>  The file
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    ");
 }
 
 #[test]
 fn of_devices() {
-    insta::assert_snapshot!(help(&["devices", "-h"]), @"");
+    insta::assert_snapshot!(help(&["devices", "-h"]), @r"
+    List the block devices, and what flashlab would refuse to write to, and why
+
+    Usage: flashlab devices [OPTIONS]
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    ");
 }
 
 #[test]
 fn of_sim() {
-    insta::assert_snapshot!(help(&["sim", "-h"]), @"");
-    insta::assert_snapshot!(help(&["sim", "list", "-h"]), @"");
-    insta::assert_snapshot!(help(&["sim", "show", "-h"]), @"");
+    insta::assert_snapshot!(help(&["sim", "-h"]), @r"
+    The simulated devices
+
+    Usage: flashlab sim <COMMAND>
+
+    Commands:
+      list  The zoo
+      show  A device's profile, with its source and its fit
+      help  Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+    ");
+    insta::assert_snapshot!(help(&["sim", "list", "-h"]), @r"
+    The zoo
+
+    Usage: flashlab sim list [OPTIONS]
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    ");
+    insta::assert_snapshot!(help(&["sim", "show", "-h"]), @r"
+    A device's profile, with its source and its fit
+
+    Usage: flashlab sim show [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  Its name, or a profile's file
+
+    Options:
+          --json  Print one JSON document
+      -h, --help  Print help
+    ");
 }
 
 #[test]
 fn of_report() {
-    insta::assert_snapshot!(help(&["report", "-h"]), @"");
+    insta::assert_snapshot!(help(&["report", "-h"]), @r"
+    Rebuild the report of a run, or compare runs
+
+    Usage: flashlab report [OPTIONS] <RUN>...
+
+    Arguments:
+      <RUN>...  The folder of a run; several to compare them with the first
+
+    Options:
+      -o, --output <FILE>  Where the comparison's page goes (comparison.html)
+          --json           Print one JSON document
+      -h, --help           Print help
+    ");
 }

@@ -47,7 +47,11 @@ fn ctrl_c() {
     let ran = ended_by("INT", &directory);
     assert_eq!(ran.code, Some(1), "{ran}");
     let told: Vec<&str> = ran.err.lines().rev().take(3).collect();
-    insta::assert_snapshot!(told.into_iter().rev().collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(told.into_iter().rev().collect::<Vec<_>>().join("\n"), @r"
+    what was measured is in run; see it with: flashlab report run
+    go on with: flashlab bench --resume run
+    flashlab: interrupted
+    ");
     // What was measured can be looked at before it goes on.
     directory.succeeds(&["report", "run"]);
     goes_on(&directory);

@@ -43,10 +43,18 @@ fn a_device_is_overwritten_only_with_consent() {
     let Some(disk) = disk(&[]) else { return };
     let ran = disk.run(&[]);
     assert_eq!(ran.code, Some(3), "{ran}");
-    insta::assert_snapshot!(disk.anonymous(&ran), @"");
+    insta::assert_snapshot!(disk.anonymous(&ran), @r"
+    exit 3
+    flashlab: all data on /dev/loopN would be destroyed: consent with --destroy-data-on /dev/loopN
+    ");
     let ran = disk.run(&["--destroy-data-on", "image"]);
     assert_eq!(ran.code, Some(3), "{ran}");
-    insta::assert_snapshot!(disk.anonymous(&ran), @"");
+    insta::assert_snapshot!(disk.anonymous(&ran), @r"
+    exit 3
+    measuring 32 MiB of /dev/loopN
+    at most 17.6 MiB will be written (the device's rated endurance is not known)
+    flashlab: `image` does not name /dev/loopN: expected a path to the same device, as `/dev/loopN`; nothing was written
+    ");
     let ran = disk.run(&["--overwrite-file"]);
     assert_eq!(ran.code, Some(3), "{ran}");
     assert!(
@@ -70,12 +78,21 @@ fn a_file_system_is_not_overwritten() {
     let before = fs::read(disk.directory.path("image")).unwrap();
     let ran = disk.overwrite(&[]);
     assert_eq!(ran.code, Some(3), "{ran}");
-    insta::assert_snapshot!(disk.anonymous(&ran), @"");
+    insta::assert_snapshot!(disk.anonymous(&ran), @r"
+    exit 3
+    flashlab: refusing to write to /dev/loopN:
+      - /dev/loopN carries a signature: ext2, ext3 or ext4 file system (at byte 1080): if its data is not needed, erase the signatures (`wipefs --all /dev/loopN`; what that leaves, `blkdiscard /dev/loopN`)
+    ");
 
     let Some(_mount) = Mount::new(&[&disk.device.0], &disk.directory.path("mounted")) else { return };
     let ran = disk.overwrite(&[]);
     assert_eq!(ran.code, Some(3), "{ran}");
-    insta::assert_snapshot!(disk.anonymous(&ran), @"");
+    insta::assert_snapshot!(disk.anonymous(&ran), @r"
+    exit 3
+    flashlab: refusing to write to /dev/loopN:
+      - /dev/loopN is mounted on DIR/mounted as ext4: unmount it (`umount DIR/mounted`), if nothing there is needed
+      - /dev/loopN carries a signature: ext2, ext3 or ext4 file system (at byte 1080): if its data is not needed, erase the signatures (`wipefs --all /dev/loopN`; what that leaves, `blkdiscard /dev/loopN`)
+    ");
     drop(_mount);
     let after = fs::read(disk.directory.path("image")).unwrap();
     // Mounting itself writes into the superblock and the journal; our data would be everywhere.
@@ -88,7 +105,11 @@ fn a_read_only_device_is_read_and_not_written() {
     let Some(disk) = disk(&["--read-only"]) else { return };
     let ran = disk.overwrite(&[]);
     assert_eq!(ran.code, Some(3), "{ran}");
-    insta::assert_snapshot!(disk.anonymous(&ran), @"");
+    insta::assert_snapshot!(disk.anonymous(&ran), @r"
+    exit 3
+    flashlab: refusing to write to /dev/loopN:
+      - /dev/loopN is read-only: make it writable (`blockdev --setrw /dev/loopN`, or its switch), or only read from it
+    ");
     let arguments = ["run", "long.toml", &disk.device.0, "--quick", "--repetitions", "1"];
     disk.directory.succeeds(&arguments);
 }
@@ -100,7 +121,10 @@ fn sizes_follow_the_device_s_blocks() {
     disk.directory.write("short.toml", fine);
     let ran = disk.overwrite(&[]);
     assert_eq!(ran.code, Some(2), "{ran}");
-    insta::assert_snapshot!(disk.anonymous(&ran), @"");
+    insta::assert_snapshot!(disk.anonymous(&ran), @r"
+    exit 2
+    flashlab: nothing of the plan can be run on /dev/loopN: IOSize = 512B: must be a multiple of the device's block of 4KiB
+    ");
     disk.directory.write("short.toml", SHORT_RUNS.replace("\"4KiB\"", "\"512B\""));
     let ran = disk.overwrite(&[]);
     assert_eq!(ran.code, Some(0), "{ran}");

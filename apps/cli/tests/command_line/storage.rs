@@ -11,7 +11,10 @@ fn a_file_is_overwritten_only_with_consent() {
     directory.write("precious", vec![7; 1 << 20]);
     let ran = directory.flashlab(&["run", "short.toml", "precious", "--output", "run"]);
     assert_eq!(ran.code, Some(3), "{ran}");
-    insta::assert_snapshot!(ran, @"");
+    insta::assert_snapshot!(ran, @r"
+    exit 3
+    flashlab: precious exists and would be overwritten: give --overwrite-file if its content is not needed, or no TARGET for a scratch file
+    ");
     assert!(fs::read(directory.path("precious")).unwrap().iter().all(|&byte| byte == 7));
     assert_eq!(directory.names(), ["precious", "short.toml"]);
 
@@ -39,7 +42,10 @@ fn an_empty_file_is_no_target() {
     directory.write("empty", "");
     let ran = directory.flashlab(&["run", "short.toml", "empty", "--overwrite-file"]);
     assert_eq!(ran.code, Some(2), "{ran}");
-    insta::assert_snapshot!(ran, @"");
+    insta::assert_snapshot!(ran, @r"
+    exit 2
+    flashlab: empty is empty: give a device with a medium in it, or a file with content
+    ");
 }
 
 #[test]
@@ -63,7 +69,13 @@ fn a_read_only_file_system_takes_no_scratch_file() {
     };
     let ran = directory.flashlab(&["run", "short.toml", "--directory", "ro", "--size", "1MiB"]);
     assert_eq!(ran.code, Some(1), "{ran}");
-    insta::assert_snapshot!(ran, @"");
+    insta::assert_snapshot!(ran, @r"
+    exit 1
+    making a scratch file of 1 MiB in DIR/ro, filled completely, removed at the end
+    at most 18.6 MiB will be written (the device's rated endurance is not known)
+    filling the scratch file
+    flashlab: cannot make a scratch file in DIR/ro: Read-only file system (os error 30); it is read-only: make it writable (`blockdev --setrw`), or only read from it
+    ");
     assert_eq!(directory.names(), ["ro", "short.toml"]);
 }
 
@@ -77,7 +89,13 @@ fn a_full_disk_takes_no_scratch_file() {
     };
     let ran = directory.flashlab(&["run", "short.toml", "--directory", "full", "--size", "32MiB"]);
     assert_eq!(ran.code, Some(2), "{ran}");
-    insta::assert_snapshot!(ran, @"");
+    insta::assert_snapshot!(ran, @r"
+    exit 2
+    making a scratch file of 32 MiB in DIR/full, filled completely, removed at the end
+    at most 49.6 MiB will be written (the device's rated endurance is not known)
+    filling the scratch file
+    flashlab: no room for a scratch file of 32 MiB in DIR/full: 80 MiB are free, of which flashlab leaves 64 MiB alone; choose a smaller size or another directory
+    ");
     assert_eq!(fs::read_dir(directory.path("full")).unwrap().count(), 0);
 }
 

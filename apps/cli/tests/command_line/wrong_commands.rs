@@ -19,75 +19,167 @@ fn wrong(arguments: &[&str]) -> String {
 #[test]
 fn no_verb_or_an_unknown_one() {
     assert!(wrong(&[]).starts_with("A laboratory for flash storage"));
-    insta::assert_snapshot!(wrong(&["bnch"]), @"");
-    insta::assert_snapshot!(wrong(&["plan", "shw"]), @"");
+    insta::assert_snapshot!(wrong(&["bnch"]), @r"
+    error: unrecognized subcommand 'bnch'
+
+      tip: a similar subcommand exists: 'bench'
+
+    Usage: flashlab <COMMAND>
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["plan", "shw"]), @r"
+    error: unrecognized subcommand 'shw'
+
+      tip: a similar subcommand exists: 'show'
+
+    Usage: flashlab plan <COMMAND>
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
 fn unknown_values_of_options() {
-    insta::assert_snapshot!(wrong(&["bench", "--state", "dirty"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--engine", "aio"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--only", "granularity,ordr"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--only", ""]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--seed", "-1"]), @"");
+    insta::assert_snapshot!(wrong(&["bench", "--state", "dirty"]), @r"
+    error: invalid value 'dirty' for '--state <STATE>'
+      [possible values: random, sequential, none]
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--engine", "aio"]), @r"
+    error: invalid value 'aio' for '--engine <ENGINE>'
+      [possible values: sync, io-uring]
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--only", "granularity,ordr"]), @"flashlab: there is no micro-benchmark `ordr`; there are: granularity, alignment, locality, partitioning, order, parallelism, mix, pause, bursts");
+    insta::assert_snapshot!(wrong(&["bench", "--only", ""]), @"flashlab: there is no micro-benchmark ``; there are: granularity, alignment, locality, partitioning, order, parallelism, mix, pause, bursts");
+    insta::assert_snapshot!(wrong(&["bench", "--seed", "-1"]), @r"
+    error: invalid value '-1' for '--seed <SEED>': invalid digit found in string
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
 fn numbers_that_are_none_or_impossible() {
-    insta::assert_snapshot!(wrong(&["bench", "--size", "0"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--size", "many"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--size", "-1"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--size", "99999999TiB"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--repetitions", "0"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--repetitions", "101"]), @"");
+    insta::assert_snapshot!(wrong(&["bench", "--size", "0"]), @r"
+    error: invalid value '0' for '--size <SIZE>': must be more than 0
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--size", "many"]), @r"
+    error: invalid value 'many' for '--size <SIZE>': `many` is not a size: write a number with a unit, as in 512B, 32KiB, 4MB or 1GiB
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--size", "-1"]), @r"
+    error: invalid value '-1' for '--size <SIZE>': `-1` is not a size: write a number with a unit, as in 512B, 32KiB, 4MB or 1GiB
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--size", "99999999TiB"]), @r"
+    error: invalid value '99999999TiB' for '--size <SIZE>': `99999999TiB` is not a size: write a number with a unit, as in 512B, 32KiB, 4MB or 1GiB
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--repetitions", "0"]), @r"
+    error: invalid value '0' for '--repetitions <N>': 0 is not in 1..=100
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--repetitions", "101"]), @r"
+    error: invalid value '101' for '--repetitions <N>': 101 is not in 1..=100
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
 fn sizes_that_no_target_has() {
-    insta::assert_snapshot!(wrong(&["bench", "--size", "1"]), @"");
+    insta::assert_snapshot!(wrong(&["bench", "--size", "1"]), @"flashlab: 4 KiB of a scratch file are too little for the methodology: it needs 16 MiB or more");
     let huge = wrong(&["bench", "--size", "99TiB"]);
     assert!(huge.contains("flashlab: no room for a scratch file of 99 TiB in DIR: "), "{huge}");
     assert!(huge.ends_with("choose a smaller size or another directory\n"), "{huge}");
-    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--size", "99TiB"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--size", "8MiB"]), @"");
-    insta::assert_snapshot!(wrong(&["run", "short.toml", "sim:zeus", "--size", "100B"]), @"");
+    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--size", "99TiB"]), @"flashlab: --size 99TiB: sim:zeus has 65.2 GiB only");
+    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--size", "8MiB"]), @"flashlab: 8 MiB of sim:zeus are too little for the methodology: it needs 16 MiB or more");
+    insta::assert_snapshot!(wrong(&["run", "short.toml", "sim:zeus", "--size", "100B"]), @"flashlab: nothing of the plan can be run on sim:zeus: TargetOffset = 0B: must be below the device's capacity of 0B");
 }
 
 #[test]
 fn options_that_exclude_or_need_each_other() {
-    insta::assert_snapshot!(wrong(&["bench", "--quick", "--full", "sim:zeus"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--directory", ".", "sim:zeus"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--destroy-data-on", "/dev/null"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--resume", "a-run", "--seed", "1"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--resume", "a-run", "sim:zeus"]), @"");
+    insta::assert_snapshot!(wrong(&["bench", "--quick", "--full", "sim:zeus"]), @r"
+    error: the argument '--quick' cannot be used with '--full'
+
+    Usage: flashlab bench --quick <TARGET>
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--directory", ".", "sim:zeus"]), @r"
+    error: the argument '--directory <DIR>' cannot be used with '[TARGET]'
+
+    Usage: flashlab bench --directory <DIR> [TARGET]
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--destroy-data-on", "/dev/null"]), @r"
+    error: the following required arguments were not provided:
+      <TARGET|--resume <RUN>>
+
+    Usage: flashlab bench --destroy-data-on <PATH> <TARGET|--resume <RUN>>
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--resume", "a-run", "--seed", "1"]), @r"
+    error: the argument '--resume <RUN>' cannot be used with '--seed <SEED>'
+
+    Usage: flashlab bench --resume <RUN> [TARGET]
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--resume", "a-run", "sim:zeus"]), @r"
+    error: the argument '--resume <RUN>' cannot be used with '[TARGET]'
+
+    Usage: flashlab bench --resume <RUN> [TARGET]
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
 fn targets_that_are_none() {
-    insta::assert_snapshot!(wrong(&["bench", "sim:zeuss"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "sim:./zeus.toml"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "/dev/no-such-disk"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "/dev/null"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "."]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--directory", "nowhere"]), @"");
+    insta::assert_snapshot!(wrong(&["bench", "sim:zeuss"]), @"flashlab: there is no simulated device `zeuss`; there are: zeus; or give a file as sim:./zeuss.toml");
+    insta::assert_snapshot!(wrong(&["bench", "sim:./zeus.toml"]), @"flashlab: cannot read the profile ./zeus.toml: No such file or directory (os error 2)");
+    insta::assert_snapshot!(wrong(&["bench", "/dev/no-such-disk"]), @"flashlab: cannot look at /dev/no-such-disk: No such file or directory (os error 2); check the path (`flashlab devices` lists the devices)");
+    insta::assert_snapshot!(wrong(&["bench", "/dev/null"]), @"flashlab: /dev/null is a character device: give a block device or a regular file (`flashlab devices` lists the devices)");
+    insta::assert_snapshot!(wrong(&["bench", "."]), @"flashlab: . is a directory: give a block device or a regular file (`flashlab devices` lists the devices)");
+    insta::assert_snapshot!(wrong(&["bench", "--directory", "nowhere"]), @"flashlab: no scratch file can be made in nowhere: No such file or directory (os error 2); choose another place with --directory");
 }
 
 #[test]
 fn plans_that_are_none() {
-    insta::assert_snapshot!(wrong(&["plan", "show", "granularty"]), @"");
-    insta::assert_snapshot!(wrong(&["plan", "check", "no-plan.toml"]), @"");
-    insta::assert_snapshot!(wrong(&["run", "no-plan", "sim:zeus"]), @"");
-    insta::assert_snapshot!(wrong(&["run", "no-plan.toml", "sim:zeus"]), @"");
-    insta::assert_snapshot!(wrong(&["run", ".", "sim:zeus"]), @"");
+    insta::assert_snapshot!(wrong(&["plan", "show", "granularty"]), @"flashlab: there is no plan `granularty`; there are: baselines, granularity, alignment, locality, partitioning, order, parallelism, mix, pause, bursts, random-state, sequential-state");
+    insta::assert_snapshot!(wrong(&["plan", "check", "no-plan.toml"]), @"flashlab: cannot read the plan no-plan.toml: No such file or directory (os error 2); `flashlab plan list` names the plans that come with flashlab");
+    insta::assert_snapshot!(wrong(&["run", "no-plan", "sim:zeus"]), @"flashlab: there is no plan `no-plan`; there are: baselines, granularity, alignment, locality, partitioning, order, parallelism, mix, pause, bursts, random-state, sequential-state");
+    insta::assert_snapshot!(wrong(&["run", "no-plan.toml", "sim:zeus"]), @"flashlab: cannot read the plan no-plan.toml: No such file or directory (os error 2); `flashlab plan list` names the plans that come with flashlab");
+    insta::assert_snapshot!(wrong(&["run", ".", "sim:zeus"]), @"flashlab: cannot read the plan .: Is a directory (os error 21); `flashlab plan list` names the plans that come with flashlab");
 }
 
 #[test]
 fn runs_that_are_none() {
-    insta::assert_snapshot!(wrong(&["report", "no-run"]), @"");
-    insta::assert_snapshot!(wrong(&["report", "."]), @"");
-    insta::assert_snapshot!(wrong(&["report"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "--resume", "no-run"]), @"");
-    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"");
+    insta::assert_snapshot!(wrong(&["report", "no-run"]), @"flashlab: no-run: holds no run: there is no manifest.json in it");
+    insta::assert_snapshot!(wrong(&["report", "."]), @"flashlab: .: holds no run: there is no manifest.json in it");
+    insta::assert_snapshot!(wrong(&["report"]), @r"
+    error: the following required arguments were not provided:
+      <RUN>...
+
+    Usage: flashlab report <RUN>...
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(wrong(&["bench", "--resume", "no-run"]), @"flashlab: no-run: holds no run: there is no manifest.json in it");
+    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"flashlab: short.toml is there already: choose another name with --output, or continue the run in it with flashlab bench --resume");
 }
 
 #[test]

@@ -22,33 +22,33 @@ fn plan(lines: &str) -> String {
 
 #[test]
 fn plans_that_cannot_be_read() {
-    insta::assert_snapshot!(refused("version = 1\nname = a plan\n"), @"");
-    insta::assert_snapshot!(refused("version = 2\nname = \"a\"\n"), @"");
-    insta::assert_snapshot!(refused(""), @"");
-    insta::assert_snapshot!(refused(&plan("mode = \"read\"\nlocaton = \"random\"")), @"");
-    insta::assert_snapshot!(refused(&plan("mode = \"read\"\nlocation = \"everywhere\"")), @"");
-    insta::assert_snapshot!(refused(&plan("mode = \"read\"\nlocation = \"random\"\nio_count = 0")), @"");
+    insta::assert_snapshot!(refused("version = 1\nname = a plan\n"), @"flashlab: a.toml:2: this is not TOML: string values must be quoted, expected literal string");
+    insta::assert_snapshot!(refused("version = 2\nname = \"a\"\n"), @"flashlab: a.toml:1: version = 2: must be 1, the version of the language that this flashlab reads");
+    insta::assert_snapshot!(refused(""), @"flashlab: a.toml:1: `version` is missing: add version = 1");
+    insta::assert_snapshot!(refused(&plan("mode = \"read\"\nlocaton = \"random\"")), @"flashlab: a.toml:5: unknown key `locaton`: did you mean `location`?");
+    insta::assert_snapshot!(refused(&plan("mode = \"read\"\nlocation = \"everywhere\"")), @r#"flashlab: a.toml:5: location = "everywhere": must be one of "sequential", "random", "permutation", "ordered", "partitioned", "zipf", "hot_cold""#);
+    insta::assert_snapshot!(refused(&plan("mode = \"read\"\nlocation = \"random\"\nio_count = 0")), @"flashlab: a.toml:6: io_count = 0: must be from 1 to 2^53");
 }
 
 #[test]
 fn parameters_that_no_device_can_have() {
     let random = "mode = \"write\"\nlocation = \"random\"\n";
-    insta::assert_snapshot!(refused(&plan(&format!("{random}io_size = \"32KiB\"\ntarget_size = \"16KiB\""))), @"");
-    insta::assert_snapshot!(refused(&plan(&format!("{random}io_size = \"0KiB\""))), @"");
-    insta::assert_snapshot!(refused(&plan(&format!("{random}parallel_degree = 0"))), @"");
-    insta::assert_snapshot!(refused(&plan("mode = \"write\"\nlocation = \"partitioned\"\npartitions = 0")), @"");
+    insta::assert_snapshot!(refused(&plan(&format!("{random}io_size = \"32KiB\"\ntarget_size = \"16KiB\""))), @r#"flashlab: a.toml:7: target_size = "16KiB": must be at least 32KiB, which is IOSize + IOShift"#);
+    insta::assert_snapshot!(refused(&plan(&format!("{random}io_size = \"0KiB\""))), @r#"flashlab: a.toml:6: io_size = "0KiB": must be from 1B to 8192TiB"#);
+    insta::assert_snapshot!(refused(&plan(&format!("{random}parallel_degree = 0"))), @"flashlab: a.toml:6: parallel_degree = 0: must be from 1 to 1024");
+    insta::assert_snapshot!(refused(&plan("mode = \"write\"\nlocation = \"partitioned\"\npartitions = 0")), @"flashlab: a.toml:6: partitions = 0: must be at least 1");
 }
 
 #[test]
 fn parameters_that_this_device_cannot_have() {
     let random = "mode = \"write\"\nlocation = \"random\"\n";
-    insta::assert_snapshot!(refused(&plan(&format!("{random}io_size = \"512B\""))), @"");
-    insta::assert_snapshot!(refused(&plan(&format!("{random}io_shift = \"1KiB\""))), @"");
-    insta::assert_snapshot!(refused(&plan(&format!("{random}target_size = \"1GiB\""))), @"");
-    insta::assert_snapshot!(refused(&plan(&format!("{random}target_offset = \"64MiB\""))), @"");
+    insta::assert_snapshot!(refused(&plan(&format!("{random}io_size = \"512B\""))), @"flashlab: nothing of the plan can be run on sim:small: IOSize = 512B: must be a multiple of the device's block of 4KiB");
+    insta::assert_snapshot!(refused(&plan(&format!("{random}io_shift = \"1KiB\""))), @"flashlab: nothing of the plan can be run on sim:small: IOShift = 1KiB: must be a multiple of the device's block of 4KiB");
+    insta::assert_snapshot!(refused(&plan(&format!("{random}target_size = \"1GiB\""))), @"flashlab: nothing of the plan can be run on sim:small: TargetSize = 1GiB: must be at most 64MiB, as the device ends at 64MiB and the target starts at 0B");
+    insta::assert_snapshot!(refused(&plan(&format!("{random}target_offset = \"64MiB\""))), @"flashlab: nothing of the plan can be run on sim:small: TargetOffset = 64MiB: must be below the device's capacity of 64MiB");
     insta::assert_snapshot!(
-        refused(&plan("mode = \"write\"\nlocation = \"partitioned\"\npartitions = 100000")), @"");
-    insta::assert_snapshot!(refused(&plan(&format!("{random}parallel_degree = 4096"))), @"");
+        refused(&plan("mode = \"write\"\nlocation = \"partitioned\"\npartitions = 100000")), @"flashlab: nothing of the plan can be run on sim:small: Partitions = 100000: must be from 1 to 2048, the number of IOs that fit into the target");
+    insta::assert_snapshot!(refused(&plan(&format!("{random}parallel_degree = 4096"))), @"flashlab: a.toml:6: parallel_degree = 4096: must be from 1 to 1024");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn what_does_not_fit_is_left_out_where_something_fits() {
     let left_out: Vec<&str> = ran.err.lines().filter(|line| line.starts_with("left out")).collect();
     // Shifts of 512 B, 1 KiB and 2 KiB, for each of the four patterns.
     assert_eq!(left_out.len(), 12, "{ran}");
-    insta::assert_snapshot!(left_out[0], @"");
+    insta::assert_snapshot!(left_out[0], @"left out: alignment SR at 512B: IOShift = 512B: must be a multiple of the device's block of 4KiB");
 }
 
 #[test]
@@ -71,10 +71,22 @@ fn profiles_that_are_wrong() {
         assert_eq!(ran.code, Some(2), "{ran}");
         ran.err
     };
-    insta::assert_snapshot!(wrong("version = 1\n"), @"");
-    insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("random_read", "randm_read")), @"");
-    insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("64MiB", "0B")), @"");
-    insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("version = 1", "version = 9")), @"");
+    insta::assert_snapshot!(wrong("version = 1\n"), @r"
+    flashlab: profile ./p.toml: TOML parse error at line 1, column 1
+      |
+    1 | version = 1
+      | ^
+    missing field `name`
+    ");
+    insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("random_read", "randm_read")), @r#"
+    flashlab: profile ./p.toml: TOML parse error at line 11, column 1
+       |
+    11 | randm_read = { a = "200us", b_us_per_kb = 1.0 }
+       | ^^^^^^^^^^
+    unknown field `randm_read`, expected one of `sequential_read`, `random_read`, `sequential_write`, `random_write`
+    "#);
+    insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("64MiB", "0B")), @"flashlab: profile ./p.toml: `capacity` is 0 B; it may be from one block to 1 EiB");
+    insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("version = 1", "version = 9")), @"flashlab: profile ./p.toml: `version` is 9; it may be 1: the only version this program knows");
 }
 
 /// A finished run in `run`.
@@ -99,11 +111,11 @@ fn manifest_with(change: impl Fn(String) -> String) -> [String; 2] {
 #[test]
 fn manifests_that_are_damaged() {
     let [report, resume] = manifest_with(|text| text[..text.len() / 2].to_owned());
-    insta::assert_snapshot!(report, @"");
+    insta::assert_snapshot!(report, @"flashlab: run/manifest.json: EOF while parsing a string at line 34 column 7");
     assert_eq!(report, resume);
-    insta::assert_snapshot!(manifest_with(|text| text.replace("\"version\": 1", "\"version\": 99"))[0], @"");
-    insta::assert_snapshot!(manifest_with(|_| String::new())[0], @"");
-    insta::assert_snapshot!(manifest_with(|_| "[]".to_owned())[0], @"");
+    insta::assert_snapshot!(manifest_with(|text| text.replace("\"version\": 1", "\"version\": 99"))[0], @"flashlab: run/manifest.json: has version 99; this program reads version 1");
+    insta::assert_snapshot!(manifest_with(|_| String::new())[0], @"flashlab: run/manifest.json: EOF while parsing a value at line 1 column 0");
+    insta::assert_snapshot!(manifest_with(|_| "[]".to_owned())[0], @"flashlab: run/manifest.json: invalid length 0, expected struct Version with 1 element at line 1 column 2");
 }
 
 #[test]
@@ -114,9 +126,15 @@ fn a_device_that_is_not_there_any_more() {
     directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--output", "run"]);
     fs::remove_file(profile).unwrap();
     directory.succeeds(&["report", "run"]);
-    insta::assert_snapshot!(directory.flashlab(&["bench", "--resume", "run"]), @"");
+    insta::assert_snapshot!(directory.flashlab(&["bench", "--resume", "run"]), @r"
+    exit 2
+    flashlab: cannot read the profile ./small.toml: No such file or directory (os error 2)
+    ");
     directory.write("small.toml", SMALL_PROFILE.replace("64MiB", "32MiB"));
-    insta::assert_snapshot!(directory.flashlab(&["bench", "--resume", "run"]), @"");
+    insta::assert_snapshot!(directory.flashlab(&["bench", "--resume", "run"]), @r"
+    exit 2
+    flashlab: sim:./small.toml is now another device (Small 32 MiB) than run was begun on (Small 64 MiB): put that one back, or begin a new run
+    ");
 }
 
 #[test]
@@ -125,20 +143,29 @@ fn runs_and_samples_that_are_damaged() {
     let runs = directory.path("run/runs.jsonl");
     let text = fs::read_to_string(&runs).unwrap();
     fs::write(&runs, text.replacen("\"run\":", "\"ran\":", 1)).unwrap();
-    insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @"");
+    insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
+    exit 2
+    flashlab: run/runs.jsonl: line 1: missing field `run` at line 1 column 761
+    ");
 
-    // The rest of a run is worth what is whole of it.
+    // A line that was being written when the program was killed: its run is left out.
     fs::write(&runs, &text[..text.len() - 10]).unwrap();
+    directory.succeeds(&["report", "run"]);
+
     let samples = fs::read_dir(directory.path("run/samples")).unwrap();
     let first = samples.map(|entry| entry.unwrap().path()).min().unwrap();
     fs::write(&first, "no Parquet").unwrap();
-    let ran = directory.succeeds(&["report", "run"]);
-    assert!(ran.out.contains("set aside"), "{ran}");
+    let ran = directory.flashlab(&["report", "run"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(ran.err.starts_with("flashlab: the samples of run 1 tell of 0B read and written"), "{ran}");
 }
 
 #[test]
 fn a_run_without_its_samples() {
     let directory = finished();
     fs::remove_dir_all(directory.path("run/samples")).unwrap();
-    insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @"");
+    insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
+    exit 2
+    flashlab: cannot read run/samples: No such file or directory (os error 2)
+    ");
 }
