@@ -35,7 +35,9 @@ impl Known<'_> {
     /// The baselines that a basic pattern may behave like.
     pub fn baselines(&self, basic: &Basic) -> impl Iterator<Item = &Baseline> {
         let reads = basic.mode == ModeRule::Always(Mode::Read);
+        let in_place = basic.target_size.is_some_and(|size| size <= basic.io_size.largest());
         let sequential = match basic.location {
+            _ if in_place => None,
             Location::Sequential
             | Location::Ordered { incr: 1 }
             | Location::Partitioned { partitions: 1 } => Some(true),
