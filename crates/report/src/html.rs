@@ -4,10 +4,11 @@ use flashlab_analysis::findings::{Findings, Traces};
 
 use crate::charts::{self, Chart};
 use crate::page::{Section, figures, page};
+use crate::points::is_own_plan;
 use crate::{method, runs, summary};
 
 /// uFLIP's nine micro-benchmarks (Table 1).
-const MICRO_BENCHMARKS: [&str; 9] = [
+pub(crate) const MICRO_BENCHMARKS: [&str; 9] = [
     "granularity",
     "alignment",
     "locality",
@@ -23,7 +24,12 @@ const MICRO_BENCHMARKS: [&str; 9] = [
 ///
 /// It opens with the verdict and Table 3's row, then warnings and hints, then the plots of uFLIP's
 /// Figures 3 to 8 and of the other micro-benchmarks, then how it was measured and every run.
+///
+/// Of a person's own plan it has the plots, and how they came about.
 pub fn html(findings: &Findings, traces: &Traces) -> String {
+    if is_own_plan(findings) {
+        return own_plan(findings);
+    }
     let baselines = charts::baselines(findings, traces);
     let lingering = charts::lingering(findings, traces);
     let micro: Vec<(&str, Chart)> = findings
@@ -83,6 +89,21 @@ pub fn html(findings: &Findings, traces: &Traces) -> String {
     sections.push(method::definitions(findings));
     let title = format!("{}: flash report", findings.characteristics.device);
     page(&title, &sections, &drawn, &findings.flashlab)
+}
+
+fn own_plan(findings: &Findings) -> String {
+    let plans = findings.micro_benchmarks.iter().enumerate();
+    let charts: Vec<Chart> =
+        plans.map(|(index, plan)| charts::micro_benchmark(findings, plan, index)).collect();
+    let mut sections = vec![
+        summary::head(findings),
+        Section { id: "patterns", short: "Patterns", heading: "What was run", body: figures(&charts) },
+    ];
+    sections.extend(method::sections(findings));
+    sections.push(runs::section(findings));
+    sections.push(method::definitions(findings));
+    let title = format!("{}: flash report", findings.characteristics.device);
+    page(&title, &sections, &charts.iter().collect::<Vec<_>>(), &findings.flashlab)
 }
 
 fn intro(text: &str) -> String {

@@ -22,6 +22,7 @@ mod escape;
 mod html;
 mod method;
 mod page;
+mod points;
 mod runs;
 mod summary;
 mod table3;

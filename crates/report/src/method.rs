@@ -4,7 +4,9 @@ use flashlab_analysis::findings::{Baseline, Findings};
 use flashlab_base::{Bytes, Identity, Nanos};
 
 use crate::escape::Text;
+use crate::html::MICRO_BENCHMARKS;
 use crate::page::{Section, facts};
+use crate::points::is_own_plan;
 use crate::summary::date;
 use crate::table3;
 use crate::units::{self, grouped};
@@ -29,8 +31,9 @@ pub fn sections(findings: &Findings) -> Vec<Section> {
 
 fn method_html(findings: &Findings) -> String {
     let repeat = Text(&repeat_command(findings)).to_string();
+    let where_plan = if is_own_plan(findings) { " (the plan is in the run's manifest.json)" } else { "" };
     format!(
-        "{facts}{baselines}<p>To repeat it with the same IOs:</p>\n<pre class=\"command\"><code>{repeat}</code></pre>\n",
+        "{facts}{baselines}<p>To repeat it with the same IOs{where_plan}:</p>\n<pre class=\"command\"><code>{repeat}</code></pre>\n",
         facts = facts(method(findings)),
         baselines = baselines_html(&findings.baselines),
     )
@@ -63,15 +66,48 @@ fn duration(nanos: Nanos) -> String {
     units::time(nanos.get() as f64)
 }
 
-/// The command that repeats the run.
+/// The command that repeats the run. Consent to overwriting a device or a file is left out: that is
+/// to be given anew.
 fn repeat_command(findings: &Findings) -> String {
-    let method = &findings.method;
-    format!(
-        "flashlab bench {} --{} --seed {}",
-        shell_word(&findings.identity.target),
-        method.thoroughness,
-        method.seed
-    )
+    let Findings { method, identity, .. } = findings;
+    let own_plan = is_own_plan(findings);
+    let mut words = vec!["flashlab".to_owned()];
+    words.push(if own_plan { "run" } else { "bench" }.to_owned());
+    if own_plan {
+        words.extend(findings.micro_benchmarks.iter().take(1).map(|plan| plan_word(&plan.name)));
+    }
+    match identity.target.strip_prefix("scratch file in ") {
+        Some(directory) => words.extend(["--directory".to_owned(), shell_word(directory)]),
+        None => words.push(shell_word(&identity.target)),
+    }
+    if method.target_size != identity.capacity || identity.target.starts_with("scratch file in ") {
+        words.extend(["--size".to_owned(), method.target_size.exact()]);
+    }
+    if !own_plan || method.thoroughness == "quick" {
+        words.push(format!("--{}", method.thoroughness));
+    }
+    let measured: Vec<&str> = findings.micro_benchmarks.iter().map(|micro| micro.name.as_str()).collect();
+    if !own_plan && !measured.is_empty() && measured.len() < MICRO_BENCHMARKS.len() {
+        words.extend(["--only".to_owned(), measured.join(",")]);
+    }
+    let state = method.state.split(' ').next().unwrap_or_default();
+    if state != if own_plan { "none" } else { "random" } {
+        words.extend(["--state".to_owned(), state.to_owned()]);
+    }
+    let engine = identity.engine.as_deref().unwrap_or_default();
+    if engine.starts_with("io_uring") {
+        words.extend(["--engine".to_owned(), "io-uring".to_owned()]);
+    }
+    if engine.contains("buffered") {
+        words.push("--buffered".to_owned());
+    }
+    words.push(format!("--repetitions {} --seed {}", method.repetitions, method.seed));
+    words.join(" ")
+}
+
+/// A shipped plan by its name, another by the file that a person may have called so.
+fn plan_word(name: &str) -> String {
+    if MICRO_BENCHMARKS.contains(&name) { name.to_owned() } else { shell_word(&format!("{name}.toml")) }
 }
 
 /// `word` as a shell reads it back.

@@ -4,6 +4,7 @@ use flashlab_analysis::findings::{Findings, Hint, Verdict, Warning};
 
 use crate::escape::Text;
 use crate::page::Section;
+use crate::points::is_own_plan;
 use crate::table3::{self, BaselineFigure, Column};
 use crate::units;
 use crate::verdict;
@@ -19,6 +20,17 @@ pub fn sections(findings: &Findings) -> Vec<Section> {
             body: hints_html(&findings.hints),
         },
     ]
+}
+
+/// The top of the report of a person's own plan, of which uFLIP's row and hints say nothing.
+pub fn head(findings: &Findings) -> Section {
+    let body = format!(
+        "<p class=\"eyebrow\">{about}</p>\n<h1>{device}</h1>\n{warnings}",
+        about = Text(&about(findings)),
+        device = Text(&findings.characteristics.device),
+        warnings = warnings_html(&findings.warnings),
+    );
+    Section { id: "verdict", short: "Warnings", heading: "", body }
 }
 
 fn verdict_html(findings: &Findings) -> String {
@@ -46,7 +58,9 @@ fn about(findings: &Findings) -> String {
     parts.extend(row.kind.clone());
     parts.extend(row.capacity_gb.map(|gb| format!("{} GB", table3::short(gb))));
     parts.push(date(&findings.started));
-    parts.push(format!("{} run", findings.method.thoroughness));
+    if !is_own_plan(findings) {
+        parts.push(format!("{} run", findings.method.thoroughness));
+    }
     parts.join(" · ")
 }
 

@@ -5,6 +5,7 @@
 
 use flashlab_analysis::findings::{Findings, Verdict};
 
+use crate::points::{self, is_own_plan};
 use crate::summary::{by_kind, date, verdict_words};
 use crate::table3::{self, BaselineFigure};
 use crate::units::{self, UNKNOWN, printable};
@@ -42,15 +43,19 @@ pub fn terminal(findings: &Findings, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     out.wrapped("", &title(findings), BOLD);
     out.wrapped("", &about(findings), DIM);
-    let sentences = verdict::sentences(findings);
+    let sentences = if is_own_plan(findings) { Vec::new() } else { verdict::sentences(findings) };
     if !sentences.is_empty() {
         out.blank();
         out.wrapped("", &sentences.join(" "), "");
     }
-    out.blank();
-    baselines(&mut out, findings);
-    columns(&mut out, findings);
-    hints(&mut out, findings);
+    if is_own_plan(findings) {
+        points::tables(&mut out, findings);
+    } else {
+        out.blank();
+        baselines(&mut out, findings);
+        columns(&mut out, findings);
+        hints(&mut out, findings);
+    }
     warnings(&mut out, findings);
     out.report();
     out.text
@@ -65,6 +70,9 @@ fn title(findings: &Findings) -> String {
 
 fn about(findings: &Findings) -> String {
     let method = &findings.method;
+    if is_own_plan(findings) {
+        return format!("{}, state {}, seed {}", date(&findings.started), method.state, method.seed);
+    }
     format!(
         "{}, {} run, state {}, {} IOs, seed {}",
         date(&findings.started),

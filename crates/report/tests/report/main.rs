@@ -2,6 +2,7 @@
 
 mod browser;
 mod comparison;
+mod own_plan;
 mod page;
 mod synthetic;
 mod terminal;
