@@ -94,14 +94,10 @@ fn measure_scratch(
     (settings.target, settings.target_size) = (Settings::SCRATCH.to_owned(), size);
     selection.check(&settings, &scratch::identity(size))?;
     let end = if target.keep_file { "kept" } else { "removed" };
-    eprintln!(
-        "making a scratch file of {size} in {}, filled completely, {end} at the end",
-        directory.display()
-    );
+    eprintln!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
     announce(&settings, &selection, &scratch::identity(size), size);
     let interrupt = session::interrupt()?;
-    let bar = Bar::new();
-    let scratch = scratch::make(&directory, &settings, &interrupt, &bar)?;
+    let scratch = scratch::make(&directory, &settings, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, opening)?;
     let session = Session::begin(&mut opened, selection, settings, size, common)?;
     session.measure(opened.device.as_mut())?;

@@ -71,7 +71,7 @@ fn a_read_only_file_system_takes_no_scratch_file() {
     assert_eq!(ran.code, Some(1), "{ran}");
     insta::assert_snapshot!(ran, @r"
     exit 1
-    making a scratch file of 1 MiB in DIR/ro, filled completely, removed at the end
+    scratch file: 1 MiB in DIR/ro, filled completely, removed at the end
     at most 18.6 MiB will be written (the device's rated endurance is not known)
     filling the scratch file
     flashlab: cannot make a scratch file in DIR/ro: Read-only file system (os error 30); it is read-only: make it writable (`blockdev --setrw`), or only read from it
@@ -91,7 +91,7 @@ fn a_full_disk_takes_no_scratch_file() {
     assert_eq!(ran.code, Some(2), "{ran}");
     insta::assert_snapshot!(ran, @r"
     exit 2
-    making a scratch file of 32 MiB in DIR/full, filled completely, removed at the end
+    scratch file: 32 MiB in DIR/full, filled completely, removed at the end
     at most 49.6 MiB will be written (the device's rated endurance is not known)
     filling the scratch file
     flashlab: no room for a scratch file of 32 MiB in DIR/full: 80 MiB are free, of which flashlab leaves 64 MiB alone; choose a smaller size or another directory
