@@ -157,7 +157,8 @@ pub struct Disturbance {
     pub thermal_throttles: Option<u64>,
 }
 
-/// Anything that serves IOs.
+/// Anything that serves IOs. One that is [`Send`] goes to another thread only while nothing is in flight:
+/// the kernel may serve its queue to one thread.
 pub trait Device {
     /// Capacity, block size and depth.
     fn geometry(&self) -> Geometry;

@@ -343,21 +343,32 @@ fn waiting_ends_at_the_asked_time_with_and_without_ios_in_flight() {
 }
 
 #[test]
-fn a_device_may_move_to_another_thread_with_ios_in_flight() {
+fn a_device_may_move_to_other_threads_when_nothing_is_in_flight() {
     let (_directory, scratch) = scratch("moves", Bytes::mib(1));
-    let mut device =
-        open(scratch.path(), &OpenOptions { engine: Engine::IoUring, depth: 8, ..OpenOptions::default() })
-            .unwrap();
-    for tag in 0..8 {
-        device.submit(request(tag, Operation::Read, tag * BLOCK.0, BLOCK, buffer()));
+    for (engine, depth) in ENGINES {
+        let mut device =
+            open(scratch.path(), &OpenOptions { engine, depth, ..OpenOptions::default() }).unwrap();
+        for _ in 0..3 {
+            let on_another_thread = thread::spawn(move || {
+                let mut last = device.now();
+                for round in 0..3 {
+                    for tag in 0..u64::from(depth) {
+                        device.submit(request(tag, Operation::Read, tag * BLOCK.0, BLOCK, buffer()));
+                    }
+                    let done: Vec<_> = std::iter::from_fn(|| device.wait(Nanos::MAX)).collect();
+                    assert_eq!(done.len(), depth as usize, "{engine:?}, round {round}");
+                    for done in done {
+                        assert_eq!(done.result, Ok(()));
+                        assert!(last <= done.submitted && done.submitted <= done.completed);
+                    }
+                    last = device.now();
+                }
+                device
+            });
+            device = on_another_thread.join().unwrap();
+        }
+        assert_eq!(serve(&mut *device, request(0, Operation::Read, 0, BLOCK, buffer())).result, Ok(()));
     }
-    let moved = thread::spawn(move || {
-        let done = std::iter::from_fn(|| device.wait(Nanos::MAX)).filter(|done| done.result.is_ok()).count();
-        (device, done)
-    });
-    let (mut device, done) = moved.join().unwrap();
-    assert_eq!(done, 8);
-    assert_eq!(serve(&mut *device, request(0, Operation::Read, 0, BLOCK, buffer())).result, Ok(()));
 }
 
 #[test]
