@@ -1,6 +1,6 @@
 //! `flashlab bench` and `flashlab run`: from the command line to a run.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::{Settings, State, Thoroughness, most_written};
 
@@ -69,7 +69,7 @@ fn measure_existing(
     if identity.capacity == Bytes::ZERO {
         bail!(Usage(format!("{name} is empty: give a device with a medium in it, or a file with content")));
     }
-    settings.target = name.to_owned();
+    settings.target = wherever_resumed(name)?;
     settings.target_size = target.size.unwrap_or(identity.capacity);
     if settings.target_size > identity.capacity {
         let size = settings.target_size.exact();
@@ -100,8 +100,21 @@ fn measure_scratch(
     let scratch = scratch::make(&directory, &settings, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, opening)?;
     let session = Session::begin(&mut opened, selection, settings, size, common)?;
-    session.measure(opened.device.as_mut())?;
-    scratch::end(scratch, target.keep_file)
+    let measured = session.measure(opened.device.as_mut());
+    scratch::end(scratch, target.keep_file)?;
+    measured
+}
+
+/// The target by a name that leads to it from every directory; links stay links, as those by serial.
+fn wherever_resumed(name: &str) -> Result<String> {
+    let absolute = |path: &str| -> Result<String> {
+        Ok(std::path::absolute(path).with_context(|| format!("cannot find {path}"))?.display().to_string())
+    };
+    match name.strip_prefix("sim:") {
+        Some(file) if file.contains('/') => Ok(format!("sim:{}", absolute(file)?)),
+        Some(_) => Ok(name.to_owned()),
+        None => absolute(name),
+    }
 }
 
 /// Whether the target is written to.
@@ -112,7 +125,13 @@ pub fn writes(selection: &Selection, settings: &Settings) -> bool {
 /// Says what will be written before anything is.
 fn announce(settings: &Settings, selection: &Selection, identity: &Identity, prepared: Bytes) {
     let block = identity.logical_block.unwrap_or(Bytes(512));
-    let most = most_written(&selection.plans, settings, block).0.saturating_add(prepared.0);
+    let Some(most) = most_written(&selection.plans, settings, block) else {
+        eprintln!(
+            "a pattern without an IOCount writes: as much will be written as the device takes in its time"
+        );
+        return;
+    };
+    let most = most.0.saturating_add(prepared.0);
     let endurance = match identity.rated_endurance {
         _ if settings.target.starts_with("sim:") => "to a simulated device".to_owned(),
         Some(rated) if rated > Bytes::ZERO => {

@@ -49,8 +49,9 @@ fn on_scratch(
     check_same(folder.path(), &directory.display().to_string(), &manifest.identity, &device.identity())?;
     manifest.prepared_bytes += scratch.size().0;
     folder.write_json("manifest.json", &manifest)?;
-    Session::resumed(folder, manifest, json)?.measure(device.as_mut())?;
-    scratch::end(scratch, keep)
+    let measured = Session::resumed(folder, manifest, json)?.measure(device.as_mut());
+    scratch::end(scratch, keep)?;
+    measured
 }
 
 /// Refuses to mix two devices in a run.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flashlab_analysis::findings::{Baseline, RunEnd};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_engine::{Control, Ended, Outcome, run};
+use flashlab_engine::{Control, Ended, Outcome, WAIT_PIECE, run};
 use flashlab_plan::{IoSize, Pattern, Plan, Space};
 
 use crate::area::Areas;
@@ -27,8 +27,6 @@ use crate::{BenchError, Manifest};
 
 /// How many IOs of a run may fail before it is given up.
 const FAILURES_ALLOWED: u64 = 10;
-/// Waiting is done in pieces of this, so that an interrupt is heard.
-const WAIT_PIECE: Nanos = Nanos::from_millis(50);
 /// A run whose IOs take longer than was estimated goes on until it has the least that it measures, but
 /// not for longer than this many times its time.
 const PATIENCE: u64 = 8;
@@ -163,8 +161,12 @@ impl<'a> Conduct<'a> {
                 self.run(purpose, pattern, Goal::of(|| UntilLong::new(64, time)).within(Some(time * 8)))?;
             }
         }
-        let found = lingering_effect(&*self.store, self.store.records())?;
-        self.pause = self.settings.pause(found.as_ref().map(|(found, _)| found));
+        let found = lingering_effect(&*self.store, self.store.records())?.map(|(found, _)| found);
+        self.pause = self.settings.pause(found.as_ref());
+        if found.is_some_and(|found| found.affected_reads > 0) {
+            // The experiment's last reads did not outlast the effect for certain.
+            self.before = Before::Writes;
+        }
         Ok(())
     }
 

@@ -71,14 +71,14 @@ pub fn bench(
 /// When the folder holds no run, or its files are damaged.
 pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
     let (folder, manifest) = RunFolder::open::<Settings>(path)?;
-    let aside = folder.set_torn_segments_aside()?;
+    let torn = folder.torn_segments()?;
     let records: Vec<RunRecord> = folder.runs()?;
     let plans = plans(&manifest)?;
     let context = examine::Context {
         manifest: &manifest,
         plans: &plans,
         records: &records,
-        torn: aside.iter().map(|aside| format!("{} ({})", aside.path.display(), aside.reason)).collect(),
+        torn: torn.iter().map(|path| path.display().to_string()).collect(),
     };
     examine::examine(&folder, &context)
 }

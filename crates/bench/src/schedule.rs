@@ -107,14 +107,17 @@ impl fmt::Display for Step {
     }
 }
 
-/// The most that a bench run can write: what a device would that takes no time.
-pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Bytes {
+/// The most that a bench run can write: what a device would that takes no time. `None` where a pattern
+/// of an own plan writes for a time and without an IOCount: that much is up to the device.
+pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option<Bytes> {
     let space = Space { capacity: settings.target_size.round_down(block), block };
     let lengths = settings.lengths();
     let state = if settings.state == State::None { Bytes::ZERO } else { state_size(space) };
     if !settings.methodology {
-        let written = plain_schedule(plans, settings, space, Nanos::ZERO).written;
-        return Bytes(state.0.saturating_add(written.0));
+        let schedule = plain_schedule(plans, settings, space, Nanos::ZERO);
+        let endless = |step: &Step| step.pattern.writes() && step.pattern.io_count.is_none();
+        let is_bounded = !schedule.steps.iter().any(endless);
+        return is_bounded.then(|| Bytes(state.0.saturating_add(schedule.written.0)));
     }
     let mut areas = areas(space);
     let baseline = baseline_area(space, lengths);
@@ -123,12 +126,13 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Bytes 
     let (runs, _) = runs(plans, settings, &known);
     let endless = Allowance { run: Nanos(u64::MAX / 4), startup: Nanos::ZERO };
     let once = runs.iter().map(|run| run.most_written().0).fold(0, u64::saturating_add);
-    let resets = count_resets(&in_order(&runs, settings, endless), &known);
+    let resets = count_resets(&in_order(&runs, settings, endless), settings, &known);
     let again = state_size(space).0.saturating_mul(u64::from(resets));
     let written = Bytes(once.saturating_mul(u64::from(settings.repetitions)).saturating_add(again));
     // The writes of the lingering experiment, and the baseline of random writes.
     let random = IO_SIZE * lengths.baseline_ios_most * 2;
-    Bytes([state, baseline, random, written].iter().map(|bytes| bytes.0).fold(0, u64::saturating_add))
+    let parts = [state, baseline, random, written];
+    Some(Bytes(parts.iter().map(|bytes| bytes.0).fold(0, u64::saturating_add)))
 }
 
 /// What enforcing the state writes at the most: its last IO may end behind the last byte.
@@ -154,7 +158,7 @@ pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &Known<'_>) -
     let pause = affordable_pause(&runs, settings, known);
     let known = &Known { pause, ..known.clone() };
     let steps = in_order(&runs, settings, allowance(&runs, settings, known));
-    let resets = count_resets(&steps, known);
+    let resets = count_resets(&steps, settings, known);
     let time = total_time(&steps, settings, known);
     let written = steps.iter().map(|step| step.written.0).fold(0, u64::saturating_add);
     let again = state_size(known.space).0.saturating_mul(u64::from(resets));
@@ -204,7 +208,7 @@ fn total_time(steps: &[Step], settings: &Settings, known: &Known<'_>) -> Nanos {
     let pause = |step: &Step| if step.pattern.writes() { known.pause } else { settings.pause(None) };
     let each = |sum: Nanos, step: &Step| sum.saturating_add(step.time).saturating_add(pause(step));
     let reset = known.state_time.saturating_add(settings.lengths().settle.max(known.pause));
-    let resets = reset.0.saturating_mul(u64::from(count_resets(steps, known)));
+    let resets = reset.0.saturating_mul(u64::from(count_resets(steps, settings, known)));
     steps.iter().fold(Nanos(resets), each)
 }
 
@@ -251,8 +255,12 @@ fn in_order(runs: &[Run], settings: &Settings, allowance: Allowance) -> Vec<Step
     repeated(reading).chain(repeated(writing)).chain(repeated(delayed)).collect()
 }
 
-/// How often the target will be used up, the baseline having taken its area already.
-fn count_resets(steps: &[Step], known: &Known<'_>) -> u32 {
+/// How often the state will be enforced again because the target is used up, the baseline having taken
+/// its area already.
+fn count_resets(steps: &[Step], settings: &Settings, known: &Known<'_>) -> u32 {
+    if settings.state == State::None {
+        return 0;
+    }
     let mut areas = known.areas.clone();
     let mut resets = 0;
     for size in steps.iter().filter_map(|step| step.area) {
@@ -325,7 +333,8 @@ mod tests {
             };
             let runs = schedule.steps.iter().map(each).sum::<u64>();
             let resets = target_size.0 * u64::from(schedule.resets);
-            let most = most_written(&plans, &settings, Bytes(512));
+            let most =
+                most_written(&plans, &settings, Bytes(512)).expect("the methodology bounds what it writes");
             assert!(runs + resets <= most.0, "{} of {most}, seed {seed}", Bytes(runs + resets));
             for step in &schedule.steps {
                 let needed = step.pattern.io_ignore + step.io_count_least;

@@ -18,4 +18,5 @@ mod run;
 
 pub use content::{StampError, verify};
 pub use observer::Observer;
+pub use process::WAIT_PIECE;
 pub use run::{Control, Ended, EngineError, Failure, Outcome, run};

@@ -13,6 +13,9 @@ use crate::content;
 use crate::observer::Observer;
 use crate::run::{Ended, Failure, Outcome};
 
+/// The longest that a process waits without looking whether the run has been ended.
+pub const WAIT_PIECE: Nanos = Nanos::from_millis(50);
+
 /// What all processes of a run have in common.
 pub(crate) struct Shared<'a> {
     /// Set when the run has to end: by the caller, or by the process that ended it.
@@ -132,6 +135,8 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
             if self.in_flight == 0 && until.is_none() {
                 break;
             }
+            // A long pause is waited for in pieces, so that the end of the run is heard meanwhile.
+            let until = until.map(|due| due.min(self.now.saturating_add(WAIT_PIECE)));
             match self.device.wait(until.unwrap_or(Nanos::MAX)) {
                 Some(completion) => self.complete(completion),
                 None => self.now = self.now.max(until.unwrap_or(self.now)),

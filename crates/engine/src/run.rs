@@ -76,8 +76,8 @@ pub struct Outcome {
     pub begin: Nanos,
     /// The device's time at the end.
     pub end: Nanos,
-    /// What happened around the device meanwhile, the run's own traffic included: for the traffic
-    /// and the heat the largest that a process saw, for the waiting the sum over all processes.
+    /// What happened around the device meanwhile, the run's own traffic included: the most that one
+    /// of the processes saw.
     pub disturbance: Disturbance,
 }
 
@@ -136,7 +136,7 @@ impl Outcome {
         self.end = self.end.max(other.end);
         let (sum, more) = (&mut self.disturbance, other.disturbance);
         sum.device_traffic = sum.device_traffic.max(more.device_traffic);
-        sum.processor_wait = sum.processor_wait.map(|wait| wait + more.processor_wait.unwrap_or_default());
+        sum.processor_wait = sum.processor_wait.max(more.processor_wait);
         sum.thermal_throttles = sum.thermal_throttles.max(more.thermal_throttles);
         self
     }

@@ -200,12 +200,19 @@ impl RunFolder {
         self.segments(run)?.iter().try_for_each(|path| for_each_batch_of(path, wanted, &mut see))
     }
 
-    /// Sets torn segments aside: a process that was killed while it wrote one leaves a part of it.
+    /// The segments that were set aside.
+    pub fn torn_segments(&self) -> Result<Vec<PathBuf>, SamplesError> {
+        let is_torn = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "torn");
+        let mut torn: Vec<PathBuf> = self.entries()?.into_iter().filter(is_torn).collect();
+        torn.sort();
+        Ok(torn)
+    }
+
+    /// Sets torn segments aside: a process that was killed while it wrote one leaves a part of it. Only
+    /// for who goes on with the run: a run that is under way has such a part too.
     pub fn set_torn_segments_aside(&self) -> Result<Vec<SetAside>, SamplesError> {
-        let samples = self.samples();
         let mut aside = Vec::new();
-        for entry in fs::read_dir(&samples).map_err(|source| SamplesError::io("read", &samples, source))? {
-            let path = entry.map_err(|source| SamplesError::io("read", &samples, source))?.path();
+        for path in self.entries()? {
             let reason = match path.extension().and_then(|extension| extension.to_str()) {
                 Some("part") => "the program ended while it was written".to_owned(),
                 Some("parquet") => match for_each_batch(&path, |_| {}) {
@@ -249,15 +256,17 @@ impl RunFolder {
 
     /// Every closed segment, in the order of their numbers.
     fn files(&self) -> Result<Vec<Segment>, SamplesError> {
-        let samples = self.samples();
-        let failed = |source| SamplesError::io("read", &samples, source);
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&samples).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            files.extend(Segment::named(path));
-        }
+        let mut files: Vec<Segment> = self.entries()?.into_iter().filter_map(Segment::named).collect();
         files.sort();
         Ok(files)
+    }
+
+    /// Everything beside the segments too, in no order.
+    fn entries(&self) -> Result<Vec<PathBuf>, SamplesError> {
+        let samples = self.samples();
+        let failed = |source| SamplesError::io("read", &samples, source);
+        let entries = fs::read_dir(&samples).map_err(failed)?;
+        entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
     }
 }
 

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) struct Packed {
     pub process: u32,
     pub bytes: Vec<u8>,
-    /// The first sample's intended start and the last one's completion, by the device's clock.
+    /// The first sample's submission and the last one's completion, by the device's clock.
     pub begin: Nanos,
     pub end: Nanos,
 }
@@ -78,7 +78,7 @@ impl Lane {
     #[inline]
     pub fn record(&mut self, sample: &Sample) -> ControlFlow<()> {
         if self.chunk.is_empty() {
-            self.begin = sample.intended;
+            self.begin = sample.submitted;
         }
         self.end = sample.completed;
         pack(&mut self.chunk, &mut self.previous, sample);

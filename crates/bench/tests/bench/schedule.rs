@@ -98,7 +98,7 @@ fn check(lab: &Lab, measured: &Measured) {
 
     // No more is written than was announced, and the samples agree.
     let plans: Vec<Plan> = lab.manifest.plans.iter().map(|text| Plan::parse(text, "x").unwrap()).collect();
-    let most = most_written(&plans, &lab.manifest.settings, lab.profile.block);
+    let most = most_written(&plans, &lab.manifest.settings, lab.profile.block).unwrap();
     let written: u64 = measured.records.iter().map(|record| record.written_bytes).sum();
     assert!(written <= most.0, "{} of {most}", Bytes(written));
     assert_eq!(measured.findings.method.bytes_written, Bytes(written));
@@ -287,6 +287,6 @@ fn plans_are_run_as_they_are_written_outside_the_methodology() {
         assert_eq!(count(&measured, record.run), 200);
     }
     let plans = [Plan::parse(text, "own.toml").unwrap()];
-    let most = most_written(&plans, &lab.manifest.settings, Bytes(512));
+    let most = most_written(&plans, &lab.manifest.settings, Bytes(512)).unwrap();
     assert_eq!(most, Bytes(3 * 300 * 4096));
 }
