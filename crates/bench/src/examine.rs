@@ -23,7 +23,8 @@ const TRACE_POINTS: usize = 4000;
 
 /// Where the samples of a run are read from.
 pub(crate) trait Source {
-    /// Shows every sample of a run, each process's in the order of their completion.
+    /// Shows every sample of a run, each process's by position (see
+    /// [`RunFolder::each_sample`](flashlab_samples::RunFolder::each_sample)).
     fn each(&self, run: u32, see: &mut dyn FnMut(&Sample)) -> Result<(), BenchError>;
 }
 

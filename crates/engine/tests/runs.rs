@@ -161,6 +161,28 @@ fn an_interrupt_ends_the_run_with_what_was_measured() {
     assert!(interrupt.load(Ordering::Relaxed));
 }
 
+struct InterruptAfterFirst<'a>(&'a AtomicBool);
+
+impl Observer for InterruptAfterFirst<'_> {
+    fn observe(&mut self, _sample: &Sample) -> ControlFlow<()> {
+        self.0.store(true, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn an_interrupt_is_heard_in_the_middle_of_a_long_pause() {
+    let mut pattern = baseline("RR", 10);
+    pattern.first.time = Time::Pause { pause: Nanos::from_secs(3600) };
+    let placed = pattern.place(Space { capacity: Bytes::mib(4), block: Bytes(512) }, Seed(1)).unwrap();
+    let interrupt = AtomicBool::new(false);
+    let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
+    let mut observers = [InterruptAfterFirst(&interrupt)];
+    let outcome = run(&mut device(), &placed, &mut observers, &control).unwrap();
+    assert_eq!((outcome.ended, outcome.ios), (Ended::Interrupted, 1));
+    assert!(outcome.end < Nanos::from_secs(1), "{}", outcome.end);
+}
+
 #[test]
 fn failed_ios_are_recorded_and_too_many_end_the_run() {
     let mut one = FaultyDevice::new(device(), Fault::Nth(2, IoError::IO));

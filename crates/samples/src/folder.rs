@@ -180,7 +180,8 @@ impl RunFolder {
         Ok(self.files()?.last().map(|segment| segment.run))
     }
 
-    /// Shows every sample of a run, each process's in the order in which they were done.
+    /// Shows every sample of a run, each process's by position; IOs of one queue that end in another row
+    /// group than their neighbours come a little later.
     pub fn each_sample(&self, run: u32, mut see: impl FnMut(&Sample)) -> Result<(), SamplesError> {
         self.each_batch(run, |columns| (0..columns.len()).for_each(|index| see(&columns.sample(index))))
     }

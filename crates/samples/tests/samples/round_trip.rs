@@ -1,6 +1,6 @@
 //! Recording from several threads, over many segments and runs.
 
-use flashlab_base::{Bytes, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_samples::{Column, Recording, RunFolder, Sample};
 
 use crate::synthetic::{folder, manifest, mixed_ios, random_reads, read, record};
@@ -54,6 +54,27 @@ fn the_same_samples_give_the_same_files() {
         segments.iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>()
     };
     assert!(files("first") == files("second"));
+}
+
+#[test]
+fn an_open_loop_that_lags_behind_makes_no_more_files_than_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = folder(&directory.path().join("run"));
+    // Ten seconds of IOs that were all wanted at the start.
+    let late = (0..10_000).map(|position| Sample {
+        position,
+        process: 0,
+        mode: Mode::Read,
+        offset: Bytes(position * 4096),
+        size: Bytes::kib(4),
+        intended: Nanos::ZERO,
+        submitted: Nanos::from_millis(position),
+        completed: Nanos::from_millis(position + 1),
+        errno: 0,
+    });
+    record(&folder, 1, late);
+    let segments = folder.segments(1).unwrap().len();
+    assert!((2..=20).contains(&segments), "{segments}");
 }
 
 #[test]
