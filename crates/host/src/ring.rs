@@ -10,7 +10,7 @@
 //! The kernel does a completion's bookkeeping when the thread enters it for one (DEFER_TASKRUN), and does
 //! not interrupt the thread for it; every submission enters for completions as well. It is what fio does:
 //! at depth 32 on tmpfs, where nothing but software costs, it gave 10 % more IOs a second than leaving
-//! that to any system call (COOP_TASKRUN), and 1 to 3 % on a disk. It ties a ring to one thread, so a
+//! that to any system call (COOP_TASKRUN); on a disk the difference is within the noise. It ties a ring to one thread, so a
 //! device that was moved gets a new ring with its first IO there.
 //!
 //! # Invariants
