@@ -1,7 +1,7 @@
 //! The uFLIP methodology: from a Device to findings (uFLIP section 4, on the benchmark of section 3).
 //!
 //! # Model
-//! [`bench`] brings the device into a state, looks for a lingering effect, runs the baselines long to
+//! [`bench()`] brings the device into a state, looks for a lingering effect, runs the baselines long to
 //! find start-up phase and period, makes the [`Schedule`] of the micro-benchmarks and runs it.
 //! [`rebuild`] computes the findings from the files that this left.
 //!
@@ -119,7 +119,7 @@ pub(crate) fn pattern_text(pattern: &Pattern) -> String {
     Plan::new("run", "", "", vec![experiment]).to_toml()
 }
 
-/// Whether the target can take the measurement at all. [`bench`] looks as well; asking first leaves
+/// Whether the target can take the measurement at all. [`bench()`] looks as well; asking first leaves
 /// no folder behind.
 ///
 /// # Errors
