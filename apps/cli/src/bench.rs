@@ -76,7 +76,7 @@ fn measure_existing(
         bail!(Usage(format!("--size {size}: {name} has {} only", identity.capacity)));
     }
     selection.check(&settings, &identity)?;
-    eprintln!("measuring {} of {name}", settings.target_size);
+    tell!("measuring {} of {name}", settings.target_size);
     announce(&settings, &selection, &identity, Bytes::ZERO);
     let mut opened = candidate.open(opening)?;
     Session::begin(&mut opened, selection, settings, Bytes::ZERO, common)?.measure(opened.device.as_mut())
@@ -94,7 +94,7 @@ fn measure_scratch(
     (settings.target, settings.target_size) = (Settings::SCRATCH.to_owned(), size);
     selection.check(&settings, &scratch::identity(size))?;
     let end = if target.keep_file { "kept" } else { "removed" };
-    eprintln!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
+    tell!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
     announce(&settings, &selection, &scratch::identity(size), size);
     let interrupt = session::interrupt()?;
     let scratch = scratch::make(&directory, &settings, &interrupt, &Bar::new())?;
@@ -126,9 +126,7 @@ pub fn writes(selection: &Selection, settings: &Settings) -> bool {
 fn announce(settings: &Settings, selection: &Selection, identity: &Identity, prepared: Bytes) {
     let block = identity.logical_block.unwrap_or(Bytes(512));
     let Some(most) = most_written(&selection.plans, settings, block) else {
-        eprintln!(
-            "a pattern without an IOCount writes: as much will be written as the device takes in its time"
-        );
+        tell!("a pattern without an IOCount writes: as much will be written as the device takes in its time");
         return;
     };
     let most = most.0.saturating_add(prepared.0);
@@ -141,7 +139,7 @@ fn announce(settings: &Settings, selection: &Selection, identity: &Identity, pre
     };
     let run = if settings.methodology { format!("{} run; ", settings.thoroughness) } else { String::new() };
     match most {
-        0 => eprintln!("{run}nothing will be written to it"),
-        _ => eprintln!("{run}at most {} will be written ({endurance})", Bytes(most)),
+        0 => tell!("{run}nothing will be written to it"),
+        _ => tell!("{run}at most {} will be written ({endurance})", Bytes(most)),
     }
 }

@@ -40,7 +40,7 @@ impl std::error::Error for Refused {}
 
 /// Prints the error and chooses the exit code.
 pub fn tell(error: &anyhow::Error) -> ExitCode {
-    eprintln!("flashlab: {}", message(error));
+    tell!("flashlab: {}", message(error));
     ExitCode::from(code(error))
 }
 

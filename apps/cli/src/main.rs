@@ -4,6 +4,15 @@
 //! everything else. Exit codes: 0 done, 1 the work failed, 2 the command line or an input file is wrong,
 //! 3 refused for safety.
 
+/// Prints a line on standard error, which may be closed: nobody reading along is no reason to end a
+/// measurement of hours.
+macro_rules! tell {
+    ($($argument:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($argument)*);
+    }};
+}
+
 mod args;
 mod bench;
 mod devices;

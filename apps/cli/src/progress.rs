@@ -39,9 +39,9 @@ impl Bar {
     /// Prints a line that stays.
     pub fn say(&self, line: &str) {
         if self.draws {
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| tell!("{line}"));
         } else {
-            eprintln!("{line}");
+            tell!("{line}");
         }
     }
 }
@@ -58,7 +58,7 @@ impl Progress for Bar {
         self.begin(what, Some(SHARES));
         self.bar.enable_steady_tick(Duration::from_millis(500));
         if !self.draws {
-            eprintln!("{what}");
+            tell!("{what}");
         }
     }
 
@@ -98,7 +98,7 @@ impl Progress for Bar {
         self.bar.set_position(index as u64);
         self.bar.set_message(what.to_owned());
         if !self.draws && index.is_multiple_of(50) {
-            eprintln!("run {} of {count}: {what}", index + 1);
+            tell!("run {} of {count}: {what}", index + 1);
         }
     }
 }

@@ -33,7 +33,7 @@ fn comparison(runs: &[PathBuf], output: Option<PathBuf>, json: bool) -> Result<(
     })?;
     let path = path.display().to_string();
     if json {
-        eprintln!("report: {path}");
+        tell!("report: {path}");
         return output::json(&comparison);
     }
     output::text(&flashlab_report::compare_terminal(&comparison, &session::layout(Some(path))))

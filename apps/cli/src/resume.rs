@@ -18,9 +18,6 @@ use crate::{args, scratch};
 /// Goes on with the run in this folder.
 pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
     let (folder, manifest): (RunFolder, Manifest) = RunFolder::open(run)?;
-    for aside in folder.set_torn_segments_aside()? {
-        eprintln!("set aside {}: {}", aside.path.display(), aside.reason);
-    }
     let selection = Selection::parse(manifest.plans.clone(), "manifest.json")?;
     let opening = Opening::as_before(&manifest.identity, selection.depth());
     if manifest.settings.target == Settings::SCRATCH {
@@ -34,22 +31,16 @@ pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
 }
 
 /// The file that was measured is gone; another one in the same place has the same disk beneath.
-fn on_scratch(
-    folder: RunFolder,
-    mut manifest: Manifest,
-    opening: Opening,
-    keep: bool,
-    json: bool,
-) -> Result<()> {
+fn on_scratch(folder: RunFolder, manifest: Manifest, opening: Opening, keep: bool, json: bool) -> Result<()> {
     let directory = scratch::directory_of(&manifest.identity)?;
-    eprintln!("making another scratch file of {} in {}", manifest.settings.target_size, directory.display());
+    tell!("making another scratch file of {} in {}", manifest.settings.target_size, directory.display());
     let interrupt = session::interrupt()?;
     let scratch = scratch::make(&directory, &manifest.settings, &interrupt, &Bar::new())?;
     let Opened { mut device, .. } = scratch::open(&scratch, opening)?;
     check_same(folder.path(), &directory.display().to_string(), &manifest.identity, &device.identity())?;
-    manifest.prepared_bytes += scratch.size().0;
-    folder.write_json("manifest.json", &manifest)?;
-    let measured = Session::resumed(folder, manifest, json)?.measure(device.as_mut());
+    let mut session = Session::resumed(folder, manifest, json)?;
+    session.prepared(scratch.size())?;
+    let measured = session.measure(device.as_mut());
     scratch::end(scratch, keep)?;
     measured
 }

@@ -69,7 +69,7 @@ pub fn open(scratch: &ScratchFile, opening: Opening) -> Result<Opened> {
 pub fn end(scratch: ScratchFile, keep: bool) -> Result<()> {
     if keep {
         let kept = scratch.keep(&format!("flashlab-scratch-kept-{}.bin", std::process::id()))?;
-        eprintln!("kept {}", kept.display());
+        tell!("kept {}", kept.display());
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use flashlab_base::{Bytes, Identity};
-use flashlab_bench::{Settings, Thoroughness, check_target};
+use flashlab_bench::{Settings, Thoroughness, check_runs, check_target};
 use flashlab_plan::{Choice, Pattern, Plan, Space};
 
 use crate::exit::Usage;
@@ -55,6 +55,7 @@ impl Selection {
     /// Refuses what cannot be run on a device, before anything is made or written.
     pub fn check(&self, settings: &Settings, identity: &Identity) -> Result<()> {
         check_target(identity, settings)?;
+        check_runs(&self.plans, settings)?;
         // What is not known yet is assumed to be as fine as it can be.
         let block = identity.logical_block.unwrap_or(Bytes(512));
         let space = Space { capacity: settings.target_size.round_down(block), block };

@@ -10,7 +10,7 @@ use flashlab_base::{Bytes, Identity};
 use flashlab_bench::{Manifest, Settings};
 use flashlab_device::Device;
 use flashlab_report::Layout;
-use flashlab_samples::{MANIFEST_VERSION, RunFolder};
+use flashlab_samples::{FolderLock, MANIFEST_VERSION, RunFolder};
 
 use crate::args;
 use crate::exit::Usage;
@@ -53,6 +53,7 @@ pub struct Session {
     manifest: Manifest,
     interrupt: Arc<AtomicBool>,
     json: bool,
+    _lock: FolderLock,
 }
 
 impl Session {
@@ -102,9 +103,20 @@ impl Session {
         Ok(session)
     }
 
-    /// Goes on in a folder.
+    /// Goes on in a folder that nobody else measures into. Segments that a killed process left torn are
+    /// set aside.
     pub fn resumed(folder: RunFolder, manifest: Manifest, json: bool) -> Result<Session> {
-        Ok(Session { folder, manifest, interrupt: interrupt()?, json })
+        let lock = folder.lock()?;
+        for aside in folder.set_torn_segments_aside()? {
+            tell!("set aside {}: {}", aside.path.display(), aside.reason);
+        }
+        Ok(Session { folder, manifest, interrupt: interrupt()?, json, _lock: lock })
+    }
+
+    /// Notes that more was written to prepare the target.
+    pub fn prepared(&mut self, bytes: Bytes) -> Result<()> {
+        self.manifest.prepared_bytes += bytes.0;
+        Ok(self.folder.write_json("manifest.json", &self.manifest)?)
     }
 
     /// Finds out what measuring costs here.
@@ -123,8 +135,8 @@ impl Session {
         drop(bar);
         if let Err(error) = measured {
             let path = self.folder.path().display();
-            eprintln!("what was measured is in {path}; see it with: flashlab report {path}");
-            eprintln!("go on with: flashlab bench --resume {path}");
+            tell!("what was measured is in {path}; see it with: flashlab report {path}");
+            tell!("go on with: flashlab bench --resume {path}");
             return Err(error.into());
         }
         report(&self.folder, self.json)
@@ -147,7 +159,7 @@ pub fn report(folder: &RunFolder, json: bool) -> Result<()> {
     folder.write_text("report.html", &flashlab_report::html(&findings, &traces))?;
     let report = folder.path().join("report.html").display().to_string();
     if json {
-        eprintln!("report: {report}");
+        tell!("report: {report}");
         return output::json(&findings);
     }
     output::text(&flashlab_report::terminal(&findings, &layout(Some(report))))

@@ -33,7 +33,7 @@ use std::sync::atomic::AtomicBool;
 use flashlab_analysis::findings::{Findings, Traces};
 use flashlab_base::{Bytes, Identity};
 use flashlab_device::Device;
-use flashlab_plan::{Experiment, Pattern, Plan};
+use flashlab_plan::{Choice, Experiment, Pattern, Plan};
 use flashlab_samples::{Recording, RunFolder};
 
 pub use error::BenchError;
@@ -60,6 +60,7 @@ pub fn bench(
     let settings = &manifest.settings;
     let plans = plans(manifest)?;
     check_target(&device.identity(), settings)?;
+    check_runs(&plans, settings)?;
     let mut store = store::Store::open(folder.clone())?;
     let mut conduct = conduct::Conduct::new(device, &mut store, manifest, interrupt, progress);
     if settings.methodology { conduct.uflip(&plans) } else { conduct.plain(&plans) }
@@ -136,8 +137,39 @@ pub fn check_target(identity: &Identity, settings: &Settings) -> Result<(), Benc
             settings.target_size
         )));
     }
+    if settings.repetitions == 0 || settings.repetitions > MOST_REPETITIONS {
+        let repetitions = settings.repetitions;
+        return Err(BenchError::Target(format!(
+            "{repetitions} repetitions: each run may be repeated 1 to {MOST_REPETITIONS} times"
+        )));
+    }
     Ok(())
 }
+
+/// Whether so many runs can be kept in mind.
+///
+/// # Errors
+/// [`BenchError::Target`] when the plans have too many values.
+pub fn check_runs(plans: &[Plan], settings: &Settings) -> Result<(), BenchError> {
+    let values = plans.iter().flat_map(|plan| &plan.experiments).map(|experiment| {
+        experiment.vary.as_ref().map_or(1, |vary| match settings.choice() {
+            Choice::Quick => vary.quick_values.len(),
+            Choice::Full => vary.values.len(),
+        })
+    });
+    let runs = values.sum::<usize>() as u64 * u64::from(settings.repetitions);
+    if runs > MOST_RUNS {
+        return Err(BenchError::Target(format!(
+            "the plan has {runs} runs: at most {MOST_RUNS} can be done at once; take fewer values or repetitions"
+        )));
+    }
+    Ok(())
+}
+
+/// The most that `--repetitions` takes.
+const MOST_REPETITIONS: u32 = 100;
+/// More runs than anybody waits for.
+const MOST_RUNS: u64 = 100_000;
 
 /// Under this, a baseline's sequential writes would come around in no time.
 const LEAST_TARGET: Bytes = Bytes::mib(16);

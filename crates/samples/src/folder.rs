@@ -8,7 +8,7 @@
 //! ```
 //! Everything but the last line is computed from the files above it, and can be again.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -63,6 +63,12 @@ pub struct SetAside {
     pub reason: String,
 }
 
+/// The right to measure into a folder; given back when it is dropped, or its process ends.
+#[derive(Debug)]
+pub struct FolderLock {
+    _directory: File,
+}
+
 /// The files of a run.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
@@ -111,6 +117,23 @@ impl RunFolder {
         }
         let manifest = serde_json::from_str(&text).map_err(|error| SamplesError::format(&file, error))?;
         Ok((folder, manifest))
+    }
+
+    /// Keeps every other process from measuring into this folder, as long as the value lives.
+    ///
+    /// # Errors
+    /// [`SamplesError::Folder`] when one does already.
+    pub fn lock(&self) -> Result<FolderLock, SamplesError> {
+        let directory =
+            File::open(&self.path).map_err(|source| SamplesError::io("open", &self.path, source))?;
+        match directory.try_lock() {
+            Ok(()) => Ok(FolderLock { _directory: directory }),
+            Err(TryLockError::WouldBlock) => {
+                let message = "another flashlab is measuring into it: wait until it has ended".to_owned();
+                Err(SamplesError::Folder { path: self.path.clone(), message })
+            }
+            Err(TryLockError::Error(source)) => Err(SamplesError::io("lock", &self.path, source)),
+        }
     }
 
     /// Where the folder is.

@@ -28,7 +28,7 @@ mod writer;
 
 pub use columns::{Column, Columns};
 pub use error::SamplesError;
-pub use folder::{MANIFEST_VERSION, Manifest, RunFolder, SetAside};
+pub use folder::{FolderLock, MANIFEST_VERSION, Manifest, RunFolder, SetAside};
 pub use lane::Lane;
 pub use recording::Recording;
 pub use sample::Sample;

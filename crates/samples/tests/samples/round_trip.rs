@@ -188,3 +188,13 @@ fn a_torn_line_is_left_out_and_then_replaced() {
         assert_eq!(runs().unwrap(), (1..=complete).chain([9]).map(line).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn only_one_measures_into_a_folder_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = folder(&directory.path().join("run"));
+    let lock = folder.lock().unwrap();
+    assert!(folder.lock().unwrap_err().to_string().contains("another flashlab is measuring into it"));
+    drop(lock);
+    folder.lock().unwrap();
+}
