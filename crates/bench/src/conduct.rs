@@ -163,10 +163,6 @@ impl<'a> Conduct<'a> {
         }
         let found = lingering_effect(&*self.store, self.store.records())?.map(|(found, _)| found);
         self.pause = self.settings.pause(found.as_ref());
-        if found.is_some_and(|found| found.affected_reads > 0) {
-            // The experiment's last reads did not outlast the effect for certain.
-            self.before = Before::Writes;
-        }
         Ok(())
     }
 
