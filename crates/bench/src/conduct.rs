@@ -53,6 +53,8 @@ pub(crate) struct Conduct<'a> {
     areas: Areas,
     /// The pause after a run that wrote.
     pause: Nanos,
+    /// How many times as long a read takes that follows writes without a pause.
+    slowdown: f64,
     before: Before,
 }
 
@@ -64,12 +66,24 @@ impl<'a> Conduct<'a> {
         interrupt: &'a AtomicBool,
         progress: &'a dyn Progress,
     ) -> Conduct<'a> {
-        let (settings, before) = (&manifest.settings, Before::Nothing);
+        let (settings, before, slowdown) = (&manifest.settings, Before::Nothing, 1.0);
         let block = device.geometry().block;
         let space = Space { capacity: settings.target_size.round_down(block), block };
         let pause = settings.lengths().settle;
         let areas = areas(space);
-        Conduct { device, store, manifest, settings, interrupt, progress, space, areas, pause, before }
+        Conduct {
+            device,
+            store,
+            manifest,
+            settings,
+            interrupt,
+            progress,
+            space,
+            areas,
+            pause,
+            slowdown,
+            before,
+        }
     }
 
     /// Everything that uFLIP's methodology asks for, as far as the manifest has it not yet.
@@ -102,6 +116,7 @@ impl<'a> Conduct<'a> {
             space: self.space,
             baselines,
             pause: self.pause,
+            slowdown: self.slowdown,
             state_time: self.state_time(),
             unknown_ns: 1e6,
             areas: self.areas.clone(),
@@ -163,6 +178,12 @@ impl<'a> Conduct<'a> {
         }
         let found = lingering_effect(&*self.store, self.store.records())?.map(|(found, _)| found);
         self.pause = self.settings.pause(found.as_ref());
+        if let Some(found) = found.filter(|found| found.affected_reads > 0) {
+            // The experiment's last reads did not outlast the effect for certain.
+            self.before = Before::Writes;
+            let affected = found.affected_ns_mean.unwrap_or(found.before_ns_mean);
+            self.slowdown = (affected / found.before_ns_mean).max(1.0);
+        }
         Ok(())
     }
 

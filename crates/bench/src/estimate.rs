@@ -2,7 +2,8 @@
 //!
 //! An IO takes its baseline's mean, scaled by its size, and its pause. A pattern that is neither
 //! sequential nor random (in reverse, in place, with gaps, partitioned) may behave like either: its
-//! cost and its start-up phase are the larger of the two.
+//! cost and its start-up phase are the larger of the two. Reads among writes are slowed as those were
+//! that followed the writes of the lingering experiment.
 
 use flashlab_analysis::findings::Baseline;
 use flashlab_base::{Bytes, Mode, Nanos};
@@ -17,6 +18,8 @@ pub(crate) struct Known<'a> {
     pub baselines: &'a [Baseline],
     /// The pause after a run that wrote.
     pub pause: Nanos,
+    /// How many times as long a read takes that follows writes without a pause.
+    pub slowdown: f64,
     /// What enforcing the state took.
     pub state_time: Nanos,
     /// What an IO of 32 KiB takes where there is no baseline for it.
@@ -29,7 +32,8 @@ impl Known<'_> {
     /// A device of which nothing is known but its size.
     pub fn nothing(space: Space, unknown_ns: f64) -> Known<'static> {
         let areas = crate::schedule::areas(space);
-        Known { space, baselines: &[], pause: Nanos::ZERO, state_time: Nanos::ZERO, unknown_ns, areas }
+        let (pause, state_time) = (Nanos::ZERO, Nanos::ZERO);
+        Known { space, baselines: &[], pause, slowdown: 1.0, state_time, unknown_ns, areas }
     }
 
     /// The baselines that a basic pattern may behave like.
@@ -61,7 +65,8 @@ impl Known<'_> {
             let means = self.baselines(basic).map(|baseline| baseline.run.response.mean_ns);
             let mean = means.reduce(f64::max).unwrap_or(self.unknown_ns);
             let relative = basic.io_size.largest().0 as f64 / 32768.0;
-            mean * (0.3 + 0.7 * relative)
+            let reads_among_writes = basic.mode == ModeRule::Always(Mode::Read) && pattern.writes();
+            mean * (0.3 + 0.7 * relative) * if reads_among_writes { self.slowdown } else { 1.0 }
         });
         let pause = match pattern.first.time {
             Time::Pause { pause } => pause.0 as f64,

@@ -89,6 +89,16 @@ fn a_quick_run_says_that_it_cannot_afford_the_pause() {
 }
 
 #[test]
+fn the_first_baseline_does_not_begin_in_what_the_writes_before_it_left() {
+    // Reads are slow for half a second more than a quick run looks at them.
+    let measured = Lab::quick(LINGERING, &[]).measure();
+    assert!(measured.findings.lingering.as_ref().unwrap().still_affected_at_end);
+    let baseline = measured.baseline("SR");
+    assert_near(baseline.run.response.mean_ns / 1e3, zeus_us("SR", 32.0), 0.01, "SR");
+    assert_eq!(baseline.phases.startup_ios, 0, "{}", baseline.phases.evidence);
+}
+
+#[test]
 fn the_state_is_enforced_over_the_whole_target_and_said() {
     for state in [State::Random, State::Sequential, State::None] {
         let mut lab = Lab::quick("", &[]);
