@@ -51,7 +51,7 @@ fn splitmix64(state: &mut u64) -> u64 {
 }
 
 /// xoshiro256**: fast, 256 bits of state, equidistributed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prng {
     state: [u64; 4],
 }

@@ -8,6 +8,8 @@
 //!   and requests give the same completions;
 //! - time moves only when the caller waits.
 
+pub mod flash;
+pub mod layer;
 pub mod profile;
 pub mod throughput;
 mod zoo;

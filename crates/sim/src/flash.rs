@@ -1,0 +1,251 @@
+//! An array of flash: what its blocks hold and how long its operations take.
+//!
+//! # Model
+//! Flash is read and programmed by the page and erased by the block. Blocks lie on dies, dies on channels. A
+//! die does one operation at a time; a channel carries one transfer at a time. A block here is what a
+//! translation layer erases at once: with several planes, the blocks of the same number in all planes of a
+//! die, whose pages follow each other plane by plane, so that consecutive pages are read and programmed
+//! together. Block `b` lies on die `b mod dies`, die `d` on channel `d mod channels`.
+//!
+//! [`Flash`] keeps the state that decides what may be done ([`array`]), counts what is done ([`Counts`]), and
+//! asks a [`Timing`] how long it takes: [`Resources`] computes times, [`Untimed`] none. A translation layer is
+//! written for any `Timing`, so conditioning without times goes through the code that serves IOs.
+//!
+//! # Invariants
+//! - the pages of a block are programmed in order, each once between two erases: anything else is a broken
+//!   translation layer, and a panic;
+//! - nothing that a translation layer decides depends on `T`: both timings leave the same array and counts;
+//! - with a [`Ledger`], every host read is checked to return what was written last.
+
+mod content;
+mod counts;
+mod geometry;
+mod ledger;
+mod timing;
+
+use flashlab_base::Nanos;
+use serde::{Deserialize, Serialize};
+
+pub use content::{Content, Contents};
+pub use counts::{CAUSES, Cause, Counts};
+pub use geometry::{Divider, Geometry, GeometryError};
+pub use ledger::Ledger;
+pub use timing::{Background, Busy, CellTimes, Resources, RowTimes, Run, Times, Timing, Untimed};
+
+/// A page of the host's address space, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogicalPage(pub u32);
+
+/// A place on the flash: a page of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The block's number.
+    pub block: u32,
+    /// The page's number in the block.
+    pub page: u32,
+}
+
+/// What is known of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// How many of its pages are programmed.
+    pub written: u32,
+    /// How often it was erased.
+    pub erases: u32,
+}
+
+/// An array of flash with the timing `T`.
+#[derive(Clone, Debug)]
+pub struct Flash<T> {
+    geometry: Geometry,
+    blocks: Vec<Block>,
+    counts: Counts,
+    contents: Option<Box<Contents>>,
+    ledger: Option<Box<Ledger>>,
+    timing: T,
+}
+
+impl<T: Timing> Flash<T> {
+    /// Erased flash.
+    pub fn new(geometry: Geometry, timing: T) -> Flash<T> {
+        let blocks = vec![Block::default(); geometry.blocks() as usize];
+        Flash { geometry, blocks, counts: Counts::default(), contents: None, ledger: None, timing }
+    }
+
+    /// Writes down from now on what every page holds, and checks every read of the host against it. For
+    /// tests: it takes time and memory.
+    pub fn with_ledger(mut self, logical_pages: u32) -> Flash<T> {
+        self.ledger = Some(Box::new(Ledger::new(&self.geometry, logical_pages)));
+        self
+    }
+
+    /// Remembers from now on what kind of content each page has, because programming depends on it.
+    pub fn with_contents(mut self, contents: Contents) -> Flash<T> {
+        self.contents = Some(Box::new(contents));
+        self
+    }
+
+    /// Says what kind of content the host writes from now on.
+    pub fn set_host_content(&mut self, content: Content) {
+        if let Some(contents) = &mut self.contents {
+            contents.set_host(content);
+        }
+    }
+
+    /// The same flash with another timing.
+    pub fn with_timing<U: Timing>(self, timing: U) -> Flash<U> {
+        let Flash { geometry, blocks, counts, contents, ledger, .. } = self;
+        Flash { geometry, blocks, counts, contents, ledger, timing }
+    }
+
+    /// How the array is laid out.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The state of each block.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Counts what is done outside the array, as a translation layer's merges.
+    pub fn counts_mut(&mut self) -> &mut Counts {
+        &mut self.counts
+    }
+
+    /// The timing.
+    pub fn timing(&self) -> &T {
+        &self.timing
+    }
+
+    /// The timing, to be told of the host's rest or of work that may wait.
+    pub fn timing_mut(&mut self) -> &mut T {
+        &mut self.timing
+    }
+
+    /// The ledger, if one is kept.
+    pub fn ledger_mut(&mut self) -> Option<&mut Ledger> {
+        self.ledger.as_deref_mut()
+    }
+
+    /// Reads `pages` pages from `place` on, of which the first holds the logical page `logical` and the others
+    /// the ones after it, not before `at`. Returns when the data has left the channel.
+    ///
+    /// # Panics
+    /// When a page was not programmed since its block was erased.
+    #[inline]
+    pub fn read(&mut self, place: Place, logical: LogicalPage, pages: u32, cause: Cause, at: Nanos) -> Nanos {
+        let written = self.blocks[place.block as usize].written;
+        assert!(
+            place.page + pages <= written,
+            "{pages} pages were read at {place:?}, of {written} programmed"
+        );
+        if let Some(ledger) = &mut self.ledger {
+            ledger.read(&self.geometry, place, logical, pages);
+        }
+        self.counts.read(cause, pages);
+        self.timing.read(self.run(place, pages), at)
+    }
+
+    /// Programs the next `pages` pages of a block with the logical pages from `logical` on, as new data of the
+    /// host, not before `at`. Returns when they are programmed.
+    ///
+    /// # Panics
+    /// When `place` is not the block's next page, or the block has too few pages left.
+    #[inline]
+    pub fn program(
+        &mut self,
+        place: Place,
+        logical: LogicalPage,
+        pages: u32,
+        cause: Cause,
+        at: Nanos,
+    ) -> Nanos {
+        self.advance(place, pages);
+        if let Some(ledger) = &mut self.ledger {
+            ledger.program(&self.geometry, place, logical, pages);
+        }
+        self.counts.program(cause, pages);
+        let scale = match &mut self.contents {
+            Some(contents) => contents.program(self.geometry.physical(place), pages),
+            None => 1.0,
+        };
+        self.timing.program(self.run(place, pages), scale, at)
+    }
+
+    /// Moves the content of `from` to `to`, without its leaving the array where the flash has copy-back.
+    /// `to` must be its block's next page. Only keeps the books; the time is asked for with
+    /// [`Flash::moved`] for many pages at once.
+    #[inline]
+    pub fn relocate(&mut self, from: Place, to: Place) {
+        debug_assert!(from.page < self.blocks[from.block as usize].written, "{from:?} is not programmed");
+        self.advance(to, 1);
+        if let Some(ledger) = &mut self.ledger {
+            ledger.relocate(&self.geometry, from, to);
+        }
+        if let Some(contents) = &mut self.contents {
+            contents.relocate(self.geometry.physical(from), self.geometry.physical(to));
+        }
+    }
+
+    /// The time for the last `pages` relocated pages, from the block `from` to the pages `to` and after, not
+    /// before `at`. Returns when they are programmed.
+    #[inline]
+    pub fn moved(&mut self, from: u32, to: Place, pages: u32, cause: Cause, at: Nanos) -> Nanos {
+        self.counts.read(cause, pages);
+        self.counts.program(cause, pages);
+        let scale = match &mut self.contents {
+            Some(contents) => contents.moved(),
+            None => 1.0,
+        };
+        let source = self.run(Place { block: from, page: 0 }, pages);
+        self.timing.relocate(source, self.run(to, pages), scale, at)
+    }
+
+    /// Leaves `pages` pages of a block unwritten, as a block-mapped layer does before an offset that was never
+    /// written. Takes no time.
+    ///
+    /// # Panics
+    /// As [`Flash::program`].
+    pub fn skip(&mut self, place: Place, pages: u32) {
+        self.advance(place, pages);
+        if let Some(ledger) = &mut self.ledger {
+            ledger.skip(&self.geometry, place, pages);
+        }
+    }
+
+    /// Erases a block, not before `at`. Returns when it is erased.
+    #[inline]
+    pub fn erase(&mut self, block: u32, cause: Cause, at: Nanos) -> Nanos {
+        let state = &mut self.blocks[block as usize];
+        state.written = 0;
+        state.erases += 1;
+        if let Some(ledger) = &mut self.ledger {
+            ledger.erase(&self.geometry, block);
+        }
+        self.counts.erase(cause);
+        self.timing.erase(self.geometry.die(block), block < self.geometry.fast_blocks(), at)
+    }
+
+    #[inline]
+    fn run(&self, place: Place, pages: u32) -> Run {
+        let fast = place.block < self.geometry.fast_blocks();
+        Run { die: self.geometry.die(place.block), first: place.page, pages, fast }
+    }
+
+    #[inline]
+    fn advance(&mut self, place: Place, pages: u32) {
+        let block = &mut self.blocks[place.block as usize];
+        assert!(
+            block.written == place.page && place.page + pages <= self.geometry.pages_per_block(),
+            "{pages} pages were programmed at {place:?}, where {} are programmed",
+            block.written
+        );
+        block.written += pages;
+    }
+}

@@ -1,0 +1,75 @@
+//! What kind of content pages have: programming zeros or ones takes another time (Sun and Zhang, section 4.4).
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of a page's content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Anything else.
+    #[default]
+    Mixed,
+    /// Every bit is zero.
+    Zeros,
+    /// Every bit is one, as in erased flash.
+    Ones,
+}
+
+impl Content {
+    /// The kind of `data`.
+    pub fn of(data: &[u8]) -> Content {
+        match data.first() {
+            Some(0) if data.iter().all(|&byte| byte == 0) => Content::Zeros,
+            Some(0xFF) if data.iter().all(|&byte| byte == 0xFF) => Content::Ones,
+            _ => Content::Mixed,
+        }
+    }
+}
+
+/// The kind of content of every physical page, and what programming it takes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Contents {
+    of_page: Vec<Content>,
+    host: Content,
+    /// The share of the usual program time that zeros and ones take.
+    zeros: f32,
+    ones: f32,
+    /// The sum of the shares of the pages relocated since they were last timed, and their number.
+    moving: (f32, u32),
+}
+
+impl Contents {
+    /// Erased flash of `pages` pages, in which zeros and ones take these shares of the usual program time.
+    pub fn new(pages: u32, zeros: f32, ones: f32) -> Contents {
+        let of_page = vec![Content::Ones; pages as usize];
+        Contents { of_page, host: Content::Mixed, zeros, ones, moving: (0.0, 0) }
+    }
+
+    pub(super) fn set_host(&mut self, content: Content) {
+        self.host = content;
+    }
+
+    fn share(&self, content: Content) -> f32 {
+        match content {
+            Content::Mixed => 1.0,
+            Content::Zeros => self.zeros,
+            Content::Ones => self.ones,
+        }
+    }
+
+    pub(super) fn program(&mut self, first: u32, pages: u32) -> f32 {
+        self.of_page[first as usize..(first + pages) as usize].fill(self.host);
+        self.share(self.host)
+    }
+
+    pub(super) fn relocate(&mut self, from: u32, to: u32) {
+        let content = self.of_page[from as usize];
+        self.of_page[to as usize] = content;
+        self.moving = (self.moving.0 + self.share(content), self.moving.1 + 1);
+    }
+
+    pub(super) fn moved(&mut self) -> f32 {
+        let (sum, pages) = std::mem::take(&mut self.moving);
+        if pages == 0 { 1.0 } else { sum / pages as f32 }
+    }
+}

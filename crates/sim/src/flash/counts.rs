@@ -1,0 +1,118 @@
+//! What was done to the flash, by its cause.
+
+use serde::{Deserialize, Serialize};
+
+/// Why an operation on the flash was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The host asked for it.
+    Host,
+    /// A write of part of a page had to read the rest.
+    PartialPage,
+    /// Garbage collection, or a merge of log blocks.
+    Reclaim,
+    /// The mapping is kept on flash.
+    Map,
+    /// Erases are spread over the blocks.
+    WearLevelling,
+    /// Data was read too often or is too old.
+    Refresh,
+    /// Data moves from the fast region to the others.
+    Fold,
+}
+
+/// All causes, in their order.
+pub const CAUSES: [Cause; 7] = [
+    Cause::Host,
+    Cause::PartialPage,
+    Cause::Reclaim,
+    Cause::Map,
+    Cause::WearLevelling,
+    Cause::Refresh,
+    Cause::Fold,
+];
+
+/// How often each operation was done for each cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    reads: [u64; CAUSES.len()],
+    programs: [u64; CAUSES.len()],
+    erases: [u64; CAUSES.len()],
+    /// Merges that needed no copy: the log block became the data block.
+    pub switch_merges: u64,
+    /// Merges that copied the rest of a block behind a log block written in order.
+    pub partial_merges: u64,
+    /// Merges that copied a whole block.
+    pub full_merges: u64,
+}
+
+impl Counts {
+    /// Counts `pages` pages read.
+    #[inline]
+    pub fn read(&mut self, cause: Cause, pages: u32) {
+        self.reads[cause as usize] += u64::from(pages);
+    }
+
+    /// Counts `pages` pages programmed.
+    #[inline]
+    pub fn program(&mut self, cause: Cause, pages: u32) {
+        self.programs[cause as usize] += u64::from(pages);
+    }
+
+    /// Counts a block erased.
+    #[inline]
+    pub fn erase(&mut self, cause: Cause) {
+        self.erases[cause as usize] += 1;
+    }
+
+    /// Pages read for a cause.
+    pub fn pages_read(&self, cause: Cause) -> u64 {
+        self.reads[cause as usize]
+    }
+
+    /// Pages programmed for a cause.
+    pub fn pages_programmed(&self, cause: Cause) -> u64 {
+        self.programs[cause as usize]
+    }
+
+    /// Blocks erased for a cause.
+    pub fn blocks_erased(&self, cause: Cause) -> u64 {
+        self.erases[cause as usize]
+    }
+
+    /// Pages read in all.
+    pub fn reads(&self) -> u64 {
+        self.reads.iter().sum()
+    }
+
+    /// Pages programmed in all.
+    pub fn programs(&self) -> u64 {
+        self.programs.iter().sum()
+    }
+
+    /// Blocks erased in all.
+    pub fn erases(&self) -> u64 {
+        self.erases.iter().sum()
+    }
+
+    /// Pages programmed for each page that the host wrote; `None` when it wrote none.
+    pub fn write_amplification(&self) -> Option<f64> {
+        let host = self.pages_programmed(Cause::Host);
+        (host > 0).then(|| self.programs() as f64 / host as f64)
+    }
+
+    /// What was done since `earlier`.
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        let less =
+            |now: &[u64; CAUSES.len()], then: &[u64; CAUSES.len()]| std::array::from_fn(|i| now[i] - then[i]);
+        Counts {
+            reads: less(&self.reads, &earlier.reads),
+            programs: less(&self.programs, &earlier.programs),
+            erases: less(&self.erases, &earlier.erases),
+            switch_merges: self.switch_merges - earlier.switch_merges,
+            partial_merges: self.partial_merges - earlier.partial_merges,
+            full_merges: self.full_merges - earlier.full_merges,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A record of what every page holds, kept by tests to prove a translation layer right.
+
+use super::{Geometry, LogicalPage, Place};
+
+/// What a page holds: which write of which logical page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Token {
+    logical: u32,
+    version: u32,
+}
+
+/// What every physical page holds, and which write of each logical page was the last.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    held: Vec<Option<Token>>,
+    last: Vec<u32>,
+}
+
+impl Ledger {
+    /// The ledger of erased flash. Logical pages from `logical_pages` on may be used by a layer for its map.
+    pub fn new(geometry: &Geometry, logical_pages: u32) -> Ledger {
+        Ledger { held: vec![None; geometry.pages() as usize], last: vec![0; logical_pages as usize] }
+    }
+
+    /// How often a logical page was written.
+    pub fn writes(&self, logical: LogicalPage) -> u32 {
+        self.last[logical.0 as usize]
+    }
+
+    pub(super) fn read(&mut self, geometry: &Geometry, place: Place, logical: LogicalPage, pages: u32) {
+        let first = geometry.physical(place);
+        for i in 0..pages {
+            let held = self.held[(first + i) as usize];
+            let logical = logical.0 + i;
+            let expected = Token { logical, version: self.last[logical as usize] };
+            assert_eq!(held, Some(expected), "logical page {logical} was read from page {}", first + i);
+        }
+    }
+
+    pub(super) fn program(&mut self, geometry: &Geometry, place: Place, logical: LogicalPage, pages: u32) {
+        let first = geometry.physical(place);
+        for i in 0..pages {
+            let logical = logical.0 + i;
+            let version = &mut self.last[logical as usize];
+            *version += 1;
+            self.held[(first + i) as usize] = Some(Token { logical, version: *version });
+        }
+    }
+
+    pub(super) fn relocate(&mut self, geometry: &Geometry, from: Place, to: Place) {
+        let token = self.held[geometry.physical(from) as usize];
+        assert!(token.is_some(), "a page that holds nothing was copied from {from:?}");
+        self.held[geometry.physical(to) as usize] = token;
+    }
+
+    pub(super) fn skip(&mut self, geometry: &Geometry, place: Place, pages: u32) {
+        let first = geometry.physical(place) as usize;
+        self.held[first..first + pages as usize].fill(None);
+    }
+
+    pub(super) fn erase(&mut self, geometry: &Geometry, block: u32) {
+        let pages = geometry.pages_per_block() as usize;
+        let first = block as usize * pages;
+        self.held[first..first + pages].fill(None);
+    }
+}

@@ -1,0 +1,268 @@
+//! Which block is collected next.
+//!
+//! # Model
+//! Closed blocks belong to pools; a victim is chosen within one pool. Greedy and cost-benefit keep the blocks of a
+//! pool in one list for each number of valid pages. A block joins the end of a list when its count changes, so each list
+//! is sorted by the time of the last change; cost-benefit (Rosenblum and Ousterhout 1992, section 3.5: age (1 - u) / 2u)
+//! therefore compares only the heads of the lists.
+//!
+//! # Invariants
+//! - an open block is in no pool; a closed one is in exactly one;
+//! - the choice depends on the order of calls and on the seed only.
+
+use std::collections::VecDeque;
+
+use flashlab_base::{Prng, Seed};
+use serde::{Deserialize, Serialize};
+
+/// How a victim is chosen among the closed blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The one with the fewest valid pages.
+    #[default]
+    Greedy,
+    /// The one that was closed first.
+    Fifo,
+    /// The one with the best ratio of benefit (space times age) to cost.
+    CostBenefit,
+    /// The one with the fewest valid pages among this many chosen at random.
+    Choices(u32),
+}
+
+const NONE: u32 = u32::MAX;
+/// A block that is in no pool.
+const OPEN: u32 = u32::MAX;
+
+/// What is known of one block.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Entry {
+    valid: u32,
+    pool: u32,
+    /// Lists: the block after it. Choices: where it stands in the pool.
+    next: u32,
+    /// Lists: the block before it.
+    previous: u32,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Pool {
+    /// Lists: the first and last block with each number of valid pages, and no number below `fewest` has any.
+    lists: Vec<(u32, u32)>,
+    fewest: u32,
+    /// First in, first out.
+    queue: VecDeque<u32>,
+    /// Choices.
+    members: Vec<u32>,
+}
+
+/// The valid pages of all blocks, and the closed ones among them in the order of their pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Victims {
+    policy: Policy,
+    pages_per_block: u32,
+    entries: Vec<Entry>,
+    pools: Vec<Pool>,
+    /// Cost-benefit: when the block's count changed last, in changes.
+    changed: Vec<u64>,
+    changes: u64,
+    random: Prng,
+}
+
+impl Victims {
+    /// `blocks` open blocks without valid pages, for `pools` pools.
+    pub(super) fn new(policy: Policy, blocks: u32, pages_per_block: u32, pools: u32, seed: Seed) -> Victims {
+        let lists = match policy {
+            Policy::Greedy | Policy::CostBenefit => vec![(NONE, NONE); pages_per_block as usize + 1],
+            Policy::Fifo | Policy::Choices(_) => Vec::new(),
+        };
+        let pool = Pool { lists, fewest: pages_per_block, ..Pool::default() };
+        let entry = Entry { valid: 0, pool: OPEN, next: NONE, previous: NONE };
+        let changed = if policy == Policy::CostBenefit { vec![0; blocks as usize] } else { Vec::new() };
+        Victims {
+            policy,
+            pages_per_block,
+            entries: vec![entry; blocks as usize],
+            pools: vec![pool; pools as usize],
+            changed,
+            changes: 0,
+            random: Prng::new(seed),
+        }
+    }
+
+    /// How many pages of a block are valid.
+    #[inline]
+    pub(super) fn valid(&self, block: u32) -> u32 {
+        self.entries[block as usize].valid
+    }
+
+    /// The policy.
+    pub(super) fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// An open block was erased.
+    pub(super) fn empty(&mut self, block: u32) {
+        debug_assert!(!self.is_closed(block));
+        self.entries[block as usize].valid = 0;
+    }
+
+    /// Whether a block is closed.
+    pub(super) fn is_closed(&self, block: u32) -> bool {
+        self.entries[block as usize].pool != OPEN
+    }
+
+    /// The pool of a closed block.
+    pub(super) fn pool(&self, block: u32) -> u32 {
+        self.entries[block as usize].pool
+    }
+
+    /// `pages` pages of an open block became valid.
+    #[inline]
+    pub(super) fn add(&mut self, block: u32, pages: u32) {
+        self.entries[block as usize].valid += pages;
+    }
+
+    /// A page of a block is not valid any more.
+    #[inline]
+    pub(super) fn remove(&mut self, block: u32) {
+        let entry = self.entries[block as usize];
+        if entry.pool == OPEN || !self.uses_lists() {
+            self.entries[block as usize].valid = entry.valid - 1;
+            return;
+        }
+        self.unlink(block, entry);
+        self.entries[block as usize].valid = entry.valid - 1;
+        self.link(block, entry.pool);
+    }
+
+    /// A full block can be chosen from now on.
+    pub(super) fn close(&mut self, block: u32, pool: u32) {
+        debug_assert!(!self.is_closed(block));
+        match self.policy {
+            Policy::Greedy | Policy::CostBenefit => self.link(block, pool),
+            Policy::Fifo => self.pools[pool as usize].queue.push_back(block),
+            Policy::Choices(_) => {
+                let members = &mut self.pools[pool as usize].members;
+                self.entries[block as usize].next = members.len() as u32;
+                members.push(block);
+            }
+        }
+        self.entries[block as usize].pool = pool;
+    }
+
+    /// A closed block is not to be chosen any more.
+    pub(super) fn open(&mut self, block: u32) {
+        let entry = self.entries[block as usize];
+        match self.policy {
+            Policy::Greedy | Policy::CostBenefit => self.unlink(block, entry),
+            Policy::Fifo => self.pools[entry.pool as usize].queue.retain(|&other| other != block),
+            Policy::Choices(_) => {
+                let members = &mut self.pools[entry.pool as usize].members;
+                members.swap_remove(entry.next as usize);
+                if let Some(&moved) = members.get(entry.next as usize) {
+                    self.entries[moved as usize].next = entry.next;
+                }
+            }
+        }
+        self.entries[block as usize].pool = OPEN;
+    }
+
+    /// Takes the next victim of a pool out of it; `None` when the pool is empty.
+    pub(super) fn take(&mut self, pool: u32) -> Option<u32> {
+        let block = match self.policy {
+            Policy::Greedy => self.fewest_valid(pool)?,
+            Policy::CostBenefit => self.best_benefit(pool)?,
+            Policy::Fifo => {
+                let block = self.pools[pool as usize].queue.pop_front()?;
+                self.entries[block as usize].pool = OPEN;
+                return Some(block);
+            }
+            Policy::Choices(choices) => self.best_of(pool, choices)?,
+        };
+        self.open(block);
+        Some(block)
+    }
+
+    fn uses_lists(&self) -> bool {
+        matches!(self.policy, Policy::Greedy | Policy::CostBenefit)
+    }
+
+    fn fewest_valid(&mut self, pool: u32) -> Option<u32> {
+        let pool = &mut self.pools[pool as usize];
+        while pool.fewest <= self.pages_per_block {
+            let (head, _) = pool.lists[pool.fewest as usize];
+            if head != NONE {
+                return Some(head);
+            }
+            pool.fewest += 1;
+        }
+        pool.fewest = self.pages_per_block;
+        None
+    }
+
+    fn best_benefit(&mut self, pool: u32) -> Option<u32> {
+        let start = self.fewest_valid(pool).map(|block| self.valid(block))?;
+        let heads = self.pools[pool as usize].lists[start as usize..].iter().map(|&(head, _)| head);
+        let mut best = None;
+        for head in heads.filter(|&head| head != NONE) {
+            let used = f64::from(self.valid(head)) / f64::from(self.pages_per_block);
+            let age = (self.changes - self.changed[head as usize]) as f64 + 1.0;
+            // An empty block costs nothing; infinity is the right answer.
+            let benefit = age * (1.0 - used) / (2.0 * used);
+            if best.is_none_or(|(_, other)| benefit > other) {
+                best = Some((head, benefit));
+            }
+        }
+        best.map(|(block, _)| block)
+    }
+
+    fn best_of(&mut self, pool: u32, choices: u32) -> Option<u32> {
+        let members = &self.pools[pool as usize].members;
+        let count = members.len() as u64;
+        if count == 0 {
+            return None;
+        }
+        (0..choices.max(1))
+            .map(|_| members[self.random.below(count) as usize])
+            .min_by_key(|&block| self.entries[block as usize].valid)
+    }
+
+    #[inline]
+    fn unlink(&mut self, block: u32, entry: Entry) {
+        let list = &mut self.pools[entry.pool as usize].lists[entry.valid as usize];
+        if entry.previous == NONE {
+            list.0 = entry.next;
+        } else {
+            self.entries[entry.previous as usize].next = entry.next;
+        }
+        if entry.next == NONE {
+            list.1 = entry.previous;
+        } else {
+            self.entries[entry.next as usize].previous = entry.previous;
+        }
+        debug_assert!(list.0 != block && list.1 != block);
+    }
+
+    #[inline]
+    fn link(&mut self, block: u32, pool_number: u32) {
+        let valid = self.entries[block as usize].valid;
+        let pool = &mut self.pools[pool_number as usize];
+        let list = &mut pool.lists[valid as usize];
+        let last = list.1;
+        list.1 = block;
+        if last == NONE {
+            list.0 = block;
+        }
+        pool.fewest = pool.fewest.min(valid);
+        if last != NONE {
+            self.entries[last as usize].next = block;
+        }
+        let entry = &mut self.entries[block as usize];
+        (entry.previous, entry.next) = (last, NONE);
+        if self.policy == Policy::CostBenefit {
+            self.changes += 1;
+            self.changed[block as usize] = self.changes;
+        }
+    }
+}

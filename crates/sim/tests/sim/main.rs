@@ -1,0 +1,3 @@
+//! The simulator against formulas, published tables, examples computed by hand, and a record of what was written.
+
+mod theory;
