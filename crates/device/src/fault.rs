@@ -1,8 +1,8 @@
 //! A wrapper that makes a device fail on purpose.
 
-use flashlab_base::Nanos;
+use flashlab_base::{Bytes, Nanos};
 
-use crate::{Completion, Device, Disturbance, Geometry, Identity, IoError, Request};
+use crate::{Completion, Device, Disturbance, Geometry, Identity, IoError, Operation, Request};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,21 @@ impl<D: Device> Device for FaultyDevice<D> {
 
     fn keeps_data(&self) -> bool {
         self.inner.keeps_data()
+    }
+
+    fn sees_content(&self) -> bool {
+        self.inner.sees_content()
+    }
+
+    fn condition(
+        &mut self,
+        ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
+    ) -> Result<bool, IoError> {
+        self.inner.condition(ios)
+    }
+
+    fn loss(&mut self) -> Option<String> {
+        self.inner.loss()
     }
 
     fn disturbance(&mut self) -> Disturbance {

@@ -17,13 +17,18 @@
 mod buffer;
 mod fault;
 mod memory;
+mod nothing;
+mod virtual_queue;
 
 use std::fmt;
+use std::io;
 
 pub use buffer::{Arena, Buffer};
 pub use fault::{Fault, FaultyDevice};
 pub use flashlab_base::Identity;
 pub use memory::MemoryDevice;
+pub use nothing::NoDevice;
+pub use virtual_queue::VirtualQueue;
 
 use flashlab_base::{Bytes, Mode, Nanos};
 
@@ -60,8 +65,8 @@ pub struct Request {
     pub offset: Bytes,
     /// How long the range is.
     pub size: Bytes,
-    /// The data, at least `size` long. A device that keeps no data takes [`Buffer::empty`], and
-    /// then only times the IO.
+    /// The data, at least `size` long. A device to which content makes no difference takes
+    /// [`Buffer::empty`], and then only times the IO.
     pub buffer: Buffer,
 }
 
@@ -182,14 +187,40 @@ pub trait Device {
     /// Handles on the same device that can be used by `count` threads at once, each a device with a
     /// depth of its own and all with this device's clock. `None` when the device has a clock that
     /// only one caller can move, as simulated ones do: the caller interleaves its processes then.
-    fn lanes(&mut self, _count: u32) -> Option<Vec<Box<dyn Device + Send>>> {
+    ///
+    /// # Errors
+    /// When the device has lanes, but not so many: what stands against it.
+    fn lanes(&mut self, _count: u32) -> io::Result<Option<Vec<Box<dyn Device + Send>>>> {
+        Ok(None)
+    }
+
+    /// What became of the target since it was opened, so that a measurement of it means nothing: that
+    /// its file was removed, or cut short. A clause without a subject, for people. `None`: nothing.
+    fn loss(&mut self) -> Option<String> {
         None
     }
 
-    /// Whether the content of buffers matters: whether reads fill them and writes keep them. Where it
-    /// does not, callers pass [`Buffer::empty`] and save the memory.
+    /// Whether reads give back what was written.
     fn keeps_data(&self) -> bool {
         true
+    }
+
+    /// Whether what is written makes a difference, in time if not in what is read later. Where it does not, callers
+    /// pass [`Buffer::empty`].
+    fn sees_content(&self) -> bool {
+        self.keeps_data()
+    }
+
+    /// Serves IOs as fast as can be, without times: a simulated device does so for being brought into a state. `false`,
+    /// and nothing is done, when the device can only be given requests. Its clock stands still meanwhile.
+    ///
+    /// # Errors
+    /// Of the first IO that fails; the ones before it were served.
+    fn condition(
+        &mut self,
+        _ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
+    ) -> Result<bool, IoError> {
+        Ok(false)
     }
 
     /// What disturbed the device so far, as seen from the calling thread.

@@ -1,19 +1,16 @@
 //! A device in memory, with the one response time it is asked for: for tests, and as the simplest
 //! example of a device in virtual time.
 
-use std::collections::VecDeque;
-
 use flashlab_base::{Bytes, Nanos};
 
-use crate::{Completion, Device, Geometry, Identity, IoError, Operation, Request};
+use crate::{Completion, Device, Geometry, Identity, IoError, Operation, Request, VirtualQueue};
 
 /// Serves one IO after the other, each in the same virtual time.
 pub struct MemoryDevice {
     data: Vec<u8>,
     response: Nanos,
-    clock: Nanos,
     busy_until: Nanos,
-    in_flight: VecDeque<Completion>,
+    queue: VirtualQueue,
 }
 
 const BLOCK: Bytes = Bytes(512);
@@ -26,9 +23,8 @@ impl MemoryDevice {
         MemoryDevice {
             data: vec![0; usize::try_from(capacity.0).expect("the device fits into memory")],
             response,
-            clock: Nanos::ZERO,
             busy_until: Nanos::ZERO,
-            in_flight: VecDeque::new(),
+            queue: VirtualQueue::new(DEPTH),
         }
     }
 
@@ -70,34 +66,17 @@ impl Device for MemoryDevice {
     }
 
     fn now(&mut self) -> Nanos {
-        self.clock
+        self.queue.now()
     }
 
     fn submit(&mut self, mut request: Request) {
-        assert!(self.in_flight.len() < DEPTH as usize, "more than {DEPTH} requests in flight");
         let result = self.serve(&mut request);
-        self.busy_until = self.busy_until.max(self.clock) + self.response;
-        self.in_flight.push_back(Completion {
-            tag: request.tag,
-            submitted: self.clock,
-            completed: self.busy_until,
-            result,
-            buffer: request.buffer,
-        });
+        self.busy_until = self.busy_until.max(self.queue.now()) + self.response;
+        self.queue.push(request, self.busy_until, result);
     }
 
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        match self.in_flight.front() {
-            Some(next) if next.completed <= until => {
-                self.clock = self.clock.max(next.completed);
-                self.in_flight.pop_front()
-            }
-            None if until == Nanos::MAX => None,
-            _ => {
-                self.clock = self.clock.max(until);
-                None
-            }
-        }
+        self.queue.wait(until)
     }
 }
 

@@ -11,10 +11,8 @@
 //! - completions come in the order of submission, and never before the time they were asked at;
 //! - over whole periods, an oscillation leaves the mean as it is.
 
-use std::collections::VecDeque;
-
 use flashlab_base::{Bytes, Identity, Nanos, Prng};
-use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request};
+use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
 
 use crate::profile::{Class, Profile};
 
@@ -24,7 +22,6 @@ const DEPTH: u32 = 1024;
 /// A device that follows the throughput model.
 pub struct ThroughputDevice {
     profile: Profile,
-    clock: Nanos,
     busy_until: Nanos,
     /// Where the last read and the last write ended.
     ends: [Bytes; 2],
@@ -36,14 +33,13 @@ pub struct ThroughputDevice {
     /// Until when reads are slow.
     slow_until: Nanos,
     noise: Prng,
-    in_flight: VecDeque<Completion>,
+    queue: VirtualQueue,
 }
 
 impl ThroughputDevice {
     /// The rested device that `profile` describes.
     pub(crate) fn new(profile: &Profile) -> ThroughputDevice {
         ThroughputDevice {
-            clock: Nanos::ZERO,
             busy_until: Nanos::ZERO,
             ends: [Bytes(u64::MAX); 2],
             oscillated: 0,
@@ -51,7 +47,7 @@ impl ThroughputDevice {
             last_random_write: Nanos::ZERO,
             slow_until: Nanos::ZERO,
             noise: Prng::new(profile.noise.map_or_else(Default::default, |noise| noise.seed)),
-            in_flight: VecDeque::with_capacity(DEPTH as usize),
+            queue: VirtualQueue::new(DEPTH),
             profile: profile.clone(),
         }
     }
@@ -135,7 +131,7 @@ impl ThroughputDevice {
 
     /// Serves one IO and returns when it is done.
     fn serve(&mut self, request: &Request) -> Result<Nanos, IoError> {
-        let start = self.clock.max(self.busy_until);
+        let start = self.queue.now().max(self.busy_until);
         match request.operation {
             Operation::Flush => return Ok(start),
             Operation::Discard => {
@@ -177,21 +173,13 @@ impl Device for ThroughputDevice {
     }
 
     fn now(&mut self) -> Nanos {
-        self.clock
+        self.queue.now()
     }
 
     fn submit(&mut self, request: Request) {
-        assert!(self.in_flight.len() < DEPTH as usize, "more than {DEPTH} requests in flight");
         let served = self.serve(&request);
-        let completed = served.unwrap_or_else(|_| self.clock.max(self.busy_until));
-        self.busy_until = completed;
-        self.in_flight.push_back(Completion {
-            tag: request.tag,
-            submitted: self.clock,
-            completed,
-            result: served.map(drop),
-            buffer: request.buffer,
-        });
+        self.busy_until = served.unwrap_or_else(|_| self.queue.now().max(self.busy_until));
+        self.queue.push(request, self.busy_until, served.map(drop));
     }
 
     fn keeps_data(&self) -> bool {
@@ -199,17 +187,7 @@ impl Device for ThroughputDevice {
     }
 
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        match self.in_flight.front() {
-            Some(next) if next.completed <= until => {
-                self.clock = self.clock.max(next.completed);
-                self.in_flight.pop_front()
-            }
-            None if until == Nanos::MAX => None,
-            _ => {
-                self.clock = self.clock.max(until);
-                None
-            }
-        }
+        self.queue.wait(until)
     }
 }
 

@@ -1,0 +1,149 @@
+//! The requests in flight of a device in virtual time, and its clock.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use flashlab_base::Nanos;
+
+use crate::{Completion, IoError, Request};
+
+/// Requests in flight whose completion times are known, and a clock that moves only when the caller waits.
+///
+/// # Invariants
+/// - completions come in the order of their times, and of their submission where those are the same;
+/// - the clock never goes back.
+#[derive(Debug)]
+pub struct VirtualQueue {
+    depth: u32,
+    clock: Nanos,
+    submissions: u64,
+    in_flight: BinaryHeap<Pending>,
+}
+
+/// A completion to come; the greatest is the next.
+#[derive(Debug)]
+struct Pending {
+    submission: u64,
+    completion: Completion,
+}
+
+impl VirtualQueue {
+    /// An empty queue for `depth` requests, at time zero.
+    pub fn new(depth: u32) -> VirtualQueue {
+        let in_flight = BinaryHeap::with_capacity(depth as usize);
+        VirtualQueue { depth, clock: Nanos::ZERO, submissions: 0, in_flight }
+    }
+
+    /// The clock.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        self.clock
+    }
+
+    /// How many requests may be in flight.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Whether nothing is in flight.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// Takes a request that was served with `result` and will be done at `completed`, or now if that is later.
+    ///
+    /// # Panics
+    /// When more than the depth are in flight: the caller's mistake.
+    #[inline]
+    pub fn push(&mut self, request: Request, completed: Nanos, result: Result<(), IoError>) {
+        assert!(self.in_flight.len() < self.depth as usize, "more than {} requests in flight", self.depth);
+        let Request { tag, buffer, .. } = request;
+        let completed = completed.max(self.clock);
+        let completion = Completion { tag, submitted: self.clock, completed, result, buffer };
+        self.submissions += 1;
+        self.in_flight.push(Pending { submission: self.submissions, completion });
+    }
+
+    /// Waits as [`Device::wait`](crate::Device::wait) does.
+    #[inline]
+    pub fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        match self.in_flight.peek() {
+            Some(next) if next.completion.completed <= until => {
+                self.clock = self.clock.max(next.completion.completed);
+                self.in_flight.pop().map(|pending| pending.completion)
+            }
+            None if until == Nanos::MAX => None,
+            _ => {
+                self.clock = self.clock.max(until);
+                None
+            }
+        }
+    }
+}
+
+impl Pending {
+    fn key(&self) -> (Nanos, u64) {
+        (self.completion.completed, self.submission)
+    }
+}
+
+impl Ord for Pending {
+    fn cmp(&self, other: &Pending) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl PartialOrd for Pending {
+    fn partial_cmp(&self, other: &Pending) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Pending {
+    fn eq(&self, other: &Pending) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Pending {}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_base::Bytes;
+
+    use super::*;
+    use crate::{Buffer, Operation};
+
+    fn push(queue: &mut VirtualQueue, tag: u64, completed: u64) {
+        let (operation, offset, size) = (Operation::Read, Bytes::ZERO, Bytes(512));
+        queue.push(
+            Request { tag, operation, offset, size, buffer: Buffer::empty() },
+            Nanos(completed),
+            Ok(()),
+        );
+    }
+
+    #[test]
+    fn completions_come_by_time_and_then_by_submission() {
+        let mut queue = VirtualQueue::new(8);
+        for (tag, completed) in [(1, 30), (2, 10), (3, 30), (4, 10)] {
+            push(&mut queue, tag, completed);
+        }
+        assert!(queue.wait(Nanos(9)).is_none());
+        assert_eq!(queue.now(), Nanos(9));
+        let order: Vec<u64> = std::iter::from_fn(|| queue.wait(Nanos::MAX)).map(|done| done.tag).collect();
+        assert_eq!(order, [2, 4, 1, 3]);
+        assert_eq!(queue.now(), Nanos(30));
+        push(&mut queue, 5, 12);
+        assert_eq!(queue.wait(Nanos::MAX).unwrap().completed, Nanos(30));
+    }
+
+    #[test]
+    #[should_panic(expected = "more than 1 requests in flight")]
+    fn more_than_the_depth_is_the_callers_mistake() {
+        let mut queue = VirtualQueue::new(1);
+        push(&mut queue, 1, 1);
+        push(&mut queue, 2, 1);
+    }
+}
