@@ -323,7 +323,7 @@ in_the_middle() {
 taken_away() {
     echo "step $1 at $(cut -d. -f1 /proc/uptime) s"
     in_the_middle "$2" "$3" "$4"
-    ends "$1: told, with exit code 1" 1 "$3" "go on with: flashlab bench --resume /tmp/middle"
+    ends "$1: told, with exit code 1" 1 "$3" "No such device" "go on with: flashlab bench --resume /tmp/middle"
     flash report /tmp/middle
     ends "$1: what was measured is shown" 0
     flash bench --resume /tmp/middle --destroy-data-on "$3"

@@ -78,7 +78,8 @@ fn of_host(error: &HostError) -> u8 {
         HostError::Refused { .. }
         | HostError::ConsentMismatch { .. }
         | HostError::WrongConsent { .. }
-        | HostError::TargetChanged { .. } => REFUSED,
+        | HostError::TargetChanged { .. }
+        | HostError::Locked { .. } => REFUSED,
         HostError::NoTarget { .. } | HostError::Empty { .. } | HostError::Depth { .. } => WRONG_INPUT,
         HostError::NoSpace { .. } => WRONG_INPUT,
         HostError::System { source, .. } if source.kind() == ErrorKind::NotFound => WRONG_INPUT,

@@ -19,4 +19,4 @@ mod run;
 pub use content::{StampError, verify};
 pub use observer::Observer;
 pub use process::WAIT_PIECE;
-pub use run::{Control, Ended, EngineError, Failure, Outcome, run};
+pub use run::{Control, Ended, EngineError, Failure, Outcome, check, run};

@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::{Arena, Buffer, Completion, Device, Request};
@@ -24,7 +24,9 @@ pub(crate) struct Shared<'a> {
     pub interrupt: &'a AtomicBool,
     /// How long after its beginning no IO is submitted any more.
     pub time_limit: Option<Nanos>,
-    /// How many failed IOs end the run.
+    /// How many IOs of all processes failed.
+    pub failed: &'a AtomicU64,
+    /// How many may.
     pub failures_allowed: u64,
 }
 
@@ -99,7 +101,7 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
         shared: &'a Shared<'a>,
     ) -> Drive<'a, 'b, O> {
         let count = processes.len() * depth as usize;
-        let size = if device.keeps_data() { largest } else { Bytes::ZERO };
+        let size = if device.sees_content() { largest } else { Bytes::ZERO };
         let mut buffers = Arena::buffers(2 * count, size).into_iter();
         let mut slots = Vec::with_capacity(count);
         for process in &mut processes {
@@ -236,7 +238,8 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
         if let Err(error) = completion.result {
             let failure = Failure { mode: sample.mode, offset: sample.offset, size: sample.size, error };
             self.outcome.fail(failure);
-            if error.device_is_gone() || self.outcome.failed > self.shared.failures_allowed {
+            let failed = self.shared.failed.fetch_add(1, Ordering::Relaxed) + 1;
+            if error.device_is_gone() || failed > self.shared.failures_allowed {
                 self.outcome.end_with(Ended::DeviceFailed);
                 self.shared.stop.store(true, Ordering::Relaxed);
             }

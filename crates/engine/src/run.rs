@@ -1,12 +1,15 @@
 //! One run: a placed pattern on a device, from the first IO to the last.
 
 use std::fmt;
-use std::sync::Barrier;
-use std::sync::atomic::AtomicBool;
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{RwLock, mpsc};
+use std::thread;
 
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_device::{Device, Disturbance, IoError};
-use flashlab_plan::Placed;
+use flashlab_plan::{Pattern, Placed};
 use flashlab_samples::Sample;
 
 use crate::observer::Observer;
@@ -18,7 +21,7 @@ pub struct Control<'a> {
     pub interrupt: &'a AtomicBool,
     /// The longest that the run may take on the device's clock, beside the pattern's own duration.
     pub time_limit: Option<Nanos>,
-    /// How many IOs may fail before the run is given up.
+    /// How many IOs, of all processes together, may fail before the run is given up.
     pub failures_allowed: u64,
 }
 
@@ -157,12 +160,23 @@ pub enum EngineError {
         /// The observers given.
         observers: usize,
     },
-    /// The device does not take as many IOs at once as the pattern's QueueDepth.
+    /// The device does not take as many IOs at once as the pattern's processes keep in flight.
     QueueDepth {
-        /// The pattern's.
+        /// The pattern's processes.
+        processes: u32,
+        /// The queue depth of each.
         wanted: u32,
-        /// The device's.
+        /// What the device takes of each.
         offered: u32,
+    },
+    /// The device, or the operating system, cannot serve so many processes.
+    Processes {
+        /// The pattern's processes.
+        processes: u32,
+        /// The queue depth of each.
+        depth: u32,
+        /// What stands against it.
+        reason: String,
     },
 }
 
@@ -172,10 +186,19 @@ impl fmt::Display for EngineError {
             EngineError::Observers { processes, observers } => {
                 write!(f, "a pattern of {processes} processes was given {observers} observers")
             }
-            EngineError::QueueDepth { wanted, offered } => write!(
+            EngineError::QueueDepth { processes: 1, wanted, offered } => write!(
                 f,
-                "the pattern keeps {wanted} IOs in flight, but the device as it was opened takes {offered}: \
-                 open it with the io_uring engine and a depth of at least {wanted}"
+                "queue_depth = {wanted}: must be from 1 to {offered}: the device takes no more IOs at once"
+            ),
+            EngineError::QueueDepth { processes, wanted, offered } => write!(
+                f,
+                "queue_depth = {wanted} with parallel_degree = {processes}: must be from 1 to {offered}, as all \
+                 processes share what the device takes at once"
+            ),
+            EngineError::Processes { processes, depth, reason } => write!(
+                f,
+                "parallel_degree = {processes} with queue_depth = {depth} cannot be had here: {reason}; take \
+                 fewer of them"
             ),
         }
     }
@@ -200,20 +223,14 @@ pub fn run<O: Observer>(
     if observers.len() != processes as usize {
         return Err(EngineError::Observers { processes, observers: observers.len() });
     }
+    let lanes = lanes(device, placed.pattern())?;
     let depth = placed.pattern().queue_depth;
-    let lanes = if processes > 1 { device.lanes(processes) } else { None };
-    let offered = lanes.as_ref().map_or_else(
-        || device.geometry().depth / processes,
-        |lanes| lanes.iter().map(|lane| lane.geometry().depth).min().unwrap_or(0),
-    );
-    if depth > offered {
-        return Err(EngineError::QueueDepth { wanted: depth, offered });
-    }
     let time_limit = [placed.pattern().duration, control.time_limit].into_iter().flatten().min();
     let shared = Shared {
         stop: &AtomicBool::new(false),
         interrupt: control.interrupt,
         time_limit,
+        failed: &AtomicU64::new(0),
         failures_allowed: control.failures_allowed,
     };
     let processes = observers
@@ -221,37 +238,82 @@ pub fn run<O: Observer>(
         .enumerate()
         .map(|(number, observer)| Process::new(number as u32, placed.ios(number as u32), observer));
     let largest = placed.largest_io();
-    Ok(match lanes {
+    match lanes {
         Some(lanes) => in_threads(lanes, processes.collect(), depth, largest, &shared),
-        None => Drive::new(device, processes.collect(), depth, largest, &shared).run(),
-    })
+        None => Ok(Drive::new(device, processes.collect(), depth, largest, &shared).run()),
+    }
 }
 
-/// Each process on a thread and a lane of its own; they begin together.
+/// Whether the device takes as many IOs at once as the pattern keeps in flight. [`run`] looks as well;
+/// asking first leaves nothing half done.
+///
+/// # Errors
+/// [`EngineError::QueueDepth`] or [`EngineError::Processes`].
+pub fn check(device: &mut (dyn Device + '_), pattern: &Pattern) -> Result<(), EngineError> {
+    lanes(device, pattern).map(drop)
+}
+
+/// What the pattern's processes run on: a lane for each, or the device itself for all (`None`).
+fn lanes(
+    device: &mut (dyn Device + '_),
+    pattern: &Pattern,
+) -> Result<Option<Vec<Box<dyn Device + Send>>>, EngineError> {
+    let (processes, depth) = (pattern.parallel_degree, pattern.queue_depth);
+    let lanes = if processes > 1 { device.lanes(processes) } else { Ok(None) };
+    let lanes =
+        lanes.map_err(|error| EngineError::Processes { processes, depth, reason: error.to_string() })?;
+    let offered = lanes.as_ref().map_or_else(
+        || device.geometry().depth / processes.max(1),
+        |lanes| lanes.iter().map(|lane| lane.geometry().depth).min().unwrap_or(0),
+    );
+    if depth > offered {
+        return Err(EngineError::QueueDepth { processes, wanted: depth, offered });
+    }
+    Ok(lanes)
+}
+
+/// Each process on a thread and a lane of its own; they begin together, when all are set up. If one
+/// cannot be, none does an IO.
 fn in_threads<O: Observer>(
     lanes: Vec<Box<dyn Device + Send>>,
     processes: Vec<Process<'_, O>>,
     depth: u32,
     largest: Bytes,
     shared: &Shared<'_>,
-) -> Outcome {
-    let together = &Barrier::new(lanes.len());
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = lanes
+) -> Result<Outcome, EngineError> {
+    let count = lanes.len();
+    let gate = &RwLock::new(());
+    let (ready, set_up) = mpsc::channel();
+    thread::scope(|scope| {
+        let closed = gate.write();
+        let threads: io::Result<Vec<_>> = lanes
             .into_iter()
             .zip(processes)
             .map(|(mut lane, process)| {
-                scope.spawn(move || {
+                let ready = ready.clone();
+                thread::Builder::new().spawn_scoped(scope, move || {
                     let drive = Drive::new(lane.as_mut(), vec![process], depth, largest, shared);
-                    together.wait();
+                    // Who counts them is there as long as the gate is closed.
+                    let _ = ready.send(());
+                    drop(ready);
+                    drop(gate.read());
                     drive.run()
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .reduce(Outcome::merge)
-            .unwrap_or_else(|| Outcome::new(Nanos::ZERO))
+        drop(ready);
+        // The channel ends when each thread is set up, or has panicked.
+        if set_up.iter().count() < count {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+        drop(closed);
+        let threads = threads.map_err(|error| EngineError::Processes {
+            processes: count as u32,
+            depth,
+            reason: format!("no thread for each of them ({error})"),
+        })?;
+        let outcomes =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        Ok(outcomes.reduce(Outcome::merge).unwrap_or_else(|| Outcome::new(Nanos::ZERO)))
     })
 }

@@ -1,12 +1,16 @@
 //! Patterns are run on devices in virtual time, and every IO is checked against what the pattern,
 //! the device and hand computation say.
 
+use std::io;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
-use flashlab_device::{Device, Fault, FaultyDevice, IoError, MemoryDevice};
-use flashlab_engine::{Control, Ended, EngineError, Observer, Outcome, run, verify};
+use flashlab_device::{
+    Completion, Device, Fault, FaultyDevice, Geometry, Identity, IoError, MemoryDevice, Request,
+};
+use flashlab_engine::{Control, Ended, EngineError, Observer, Outcome, check, run, verify};
 use flashlab_plan::{Arrival, Content, Location, Mix, Pattern, Space, Time};
 use flashlab_samples::Sample;
 
@@ -253,15 +257,113 @@ fn the_same_seed_gives_the_same_samples() {
 fn what_cannot_be_run_is_refused_before_the_first_io() {
     let mut device = device();
     let mut pattern = baseline("RR", 10);
-    pattern.queue_depth = 5000;
+    pattern.queue_depth = 4000;
     let space = Space { capacity: Bytes::mib(4), block: Bytes(512) };
     let placed = pattern.place(space, Seed(1)).unwrap();
     let interrupt = AtomicBool::new(false);
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
     let error = run(&mut device, &placed, &mut [Vec::new()], &control).unwrap_err();
-    assert_eq!(error, EngineError::QueueDepth { wanted: 5000, offered: 1024 });
+    insta::assert_snapshot!(error, @"queue_depth = 4000: must be from 1 to 1024: the device takes no more IOs at once");
     let error = run::<Vec<Sample>>(&mut device, &placed, &mut [], &control).unwrap_err();
     assert_eq!(error, EngineError::Observers { processes: 1, observers: 0 });
+
+    // Four processes share a device without lanes.
+    (pattern.parallel_degree, pattern.queue_depth) = (4, 256);
+    assert_eq!(check(&mut device, &pattern), Ok(()));
+    pattern.queue_depth = 257;
+    insta::assert_snapshot!(check(&mut device, &pattern).unwrap_err(), @"queue_depth = 257 with parallel_degree = 4: must be from 1 to 256, as all processes share what the device takes at once");
+}
+
+/// A device that makes its lanes so.
+struct WithLanes<F>(F);
+
+impl<F: Fn(u32) -> io::Result<Lane>> Device for WithLanes<F> {
+    fn geometry(&self) -> Geometry {
+        device().geometry()
+    }
+    fn identity(&self) -> Identity {
+        Identity::default()
+    }
+    fn now(&mut self) -> Nanos {
+        unreachable!("its lanes are used")
+    }
+    fn submit(&mut self, _: Request) {
+        unreachable!("its lanes are used")
+    }
+    fn wait(&mut self, _: Nanos) -> Option<Completion> {
+        unreachable!("its lanes are used")
+    }
+    fn lanes(&mut self, count: u32) -> io::Result<Option<Vec<Box<dyn Device + Send>>>> {
+        (0..count)
+            .map(|n| Ok(Box::new((self.0)(n)?) as Box<dyn Device + Send>))
+            .collect::<io::Result<_>>()
+            .map(Some)
+    }
+}
+
+/// A lane of its own, on which everything fails, or which cannot be set up.
+struct Lane {
+    inner: MemoryDevice,
+    fails: bool,
+    panics: bool,
+}
+
+impl Device for Lane {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+    fn now(&mut self) -> Nanos {
+        self.inner.now()
+    }
+    fn submit(&mut self, request: Request) {
+        self.inner.submit(request);
+    }
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        let done = self.inner.wait(until)?;
+        Some(if self.fails { Completion { result: Err(IoError::IO), ..done } } else { done })
+    }
+    fn keeps_data(&self) -> bool {
+        assert!(!self.panics, "this lane cannot be set up");
+        true
+    }
+}
+
+fn in_four_lanes(
+    make: impl Fn(u32) -> io::Result<Lane>,
+    observers: &mut [Vec<Sample>; 4],
+) -> Result<Outcome, EngineError> {
+    let mut pattern = baseline("RR", 8);
+    pattern.parallel_degree = 4;
+    let placed = pattern.place(Space { capacity: Bytes::mib(4), block: Bytes(512) }, Seed(1)).unwrap();
+    let interrupt = AtomicBool::new(false);
+    let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 10 };
+    run(&mut WithLanes(make), &placed, observers, &control)
+}
+
+#[test]
+fn failures_count_over_all_processes() {
+    let make = |_| Ok(Lane { inner: device(), fails: true, panics: false });
+    // No process alone fails more than is allowed.
+    let outcome = in_four_lanes(make, &mut Default::default()).unwrap();
+    assert_eq!(outcome.ended, Ended::DeviceFailed);
+    // The eleventh ends the run; the other three may each be at one more.
+    assert!((11..=14).contains(&outcome.failed), "{}", outcome.failed);
+}
+
+#[test]
+fn a_lane_that_cannot_be_set_up_ends_the_run_before_the_first_io() {
+    let mut samples: [Vec<Sample>; 4] = Default::default();
+    let make = |number| Ok(Lane { inner: device(), fails: false, panics: number == 2 });
+    let panic = catch_unwind(AssertUnwindSafe(|| in_four_lanes(make, &mut samples))).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"this lane cannot be set up"));
+    assert!(samples.iter().all(Vec::is_empty));
+
+    let none = |_| Err(io::Error::other("there are no more queues"));
+    let error = in_four_lanes(none, &mut samples).unwrap_err();
+    insta::assert_snapshot!(error, @"parallel_degree = 4 with queue_depth = 1 cannot be had here: there are no more queues; take fewer of them");
 }
 
 #[test]

@@ -123,6 +123,11 @@ impl BlockDevice {
         [self, &self.disk()].iter().any(|device| device.number_of("ro") == Some(1))
     }
 
+    /// Whether the kernel still has it: it may have been taken away.
+    pub(crate) fn is_there(&self) -> bool {
+        self.directory.exists()
+    }
+
     /// A number that is not used twice between two boots, even when a device's number is.
     pub(crate) fn generation(&self) -> Option<u64> {
         self.disk().number_of("diskseq")

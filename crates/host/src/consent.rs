@@ -47,6 +47,10 @@ impl Consent {
         Consent { node, generation: None, manner: Manner::ScratchFile }
     }
 
+    pub(crate) fn is_for_scratch_file(&self) -> bool {
+        self.manner == Manner::ScratchFile
+    }
+
     /// Whether this was given for that node, and for the device that it still is.
     pub(crate) fn covers(&self, node: Node, generation: Option<u64>) -> bool {
         self.node == node && self.generation == generation

@@ -62,6 +62,11 @@ pub enum HostError {
         /// The path.
         path: PathBuf,
     },
+    /// Another program has the file locked, as one that measures it does.
+    Locked {
+        /// The path.
+        path: PathBuf,
+    },
     /// The kernel does not offer io_uring to this process.
     NoRing {
         /// Its answer.
@@ -129,6 +134,12 @@ impl fmt::Display for HostError {
                 f,
                 "{} is no longer what it was when you consented to its being overwritten: look at it again \
                  (`flashlab devices`) and start again; nothing was written",
+                path.display()
+            ),
+            HostError::Locked { path } => write!(
+                f,
+                "{} is being measured by another flashlab, or another program has it locked: wait until that has \
+                 ended, or measure another file",
                 path.display()
             ),
             HostError::NoRing { source } => write!(

@@ -3,8 +3,10 @@
 //! Invariants: nothing here writes; what is not told by any source is `None`; a file has the make of
 //! the device beneath it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use flashlab_base::{Bytes, Identity};
 
@@ -62,6 +64,15 @@ pub(crate) fn identify(
         describe_make(&device.physical(), &mut identity);
     }
     identity
+}
+
+/// Which regular file this is, as [`Identity::file`] has it. The inode alone is not enough: a file
+/// system gives a new file the inode of one that was just removed.
+pub(crate) fn file(metadata: &Metadata) -> Option<String> {
+    let inode = metadata.is_file().then(|| metadata.ino())?;
+    let made = metadata.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    let made = made.map_or(String::new(), |made| format!(", made at {}", made.as_nanos()));
+    Some(format!("inode {inode}{made}"))
 }
 
 /// What lies beneath a block device: a partition's disk, or the file of a loop device.

@@ -97,13 +97,14 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
     };
     // What the kernel lists, for a device that may not be opened.
     let mut capacity = block_device(node).map_or(Bytes::ZERO, |device| device.capacity());
-    let mut mount = None;
+    let (mut mount, mut file) = (None, None);
     match File::open(path) {
-        Ok(file) => {
-            capacity = size_of(&file, node, path)?;
-            mount = system::mount_id(&file);
-            let content = read_content(&file, node, capacity, &mut inspection.refusals);
-            inspection.warnings = warnings(&file, path, node, surroundings);
+        Ok(opened) => {
+            capacity = size_of(&opened, node, path)?;
+            mount = system::mount_id(&opened);
+            file = opened.metadata().ok().and_then(|metadata| identity::file(&metadata));
+            let content = read_content(&opened, node, capacity, &mut inspection.refusals);
+            inspection.warnings = warnings(&opened, path, node, surroundings);
             if content.is_some_and(|content| !content.is_blank()) && inspection.refusals.is_empty() {
                 inspection.warnings.push(format!(
                     "{name} is not blank: it holds data of a kind that flashlab does not know"
@@ -116,6 +117,7 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
         inspection.refusals.extend(held(path, node));
     }
     inspection.identity = identity::identify(&name, node, mount, capacity, surroundings);
+    inspection.identity.file = file;
     Ok(inspection)
 }
 

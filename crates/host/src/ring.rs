@@ -36,7 +36,7 @@ use crate::clock::{SPIN, use_precise_timers};
 use crate::disturbance::DisturbanceMeter;
 use crate::target::Target;
 
-/// The greatest depth of a ring.
+/// The most IOs in flight: in one ring, and in all lanes of a device together.
 pub(crate) const DEPTH_MAX: u32 = 4096;
 
 /// Errors of an IO are in its completion; the ring itself fails only if it is used wrongly.
@@ -180,10 +180,10 @@ impl RingDevice {
         let is_transfer = matches!(request.operation, Operation::Read | Operation::Write);
         match u32::try_from(result) {
             Err(_) if -result == libc::EINTR => self.send_rest(slot),
-            Err(_) => Some(Err(IoError { errno: -result })),
+            Err(_) => Some(Err(self.target.failure(IoError { errno: -result }))),
             Ok(_) if !is_transfer => Some(Ok(())),
             // The device became shorter than it was.
-            Ok(0) => Some(Err(IoError::IO)),
+            Ok(0) => Some(Err(self.target.failure(IoError::IO))),
             Ok(length) => {
                 *done += length;
                 if u64::from(*done) < request.size.0 { self.send_rest(slot) } else { Some(Ok(())) }
@@ -312,9 +312,21 @@ impl Device for RingDevice {
         }
     }
 
-    fn lanes(&mut self, count: u32) -> Option<Vec<Box<dyn Device + Send>>> {
-        let lane = |_| RingDevice::new(Arc::clone(&self.target)).ok();
-        (0..count).map(lane).map(|lane| lane.map(|ring| Box::new(ring) as Box<dyn Device + Send>)).collect()
+    fn lanes(&mut self, count: u32) -> io::Result<Option<Vec<Box<dyn Device + Send>>>> {
+        let depth = self.target.geometry.depth;
+        if count.saturating_mul(depth) > DEPTH_MAX {
+            let message = format!("{count} queues of {depth} are more than {DEPTH_MAX} IOs in flight");
+            return Err(io::Error::other(message));
+        }
+        let lane = |_| {
+            let ring = RingDevice::new(Arc::clone(&self.target)).map_err(io::Error::other)?;
+            Ok(Box::new(ring) as Box<dyn Device + Send>)
+        };
+        (0..count).map(lane).collect::<io::Result<_>>().map(Some)
+    }
+
+    fn loss(&mut self) -> Option<String> {
+        self.target.loss()
     }
 
     fn disturbance(&mut self) -> Disturbance {

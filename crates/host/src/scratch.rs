@@ -4,15 +4,17 @@
 //! A scratch file is allocated and then filled completely, with data that no disk can compress, through
 //! O_DIRECT: an IO on blocks that were never written would be answered by the file system and not by
 //! the disk. Where the file system can (O_TMPFILE) the file has no name, so that nothing is left behind
-//! even by SIGKILL. Elsewhere it is called `flashlab-scratch-PID.bin`, is locked while its process
-//! lives, and is removed when it is dropped; [`stale_scratch_files`] finds what a killed process left.
+//! even by SIGKILL. Elsewhere it is called `flashlab-scratch-PID.bin` and is removed when it is dropped;
+//! [`stale_scratch_files`] finds what a killed process left. It is locked while its process lives.
 //!
 //! Invariants: an existing file is never touched; some space of the file system is never used.
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -142,10 +144,14 @@ impl ScratchFile {
     ///
     /// # Errors
     /// When the name exists, or the file system cannot give a name to a nameless file.
-    pub fn keep(self, name: &str) -> Result<PathBuf, HostError> {
+    pub fn keep(mut self, name: &str) -> Result<PathBuf, HostError> {
         let kept = self.directory.join(name);
-        link(&self.path(), &kept).map_err(|e| HostError::system("keep the scratch file as", &kept, e))?;
-        // Dropping removes the old name only.
+        let named = match &self.named {
+            Some(old) => rename(old, &kept),
+            None => link(&self.path(), &kept),
+        };
+        named.map_err(|e| HostError::system("keep the scratch file as", &kept, e))?;
+        self.named = None;
         Ok(kept)
     }
 }
@@ -172,20 +178,24 @@ fn check_room(directory: &Path, size: Bytes) -> Result<(), HostError> {
 }
 
 fn make_nameless(directory: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(directory)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(directory).map(locked)
 }
 
-/// A new file under the first free name, locked until it is closed.
+/// Locked until it is closed: whoever finds it must not measure it as well. A file system without locks
+/// leaves the process's number in a name as the only sign of life.
+fn locked(file: File) -> File {
+    let _ = file.try_lock();
+    file
+}
+
+/// A new file under the first free name.
 fn make_named(directory: &Path) -> io::Result<(File, PathBuf)> {
     for number in 1..1000 {
         let distinction = if number == 1 { String::new() } else { format!("-{number}") };
         let path = directory.join(format!("{PREFIX}{}{distinction}{SUFFIX}", std::process::id()));
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => {
-                // A file system without locks leaves the process's number as the only sign of life.
-                let _ = system::try_lock(&file);
-                return Ok((file, path));
-            }
+            Ok(file) => return Ok((locked(file), path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -193,17 +203,33 @@ fn make_named(directory: &Path) -> io::Result<(File, PathBuf)> {
     Err(io::Error::from(io::ErrorKind::AlreadyExists))
 }
 
-/// Gives an open file, by its path in `/proc`, a new name.
+/// Gives an open file, by its path in `/proc`, a name that does not exist yet.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
-    use std::ffi::CString;
-    use std::os::unix::ffi::OsStrExt;
-    let from = CString::new(from.as_os_str().as_bytes())?;
-    let to = CString::new(to.as_os_str().as_bytes())?;
+    let (from, to) = (c_string(from)?, c_string(to)?);
+    let here = libc::AT_FDCWD;
     // SAFETY: both are valid C strings.
-    let result = unsafe {
-        libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW)
-    };
+    let result = unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) };
     system::checked(result).map(drop)
+}
+
+/// Gives a file another name that does not exist yet. Where there are no hard links, as on FAT, a file
+/// can be renamed all the same; where a rename may replace what is there, as on NFS, there are links.
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let (old, new) = (c_string(from)?, c_string(to)?);
+    let here = libc::AT_FDCWD;
+    // SAFETY: both are valid C strings.
+    let result = unsafe { libc::renameat2(here, old.as_ptr(), here, new.as_ptr(), libc::RENAME_NOREPLACE) };
+    match system::checked(result) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        result => result.map(drop),
+    }
+}
+
+fn c_string(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
 /// The scratch files in `directory` whose process is gone: what a SIGKILL or a power failure left on a
@@ -225,7 +251,7 @@ fn is_stale(path: &Path) -> bool {
     let is_alive = Path::new("/proc").join(process.to_string()).exists();
     // A process of another container has a number that means nothing here, but it holds the lock.
     let is_file = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
-    !is_alive && is_file && File::open(path).is_ok_and(|file| system::try_lock(&file).is_ok())
+    !is_alive && is_file && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
 }
 
 /// The process that a scratch file's name tells of.
@@ -348,7 +374,7 @@ mod tests {
             fs::write(path, "x").unwrap();
         }
         let lock = File::open(&locked).unwrap();
-        system::try_lock(&lock).unwrap();
+        lock.try_lock().unwrap();
         assert_eq!(stale_scratch_files(&directory.0).unwrap(), std::slice::from_ref(&dead));
         drop(lock);
         assert_eq!(stale_scratch_files(&directory.0).unwrap(), [locked, dead]);

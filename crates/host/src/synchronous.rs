@@ -7,6 +7,7 @@
 //! Invariant: for each IO there are two readings of the clock and one system call, and nothing else:
 //! no allocation, no lock.
 
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ impl SyncDevice {
     fn serve(&self, request: &mut Request) -> Result<(), IoError> {
         match request.operation {
             Operation::Read | Operation::Write => self.transfer(request),
-            Operation::Flush => self.target.file.sync_data().map_err(|error| io_error(&error)),
+            Operation::Flush => self.target.file.sync_data().map_err(|error| self.failure(&error)),
             Operation::Discard => self.target.discard(request.offset, request.size),
         }
     }
@@ -52,13 +53,18 @@ impl SyncDevice {
             };
             match result {
                 // The device became shorter than it was.
-                Ok(0) => return Err(IoError::IO),
+                Ok(0) => return Err(self.target.failure(IoError::IO)),
                 Ok(length) => done += length,
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                Err(error) => return Err(io_error(&error)),
+                Err(error) => return Err(self.failure(&error)),
             }
         }
         Ok(())
+    }
+
+    #[cold]
+    fn failure(&self, error: &io::Error) -> IoError {
+        self.target.failure(io_error(error))
     }
 }
 
@@ -95,9 +101,13 @@ impl Device for SyncDevice {
         self.done.take()
     }
 
-    fn lanes(&mut self, count: u32) -> Option<Vec<Box<dyn Device + Send>>> {
+    fn lanes(&mut self, count: u32) -> io::Result<Option<Vec<Box<dyn Device + Send>>>> {
         let lane = |_| Box::new(SyncDevice::new(Arc::clone(&self.target))) as Box<dyn Device + Send>;
-        Some((0..count).map(lane).collect())
+        Ok(Some((0..count).map(lane).collect()))
+    }
+
+    fn loss(&mut self) -> Option<String> {
+        self.target.loss()
     }
 
     fn disturbance(&mut self) -> Disturbance {

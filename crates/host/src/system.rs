@@ -54,12 +54,6 @@ fn fallocate(file: &File, mode: libc::c_int, offset: Bytes, size: Bytes) -> io::
     checked(unsafe { libc::fallocate64(file.as_raw_fd(), mode, offset, size) }).map(drop)
 }
 
-/// Locks a whole file until it is closed, unless another open file has it locked.
-pub(crate) fn try_lock(file: &File) -> io::Result<()> {
-    // SAFETY: takes no pointers.
-    checked(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }).map(drop)
-}
-
 /// What the kernel says about direct IO on a file, where it says something.
 pub(crate) enum DirectAlignment {
     /// The offset and size of every IO must be a multiple of this.

@@ -9,9 +9,9 @@
 //! - a target without consent is open for reading only, so that not even a mistake can write to it;
 //! - the checks after opening are made on the open file: its path may lead elsewhere by then.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use flashlab_base::{Bytes, Identity};
@@ -38,6 +38,8 @@ pub(crate) struct Target {
     /// The whole disk beneath everything.
     pub(crate) disk: Option<BlockDevice>,
     is_device: bool,
+    /// Whether there was a name to find it by: a nameless scratch file loses none.
+    had_name: bool,
     writable: bool,
 }
 
@@ -54,6 +56,11 @@ impl Target {
         if Node::of(&opened) != Ok(node) {
             return Err(HostError::TargetChanged { path: path.to_owned() });
         }
+        let is_scratch = options.write.as_ref().is_some_and(Consent::is_for_scratch_file);
+        // A scratch file is locked by its maker.
+        if matches!(node, Node::File { .. }) && !is_scratch {
+            lock(&file, path)?;
+        }
         let capacity = inspection::size_of(&file, node, path)?;
         if let Some(consent) = &options.write {
             check_when_open(path, node, consent, &file, capacity)?;
@@ -69,6 +76,8 @@ impl Target {
         let mut identity = identity::identify(&name, node, mount, capacity, &surroundings);
         let in_memory = inspection::is_in_memory(&file, node, &surroundings);
         identity.engine = Some(engine_name(options.engine, direct, in_memory));
+        // Another scratch file is as good.
+        identity.file = if is_scratch { None } else { identity::file(&opened) };
         Ok(Target {
             file,
             clock: Clock::start(),
@@ -76,6 +85,7 @@ impl Target {
             identity,
             disk: beneath.map(|device| device.physical()),
             is_device: matches!(node, Node::Device(_)),
+            had_name: opened.nlink() > 0,
             writable: options.write.is_some(),
         })
     }
@@ -107,11 +117,32 @@ impl Target {
     }
 
     /// What the failure of an IO means. The kernel takes its capacity from a disk that is removed, and
-    /// answers from then on as if every range ended after it.
+    /// answers from then on as if every range ended after it; IOs to its partitions and files just fail.
     #[cold]
     pub(crate) fn failure(&self, error: IoError) -> IoError {
-        let is_gone = self.is_device && system::device_size(&self.file).is_ok_and(|size| size == Bytes::ZERO);
-        if is_gone { IoError::GONE } else { error }
+        let lost = self.is_device && system::device_size(&self.file).is_ok_and(|size| size == Bytes::ZERO);
+        let removed = self.disk.as_ref().is_some_and(|disk| !disk.is_there());
+        if lost || removed { IoError::GONE } else { error }
+    }
+
+    /// What became of a regular file since it was opened.
+    pub(crate) fn loss(&self) -> Option<String> {
+        let metadata = self.file.metadata().ok().filter(|_| !self.is_device)?;
+        let (size, capacity) = (Bytes(metadata.len()), self.geometry.capacity);
+        if self.had_name && metadata.nlink() == 0 {
+            return Some("was removed while it was measured".to_owned());
+        }
+        (size < capacity)
+            .then(|| format!("was cut short while it was measured: to {size}; {capacity} were to be used"))
+    }
+}
+
+/// Keeps another flashlab from measuring the same file, which would disturb both, until it is closed.
+fn lock(file: &File, path: &Path) -> Result<(), HostError> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(HostError::Locked { path: path.to_owned() }),
+        // Not every file system has locks.
+        Err(TryLockError::Error(_)) | Ok(()) => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use std::thread;
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Buffer, Completion, Device, IoError, Operation, Request};
 use flashlab_host::{Engine, HostError, OpenOptions, ScratchFile, consent_to_overwrite_file, inspect, open};
-use support::{Directory, LoopDevice, run};
+use support::{Directory, LoopDevice, Undo, run};
 
 const ENGINES: [(Engine, u32); 3] = [(Engine::Synchronous, 1), (Engine::IoUring, 1), (Engine::IoUring, 32)];
 const BLOCK: Bytes = Bytes::kib(4);
@@ -125,7 +125,7 @@ fn lanes_serve_a_thread_each_on_one_clock() {
     for (engine, depth) in ENGINES {
         let mut device = open(scratch.path(), &writable(&scratch, engine, depth)).unwrap();
         let before = device.now();
-        let lanes = device.lanes(4).unwrap();
+        let lanes = device.lanes(4).unwrap().unwrap();
         let threads: Vec<_> = lanes
             .into_iter()
             .enumerate()
@@ -170,7 +170,7 @@ fn a_file_in_memory_is_marked_as_such() {
         println!("skipped: no tmpfs at /dev/shm");
         return;
     };
-    let device = open(scratch.path(), &OpenOptions::default()).unwrap();
+    let device = open(scratch.path(), &writable(&scratch, Engine::Synchronous, 1)).unwrap();
     let identity = device.identity();
     assert!(identity.engine.as_ref().unwrap().ends_with("in memory"), "{identity:?}");
     assert_eq!((identity.file_system.as_deref(), identity.backing_device), (Some("tmpfs"), None));
@@ -180,10 +180,10 @@ fn a_file_in_memory_is_marked_as_such() {
 
 #[test]
 fn impossible_requests_are_errors_of_the_io() {
-    let (_directory, scratch) = scratch("impossible", Bytes::mib(1));
+    let directory = Directory::new("impossible");
+    let path = directory.file("file", Bytes::mib(1));
     for (engine, depth) in ENGINES {
-        let mut device =
-            open(scratch.path(), &OpenOptions { engine, depth, ..OpenOptions::default() }).unwrap();
+        let mut device = open(&path, &OpenOptions { engine, depth, ..OpenOptions::default() }).unwrap();
         for (operation, offset, size, buffer, expected) in [
             (Operation::Read, 0, Bytes::ZERO, buffer(), IoError::INVALID),
             (Operation::Read, 1, BLOCK, buffer(), IoError::INVALID),
@@ -271,9 +271,105 @@ fn a_device_that_lost_its_capacity_is_gone() {
         let mut device = open(&disk.path, &options).unwrap();
         File::new().write(true).open(disk.file()).unwrap().set_len(0).unwrap();
         run("losetup", &["--set-capacity", disk.name()]).unwrap();
-        let done = serve(&mut *device, request(0, Operation::Discard, 0, BLOCK, buffer()));
-        assert_eq!(done.result, Err(IoError::GONE), "{engine:?}");
+        for operation in [Operation::Read, Operation::Write, Operation::Discard] {
+            let done = serve(&mut *device, request(0, operation, 0, BLOCK, buffer()));
+            assert_eq!(done.result, Err(IoError::GONE), "{engine:?} {operation:?}");
+        }
     }
+}
+
+#[test]
+fn a_file_that_is_cut_short_or_removed_is_lost() {
+    let directory = Directory::new("lost");
+    for (engine, depth) in ENGINES {
+        let path = directory.file("file", Bytes::mib(1));
+        let mut device = open(&path, &OpenOptions { engine, depth, ..OpenOptions::default() }).unwrap();
+        assert_eq!(device.loss(), None);
+        File::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
+        let cut = "was cut short while it was measured: to 4 KiB; 1 MiB were to be used";
+        assert_eq!(device.loss().as_deref(), Some(cut));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(device.loss().as_deref(), Some("was removed while it was measured"));
+    }
+    let (_directory, scratch) = scratch("not-lost", Bytes::mib(1));
+    let mut device = open(scratch.path(), &writable(&scratch, Engine::Synchronous, 1)).unwrap();
+    assert_eq!(device.loss(), None, "a scratch file needs no name");
+}
+
+#[test]
+fn a_file_is_measured_by_one_at_a_time() {
+    let directory = Directory::new("locked");
+    let path = directory.file("file", Bytes::mib(1));
+    let first = open(&path, &OpenOptions::default()).unwrap();
+    let error = open(&path, &OpenOptions::default()).err().unwrap();
+    assert!(matches!(error, HostError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains("is being measured by another flashlab"), "{error}");
+    drop(first);
+    assert!(open(&path, &OpenOptions::default()).is_ok());
+
+    let (_directory, scratch) = scratch("locked-scratch", Bytes::mib(1));
+    let first = open(scratch.path(), &writable(&scratch, Engine::Synchronous, 1)).unwrap();
+    drop(first);
+    let consent = consent_to_overwrite_file(&inspect(scratch.path()).unwrap()).unwrap();
+    let stranger = open(scratch.path(), &OpenOptions { write: Some(consent), ..OpenOptions::default() });
+    assert!(matches!(stranger.err().unwrap(), HostError::Locked { .. }));
+}
+
+#[test]
+fn another_file_of_the_same_name_is_told_from_the_first() {
+    let directory = Directory::new("another");
+    let name = |path: &std::path::Path| {
+        let file = inspect(path).unwrap().identity.file.unwrap();
+        let opened = open(path, &OpenOptions::default()).unwrap().identity().file;
+        assert_eq!(opened, Some(file.clone()), "looked at or opened, it is the same");
+        file
+    };
+    let path = directory.file("file", Bytes::mib(1));
+    let first = name(&path);
+    File::new().write(true).open(&path).unwrap().set_len(8192).unwrap();
+    std::fs::rename(&path, directory.0.join("moved")).unwrap();
+    assert_eq!(name(&directory.0.join("moved")), first, "its size and its name do not matter");
+    // With the first one removed, its inode is free for the second.
+    std::fs::remove_file(directory.0.join("moved")).unwrap();
+    // Files are stamped with the time of the kernel's last tick.
+    thread::sleep(std::time::Duration::from_millis(20));
+    assert_ne!(name(&directory.file("file", Bytes::mib(1))), first);
+}
+
+#[test]
+fn lanes_together_have_as_many_ios_in_flight_as_a_ring() {
+    let (_directory, scratch) = scratch("many-lanes", Bytes::mib(1));
+    let mut device = open(scratch.path(), &writable(&scratch, Engine::IoUring, 1024)).unwrap();
+    assert_eq!(device.lanes(4).unwrap().unwrap().len(), 4);
+    let error = device.lanes(5).err().unwrap().to_string();
+    assert_eq!(error, "5 queues of 1024 are more than 4096 IOs in flight");
+}
+
+#[test]
+fn a_scratch_file_is_kept_where_there_are_no_hard_links() {
+    let directory = Directory::new("fat");
+    // Larger than what is left alone of every file system.
+    let image = directory.file("image", Bytes::mib(100));
+    if let Err(reason) = run("mkfs.vfat", &[image.to_str().unwrap()]) {
+        println!("skipped: {reason}");
+        return;
+    }
+    let mounted = directory.0.join("mounted");
+    std::fs::create_dir(&mounted).unwrap();
+    let at = mounted.to_str().unwrap().to_owned();
+    if let Err(reason) = run("mount", &["-o", "loop", image.to_str().unwrap(), &at]) {
+        println!("skipped: {reason}");
+        return;
+    }
+    let _mount = Undo("umount", vec![at]);
+    let make = || ScratchFile::create(&mounted, Bytes::mib(1), Seed(1), &mut |_| ControlFlow::Continue(()));
+    let scratch = make().unwrap();
+    let data = std::fs::read(scratch.path()).unwrap();
+    let kept = scratch.keep("kept.bin").unwrap();
+    assert!(std::fs::read(&kept).unwrap() == data);
+    assert!(make().unwrap().keep("kept.bin").is_err(), "nothing is replaced");
+    assert!(std::fs::read(&kept).unwrap() == data);
+    assert_eq!(std::fs::read_dir(&mounted).unwrap().count(), 1);
 }
 
 #[test]
@@ -323,8 +419,7 @@ fn dropping_a_device_waits_for_what_is_in_flight() {
 fn waiting_ends_at_the_asked_time_with_and_without_ios_in_flight() {
     let (_directory, scratch) = scratch("waiting", Bytes::mib(1));
     for (engine, depth) in ENGINES {
-        let mut device =
-            open(scratch.path(), &OpenOptions { engine, depth, ..OpenOptions::default() }).unwrap();
+        let mut device = open(scratch.path(), &writable(&scratch, engine, depth)).unwrap();
         for wait in [0, 20_000, 400_000] {
             let until = device.now() + Nanos(wait);
             assert!(device.wait(until).is_none());
@@ -346,8 +441,7 @@ fn waiting_ends_at_the_asked_time_with_and_without_ios_in_flight() {
 fn a_device_may_move_to_other_threads_when_nothing_is_in_flight() {
     let (_directory, scratch) = scratch("moves", Bytes::mib(1));
     for (engine, depth) in ENGINES {
-        let mut device =
-            open(scratch.path(), &OpenOptions { engine, depth, ..OpenOptions::default() }).unwrap();
+        let mut device = open(scratch.path(), &writable(&scratch, engine, depth)).unwrap();
         for _ in 0..3 {
             let on_another_thread = thread::spawn(move || {
                 let mut last = device.now();
