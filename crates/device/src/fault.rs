@@ -59,10 +59,6 @@ impl<D: Device> Device for FaultyDevice<D> {
         self.inner.keeps_data()
     }
 
-    fn loss(&mut self) -> Option<String> {
-        self.inner.loss()
-    }
-
     fn sees_content(&self) -> bool {
         self.inner.sees_content()
     }
