@@ -18,7 +18,7 @@ pub struct Selection {
 impl Selection {
     /// The micro-benchmarks of these names; all of them where there is no name.
     pub fn micro_benchmarks(only: &[String]) -> Result<Selection> {
-        let all = Settings::MICRO_BENCHMARKS;
+        let all = Plan::MICRO_BENCHMARKS;
         if let Some(unknown) = only.iter().find(|name| !all.contains(&name.as_str())) {
             bail!(Usage(format!("there is no micro-benchmark `{unknown}`; there are: {}", all.join(", "))));
         }

@@ -18,7 +18,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("engine", &["base", "plan", "device", "samples"]),
     ("analysis", &["base"]),
     ("bench", &["base", "plan", "device", "samples", "engine", "analysis"]),
-    ("report", &["base", "analysis"]),
+    ("report", &["base", "plan", "analysis"]),
 ];
 
 /// Texts that may stand in the code of some crates only.

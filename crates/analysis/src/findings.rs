@@ -317,6 +317,6 @@ pub struct Trace {
     pub running_mean_ns: Vec<f64>,
     /// The same without the start-up phase (the solid line); null within it.
     pub running_mean_without_startup_ns: Vec<Option<f64>>,
-    /// Positions at which a phase begins, with its name, as `(125, "running")`.
+    /// Positions at which a phase begins, with its name, as `(125, "running phase")`.
     pub marks: Vec<(u64, String)>,
 }

@@ -39,8 +39,10 @@ pub fn trace(name: &str, response_ns: &[u64], phases: Option<&Phases>, max_point
 fn marks(phases: Option<&Phases>) -> Vec<(u64, String)> {
     match phases {
         None => Vec::new(),
-        Some(phases) if phases.startup_ios == 0 => vec![(0, "running".to_owned())],
-        Some(phases) => vec![(0, "start-up".to_owned()), (phases.startup_ios, "running".to_owned())],
+        Some(phases) if phases.startup_ios == 0 => vec![(0, "running phase".to_owned())],
+        Some(phases) => {
+            vec![(0, "start-up phase".to_owned()), (phases.startup_ios, "running phase".to_owned())]
+        }
     }
 }
 
@@ -88,7 +90,7 @@ mod tests {
         assert_eq!(got.response_ns, [10, 20, 60, 40]);
         assert_eq!(got.running_mean_ns, [10.0, 15.0, 30.0, 32.5]);
         assert_eq!(got.running_mean_without_startup_ns, [None, None, Some(60.0), Some(50.0)]);
-        assert_eq!(got.marks, [(0, "start-up".to_owned()), (2, "running".to_owned())]);
+        assert_eq!(got.marks, [(0, "start-up phase".to_owned()), (2, "running phase".to_owned())]);
     }
 
     #[test]

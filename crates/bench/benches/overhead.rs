@@ -12,8 +12,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use flashlab_analysis::Precision;
-use flashlab_base::{Bytes, Identity, Nanos, Seed};
-use flashlab_device::{Completion, Device, Geometry, Request};
+use flashlab_base::{Bytes, Seed};
+use flashlab_device::NoDevice;
 use flashlab_engine::{Control, Observer, run};
 use flashlab_plan::{IoSize, Pattern, Placed, Space};
 use flashlab_samples::{Lane, Recording, Sample};
@@ -23,42 +23,6 @@ const SPACE: Space = Space { capacity: CAPACITY, block: Bytes(512) };
 const SHORT: u32 = 4_000;
 const LONG: u32 = 24_000;
 const ROUNDS: u32 = 301;
-
-/// Completes every IO at once, with a clock that costs nothing: what is left is flashlab.
-struct NoDevice {
-    clock: u64,
-    in_flight: Option<Completion>,
-}
-
-impl Device for NoDevice {
-    fn geometry(&self) -> Geometry {
-        Geometry { capacity: CAPACITY, block: Bytes(512), depth: 1 }
-    }
-
-    fn identity(&self) -> Identity {
-        Identity::default()
-    }
-
-    fn now(&mut self) -> Nanos {
-        Nanos(self.clock)
-    }
-
-    fn submit(&mut self, request: Request) {
-        let submitted = Nanos(self.clock);
-        // Response times that vary as a disk's do, so that recording them costs what it will.
-        self.clock += 60_000 + (self.clock.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52);
-        let (tag, completed, buffer) = (request.tag, Nanos(self.clock), request.buffer);
-        self.in_flight = Some(Completion { tag, submitted, completed, result: Ok(()), buffer });
-    }
-
-    fn wait(&mut self, _until: Nanos) -> Option<Completion> {
-        self.in_flight.take()
-    }
-
-    fn keeps_data(&self) -> bool {
-        false
-    }
-}
 
 /// Sees the IO and does nothing with it.
 struct Nothing;
@@ -145,7 +109,7 @@ fn timed<O: Observer>(ios: u32, observer: O) -> Result<(f64, O), Box<dyn Error>>
     let interrupt = AtomicBool::new(false);
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
     let mut observers = [observer];
-    let mut device = NoDevice { clock: 0, in_flight: None };
+    let mut device = NoDevice::new(CAPACITY);
     let begin = Instant::now();
     let outcome = run(&mut device, &placed, &mut observers, &control)?;
     let time = begin.elapsed().as_secs_f64();

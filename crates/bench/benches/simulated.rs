@@ -68,7 +68,7 @@ fn manifest(device: &mut impl Device) -> Manifest {
         identity,
         consent: "simulated".to_owned(),
         settings,
-        plans: Settings::MICRO_BENCHMARKS.map(plan).into(),
+        plans: Plan::MICRO_BENCHMARKS.map(plan).into(),
         prepared_bytes: 0,
         warnings: Vec::new(),
         overhead_ns_per_io: None,

@@ -12,16 +12,16 @@ use flashlab_device::Device;
 use flashlab_engine::{Control, Ended, Outcome, WAIT_PIECE, run};
 use flashlab_plan::{IoSize, Pattern, Plan, Space};
 
-use crate::area::Areas;
+use crate::area::{Areas, baseline_area, writes_sequentially};
 use crate::estimate::Known;
 use crate::examine::{baselines, lingering_effect};
-use crate::length::writes_sequentially;
 use crate::observe::{Until, UntilLong, UntilPrecise, UntilWritten};
 use crate::plain::plain_schedule;
 use crate::progress::Progress;
 use crate::record::{Purpose, RunRecord};
-use crate::schedule::{Schedule, Step, areas, baseline_area, schedule};
+use crate::schedule::schedule;
 use crate::settings::{IO_SIZE, Settings};
+use crate::step::{Schedule, Step};
 use crate::store::{Record, Store};
 use crate::{BenchError, Manifest};
 
@@ -70,7 +70,7 @@ impl<'a> Conduct<'a> {
         let block = device.geometry().block;
         let space = Space { capacity: settings.target_size.round_down(block), block };
         let pause = settings.lengths().settle;
-        let areas = areas(space);
+        let areas = Areas::of(space);
         Conduct {
             device,
             store,

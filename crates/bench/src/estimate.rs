@@ -31,7 +31,7 @@ pub(crate) struct Known<'a> {
 impl Known<'_> {
     /// A device of which nothing is known but its size.
     pub fn nothing(space: Space, unknown_ns: f64) -> Known<'static> {
-        let areas = crate::schedule::areas(space);
+        let areas = Areas::of(space);
         let (pause, state_time) = (Nanos::ZERO, Nanos::ZERO);
         Known { space, baselines: &[], pause, slowdown: 1.0, state_time, unknown_ns, areas }
     }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
-    Baseline, Experiment, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark, Phases, Point,
-    RunEnd, RunSummary, Trace, Traces,
+    Baseline, Experiment, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark, Point, RunEnd,
+    RunSummary, Trace, Traces,
 };
 use flashlab_analysis::{Precision, Summary, io_ignore_and_count, lingering, phases, point, trace};
 use flashlab_base::{Bytes, Nanos};
@@ -28,17 +28,25 @@ pub(crate) trait Source {
     fn each(&self, run: u32, see: &mut dyn FnMut(&Sample)) -> Result<(), BenchError>;
 }
 
+/// Shows every sample of a run. A figure from a part of its samples would be none: that is an error.
+fn each_of(source: &dyn Source, record: &RunRecord, mut see: impl FnMut(&Sample)) -> Result<(), BenchError> {
+    let mut found = Bytes::ZERO;
+    source.each(record.run, &mut |sample| {
+        found += sample.size;
+        see(sample);
+    })?;
+    let recorded = Bytes(record.read_bytes.saturating_add(record.written_bytes));
+    if found == recorded { Ok(()) } else { Err(BenchError::Damaged { run: record.run, found, recorded }) }
+}
+
 /// The response times of a run of one process, by position, without failed IOs.
 fn responses(source: &dyn Source, record: &RunRecord) -> Result<Vec<u64>, BenchError> {
     let mut samples: Vec<(u64, u64)> = Vec::new();
-    let mut all = Bytes::ZERO;
-    source.each(record.run, &mut |sample| {
-        all += sample.size;
+    each_of(source, record, |sample| {
         if sample.errno == 0 {
             samples.push((sample.position, sample.response().0));
         }
     })?;
-    check_complete(record, all)?;
     samples.sort_unstable_by_key(|&(position, _)| position);
     Ok(samples.into_iter().map(|(_, response)| response).collect())
 }
@@ -62,16 +70,8 @@ fn baseline(
         ..record.clone()
     };
     let run = summarise(source, &counted, 1)?;
-    let mut trace = trace(name, &responses, Some(&phases), TRACE_POINTS);
-    trace.marks = marks(&phases);
+    let trace = trace(name, &responses, Some(&phases), TRACE_POINTS);
     Ok((Baseline { pattern: name.to_owned(), phases, io_ignore, io_count_min, run }, trace))
-}
-
-fn marks(phases: &Phases) -> Vec<(u64, String)> {
-    match phases.startup_ios {
-        0 => vec![(0, "running phase".to_owned())],
-        length => vec![(0, "start-up phase".to_owned()), (length, "running phase".to_owned())],
-    }
 }
 
 /// The lingering experiment, from its three runs; `None` when it was not run to its end.
@@ -90,14 +90,12 @@ pub(crate) fn lingering_effect(
     };
     let before = responses(source, before_record)?;
     let writes = responses(source, writes_record)?;
-    let (mut after, mut all) = (Vec::new(), Bytes::ZERO);
-    source.each(after_record.run, &mut |sample| {
-        all += sample.size;
+    let mut after = Vec::new();
+    each_of(source, after_record, |sample| {
         if sample.errno == 0 {
             after.push((sample.submitted, sample.response().0));
         }
     })?;
-    check_complete(after_record, all)?;
     let found = lingering(&before, Nanos(writes_record.end_ns), &after);
     let mut all = before.clone();
     all.extend(&writes);
@@ -126,9 +124,7 @@ pub(crate) fn summarise(
     let mut precisions: BTreeMap<u32, Precision> = BTreeMap::new();
     let (mut bytes, mut ios, mut failed_ios) = (0u64, 0u64, 0u64);
     let (mut first, mut last) = (Nanos::MAX, Nanos::ZERO);
-    let mut all = Bytes::ZERO;
-    source.each(record.run, &mut |sample| {
-        all += sample.size;
+    each_of(source, record, |sample| {
         if sample.errno != 0 {
             failed_ios += 1;
         } else if sample.position >= record.io_ignore {
@@ -141,7 +137,6 @@ pub(crate) fn summarise(
             last = last.max(sample.completed);
         }
     })?;
-    check_complete(record, all)?;
     let seconds = last.since(first).as_secs_f64();
     let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
     Ok(RunSummary {
@@ -156,12 +151,6 @@ pub(crate) fn summarise(
         ended,
         flags: crate::warnings::flags(record),
     })
-}
-
-/// A figure from a part of its samples would be none.
-fn check_complete(record: &RunRecord, found: Bytes) -> Result<(), BenchError> {
-    let recorded = Bytes(record.read_bytes.saturating_add(record.written_bytes));
-    if found == recorded { Ok(()) } else { Err(BenchError::Damaged { run: record.run, found, recorded }) }
 }
 
 /// The half width of the mean over all processes, from those of each: independent means of about

@@ -6,12 +6,13 @@
 //! more than a part of the target; and sequential writes must not use up the target, so that an area is no
 //! more than a part of it. The least that a run measures is above both; a start-up phase is not.
 
-use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_plan::{Basic, Location, ModeRule, Pattern, Plan, Space, Time, Value};
+use flashlab_base::{Bytes, Nanos};
+use flashlab_plan::{Basic, Location, Pattern, Plan, Space, Time, Value};
 
+use crate::area::writes_sequentially;
 use crate::estimate::{Known, bytes_written_each, weighted, widest};
-use crate::schedule::Step;
 use crate::settings::{Lengths, Settings, Thoroughness};
+use crate::step::Step;
 
 /// How many IOs of a mix's second pattern a run measures at the least.
 const SECOND_LEAST: u64 = 8;
@@ -119,16 +120,6 @@ impl Run {
             pattern,
         }
     }
-}
-
-/// Whether this basic pattern writes sequentially, and so disturbs a random state.
-pub(crate) fn writes_sequentially(basic: &Basic) -> bool {
-    basic.mode != ModeRule::Always(Mode::Read)
-        && match basic.location {
-            Location::Sequential | Location::Partitioned { .. } => true,
-            Location::Ordered { incr } => incr.abs() <= 1,
-            _ => false,
-        }
 }
 
 /// What a process measures at the least, whatever the budget says.

@@ -23,6 +23,7 @@ mod progress;
 mod record;
 mod schedule;
 mod settings;
+mod step;
 mod store;
 mod warnings;
 
@@ -40,8 +41,9 @@ pub use error::BenchError;
 pub use overhead::Overhead;
 pub use progress::{Progress, Silent};
 pub use record::{Purpose, RunRecord};
-pub use schedule::{Schedule, Step, most_written};
+pub use schedule::most_written;
 pub use settings::{Settings, State, Thoroughness};
+pub use step::{Schedule, Step};
 
 /// The manifest of a bench run.
 pub type Manifest = flashlab_samples::Manifest<Settings>;

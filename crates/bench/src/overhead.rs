@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use flashlab_base::{Bytes, Identity, Nanos, Seed};
-use flashlab_device::{Completion, Device, Geometry, Request};
+use flashlab_base::{Bytes, Seed};
+use flashlab_device::NoDevice;
 use flashlab_engine::{Control, Observer, run};
 use flashlab_plan::{IoSize, Pattern, Space};
 
@@ -23,45 +23,9 @@ pub struct Overhead {
     pub clock_ns_per_reading: f64,
 }
 
-/// Completes every IO at once, with a clock that costs nothing: what is left is the engine.
-struct NoDevice {
-    clock: u64,
-    in_flight: Option<Completion>,
-}
-
 /// How often the cost is measured, for its median.
 pub(crate) const ROUNDS: u32 = 15;
 const CAPACITY: Bytes = Bytes::gib(1);
-
-impl Device for NoDevice {
-    fn geometry(&self) -> Geometry {
-        Geometry { capacity: CAPACITY, block: Bytes(512), depth: 1 }
-    }
-
-    fn identity(&self) -> Identity {
-        Identity::default()
-    }
-
-    fn now(&mut self) -> Nanos {
-        Nanos(self.clock)
-    }
-
-    fn submit(&mut self, request: Request) {
-        let submitted = Nanos(self.clock);
-        // Response times that vary as a disk's do, so that recording them costs what it will.
-        self.clock += 60_000 + (self.clock.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52);
-        let (tag, completed, buffer) = (request.tag, Nanos(self.clock), request.buffer);
-        self.in_flight = Some(Completion { tag, submitted, completed, result: Ok(()), buffer });
-    }
-
-    fn wait(&mut self, _until: Nanos) -> Option<Completion> {
-        self.in_flight.take()
-    }
-
-    fn keeps_data(&self) -> bool {
-        false
-    }
-}
 
 /// Measures it: the median of [`ROUNDS`] runs of 4 KiB random reads, each with the observer that
 /// `start` makes and `finish` takes back.
@@ -80,7 +44,7 @@ pub(crate) fn measure<O: Observer>(
     let (mut per_io, mut per_reading) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let mut observers = [start(round)?];
-        let mut device = NoDevice { clock: 0, in_flight: None };
+        let mut device = NoDevice::new(CAPACITY);
         let begin = Instant::now();
         run(&mut device, &placed, &mut observers, &control)?;
         per_io.push(nanos_each(begin, IOS));

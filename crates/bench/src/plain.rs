@@ -4,8 +4,8 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Experiment, Pattern, Plan, Space, Value};
 
 use crate::estimate::{Known, bytes_written_each};
-use crate::schedule::{Schedule, Step, left_out_warning};
 use crate::settings::Settings;
+use crate::step::{Schedule, Step, left_out_warning};
 
 /// How long a run without an end of its own may take outside the methodology.
 const PLAIN_TIME: Nanos = Nanos::from_secs(10);

@@ -1,6 +1,6 @@
 //! Who is told how far a bench run is.
 
-use crate::schedule::Schedule;
+use crate::step::Schedule;
 
 /// Told of every step; prints, draws or ignores it.
 pub trait Progress: Sync {

@@ -13,99 +13,16 @@
 //! - The same plans, settings and knowledge give the same schedule, so that a resumed run has the one
 //!   that it was begun with.
 
-use std::fmt;
-
 use flashlab_analysis::findings::Warning;
 use flashlab_base::{Bytes, Nanos};
-use flashlab_plan::{Experiment, Pattern, Plan, PlanError, Space, Value};
+use flashlab_plan::{Plan, Space};
 
-use crate::area::Areas;
+use crate::area::{Areas, baseline_area, state_size};
 use crate::estimate::Known;
-use crate::length::{Allowance, Run, writes_sequentially};
+use crate::length::{Allowance, Run};
 use crate::plain::plain_schedule;
-use crate::record::Purpose;
-use crate::settings::{IO_SIZE, Lengths, Settings, State};
-
-/// One run of a micro-benchmark, to be done.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// The plan's name, as `granularity`.
-    pub plan: String,
-    /// The experiment's name, as `SR`.
-    pub experiment: String,
-    /// The parameter's value.
-    pub value: Value,
-    /// From 1.
-    pub repetition: u32,
-    /// What is run.
-    pub pattern: Pattern,
-    /// The size of the area that it needs for itself; `None` when it works on the whole target.
-    pub area: Option<Bytes>,
-    /// The IOIgnore that the device's start-up phase asks for; the pattern's own is smaller where there
-    /// is no time or no room for that.
-    pub io_ignore_wanted: u64,
-    /// The smallest IOCount beyond IOIgnore with which it may end because its mean is precise.
-    pub io_count_min: u64,
-    /// The smallest IOCount beyond IOIgnore with which it may end because its time is used up.
-    pub io_count_least: u64,
-    /// When it ends, with that many IOs, if nothing else ends it; `None` for no limit.
-    pub time_limit: Option<Nanos>,
-    /// How long it takes at the most, as far as can be told.
-    pub time: Nanos,
-    /// How many bytes it writes, as far as can be told.
-    pub written: Bytes,
-}
-
-/// Everything that the micro-benchmarks will do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Schedule {
-    /// In order.
-    pub steps: Vec<Step>,
-    /// The pause before a run that follows one that wrote.
-    pub pause: Nanos,
-    /// How often the state will be enforced again.
-    pub resets: u32,
-    /// How long everything takes at the most.
-    pub time: Nanos,
-    /// How many bytes are written, resets included, as far as can be told.
-    pub written: Bytes,
-    /// What was left out, and why.
-    pub left_out: Vec<Warning>,
-}
-
-impl Step {
-    /// What the run is, for the manifest.
-    pub(crate) fn purpose(&self) -> Purpose {
-        Purpose::Point {
-            plan: self.plan.clone(),
-            experiment: self.experiment.clone(),
-            value: self.value.number,
-            label: self.value.label.clone(),
-            repetition: self.repetition,
-        }
-    }
-
-    /// The pattern with its sequential writers in the run's area.
-    pub(crate) fn placed_at(&self, area: Option<Bytes>) -> Pattern {
-        let mut pattern = self.pattern.clone();
-        let (Some(offset), Some(size)) = (area, self.area) else { return pattern };
-        for basic in pattern.basics_mut().filter(|basic| writes_sequentially(basic)) {
-            basic.target_offset = offset;
-            basic.target_size = Some(basic.target_size.map_or(size, |own| own.min(size)));
-        }
-        pattern
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Step { plan, experiment, value, repetition, .. } = self;
-        match value.label.as_str() {
-            "" => write!(f, "{plan} {experiment} #{repetition}"),
-            label => write!(f, "{plan} {experiment} {label} #{repetition}"),
-        }
-    }
-}
+use crate::settings::{IO_SIZE, Settings, State};
+use crate::step::{Schedule, Step, left_out_warning};
 
 /// The most that a bench run can write: what a device would that takes no time. `None` where a pattern
 /// of an own plan writes for a time and without an IOCount: that much is up to the device.
@@ -119,7 +36,7 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
         let is_bounded = !schedule.steps.iter().any(endless);
         return is_bounded.then(|| Bytes(state.0.saturating_add(schedule.written.0)));
     }
-    let mut areas = areas(space);
+    let mut areas = Areas::of(space);
     let baseline = baseline_area(space, lengths);
     areas.take(baseline);
     let known = Known { areas, ..Known::nothing(space, 1.0) };
@@ -133,23 +50,6 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
     let random = IO_SIZE * lengths.baseline_ios_most * 2;
     let parts = [state, baseline, random, written];
     Some(Bytes(parts.iter().map(|bytes| bytes.0).fold(0, u64::saturating_add)))
-}
-
-/// What enforcing the state writes at the most: its last IO may end behind the last byte.
-fn state_size(space: Space) -> Bytes {
-    const LARGEST_IO: Bytes = Bytes::mib(1);
-    space.capacity + LARGEST_IO
-}
-
-/// Where the baseline of sequential writes works: long enough for its phases, but a part of the target.
-pub(crate) fn baseline_area(space: Space, lengths: Lengths) -> Bytes {
-    let wanted = Bytes(space.capacity.0 / 8).max(IO_SIZE * lengths.baseline_ios);
-    wanted.min(space.capacity).round_down(IO_SIZE)
-}
-
-/// The areas of a fresh target.
-pub(crate) fn areas(space: Space) -> Areas {
-    Areas::new(space.capacity, Bytes::mib(1))
 }
 
 /// Makes the schedule for these plans.
@@ -179,17 +79,6 @@ fn runs(plans: &[Plan], settings: &Settings, known: &Known<'_>) -> (Vec<Run>, Ve
         }
     }
     (runs, left_out)
-}
-
-/// That a run is not done, and why.
-pub(crate) fn left_out_warning(
-    plan: &Plan,
-    experiment: &Experiment,
-    value: &Value,
-    error: &PlanError,
-) -> Warning {
-    let message = format!("{} {} at {}: {error}", plan.name, experiment.name, value.label);
-    Warning { kind: "left_out".to_owned(), run: None, message }
 }
 
 /// A budget that all pauses would use up leaves nothing to measure with: they get this part of it.
@@ -312,7 +201,7 @@ mod tests {
 
     #[test]
     fn no_device_makes_a_run_write_more_than_was_announced() {
-        let plans: Vec<Plan> = Settings::MICRO_BENCHMARKS.map(crate::builtin).to_vec();
+        let plans: Vec<Plan> = Plan::MICRO_BENCHMARKS.map(crate::builtin).to_vec();
         for seed in 0..60 {
             let mut prng = Prng::new(Seed(seed));
             let thoroughness = if prng.unit() < 0.7 { Thoroughness::Quick } else { Thoroughness::Full };
@@ -321,7 +210,7 @@ mod tests {
             let (space, lengths) = (Space { capacity: target_size, block: Bytes(512) }, settings.lengths());
             let baselines =
                 ["SR", "RR", "SW", "RW"].map(|name| any_baseline(name, lengths.baseline_ios_most, &mut prng));
-            let mut areas = areas(space);
+            let mut areas = Areas::of(space);
             areas.take(baseline_area(space, lengths));
             let state_time = Nanos::from_secs(prng.below(20));
             let known = Known { baselines: &baselines, state_time, areas, ..Known::nothing(space, 1e6) };

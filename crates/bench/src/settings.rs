@@ -89,19 +89,6 @@ impl Settings {
     /// The target that is a scratch file of flashlab's own.
     pub const SCRATCH: &'static str = "scratch";
 
-    /// The shipped micro-benchmarks, by name, in uFLIP's order.
-    pub const MICRO_BENCHMARKS: [&'static str; 9] = [
-        "granularity",
-        "alignment",
-        "locality",
-        "partitioning",
-        "order",
-        "parallelism",
-        "mix",
-        "pause",
-        "bursts",
-    ];
-
     /// All nine micro-benchmarks in three repetitions, as the paper has it.
     /// The target is still to be named.
     pub fn new(thoroughness: Thoroughness) -> Settings {

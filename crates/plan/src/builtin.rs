@@ -40,6 +40,18 @@ impl Builtin {
 }
 
 impl Plan {
+    /// The names of uFLIP's nine micro-benchmarks (section 3.2), in the paper's order.
+    pub const MICRO_BENCHMARKS: [&str; 9] = {
+        let mut names = [""; 9];
+        let mut index = 0;
+        while index < names.len() {
+            // The baselines come before them.
+            names[index] = BUILTINS[index + 1].name;
+            index += 1;
+        }
+        names
+    };
+
     /// The shipped plans: the baselines, uFLIP's nine micro-benchmarks in the paper's order, and the
     /// two device states.
     pub fn builtins() -> &'static [Builtin] {
@@ -49,5 +61,16 @@ impl Plan {
     /// The shipped plan of this name.
     pub fn builtin(name: &str) -> Option<Plan> {
         BUILTINS.iter().find(|builtin| builtin.name == name).map(Builtin::plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_micro_benchmarks_are_the_papers() {
+        let names = Plan::MICRO_BENCHMARKS.join(" ");
+        assert_eq!(names, "granularity alignment locality partitioning order parallelism mix pause bursts");
     }
 }

@@ -1,24 +1,12 @@
 //! The report of one run as a page: what is said in which order.
 
 use flashlab_analysis::findings::{Findings, Traces};
+use flashlab_plan::Plan;
 
 use crate::charts::{self, Chart};
 use crate::page::{Section, figures, page};
 use crate::points::is_own_plan;
 use crate::{method, runs, summary};
-
-/// uFLIP's nine micro-benchmarks (Table 1).
-pub(crate) const MICRO_BENCHMARKS: [&str; 9] = [
-    "granularity",
-    "alignment",
-    "locality",
-    "partitioning",
-    "order",
-    "parallelism",
-    "mix",
-    "pause",
-    "bursts",
-];
 
 /// `report.html`: one file that needs nothing else.
 ///
@@ -45,7 +33,8 @@ pub fn html(findings: &Findings, traces: &Traces) -> String {
         .map(|(_, chart)| chart)
         .collect();
     let drawn: Vec<&Chart> = baselines.iter().chain(&lingering).chain(micro.iter().map(|(_, c)| c)).collect();
-    let missing: Vec<&str> = MICRO_BENCHMARKS.into_iter().filter(|name| called(name).is_none()).collect();
+    let missing: Vec<&str> =
+        Plan::MICRO_BENCHMARKS.into_iter().filter(|name| called(name).is_none()).collect();
 
     let mut sections = summary::sections(findings);
     sections.push(Section {

@@ -2,9 +2,9 @@
 
 use flashlab_analysis::findings::{Baseline, Findings};
 use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_plan::Plan;
 
 use crate::escape::Text;
-use crate::html::MICRO_BENCHMARKS;
 use crate::page::{Section, facts};
 use crate::points::is_own_plan;
 use crate::summary::date;
@@ -87,7 +87,7 @@ fn repeat_command(findings: &Findings) -> String {
         words.push(format!("--{}", method.thoroughness));
     }
     let measured: Vec<&str> = findings.micro_benchmarks.iter().map(|micro| micro.name.as_str()).collect();
-    if !own_plan && !measured.is_empty() && measured.len() < MICRO_BENCHMARKS.len() {
+    if !own_plan && !measured.is_empty() && measured.len() < Plan::MICRO_BENCHMARKS.len() {
         words.extend(["--only".to_owned(), measured.join(",")]);
     }
     let state = method.state.split(' ').next().unwrap_or_default();
@@ -107,7 +107,7 @@ fn repeat_command(findings: &Findings) -> String {
 
 /// A shipped plan by its name, another by the file that a person may have called so.
 fn plan_word(name: &str) -> String {
-    if MICRO_BENCHMARKS.contains(&name) { name.to_owned() } else { shell_word(&format!("{name}.toml")) }
+    if Plan::MICRO_BENCHMARKS.contains(&name) { name.to_owned() } else { shell_word(&format!("{name}.toml")) }
 }
 
 /// `word` as a shell reads it back.

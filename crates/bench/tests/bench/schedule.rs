@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use flashlab_analysis::findings::RunEnd;
 use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_bench::{Purpose, RunRecord, Settings, Thoroughness, most_written};
+use flashlab_bench::{Purpose, RunRecord, Thoroughness, most_written};
 use flashlab_plan::{Location, ModeRule, Pattern, Plan};
 
 use crate::lab::{CAPACITY, Lab, Measured, gap, zeus};
 
-const ALL: &[&str] = &Settings::MICRO_BENCHMARKS;
+const ALL: &[&str] = &Plan::MICRO_BENCHMARKS;
 const LINGERING: &str = "[lingering]\nper_write = \"50ms\"\nlongest = \"2.5s\"\nread_factor = 3.0\n";
 const STARTUP: &str = "[startup]\nios = 125\nfactor = 0.1\nrest = \"2s\"\n";
 

@@ -1,7 +1,7 @@
 //! Targets at the limits: too small, the smallest, with large blocks, and a part of a device.
 
 use flashlab_base::Bytes;
-use flashlab_bench::{BenchError, Settings, Thoroughness, most_written};
+use flashlab_bench::{BenchError, Thoroughness, most_written};
 use flashlab_plan::Plan;
 use flashlab_sim::Profile;
 
@@ -28,7 +28,7 @@ fn a_target_that_is_too_small_is_refused_before_the_first_io() {
 fn the_smallest_target_takes_all_nine_micro_benchmarks() {
     let more = "[startup]\nios = 125\nfactor = 0.1\nrest = \"2s\"\n";
     for capacity in [Bytes::mib(16), Bytes(Bytes::mib(17).0 + 512)] {
-        let lab = Lab::new(zeus(capacity, more), Thoroughness::Quick, &Settings::MICRO_BENCHMARKS);
+        let lab = Lab::new(zeus(capacity, more), Thoroughness::Quick, &Plan::MICRO_BENCHMARKS);
         let measured = lab.measure();
         assert_eq!(measured.findings.micro_benchmarks.len(), 9);
         for found in &measured.findings.micro_benchmarks {
@@ -73,7 +73,7 @@ fn what_is_finer_than_a_block_is_left_out_with_the_reason() {
 
 #[test]
 fn a_part_of_a_device_is_all_that_is_touched() {
-    let mut lab = Lab::quick("", &Settings::MICRO_BENCHMARKS);
+    let mut lab = Lab::quick("", &Plan::MICRO_BENCHMARKS);
     lab.manifest.settings.target_size = Bytes::mib(64);
     let measured = lab.measure();
     for record in &measured.records {

@@ -375,8 +375,8 @@ fn trace(name: &str, responses: &[u64], startup: usize) -> Trace {
         }));
     }
     let marks = match startup {
-        0 => vec![(0, "running".to_owned())],
-        _ => vec![(0, "start-up".to_owned()), (startup as u64, "running".to_owned())],
+        0 => vec![(0, "running phase".to_owned())],
+        _ => vec![(0, "start-up phase".to_owned()), (startup as u64, "running phase".to_owned())],
     };
     Trace {
         name: name.to_owned(),

@@ -1,0 +1,102 @@
+//! What will be done: one run after the other, each with its pattern, its place and its end.
+
+use std::fmt;
+
+use flashlab_analysis::findings::Warning;
+use flashlab_base::{Bytes, Nanos};
+use flashlab_plan::{Experiment, Pattern, Plan, PlanError, Value};
+
+use crate::area::writes_sequentially;
+use crate::record::Purpose;
+
+/// One run of a micro-benchmark, to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The plan's name, as `granularity`.
+    pub plan: String,
+    /// The experiment's name, as `SR`.
+    pub experiment: String,
+    /// The parameter's value.
+    pub value: Value,
+    /// From 1.
+    pub repetition: u32,
+    /// What is run.
+    pub pattern: Pattern,
+    /// The size of the area that it needs for itself; `None` when it works on the whole target.
+    pub area: Option<Bytes>,
+    /// The IOIgnore that the device's start-up phase asks for; the pattern's own is smaller where there
+    /// is no time or no room for that.
+    pub io_ignore_wanted: u64,
+    /// The smallest IOCount beyond IOIgnore with which it may end because its mean is precise.
+    pub io_count_min: u64,
+    /// The smallest IOCount beyond IOIgnore with which it may end because its time is used up.
+    pub io_count_least: u64,
+    /// When it ends, with that many IOs, if nothing else ends it; `None` for no limit.
+    pub time_limit: Option<Nanos>,
+    /// How long it takes at the most, as far as can be told.
+    pub time: Nanos,
+    /// How many bytes it writes, as far as can be told.
+    pub written: Bytes,
+}
+
+/// Everything that the micro-benchmarks will do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// In order.
+    pub steps: Vec<Step>,
+    /// The pause before a run that follows one that wrote.
+    pub pause: Nanos,
+    /// How often the state will be enforced again.
+    pub resets: u32,
+    /// How long everything takes at the most.
+    pub time: Nanos,
+    /// How many bytes are written, resets included, as far as can be told.
+    pub written: Bytes,
+    /// What was left out, and why.
+    pub left_out: Vec<Warning>,
+}
+
+impl Step {
+    /// What the run is, for the manifest.
+    pub(crate) fn purpose(&self) -> Purpose {
+        Purpose::Point {
+            plan: self.plan.clone(),
+            experiment: self.experiment.clone(),
+            value: self.value.number,
+            label: self.value.label.clone(),
+            repetition: self.repetition,
+        }
+    }
+
+    /// The pattern with its sequential writers in the run's area.
+    pub(crate) fn placed_at(&self, area: Option<Bytes>) -> Pattern {
+        let mut pattern = self.pattern.clone();
+        let (Some(offset), Some(size)) = (area, self.area) else { return pattern };
+        for basic in pattern.basics_mut().filter(|basic| writes_sequentially(basic)) {
+            basic.target_offset = offset;
+            basic.target_size = Some(basic.target_size.map_or(size, |own| own.min(size)));
+        }
+        pattern
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Step { plan, experiment, value, repetition, .. } = self;
+        match value.label.as_str() {
+            "" => write!(f, "{plan} {experiment} #{repetition}"),
+            label => write!(f, "{plan} {experiment} {label} #{repetition}"),
+        }
+    }
+}
+
+/// That a run is not done, and why.
+pub(crate) fn left_out_warning(
+    plan: &Plan,
+    experiment: &Experiment,
+    value: &Value,
+    error: &PlanError,
+) -> Warning {
+    let message = format!("{} {} at {}: {error}", plan.name, experiment.name, value.label);
+    Warning { kind: "left_out".to_owned(), run: None, message }
+}
