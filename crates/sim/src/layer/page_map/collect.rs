@@ -1,0 +1,174 @@
+//! Making room: which block is opened, and how a victim is emptied and erased.
+
+use std::cmp::Reverse;
+
+use flashlab_base::Nanos;
+
+use super::bits::{clear_bits, for_each_set, set_bits};
+use super::{Frontier, NO_BLOCK, PageMap};
+use crate::flash::{Cause, Flash, Place, Timing};
+use crate::layer::{Exhausted, Policy};
+
+impl PageMap {
+    /// Makes sure that the open block at `index` has a page left, collecting if the die has too few free blocks.
+    #[cold]
+    pub(super) fn make_room<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        die: u32,
+        stream: u32,
+        index: usize,
+        at: Nanos,
+    ) -> Result<(), Exhausted> {
+        let pool = self.pool(die, stream) as usize;
+        let mut turns = 0;
+        while self.frontiers[index].page == self.pages_per_block {
+            let (quota, used) = self.quotas[pool];
+            if self.free[die as usize].len() > self.low_watermark as usize && used < quota {
+                self.open_block(flash, die, stream, index);
+                return Ok(());
+            }
+            self.collect(flash, die, pool as u32, at)?;
+            turns += 1;
+            if turns > 2 * flash.geometry().blocks() {
+                let reason = format!("die {die} gains no free block by collecting: it has no space to spare");
+                return Err(Exhausted { reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the full block at `index` and opens a free one. The die has one.
+    fn open_block<T: Timing>(&mut self, flash: &mut Flash<T>, die: u32, stream: u32, index: usize) {
+        let pool = self.pool(die, stream);
+        let full = self.frontiers[index].block;
+        if full != NO_BLOCK {
+            self.victims.close(full, pool);
+        }
+        let Reverse((_, block)) = self.free[die as usize].pop().expect("the die has a free block");
+        debug_assert_eq!(flash.blocks()[block as usize].written, 0);
+        self.quotas[pool as usize].1 += 1;
+        self.frontiers[index] = Frontier { block, page: 0 };
+    }
+
+    /// Collects the pool's next victim.
+    pub(super) fn collect<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        die: u32,
+        pool: u32,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let exhausted = |what: &str| {
+            let reason = format!("die {die} has no free block and {what}: it has no space to spare");
+            Err(Exhausted { reason })
+        };
+        let Some(victim) = self.victims.take(pool) else {
+            return exhausted("none that could be collected");
+        };
+        if self.victims.valid(victim) == self.pages_per_block && !self.frees_by_order() {
+            self.victims.close(victim, pool);
+            return exhausted("every closed block holds nothing but valid pages");
+        }
+        let stream = if self.apart { pool % self.streams } else { 0 };
+        let end = self.evacuate(flash, victim, die, stream, Cause::Reclaim, at);
+        Ok(self.level_wear(flash, victim, die, end))
+    }
+
+    /// First in, first out and random choices may take a full block and gain from the next one.
+    fn frees_by_order(&self) -> bool {
+        matches!(self.victims.policy(), Policy::Fifo | Policy::Choices(_))
+    }
+
+    /// Moves the valid pages of a block that is in no pool to the collector's open block, and erases it.
+    fn evacuate<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        victim: u32,
+        die: u32,
+        stream: u32,
+        cause: Cause,
+        at: Nanos,
+    ) -> Nanos {
+        let first = victim * self.pages_per_block;
+        let mut moving = std::mem::take(&mut self.moving);
+        moving.clear();
+        for_each_set(&self.valid, first, self.pages_per_block, |page| moving.push(page));
+        // The map's entries lie far apart: loading them all first lets the processor overlap the misses.
+        let touched = moving.iter().fold(0, |sum, &page| sum ^ self.map[self.back[page as usize] as usize]);
+        std::hint::black_box(touched);
+
+        let index = self.frontier_index(die, stream, true);
+        let (mut end, mut done) = (at, 0);
+        while done < moving.len() {
+            if self.frontiers[index].page == self.pages_per_block {
+                self.open_block(flash, die, stream, index);
+            }
+            let frontier = self.frontiers[index];
+            let room = (self.pages_per_block - frontier.page) as usize;
+            let part = &moving[done..(done + room).min(moving.len())];
+            let target = frontier.block * self.pages_per_block + frontier.page;
+            for (i, &from) in part.iter().enumerate() {
+                let to = target + i as u32;
+                let logical = self.back[from as usize];
+                self.map[logical as usize] = to;
+                self.back[to as usize] = logical;
+                let source = Place { block: victim, page: from - first };
+                flash.relocate(source, Place { block: frontier.block, page: frontier.page + i as u32 });
+            }
+            let count = part.len() as u32;
+            set_bits(&mut self.valid, target, count);
+            self.victims.add(frontier.block, count);
+            let place = Place { block: frontier.block, page: frontier.page };
+            end = flash.moved(victim, place, count, cause, end);
+            self.frontiers[index].page += count;
+            done += part.len();
+        }
+        self.moving = moving;
+        self.free_block(flash, victim, die, stream, cause, end)
+    }
+
+    /// Erases a block without valid pages that is in no pool.
+    fn free_block<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        block: u32,
+        die: u32,
+        stream: u32,
+        cause: Cause,
+        at: Nanos,
+    ) -> Nanos {
+        clear_bits(&mut self.valid, block * self.pages_per_block, self.pages_per_block);
+        self.victims.empty(block);
+        let end = flash.erase(block, cause, at);
+        let erases = flash.blocks()[block as usize].erases;
+        self.most_erased = self.most_erased.max(erases);
+        self.free[die as usize].push(Reverse((erases, block)));
+        let pool = self.pool(die, stream) as usize;
+        self.quotas[pool].1 -= 1;
+        end
+    }
+
+    /// Moves the data of the closed block of the die with the fewest erases, if it lags too far behind.
+    fn level_wear<T: Timing>(&mut self, flash: &mut Flash<T>, erased: u32, die: u32, at: Nanos) -> Nanos {
+        let Some(spread) = self.wear_spread else { return at };
+        // Looking at every block after every erase would cost more than the erase.
+        if !flash.blocks()[erased as usize].erases.is_multiple_of(spread.max(2) / 2) {
+            return at;
+        }
+        let dies = flash.geometry().dies();
+        let candidates = (die..flash.geometry().blocks()).step_by(dies as usize);
+        let coldest = candidates
+            .filter(|&block| self.victims.is_closed(block))
+            .min_by_key(|&block| (flash.blocks()[block as usize].erases, block));
+        match coldest {
+            Some(block) if flash.blocks()[block as usize].erases + spread < self.most_erased => {
+                let pool = self.victims.pool(block);
+                self.victims.open(block);
+                let stream = if self.apart { pool % self.streams } else { 0 };
+                self.evacuate(flash, block, die, stream, Cause::WearLevelling, at)
+            }
+            _ => at,
+        }
+    }
+}
