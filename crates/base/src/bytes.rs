@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub struct Bytes(pub u64);
 
 const KIB: u64 = 1024;
-const BINARY_UNITS: [(&str, u64); 4] =
-    [("TiB", KIB * KIB * KIB * KIB), ("GiB", KIB * KIB * KIB), ("MiB", KIB * KIB), ("KiB", KIB)];
+const BINARY_UNITS: [(&str, u64); 6] =
+    [("EiB", 1 << 60), ("PiB", 1 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", KIB)];
 
 impl Bytes {
     /// No bytes.
@@ -88,11 +88,18 @@ impl fmt::Display for Bytes {
 
 /// Why a text is no size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseBytesError(String);
+pub struct ParseBytesError {
+    text: String,
+    is_too_large: bool,
+}
 
 impl fmt::Display for ParseBytesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a size: write a number with a unit, as in 512B, 32KiB, 4MB or 1GiB", self.0)
+        let text = &self.text;
+        if self.is_too_large {
+            return write!(f, "`{text}` is too large: a size is below 16EiB (2^64 bytes)");
+        }
+        write!(f, "`{text}` is not a size: write a number with a unit, as in 512B, 32KiB, 4MB or 1GiB")
     }
 }
 
@@ -102,7 +109,7 @@ impl FromStr for Bytes {
     type Err = ParseBytesError;
 
     fn from_str(text: &str) -> Result<Bytes, ParseBytesError> {
-        let wrong = || ParseBytesError(text.to_owned());
+        let error = |is_too_large| ParseBytesError { text: text.to_owned(), is_too_large };
         let trimmed = text.trim();
         let split =
             trimmed.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(trimmed.len());
@@ -113,19 +120,26 @@ impl FromStr for Bytes {
             "m" | "mib" => 1 << 20,
             "g" | "gib" => 1 << 30,
             "t" | "tib" => 1 << 40,
+            "p" | "pib" => 1 << 50,
+            "e" | "eib" => 1 << 60,
             "kb" => 1_000,
             "mb" => 1_000_000,
             "gb" => 1_000_000_000,
             "tb" => 1_000_000_000_000,
-            _ => return Err(wrong()),
+            "pb" => 1_000_000_000_000_000,
+            "eb" => 1_000_000_000_000_000_000,
+            _ => return Err(error(false)),
         };
         if let Ok(whole) = number.parse::<u64>() {
-            return whole.checked_mul(factor).map(Bytes).ok_or_else(wrong);
+            return whole.checked_mul(factor).map(Bytes).ok_or_else(|| error(true));
         }
-        let value = number.parse::<f64>().map_err(|_| wrong())? * factor as f64;
+        let value = number.parse::<f64>().map_err(|_| error(false))? * factor as f64;
+        if value >= u64::MAX as f64 {
+            return Err(error(true));
+        }
         // Half a byte does not exist: `0.5KiB` is a size, `0.3B` is a mistake.
-        if value.fract() != 0.0 || value >= u64::MAX as f64 {
-            return Err(wrong());
+        if value.fract() != 0.0 {
+            return Err(error(false));
         }
         Ok(Bytes(value as u64))
     }
@@ -198,6 +212,10 @@ mod tests {
             ("1_000", 1000),
             ("1.5GiB", 3 << 29),
             ("2TB", 2_000_000_000_000),
+            ("1PiB", 1 << 50),
+            ("1.5EiB", 3 << 59),
+            ("3 PB", 3_000_000_000_000_000),
+            ("18446744073709551615", u64::MAX),
         ] {
             assert_eq!(text.parse(), Ok(Bytes(expected)), "{text}");
         }
@@ -205,15 +223,19 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused_with_an_example() {
-        for text in ["", "KiB", "12 parsecs", "-1", "0.3B", "1e3", "20000000TiB", "1..5KiB"] {
+        for text in ["", "KiB", "12 parsecs", "-1", "0.3B", "1e3", "1..5KiB"] {
             let error = text.parse::<Bytes>().unwrap_err().to_string();
             assert!(error.contains("32KiB"), "{text}: {error}");
+        }
+        for text in ["20000000TiB", "16EiB", "18446744073709551616", "99999999999999999999.5 GiB"] {
+            let error = text.parse::<Bytes>().unwrap_err().to_string();
+            assert_eq!(error, format!("`{text}` is too large: a size is below 16EiB (2^64 bytes)"));
         }
     }
 
     #[test]
     fn the_exact_form_is_read_back() {
-        for value in [0, 1, 511, 512, 1024, 1536, 1 << 20, (1 << 30) + 512, u64::MAX] {
+        for value in [0, 1, 511, 512, 1024, 1536, 1 << 20, (1 << 30) + 512, 1 << 53, 15 << 60, u64::MAX] {
             assert_eq!(Bytes(value).exact().parse(), Ok(Bytes(value)));
         }
     }

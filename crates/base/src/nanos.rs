@@ -106,15 +106,18 @@ impl fmt::Display for Nanos {
 
 /// Why a text is no duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseNanosError(String);
+pub struct ParseNanosError {
+    text: String,
+    is_too_long: bool,
+}
 
 impl fmt::Display for ParseNanosError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not a duration: write a number with a unit, as in 70us, 0.1ms, 2.5s or 3min",
-            self.0
-        )
+        let text = &self.text;
+        if self.is_too_long {
+            return write!(f, "`{text}` is too long: a duration is below 5124095h (2^64 ns)");
+        }
+        write!(f, "`{text}` is not a duration: write a number with a unit, as in 70us, 0.1ms, 2.5s or 3min")
     }
 }
 
@@ -124,7 +127,7 @@ impl FromStr for Nanos {
     type Err = ParseNanosError;
 
     fn from_str(text: &str) -> Result<Nanos, ParseNanosError> {
-        let wrong = || ParseNanosError(text.to_owned());
+        let error = |is_too_long| ParseNanosError { text: text.to_owned(), is_too_long };
         let trimmed = text.trim();
         let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
@@ -133,14 +136,14 @@ impl FromStr for Nanos {
             "" if number == "0" => 1,
             "µs" => 1_000,
             "m" => 60_000_000_000,
-            _ => UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1,
+            _ => UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(|| error(false))?.1,
         };
         if let Ok(whole) = number.parse::<u64>() {
-            return whole.checked_mul(factor).map(Nanos).ok_or_else(wrong);
+            return whole.checked_mul(factor).map(Nanos).ok_or_else(|| error(true));
         }
-        let value = number.parse::<f64>().map_err(|_| wrong())? * factor as f64;
+        let value = number.parse::<f64>().map_err(|_| error(false))? * factor as f64;
         if value >= u64::MAX as f64 {
-            return Err(wrong());
+            return Err(error(true));
         }
         Ok(Nanos(value.round() as u64))
     }
@@ -220,7 +223,12 @@ mod tests {
             assert_eq!(text.parse(), Ok(Nanos(expected)), "{text}");
         }
         for text in ["", "5", "ms", "1.2.3s", "-1s", "3 weeks"] {
-            assert!(text.parse::<Nanos>().is_err(), "{text}");
+            let error = text.parse::<Nanos>().unwrap_err().to_string();
+            assert!(error.contains("is not a duration"), "{text}: {error}");
+        }
+        for text in ["6000000h", "18446744073709551616ns"] {
+            let error = text.parse::<Nanos>().unwrap_err().to_string();
+            assert_eq!(error, format!("`{text}` is too long: a duration is below 5124095h (2^64 ns)"));
         }
     }
 

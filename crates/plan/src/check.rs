@@ -10,8 +10,8 @@ use crate::{Basic, IoSize, Location, ModeRule, Parameter, Pattern, Time};
 
 /// More processes than any host runs, fewer than would exhaust one.
 const PARALLEL_DEGREE_MAX: u32 = 1024;
-/// The largest queue of the kernel's io_uring.
-const QUEUE_DEPTH_MAX: u32 = 32_768;
+/// More IOs in flight than any device serves at once; `host` opens no deeper queue.
+const QUEUE_DEPTH_MAX: u32 = 4096;
 /// Beyond this, nearly all IOs hit one slot.
 const THETA_MAX: f64 = 10.0;
 /// One IO a nanosecond: the clock's resolution.
@@ -53,7 +53,16 @@ pub(crate) fn check(pattern: &Pattern) -> Checked {
     let depth = pattern.queue_depth;
     let legal = format!("from 1 to {QUEUE_DEPTH_MAX}");
     require((1..=QUEUE_DEPTH_MAX).contains(&depth), Parameter::QueueDepth, depth, legal)?;
+    check_pauses(pattern)?;
     check_length(pattern)
+}
+
+/// A pause counts from the end of the previous IO: with several in flight there is no such IO.
+fn check_pauses(pattern: &Pattern) -> Checked {
+    let pauses = pattern.basics().any(|basic| matches!(basic.time, Time::Pause { .. } | Time::Burst { .. }));
+    let legal = "1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces \
+                 the IOs of a queue)";
+    require(!pauses || pattern.queue_depth == 1, Parameter::QueueDepth, pattern.queue_depth, legal)
 }
 
 /// IOCount, IOIgnore and the time limit.

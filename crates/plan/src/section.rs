@@ -170,7 +170,7 @@ impl<'a> Entry<'a> {
         };
         match quantity {
             Quantity::Bytes => {
-                let legal = "a size such as \"32KiB\", at most 8192TiB";
+                let legal = "a size such as \"32KiB\", at most 8PiB";
                 self.unit(|text| text.parse::<Bytes>().ok().map(Bytes::get))
                     .ok_or_else(|| self.illegal(legal))
             }

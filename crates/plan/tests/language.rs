@@ -154,16 +154,19 @@ fn values_of_the_wrong_type_or_out_of_range() {
     insta::assert_snapshot!(error_of("mode = \"red\"\nlocation = \"random\""), @r#"p.toml:3: mode = "red": must be one of "read", "write""#);
     insta::assert_snapshot!(error_of("mode = \"read\"\nlocation = \"everywhere\""), @r#"p.toml:4: location = "everywhere": must be one of "sequential", "random", "permutation", "ordered", "partitioned", "zipf", "hot_cold""#);
     insta::assert_snapshot!(error_of("pattern = \"SX\""), @r#"p.toml:3: pattern = "SX": must be the name of a pattern: RR, RW, SR, SW"#);
-    insta::assert_snapshot!(with("io_size = \"4 parsecs\""), @r#"p.toml:5: io_size = "4 parsecs": must be a size such as "32KiB", at most 8192TiB"#);
-    insta::assert_snapshot!(with("io_size = -4096"), @r#"p.toml:5: io_size = -4096: must be a size such as "32KiB", at most 8192TiB"#);
-    insta::assert_snapshot!(with("io_size = 0"), @"p.toml:5: io_size = 0: must be from 1B to 8192TiB");
-    insta::assert_snapshot!(with("io_size = \"9000TiB\""), @r#"p.toml:5: io_size = "9000TiB": must be a size such as "32KiB", at most 8192TiB"#);
-    insta::assert_snapshot!(with("io_size = { min = \"8KiB\", max = \"4KiB\" }"), @r#"p.toml:5: io_size = { min = "8KiB", max = "4KiB" }: must be such that 1B <= min <= max <= 8192TiB"#);
+    insta::assert_snapshot!(with("io_size = \"4 parsecs\""), @r#"p.toml:5: io_size = "4 parsecs": must be a size such as "32KiB", at most 8PiB"#);
+    insta::assert_snapshot!(with("io_size = -4096"), @r#"p.toml:5: io_size = -4096: must be a size such as "32KiB", at most 8PiB"#);
+    insta::assert_snapshot!(with("io_size = 0"), @"p.toml:5: io_size = 0: must be from 1B to 8PiB");
+    insta::assert_snapshot!(with("io_size = \"9000TiB\""), @r#"p.toml:5: io_size = "9000TiB": must be a size such as "32KiB", at most 8PiB"#);
+    insta::assert_snapshot!(with("io_size = { min = \"8KiB\", max = \"4KiB\" }"), @r#"p.toml:5: io_size = { min = "8KiB", max = "4KiB" }: must be such that 1B <= min <= max <= 8PiB"#);
     insta::assert_snapshot!(with("target_size = \"4KiB\""), @r#"p.toml:5: target_size = "4KiB": must be at least 32KiB, which is IOSize + IOShift"#);
     insta::assert_snapshot!(with("pause = 5"), @r#"p.toml:5: pause = 5: must be a duration such as "0.1ms", below 2502h"#);
     insta::assert_snapshot!(with("content = true"), @r#"p.toml:5: content = true: must be one of "zeros", "ones", "half", "incompressible", "stamped""#);
     insta::assert_snapshot!(with("parallel_degree = 0"), @"p.toml:5: parallel_degree = 0: must be from 1 to 1024");
     insta::assert_snapshot!(with("parallel_degree = 5_000_000_000"), @"p.toml:5: parallel_degree = 5_000_000_000: must be a whole number from 0 to 2^32 - 1");
+    insta::assert_snapshot!(with("queue_depth = 4097"), @"p.toml:5: queue_depth = 4097: must be from 1 to 4096");
+    insta::assert_snapshot!(with("pause = \"1ms\"\nqueue_depth = 2"), @"p.toml:6: queue_depth = 2: must be 1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces the IOs of a queue)");
+    insta::assert_snapshot!(with("queue_depth = 2\nmix = { pattern = \"RR\", pause = \"1ms\", burst = 3 }"), @"p.toml:5: queue_depth = 2: must be 1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces the IOs of a queue)");
     insta::assert_snapshot!(with("queue_depth = 1.5"), @"p.toml:5: queue_depth = 1.5: must be a whole number from 0 to 2^32 - 1");
     insta::assert_snapshot!(with("io_count = 10\nio_ignore = 10"), @"p.toml:6: io_ignore = 10: must be below io_count (10), or no IO is left to measure");
     insta::assert_snapshot!(with("io_ignore = 10_000_000_000_000_000"), @"p.toml:5: io_ignore = 10_000_000_000_000_000: must be a whole number from 0 to 2^53");
@@ -202,10 +205,12 @@ fn mistakes_in_what_varies() {
     insta::assert_snapshot!(varying("values = [1]"), @"p.toml:3: values = [1]: must be left out, or used with `vary`, the parameter's name");
     insta::assert_snapshot!(varying("vary = \"IOSize\"\nvalues = 5"), @"p.toml:4: values = 5: must be a list in [ ]");
     insta::assert_snapshot!(varying("vary = \"IOSize\"\nvalues = []"), @"p.toml:4: values = []: must be a list of one value at least");
-    insta::assert_snapshot!(varying("vary = \"IOSize\"\nvalues = [\n  \"1KiB\",\n  \"big\",\n]"), @r#"p.toml:6: values = "big": must be a size such as "32KiB", at most 8192TiB"#);
+    insta::assert_snapshot!(varying("vary = \"IOSize\"\nvalues = [\n  \"1KiB\",\n  \"big\",\n]"), @r#"p.toml:6: values = "big": must be a size such as "32KiB", at most 8PiB"#);
     insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 3, 2]"), @"p.toml:4: values = 2: must be greater than the value before it");
     insta::assert_snapshot!(varying("vary = \"Partitions\"\nvalues = [0, 1]"), @"p.toml:4: values = 0: must be at least 1");
     insta::assert_snapshot!(varying("vary = \"Ratio\"\nvalues = [1]"), @r#"p.toml:3: vary = "Ratio": must be left out, or used with a `mix`"#);
+    insta::assert_snapshot!(error_of("pattern = \"SR\"\nqueue_depth = 2\nvary = \"Pause\"\nvalues = [\"1ms\"]"), @r#"p.toml:6: values = "1ms": must be such that QueueDepth is 1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces the IOs of a queue); it is 2"#);
+    insta::assert_snapshot!(error_of("pattern = \"SR\"\npause = \"1ms\"\nvary = \"QueueDepth\"\nvalues = [1, 2]"), @"p.toml:6: values = 2: must be 1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces the IOs of a queue)");
     insta::assert_snapshot!(varying("vary = \"Burst\"\nvalues = [1]"), @r#"p.toml:3: vary = "Burst": must be left out, or used with a `pause`"#);
     insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 1]"), @"p.toml:4: values = 1: must be greater than the value before it");
     insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 2, 3, 4, 5, 6]\nquick_values = [1, 2, 3, 4, 5, 6]"), @"p.toml:5: quick_values = [1, 2, 3, 4, 5, 6]: must be at most 5 of `values`, with the first and the last");
@@ -288,8 +293,8 @@ fn any_basic() -> impl Strategy<Value = Basic> {
 fn any_pattern() -> impl Strategy<Value = Pattern> {
     let mix = proptest::option::of((any_basic(), 1u32..));
     let length = (proptest::option::of(number(1)), 0.0..1.0, proptest::option::of(number(1)));
-    (any_basic(), mix, 1u32..=1024, 1u32..=32_768, length).prop_map(
-        |(first, mix, parallel_degree, queue_depth, (io_count, ignored, duration))| {
+    (any_basic(), mix, 1u32..=1024, 1u32..=4096, length).prop_map(
+        |(first, mix, parallel_degree, deep, (io_count, ignored, duration))| {
             let mix = mix.map(|(mut second, ratio)| {
                 // Both parts of a mix are open loops, or none is.
                 let is_open = |time| matches!(time, Time::Rate { .. });
@@ -300,6 +305,10 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
             });
             let io_ignore = (io_count.unwrap_or(1 << 53) as f64 * ignored * 0.999) as u64;
             let duration = duration.map(Nanos);
+            let second = mix.as_ref().map(|mix: &Mix| &mix.second);
+            let pauses = |basic: &Basic| matches!(basic.time, Time::Pause { .. } | Time::Burst { .. });
+            // A queue has no pauses.
+            let queue_depth = if pauses(&first) || second.is_some_and(pauses) { 1 } else { deep };
             Pattern { first, mix, parallel_degree, queue_depth, io_count, duration, io_ignore }
         },
     )

@@ -55,15 +55,15 @@ fn what_the_devices_capacity_forbids() {
 
 #[test]
 fn what_no_device_allows() {
-    insta::assert_snapshot!(error_of(|p| p.first.io_size = IoSize::Fixed(Bytes(0))), @"IOSize = 0B: must be from 1B to 8192TiB [Value]");
+    insta::assert_snapshot!(error_of(|p| p.first.io_size = IoSize::Fixed(Bytes(0))), @"IOSize = 0B: must be from 1B to 8PiB [Value]");
     let reversed = IoSize::Uniform { min: Bytes(8192), max: Bytes(4096) };
-    insta::assert_snapshot!(error_of(|p| p.first.io_size = reversed), @"IOSize = 8KiB to 4KiB: must be such that 1B <= min <= max <= 8192TiB [Value]");
-    insta::assert_snapshot!(error_of(|p| p.first.io_shift = Bytes(u64::MAX)), @"IOShift = 18446744073709551615B: must be at most 8192TiB [Value]");
-    insta::assert_snapshot!(error_of(|p| p.first.target_offset = Bytes(u64::MAX)), @"TargetOffset = 18446744073709551615B: must be at most 8192TiB [Value]");
+    insta::assert_snapshot!(error_of(|p| p.first.io_size = reversed), @"IOSize = 8KiB to 4KiB: must be such that 1B <= min <= max <= 8PiB [Value]");
+    insta::assert_snapshot!(error_of(|p| p.first.io_shift = Bytes(u64::MAX)), @"IOShift = 18446744073709551615B: must be at most 8PiB [Value]");
+    insta::assert_snapshot!(error_of(|p| p.first.target_offset = Bytes(u64::MAX)), @"TargetOffset = 18446744073709551615B: must be at most 8PiB [Value]");
     insta::assert_snapshot!(error_of(|p| p.first.target_size = Some(Bytes(4096))), @"TargetSize = 4KiB: must be at least 32KiB, which is IOSize + IOShift [Value]");
     insta::assert_snapshot!(error_of(|p| p.first.mode = ModeRule::WriteProbability(1.5)), @"WriteProbability = 1.5: must be from 0 to 1 [Value]");
     insta::assert_snapshot!(error_of(|p| p.parallel_degree = 0), @"ParallelDegree = 0: must be from 1 to 1024 [Value]");
-    insta::assert_snapshot!(error_of(|p| p.queue_depth = 0), @"QueueDepth = 0: must be from 1 to 32768 [Value]");
+    insta::assert_snapshot!(error_of(|p| p.queue_depth = 0), @"QueueDepth = 0: must be from 1 to 4096 [Value]");
     insta::assert_snapshot!(error_of(|p| p.io_count = Some(0)), @"IOCount = 0: must be from 1 to 2^53 [Value]");
     insta::assert_snapshot!(error_of(|p| (p.io_count, p.io_ignore) = (Some(5), 5)), @"IOIgnore = 5: must be below io_count (5), or no IO is left to measure [Value]");
     insta::assert_snapshot!(error_of(|p| p.io_ignore = u64::MAX), @"IOIgnore = 18446744073709551615: must be at most 2^53 [Value]");

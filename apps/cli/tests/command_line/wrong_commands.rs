@@ -80,7 +80,7 @@ fn numbers_that_are_none_or_impossible() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(wrong(&["bench", "--size", "99999999TiB"]), @r"
-    error: invalid value '99999999TiB' for '--size <SIZE>': `99999999TiB` is not a size: write a number with a unit, as in 512B, 32KiB, 4MB or 1GiB
+    error: invalid value '99999999TiB' for '--size <SIZE>': `99999999TiB` is too large: a size is below 16EiB (2^64 bytes)
 
     For more information, try '--help'.
     ");
@@ -99,9 +99,11 @@ fn numbers_that_are_none_or_impossible() {
 #[test]
 fn sizes_that_no_target_has() {
     insta::assert_snapshot!(wrong(&["bench", "--size", "1"]), @"flashlab: 4 KiB of a scratch file are too little for the methodology: it needs 16 MiB or more");
-    let huge = wrong(&["bench", "--size", "99TiB"]);
-    assert!(huge.contains("flashlab: no room for a scratch file of 99 TiB in DIR: "), "{huge}");
-    assert!(huge.ends_with("choose a smaller size or another directory\n"), "{huge}");
+    for (size, told) in [("99TiB", "99 TiB"), ("1PiB", "1 PiB"), ("18446744073709551615", "16.0 EiB")] {
+        let huge = wrong(&["bench", "--size", size]);
+        assert!(huge.contains(&format!("flashlab: no room for a scratch file of {told} in DIR: ")), "{huge}");
+        assert!(huge.ends_with("choose a smaller size or another directory\n"), "{huge}");
+    }
     insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--size", "99TiB"]), @"flashlab: --size 99TiB: sim:zeus has 65.2 GiB only");
     insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--size", "8MiB"]), @"flashlab: 8 MiB of sim:zeus are too little for the methodology: it needs 16 MiB or more");
     insta::assert_snapshot!(wrong(&["run", "short.toml", "sim:zeus", "--size", "100B"]), @"flashlab: nothing of the plan can be run on sim:zeus: TargetOffset = 0B: must be below the device's capacity of 0B");

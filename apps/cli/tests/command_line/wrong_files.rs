@@ -34,7 +34,7 @@ fn plans_that_cannot_be_read() {
 fn parameters_that_no_device_can_have() {
     let random = "mode = \"write\"\nlocation = \"random\"\n";
     insta::assert_snapshot!(refused(&plan(&format!("{random}io_size = \"32KiB\"\ntarget_size = \"16KiB\""))), @r#"flashlab: a.toml:7: target_size = "16KiB": must be at least 32KiB, which is IOSize + IOShift"#);
-    insta::assert_snapshot!(refused(&plan(&format!("{random}io_size = \"0KiB\""))), @r#"flashlab: a.toml:6: io_size = "0KiB": must be from 1B to 8192TiB"#);
+    insta::assert_snapshot!(refused(&plan(&format!("{random}io_size = \"0KiB\""))), @r#"flashlab: a.toml:6: io_size = "0KiB": must be from 1B to 8PiB"#);
     insta::assert_snapshot!(refused(&plan(&format!("{random}parallel_degree = 0"))), @"flashlab: a.toml:6: parallel_degree = 0: must be from 1 to 1024");
     insta::assert_snapshot!(refused(&plan("mode = \"write\"\nlocation = \"partitioned\"\npartitions = 0")), @"flashlab: a.toml:6: partitions = 0: must be at least 1");
 }
