@@ -10,7 +10,10 @@
 //! - a page that [`Layer::holds`] is read from the place of its last write;
 //! - a write is served, or refused with [`Exhausted`]: no layer turns in circles for want of space.
 
+mod data_blocks;
+mod log_blocks;
 mod page_map;
+mod shared_logs;
 mod victims;
 
 use std::fmt;
@@ -19,7 +22,10 @@ use flashlab_base::Nanos;
 
 use crate::flash::{Flash, LogicalPage, Timing};
 
+pub use data_blocks::OptionsError;
+pub use log_blocks::{LogBlocks, LogBlocksOptions, LogOrder, Replacement};
 pub use page_map::{PageMap, PageMapOptions, Striping};
+pub use shared_logs::{SharedLogs, SharedLogsOptions};
 pub use victims::Policy;
 
 /// A run of logical pages.

@@ -1,0 +1,384 @@
+//! What the block-mapped layers share: logical blocks, where their data lies, and which blocks are free.
+//!
+//! # Model
+//! The host's pages are dealt out to the dies, `stripe_pages` pages each. What a die gets, end to end, is cut into
+//! logical blocks. A logical block has at most one data block, on the same die, whose page `i` holds the
+//! page at offset `i` or nothing. Newer copies of pages are the business of the layer above.
+//!
+//! # Invariants
+//! - a logical block has a data block while any of its pages is held;
+//! - a block is erased when it becomes free, and the free block with the fewest erases is taken first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::ops::Range;
+
+use flashlab_base::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::{Exhausted, Pages};
+use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+
+/// No block, page or log.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// An option of a translation layer that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionsError {
+    /// The option, as the profile's key.
+    pub key: &'static str,
+    /// Its value.
+    pub value: u64,
+    /// What it may be, and why.
+    pub legal: String,
+}
+
+impl fmt::Display for OptionsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is {}; it may be {}", self.key, self.value, self.legal)
+    }
+}
+
+impl std::error::Error for OptionsError {}
+
+/// Pages of one logical block that follow each other, for the host as well.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The first page.
+    pub logical: LogicalPage,
+    /// The logical block it lies in.
+    pub block: u32,
+    /// Where in it.
+    pub offset: u32,
+    /// How many pages.
+    pub pages: u32,
+}
+
+impl Part {
+    /// The part without its first `pages` pages.
+    pub(super) fn after(self, pages: u32) -> Part {
+        let logical = LogicalPage(self.logical.0 + pages);
+        Part { logical, offset: self.offset + pages, pages: self.pages - pages, ..self }
+    }
+}
+
+/// Logical blocks and free blocks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DataBlocks {
+    logical_pages: u32,
+    stripe_pages: u32,
+    dies: u32,
+    pages_per_block: u32,
+    /// By logical block.
+    data: Vec<u32>,
+    /// By logical block and offset, a bit each.
+    held: Vec<u64>,
+    /// By die: erases and number.
+    free: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
+}
+
+impl DataBlocks {
+    /// Erased flash, of which each die keeps blocks for `logs` logs, and `reserve` ones for other purposes.
+    pub(super) fn new(
+        geometry: &Geometry,
+        logical_pages: u32,
+        stripe_pages: u32,
+        logs: u32,
+        reserve: u32,
+    ) -> Result<DataBlocks, OptionsError> {
+        let (dies, pages_per_block) = (geometry.dies(), geometry.pages_per_block());
+        let mut free = vec![BinaryHeap::new(); dies as usize];
+        for block in geometry.fast_blocks()..geometry.blocks() {
+            free[geometry.die(block) as usize].push(Reverse((0, block)));
+        }
+        let per_die = free.iter().map(BinaryHeap::len).min().unwrap_or(0) as u32;
+        let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
+        let most = per_die.saturating_sub(reserve + 1);
+        if !(1..=most).contains(&logs) {
+            let legal = format!(
+                "1 to {most}: a die has {per_die} blocks, {reserve} in reserve for merges and at least 1 for data"
+            );
+            return wrong("logs", logs, legal);
+        }
+        let spare = logs + reserve;
+        let room = (per_die - spare) * pages_per_block;
+        if !(1..=room).contains(&stripe_pages) {
+            return wrong("stripe_pages", stripe_pages, format!("1 to {room}, the pages of a die for data"));
+        }
+        let most = room / stripe_pages * stripe_pages * dies;
+        if !(1..=most).contains(&logical_pages) {
+            let legal =
+                format!("1 to {most}: each of {dies} dies needs {spare} of its {per_die} blocks as spares");
+            return wrong("logical_pages", logical_pages, legal);
+        }
+        let stripes = logical_pages.div_ceil(stripe_pages).div_ceil(dies);
+        let blocks = (stripes * stripe_pages).div_ceil(pages_per_block) * dies;
+        let held = (blocks as usize * pages_per_block as usize).div_ceil(64);
+        Ok(DataBlocks {
+            logical_pages,
+            stripe_pages,
+            dies,
+            pages_per_block,
+            data: vec![NONE; blocks as usize],
+            held: vec![0; held],
+            free,
+        })
+    }
+
+    pub(super) fn logical_pages(&self) -> u32 {
+        self.logical_pages
+    }
+
+    #[inline]
+    pub(super) fn pages_per_block(&self) -> u32 {
+        self.pages_per_block
+    }
+
+    /// How many logical blocks there are.
+    pub(super) fn len(&self) -> u32 {
+        self.data.len() as u32
+    }
+
+    #[inline]
+    pub(super) fn die(&self, block: u32) -> u32 {
+        block % self.dies
+    }
+
+    /// The longest part that begins with a page.
+    #[inline]
+    pub(super) fn locate(&self, page: LogicalPage) -> Part {
+        let LogicalPage(page) = page;
+        let (stripe, within) = (page / self.stripe_pages, page % self.stripe_pages);
+        let on_die = stripe / self.dies * self.stripe_pages + within;
+        let offset = on_die % self.pages_per_block;
+        let block = on_die / self.pages_per_block * self.dies + stripe % self.dies;
+        let pages = (self.stripe_pages - within).min(self.pages_per_block - offset);
+        Part { logical: LogicalPage(page), block, offset, pages }
+    }
+
+    /// Takes the longest part off the beginning of `rest`; `None` when nothing is left of it.
+    #[inline]
+    pub(super) fn next_part(&self, rest: &mut Pages) -> Option<Part> {
+        if rest.count == 0 {
+            return None;
+        }
+        let part = self.locate(rest.first);
+        let part = Part { pages: part.pages.min(rest.count), ..part };
+        *rest = Pages { first: LogicalPage(rest.first.0 + part.pages), count: rest.count - part.pages };
+        Some(part)
+    }
+
+    #[inline]
+    fn bit(&self, block: u32, offset: u32) -> (usize, u32) {
+        let index = block as usize * self.pages_per_block as usize + offset as usize;
+        (index / 64, (index % 64) as u32)
+    }
+
+    #[inline]
+    pub(super) fn holds(&self, block: u32, offset: u32) -> bool {
+        let (word, bit) = self.bit(block, offset);
+        self.held[word] >> bit & 1 == 1
+    }
+
+    /// The first of these offsets that is held (or, with `held` false, that is not), or their end.
+    #[inline]
+    fn find(&self, block: u32, offsets: Range<u32>, held: bool) -> u32 {
+        let mut offset = offsets.start;
+        while offset < offsets.end {
+            let (word, bit) = self.bit(block, offset);
+            let bits = if held { self.held[word] } else { !self.held[word] } >> bit;
+            if bits != 0 {
+                return (offset + bits.trailing_zeros()).min(offsets.end);
+            }
+            offset += 64 - bit;
+        }
+        offsets.end
+    }
+
+    /// Whether any page of a logical block is held.
+    pub(super) fn holds_any(&self, block: u32) -> bool {
+        self.find(block, 0..self.pages_per_block, true) < self.pages_per_block
+    }
+
+    #[inline]
+    pub(super) fn set_held(&mut self, part: Part, held: bool) {
+        let (mut offset, end) = (part.offset, part.offset + part.pages);
+        while offset < end {
+            let (word, bit) = self.bit(part.block, offset);
+            let here = (64 - bit).min(end - offset);
+            let mask = (u64::MAX >> (64 - here)) << bit;
+            if held {
+                self.held[word] |= mask;
+            } else {
+                self.held[word] &= !mask;
+            }
+            offset += here;
+        }
+    }
+
+    /// The data block of a logical block, or [`NONE`].
+    #[inline]
+    pub(super) fn data(&self, block: u32) -> u32 {
+        self.data[block as usize]
+    }
+
+    /// Takes a free block of a die.
+    pub(super) fn take(&mut self, die: u32) -> Result<u32, Exhausted> {
+        match self.free[die as usize].pop() {
+            Some(Reverse((_, block))) => Ok(block),
+            None => Err(Exhausted { reason: format!("die {die} has no free block left") }),
+        }
+    }
+
+    /// Erases a block and makes it free; [`NONE`] is no work.
+    pub(super) fn release<T: Timing>(&mut self, flash: &mut Flash<T>, block: u32, at: Nanos) -> Nanos {
+        if block == NONE {
+            return at;
+        }
+        let end = flash.erase(block, Cause::Reclaim, at);
+        let erases = flash.blocks()[block as usize].erases;
+        self.free[flash.geometry().die(block) as usize].push(Reverse((erases, block)));
+        end
+    }
+
+    /// Makes `data` the data block of a logical block, or none with [`NONE`], and frees the old one.
+    pub(super) fn replace<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        block: u32,
+        data: u32,
+        at: Nanos,
+    ) -> Nanos {
+        let old = std::mem::replace(&mut self.data[block as usize], data);
+        self.release(flash, old, at)
+    }
+
+    /// Whether a page at `offset` can still be written to the data block itself.
+    #[inline]
+    pub(super) fn has_room<T: Timing>(&self, flash: &Flash<T>, block: u32, offset: u32) -> bool {
+        let data = self.data(block);
+        data == NONE || offset >= flash.blocks()[data as usize].written
+    }
+
+    /// Writes a part, for which there is room, to the data block itself.
+    pub(super) fn write<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        part: Part,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        if self.data(part.block) == NONE {
+            self.data[part.block as usize] = self.take(self.die(part.block))?;
+        }
+        let data = self.data(part.block);
+        skip_to(flash, data, part.offset);
+        self.set_held(part, true);
+        let place = Place { block: data, page: part.offset };
+        Ok(flash.program(place, part.logical, part.pages, Cause::Host, at))
+    }
+
+    /// Copies the held ones among these offsets of a logical block to the same offsets of the block `target`,
+    /// which is written up to the first of them. `place` tells where the newest copy of a held offset lies.
+    /// Returns how many were copied, and when that is done.
+    #[inline]
+    pub(super) fn copy<T: Timing>(
+        &self,
+        flash: &mut Flash<T>,
+        block: u32,
+        target: u32,
+        offsets: Range<u32>,
+        place: impl Fn(u32) -> Place,
+        at: Nanos,
+    ) -> (u32, Nanos) {
+        let (mut end, mut copied) = (at, 0);
+        let mut offset = self.find(block, offsets.clone(), true);
+        while offset < offsets.end {
+            skip_to(flash, target, offset);
+            let stop = self.find(block, offset..offsets.end, false);
+            let (first, source) = (offset, place(offset).block);
+            while offset < stop {
+                let from = place(offset);
+                if from.block != source {
+                    break;
+                }
+                flash.relocate(from, Place { block: target, page: offset });
+                offset += 1;
+            }
+            let pages = offset - first;
+            end = flash.moved(source, Place { block: target, page: first }, pages, Cause::Reclaim, end);
+            copied += pages;
+            offset = self.find(block, offset..offsets.end, true);
+        }
+        (copied, end)
+    }
+
+    /// Reads the held ones among `pages`, not before `at`, in runs. `place` tells where the newest copy lies.
+    #[inline]
+    pub(super) fn read<T: Timing>(
+        &self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        place: impl Fn(u32, u32) -> Place,
+        at: Nanos,
+    ) -> Nanos {
+        let (mut rest, mut end) = (pages, at);
+        while let Some(part) = self.next_part(&mut rest) {
+            let last = part.offset + part.pages;
+            let mut offset = self.find(part.block, part.offset..last, true);
+            while offset < last {
+                let stop = self.find(part.block, offset..last, false);
+                let first = place(part.block, offset);
+                let run = (1..stop - offset)
+                    .find(|&i| place(part.block, offset + i) != Place { page: first.page + i, ..first })
+                    .unwrap_or(stop - offset);
+                let logical = LogicalPage(part.logical.0 + offset - part.offset);
+                end = end.max(flash.read(first, logical, run, Cause::Host, at));
+                offset = self.find(part.block, offset + run..last, true);
+            }
+        }
+        end
+    }
+
+    /// Asserts the invariants. `others` are the blocks that the layer above uses for logs, and `place` tells
+    /// where the newest copy of a held page lies.
+    pub(super) fn verify<T: Timing>(
+        &self,
+        flash: &Flash<T>,
+        others: impl Iterator<Item = u32>,
+        place: impl Fn(u32, u32) -> Place,
+    ) {
+        let free = self.free.iter().flatten().map(|&Reverse((_, block))| block);
+        for block in free.clone() {
+            assert_eq!(flash.blocks()[block as usize].written, 0, "the free block {block} is not erased");
+        }
+        let data = self.data.iter().copied().filter(|&block| block != NONE);
+        let mut all: Vec<u32> = free.chain(data).chain(others).collect();
+        all.sort_unstable();
+        let usable: Vec<u32> = (flash.geometry().fast_blocks()..flash.geometry().blocks()).collect();
+        assert_eq!(all, usable, "each block is free, a data block or a log block");
+        for block in 0..self.len() {
+            let held = (0..self.pages_per_block).filter(|&offset| self.holds(block, offset));
+            let mut places: Vec<_> = held.map(|offset| place(block, offset)).collect();
+            assert_eq!(self.data(block) != NONE, !places.is_empty(), "the data block of {block}");
+            for place in &places {
+                let written = flash.blocks()[place.block as usize].written;
+                assert!(place.page < written, "{place:?}, of {written} pages, in the logical block {block}");
+                assert_eq!(flash.geometry().die(place.block), self.die(block), "the die of {block}");
+            }
+            let held = places.len();
+            places.sort_unstable_by_key(|place| (place.block, place.page));
+            places.dedup();
+            assert_eq!(places.len(), held, "two pages of the logical block {block} lie in one place");
+        }
+    }
+}
+
+/// Leaves the pages of a block before `page` unwritten.
+#[inline]
+pub(super) fn skip_to<T: Timing>(flash: &mut Flash<T>, block: u32, page: u32) {
+    let written = flash.blocks()[block as usize].written;
+    if written < page {
+        flash.skip(Place { block, page: written }, page - written);
+    }
+}

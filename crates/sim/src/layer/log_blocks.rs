@@ -1,0 +1,365 @@
+//! Log blocks, each for one data block: BAST, the block map with replacement blocks, and the chunk map.
+//!
+//! # Model
+//! A page that can no longer be written to its data block goes to the log block of its logical block. A
+//! die has a list of a few log blocks; when a logical block needs one and none is left, the log of another one
+//! is merged with its data block:
+//! - switch merge: the log holds the whole block in order and becomes the data block;
+//! - partial merge: the log holds the beginning in order, the rest is copied behind it;
+//! - full merge: all pages are copied to a free block.
+//!
+//! [`LogOrder`] and the number of logs make three layers of one:
+//! - BAST (Kim et al. 2002; Sun and Zhang, section 2): a few logs that take pages in any order;
+//! - block map: logs that take pages in order only, which are replacement blocks. Any write elsewhere costs a whole
+//!   block. With no logs at all, each request does;
+//! - chunk map (Ajwani et al., section 3.3: "every chunk is mapped once, except for the active chunk, which is mapped
+//!   twice"): one log in order, and a block of the size of a chunk, 512 KiB for instance. A chunk
+//!   over several dies is a block on each of them, with small stripes.
+//!
+//! Random writes stay cheap within dies x logs x block size (uFLIP's locality area), sequential ones
+//! in as many partitions as there are logs. Merges of different dies go on at the same time, so addresses that
+//! fall on one die again and again lose that (uFLIP's large increments).
+//!
+//! # Invariants
+//! - a logical block with a log has a data block, and nothing is written to it before they are merged;
+//! - a log that is `in_order` holds at page `i` the page at offset `i`, or nothing where none is held.
+
+use flashlab_base::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::data_blocks::{DataBlocks, NONE, OptionsError, Part, skip_to};
+use super::{Exhausted, Layer, Pages};
+use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+
+/// Which pages a log block takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogOrder {
+    /// Any page of its logical block, one behind the other; the log has a map.
+    #[default]
+    Any,
+    /// A page behind its last one; the pages between them are copied first.
+    Forward,
+    /// Only the one after its last page; otherwise it is merged first.
+    Next,
+}
+
+/// Which log block is merged when another one is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replacement {
+    /// The one that was opened first.
+    #[default]
+    RoundRobin,
+    /// The one that was not written to for the longest time.
+    LeastRecentlyUsed,
+}
+
+/// What a layer with log blocks can be told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogBlocksOptions {
+    /// How many logical pages there are.
+    pub logical_pages: u32,
+    /// How many pages go to a die before the next die gets as many.
+    pub stripe_pages: u32,
+    /// How many log blocks a die has. Without any, a log lasts as long as a request.
+    pub logs: u32,
+    /// Which pages a log takes.
+    pub order: LogOrder,
+    /// Which log makes room.
+    pub replacement: Replacement,
+    /// Whether a log can become the data block. Otherwise all merges are full ones.
+    pub switch_merges: bool,
+}
+
+/// The blocks that a die needs beside data and logs: one to merge into.
+const RESERVE: u32 = 1;
+
+impl LogBlocksOptions {
+    /// How many blocks each die needs beside those for data.
+    pub fn spare_blocks(&self) -> u32 {
+        self.logs.max(1).saturating_add(RESERVE)
+    }
+}
+
+/// A log block.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Log {
+    /// The logical block it belongs to, or [`NONE`].
+    owner: u32,
+    /// Where it is.
+    block: u32,
+    written: u32,
+    in_order: bool,
+    /// Whether pages before those of the host were copied into it.
+    filled: bool,
+    /// When it was opened or used last; 0 when it is not in use.
+    stamp: u64,
+}
+
+const UNUSED: Log = Log { owner: NONE, block: NONE, written: 0, in_order: true, filled: false, stamp: 0 };
+
+/// A layer with log blocks that belong to one data block each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LogBlocks {
+    blocks: DataBlocks,
+    order: LogOrder,
+    replacement: Replacement,
+    switch_merges: bool,
+    /// Whether logs outlast a request.
+    keeps_logs: bool,
+    logs_per_die: u32,
+    /// By die and place in its list.
+    logs: Vec<Log>,
+    /// By logical block: its log in `logs`.
+    log_of: Vec<u32>,
+    /// By log and offset: the page of the log. Empty when logs are in order.
+    pages: Vec<u32>,
+    uses: u64,
+}
+
+impl LogBlocks {
+    /// Erased flash.
+    ///
+    /// # Errors
+    /// Names an option that leaves too few blocks for logs and merges.
+    pub fn new(geometry: &Geometry, options: &LogBlocksOptions) -> Result<LogBlocks, OptionsError> {
+        let LogBlocksOptions { logical_pages, stripe_pages, logs, .. } = *options;
+        let logs_per_die = logs.max(1);
+        let blocks = DataBlocks::new(geometry, logical_pages, stripe_pages, logs_per_die, RESERVE)?;
+        let logs = (geometry.dies() * logs_per_die) as usize;
+        let mapped = if options.order == LogOrder::Any { logs } else { 0 };
+        Ok(LogBlocks {
+            order: options.order,
+            replacement: options.replacement,
+            switch_merges: options.switch_merges,
+            keeps_logs: options.logs > 0,
+            logs_per_die,
+            logs: vec![UNUSED; logs],
+            log_of: vec![NONE; blocks.len() as usize],
+            pages: vec![NONE; mapped * geometry.pages_per_block() as usize],
+            uses: 0,
+            blocks,
+        })
+    }
+
+    /// Where the newest copy of a held page lies.
+    #[inline]
+    fn place(&self, block: u32, offset: u32) -> Place {
+        let index = self.log_of[block as usize];
+        if index != NONE {
+            let log = &self.logs[index as usize];
+            let page = match self.order {
+                LogOrder::Any => self.pages[self.page_index(index) + offset as usize],
+                LogOrder::Forward | LogOrder::Next if offset < log.written => offset,
+                LogOrder::Forward | LogOrder::Next => NONE,
+            };
+            if page != NONE {
+                return Place { block: log.block, page };
+            }
+        }
+        Place { block: self.blocks.data(block), page: offset }
+    }
+
+    #[inline]
+    fn page_index(&self, log: u32) -> usize {
+        log as usize * self.blocks.pages_per_block() as usize
+    }
+
+    fn write_part<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        part: Part,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let (mut part, mut end) = (part, at);
+        while part.pages > 0 {
+            let mut log = self.log_of[part.block as usize];
+            if log != NONE && !self.takes(log, part.offset) {
+                self.merge(flash, log, at)?;
+                log = NONE;
+            }
+            if log == NONE {
+                if self.blocks.has_room(flash, part.block, part.offset) {
+                    return Ok(end.max(self.blocks.write(flash, part, at)?));
+                }
+                log = self.open(flash, part.block, at)?;
+            }
+            let (pages, done) = self.append(flash, log, part, at);
+            end = end.max(done);
+            part = part.after(pages);
+            let Log { written, in_order, .. } = self.logs[log as usize];
+            if self.switch_merges && in_order && written == self.blocks.pages_per_block() {
+                self.merge(flash, log, at)?;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Whether a log can take the page at an offset.
+    fn takes(&self, log: u32, offset: u32) -> bool {
+        let written = self.logs[log as usize].written;
+        match self.order {
+            LogOrder::Any => written < self.blocks.pages_per_block(),
+            LogOrder::Forward => offset >= written,
+            LogOrder::Next => offset == written,
+        }
+    }
+
+    /// Opens a log for a logical block, merging another one when all are in use.
+    fn open<T: Timing>(&mut self, flash: &mut Flash<T>, owner: u32, at: Nanos) -> Result<u32, Exhausted> {
+        let die = self.blocks.die(owner);
+        let list = die * self.logs_per_die..(die + 1) * self.logs_per_die;
+        let log = list.min_by_key(|&log| self.logs[log as usize].stamp).expect("a die has a log");
+        if self.logs[log as usize].owner != NONE {
+            self.merge(flash, log, at)?;
+        }
+        let block = self.blocks.take(die)?;
+        self.uses += 1;
+        self.logs[log as usize] = Log { owner, block, stamp: self.uses, ..UNUSED };
+        self.log_of[owner as usize] = log;
+        if self.order == LogOrder::Any {
+            let first = self.page_index(log);
+            self.pages[first..first + self.blocks.pages_per_block() as usize].fill(NONE);
+        }
+        Ok(log)
+    }
+
+    /// Writes as many pages of a part to a log as it has room for. Returns how many, and when they are written.
+    fn append<T: Timing>(&mut self, flash: &mut Flash<T>, index: u32, part: Part, at: Nanos) -> (u32, Nanos) {
+        let mut at = at;
+        let first = self.page_index(index);
+        let log = &mut self.logs[index as usize];
+        if self.replacement == Replacement::LeastRecentlyUsed {
+            self.uses += 1;
+            log.stamp = self.uses;
+        }
+        if self.order != LogOrder::Any && log.written < part.offset {
+            let data = self.blocks.data(part.block);
+            let missing = log.written..part.offset;
+            let place = |page| Place { block: data, page };
+            let (copied, end) = self.blocks.copy(flash, part.block, log.block, missing, place, at);
+            skip_to(flash, log.block, part.offset);
+            log.written = part.offset;
+            log.filled |= copied > 0;
+            at = end;
+        }
+        let pages = part.pages.min(self.blocks.pages_per_block() - log.written);
+        if self.order == LogOrder::Any {
+            log.in_order &= log.written == part.offset;
+            let offsets = first + part.offset as usize..first + (part.offset + pages) as usize;
+            for (page, entry) in (log.written..).zip(&mut self.pages[offsets]) {
+                *entry = page;
+            }
+        }
+        let place = Place { block: log.block, page: log.written };
+        log.written += pages;
+        self.blocks.set_held(Part { pages, ..part }, true);
+        (pages, flash.program(place, part.logical, pages, Cause::Host, at))
+    }
+
+    /// Merges a log with its data block. The time may be owed.
+    #[inline(never)]
+    fn merge<T: Timing>(&mut self, flash: &mut Flash<T>, index: u32, at: Nanos) -> Result<(), Exhausted> {
+        let log = self.logs[index as usize];
+        let (block, all) = (log.owner, self.blocks.pages_per_block());
+        let switch = log.in_order && self.switch_merges;
+        let target = if switch { log.block } else { self.blocks.take(self.blocks.die(block))? };
+        let from = if switch { log.written } else { 0 };
+
+        let before = flash.timing_mut().set_aside(self.blocks.die(block));
+        let place = |offset| self.place(block, offset);
+        let (copied, mut end) = self.blocks.copy(flash, block, target, from..all, place, at);
+        if !switch {
+            end = self.blocks.release(flash, log.block, end);
+        }
+        self.blocks.replace(flash, block, target, end);
+        flash.timing_mut().put_off(self.blocks.die(block), before);
+
+        let counts = flash.counts_mut();
+        match (switch && !log.filled, copied) {
+            (true, 0) => counts.switch_merges += 1,
+            (true, _) => counts.partial_merges += 1,
+            (false, _) => counts.full_merges += 1,
+        }
+        self.close(index);
+        Ok(())
+    }
+
+    /// A log is not in use any more.
+    fn close(&mut self, index: u32) {
+        let log = std::mem::replace(&mut self.logs[index as usize], UNUSED);
+        self.log_of[log.owner as usize] = NONE;
+    }
+
+    /// Asserts the invariants; for tests.
+    #[doc(hidden)]
+    pub fn verify<T: Timing>(&self, flash: &Flash<T>) {
+        let open = || (0..).zip(&self.logs).filter(|(_, log)| log.owner != NONE);
+        self.blocks
+            .verify(flash, open().map(|(_, log)| log.block), |block, offset| self.place(block, offset));
+        for (index, log) in open() {
+            assert_eq!(self.log_of[log.owner as usize], index, "the log of logical block {}", log.owner);
+            assert_eq!(flash.blocks()[log.block as usize].written, log.written, "the pages of log {index}");
+            assert_eq!(self.blocks.die(log.owner), index / self.logs_per_die, "the die of log {index}");
+        }
+        let logs = self.log_of.iter().filter(|&&log| log != NONE).count();
+        assert_eq!(logs, open().count(), "logical blocks with a log");
+    }
+}
+
+impl Layer for LogBlocks {
+    fn pages(&self) -> u32 {
+        self.blocks.logical_pages()
+    }
+
+    fn holds(&self, page: LogicalPage) -> bool {
+        let part = self.blocks.locate(page);
+        self.blocks.holds(part.block, part.offset)
+    }
+
+    fn write<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        _stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let (mut rest, mut end) = (pages, at);
+        while let Some(part) = self.blocks.next_part(&mut rest) {
+            end = end.max(self.write_part(flash, part, at)?);
+        }
+        if !self.keeps_logs {
+            for log in 0..self.logs.len() as u32 {
+                if self.logs[log as usize].owner != NONE {
+                    self.merge(flash, log, at)?;
+                }
+            }
+        }
+        Ok(end)
+    }
+
+    fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
+        self.blocks.read(flash, pages, |block, offset| self.place(block, offset), at)
+    }
+
+    /// A logical block of which no page is left is erased.
+    fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
+        let mut rest = pages;
+        while let Some(part) = self.blocks.next_part(&mut rest) {
+            self.blocks.set_held(part, false);
+            if self.blocks.data(part.block) == NONE || self.blocks.holds_any(part.block) {
+                continue;
+            }
+            let die = self.blocks.die(part.block);
+            let before = flash.timing_mut().set_aside(die);
+            let log = self.log_of[part.block as usize];
+            if log != NONE {
+                self.blocks.release(flash, self.logs[log as usize].block, Nanos::ZERO);
+                self.close(log);
+            }
+            self.blocks.replace(flash, part.block, NONE, Nanos::ZERO);
+            flash.timing_mut().put_off(die, before);
+        }
+    }
+}

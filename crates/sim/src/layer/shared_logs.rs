@@ -1,0 +1,386 @@
+//! Log blocks shared by all data blocks: FAST (Lee et al., "A log buffer-based flash translation layer using fully
+//! associative sector translation", ACM TECS 6(3), 2007).
+//!
+//! # Model
+//! A die has one sequential log block and a ring of random log blocks. A write to the beginning of a
+//! logical block opens the sequential log, and writes that continue it go there; when another block needs it, it becomes
+//! the data block (switch merge), after the rest was copied behind it (partial merge). All other pages that no
+//! longer fit into their data block are appended to the newest random log, whatever block they belong to. When the
+//! ring is full the oldest random log makes room: each logical block that has pages in it is
+//! merged as a whole (full merge), so that one write may cost as many merges as a log has pages.
+//!
+//! # Invariants
+//! - `newest` of a held page is where it lies in a log, or [`NONE`] if it lies in the data block;
+//! - a sequential log holds its block's pages from the first on, and all are the newest unless it is `stale`.
+
+use flashlab_base::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::data_blocks::{DataBlocks, NONE, OptionsError, Part};
+use super::{Exhausted, Layer, Pages};
+use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+
+/// What a layer with shared logs can be told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedLogsOptions {
+    /// How many logical pages there are.
+    pub logical_pages: u32,
+    /// How many pages go to a die before the next die gets as many.
+    pub stripe_pages: u32,
+    /// How many random log blocks a die has, at least 1.
+    pub logs: u32,
+}
+
+/// The blocks that a die needs beside data and random logs: the sequential log, and one to merge into.
+const RESERVE: u32 = 2;
+
+impl SharedLogsOptions {
+    /// How many blocks each die needs beside those for data.
+    pub fn spare_blocks(&self) -> u32 {
+        self.logs.saturating_add(RESERVE)
+    }
+}
+
+/// The sequential log of a die.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Sequential {
+    /// The logical block it belongs to, or [`NONE`].
+    owner: u32,
+    block: u32,
+    written: u32,
+    /// Whether one of its pages was written elsewhere since.
+    stale: bool,
+}
+
+const UNUSED: Sequential = Sequential { owner: NONE, block: NONE, written: 0, stale: false };
+
+/// The random logs of a die, as a ring.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Ring {
+    /// Their blocks, or [`NONE`].
+    blocks: Vec<u32>,
+    /// By log and page: the index in `newest` of the page that was written there.
+    owners: Vec<u32>,
+    /// The one that is written to.
+    current: u32,
+    /// How many pages of it are written.
+    written: u32,
+}
+
+/// A layer whose log blocks are shared by all data blocks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SharedLogs {
+    blocks: DataBlocks,
+    /// By logical block and offset: the page of the array that holds the newest copy in a log.
+    newest: Vec<u32>,
+    /// By die.
+    sequential: Vec<Sequential>,
+    /// By die.
+    rings: Vec<Ring>,
+}
+
+impl SharedLogs {
+    /// Erased flash.
+    ///
+    /// # Errors
+    /// Names an option that leaves too few blocks for logs and merges.
+    pub fn new(geometry: &Geometry, options: &SharedLogsOptions) -> Result<SharedLogs, OptionsError> {
+        let SharedLogsOptions { logical_pages, stripe_pages, logs } = *options;
+        let blocks = DataBlocks::new(geometry, logical_pages, stripe_pages, logs, RESERVE)?;
+        let pages = geometry.pages_per_block();
+        let ring = Ring {
+            blocks: vec![NONE; logs as usize],
+            owners: vec![NONE; logs as usize * pages as usize],
+            current: 0,
+            written: pages,
+        };
+        Ok(SharedLogs {
+            newest: vec![NONE; blocks.len() as usize * pages as usize],
+            sequential: vec![UNUSED; geometry.dies() as usize],
+            rings: vec![ring; geometry.dies() as usize],
+            blocks,
+        })
+    }
+
+    #[inline]
+    fn index(&self, block: u32, offset: u32) -> usize {
+        block as usize * self.blocks.pages_per_block() as usize + offset as usize
+    }
+
+    /// Where the newest copy of a held page lies.
+    #[inline]
+    fn place(&self, geometry: &Geometry, block: u32, offset: u32) -> Place {
+        match self.newest[self.index(block, offset)] {
+            NONE => Place { block: self.blocks.data(block), page: offset },
+            page => geometry.place(page),
+        }
+    }
+
+    /// The newest copies of a part lie from the page `first` of the array on, or in the data block.
+    fn set_newest(&mut self, part: Part, first: u32) {
+        let index = self.index(part.block, part.offset);
+        for (i, entry) in (0..).zip(&mut self.newest[index..index + part.pages as usize]) {
+            *entry = if first == NONE { NONE } else { first + i };
+        }
+    }
+
+    fn write_part<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        part: Part,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let die = self.blocks.die(part.block) as usize;
+        let Sequential { owner, written, .. } = self.sequential[die];
+        if owner == part.block && written == part.offset {
+            return self.append_sequential(flash, part, at);
+        }
+        if self.blocks.has_room(flash, part.block, part.offset) {
+            self.outdate_sequential(part);
+            self.set_newest(part, NONE);
+            return self.blocks.write(flash, part, at);
+        }
+        if part.offset == 0 {
+            if owner != NONE {
+                self.merge_sequential(flash, die, at)?;
+            }
+            let block = self.blocks.take(die as u32)?;
+            self.sequential[die] = Sequential { owner: part.block, block, ..UNUSED };
+            return self.append_sequential(flash, part, at);
+        }
+        self.append_random(flash, part, at)
+    }
+
+    /// A part is written elsewhere than to the sequential log.
+    fn outdate_sequential(&mut self, part: Part) {
+        let log = &mut self.sequential[self.blocks.die(part.block) as usize];
+        log.stale |= log.owner == part.block && part.offset < log.written;
+    }
+
+    /// Writes a part to the sequential log that it continues.
+    fn append_sequential<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        part: Part,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let die = self.blocks.die(part.block) as usize;
+        let place = Place { block: self.sequential[die].block, page: part.offset };
+        self.sequential[die].written += part.pages;
+        self.set_newest(part, flash.geometry().physical(place));
+        self.blocks.set_held(part, true);
+        let end = flash.program(place, part.logical, part.pages, Cause::Host, at);
+        if self.sequential[die].written == self.blocks.pages_per_block() {
+            self.merge_sequential(flash, die, at)?;
+        }
+        Ok(end)
+    }
+
+    /// Appends a part to the newest random logs.
+    fn append_random<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        part: Part,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let (mut part, mut end) = (part, at);
+        let die = self.blocks.die(part.block) as usize;
+        let all = self.blocks.pages_per_block();
+        while part.pages > 0 {
+            if self.rings[die].written == all {
+                self.open_random(flash, die, at)?;
+                if self.blocks.has_room(flash, part.block, part.offset) {
+                    return Ok(end.max(self.write_part(flash, part, at)?));
+                }
+            }
+            let index = self.index(part.block, part.offset) as u32;
+            let ring = &mut self.rings[die];
+            let pages = part.pages.min(all - ring.written);
+            let place = Place { block: ring.blocks[ring.current as usize], page: ring.written };
+            let first = (ring.current * all + ring.written) as usize;
+            for (owner, entry) in (index..).zip(&mut ring.owners[first..first + pages as usize]) {
+                *entry = owner;
+            }
+            ring.written += pages;
+            let now = Part { pages, ..part };
+            self.outdate_sequential(now);
+            self.set_newest(now, flash.geometry().physical(place));
+            self.blocks.set_held(now, true);
+            end = end.max(flash.program(place, part.logical, pages, Cause::Host, at));
+            part = part.after(pages);
+        }
+        Ok(end)
+    }
+
+    /// Opens the next random log of a die; the one that was there makes room. Its time may be owed.
+    fn open_random<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        die: usize,
+        at: Nanos,
+    ) -> Result<(), Exhausted> {
+        let ring = &self.rings[die];
+        let next = (ring.current + 1) % ring.blocks.len() as u32;
+        if ring.blocks[next as usize] != NONE {
+            let before = flash.timing_mut().set_aside(die as u32);
+            let reclaimed = self.reclaim(flash, die, next, at);
+            flash.timing_mut().put_off(die as u32, before);
+            reclaimed?;
+        }
+        let block = self.blocks.take(die as u32)?;
+        let ring = &mut self.rings[die];
+        ring.blocks[next as usize] = block;
+        (ring.current, ring.written) = (next, 0);
+        Ok(())
+    }
+
+    /// Merges every logical block that has its newest pages in a random log, and erases the log.
+    #[inline(never)]
+    fn reclaim<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        die: usize,
+        log: u32,
+        at: Nanos,
+    ) -> Result<(), Exhausted> {
+        let all = self.blocks.pages_per_block();
+        let block = self.rings[die].blocks[log as usize];
+        let first = flash.geometry().physical(Place { block, page: 0 });
+        let mut end = at;
+        for page in 0..all {
+            let owner = self.rings[die].owners[(log * all + page) as usize];
+            if self.newest[owner as usize] == first + page {
+                end = self.merge_full(flash, owner / all, end)?;
+            }
+        }
+        self.rings[die].blocks[log as usize] = NONE;
+        self.blocks.release(flash, block, end);
+        Ok(())
+    }
+
+    /// Copies the newest pages of a logical block to a free block.
+    fn merge_full<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        block: u32,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let die = self.blocks.die(block);
+        let target = self.blocks.take(die)?;
+        let (geometry, all) = (*flash.geometry(), self.blocks.pages_per_block());
+        let place = |offset| self.place(&geometry, block, offset);
+        let (_, end) = self.blocks.copy(flash, block, target, 0..all, place, at);
+        let mut end = self.blocks.replace(flash, block, target, end);
+        let log = self.sequential[die as usize];
+        if log.owner == block {
+            end = self.blocks.release(flash, log.block, end);
+            self.sequential[die as usize] = UNUSED;
+        }
+        self.forget_logged(block);
+        flash.counts_mut().full_merges += 1;
+        Ok(end)
+    }
+
+    /// Merges the sequential log of a die with its data block. The time may be owed.
+    #[inline(never)]
+    fn merge_sequential<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        die: usize,
+        at: Nanos,
+    ) -> Result<(), Exhausted> {
+        let log = self.sequential[die];
+        let before = flash.timing_mut().set_aside(die as u32);
+        if log.stale {
+            let merged = self.merge_full(flash, log.owner, at);
+            flash.timing_mut().put_off(die as u32, before);
+            return merged.map(|_| ());
+        }
+        let (geometry, rest) = (*flash.geometry(), log.written..self.blocks.pages_per_block());
+        let place = |offset| self.place(&geometry, log.owner, offset);
+        let (copied, end) = self.blocks.copy(flash, log.owner, log.block, rest, place, at);
+        self.blocks.replace(flash, log.owner, log.block, end);
+        flash.timing_mut().put_off(die as u32, before);
+        self.sequential[die] = UNUSED;
+        self.forget_logged(log.owner);
+        match copied {
+            0 => flash.counts_mut().switch_merges += 1,
+            _ => flash.counts_mut().partial_merges += 1,
+        }
+        Ok(())
+    }
+
+    /// All pages of a logical block lie in its data block now.
+    fn forget_logged(&mut self, block: u32) {
+        let first = self.index(block, 0);
+        self.newest[first..first + self.blocks.pages_per_block() as usize].fill(NONE);
+    }
+
+    /// Asserts the invariants; for tests.
+    #[doc(hidden)]
+    pub fn verify<T: Timing>(&self, flash: &Flash<T>) {
+        let sequential = self.sequential.iter().map(|log| log.block);
+        let random = self.rings.iter().flat_map(|ring| ring.blocks.iter().copied());
+        let logs = sequential.chain(random).filter(|&block| block != NONE);
+        let geometry = flash.geometry();
+        self.blocks.verify(flash, logs, |block, offset| self.place(geometry, block, offset));
+        for log in self.sequential.iter().filter(|log| log.owner != NONE) {
+            assert_eq!(flash.blocks()[log.block as usize].written, log.written, "the pages of {log:?}");
+            for page in (0..log.written).filter(|&page| !log.stale && self.blocks.holds(log.owner, page)) {
+                let place = self.place(geometry, log.owner, page);
+                assert_eq!(place, Place { block: log.block, page }, "the pages of {log:?}");
+            }
+        }
+    }
+}
+
+impl Layer for SharedLogs {
+    fn pages(&self) -> u32 {
+        self.blocks.logical_pages()
+    }
+
+    fn holds(&self, page: LogicalPage) -> bool {
+        let part = self.blocks.locate(page);
+        self.blocks.holds(part.block, part.offset)
+    }
+
+    fn write<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        _stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let (mut rest, mut end) = (pages, at);
+        while let Some(part) = self.blocks.next_part(&mut rest) {
+            end = end.max(self.write_part(flash, part, at)?);
+        }
+        Ok(end)
+    }
+
+    fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
+        let geometry = *flash.geometry();
+        self.blocks.read(flash, pages, |block, offset| self.place(&geometry, block, offset), at)
+    }
+
+    /// A logical block of which no page is left is erased; what is in random logs goes with them.
+    fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
+        let mut rest = pages;
+        while let Some(part) = self.blocks.next_part(&mut rest) {
+            self.blocks.set_held(part, false);
+            self.set_newest(part, NONE);
+            if self.blocks.data(part.block) == NONE || self.blocks.holds_any(part.block) {
+                continue;
+            }
+            let die = self.blocks.die(part.block);
+            let before = flash.timing_mut().set_aside(die);
+            let log = self.sequential[die as usize];
+            if log.owner == part.block {
+                self.blocks.release(flash, log.block, Nanos::ZERO);
+                self.sequential[die as usize] = UNUSED;
+            }
+            self.blocks.replace(flash, part.block, NONE, Nanos::ZERO);
+            flash.timing_mut().put_off(die, before);
+        }
+    }
+}
