@@ -214,7 +214,7 @@ pub struct Report {
     /// The folder of a run; several to compare them with the first
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Where the comparison's page goes (comparison.html)
+    /// Where the page goes; report.html in the run's folder, or comparison.html, if not given
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]

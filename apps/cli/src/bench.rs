@@ -8,7 +8,7 @@ use crate::exit::Usage;
 use crate::progress::Bar;
 use crate::selection::Selection;
 use crate::session::{self, Session};
-use crate::target::{Candidate, Opening};
+use crate::target::{Candidate, Opening, is_profile_file};
 use crate::{args, resume, scratch};
 
 /// `flashlab bench`.
@@ -93,6 +93,7 @@ fn measure_scratch(
     let size = target.size.unwrap_or(scratch::SIZE).round_up(scratch::UNIT);
     (settings.target, settings.target_size) = (Settings::SCRATCH.to_owned(), size);
     selection.check(&settings, &scratch::identity(size))?;
+    flashlab_host::check_room(&directory, size)?;
     let end = if target.keep_file { "kept" } else { "removed" };
     tell!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
     announce(&settings, &selection, &scratch::identity(size), size);
@@ -111,7 +112,7 @@ fn wherever_resumed(name: &str) -> Result<String> {
         Ok(std::path::absolute(path).with_context(|| format!("cannot find {path}"))?.display().to_string())
     };
     match name.strip_prefix("sim:") {
-        Some(file) if file.contains('/') => Ok(format!("sim:{}", absolute(file)?)),
+        Some(file) if is_profile_file(file) => Ok(format!("sim:{}", absolute(file)?)),
         Some(_) => Ok(name.to_owned()),
         None => absolute(name),
     }

@@ -39,9 +39,14 @@ fn listed(inspection: &Inspection) -> Listed<'_> {
 
 fn lines(inspection: &Inspection) -> String {
     let identity = &inspection.identity;
-    let model = identity.model.as_deref().unwrap_or("model not known");
+    let known = match (&identity.model, &identity.serial) {
+        (Some(model), Some(serial)) => format!("{model}, serial number {serial}"),
+        (Some(model), None) => model.clone(),
+        (None, Some(serial)) => format!("model not known, serial number {serial}"),
+        (None, None) => "model and serial number not known".to_owned(),
+    };
     let mut text =
-        format!("{:<16} {:>10}  {model}\n", inspection.path.display(), identity.capacity.to_string());
+        format!("{:<16} {:>10}  {known}\n", inspection.path.display(), identity.capacity.to_string());
     if inspection.refusals.is_empty() {
         text += "    would be measured after you consent to losing its data\n";
     }

@@ -89,7 +89,9 @@ fn of_host(error: &HostError) -> u8 {
 
 fn of_samples(error: &SamplesError) -> u8 {
     match error {
-        SamplesError::Folder { .. } | SamplesError::Format { .. } => WRONG_INPUT,
+        SamplesError::Exists { .. } | SamplesError::Folder { .. } | SamplesError::Format { .. } => {
+            WRONG_INPUT
+        }
         SamplesError::Io { action: "read", source, .. } if source.kind() == ErrorKind::NotFound => {
             WRONG_INPUT
         }

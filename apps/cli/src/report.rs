@@ -17,10 +17,26 @@ pub fn report(arguments: args::Report) -> Result<()> {
     match arguments.runs.as_slice() {
         [run] => {
             let (folder, _) = RunFolder::open::<Settings>(run)?;
-            session::report(&folder, arguments.json.json)
+            match arguments.output {
+                Some(path) => page(&folder, &path, arguments.json.json),
+                None => session::report(&folder, arguments.json.json),
+            }
         }
         runs => comparison(runs, arguments.output, arguments.json.json),
     }
+}
+
+/// The report of a run in another place: its folder is left as it is, which may be read-only.
+fn page(folder: &RunFolder, path: &Path, json: bool) -> Result<()> {
+    let (findings, traces) = flashlab_bench::rebuild(folder.path())?;
+    write(path, &flashlab_report::html(&findings, &traces))?;
+    session::print(&findings, path, json)
+}
+
+fn write(path: &Path, page: &str) -> Result<()> {
+    std::fs::write(path, page).map_err(|error| {
+        Usage(format!("cannot write {}: {error}; choose another file with --output", path.display())).into()
+    })
 }
 
 fn comparison(runs: &[PathBuf], output: Option<PathBuf>, json: bool) -> Result<()> {
@@ -28,9 +44,7 @@ fn comparison(runs: &[PathBuf], output: Option<PathBuf>, json: bool) -> Result<(
         runs.iter().map(|run| Ok(flashlab_bench::rebuild(run)?.0)).collect::<Result<Vec<Findings>>>()?;
     let comparison = compare(&found.iter().collect::<Vec<_>>());
     let path = output.unwrap_or_else(|| Path::new("comparison.html").to_owned());
-    std::fs::write(&path, flashlab_report::compare_html(&comparison)).map_err(|error| {
-        Usage(format!("cannot write {}: {error}; choose another file with --output", path.display()))
-    })?;
+    write(&path, &flashlab_report::compare_html(&comparison))?;
     let path = path.display().to_string();
     if json {
         tell!("report: {path}");

@@ -18,7 +18,7 @@ use crate::{args, scratch};
 /// Goes on with the run in this folder.
 pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
     let (folder, manifest): (RunFolder, Manifest) = RunFolder::open(run)?;
-    let selection = Selection::parse(manifest.plans.clone(), "manifest.json")?;
+    let selection = Selection::of_run(run, &manifest)?;
     let opening = Opening::as_before(&manifest.identity, selection.depth());
     if manifest.settings.target == Settings::SCRATCH {
         return on_scratch(folder, manifest, opening, target.keep_file, json);
@@ -33,6 +33,7 @@ pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
 /// The file that was measured is gone; another one in the same place has the same disk beneath.
 fn on_scratch(folder: RunFolder, manifest: Manifest, opening: Opening, keep: bool, json: bool) -> Result<()> {
     let directory = scratch::directory_of(&manifest.identity)?;
+    flashlab_host::check_room(&directory, manifest.settings.target_size)?;
     tell!("making another scratch file of {} in {}", manifest.settings.target_size, directory.display());
     let interrupt = session::interrupt()?;
     let scratch = scratch::make(&directory, &manifest.settings, &interrupt, &Bar::new())?;

@@ -21,7 +21,11 @@ pub const UNIT: Bytes = Bytes::kib(4);
 /// Where a scratch file goes; absolute, so that a run can be resumed from elsewhere.
 pub fn directory(given: Option<&Path>) -> Result<PathBuf> {
     let given = given.unwrap_or(Path::new("."));
-    let found = given.canonicalize().map_err(|error| {
+    let found = given.canonicalize().and_then(|found| {
+        crate::session::try_to_make_in(&found)?;
+        Ok(found)
+    });
+    let found = found.map_err(|error| {
         let given = given.display();
         Usage(format!(
             "no scratch file can be made in {given}: {error}; choose another place with --directory"

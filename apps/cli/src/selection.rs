@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use flashlab_base::{Bytes, Identity};
-use flashlab_bench::{Settings, Thoroughness, check_runs, check_target};
+use flashlab_bench::{Manifest, Settings, Thoroughness, check_runs, check_target};
 use flashlab_plan::{Choice, Pattern, Plan, Space};
 
 use crate::exit::Usage;
@@ -35,8 +35,12 @@ impl Selection {
         Selection::parse(vec![crate::plans::read(Path::new(name))?], name)
     }
 
-    /// The plans that a run's manifest holds.
-    pub fn parse(texts: Vec<String>, file: &str) -> Result<Selection> {
+    /// The plans of the run in this folder.
+    pub fn of_run(run: &Path, manifest: &Manifest) -> Result<Selection> {
+        Ok(Selection { texts: manifest.plans.clone(), plans: flashlab_bench::plans(run, manifest)? })
+    }
+
+    fn parse(texts: Vec<String>, file: &str) -> Result<Selection> {
         let plans = texts.iter().map(|text| Plan::parse(text, file)).collect::<Result<_, _>>()?;
         Ok(Selection { texts, plans })
     }

@@ -1,16 +1,17 @@
 //! One measurement, from the open device to its report.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
+use flashlab_analysis::findings::Findings;
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::{Manifest, Settings};
 use flashlab_device::Device;
-use flashlab_report::Layout;
-use flashlab_samples::{FolderLock, MANIFEST_VERSION, RunFolder};
+use flashlab_report::{Layout, shell_word};
+use flashlab_samples::{FolderLock, MANIFEST_VERSION, RunFolder, SamplesError};
 
 use crate::args;
 use crate::exit::Usage;
@@ -35,16 +36,33 @@ pub fn interrupt() -> Result<Arc<AtomicBool>> {
     Ok(Arc::clone(flag))
 }
 
-/// Refuses a folder that is there already, before anything is made or written.
+/// Where runs go that are given no folder.
+const RUNS: &str = "flashlab-runs";
+
+/// Refuses a run's folder that is there already or cannot be made, before anything is written.
 pub fn check_output(output: Option<&Path>) -> Result<()> {
-    match output {
-        Some(path) if path.symlink_metadata().is_ok() => bail!(Usage(format!(
-            "{} is there already: choose another name with --output, or continue the run in it with \
-             flashlab bench --resume",
-            path.display()
-        ))),
-        _ => Ok(()),
+    if let Some(path) = output.filter(|path| path.symlink_metadata().is_ok()) {
+        bail!(SamplesError::Exists { path: path.to_owned() });
     }
+    let wanted = std::path::absolute(output.unwrap_or(Path::new(RUNS))).map_err(|error| {
+        Usage(format!("no folder can be made for the results: {error}; give --output DIR"))
+    })?;
+    let parent = wanted.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    try_to_make_in(parent).map_err(|error| {
+        let parent = parent.display();
+        Usage(format!(
+            "no folder for the results can be made in {parent}: {error}; give another with --output"
+        ))
+    })?;
+    Ok(())
+}
+
+/// Whether anything can be made in a directory. Only trying tells: its file system may be read-only or
+/// full, and root not the one who decides.
+pub fn try_to_make_in(directory: &Path) -> std::io::Result<()> {
+    let trial = directory.join(format!("flashlab-trial-{}", std::process::id()));
+    std::fs::create_dir(&trial)?;
+    std::fs::remove_dir(&trial)
 }
 
 /// A run's folder and how to go on in it.
@@ -78,7 +96,6 @@ impl Session {
             )));
         }
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let path = common.output.unwrap_or_else(|| new_folder(&started, &settings.target));
         let manifest = Manifest {
             version: MANIFEST_VERSION,
             flashlab: env!("CARGO_PKG_VERSION").to_owned(),
@@ -93,11 +110,14 @@ impl Session {
             overhead_ns_per_io: None,
             clock_ns_per_reading: None,
         };
-        let folder = RunFolder::create(&path, &manifest)?;
+        let folder = match common.output {
+            Some(path) => RunFolder::create(&path, &manifest)?,
+            None => new_folder(&manifest)?,
+        };
         let mut session = Session::resumed(folder, manifest, common.json)?;
         if let Err(error) = session.calibrate() {
             // It holds nothing that was measured, and is in the way of another attempt.
-            let _ = std::fs::remove_dir_all(&path);
+            let _ = std::fs::remove_dir_all(session.folder.path());
             return Err(error);
         }
         Ok(session)
@@ -135,20 +155,26 @@ impl Session {
         drop(bar);
         if let Err(error) = measured {
             let path = self.folder.path().display();
-            tell!("what was measured is in {path}; see it with: flashlab report {path}");
-            tell!("go on with: flashlab bench --resume {path}");
+            let word = shell_word(&path.to_string());
+            tell!("what was measured is in {path}; see it with: flashlab report {word}");
+            tell!("go on with: flashlab bench --resume {word}");
             return Err(error.into());
         }
         report(&self.folder, self.json)
     }
 }
 
-/// A name that is not taken yet: two runs may start in the same second.
-fn new_folder(started: &str, target: &str) -> PathBuf {
-    let name = format!("{}-{}", started.replace(':', "-"), short_name(target));
-    let path = |suffix: String| Path::new("flashlab-runs").join(format!("{name}{suffix}"));
-    let names = std::iter::once(String::new()).chain((2..).map(|number| format!("-{number}")));
-    names.map(path).find(|path| !path.exists()).expect("some number is free")
+/// A folder of a name that is not taken yet: two runs may start in the same second.
+fn new_folder(manifest: &Manifest) -> Result<RunFolder> {
+    let name = format!("{}-{}", manifest.started.replace(':', "-"), short_name(&manifest.settings.target));
+    let mut path = Path::new(RUNS).join(&name);
+    for number in 2.. {
+        match RunFolder::create(&path, manifest) {
+            Err(SamplesError::Exists { .. }) => path.set_file_name(format!("{name}-{number}")),
+            result => return Ok(result?),
+        }
+    }
+    unreachable!("some number is free")
 }
 
 /// Computes the findings and writes every document of the run's folder.
@@ -157,12 +183,17 @@ pub fn report(folder: &RunFolder, json: bool) -> Result<()> {
     folder.write_json("summary.json", &findings)?;
     folder.write_json("traces.json", &traces)?;
     folder.write_text("report.html", &flashlab_report::html(&findings, &traces))?;
-    let report = folder.path().join("report.html").display().to_string();
+    print(&findings, &folder.path().join("report.html"), json)
+}
+
+/// Prints the findings, and where their page is.
+pub fn print(findings: &Findings, page: &Path, json: bool) -> Result<()> {
+    let page = page.display().to_string();
     if json {
-        tell!("report: {report}");
-        return output::json(&findings);
+        tell!("report: {page}");
+        return output::json(findings);
     }
-    output::text(&flashlab_report::terminal(&findings, &layout(Some(report))))
+    output::text(&flashlab_report::terminal(findings, &layout(Some(page))))
 }
 
 /// How the terminal is laid out.

@@ -1,13 +1,14 @@
 //! From what a person named to an open device, with consent where it is written to.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use flashlab_base::Identity;
 use flashlab_bench::Settings;
 use flashlab_device::Device;
 use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
+use flashlab_report::shell_word;
 use flashlab_sim::{Profile, zoo};
 
 use crate::args;
@@ -29,9 +30,14 @@ pub fn profile(target: &str) -> Result<Option<Profile>> {
     profile_named(name).map(Some)
 }
 
+/// Whether what follows `sim:` is a file and not a name of the zoo.
+pub fn is_profile_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
+}
+
 /// The profile of the zoo or in the file of this name.
 pub fn profile_named(name: &str) -> Result<Profile> {
-    if name.contains('/') || name.ends_with(".toml") {
+    if is_profile_file(name) {
         let text = std::fs::read_to_string(name)
             .map_err(|error| Usage(format!("cannot read the profile {name}: {error}")))?;
         return Ok(Profile::parse(&text, name)?);
@@ -86,19 +92,20 @@ impl Opening {
 /// A target that exists already and is not opened yet.
 pub enum Candidate<'a> {
     Simulated(Box<Profile>),
-    Real { name: &'a str, inspection: Box<Inspection>, by: Option<By<'a>> },
+    Real { name: &'a str, inspection: Box<Inspection>, by: Option<By> },
 }
 
 /// How a person consents to losing what a target holds.
-pub enum By<'a> {
-    Flag(&'a Path),
+pub enum By {
+    /// By an option, which named this target.
+    Option(Consent),
+    /// By typing, when it is known what will be written.
     Typing,
-    OverwriteFile,
 }
 
 impl<'a> Candidate<'a> {
     /// Looks at the target, and refuses one that is to be written to and must not be.
-    pub fn find(name: &'a str, writes: bool, target: &'a args::Target) -> Result<Candidate<'a>> {
+    pub fn find(name: &'a str, writes: bool, target: &args::Target) -> Result<Candidate<'a>> {
         if let Some(profile) = profile(name)? {
             return Ok(Candidate::Simulated(Box::new(profile)));
         }
@@ -139,28 +146,30 @@ impl<'a> Candidate<'a> {
     }
 }
 
-impl<'a> By<'a> {
-    /// Refuses a target that nobody can consent to here.
-    fn of(name: &str, inspection: &Inspection, target: &'a args::Target) -> Result<By<'a>> {
+impl By {
+    /// Refuses a target that nobody can consent to here, and a consent that is for another one.
+    fn of(name: &str, inspection: &Inspection, target: &args::Target) -> Result<By> {
         match &target.destroy_data_on {
-            _ if !inspection.is_block_device() && target.overwrite_file => Ok(By::OverwriteFile),
+            _ if !inspection.is_block_device() && target.overwrite_file => {
+                Ok(By::Option(flashlab_host::consent_to_overwrite_file(inspection)?))
+            }
             _ if !inspection.is_block_device() => bail!(Refused(format!(
                 "{name} exists and would be overwritten: give --overwrite-file if its content is not needed, or no \
                  TARGET for a scratch file"
             ))),
-            Some(path) => Ok(By::Flag(path)),
+            Some(path) => Ok(By::Option(flashlab_host::consent_by_flag(inspection, path)?)),
             None if std::io::stdin().is_terminal() => Ok(By::Typing),
             None => bail!(Refused(format!(
-                "all data on {} would be destroyed: consent with --destroy-data-on {name}",
-                in_words(name, inspection)
+                "all data on {} would be destroyed: consent with --destroy-data-on {}",
+                in_words(name, inspection),
+                shell_word(name)
             ))),
         }
     }
 
     fn consent(self, name: &str, inspection: &Inspection) -> Result<Consent, anyhow::Error> {
         Ok(match self {
-            By::Flag(path) => flashlab_host::consent_by_flag(inspection, path)?,
-            By::OverwriteFile => flashlab_host::consent_to_overwrite_file(inspection)?,
+            By::Option(consent) => consent,
             By::Typing => {
                 let phrases = inspection.consent_phrases().join(" or ");
                 eprint!(

@@ -60,7 +60,7 @@ pub fn bench(
     progress: &dyn Progress,
 ) -> Result<(), BenchError> {
     let settings = &manifest.settings;
-    let plans = plans(manifest)?;
+    let plans = plans(folder.path(), manifest)?;
     check_target(&device.identity(), settings)?;
     check_runs(&plans, settings)?;
     let mut store = store::Store::open(folder.clone())?;
@@ -76,7 +76,7 @@ pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
     let (folder, manifest) = RunFolder::open::<Settings>(path)?;
     let torn = folder.torn_segments()?;
     let records: Vec<RunRecord> = folder.runs()?;
-    let plans = plans(&manifest)?;
+    let plans = plans(path, &manifest)?;
     let context = examine::Context {
         manifest: &manifest,
         plans: &plans,
@@ -107,8 +107,14 @@ pub fn overhead(folder: &RunFolder) -> Result<Overhead, BenchError> {
     measured
 }
 
-fn plans(manifest: &Manifest) -> Result<Vec<Plan>, BenchError> {
-    manifest.plans.iter().map(|text| Ok(Plan::parse(text, "manifest.json")?)).collect()
+/// The plans of the run in this folder.
+///
+/// # Errors
+/// [`BenchError::Plan`] with the manifest, the plan's number and its line.
+pub fn plans(path: &Path, manifest: &Manifest) -> Result<Vec<Plan>, BenchError> {
+    let file = path.join("manifest.json");
+    let name = |number| format!("{}: plan {number}", file.display());
+    manifest.plans.iter().zip(1u32..).map(|(text, number)| Ok(Plan::parse(text, &name(number))?)).collect()
 }
 
 /// The shipped plan of this name.

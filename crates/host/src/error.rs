@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flashlab_base::Bytes;
 
-use crate::Refusal;
+use crate::{Refusal, system};
 
 /// Why a target cannot be opened, inspected or made.
 #[derive(Debug)]
@@ -164,6 +164,9 @@ impl fmt::Display for HostError {
 /// What to do about an answer of the operating system.
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) if system::is_root() => {
+            "; root itself may not: a container, a security module or the file system's server forbids it"
+        }
         Some(libc::EACCES | libc::EPERM) => "; run as root, or as a member of the group that owns it",
         Some(libc::ENOENT) => "; check the path (`flashlab devices` lists the devices)",
         Some(libc::EBUSY) => {

@@ -49,7 +49,7 @@ pub use error::HostError;
 pub use inspection::{Inspection, devices, inspect};
 pub use refusal::{Reason, Refusal};
 pub use ring::RingDevice;
-pub use scratch::{ScratchFile, stale_scratch_files};
+pub use scratch::{ScratchFile, check_room, stale_scratch_files};
 pub use synchronous::SyncDevice;
 
 /// How IOs are issued.

@@ -165,8 +165,11 @@ impl Drop for ScratchFile {
     }
 }
 
-/// Refuses to make a file that leaves too little room for others.
-fn check_room(directory: &Path, size: Bytes) -> Result<(), HostError> {
+/// Refuses a scratch file that would leave too little room for others, before it is made.
+///
+/// # Errors
+/// [`HostError::NoSpace`], or that the directory does not tell its free space.
+pub fn check_room(directory: &Path, size: Bytes) -> Result<(), HostError> {
     let opened = File::open(directory).map_err(|e| HostError::system("open", directory, e))?;
     let file_system =
         FileSystem::of(&opened).map_err(|e| HostError::system("ask for the free space of", directory, e))?;

@@ -20,6 +20,12 @@ pub(crate) fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// Whether this is root, to whom it is no help to be told to become root.
+pub(crate) fn is_root() -> bool {
+    // SAFETY: asks for a number, and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// The size of a block device.
 pub(crate) fn device_size(file: &File) -> io::Result<Bytes> {
     let mut size = 0u64;

@@ -33,4 +33,5 @@ mod verdict;
 pub use compare_html::compare_html;
 pub use compare_terminal::compare_terminal;
 pub use html::html;
+pub use method::shell_word;
 pub use terminal::{Layout, terminal};

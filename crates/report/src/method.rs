@@ -111,7 +111,7 @@ fn plan_word(name: &str) -> String {
 }
 
 /// `word` as a shell reads it back.
-fn shell_word(word: &str) -> String {
+pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

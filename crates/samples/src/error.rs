@@ -24,7 +24,12 @@ pub enum SamplesError {
         /// What is wrong with it.
         message: String,
     },
-    /// A folder is there already, or holds no run.
+    /// There is something where the folder of a new run was to be.
+    Exists {
+        /// Which name.
+        path: PathBuf,
+    },
+    /// A folder holds no run, or somebody else measures into it.
     Folder {
         /// Which folder.
         path: PathBuf,
@@ -56,6 +61,12 @@ impl fmt::Display for SamplesError {
                 Ok(())
             }
             SamplesError::Format { path, message } => write!(f, "{}: {message}", path.display()),
+            SamplesError::Exists { path } => write!(
+                f,
+                "{} is there already: choose another name with --output, or continue the run in it with flashlab \
+                 bench --resume",
+                path.display()
+            ),
             SamplesError::Folder { path, message } => write!(f, "{}: {message}", path.display()),
             SamplesError::WriterGone => f.write_str("the thread that writes the samples has ended"),
         }

@@ -79,15 +79,19 @@ impl RunFolder {
     /// Makes the folder of a new run.
     ///
     /// # Errors
-    /// When there is something of that name, or it cannot be made.
+    /// [`SamplesError::Exists`] when there is something of that name; or it cannot be made.
     pub fn create<S: Serialize>(path: &Path, manifest: &Manifest<S>) -> Result<RunFolder, SamplesError> {
-        if path.exists() {
-            let message = "is there already; choose another name with --output, or continue it with --resume";
-            return Err(SamplesError::Folder { path: path.to_owned(), message: message.to_owned() });
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|source| SamplesError::io("create", parent, source))?;
         }
+        // Made by nobody else: another flashlab may begin in the same second.
+        fs::create_dir(path).map_err(|source| match source.kind() {
+            ErrorKind::AlreadyExists => SamplesError::Exists { path: path.to_owned() },
+            _ => SamplesError::io("create", path, source),
+        })?;
         let folder = RunFolder { path: path.to_owned() };
         let samples = folder.samples();
-        fs::create_dir_all(&samples).map_err(|source| SamplesError::io("create", &samples, source))?;
+        fs::create_dir(&samples).map_err(|source| SamplesError::io("create", &samples, source))?;
         folder.write_json(MANIFEST, manifest)?;
         Ok(folder)
     }
@@ -100,19 +104,30 @@ impl RunFolder {
         let folder = RunFolder { path: path.to_owned() };
         let file = path.join(MANIFEST);
         if !file.is_file() {
-            let message = format!("holds no run: there is no {MANIFEST} in it");
+            let message = match path.symlink_metadata() {
+                Ok(_) if path.is_dir() => format!("holds no run: there is no {MANIFEST} in it"),
+                Ok(_) => "is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET".to_owned(),
+                Err(_) => "is not there: give the folder of a run, as flashlab-runs/TIME-TARGET".to_owned(),
+            };
             return Err(SamplesError::Folder { path: path.to_owned(), message });
         }
         let text = fs::read_to_string(&file).map_err(|source| SamplesError::io("read", &file, source))?;
         // The version first: a manifest of another one need not have these fields.
         #[derive(Deserialize)]
+        #[serde(expecting = "the manifest of a run")]
         struct Version {
             version: u32,
+            flashlab: Option<String>,
         }
-        let Version { version } =
+        let Version { version, flashlab } =
             serde_json::from_str(&text).map_err(|error| SamplesError::format(&file, error))?;
         if version != MANIFEST_VERSION {
-            let message = format!("has version {version}; this program reads version {MANIFEST_VERSION}");
+            let writer =
+                flashlab.map_or("the flashlab that".to_owned(), |by| format!("flashlab {by}, which"));
+            let message = format!(
+                "has version {version}, and this program reads version {MANIFEST_VERSION}: read it with {writer} \
+                 wrote it"
+            );
             return Err(SamplesError::format(&file, message));
         }
         let manifest = serde_json::from_str(&text).map_err(|error| SamplesError::format(&file, error))?;

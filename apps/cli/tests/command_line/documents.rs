@@ -202,3 +202,30 @@ fn plans_and_profiles_are_shown_as_they_are_written() {
     ");
     insta::assert_snapshot!(directory.succeeds(&["sim", "list"]).out, @"sim:zeus           65.2 GiB  STEC Zeus 70 GB");
 }
+
+#[test]
+fn a_report_goes_elsewhere_and_leaves_the_run_s_folder_as_it_is() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    directory.succeeds(&["run", "short.toml", "sim:zeus", "--output", "run"]);
+    let written = fs::read_to_string(directory.path("run/report.html")).unwrap();
+    fs::write(directory.path("run/report.html"), "old").unwrap();
+    let ran = directory.succeeds(&["report", "run", "--output", "page.html"]);
+    assert!(ran.out.ends_with("Report: page.html\n"), "{ran}");
+    assert_eq!(fs::read_to_string(directory.path("page.html")).unwrap(), written);
+    assert_eq!(fs::read_to_string(directory.path("run/report.html")).unwrap(), "old");
+}
+
+#[test]
+fn runs_that_begin_in_the_same_second_have_folders_of_their_own() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    let started: Vec<_> = (0..4).map(|_| directory.start(&["run", "short.toml", "sim:zeus"])).collect();
+    for run in started {
+        let ran = run.end();
+        assert_eq!(ran.code, Some(0), "{ran}");
+    }
+    let folders = fs::read_dir(directory.path("flashlab-runs")).unwrap();
+    let whole = folders.filter(|folder| folder.as_ref().unwrap().path().join("report.html").is_file());
+    assert_eq!(whole.count(), 4);
+}

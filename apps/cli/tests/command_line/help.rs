@@ -257,7 +257,8 @@ fn of_report() {
       <RUN>...  The folder of a run; several to compare them with the first
 
     Options:
-      -o, --output <FILE>  Where the comparison's page goes (comparison.html)
+      -o, --output <FILE>  Where the page goes; report.html in the run's folder, or comparison.html, if
+                           not given
           --json           Print one JSON document
       -h, --help           Print help
     ");

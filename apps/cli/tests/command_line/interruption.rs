@@ -116,3 +116,14 @@ fn another_device_is_not_mixed_in() {
     assert!(ran.err.contains("target is now another device"), "{ran}");
     assert!(ran.err.contains("8 MiB) than run was begun on ("), "{ran}");
 }
+
+#[test]
+fn names_with_spaces_are_told_as_a_shell_takes_them() {
+    let directory = directory();
+    let arguments = ["run", "long.toml", "sim:zeus", "--output", "my run"];
+    // Two values of a day each: they take long even in virtual time.
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "24h"));
+    let ran = directory.start(&arguments).until("run 1 of 12").signal("INT");
+    assert_eq!(ran.code, Some(1), "{ran}");
+    assert!(ran.err.contains("go on with: flashlab bench --resume 'my run'\n"), "{ran}");
+}

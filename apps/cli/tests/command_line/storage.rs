@@ -68,13 +68,14 @@ fn a_read_only_file_system_takes_no_scratch_file() {
         return;
     };
     let ran = directory.flashlab(&["run", "short.toml", "--directory", "ro", "--size", "1MiB"]);
-    assert_eq!(ran.code, Some(1), "{ran}");
     insta::assert_snapshot!(ran, @r"
-    exit 1
-    scratch file: 1 MiB in DIR/ro, filled completely, removed at the end
-    at most 18.6 MiB will be written (the device's rated endurance is not known)
-    filling the scratch file
-    flashlab: cannot make a scratch file in DIR/ro: Read-only file system (os error 30); it is read-only: make it writable (`blockdev --setrw`), or only read from it
+    exit 2
+    flashlab: no scratch file can be made in ro: Read-only file system (os error 30); choose another place with --directory
+    ");
+    let ran = directory.flashlab(&["run", "short.toml", "sim:zeus", "--output", "ro/results/run"]);
+    insta::assert_snapshot!(ran, @r"
+    exit 2
+    flashlab: no folder for the results can be made in DIR/ro: Read-only file system (os error 30); give another with --output
     ");
     assert_eq!(directory.names(), ["ro", "short.toml"]);
 }
@@ -91,9 +92,6 @@ fn a_full_disk_takes_no_scratch_file() {
     assert_eq!(ran.code, Some(2), "{ran}");
     insta::assert_snapshot!(ran, @r"
     exit 2
-    scratch file: 32 MiB in DIR/full, filled completely, removed at the end
-    at most 49.6 MiB will be written (the device's rated endurance is not known)
-    filling the scratch file
     flashlab: no room for a scratch file of 32 MiB in DIR/full: 80 MiB are free, of which flashlab leaves 64 MiB alone; choose a smaller size or another directory
     ");
     assert_eq!(fs::read_dir(directory.path("full")).unwrap().count(), 0);

@@ -113,9 +113,12 @@ fn manifests_that_are_damaged() {
     let [report, resume] = manifest_with(|_| "{\n  \"version\": 1,\n  \"flashlab\": \"0.".to_owned());
     insta::assert_snapshot!(report, @"flashlab: run/manifest.json: EOF while parsing a string at line 3 column 17");
     assert_eq!(report, resume);
-    insta::assert_snapshot!(manifest_with(|text| text.replace("\"version\": 1", "\"version\": 99"))[0], @"flashlab: run/manifest.json: has version 99; this program reads version 1");
+    insta::assert_snapshot!(manifest_with(|text| text.replace("\"version\": 1", "\"version\": 99"))[0], @"flashlab: run/manifest.json: has version 99, and this program reads version 1: read it with flashlab 0.1.0, which wrote it");
+    let [report, resume] = manifest_with(|text| text.replace("io_count = 200", "io_cuont = 200"));
+    insta::assert_snapshot!(report, @"flashlab: run/manifest.json: plan 1:9: unknown key `io_cuont`: did you mean `io_count`?");
+    assert_eq!(report, resume);
     insta::assert_snapshot!(manifest_with(|_| String::new())[0], @"flashlab: run/manifest.json: EOF while parsing a value at line 1 column 0");
-    insta::assert_snapshot!(manifest_with(|_| "[]".to_owned())[0], @"flashlab: run/manifest.json: invalid length 0, expected struct Version with 1 element at line 1 column 2");
+    insta::assert_snapshot!(manifest_with(|_| "[]".to_owned())[0], @"flashlab: run/manifest.json: invalid length 0, expected the manifest of a run at line 1 column 2");
 }
 
 #[test]
