@@ -174,7 +174,11 @@ impl Mul<u64> for Bytes {
 
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.exact())
+        if serializer.is_human_readable() {
+            serializer.serialize_str(&self.exact())
+        } else {
+            serializer.serialize_u64(self.0)
+        }
     }
 }
 
@@ -188,6 +192,9 @@ pub(crate) enum TextOrNumber {
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        if !deserializer.is_human_readable() {
+            return u64::deserialize(deserializer).map(Bytes);
+        }
         match TextOrNumber::deserialize(deserializer) {
             Ok(TextOrNumber::Text(text)) => text.parse().map_err(de::Error::custom),
             Ok(TextOrNumber::Number(number)) => Ok(Bytes(number)),

@@ -190,12 +190,19 @@ impl Mul<u64> for Nanos {
 
 impl Serialize for Nanos {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.exact())
+        if serializer.is_human_readable() {
+            serializer.serialize_str(&self.exact())
+        } else {
+            serializer.serialize_u64(self.0)
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Nanos {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+        if !deserializer.is_human_readable() {
+            return u64::deserialize(deserializer).map(Nanos);
+        }
         match TextOrNumber::deserialize(deserializer) {
             Ok(TextOrNumber::Text(text)) => text.parse().map_err(de::Error::custom),
             Ok(TextOrNumber::Number(0)) => Ok(Nanos::ZERO),

@@ -65,6 +65,14 @@ pub struct Flash<T> {
     timing: T,
 }
 
+/// What an array holds and has done, without its times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlashState {
+    blocks: Vec<Block>,
+    counts: Counts,
+    contents: Option<Box<Contents>>,
+}
+
 impl<T: Timing> Flash<T> {
     /// Erased flash.
     pub fn new(geometry: Geometry, timing: T) -> Flash<T> {
@@ -92,10 +100,44 @@ impl<T: Timing> Flash<T> {
         }
     }
 
-    /// The same flash with another timing.
-    pub fn with_timing<U: Timing>(self, timing: U) -> Flash<U> {
-        let Flash { geometry, blocks, counts, contents, ledger, .. } = self;
-        Flash { geometry, blocks, counts, contents, ledger, timing }
+    /// Does `work` on this flash as if nothing took time.
+    pub fn without_times<R>(&mut self, work: impl FnOnce(&mut Flash<Untimed>) -> R) -> R {
+        let mut untimed = Flash {
+            geometry: self.geometry,
+            blocks: std::mem::take(&mut self.blocks),
+            counts: std::mem::take(&mut self.counts),
+            contents: self.contents.take(),
+            ledger: self.ledger.take(),
+            timing: Untimed,
+        };
+        let result = work(&mut untimed);
+        Flash {
+            blocks: self.blocks,
+            counts: self.counts,
+            contents: self.contents,
+            ledger: self.ledger,
+            ..
+        } = untimed;
+        result
+    }
+
+    /// What the array holds and has done.
+    pub fn state(&self) -> FlashState {
+        let Flash { blocks, counts, contents, .. } = self;
+        FlashState { blocks: blocks.clone(), counts: counts.clone(), contents: contents.clone() }
+    }
+
+    /// Puts the array into a state. `false`, and nothing is done, when it is that of another array.
+    pub fn set_state(&mut self, state: FlashState) -> bool {
+        let pages = self.geometry.pages_per_block();
+        let fits = state.blocks.len() == self.blocks.len()
+            && state.blocks.iter().all(|block| block.written <= pages)
+            && state.contents.as_ref().map(|contents| contents.pages())
+                == self.contents.as_ref().map(|contents| contents.pages());
+        if fits {
+            FlashState { blocks: self.blocks, counts: self.counts, contents: self.contents } = state;
+        }
+        fits
     }
 
     /// How the array is laid out.

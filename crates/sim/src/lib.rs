@@ -1,7 +1,8 @@
 //! Simulated devices in virtual time.
 //!
-//! A [`Profile`] is a versioned TOML file that describes a device; [`Profile::device`] builds it.
-//! So far a profile is a throughput model of four classes ([`throughput`]).
+//! A [`Profile`] is a versioned TOML file that describes a device; [`Profile::device`] builds it: a throughput model of
+//! four classes ([`throughput`]), or an array of flash ([`flash`]) behind a translation layer ([`layer`]) and a
+//! controller ([`flash_device`]).
 //!
 //! Invariants:
 //! - no wall clock and no randomness of the operating system is read here: the same profile, seed
@@ -9,10 +10,17 @@
 //! - time moves only when the caller waits.
 
 pub mod flash;
+pub mod flash_device;
 pub mod layer;
+mod noise;
 pub mod profile;
+mod simulated;
 pub mod throughput;
+mod translation;
 mod zoo;
 
+pub use flash_device::FlashDevice;
 pub use profile::{Profile, ProfileError};
+pub use simulated::SimulatedDevice;
+pub use translation::Translation;
 pub use zoo::zoo;

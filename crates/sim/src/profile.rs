@@ -1,14 +1,25 @@
 //! A device profile: what a simulated device is made of, as a TOML file.
 //!
-//! Every duration carries its unit, every size too. Unknown keys are errors, so that a misspelt
+//! A profile has one of the sections `[throughput]` (a throughput model alone) and `[flash]` (with `[controller]` and
+//! `[translation]`). Every duration carries its unit, every size too. Unknown keys are errors, so that a misspelt
 //! one is not silently ignored.
+
+mod flash;
+mod throughput;
 
 use std::fmt;
 
-use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_base::{Bytes, Identity};
 use serde::{Deserialize, Serialize};
 
-use crate::throughput::ThroughputDevice;
+pub use crate::noise::Noise;
+use crate::simulated::SimulatedDevice;
+use crate::translation::Translation;
+pub use flash::{
+    BackgroundSection, Bandwidth, ControllerSection, Energy, FastCells, FlashSection, PerRow,
+    ReadBufferSection, SegmentGroups, WriteBufferSection,
+};
+pub use throughput::{Class, Line, Lingering, Oscillation, Startup, Throughput};
 
 /// The version of the profile format that this program reads.
 pub const PROFILE_VERSION: u32 = 1;
@@ -32,116 +43,52 @@ pub struct Profile {
     /// The smallest IO.
     #[serde(default = "default_block")]
     pub block: Bytes,
-    /// The throughput model.
-    pub throughput: Throughput,
-    /// A start-up phase of random writes.
+    /// A throughput model, and nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
+    /// Of a throughput model: a start-up phase of random writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup: Option<Startup>,
-    /// An oscillation of one class.
+    /// Of a throughput model: an oscillation of one class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oscillation: Option<Oscillation>,
-    /// An effect of random writes on later reads.
+    /// Of a throughput model: an effect of random writes on later reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lingering: Option<Lingering>,
+    /// An array of flash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash: Option<FlashSection>,
+    /// What stands between the host and the flash.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub controller: ControllerSection,
+    /// How the host's pages find their places on the flash.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub translation: Translation,
     /// Random variation of each response time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
 }
 
-/// The throughput model of El Maghraoui et al. section 4: T(n) = A + n B for each of four classes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Throughput {
-    /// Reads that continue where the read before them ended.
-    pub sequential_read: Line,
-    /// Other reads.
-    pub random_read: Line,
-    /// Writes that continue where the write before them ended.
-    pub sequential_write: Line,
-    /// Other writes.
-    pub random_write: Line,
-}
-
-/// One class's line.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Line {
-    /// A: the fixed time of an IO.
-    pub a: Nanos,
-    /// B: microseconds for each KiB.
-    pub b_us_per_kb: f64,
-}
-
-impl Line {
-    /// T(n), in nanoseconds.
-    pub fn time_ns(&self, size: Bytes) -> f64 {
-        self.a.0 as f64 + self.b_us_per_kb * 1e3 * (size.0 as f64 / 1024.0)
-    }
-}
-
-/// One of the four classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// See [`Throughput::sequential_read`].
-    SequentialRead,
-    /// See [`Throughput::random_read`].
-    RandomRead,
-    /// See [`Throughput::sequential_write`].
-    SequentialWrite,
-    /// See [`Throughput::random_write`].
-    RandomWrite,
-}
-
-/// After rest, some random writes are absorbed at a lower cost (uFLIP section 4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Startup {
-    /// How many random writes a rested device absorbs.
-    pub ios: u64,
-    /// What an absorbed one costs, relative to the model.
-    pub factor: f64,
-    /// How long without random writes until the device is wholly rested again.
-    pub rest: Nanos,
-}
-
-/// Every `period`-th IO of a class does the work of all of them; the mean stays the model's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Oscillation {
-    /// The class that oscillates.
-    pub class: Class,
-    /// The length of one oscillation in IOs of that class, at least 2.
-    pub period: u64,
-    /// The part of a period's time that its last IO takes, between 1/period and 1.
-    pub peak_share: f64,
-}
-
-/// Random writes leave work behind that slows reads down (uFLIP section 4.3).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lingering {
-    /// What each random write adds to the time that reads are slow.
-    pub per_write: Nanos,
-    /// The longest that reads are slow after the last random write.
-    pub longest: Nanos,
-    /// What a slow read costs, relative to the model.
-    pub read_factor: f64,
-}
-
-/// Log-normal variation around the model, with mean 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Noise {
-    /// Standard deviation of the logarithm.
-    pub sigma: f64,
-    /// Where the variation starts from.
-    #[serde(default)]
-    pub seed: Seed,
-}
-
 fn default_block() -> Bytes {
     Bytes(512)
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A value that no device can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Illegal {
+    key: String,
+    value: String,
+    legal: String,
+}
+
+impl Illegal {
+    pub(crate) fn new(key: impl Into<String>, value: impl fmt::Display, legal: impl Into<String>) -> Illegal {
+        Illegal { key: key.into(), value: value.to_string(), legal: legal.into() }
+    }
 }
 
 impl Profile {
@@ -152,12 +99,7 @@ impl Profile {
     pub fn parse(text: &str, file: &str) -> Result<Profile, ProfileError> {
         let profile: Profile = toml::from_str(text)
             .map_err(|error| ProfileError::Syntax { file: file.to_owned(), message: error.to_string() })?;
-        profile.check().map_err(|(key, value, legal)| ProfileError::Value {
-            file: file.to_owned(),
-            key,
-            value,
-            legal,
-        })?;
+        profile.check().map_err(|illegal| ProfileError::value(file, illegal))?;
         Ok(profile)
     }
 
@@ -167,59 +109,76 @@ impl Profile {
     }
 
     /// Builds the device.
-    pub fn device(&self) -> ThroughputDevice {
-        ThroughputDevice::new(self)
+    ///
+    /// # Errors
+    /// When the profile's parts do not fit together.
+    pub fn device(&self) -> Result<SimulatedDevice, ProfileError> {
+        SimulatedDevice::new(self)
+            .map_err(|illegal| ProfileError::value(&format!("sim:{}", self.name), illegal))
     }
 
-    fn check(&self) -> Result<(), (&'static str, String, &'static str)> {
-        let wrong = |key, value: &dyn fmt::Display, legal| Err((key, value.to_string(), legal));
+    /// A number that changes when anything changes that the device is made of.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        // FNV-1a over the text, but for what people read.
+        let nameless =
+            Profile { title: String::new(), source: String::new(), fit: String::new(), ..self.clone() };
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+        nameless.to_toml().bytes().fold(0xCBF2_9CE4_8422_2325, step)
+    }
+
+    /// What the device says of itself.
+    pub(crate) fn identity(&self, rotational: bool) -> Identity {
+        Identity {
+            target: format!("sim:{}", self.name),
+            kind: "simulated".to_owned(),
+            model: Some(self.title.clone()),
+            capacity: self.capacity.round_down(self.block),
+            logical_block: Some(self.block),
+            rotational: Some(rotational),
+            engine: Some("virtual time".to_owned()),
+            ..Identity::default()
+        }
+    }
+
+    fn check(&self) -> Result<(), Illegal> {
         if self.version != PROFILE_VERSION {
-            return wrong("version", &self.version, "1: the only version this program knows");
+            return Err(Illegal::new("version", self.version, "1: the only version this program knows"));
         }
         if !self.block.0.is_power_of_two() || self.block.0 > 1 << 20 {
-            return wrong("block", &self.block, "a power of two from 1B to 1MiB");
+            return Err(Illegal::new("block", self.block, "a power of two from 1B to 1MiB"));
         }
         if self.capacity < self.block || self.capacity.0 > 1 << 60 {
-            return wrong("capacity", &self.capacity, "from one block to 1 EiB");
+            return Err(Illegal::new("capacity", self.capacity, "from one block to 1 EiB"));
         }
-        let model = &self.throughput;
-        for (key, line) in [
-            ("throughput.sequential_read.b_us_per_kb", model.sequential_read),
-            ("throughput.random_read.b_us_per_kb", model.random_read),
-            ("throughput.sequential_write.b_us_per_kb", model.sequential_write),
-            ("throughput.random_write.b_us_per_kb", model.random_write),
-        ] {
-            if !(0.0..=1e6).contains(&line.b_us_per_kb) || line.a > Nanos::from_secs(1000) {
-                return wrong(key, &line.b_us_per_kb, "0 to 1000000, with `a` at most 1000s");
+        if let Some(noise) = &self.noise {
+            noise.check()?;
+        }
+        match (&self.throughput, &self.flash) {
+            (Some(throughput), None) => {
+                throughput.check()?;
+                self.startup.as_ref().map_or(Ok(()), Startup::check)?;
+                self.oscillation.as_ref().map_or(Ok(()), Oscillation::check)?;
+                self.lingering.as_ref().map_or(Ok(()), Lingering::check)
+            }
+            (None, Some(flash)) => {
+                for (key, present) in [
+                    ("startup", self.startup.is_some()),
+                    ("oscillation", self.oscillation.is_some()),
+                    ("lingering", self.lingering.is_some()),
+                ] {
+                    if present {
+                        return Err(Illegal::new(key, "there", "absent: it belongs to a throughput model"));
+                    }
+                }
+                flash.check(self.block)?;
+                self.controller.check(flash.page)?;
+                flash.geometry(self.capacity, self.translation.spare_blocks()).map(drop)
+            }
+            (Some(_), Some(_)) => Err(Illegal::new("flash", "there", "absent where `throughput` is there")),
+            (None, None) => {
+                Err(Illegal::new("flash", "absent", "there, or `throughput`: a device is one of them"))
             }
         }
-        if let Some(startup) = &self.startup {
-            if !(0.0..=1000.0).contains(&startup.factor) {
-                return wrong("startup.factor", &startup.factor, "0 to 1000");
-            }
-            if startup.ios > 1 << 32 {
-                return wrong("startup.ios", &startup.ios, "0 to 4294967296");
-            }
-        }
-        if let Some(oscillation) = &self.oscillation {
-            if !(2..=1 << 32).contains(&oscillation.period) {
-                return wrong("oscillation.period", &oscillation.period, "2 to 4294967296");
-            }
-            if !(1.0 / oscillation.period as f64..=1.0).contains(&oscillation.peak_share) {
-                return wrong("oscillation.peak_share", &oscillation.peak_share, "1/period to 1");
-            }
-        }
-        if let Some(lingering) = &self.lingering
-            && !(0.0..=1000.0).contains(&lingering.read_factor)
-        {
-            return wrong("lingering.read_factor", &lingering.read_factor, "0 to 1000");
-        }
-        if let Some(noise) = &self.noise
-            && !(0.0..=3.0).contains(&noise.sigma)
-        {
-            return wrong("noise.sigma", &noise.sigma, "0 to 3");
-        }
-        Ok(())
     }
 }
 
@@ -239,12 +198,19 @@ pub enum ProfileError {
         /// The profile's file.
         file: String,
         /// The key.
-        key: &'static str,
+        key: String,
         /// Its value.
         value: String,
         /// What it may be.
-        legal: &'static str,
+        legal: String,
     },
+}
+
+impl ProfileError {
+    fn value(file: &str, illegal: Illegal) -> ProfileError {
+        let Illegal { key, value, legal } = illegal;
+        ProfileError::Value { file: file.to_owned(), key, value, legal }
+    }
 }
 
 impl fmt::Display for ProfileError {
@@ -283,7 +249,7 @@ mod tests {
             |from: &str, to: &str| Profile::parse(&ZEUS.replace(from, to), "x.toml").unwrap_err().to_string();
         insta::assert_snapshot!(error("version = 1", "version = 7"), @"profile x.toml: `version` is 7; it may be 1: the only version this program knows");
         insta::assert_snapshot!(error("512B", "500B"), @"profile x.toml: `block` is 500 B; it may be a power of two from 1B to 1MiB");
-        insta::assert_snapshot!(error("b_us_per_kb = 4.005", "b_us_per_kb = -1.0"), @"profile x.toml: `throughput.sequential_read.b_us_per_kb` is -1; it may be 0 to 1000000, with `a` at most 1000s");
+        insta::assert_snapshot!(error("b_us_per_kb = 4.005", "b_us_per_kb = -1.0"), @"profile x.toml: `throughput.sequential_read.b_us_per_kb` is -1; it may be 0 to 1000000");
         let misspelt = error("capacity =", "capacty =");
         assert!(misspelt.contains("capacty") && misspelt.contains("line 6"), "{misspelt}");
     }

@@ -11,17 +11,20 @@
 //! - completions come in the order of submission, and never before the time they were asked at;
 //! - over whole periods, an oscillation leaves the mean as it is.
 
-use flashlab_base::{Bytes, Identity, Nanos, Prng};
+use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
 
-use crate::profile::{Class, Profile};
+use crate::noise::NoiseSource;
+use crate::profile::{Class, Profile, Throughput};
 
 /// How many IOs may be in flight.
 const DEPTH: u32 = 1024;
 
 /// A device that follows the throughput model.
+#[derive(Debug)]
 pub struct ThroughputDevice {
     profile: Profile,
+    model: Throughput,
     busy_until: Nanos,
     /// Where the last read and the last write ended.
     ends: [Bytes; 2],
@@ -32,21 +35,22 @@ pub struct ThroughputDevice {
     last_random_write: Nanos,
     /// Until when reads are slow.
     slow_until: Nanos,
-    noise: Prng,
+    noise: NoiseSource,
     queue: VirtualQueue,
 }
 
 impl ThroughputDevice {
     /// The rested device that `profile` describes.
-    pub(crate) fn new(profile: &Profile) -> ThroughputDevice {
+    pub(crate) fn new(profile: &Profile, model: Throughput) -> ThroughputDevice {
         ThroughputDevice {
+            model,
             busy_until: Nanos::ZERO,
             ends: [Bytes(u64::MAX); 2],
             oscillated: 0,
             absorbable: profile.startup.map_or(0.0, |startup| startup.ios as f64),
             last_random_write: Nanos::ZERO,
             slow_until: Nanos::ZERO,
-            noise: Prng::new(profile.noise.map_or_else(Default::default, |noise| noise.seed)),
+            noise: NoiseSource::new(profile.noise.unwrap_or_default()),
             queue: VirtualQueue::new(DEPTH),
             profile: profile.clone(),
         }
@@ -67,7 +71,7 @@ impl ThroughputDevice {
 
     /// How long an IO that starts at `start` keeps the server busy.
     fn service(&mut self, class: Class, size: Bytes, start: Nanos) -> Nanos {
-        let model = &self.profile.throughput;
+        let model = &self.model;
         let line = match class {
             Class::SequentialRead => model.sequential_read,
             Class::RandomRead => model.random_read,
@@ -77,8 +81,8 @@ impl ThroughputDevice {
         let factor = self.startup_factor(class, start)
             * self.oscillation_factor(class)
             * self.lingering_factor(class, start)
-            * self.noise_factor();
-        Nanos((line.time_ns(size) * factor).round() as u64)
+            * self.noise.factor();
+        Nanos((line.time_ns(size) * factor).round() as u64) + self.noise.outlier()
     }
 
     fn startup_factor(&mut self, class: Class, start: Nanos) -> f64 {
@@ -121,14 +125,6 @@ impl ThroughputDevice {
         }
     }
 
-    fn noise_factor(&mut self) -> f64 {
-        let Some(noise) = self.profile.noise else { return 1.0 };
-        // Box and Muller's normal variable; the logarithm's mean makes the mean 1.
-        let radius = (2.0 * self.noise.exponential()).sqrt();
-        let normal = radius * (std::f64::consts::TAU * self.noise.unit()).cos();
-        (noise.sigma * normal - noise.sigma * noise.sigma / 2.0).exp()
-    }
-
     /// Serves one IO and returns when it is done.
     fn serve(&mut self, request: &Request) -> Result<Nanos, IoError> {
         let start = self.queue.now().max(self.busy_until);
@@ -160,16 +156,7 @@ impl Device for ThroughputDevice {
     }
 
     fn identity(&self) -> Identity {
-        Identity {
-            target: format!("sim:{}", self.profile.name),
-            kind: "simulated".to_owned(),
-            model: Some(self.profile.title.clone()),
-            capacity: self.geometry().capacity,
-            logical_block: Some(self.profile.block),
-            rotational: Some(false),
-            engine: Some("virtual time".to_owned()),
-            ..Identity::default()
-        }
+        self.profile.identity(false)
     }
 
     fn now(&mut self) -> Nanos {
@@ -199,7 +186,8 @@ mod tests {
 
     fn zeus(more: &str) -> ThroughputDevice {
         let text = format!("{}\n{more}", include_str!("../profiles/zeus.toml"));
-        Profile::parse(&text, "test").unwrap().device()
+        let profile = Profile::parse(&text, "test").unwrap();
+        ThroughputDevice::new(&profile, profile.throughput.unwrap())
     }
 
     /// One IO's response time in microseconds.

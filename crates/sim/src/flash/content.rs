@@ -27,7 +27,7 @@ impl Content {
 }
 
 /// The kind of content of every physical page, and what programming it takes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contents {
     of_page: Vec<Content>,
     host: Content,
@@ -43,6 +43,11 @@ impl Contents {
     pub fn new(pages: u32, zeros: f32, ones: f32) -> Contents {
         let of_page = vec![Content::Ones; pages as usize];
         Contents { of_page, host: Content::Mixed, zeros, ones, moving: (0.0, 0) }
+    }
+
+    /// How many pages there are.
+    pub(super) fn pages(&self) -> usize {
+        self.of_page.len()
     }
 
     pub(super) fn set_host(&mut self, content: Content) {

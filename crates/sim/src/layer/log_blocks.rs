@@ -55,10 +55,12 @@ pub enum Replacement {
     LeastRecentlyUsed,
 }
 
-/// What a layer with log blocks can be told.
+/// What a layer with log blocks can be told: the section `[translation.log_blocks]` of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct LogBlocksOptions {
-    /// How many logical pages there are.
+    /// How many logical pages there are. A profile's capacity gives it.
+    #[serde(skip)]
     pub logical_pages: u32,
     /// How many pages go to a die before the next die gets as many.
     pub stripe_pages: u32,
@@ -70,6 +72,20 @@ pub struct LogBlocksOptions {
     pub replacement: Replacement,
     /// Whether a log can become the data block. Otherwise all merges are full ones.
     pub switch_merges: bool,
+}
+
+impl Default for LogBlocksOptions {
+    /// BAST with four logs for each die, each the next to go in turn, and a stripe of one page.
+    fn default() -> LogBlocksOptions {
+        LogBlocksOptions {
+            logical_pages: 0,
+            stripe_pages: 1,
+            logs: 4,
+            order: LogOrder::Any,
+            replacement: Replacement::RoundRobin,
+            switch_merges: true,
+        }
+    }
 }
 
 /// The blocks that a die needs beside data and logs: one to merge into.

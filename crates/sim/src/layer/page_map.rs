@@ -15,6 +15,7 @@
 pub(super) mod bits;
 mod collect;
 mod options;
+mod restore;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -77,16 +78,7 @@ impl PageMap {
         let streams = u32::from(options.streams.max(1));
         let usable = blocks - geometry.fast_blocks();
         let open = streams * if options.collect_apart { 2 } else { 1 };
-        let needed = options.logical_pages.div_ceil(pages) + dies * (open + options.low_watermark.max(1));
-        if usable < needed {
-            let reason = format!(
-                "{usable} blocks of {pages} pages do not hold {} logical pages, {open} open blocks for each of {dies} dies and \
-                 {} in reserve for each: at least {needed} are needed",
-                options.logical_pages,
-                options.low_watermark.max(1),
-            );
-            return Err(Exhausted { reason });
-        }
+        options.check(geometry)?;
         let apart = options.shares.is_some();
         let pools = if apart { dies * streams } else { dies };
         let mut free = vec![FreeBlocks::new(); dies as usize];

@@ -20,15 +20,24 @@ use super::data_blocks::{DataBlocks, NONE, OptionsError, Part};
 use super::{Exhausted, Layer, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
-/// What a layer with shared logs can be told.
+/// What a layer with shared logs can be told: the section `[translation.shared_logs]` of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SharedLogsOptions {
-    /// How many logical pages there are.
+    /// How many logical pages there are. A profile's capacity gives it.
+    #[serde(skip)]
     pub logical_pages: u32,
     /// How many pages go to a die before the next die gets as many.
     pub stripe_pages: u32,
     /// How many random log blocks a die has, at least 1.
     pub logs: u32,
+}
+
+impl Default for SharedLogsOptions {
+    /// Eight random logs for each die, and a stripe of one page.
+    fn default() -> SharedLogsOptions {
+        SharedLogsOptions { logical_pages: 0, stripe_pages: 1, logs: 8 }
+    }
 }
 
 /// The blocks that a die needs beside data and random logs: the sequential log, and one to merge into.

@@ -96,6 +96,29 @@ impl Victims {
         self.entries[block as usize].valid
     }
 
+    /// Whether this, read from outside bytes, can be used in place of `fresh`: no number points to what does not exist.
+    pub(super) fn fits(&self, fresh: &Victims) -> bool {
+        let blocks = fresh.entries.len() as u32;
+        let block = |number: u32| number == NONE || number < blocks;
+        let pools = self.pools.len();
+        self.policy == fresh.policy
+            && self.pages_per_block == fresh.pages_per_block
+            && self.entries.len() == fresh.entries.len()
+            && pools == fresh.pools.len()
+            && self.changed.len() == fresh.changed.len()
+            && self.entries.iter().all(|entry| {
+                entry.valid <= self.pages_per_block
+                    && (entry.pool == OPEN || (entry.pool as usize) < pools)
+                    && block(entry.next)
+                    && block(entry.previous)
+            })
+            && self.pools.iter().zip(&fresh.pools).all(|(pool, fresh)| {
+                pool.lists.len() == fresh.lists.len()
+                    && pool.lists.iter().all(|&(first, last)| block(first) && block(last))
+                    && pool.queue.iter().chain(&pool.members).all(|&member| member < blocks)
+            })
+    }
+
     /// The policy.
     pub(super) fn policy(&self) -> Policy {
         self.policy

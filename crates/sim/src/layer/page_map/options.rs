@@ -3,7 +3,8 @@
 use flashlab_base::Seed;
 use serde::{Deserialize, Serialize};
 
-use crate::layer::Policy;
+use crate::flash::Geometry;
+use crate::layer::{Exhausted, Policy};
 
 /// Where the next page is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,10 +18,12 @@ pub enum Striping {
     Static,
 }
 
-/// What a page map can be told.
-#[derive(Clone, Debug, PartialEq)]
+/// What a page map can be told: the section `[translation.page_map]` of a profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct PageMapOptions {
-    /// How many logical pages there are.
+    /// How many logical pages there are. A profile's capacity gives it.
+    #[serde(skip)]
     pub logical_pages: u32,
     /// Who is collected.
     pub policy: Policy,
@@ -57,5 +60,29 @@ impl Default for PageMapOptions {
             wear_spread: None,
             seed: Seed(0),
         }
+    }
+}
+
+impl PageMapOptions {
+    /// Whether the array has blocks enough for the logical pages, the open blocks and the reserve.
+    ///
+    /// # Errors
+    /// Says how many are needed.
+    pub fn check(&self, geometry: &Geometry) -> Result<(), Exhausted> {
+        let (dies, pages) = (geometry.dies(), geometry.pages_per_block());
+        let usable = geometry.blocks() - geometry.fast_blocks();
+        let open = u32::from(self.streams.max(1)) * if self.collect_apart { 2 } else { 1 };
+        let reserve = self.low_watermark.max(1);
+        let needed =
+            u64::from(self.logical_pages.div_ceil(pages)) + u64::from(dies) * u64::from(open + reserve);
+        if u64::from(usable) >= needed {
+            return Ok(());
+        }
+        let reason = format!(
+            "{usable} blocks of {pages} pages do not hold {} logical pages, {open} open blocks for each of {dies} dies and \
+             {reserve} in reserve for each: at least {needed} are needed",
+            self.logical_pages,
+        );
+        Err(Exhausted { reason })
     }
 }

@@ -1,0 +1,215 @@
+//! A flash device in virtual time: controller, translation layer and flash.
+//!
+//! # Model
+//! A request passes the controller ([`controller`]), which asks the translation layer ([`crate::layer`]) to read and
+//! write pages, which works on the flash ([`crate::flash`]), whose dies and channels are busy until a time. When a
+//! request is submitted its completion time is known; requests in flight overlap as the resources allow. Between
+//! requests the layer may work for itself.
+//!
+//! # Invariants
+//! - a device that was conditioned without times ends in the same state as one that served the same IOs one after
+//!   the other;
+//! - an IO is served or fails with a reason: a device without a block to write to is read-only from then on.
+
+mod controller;
+mod read_buffer;
+mod state;
+mod statistics;
+mod write_buffer;
+
+use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
+
+use crate::flash::{Background, Content, Contents, Flash, Resources, Times};
+use crate::layer::Layer;
+use crate::noise::NoiseSource;
+use crate::profile::{FlashSection, Illegal, Profile};
+use crate::translation::AnyLayer;
+use controller::{Buffers, Controller, Costs, Groups};
+
+pub use state::StateError;
+pub use statistics::Statistics;
+pub use write_buffer::FlushPolicy;
+
+/// A flash device in virtual time. Copies start where the original is.
+#[derive(Debug)]
+pub struct FlashDevice {
+    identity: Identity,
+    geometry: Geometry,
+    energy: crate::profile::Energy,
+    controller: Controller,
+    layer: AnyLayer,
+    flash: Flash<Resources>,
+    sees_content: bool,
+    noise: NoiseSource,
+    noisy: bool,
+    queue: VirtualQueue,
+    fingerprint: u64,
+}
+
+impl FlashDevice {
+    /// The device that a profile describes, with nothing written to it.
+    pub(crate) fn new(profile: &Profile) -> Result<FlashDevice, Illegal> {
+        let section = profile.flash.clone().unwrap_or_default();
+        let layout = section.geometry(profile.capacity, profile.translation.spare_blocks())?;
+        let times = Times {
+            command: section.command,
+            transfer: section.channel_bandwidth.time(section.page),
+            register_move: section.register_move,
+            cache_mode: section.cache_mode,
+            copy_back: section.copy_back,
+            cells: section.cells(),
+            fast_cells: section.fast_cells(),
+        };
+        let background = profile.controller.background.map(|background| Background {
+            idle_after: background.idle_after,
+            slice: background.slice,
+            pieces: background.pieces as usize,
+        });
+        let sees_content = section.zeros_program_share != 1.0 || section.ones_program_share != 1.0;
+        let mut flash = Flash::new(layout, Resources::new(&layout, times, background));
+        if sees_content {
+            let (zeros, ones) = (section.zeros_program_share as f32, section.ones_program_share as f32);
+            flash = flash.with_contents(Contents::new(layout.pages(), zeros, ones));
+        }
+        let capacity = profile.capacity.round_down(profile.block);
+        Ok(FlashDevice {
+            identity: profile.identity(false),
+            geometry: Geometry { capacity, block: profile.block, depth: profile.controller.depth },
+            energy: section.energy,
+            controller: new_controller(profile, &section),
+            layer: AnyLayer::new(profile, &section, &layout)?,
+            flash,
+            sees_content,
+            noise: NoiseSource::new(profile.noise.unwrap_or_default()),
+            noisy: profile.noise.is_some(),
+            queue: VirtualQueue::new(profile.controller.depth),
+            fingerprint: profile.fingerprint(),
+        })
+    }
+
+    /// What was done so far.
+    pub fn statistics(&self) -> Statistics {
+        Statistics::of(&self.flash, &self.energy, self.queue.now())
+    }
+
+    /// The flash, for a close look.
+    pub fn flash(&self) -> &Flash<Resources> {
+        &self.flash
+    }
+
+    /// Why nothing can be written any more, if that is so.
+    pub fn exhausted(&self) -> Option<&str> {
+        self.controller.exhausted()
+    }
+
+    /// The power fails and comes back: what was only in volatile memory is gone. Nothing is in flight.
+    pub fn power_cut(&mut self) {
+        self.controller.power_cut();
+        self.layer.power_cut();
+    }
+
+    /// Submits a request with the host's hint which writes belong together (NVMe flexible data placement: the
+    /// placement handle).
+    pub fn submit_placed(&mut self, request: Request, stream: u16) {
+        let now = self.queue.now();
+        let served = self.serve(&request, stream, now);
+        let mut completed = served.unwrap_or(now);
+        if self.noisy {
+            let response = completed.since(now).0 as f64 * self.noise.factor();
+            completed = now + Nanos(response.round() as u64) + self.noise.outlier();
+        }
+        self.queue.push(request, completed, served.map(drop));
+    }
+
+    #[inline]
+    fn serve(&mut self, request: &Request, stream: u16, now: Nanos) -> Result<Nanos, IoError> {
+        if request.operation != Operation::Flush {
+            self.geometry.check(request.offset, request.size)?;
+        }
+        if self.sees_content && request.operation == Operation::Write {
+            let length = request.buffer.len().min(request.size.0 as usize);
+            self.flash.set_host_content(Content::of(&request.buffer[..length]));
+        }
+        let FlashDevice { controller, layer, flash, .. } = self;
+        controller.serve(layer, flash, request.operation, (request.offset, request.size), stream, now)
+    }
+}
+
+fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
+    let section = &profile.controller;
+    let page = flash.page;
+    let costs = Costs {
+        read_command: section.read_command,
+        write_command: section.write_command,
+        read_ns_per_byte: section.read_bandwidth.map_or(0.0, |link| link.ns_per_byte()),
+        write_ns_per_byte: section.write_bandwidth.map_or(0.0, |link| link.ns_per_byte()),
+        switch: section.segment_groups.map_or(Nanos::ZERO, |groups| groups.switch),
+    };
+    let groups =
+        section.segment_groups.map(|groups| Groups { count: u64::from(groups.count), span: groups.span });
+    let pages = |size: Bytes| (size.0 / page.0) as u32;
+    let buffers = Buffers {
+        write: section.write_buffer.map(|buffer| (buffer.flush, pages(buffer.size))),
+        together: section.write_buffer.and_then(|buffer| buffer.together).map_or(flash.block_pages(), pages),
+        read: section.read_buffer.map_or(0, |buffer| pages(buffer.size)),
+        read_ahead: section.read_buffer.map_or(0, |buffer| pages(buffer.read_ahead)),
+    };
+    let mut controller = Controller::new(page, profile.block, costs, groups, buffers);
+    controller.set_idle_after(section.background.map_or(Nanos::ZERO, |background| background.idle_after));
+    controller
+}
+
+impl Device for FlashDevice {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.queue.now()
+    }
+
+    #[inline]
+    fn submit(&mut self, request: Request) {
+        self.submit_placed(request, 0);
+    }
+
+    #[inline]
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        self.queue.wait(until)
+    }
+
+    fn keeps_data(&self) -> bool {
+        false
+    }
+
+    fn sees_content(&self) -> bool {
+        self.sees_content
+    }
+
+    fn condition(
+        &mut self,
+        ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
+    ) -> Result<bool, IoError> {
+        let costs = std::mem::take(&mut self.controller.costs);
+        let FlashDevice { controller, layer, flash, geometry, sees_content, .. } = self;
+        let served = flash.without_times(|flash| {
+            if *sees_content {
+                flash.set_host_content(Content::Mixed);
+            }
+            for (operation, offset, size) in ios {
+                if operation != Operation::Flush {
+                    geometry.check(offset, size)?;
+                }
+                controller.serve(layer, flash, operation, (offset, size), 0, Nanos::ZERO)?;
+            }
+            Ok(())
+        });
+        self.controller.costs = costs;
+        served.map(|()| true)
+    }
+}

@@ -1,0 +1,75 @@
+//! Pages that were read and are kept in the controller's memory, and pages read ahead.
+
+use std::collections::VecDeque;
+
+use flashlab_base::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::layer::Pages;
+
+/// The runs of pages read last, the oldest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ReadBuffer {
+    capacity: u32,
+    used: u32,
+    runs: VecDeque<Kept>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Kept {
+    first: u32,
+    count: u32,
+    ready: Nanos,
+}
+
+impl ReadBuffer {
+    /// An empty buffer for `capacity` pages.
+    pub(super) fn new(capacity: u32) -> ReadBuffer {
+        ReadBuffer { capacity, used: 0, runs: VecDeque::new() }
+    }
+
+    /// When a page is there; `None`: it has to be read.
+    pub(super) fn ready(&self, page: u32) -> Option<Nanos> {
+        self.runs.iter().rev().find(|run| page.wrapping_sub(run.first) < run.count).map(|run| run.ready)
+    }
+
+    /// Keeps the last pages of a run that will be there at `ready`.
+    pub(super) fn keep(&mut self, pages: Pages, ready: Nanos) {
+        let count = pages.count.min(self.capacity);
+        if count == 0 {
+            return;
+        }
+        while self.used + count > self.capacity {
+            let Some(oldest) = self.runs.pop_front() else { break };
+            self.used -= oldest.count;
+        }
+        self.used += count;
+        self.runs.push_back(Kept { first: pages.first.0 + pages.count - count, count, ready });
+    }
+
+    /// Forgets pages that were overwritten.
+    pub(super) fn forget(&mut self, pages: Pages) {
+        let end = pages.first.0 + pages.count;
+        let used = &mut self.used;
+        self.runs.retain(|run| {
+            let apart = run.first >= end || run.first + run.count <= pages.first.0;
+            if !apart {
+                *used -= run.count;
+            }
+            apart
+        });
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.runs.clear();
+        self.used = 0;
+    }
+
+    /// It is time zero again.
+    pub(super) fn restart(&mut self) {
+        for run in &mut self.runs {
+            run.ready = Nanos::ZERO;
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The state of a flash device as bytes: mapping, wear, buffers, but no times.
+//!
+//! # Format
+//! `FLASHSIM`, then little-endian: the format's version (u32), the profile's fingerprint (u64), the payload's
+//! length (u64) and CRC-32 (u32), then the payload: the state in the postcard encoding. A saved device has
+//! served everything that was asked of it, and rests.
+//!
+//! # Invariants
+//! - bytes that are no state of this profile and version are an error and never a panic.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::FlashDevice;
+use super::controller::Controller;
+use crate::flash::FlashState;
+use crate::noise::NoiseSource;
+use crate::profile::Profile;
+use crate::translation::AnyLayer;
+
+const MAGIC: &[u8; 8] = b"FLASHSIM";
+/// The version of the format.
+const VERSION: u32 = 1;
+const HEADER: usize = 8 + 4 + 8 + 8 + 4;
+
+#[derive(Serialize)]
+struct Saved<'a> {
+    controller: &'a Controller,
+    layer: &'a AnyLayer,
+    flash: FlashState,
+    noise: &'a NoiseSource,
+}
+
+#[derive(Deserialize)]
+struct Restored {
+    controller: Controller,
+    layer: AnyLayer,
+    flash: FlashState,
+    noise: NoiseSource,
+}
+
+impl FlashDevice {
+    /// The state as bytes. Nothing may be in flight.
+    ///
+    /// # Panics
+    /// When something is.
+    pub fn save(&self) -> Vec<u8> {
+        assert!(self.queue.is_empty(), "a device was saved with requests in flight");
+        let mut controller = self.controller.clone();
+        controller.restart();
+        let saved = Saved {
+            controller: &controller,
+            layer: &self.layer,
+            flash: self.flash.state(),
+            noise: &self.noise,
+        };
+        let payload = postcard::to_stdvec(&saved).expect("a state is made of numbers and lists");
+        let mut bytes = Vec::with_capacity(HEADER + payload.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.fingerprint.to_le_bytes());
+        bytes.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&crc32fast::hash(&payload).to_le_bytes());
+        bytes.extend_from_slice(&payload);
+        bytes
+    }
+
+    /// The device that `profile` describes, in a saved state, at time zero.
+    ///
+    /// # Errors
+    /// When the bytes are damaged, of another version, or of another profile.
+    pub fn restore(profile: &Profile, bytes: &[u8]) -> Result<FlashDevice, StateError> {
+        let mut device = FlashDevice::new(profile).map_err(|_| StateError::OtherProfile)?;
+        let payload = payload(bytes, device.fingerprint)?;
+        let restored: Restored = postcard::from_bytes(payload).map_err(|_| StateError::Damaged)?;
+        let Restored { mut controller, mut layer, flash, noise } = restored;
+        controller.complete(&device.controller);
+        if !device.flash.set_state(flash) || !layer.complete(&device.layer, &device.flash) {
+            return Err(StateError::Damaged);
+        }
+        (device.controller, device.layer, device.noise) = (controller, layer, noise);
+        Ok(device)
+    }
+
+    /// The same device once more, at rest and at time zero. Nothing may be in flight.
+    ///
+    /// # Panics
+    /// When something is.
+    pub fn duplicate(&self, profile: &Profile) -> FlashDevice {
+        FlashDevice::restore(profile, &self.save()).expect("a state that was just saved fits its profile")
+    }
+}
+
+fn payload(bytes: &[u8], fingerprint: u64) -> Result<&[u8], StateError> {
+    let field = |from: usize, length: usize| bytes.get(from..from + length).ok_or(StateError::NoState);
+    if field(0, 8)? != MAGIC {
+        return Err(StateError::NoState);
+    }
+    let version = u32::from_le_bytes(field(8, 4)?.try_into().expect("four bytes"));
+    if version != VERSION {
+        return Err(StateError::Version(version));
+    }
+    let number =
+        |from| field(from, 8).map(|eight| u64::from_le_bytes(eight.try_into().expect("eight bytes")));
+    if number(12)? != fingerprint {
+        return Err(StateError::OtherProfile);
+    }
+    let checksum = u32::from_le_bytes(field(28, 4)?.try_into().expect("four bytes"));
+    let payload = &bytes[HEADER..];
+    if number(20)? != payload.len() as u64 || crc32fast::hash(payload) != checksum {
+        return Err(StateError::Damaged);
+    }
+    Ok(payload)
+}
+
+/// Why bytes are no state of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateError {
+    /// They do not begin as a state does.
+    NoState,
+    /// They were written in another version of the format.
+    Version(u32),
+    /// They belong to another profile, or to one that was changed since.
+    OtherProfile,
+    /// They were changed or cut off.
+    Damaged,
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StateError::NoState => write!(f, "this is no state of a simulated device"),
+            StateError::Version(version) => {
+                write!(f, "the state has version {version} of the format, and this program reads {VERSION}")
+            }
+            StateError::OtherProfile => {
+                write!(
+                    f,
+                    "the state belongs to another profile, or the profile was changed since it was saved"
+                )
+            }
+            StateError::Damaged => {
+                write!(f, "the state is damaged: its checksum or its contents do not agree")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StateError {}

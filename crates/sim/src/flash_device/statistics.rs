@@ -1,0 +1,84 @@
+//! What a flash device did, added up.
+
+use flashlab_base::Nanos;
+use serde::Serialize;
+
+use crate::flash::{CAUSES, Cause, Counts, Flash, Resources};
+use crate::profile::Energy;
+
+/// What a flash device did since it was made.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Statistics {
+    /// The operations on the flash by their cause.
+    pub operations: Vec<Operations>,
+    /// Pages programmed for each page that the host wrote; absent while it wrote none.
+    pub write_amplification: Option<f64>,
+    /// Merges of log blocks.
+    pub switch_merges: u64,
+    /// Merges of log blocks.
+    pub partial_merges: u64,
+    /// Merges of log blocks.
+    pub full_merges: u64,
+    /// The fewest erases of a block.
+    pub block_erases_min: u32,
+    /// The mean erases of a block.
+    pub block_erases_mean: f64,
+    /// The most erases of a block.
+    pub block_erases_max: u32,
+    /// The share of the time that each die was busy.
+    pub die_utilisation: Vec<f64>,
+    /// The share of the time that each channel was busy.
+    pub channel_utilisation: Vec<f64>,
+    /// The energy taken.
+    pub energy_j: f64,
+}
+
+/// The operations for one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Operations {
+    /// The cause.
+    pub cause: Cause,
+    /// Pages read.
+    pub pages_read: u64,
+    /// Pages programmed.
+    pub pages_programmed: u64,
+    /// Blocks erased.
+    pub blocks_erased: u64,
+}
+
+impl Statistics {
+    pub(super) fn of(flash: &Flash<Resources>, energy: &Energy, now: Nanos) -> Statistics {
+        let counts = flash.counts();
+        let operations = CAUSES
+            .map(|cause| Operations {
+                cause,
+                pages_read: counts.pages_read(cause),
+                pages_programmed: counts.pages_programmed(cause),
+                blocks_erased: counts.blocks_erased(cause),
+            })
+            .to_vec();
+        let erases = || flash.blocks().iter().map(|block| block.erases);
+        let total: u64 = erases().map(u64::from).sum();
+        let share = |worked: Nanos| if now.0 == 0 { 0.0 } else { worked.0 as f64 / now.0 as f64 };
+        Statistics {
+            operations,
+            write_amplification: counts.write_amplification(),
+            switch_merges: counts.switch_merges,
+            partial_merges: counts.partial_merges,
+            full_merges: counts.full_merges,
+            block_erases_min: erases().min().unwrap_or(0),
+            block_erases_mean: total as f64 / flash.blocks().len().max(1) as f64,
+            block_erases_max: erases().max().unwrap_or(0),
+            die_utilisation: flash.timing().dies_worked().map(share).collect(),
+            channel_utilisation: flash.timing().channels_worked().map(share).collect(),
+            energy_j: joules(counts, energy, now),
+        }
+    }
+}
+
+fn joules(counts: &Counts, energy: &Energy, now: Nanos) -> f64 {
+    let operations = counts.reads() as f64 * energy.read_uj
+        + counts.programs() as f64 * energy.program_uj
+        + counts.erases() as f64 * energy.erase_uj;
+    operations * 1e-6 + now.as_secs_f64() * energy.idle_mw * 1e-3
+}

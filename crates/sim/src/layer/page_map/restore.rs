@@ -1,0 +1,32 @@
+//! A page map that comes from outside bytes.
+
+use super::{PageMap, UNMAPPED};
+use crate::flash::{Flash, Timing};
+
+impl PageMap {
+    /// Whether this map, read from outside bytes, can be used in place of `fresh` over `flash`: no number in it points
+    /// to what does not exist. What a saved map does not hold is made again.
+    pub(crate) fn complete<T: Timing>(&mut self, fresh: &PageMap, flash: &Flash<T>) -> bool {
+        let (blocks, pages) = (flash.geometry().blocks(), flash.geometry().pages_per_block());
+        let physical = flash.geometry().pages();
+        let places = |list: &[u32], end: u32| list.iter().all(|&page| page == UNMAPPED || page < end);
+        self.moving.reserve(pages as usize);
+        self.map.len() == fresh.map.len()
+            && self.back.len() == fresh.back.len()
+            && self.valid.len() == fresh.valid.len()
+            && self.frontiers.len() == fresh.frontiers.len()
+            && self.free.len() == fresh.free.len()
+            && self.quotas.len() == fresh.quotas.len()
+            && self.pages_per_block == pages
+            && self.streams == fresh.streams
+            && self.next_die < flash.geometry().dies()
+            && places(&self.map, physical)
+            && places(&self.back, self.map.len() as u32)
+            && self
+                .frontiers
+                .iter()
+                .all(|open| open.page <= pages && (open.block < blocks || open.page == pages))
+            && self.free.iter().flatten().all(|free| free.0.1 < blocks)
+            && self.victims.fits(&fresh.victims)
+    }
+}

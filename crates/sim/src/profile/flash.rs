@@ -1,0 +1,413 @@
+//! The sections of a profile that describe flash, its controller and its translation layer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use flashlab_base::{Bytes, Nanos};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Illegal;
+use crate::flash::{CellTimes, Geometry, RowTimes};
+use crate::flash_device::FlushPolicy;
+
+/// Bytes a second, written as `40MB/s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth(pub Bytes);
+
+impl Bandwidth {
+    /// How long `size` takes.
+    pub fn time(self, size: Bytes) -> Nanos {
+        Nanos((size.0 as f64 * self.ns_per_byte()).round() as u64)
+    }
+
+    /// Nanoseconds for each byte.
+    pub fn ns_per_byte(self) -> f64 {
+        1e9 / self.0.0.max(1) as f64
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Bandwidth, String> {
+        let wrong = || format!("`{text}` is not a bandwidth: write bytes a second with a unit, as in 40MB/s");
+        let bytes: Bytes = text.trim().strip_suffix("/s").ok_or_else(wrong)?.parse().map_err(|_| wrong())?;
+        if bytes == Bytes::ZERO { Err(wrong()) } else { Ok(Bandwidth(bytes)) }
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, size) in [("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000)] {
+            if self.0.0.is_multiple_of(size) {
+                return write!(f, "{}{unit}/s", self.0.0 / size);
+            }
+        }
+        write!(f, "{}/s", self.0.exact())
+    }
+}
+
+impl Serialize for Bandwidth {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bandwidth {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bandwidth, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// One time, or one for each kind of row: `"200us"` or `["200us", "900us"]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PerRow {
+    /// Every row takes the same.
+    All(Nanos),
+    /// Fast and slow pages: the rows of a block take these times in turn.
+    InTurn(Vec<Nanos>),
+}
+
+impl PerRow {
+    /// As the flash takes it.
+    pub fn times(&self) -> RowTimes {
+        match self {
+            PerRow::All(time) => RowTimes::new(&[*time]),
+            PerRow::InTurn(times) => RowTimes::new(times),
+        }
+    }
+
+    /// How many different times there are.
+    pub fn count(&self) -> usize {
+        match self {
+            PerRow::All(_) => 1,
+            PerRow::InTurn(times) => times.len(),
+        }
+    }
+}
+
+/// `[flash]`: the array.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FlashSection {
+    /// The unit that the translation layer maps and the flash is read by.
+    pub page: Bytes,
+    /// The pages of a block in one plane.
+    pub pages_per_block: u32,
+    /// How many planes of a die work together. Their pages are programmed at once, when the last one has come.
+    pub planes: u32,
+    /// How many dies there are.
+    pub dies: u32,
+    /// How many channels the dies share.
+    pub channels: u32,
+    /// The blocks beyond those that hold the capacity, as a share of them.
+    pub over_provisioning: f64,
+    /// From the array into the register.
+    pub read: PerRow,
+    /// From the register into the array.
+    pub program: PerRow,
+    /// Erasing a block.
+    pub erase: Nanos,
+    /// Issuing a command to a die.
+    pub command: Nanos,
+    /// A channel's bandwidth.
+    pub channel_bandwidth: Bandwidth,
+    /// Between the data and the cache register, in cache mode.
+    pub register_move: Nanos,
+    /// Whether consecutive pages are read and programmed in cache mode.
+    pub cache_mode: bool,
+    /// Whether pages are copied within a die without passing the channel.
+    pub copy_back: bool,
+    /// The share of the program time that a page of zeros takes.
+    pub zeros_program_share: f64,
+    /// The share of the program time that a page of ones takes.
+    pub ones_program_share: f64,
+    /// Blocks of fast cells (SLC) in front of the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast: Option<FastCells>,
+    /// What the operations take of energy.
+    pub energy: Energy,
+}
+
+/// `[flash.fast]`: the region of fast cells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FastCells {
+    /// How much it holds.
+    pub size: Bytes,
+    /// As in `[flash]`.
+    pub read: PerRow,
+    /// As in `[flash]`.
+    pub program: PerRow,
+    /// As in `[flash]`.
+    pub erase: Nanos,
+}
+
+/// `[flash.energy]`: microjoules for an operation, and the power at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Energy {
+    /// Reading a page.
+    pub read_uj: f64,
+    /// Programming a page.
+    pub program_uj: f64,
+    /// Erasing a block.
+    pub erase_uj: f64,
+    /// What the device takes all the time, in milliwatts.
+    pub idle_mw: f64,
+}
+
+impl Default for Energy {
+    /// A large-page SLC chip of 2009 (3.3 V; 25 us at 15 mA, 200 us at 15 mA, 1.5 ms at 15 mA).
+    fn default() -> Energy {
+        Energy { read_uj: 1.2, program_uj: 9.9, erase_uj: 74.0, idle_mw: 0.0 }
+    }
+}
+
+impl Default for FlashSection {
+    /// One SLC chip of 2009.
+    fn default() -> FlashSection {
+        FlashSection {
+            page: Bytes::kib(4),
+            pages_per_block: 64,
+            planes: 1,
+            dies: 1,
+            channels: 1,
+            over_provisioning: 0.07,
+            read: PerRow::All(Nanos::from_micros(25)),
+            program: PerRow::All(Nanos::from_micros(200)),
+            erase: Nanos::from_micros(1500),
+            command: Nanos::ZERO,
+            channel_bandwidth: Bandwidth(Bytes(40_000_000)),
+            register_move: Nanos::from_micros(3),
+            cache_mode: false,
+            copy_back: false,
+            zeros_program_share: 1.0,
+            ones_program_share: 1.0,
+            fast: None,
+            energy: Energy::default(),
+        }
+    }
+}
+
+impl FlashSection {
+    pub(crate) fn cells(&self) -> CellTimes {
+        CellTimes { read: self.read.times(), program: self.program.times(), erase: self.erase }
+    }
+
+    pub(crate) fn fast_cells(&self) -> CellTimes {
+        self.fast.as_ref().map_or(self.cells(), |fast| CellTimes {
+            read: fast.read.times(),
+            program: fast.program.times(),
+            erase: fast.erase,
+        })
+    }
+
+    /// The pages of a block, in all planes.
+    pub(crate) fn block_pages(&self) -> u32 {
+        self.pages_per_block.saturating_mul(self.planes)
+    }
+
+    /// The logical pages that a capacity takes.
+    pub(crate) fn logical_pages(&self, capacity: Bytes) -> Result<u32, Illegal> {
+        let pages = capacity.0.div_ceil(self.page.0);
+        u32::try_from(pages)
+            .map_err(|_| Illegal::new("flash.page", self.page, "larger: there are too many pages"))
+    }
+
+    /// The layout of the array that holds `capacity` and what is provisioned beyond it, at least `spare` blocks on
+    /// each die.
+    pub(crate) fn geometry(&self, capacity: Bytes, spare: u32) -> Result<Geometry, Illegal> {
+        let block = self.page.0 * u64::from(self.block_pages().max(1));
+        let dies = u64::from(self.dies.max(1));
+        let per_die = |size: u64| size.div_ceil(block).div_ceil(dies) * dies;
+        let fast = self.fast.as_ref().map_or(0, |fast| per_die(fast.size.0));
+        let least = per_die(capacity.0).saturating_add(u64::from(spare) * dies);
+        let usual = per_die((capacity.0 as f64 * (1.0 + self.over_provisioning)).ceil() as u64).max(least);
+        let blocks = u32::try_from(usual + fast).map_err(|_| {
+            Illegal::new("flash.pages_per_block", self.pages_per_block, "more: there are too many blocks")
+        })?;
+        let illegal = |error: crate::flash::GeometryError| {
+            Illegal::new(format!("flash.{}", error.what), error.value, error.legal)
+        };
+        Geometry::new(self.page, self.block_pages(), self.planes, blocks, self.dies, self.channels)
+            .and_then(|geometry| geometry.with_fast_blocks(fast as u32))
+            .map_err(illegal)
+    }
+
+    pub(super) fn check(&self, block: Bytes) -> Result<(), Illegal> {
+        if block > self.page {
+            return Err(Illegal::new("block", block, "at most `flash.page`"));
+        }
+        if !(0.0..=100.0).contains(&self.over_provisioning) {
+            return Err(Illegal::new(
+                "flash.over_provisioning",
+                self.over_provisioning,
+                "0 to 100, as a share",
+            ));
+        }
+        if self.pages_per_block == 0 || self.planes == 0 || self.block_pages() > 1 << 16 {
+            let legal = "1 to 65536 with all planes together";
+            return Err(Illegal::new("flash.pages_per_block", self.pages_per_block, legal));
+        }
+        let rows = |cells: &str, read: &PerRow, program: &PerRow| {
+            for (key, times) in [("read", read), ("program", program)] {
+                if !(1..=4).contains(&times.count()) {
+                    return Err(Illegal::new(format!("{cells}.{key}"), times.count(), "one to four times"));
+                }
+            }
+            Ok(())
+        };
+        rows("flash", &self.read, &self.program)?;
+        if let Some(fast) = &self.fast {
+            rows("flash.fast", &fast.read, &fast.program)?;
+        }
+        for (key, share) in [
+            ("flash.zeros_program_share", self.zeros_program_share),
+            ("flash.ones_program_share", self.ones_program_share),
+        ] {
+            if !(0.0..=10.0).contains(&share) {
+                return Err(Illegal::new(key, share, "0 to 10"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `[controller]`: what stands between the host and the flash.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ControllerSection {
+    /// What each read costs the controller.
+    pub read_command: Nanos,
+    /// What each write costs the controller.
+    pub write_command: Nanos,
+    /// The link to the host, for reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bandwidth: Option<Bandwidth>,
+    /// The link to the host, for writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<Bandwidth>,
+    /// How many requests may be in flight.
+    pub depth: u32,
+    /// Memory for what is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_buffer: Option<WriteBufferSection>,
+    /// Memory for what is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_buffer: Option<ReadBufferSection>,
+    /// Parts of the address space between which switching takes time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segment_groups: Option<SegmentGroups>,
+    /// Work that may wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundSection>,
+}
+
+impl Default for ControllerSection {
+    fn default() -> ControllerSection {
+        ControllerSection {
+            read_command: Nanos::from_micros(20),
+            write_command: Nanos::from_micros(20),
+            read_bandwidth: None,
+            write_bandwidth: None,
+            depth: 32,
+            write_buffer: None,
+            read_buffer: None,
+            segment_groups: None,
+            background: None,
+        }
+    }
+}
+
+impl ControllerSection {
+    pub(super) fn check(&self, page: Bytes) -> Result<(), Illegal> {
+        let pages = |key: &str, size: Bytes, least: u64| {
+            if size.is_multiple_of(page) && (least..=1 << 24).contains(&(size.0 / page.0)) {
+                return Ok(());
+            }
+            Err(Illegal::new(
+                format!("controller.{key}"),
+                size,
+                format!("a multiple of `flash.page` ({page}), {least} pages to 16777216"),
+            ))
+        };
+        if !(1..=1 << 16).contains(&self.depth) {
+            return Err(Illegal::new("controller.depth", self.depth, "1 to 65536"));
+        }
+        if let Some(buffer) = &self.write_buffer {
+            pages("write_buffer.size", buffer.size, 1)?;
+            buffer.together.map_or(Ok(()), |together| pages("write_buffer.together", together, 1))?;
+        }
+        if let Some(buffer) = &self.read_buffer {
+            pages("read_buffer.size", buffer.size, 1)?;
+            pages("read_buffer.read_ahead", buffer.read_ahead, 0)?;
+        }
+        if let Some(groups) = &self.segment_groups {
+            if groups.count == 0 {
+                return Err(Illegal::new("controller.segment_groups.count", groups.count, "1 to 4294967295"));
+            }
+            if groups.span == Bytes::ZERO {
+                return Err(Illegal::new("controller.segment_groups.span", groups.span, "at least 1B"));
+            }
+        }
+        if let Some(background) = &self.background
+            && background.pieces > 1 << 20
+        {
+            return Err(Illegal::new("controller.background.pieces", background.pieces, "0 to 1048576"));
+        }
+        Ok(())
+    }
+}
+
+/// `[controller.write_buffer]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteBufferSection {
+    /// How much it holds.
+    pub size: Bytes,
+    /// When whole pages leave it.
+    #[serde(default)]
+    pub flush: FlushPolicy,
+    /// Held pages within the same part of this size leave together. One block by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Bytes>,
+}
+
+/// `[controller.read_buffer]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadBufferSection {
+    /// How much it holds.
+    pub size: Bytes,
+    /// How much is read ahead of a sequential reader.
+    #[serde(default)]
+    pub read_ahead: Bytes,
+}
+
+/// `[controller.segment_groups]` (Sun and Zhang, section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentGroups {
+    /// How many groups there are.
+    pub count: u32,
+    /// How much of the address space lies together in one group.
+    pub span: Bytes,
+    /// What it costs to go to another group.
+    pub switch: Nanos,
+}
+
+/// `[controller.background]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackgroundSection {
+    /// How long the host rests before the work begins.
+    #[serde(default)]
+    pub idle_after: Nanos,
+    /// What is done of it before each operation of the host on the same die.
+    #[serde(default)]
+    pub slice: Nanos,
+    /// How many merges a die may owe, having that many blocks to spare. More are done in the foreground.
+    pub pieces: u32,
+}

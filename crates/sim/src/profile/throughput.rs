@@ -1,0 +1,143 @@
+//! The sections of a profile that is a throughput model alone.
+
+use flashlab_base::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::Illegal;
+
+/// The throughput model of El Maghraoui et al. section 4: T(n) = A + n B for each of four classes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Throughput {
+    /// Reads that continue where the read before them ended.
+    pub sequential_read: Line,
+    /// Other reads.
+    pub random_read: Line,
+    /// Writes that continue where the write before them ended.
+    pub sequential_write: Line,
+    /// Other writes.
+    pub random_write: Line,
+}
+
+/// One class's line.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// A: the fixed time of an IO.
+    pub a: Nanos,
+    /// B: microseconds for each KiB.
+    pub b_us_per_kb: f64,
+}
+
+impl Line {
+    /// T(n), in nanoseconds.
+    pub fn time_ns(&self, size: Bytes) -> f64 {
+        self.a.0 as f64 + self.b_us_per_kb * 1e3 * (size.0 as f64 / 1024.0)
+    }
+}
+
+/// One of the four classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// See [`Throughput::sequential_read`].
+    SequentialRead,
+    /// See [`Throughput::random_read`].
+    RandomRead,
+    /// See [`Throughput::sequential_write`].
+    SequentialWrite,
+    /// See [`Throughput::random_write`].
+    RandomWrite,
+}
+
+/// After rest, some random writes are absorbed at a lower cost (uFLIP section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Startup {
+    /// How many random writes a rested device absorbs.
+    pub ios: u64,
+    /// What an absorbed one costs, relative to the model.
+    pub factor: f64,
+    /// How long without random writes until the device is wholly rested again.
+    pub rest: Nanos,
+}
+
+/// Every `period`-th IO of a class does the work of all of them; the mean stays the model's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Oscillation {
+    /// The class that oscillates.
+    pub class: Class,
+    /// The length of one oscillation in IOs of that class, at least 2.
+    pub period: u64,
+    /// The part of a period's time that its last IO takes, between 1/period and 1.
+    pub peak_share: f64,
+}
+
+/// Random writes leave work behind that slows reads down (uFLIP section 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lingering {
+    /// What each random write adds to the time that reads are slow.
+    pub per_write: Nanos,
+    /// The longest that reads are slow after the last random write.
+    pub longest: Nanos,
+    /// What a slow read costs, relative to the model.
+    pub read_factor: f64,
+}
+
+impl Throughput {
+    pub(super) fn check(&self) -> Result<(), Illegal> {
+        for (class, line) in [
+            ("sequential_read", self.sequential_read),
+            ("random_read", self.random_read),
+            ("sequential_write", self.sequential_write),
+            ("random_write", self.random_write),
+        ] {
+            if !(0.0..=1e6).contains(&line.b_us_per_kb) {
+                return Err(Illegal::new(
+                    format!("throughput.{class}.b_us_per_kb"),
+                    line.b_us_per_kb,
+                    "0 to 1000000",
+                ));
+            }
+            if line.a > Nanos::from_secs(1000) {
+                return Err(Illegal::new(format!("throughput.{class}.a"), line.a, "0 to 1000s"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Startup {
+    pub(super) fn check(&self) -> Result<(), Illegal> {
+        if !(0.0..=1000.0).contains(&self.factor) {
+            return Err(Illegal::new("startup.factor", self.factor, "0 to 1000"));
+        }
+        if self.ios > 1 << 32 {
+            return Err(Illegal::new("startup.ios", self.ios, "0 to 4294967296"));
+        }
+        Ok(())
+    }
+}
+
+impl Oscillation {
+    pub(super) fn check(&self) -> Result<(), Illegal> {
+        if !(2..=1 << 32).contains(&self.period) {
+            return Err(Illegal::new("oscillation.period", self.period, "2 to 4294967296"));
+        }
+        if !(1.0 / self.period as f64..=1.0).contains(&self.peak_share) {
+            return Err(Illegal::new("oscillation.peak_share", self.peak_share, "1/period to 1"));
+        }
+        Ok(())
+    }
+}
+
+impl Lingering {
+    pub(super) fn check(&self) -> Result<(), Illegal> {
+        if (0.0..=1000.0).contains(&self.read_factor) {
+            return Ok(());
+        }
+        Err(Illegal::new("lingering.read_factor", self.read_factor, "0 to 1000"))
+    }
+}

@@ -1,0 +1,75 @@
+//! Any simulated device.
+
+use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request};
+
+use crate::flash_device::FlashDevice;
+use crate::profile::{Illegal, Profile};
+use crate::throughput::ThroughputDevice;
+
+/// The device that a profile describes.
+#[derive(Debug)]
+pub enum SimulatedDevice {
+    /// A throughput model alone.
+    Throughput(Box<ThroughputDevice>),
+    /// An array of flash with its controller.
+    Flash(Box<FlashDevice>),
+}
+
+/// Calls a method of whichever device it is.
+macro_rules! each {
+    ($device:expr, $inner:ident => $call:expr) => {
+        match $device {
+            SimulatedDevice::Throughput($inner) => $call,
+            SimulatedDevice::Flash($inner) => $call,
+        }
+    };
+}
+
+impl SimulatedDevice {
+    pub(crate) fn new(profile: &Profile) -> Result<SimulatedDevice, Illegal> {
+        match &profile.throughput {
+            Some(model) => Ok(SimulatedDevice::Throughput(Box::new(ThroughputDevice::new(profile, *model)))),
+            None => FlashDevice::new(profile).map(|device| SimulatedDevice::Flash(Box::new(device))),
+        }
+    }
+}
+
+impl Device for SimulatedDevice {
+    fn geometry(&self) -> Geometry {
+        each!(self, device => device.geometry())
+    }
+
+    fn identity(&self) -> Identity {
+        each!(self, device => device.identity())
+    }
+
+    fn now(&mut self) -> Nanos {
+        each!(self, device => device.now())
+    }
+
+    #[inline]
+    fn submit(&mut self, request: Request) {
+        each!(self, device => device.submit(request));
+    }
+
+    #[inline]
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        each!(self, device => device.wait(until))
+    }
+
+    fn keeps_data(&self) -> bool {
+        each!(self, device => device.keeps_data())
+    }
+
+    fn sees_content(&self) -> bool {
+        each!(self, device => device.sees_content())
+    }
+
+    fn condition(
+        &mut self,
+        ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
+    ) -> Result<bool, IoError> {
+        each!(self, device => device.condition(ios))
+    }
+}

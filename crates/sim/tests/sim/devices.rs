@@ -1,0 +1,247 @@
+//! Whole devices: what a person sees who sends requests and reads the clock.
+
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::{Buffer, Device, IoError, Operation, Request};
+use flashlab_sim::flash_device::StateError;
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
+
+const HEAD: &str =
+    "version = 1\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"16MiB\"\n";
+
+fn profile(text: &str) -> Profile {
+    Profile::parse(&format!("{HEAD}{text}"), "t.toml").unwrap()
+}
+
+fn device(text: &str) -> FlashDevice {
+    flash_device(&profile(text))
+}
+
+fn flash_device(profile: &Profile) -> FlashDevice {
+    match profile.device().unwrap() {
+        SimulatedDevice::Flash(device) => *device,
+        SimulatedDevice::Throughput(_) => panic!("the profile has flash"),
+    }
+}
+
+fn submit(device: &mut FlashDevice, operation: Operation, offset: u64, size: u64) {
+    let (offset, size) = (Bytes(offset), Bytes(size));
+    device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
+}
+
+/// One IO's response time in nanoseconds.
+fn timed(device: &mut FlashDevice, operation: Operation, offset: u64, size: u64) -> u64 {
+    submit(device, operation, offset, size);
+    let done = device.wait(Nanos::MAX).unwrap();
+    done.result.unwrap();
+    done.completed.since(done.submitted).0
+}
+
+/// 4 KiB pages over a channel of 40.96 MB/s: 100 us for each.
+const PLAIN: &str = "[flash]\nchannel_bandwidth = \"40960KB/s\"\nread = \"25us\"\nprogram = \"200us\"\nerase = \"1ms\"\n\
+                     over_provisioning = 0.2\n";
+
+#[test]
+fn one_page_takes_command_array_and_transfer() {
+    // El Maghraoui et al., equation 1, with the controller's 20 us.
+    let mut device = device(PLAIN);
+    assert_eq!(timed(&mut device, Operation::Write, 0, 4096), 20_000 + 100_000 + 200_000);
+    assert_eq!(timed(&mut device, Operation::Read, 0, 4096), 20_000 + 25_000 + 100_000);
+    // What was never written is not read from the flash.
+    assert_eq!(timed(&mut device, Operation::Read, 8192, 4096), 20_000);
+}
+
+#[test]
+fn pages_in_cache_mode_take_the_time_of_equation_3() {
+    let mut device = device(&format!("{PLAIN}cache_mode = true\nregister_move = \"3us\"\n"));
+    timed(&mut device, Operation::Write, 0, 4 * 4096);
+    let expected = 25_000 + 4 * 3_000 + 3 * 100_000 + 100_000;
+    assert_eq!(timed(&mut device, Operation::Read, 0, 4 * 4096), 20_000 + expected);
+}
+
+#[test]
+fn requests_on_different_dies_overlap_and_share_their_channel() {
+    let mut device = device(&format!("{PLAIN}dies = 2\n"));
+    submit(&mut device, Operation::Write, 0, 4096);
+    submit(&mut device, Operation::Write, 4096, 4096);
+    let ends: Vec<u64> = (0..2).map(|_| device.wait(Nanos::MAX).unwrap().completed.0).collect();
+    // The second transfer waits for the first; the programs overlap.
+    assert_eq!(ends, [320_000, 420_000]);
+    let mut device = self::device(&format!("{PLAIN}dies = 2\nchannels = 2\n"));
+    submit(&mut device, Operation::Write, 0, 4096);
+    submit(&mut device, Operation::Write, 4096, 4096);
+    let ends: Vec<u64> = (0..2).map(|_| device.wait(Nanos::MAX).unwrap().completed.0).collect();
+    assert_eq!(ends, [320_000, 340_000]);
+}
+
+#[test]
+fn a_write_buffer_hides_programs_until_it_is_full() {
+    let mut device = device(&format!("{PLAIN}[controller]\nwrite_buffer = {{ size = \"16KiB\" }}\n"));
+    let times: Vec<u64> = (0..8).map(|i| timed(&mut device, Operation::Write, i * 4096, 4096)).collect();
+    assert_eq!(times[..4], [20_000; 4]);
+    assert!(times[4..].iter().all(|&time| time > 200_000), "{times:?}");
+    assert_eq!(timed(&mut device, Operation::Flush, 0, 0) > 0, true);
+}
+
+#[test]
+fn writes_to_the_same_page_meet_in_a_buffer_that_flushes_when_full() {
+    let text = format!("{PLAIN}[controller]\nwrite_buffer = {{ size = \"64KiB\", flush = \"when-full\" }}\n");
+    let mut device = device(&text);
+    for _ in 0..1000 {
+        timed(&mut device, Operation::Write, 0, 4096);
+    }
+    assert_eq!(device.flash().counts().programs(), 0);
+    timed(&mut device, Operation::Flush, 0, 0);
+    assert_eq!(device.flash().counts().programs(), 1);
+}
+
+#[test]
+fn part_of_a_page_is_written_by_reading_the_rest() {
+    let mut device = device(PLAIN);
+    timed(&mut device, Operation::Write, 0, 4096);
+    // Read 25 + 100, write 100 + 200, and the command.
+    assert_eq!(timed(&mut device, Operation::Write, 512, 512), 20_000 + 125_000 + 300_000);
+    // Two halves of pages.
+    timed(&mut device, Operation::Write, 4096, 4096);
+    assert_eq!(
+        timed(&mut device, Operation::Write, 2048, 4096),
+        20_000 + 3 * 100_000 + 125_000 + 425_000 - 300_000 + 25_000 + 275_000
+    );
+}
+
+#[test]
+fn a_segment_group_is_left_at_a_price() {
+    let groups = "[controller]\nsegment_groups = { count = 2, span = \"8MiB\", switch = \"250us\" }\n";
+    let mut device = device(&format!("{PLAIN}{groups}"));
+    assert_eq!(timed(&mut device, Operation::Read, 0, 512), 20_000);
+    assert_eq!(timed(&mut device, Operation::Read, 8 << 20, 512), 270_000);
+    assert_eq!(timed(&mut device, Operation::Read, 9 << 20, 512), 20_000);
+}
+
+#[test]
+fn what_is_read_again_or_ahead_comes_from_the_buffer() {
+    let buffer = "[controller]\nread_buffer = { size = \"32KiB\", read_ahead = \"16KiB\" }\n";
+    let mut device = device(&format!("{PLAIN}{buffer}"));
+    timed(&mut device, Operation::Write, 0, 1 << 20);
+    let first = timed(&mut device, Operation::Read, 0, 512);
+    assert_eq!(first, 145_000);
+    assert_eq!(timed(&mut device, Operation::Read, 0, 512), 20_000);
+    timed(&mut device, Operation::Read, 512, 4096 - 512);
+    // The pages behind it are on their way.
+    let now = device.now() + Nanos::from_millis(10);
+    assert!(device.wait(now).is_none());
+    assert_eq!(timed(&mut device, Operation::Read, 4096, 4096), 20_000);
+}
+
+const LAYERS: [&str; 4] = [
+    "[translation.page_map]\n",
+    "[translation.log_blocks]\nlogs = 3\n",
+    "[translation.log_blocks]\nlogs = 2\norder = \"next\"\n",
+    "[translation.shared_logs]\nlogs = 4\n",
+];
+
+/// Random IOs of random sizes, aligned to 512 B.
+fn ios(count: u32, seed: u64) -> Vec<(Operation, Bytes, Bytes)> {
+    let mut random = Prng::new(Seed(seed));
+    let io = |_| {
+        let operation = match random.below(16) {
+            0 => Operation::Discard,
+            1 => Operation::Flush,
+            2..5 => Operation::Read,
+            _ => Operation::Write,
+        };
+        let size = 512 * (1 + random.below(128));
+        let offset = 512 * random.below(((16 << 20) - size) / 512);
+        (operation, Bytes(offset), Bytes(size))
+    };
+    (0..count).map(io).collect()
+}
+
+#[test]
+fn conditioning_without_times_ends_in_the_same_state() {
+    for layer in LAYERS {
+        for buffer in ["", "[controller]\nwrite_buffer = { size = \"64KiB\", flush = \"when-full\" }\n"] {
+            let profile = profile(&format!("{PLAIN}dies = 2\n{buffer}{layer}"));
+            let ios = ios(3000, 1);
+            let mut timed = flash_device(&profile);
+            for &(operation, offset, size) in &ios {
+                self::timed(&mut timed, operation, offset.0, size.0);
+            }
+            let mut untimed = flash_device(&profile);
+            assert_eq!(untimed.condition(&mut ios.iter().copied()), Ok(true));
+            assert_eq!(untimed.now(), Nanos::ZERO);
+            assert!(timed.now() > Nanos::ZERO);
+            assert_eq!(timed.save(), untimed.save(), "{layer}{buffer}");
+        }
+    }
+}
+
+#[test]
+fn a_saved_device_goes_on_as_if_it_had_not_been_saved() {
+    for layer in LAYERS {
+        let profile = profile(&format!("{PLAIN}{layer}"));
+        let mut first = flash_device(&profile);
+        first.condition(&mut ios(2000, 2).into_iter()).unwrap();
+        let mut second = FlashDevice::restore(&profile, &first.save()).unwrap();
+        for (operation, offset, size) in ios(500, 3) {
+            let times = [&mut first, &mut second].map(|device| timed(device, operation, offset.0, size.0));
+            assert_eq!(times[0], times[1], "{layer}");
+        }
+        assert_eq!(first.save(), second.save());
+    }
+}
+
+#[test]
+fn bytes_that_are_no_state_are_refused() {
+    let profile = profile(PLAIN);
+    let other = self::profile(&PLAIN.replace("25us", "26us"));
+    let bytes = flash_device(&profile).save();
+    let error = |profile: &Profile, bytes: &[u8]| FlashDevice::restore(profile, bytes).unwrap_err();
+    assert_eq!(error(&profile, b"hello"), StateError::NoState);
+    assert_eq!(error(&other, &bytes), StateError::OtherProfile);
+    assert_eq!(error(&profile, &bytes[..bytes.len() - 1]), StateError::Damaged);
+    let mut version = bytes.clone();
+    version[8] = 9;
+    assert_eq!(error(&profile, &version), StateError::Version(9));
+    for at in (0..bytes.len()).step_by(97) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x55;
+        assert!(FlashDevice::restore(&profile, &damaged).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn every_request_is_served_or_fails_with_a_reason() {
+    // Twelve blocks' worth of a thousand random writes on the least spare space that is allowed.
+    let mut device = device("[flash]\nover_provisioning = 0.04\n");
+    let mut random = Prng::new(Seed(5));
+    for _ in 0..20_000 {
+        submit(&mut device, Operation::Write, 4096 * random.below(4096), 4096);
+        let done = device.wait(Nanos::MAX).unwrap();
+        assert!(
+            done.result.is_ok() || done.result == Err(IoError::READ_ONLY) && device.exhausted().is_some()
+        );
+    }
+    assert_eq!(device.exhausted(), None);
+    assert!(device.statistics().write_amplification.unwrap() > 3.0);
+}
+
+#[test]
+fn profiles_that_no_device_can_have_are_refused() {
+    let error = |text: &str| match Profile::parse(&format!("{HEAD}{text}"), "t.toml") {
+        Ok(profile) => profile.device().unwrap_err().to_string(),
+        Err(error) => error.to_string(),
+    };
+    insta::assert_snapshot!(error(""), @"profile t.toml: `flash` is absent; it may be there, or `throughput`: a device is one of them");
+    insta::assert_snapshot!(error("[flash]\npages_per_block = 0\n"), @"profile t.toml: `flash.pages_per_block` is 0; it may be 1 to 65536 with all planes together");
+    insta::assert_snapshot!(error("[flash]\nover_provisioning = 0.0\n"), @"profile sim:t: `flash.over_provisioning` is 0; it may be more: 64 blocks of 64 pages do not hold 4096 logical pages, 1 open blocks for each of 1 dies and 1 in reserve for each: at least 66 are needed");
+    insta::assert_snapshot!(error("[flash]\npage = \"3KiB\"\n"), @"profile t.toml: `flash.page` is 3072; it may be a power of two from 512 B to 1 MiB");
+    insta::assert_snapshot!(error("[flash]\nchannel_bandwidth = \"40MB\"\n"), @r#"
+        profile t.toml: TOML parse error at line 8, column 21
+          |
+        8 | channel_bandwidth = "40MB"
+          |                     ^^^^^^
+        `40MB` is not a bandwidth: write bytes a second with a unit, as in 40MB/s
+        "#);
+    insta::assert_snapshot!(error("[flash]\n[controller]\nread_buffer = { size = \"5000B\" }\n"), @"profile t.toml: `controller.read_buffer.size` is 4.9 KiB; it may be a multiple of `flash.page` (4 KiB), 1 pages to 16777216");
+    insta::assert_snapshot!(error("[flash]\n[translation.log_blocks]\nlogs = 4\nstripe_pages = 0\n"), @"profile sim:t: `translation.log_blocks.stripe_pages` is 0; it may be 1 to 4096, the pages of a die for data");
+}
