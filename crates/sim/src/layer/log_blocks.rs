@@ -27,7 +27,7 @@
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::{DataBlocks, NONE, OptionsError, Part, skip_to};
+use super::data_blocks::{DataBlocks, NONE, OptionsError, Part, ensure, skip_to};
 use super::{Exhausted, Layer, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
@@ -55,21 +55,36 @@ pub enum Replacement {
     LeastRecentlyUsed,
 }
 
-/// What a layer with log blocks can be told.
+/// What a layer with log blocks can be told: the section `[translation.log_blocks]` of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct LogBlocksOptions {
-    /// How many logical pages there are.
+    /// How many logical pages there are. A profile's capacity gives it.
+    #[serde(skip)]
     pub logical_pages: u32,
-    /// How many pages go to a die before the next die gets as many.
+    /// How many pages go to a die before the next die gets as many. Default: 4.
     pub stripe_pages: u32,
-    /// How many log blocks a die has. Without any, a log lasts as long as a request.
+    /// How many log blocks a die has. Without any, a log lasts as long as a request. Default: 4.
     pub logs: u32,
-    /// Which pages a log takes.
+    /// Which pages a log takes. Default: any.
     pub order: LogOrder,
-    /// Which log makes room.
+    /// Which log makes room. Default: round robin.
     pub replacement: Replacement,
-    /// Whether a log can become the data block. Otherwise all merges are full ones.
+    /// Whether a log can become the data block. Otherwise all merges are full ones. Default: it can.
     pub switch_merges: bool,
+}
+
+impl Default for LogBlocksOptions {
+    fn default() -> LogBlocksOptions {
+        LogBlocksOptions {
+            logical_pages: 0,
+            stripe_pages: 4,
+            logs: 4,
+            order: LogOrder::Any,
+            replacement: Replacement::RoundRobin,
+            switch_merges: true,
+        }
+    }
 }
 
 /// The blocks that a die needs beside data and logs: one to merge into.
@@ -80,10 +95,19 @@ impl LogBlocksOptions {
     pub fn spare_blocks(&self) -> u32 {
         self.logs.max(1).saturating_add(RESERVE)
     }
+
+    /// Whether a layer can be built over an array.
+    ///
+    /// # Errors
+    /// Names an option that leaves too few blocks for logs and merges.
+    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+        let LogBlocksOptions { logical_pages, stripe_pages, logs, .. } = *self;
+        DataBlocks::check(geometry, logical_pages, stripe_pages, logs.max(1), RESERVE)
+    }
 }
 
 /// A log block.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Log {
     /// The logical block it belongs to, or [`NONE`].
     owner: u32,
@@ -100,7 +124,7 @@ struct Log {
 const UNUSED: Log = Log { owner: NONE, block: NONE, written: 0, in_order: true, filled: false, stamp: 0 };
 
 /// A layer with log blocks that belong to one data block each.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogBlocks {
     blocks: DataBlocks,
     order: LogOrder,
@@ -124,9 +148,9 @@ impl LogBlocks {
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
     pub fn new(geometry: &Geometry, options: &LogBlocksOptions) -> Result<LogBlocks, OptionsError> {
-        let LogBlocksOptions { logical_pages, stripe_pages, logs, .. } = *options;
-        let logs_per_die = logs.max(1);
-        let blocks = DataBlocks::new(geometry, logical_pages, stripe_pages, logs_per_die, RESERVE)?;
+        options.check(geometry)?;
+        let blocks = DataBlocks::new(geometry, options.logical_pages, options.stripe_pages);
+        let logs_per_die = options.logs.max(1);
         let logs = (geometry.dies() * logs_per_die) as usize;
         let mapped = if options.order == LogOrder::Any { logs } else { 0 };
         Ok(LogBlocks {
@@ -292,19 +316,31 @@ impl LogBlocks {
         self.log_of[log.owner as usize] = NONE;
     }
 
-    /// Asserts the invariants; for tests.
-    #[doc(hidden)]
-    pub fn verify<T: Timing>(&self, flash: &Flash<T>) {
+    /// Whether this, read from a saved state, is a state of the layer `fresh` over `flash`.
+    pub fn is_state_of<T: Timing>(&self, fresh: &LogBlocks, flash: &Flash<T>) -> bool {
+        let shape = |layer: &LogBlocks| {
+            let options = (layer.order, layer.replacement, layer.switch_merges, layer.keeps_logs);
+            (options, layer.logs_per_die, layer.logs.len(), layer.log_of.len(), layer.pages.len())
+        };
+        self.blocks.is_like(&fresh.blocks) && shape(self) == shape(fresh) && self.verify(flash).is_ok()
+    }
+
+    /// Says which invariant is broken, if any.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn verify<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let open = || (0..).zip(&self.logs).filter(|(_, log)| log.owner != NONE);
-        self.blocks
-            .verify(flash, open().map(|(_, log)| log.block), |block, offset| self.place(block, offset));
         for (index, log) in open() {
-            assert_eq!(self.log_of[log.owner as usize], index, "the log of logical block {}", log.owner);
-            assert_eq!(flash.blocks()[log.block as usize].written, log.written, "the pages of log {index}");
-            assert_eq!(self.blocks.die(log.owner), index / self.logs_per_die, "the die of log {index}");
+            let state = flash.blocks().get(log.block as usize);
+            let right = state.is_some_and(|block| block.written == log.written)
+                && self.log_of.get(log.owner as usize) == Some(&index)
+                && self.blocks.die(log.owner) == index / self.logs_per_die;
+            ensure(right, || format!("log {index} is {log:?}, its block {state:?}"))?;
         }
-        let logs = self.log_of.iter().filter(|&&log| log != NONE).count();
-        assert_eq!(logs, open().count(), "logical blocks with a log");
+        let used = self.log_of.iter().filter(|&&log| log != NONE).count();
+        ensure(used == open().count(), || format!("{used} logical blocks have a log"))?;
+        self.blocks.verify(flash, open().map(|(_, log)| log.block), |block, offset| self.place(block, offset))
     }
 }
 

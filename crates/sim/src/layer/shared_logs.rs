@@ -16,19 +16,27 @@
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::{DataBlocks, NONE, OptionsError, Part};
+use super::data_blocks::{DataBlocks, NONE, OptionsError, Part, ensure};
 use super::{Exhausted, Layer, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
-/// What a layer with shared logs can be told.
+/// What a layer with shared logs can be told: the section `[translation.shared_logs]` of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SharedLogsOptions {
-    /// How many logical pages there are.
+    /// How many logical pages there are. A profile's capacity gives it.
+    #[serde(skip)]
     pub logical_pages: u32,
-    /// How many pages go to a die before the next die gets as many.
+    /// How many pages go to a die before the next die gets as many. Default: 4.
     pub stripe_pages: u32,
-    /// How many random log blocks a die has, at least 1.
+    /// How many random log blocks a die has, at least 1. Default: 4.
     pub logs: u32,
+}
+
+impl Default for SharedLogsOptions {
+    fn default() -> SharedLogsOptions {
+        SharedLogsOptions { logical_pages: 0, stripe_pages: 4, logs: 4 }
+    }
 }
 
 /// The blocks that a die needs beside data and random logs: the sequential log, and one to merge into.
@@ -39,10 +47,18 @@ impl SharedLogsOptions {
     pub fn spare_blocks(&self) -> u32 {
         self.logs.saturating_add(RESERVE)
     }
+
+    /// Whether a layer can be built over an array.
+    ///
+    /// # Errors
+    /// Names an option that leaves too few blocks for logs and merges.
+    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+        DataBlocks::check(geometry, self.logical_pages, self.stripe_pages, self.logs, RESERVE)
+    }
 }
 
 /// The sequential log of a die.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Sequential {
     /// The logical block it belongs to, or [`NONE`].
     owner: u32,
@@ -55,7 +71,7 @@ struct Sequential {
 const UNUSED: Sequential = Sequential { owner: NONE, block: NONE, written: 0, stale: false };
 
 /// The random logs of a die, as a ring.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Ring {
     /// Their blocks, or [`NONE`].
     blocks: Vec<u32>,
@@ -68,7 +84,7 @@ struct Ring {
 }
 
 /// A layer whose log blocks are shared by all data blocks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SharedLogs {
     blocks: DataBlocks,
     /// By logical block and offset: the page of the array that holds the newest copy in a log.
@@ -85,8 +101,9 @@ impl SharedLogs {
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
     pub fn new(geometry: &Geometry, options: &SharedLogsOptions) -> Result<SharedLogs, OptionsError> {
-        let SharedLogsOptions { logical_pages, stripe_pages, logs } = *options;
-        let blocks = DataBlocks::new(geometry, logical_pages, stripe_pages, logs, RESERVE)?;
+        options.check(geometry)?;
+        let blocks = DataBlocks::new(geometry, options.logical_pages, options.stripe_pages);
+        let logs = options.logs;
         let pages = geometry.pages_per_block();
         let ring = Ring {
             blocks: vec![NONE; logs as usize],
@@ -316,21 +333,49 @@ impl SharedLogs {
         self.newest[first..first + self.blocks.pages_per_block() as usize].fill(NONE);
     }
 
-    /// Asserts the invariants; for tests.
-    #[doc(hidden)]
-    pub fn verify<T: Timing>(&self, flash: &Flash<T>) {
+    /// Whether this, read from a saved state, is a state of the layer `fresh` over `flash`.
+    pub fn is_state_of<T: Timing>(&self, fresh: &SharedLogs, flash: &Flash<T>) -> bool {
+        let rings = |layer: &SharedLogs| {
+            layer.rings.iter().map(|ring| (ring.blocks.len(), ring.owners.len())).collect::<Vec<_>>()
+        };
+        self.blocks.is_like(&fresh.blocks)
+            && self.newest.len() == fresh.newest.len()
+            && self.sequential.len() == fresh.sequential.len()
+            && rings(self) == rings(fresh)
+            && self.verify(flash).is_ok()
+    }
+
+    /// Says which invariant is broken, if any.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn verify<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
+        let (geometry, all) = (flash.geometry(), self.blocks.pages_per_block());
+        let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
+        for (die, log) in (0..).zip(&self.sequential).filter(|(_, log)| log.owner != NONE) {
+            let known = log.owner < self.blocks.len() && self.blocks.die(log.owner) == die;
+            ensure(known && written(log.block) == Some(log.written), || format!("the pages of {log:?}"))?;
+            for page in (0..log.written).filter(|&page| !log.stale && self.blocks.holds(log.owner, page)) {
+                let newest = self.place(geometry, log.owner, page) == Place { block: log.block, page };
+                ensure(newest, || format!("page {page} of {log:?}"))?;
+            }
+        }
+        for ring in &self.rings {
+            let current = ring.blocks.get(ring.current as usize);
+            let pages = current.and_then(|&block| if block == NONE { Some(all) } else { written(block) });
+            ensure(pages == Some(ring.written), || format!("{} pages of a random log", ring.written))?;
+            for (log, &block) in (0..).zip(&ring.blocks).filter(|&(_, &block)| block != NONE) {
+                let full = log == ring.current || written(block) == Some(all);
+                let first = (log * all) as usize;
+                let owners = &ring.owners[first..first + written(block).unwrap_or(0) as usize];
+                let known = owners.iter().all(|&owner| (owner as usize) < self.newest.len());
+                ensure(full && known, || format!("the random log {block}"))?;
+            }
+        }
         let sequential = self.sequential.iter().map(|log| log.block);
         let random = self.rings.iter().flat_map(|ring| ring.blocks.iter().copied());
         let logs = sequential.chain(random).filter(|&block| block != NONE);
-        let geometry = flash.geometry();
-        self.blocks.verify(flash, logs, |block, offset| self.place(geometry, block, offset));
-        for log in self.sequential.iter().filter(|log| log.owner != NONE) {
-            assert_eq!(flash.blocks()[log.block as usize].written, log.written, "the pages of {log:?}");
-            for page in (0..log.written).filter(|&page| !log.stale && self.blocks.holds(log.owner, page)) {
-                let place = self.place(geometry, log.owner, page);
-                assert_eq!(place, Place { block: log.block, page }, "the pages of {log:?}");
-            }
-        }
+        self.blocks.verify(flash, logs, |block, offset| self.place(geometry, block, offset))
     }
 }
 
