@@ -10,37 +10,17 @@
 //! - a block is erased when it becomes free, and the free block with the fewest erases is taken first.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Range;
 
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::page_map::bits::{clear_bits, set_bits};
-use super::{Exhausted, Pages};
+use super::{Exhausted, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
 /// No block, page or log.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// An option of a translation layer that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OptionsError {
-    /// The option, as the profile's key.
-    pub key: &'static str,
-    /// Its value.
-    pub value: u64,
-    /// What it may be, and why.
-    pub legal: String,
-}
-
-impl fmt::Display for OptionsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is {}; it may be {}", self.key, self.value, self.legal)
-    }
-}
-
-impl std::error::Error for OptionsError {}
 
 /// Pages of one logical block that follow each other, for the host as well.
 #[derive(Clone, Copy, Debug)]
@@ -97,11 +77,12 @@ impl DataBlocks {
         let per_die = free_blocks(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
         let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
         let most = per_die.saturating_sub(reserve + 1);
-        if !(1..=most).contains(&logs) {
-            let legal = format!(
-                "1 to {most}: a die has {per_die} blocks, {reserve} in reserve for merges and at least 1 for data"
-            );
-            return wrong("logs", logs, legal);
+        if logs == 0 {
+            return wrong("logs", logs, "at least 1".to_owned());
+        }
+        if logs > most {
+            let others = format!("{reserve} in reserve for merges and at least 1 for data");
+            return wrong("logs", logs, format!("at most {most}: a die has {per_die} blocks, {others}"));
         }
         let spare = logs + reserve;
         let room = (per_die - spare) * geometry.pages_per_block();
@@ -372,7 +353,7 @@ impl DataBlocks {
             let held = (0..self.pages_per_block).filter(|&offset| self.holds(block, offset));
             places.clear();
             places.extend(held.map(|offset| place(block, offset)));
-            ensure((self.data(block) != NONE) == !places.is_empty(), || {
+            ensure((self.data(block) == NONE) == places.is_empty(), || {
                 format!("{} pages are held of logical block {block} in {}", places.len(), self.data(block))
             })?;
             for place in &places {

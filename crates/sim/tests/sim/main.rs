@@ -1,3 +1,4 @@
 //! The simulator against formulas, published tables, examples computed by hand, and a record of what was written.
 
+mod examples;
 mod theory;
