@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use flashlab_base::{Bytes, Identity};
-use flashlab_bench::{Settings, State, Thoroughness, most_written};
+use flashlab_bench::{Settings, State, Thoroughness, expected_written, most_written};
 
 use crate::exit::Usage;
 use crate::progress::Bar;
@@ -130,17 +130,23 @@ fn announce(settings: &Settings, selection: &Selection, identity: &Identity, pre
         tell!("a pattern without an IOCount writes: as much will be written as the device takes in its time");
         return;
     };
-    let most = most.0.saturating_add(prepared.0);
+    let most = Bytes(most.0.saturating_add(prepared.0));
+    let expected = expected_written(&selection.plans, settings, block) + prepared;
+    let both = |show: &dyn Fn(Bytes) -> String| match show(most) {
+        bound if expected == most => format!("at most {bound}"),
+        bound => format!("about {}, at most {bound}", show(expected)),
+    };
     let endurance = match identity.rated_endurance {
         _ if settings.target.starts_with("sim:") => "to a simulated device".to_owned(),
         Some(rated) if rated > Bytes::ZERO => {
-            format!("{:.4} % of its rated endurance of {rated}", most as f64 / rated.0 as f64 * 100.0)
+            let share = |bytes: Bytes| format!("{:.4} %", bytes.0 as f64 / rated.0 as f64 * 100.0);
+            format!("{} of its rated endurance of {rated}", both(&share))
         }
         _ => "the device's rated endurance is not known".to_owned(),
     };
     let run = if settings.methodology { format!("{} run; ", settings.thoroughness) } else { String::new() };
     match most {
-        0 => tell!("{run}nothing will be written to it"),
-        _ => tell!("{run}at most {} will be written ({endurance})", Bytes(most)),
+        Bytes::ZERO => tell!("{run}nothing will be written to it"),
+        _ => tell!("{run}{} will be written ({endurance})", both(&|bytes| bytes.to_string())),
     }
 }

@@ -124,7 +124,7 @@ impl<'a> Candidate<'a> {
     /// What is known of it so far.
     pub fn identity(&self) -> Identity {
         match self {
-            Candidate::Simulated(profile) => profile.device().identity(),
+            Candidate::Simulated(profile) => profile.identity(),
             Candidate::Real { inspection, .. } => inspection.identity.clone(),
         }
     }
@@ -134,7 +134,7 @@ impl<'a> Candidate<'a> {
         let (name, inspection, by) = match self {
             Candidate::Simulated(profile) => {
                 let consent = "none needed: simulated".to_owned();
-                return Ok(Opened { device: Box::new(profile.device()), consent, warnings: Vec::new() });
+                return Ok(Opened { device: Box::new(profile.device()?), consent, warnings: Vec::new() });
             }
             Candidate::Real { name, inspection, by } => (name, inspection, by),
         };

@@ -31,6 +31,8 @@ pub struct Findings {
     pub lingering: Option<Lingering>,
     /// The micro-benchmarks that were run (uFLIP section 3.2), in their order.
     pub micro_benchmarks: Vec<MicroBenchmark>,
+    /// How far all of it was disturbed.
+    pub disturbance: Disturbance,
     /// uFLIP's seven design hints, decided for this device.
     pub hints: Vec<Hint>,
     /// What to doubt.
@@ -221,6 +223,18 @@ pub struct RunSummary {
     pub ended: RunEnd,
     /// The kinds of warnings that concern this run, as `interference`; its figures are doubtful then.
     pub flags: Vec<String>,
+}
+
+/// How far runs were disturbed by something else than the device and the plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// All runs, repetitions included.
+    pub runs: u64,
+    /// Those that were flagged: other IO on the device, no processor, heat, samples that were not written
+    /// in time.
+    pub disturbed_runs: u64,
+    /// The spread of the median point; null where nothing was repeated.
+    pub spread_median: Option<f64>,
 }
 
 /// Why a run ended.

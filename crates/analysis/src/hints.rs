@@ -2,7 +2,8 @@
 //!
 //! A hint is decided by one figure: a ratio of measured costs, compared with the limit from which
 //! on a designer should care. The figure's uncertainty is counted: where it reaches across the
-//! limit, the measurement does not support a verdict, just as where nothing was measured.
+//! limit, the measurement does not support a verdict, just as where nothing was measured. Nor does it
+//! where the runs that it comes from were too disturbed.
 
 mod concurrency;
 mod io_shape;
@@ -11,7 +12,7 @@ use flashlab_base::{Bytes, Nanos};
 
 use crate::characteristics::{locality, partitioning};
 use crate::curve::{baseline, curve, largest, patterns, uncertainty};
-use crate::findings::{Baseline, Hint, MicroBenchmark, Point, Verdict};
+use crate::findings::{Baseline, Disturbance, Hint, MicroBenchmark, Point, Verdict};
 
 /// Random writes are expensive when they cost this many times sequential writes.
 const RANDOM_EXPENSIVE: f64 = 2.0;
@@ -24,6 +25,17 @@ const PAPER: [&str; 7] = [
     "Sequential writes should be limited to a few partitions.",
     "Combining a limited number of patterns is acceptable.",
     "Neither concurrent nor delayed IOs improve the performance.",
+];
+
+/// The parameters of the micro-benchmarks that decide each hint.
+const DECIDED_BY: [&[&str]; 7] = [
+    &["IOSize"],
+    &["IOSize"],
+    &["IOShift"],
+    &["TargetSize"],
+    &["Partitions"],
+    &["Ratio"],
+    &["ParallelDegree", "Pause"],
 ];
 
 /// A hint's verdict, advice and evidence.
@@ -42,15 +54,29 @@ pub fn hints(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Vec
     ];
     (1..)
         .zip(PAPER)
+        .zip(DECIDED_BY)
         .zip(decisions)
-        .map(|((number, paper), (verdict, advice, evidence))| Hint {
-            number,
-            paper: paper.to_owned(),
-            verdict,
-            advice,
-            evidence,
+        .map(|(((number, paper), parameters), decision)| {
+            let (verdict, advice, evidence) = unless_disturbed(decision, parameters, micro_benchmarks);
+            Hint { number, paper: paper.to_owned(), verdict, advice, evidence }
         })
         .collect()
+}
+
+/// A decision, if the micro-benchmarks that it comes from carry one.
+fn unless_disturbed(
+    (verdict, advice, evidence): Decision,
+    parameters: &[&str],
+    micro_benchmarks: &[MicroBenchmark],
+) -> Decision {
+    let deciding = micro_benchmarks.iter().filter(|micro| parameters.contains(&micro.parameter.as_str()));
+    match Disturbance::of(&[], deciding).forbids() {
+        Some(why) if verdict != Verdict::NotSupportedByThisMeasurement => {
+            let advice = "Nothing can be advised: measure again on an idle machine.".to_owned();
+            (Verdict::NotSupportedByThisMeasurement, advice, format!("{why}. {evidence}"))
+        }
+        _ => (verdict, advice, evidence),
+    }
 }
 
 fn not_measured(what: &str) -> Decision {

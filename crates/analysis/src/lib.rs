@@ -9,6 +9,7 @@
 mod characteristics;
 mod compare;
 mod curve;
+mod disturbance;
 pub mod findings;
 mod hints;
 mod lingering;

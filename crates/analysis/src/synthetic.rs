@@ -4,8 +4,8 @@ use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
 
 use crate::characteristics::characteristics;
 use crate::findings::{
-    Baseline, Distribution, Experiment, FINDINGS_VERSION, Findings, Method, MicroBenchmark, RunEnd,
-    RunSummary,
+    Baseline, Distribution, Disturbance, Experiment, FINDINGS_VERSION, Findings, Method, MicroBenchmark,
+    RunEnd, RunSummary,
 };
 use crate::phases::phases;
 use crate::point::point;
@@ -253,8 +253,9 @@ pub(crate) fn findings(
             bytes_written: Bytes::ZERO,
             endurance_share: None,
         },
-        baselines,
         lingering: None,
+        disturbance: Disturbance::of(&baselines, &micro_benchmarks),
+        baselines,
         micro_benchmarks,
         hints: Vec::new(),
         warnings: Vec::new(),

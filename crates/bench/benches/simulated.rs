@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let name = std::env::args().skip(1).find(|word| !word.starts_with("--"));
     let name = name.unwrap_or_else(|| "zeus".to_owned());
     let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == name);
-    let mut device = profile.ok_or("no simulated device has this name")?.device();
+    let mut device = profile.ok_or("no simulated device has this name")?.device()?;
     let manifest = manifest(&mut device);
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("run");

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
-    Baseline, Experiment, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark, Point, RunEnd,
-    RunSummary, Trace, Traces,
+    Baseline, Disturbance, Experiment, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark, Point,
+    RunEnd, RunSummary, Trace, Traces,
 };
 use flashlab_analysis::{Precision, Summary, io_ignore_and_count, lingering, phases, point, trace};
 use flashlab_base::{Bytes, Nanos};
@@ -187,6 +187,7 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
     let characteristics =
         flashlab_analysis::characteristics(&manifest.identity, &baselines, &micro_benchmarks);
     let hints = flashlab_analysis::hints(&baselines, &micro_benchmarks);
+    let disturbance = Disturbance::of(&baselines, &micro_benchmarks);
     let mut warnings = crate::warnings::of_preparation(manifest, records, torn);
     warnings.extend(crate::warnings::of_runs(records));
     warnings.extend(flashlab_analysis::spread_warnings(&micro_benchmarks));
@@ -202,6 +203,7 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
         baselines,
         lingering,
         micro_benchmarks,
+        disturbance,
         hints,
         warnings,
     };

@@ -41,7 +41,7 @@ pub use error::BenchError;
 pub use overhead::Overhead;
 pub use progress::{Progress, Silent};
 pub use record::{Purpose, RunRecord};
-pub use schedule::most_written;
+pub use schedule::{expected_written, most_written};
 pub use settings::{Settings, State, Thoroughness};
 pub use step::{Schedule, Step};
 

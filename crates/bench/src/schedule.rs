@@ -52,6 +52,34 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
     Some(Bytes(parts.iter().map(|bytes| bytes.0).fold(0, u64::saturating_add)))
 }
 
+/// What a bench run is expected to write, on a device of which nothing is known yet: as much as a device
+/// of today would that takes [`USUAL_NS`] for an IO of 32 KiB.
+pub fn expected_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Bytes {
+    let space = Space { capacity: settings.target_size.round_down(block), block };
+    let lengths = settings.lengths();
+    // What is written from end to end, in the time that there is for it.
+    let in_time = |time: Nanos| IO_SIZE * (time.0 / USUAL_NS);
+    let state = match settings.state {
+        State::None => Bytes::ZERO,
+        _ => lengths.state.map_or(space.capacity, |time| in_time(time).min(space.capacity)),
+    };
+    if !settings.methodology {
+        return state + plain_schedule(plans, settings, space, Nanos::ZERO).written;
+    }
+    let mut areas = Areas::of(space);
+    let baseline = baseline_area(space, lengths);
+    areas.take(baseline);
+    let known = Known { areas, ..Known::nothing(space, USUAL_NS as f64) };
+    let long = in_time(lengths.baseline).max(IO_SIZE * lengths.baseline_ios);
+    let lingering = in_time(lengths.lingering[1]);
+    let most = IO_SIZE * lengths.baseline_ios_most;
+    let runs = schedule(plans, settings, &known).written;
+    state + long.min(baseline) + long.min(most) + lingering.min(most) + runs
+}
+
+/// What an IO of 32 KiB takes on a usual device of today, in ns: 160 MB a second, one IO at a time.
+const USUAL_NS: u64 = 200_000;
+
 /// Makes the schedule for these plans.
 pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &Known<'_>) -> Schedule {
     let (runs, left_out) = runs(plans, settings, known);
@@ -225,6 +253,8 @@ mod tests {
             let most =
                 most_written(&plans, &settings, Bytes(512)).expect("the methodology bounds what it writes");
             assert!(runs + resets <= most.0, "{} of {most}, seed {seed}", Bytes(runs + resets));
+            let expected = expected_written(&plans, &settings, Bytes(512));
+            assert!(expected <= most, "{expected} of {most}, seed {seed}");
             for step in &schedule.steps {
                 let needed = step.pattern.io_ignore + step.io_count_least;
                 assert!(step.pattern.io_count.unwrap() >= needed, "{step}, seed {seed}");

@@ -74,7 +74,7 @@ impl FlashDevice {
         }
         let capacity = profile.capacity.round_down(profile.block);
         Ok(FlashDevice {
-            identity: profile.identity(false),
+            identity: profile.identity(),
             geometry: Geometry { capacity, block: profile.block, depth: profile.controller.depth },
             energy: section.energy,
             controller: new_controller(profile, &section),

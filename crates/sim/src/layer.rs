@@ -12,6 +12,7 @@
 
 mod data_blocks;
 mod log_blocks;
+mod options_error;
 mod page_map;
 mod shared_logs;
 mod victims;
@@ -22,8 +23,8 @@ use flashlab_base::Nanos;
 
 use crate::flash::{Flash, LogicalPage, Timing};
 
-pub use data_blocks::OptionsError;
 pub use log_blocks::{LogBlocks, LogBlocksOptions, LogOrder, Replacement};
+pub use options_error::OptionsError;
 pub use page_map::{PageMap, PageMapOptions, Striping};
 pub use shared_logs::{SharedLogs, SharedLogsOptions};
 pub use victims::Policy;

@@ -127,14 +127,14 @@ impl Profile {
     }
 
     /// What the device says of itself.
-    pub(crate) fn identity(&self, rotational: bool) -> Identity {
+    pub fn identity(&self) -> Identity {
         Identity {
             target: format!("sim:{}", self.name),
             kind: "simulated".to_owned(),
             model: Some(self.title.clone()),
             capacity: self.capacity.round_down(self.block),
             logical_block: Some(self.block),
-            rotational: Some(rotational),
+            rotational: Some(false),
             engine: Some("virtual time".to_owned()),
             ..Identity::default()
         }

@@ -156,7 +156,7 @@ impl Device for ThroughputDevice {
     }
 
     fn identity(&self) -> Identity {
-        self.profile.identity(false)
+        self.profile.identity()
     }
 
     fn now(&mut self) -> Nanos {

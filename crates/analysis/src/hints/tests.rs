@@ -90,6 +90,28 @@ fn noise_as_large_as_the_effect_decides_nothing() {
 }
 
 #[test]
+fn disturbed_runs_decide_nothing() {
+    let latency = granularity(70.0, 8.0);
+    let mut disturbed = latency.clone();
+    let points = disturbed.experiments.iter_mut().flat_map(|experiment| &mut experiment.points);
+    let runs = points.flat_map(|point| &mut point.runs).enumerate();
+    runs.filter(|(index, _)| index % 4 != 0).for_each(|(_, run)| run.flags = vec!["interference".to_owned()]);
+    for number in [1, 2] {
+        assert_ne!(
+            verdict(&[], std::slice::from_ref(&latency), number).verdict,
+            NotSupportedByThisMeasurement
+        );
+        let hint = verdict(&[], std::slice::from_ref(&disturbed), number);
+        assert_eq!(hint.verdict, NotSupportedByThisMeasurement);
+        let why = "Too disturbed for a verdict: 75 % of 40 runs were flagged as disturbed. ";
+        assert!(hint.evidence.starts_with(why), "{}", hint.evidence);
+    }
+    // Another micro-benchmark's runs are not to blame.
+    let shifts = micro("IOShift", "RW", &[(512.0, 32e6), (32768.0, 18e6)]);
+    assert_eq!(verdict(&[], &[disturbed, shifts], 3).verdict, Holds);
+}
+
+#[test]
 fn area_and_partitions_are_those_of_table_3() {
     for row in table3() {
         let (baselines, micros) = measure(&row, &mut Source::new(7), 0.02);

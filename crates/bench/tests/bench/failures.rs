@@ -36,7 +36,7 @@ fn a_device_that_vanishes_at_any_stage_leaves_a_run_that_can_be_gone_on_with() {
     assert_eq!(stages.len(), 9, "{stages:?}");
     for (ios, purpose) in stages {
         let lab = Lab::quick("", PLANS);
-        let mut gone = FaultyDevice::new(lab.profile.device(), Fault::GoneFrom(ios));
+        let mut gone = FaultyDevice::new(lab.profile.device().unwrap(), Fault::GoneFrom(ios));
         let error = lab.measure_on(&mut gone, &Watch::new()).unwrap_err();
         let BenchError::Device { run, failure, .. } = &error else { panic!("{purpose:?}: {error}") };
         assert_eq!(failure.error, IoError::GONE);
@@ -70,7 +70,7 @@ fn finished_baseline(record: &RunRecord) -> bool {
 fn one_failed_io_ends_nothing_and_is_said() {
     for (ios, purpose) in stages() {
         let lab = Lab::quick("", PLANS);
-        let mut device = FaultyDevice::new(lab.profile.device(), Fault::Nth(ios, IoError::IO));
+        let mut device = FaultyDevice::new(lab.profile.device().unwrap(), Fault::Nth(ios, IoError::IO));
         lab.measure_on(&mut device, &Watch::new()).unwrap();
         let measured = lab.measured(Watch::new());
         let failed: Vec<_> = measured.records.iter().filter(|record| record.failed_ios > 0).collect();
@@ -92,7 +92,7 @@ fn one_failed_io_ends_nothing_and_is_said() {
 fn many_failed_ios_end_the_run() {
     let lab = Lab::quick("", PLANS);
     let (from, _) = stages().into_iter().find(|(_, p)| matches!(p, Purpose::Baseline { .. })).unwrap();
-    let mut device: Box<dyn flashlab_device::Device> = Box::new(lab.profile.device());
+    let mut device: Box<dyn flashlab_device::Device> = Box::new(lab.profile.device().unwrap());
     for nth in 0..11 {
         device = Box::new(FaultyDevice::new(Boxed(device), Fault::Nth(from + nth, IoError::IO)));
     }
@@ -162,7 +162,7 @@ fn a_full_disk_for_the_results_is_an_error_and_what_was_written_is_worth_a_repor
         Err(reason) => return println!("skipped: a small file system cannot be mounted: {reason}"),
     };
     let lab = lab.in_directory(&directory);
-    let error = lab.measure_on(&mut lab.profile.device(), &Watch::new()).unwrap_err();
+    let error = lab.measure_on(&mut lab.profile.device().unwrap(), &Watch::new()).unwrap_err();
     let BenchError::Samples(_) = &error else { panic!("{error}") };
     let message = error.to_string();
     assert!(message.contains("No space left") && message.contains("--output"), "{message}");

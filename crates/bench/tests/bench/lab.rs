@@ -47,7 +47,7 @@ impl Lab {
             flashlab: "0.1.0".to_owned(),
             command: Vec::new(),
             started: "2026-01-01T00:00:00Z".to_owned(),
-            identity: profile.device().identity(),
+            identity: profile.identity(),
             consent: "simulated".to_owned(),
             settings,
             plans: texts,
@@ -99,7 +99,7 @@ impl Lab {
     /// Measures on the profile's device, rested.
     pub fn measure(&self) -> Measured {
         let watch = Watch::new();
-        self.measure_on(&mut self.profile.device(), &watch).unwrap();
+        self.measure_on(&mut self.profile.device().unwrap(), &watch).unwrap();
         self.measured(watch)
     }
 

@@ -136,7 +136,7 @@ fn a_run_that_is_interrupted_anywhere_and_resumed_ends_as_one_that_was_not() {
     let watch = Watch::new();
     let counting = AtomicBool::new(false);
     let mut device =
-        InterruptedDevice { inner: whole.profile.device(), left: u64::MAX, interrupt: &counting };
+        InterruptedDevice { inner: whole.profile.device().unwrap(), left: u64::MAX, interrupt: &counting };
     whole.measure_on(&mut device, &watch).unwrap();
     let ios = u64::MAX - device.left;
     let expected = whole.measured(watch);
@@ -147,7 +147,7 @@ fn a_run_that_is_interrupted_anywhere_and_resumed_ends_as_one_that_was_not() {
         let lab = lab();
         let watch = Watch::new();
         let left = ios * sixteenth / 16 + 17;
-        let mut device = InterruptedDevice { inner: lab.profile.device(), left, interrupt: &watch.interrupt };
+        let mut device = InterruptedDevice { inner: lab.profile.device().unwrap(), left, interrupt: &watch.interrupt };
         let error = lab.measure_on(&mut device, &watch).unwrap_err();
         assert!(matches!(error, BenchError::Interrupted), "{error}");
         // What was measured until then can be looked at.
@@ -176,7 +176,7 @@ fn a_run_that_is_interrupted_at_every_step_gets_there_all_the_same() {
     // state, which is the first part of each.
     while interruptions < 40 {
         let watch = Watch::interrupting(if interruptions == 0 { 0 } else { 2 });
-        match lab.measure_on(&mut lab.profile.device(), &watch) {
+        match lab.measure_on(&mut lab.profile.device().unwrap(), &watch) {
             Ok(()) => break,
             Err(error) => assert!(matches!(error, BenchError::Interrupted), "{error}"),
         }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use flashlab_analysis::findings::RunEnd;
 use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_bench::{Purpose, RunRecord, Thoroughness, most_written};
+use flashlab_bench::{Purpose, RunRecord, Thoroughness, expected_written, most_written};
 use flashlab_plan::{Location, ModeRule, Pattern, Plan};
 
 use crate::lab::{CAPACITY, Lab, Measured, gap, zeus};
@@ -154,6 +154,28 @@ fn a_quick_run_keeps_to_its_plan_and_its_budget() {
         // The budget is not left lying about either: this device is slower than what it is made for.
         assert!(measured.schedule().time >= Nanos(budget.0 / 2), "{}", measured.schedule().time);
     }
+}
+
+#[test]
+fn on_a_usual_device_about_as_much_is_written_as_was_expected() {
+    let mut profile = zeus(Bytes::gib(1), "[noise]\nsigma = 0.2\nseed = 3\n");
+    let classes = &mut profile.throughput;
+    for line in [
+        &mut classes.sequential_read,
+        &mut classes.random_read,
+        &mut classes.sequential_write,
+        &mut classes.random_write,
+    ] {
+        // 200 us for 32 KiB.
+        line.a = Nanos(60_000);
+        line.b_us_per_kb = 4.375;
+    }
+    let lab = Lab::new(profile, Thoroughness::Quick, ALL);
+    let plans = Plan::MICRO_BENCHMARKS.map(|name| Plan::builtin(name).unwrap());
+    let expected = expected_written(&plans, &lab.manifest.settings, Bytes(512));
+    let written = lab.measure().findings.method.bytes_written;
+    let times = written.0 as f64 / expected.0 as f64;
+    assert!((0.5..=1.2).contains(&times), "{written} and not {expected}");
 }
 
 #[test]

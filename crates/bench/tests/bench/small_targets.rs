@@ -10,7 +10,7 @@ use crate::lab::{Lab, Watch, zeus, zeus_us};
 #[test]
 fn a_target_that_is_too_small_is_refused_before_the_first_io() {
     let lab = Lab::new(zeus(Bytes::mib(15), ""), Thoroughness::Quick, &["order"]);
-    let error = lab.measure_on(&mut lab.profile.device(), &Watch::new()).unwrap_err();
+    let error = lab.measure_on(&mut lab.profile.device().unwrap(), &Watch::new()).unwrap_err();
     assert!(matches!(error, BenchError::Target(_)));
     assert_eq!(
         error.to_string(),
@@ -20,7 +20,7 @@ fn a_target_that_is_too_small_is_refused_before_the_first_io() {
 
     let mut lab = Lab::quick("", &["order"]);
     lab.manifest.settings.target_size = Bytes::gib(1);
-    let error = lab.measure_on(&mut lab.profile.device(), &Watch::new()).unwrap_err();
+    let error = lab.measure_on(&mut lab.profile.device().unwrap(), &Watch::new()).unwrap_err();
     assert_eq!(error.to_string(), "sim:zeus has 256 MiB; the measurement needs 1 GiB");
 }
 

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
-    Baseline, Characteristics, Distribution, Experiment, FINDINGS_VERSION, Findings, Hint, Lingering, Method,
-    MicroBenchmark, Phases, Point, RunEnd, RunSummary, Trace, Traces, Verdict, Warning,
+    Baseline, Characteristics, Distribution, Disturbance, Experiment, FINDINGS_VERSION, Findings, Hint,
+    Lingering, Method, MicroBenchmark, Phases, Point, RunEnd, RunSummary, Trace, Traces, Verdict, Warning,
 };
 use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
 
@@ -304,8 +304,9 @@ impl Synthetic {
                 large_incr_vs_rw: Some(2.0),
             },
             method: method(seed),
-            baselines,
             lingering: Some(lingering),
+            disturbance: Disturbance::of(&baselines, &micro_benchmarks),
+            baselines,
             micro_benchmarks,
             hints: hints(),
             warnings: vec![

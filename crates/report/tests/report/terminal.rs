@@ -1,6 +1,6 @@
 //! The summary in a terminal, as a person sees it.
 
-use flashlab_analysis::findings::{Characteristics, Warning};
+use flashlab_analysis::findings::{Characteristics, Verdict, Warning};
 use flashlab_base::Seed;
 use flashlab_report::{Layout, terminal};
 
@@ -16,7 +16,7 @@ fn the_summary_of_a_full_run() {
 
     A random write takes 9.34 ms, 20 times as long as a sequential one (463 µs).
     Within an area of 8 MB they cost at most 2.10× a sequential write. A random read
-    takes 419 µs, about as long as a sequential one. Writing sequentially to 4
+    takes 419 µs, 1.1 times as long as a sequential one. Writing sequentially to 4
     partitions at once costs 1.50× as much as to one. Of uFLIP's seven design hints
     5 hold here and 1 does not; 1 could not be decided.
 
@@ -47,6 +47,45 @@ fn the_summary_of_a_full_run() {
 
     Report: runs/synthetic/report.html
     ");
+}
+
+#[test]
+fn a_disturbed_run_has_figures_and_no_verdict() {
+    let (mut findings, _) = findings(Seed(1));
+    findings.disturbance.disturbed_runs = findings.disturbance.runs * 3 / 4;
+    let text = terminal(&findings, &Layout::default());
+    let sentences = text.split("\n\n").nth(1).unwrap();
+    insta::assert_snapshot!(sentences, @r"
+    Too disturbed for a verdict: 75 % of 844 runs were flagged as disturbed. The
+    figures may tell of the disturbance and not of the device: measure again on an
+    idle machine.
+    ");
+    assert!(text.contains("9.34 ms"), "{text}");
+}
+
+#[test]
+fn costs_are_about_the_same_only_when_they_are() {
+    let (mut findings, _) = findings(Seed(1));
+    let mut said = |sequential: f64, random: f64| {
+        let row = &mut findings.characteristics;
+        (row.sw_ms, row.rw_ms, row.sr_ms, row.rr_ms) =
+            (Some(sequential), Some(random), Some(sequential), Some(random));
+        let text = terminal(&findings, &Layout { width: 1000, ..Layout::default() });
+        text.split("\n\n").nth(1).unwrap().split(" Writing sequentially").next().unwrap().to_owned()
+    };
+    insta::assert_snapshot!(said(1.0, 1.05), @"Random and sequential writes cost about the same: 1.05 ms and 1.00 ms. A random read takes 1.05 ms, about as long as a sequential one.");
+    insta::assert_snapshot!(said(1.0, 1.3), @"A random write takes 1.30 ms, 1.3 times as long as a sequential one (1.00 ms). A random read takes 1.30 ms, 1.3 times as long as a sequential one.");
+    insta::assert_snapshot!(said(1.0, 0.8), @"Random writes (800 µs) are cheaper than sequential ones (1.00 ms). A random read takes 800 µs, less than a sequential one (1.00 ms).");
+}
+
+#[test]
+fn what_a_hint_leaves_open_is_in_no_sentence() {
+    let (mut findings, _) = findings(Seed(1));
+    for hint in &mut findings.hints {
+        hint.verdict = Verdict::NotSupportedByThisMeasurement;
+    }
+    let text = terminal(&findings, &Layout::default());
+    assert!(!text.contains("Within an area") && !text.contains("partitions at once costs"), "{text}");
 }
 
 #[test]

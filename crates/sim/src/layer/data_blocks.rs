@@ -9,38 +9,18 @@
 //! - a logical block has a data block while any of its pages is held;
 //! - a block is erased when it becomes free, and the free block with the fewest erases is taken first.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::fmt;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::{Exhausted, Pages};
+use super::page_map::bits::{clear_bits, set_bits};
+use super::{Exhausted, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
 /// No block, page or log.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// An option of a translation layer that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OptionsError {
-    /// The option, as the profile's key.
-    pub key: &'static str,
-    /// Its value.
-    pub value: u64,
-    /// What it may be, and why.
-    pub legal: String,
-}
-
-impl fmt::Display for OptionsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is {}; it may be {}", self.key, self.value, self.legal)
-    }
-}
-
-impl std::error::Error for OptionsError {}
 
 /// Pages of one logical block that follow each other, for the host as well.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +43,11 @@ impl Part {
     }
 }
 
+/// The free blocks of a die, those with the fewest erases first: erases and number.
+type FreeBlocks = BTreeSet<(u32, u32)>;
+
 /// Logical blocks and free blocks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct DataBlocks {
     logical_pages: u32,
     stripe_pages: u32,
@@ -74,35 +57,35 @@ pub(super) struct DataBlocks {
     data: Vec<u32>,
     /// By logical block and offset, a bit each.
     held: Vec<u64>,
-    /// By die: erases and number.
-    free: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
+    /// By die.
+    free: Vec<FreeBlocks>,
 }
 
 impl DataBlocks {
-    /// Erased flash, of which each die keeps blocks for `logs` logs, and `reserve` ones for other purposes.
-    pub(super) fn new(
+    /// Whether each die has enough blocks for data, `logs` logs and `reserve` blocks for other purposes.
+    ///
+    /// # Errors
+    /// Names an option that leaves too few blocks.
+    pub(super) fn check(
         geometry: &Geometry,
         logical_pages: u32,
         stripe_pages: u32,
         logs: u32,
         reserve: u32,
-    ) -> Result<DataBlocks, OptionsError> {
-        let (dies, pages_per_block) = (geometry.dies(), geometry.pages_per_block());
-        let mut free = vec![BinaryHeap::new(); dies as usize];
-        for block in geometry.fast_blocks()..geometry.blocks() {
-            free[geometry.die(block) as usize].push(Reverse((0, block)));
-        }
-        let per_die = free.iter().map(BinaryHeap::len).min().unwrap_or(0) as u32;
+    ) -> Result<(), OptionsError> {
+        let dies = geometry.dies();
+        let per_die = free_blocks(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
         let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
         let most = per_die.saturating_sub(reserve + 1);
-        if !(1..=most).contains(&logs) {
-            let legal = format!(
-                "1 to {most}: a die has {per_die} blocks, {reserve} in reserve for merges and at least 1 for data"
-            );
-            return wrong("logs", logs, legal);
+        if logs == 0 {
+            return wrong("logs", logs, "at least 1".to_owned());
+        }
+        if logs > most {
+            let others = format!("{reserve} in reserve for merges and at least 1 for data");
+            return wrong("logs", logs, format!("at most {most}: a die has {per_die} blocks, {others}"));
         }
         let spare = logs + reserve;
-        let room = (per_die - spare) * pages_per_block;
+        let room = (per_die - spare) * geometry.pages_per_block();
         if !(1..=room).contains(&stripe_pages) {
             return wrong("stripe_pages", stripe_pages, format!("1 to {room}, the pages of a die for data"));
         }
@@ -112,18 +95,24 @@ impl DataBlocks {
                 format!("1 to {most}: each of {dies} dies needs {spare} of its {per_die} blocks as spares");
             return wrong("logical_pages", logical_pages, legal);
         }
+        Ok(())
+    }
+
+    /// Erased flash, which passed the check.
+    pub(super) fn new(geometry: &Geometry, logical_pages: u32, stripe_pages: u32) -> DataBlocks {
+        let (dies, pages_per_block) = (geometry.dies(), geometry.pages_per_block());
         let stripes = logical_pages.div_ceil(stripe_pages).div_ceil(dies);
         let blocks = (stripes * stripe_pages).div_ceil(pages_per_block) * dies;
-        let held = (blocks as usize * pages_per_block as usize).div_ceil(64);
-        Ok(DataBlocks {
+        let held = (blocks * pages_per_block).div_ceil(64);
+        DataBlocks {
             logical_pages,
             stripe_pages,
             dies,
             pages_per_block,
             data: vec![NONE; blocks as usize],
-            held: vec![0; held],
-            free,
-        })
+            held: vec![0; held as usize],
+            free: free_blocks(geometry),
+        }
     }
 
     pub(super) fn logical_pages(&self) -> u32 {
@@ -203,18 +192,8 @@ impl DataBlocks {
 
     #[inline]
     pub(super) fn set_held(&mut self, part: Part, held: bool) {
-        let (mut offset, end) = (part.offset, part.offset + part.pages);
-        while offset < end {
-            let (word, bit) = self.bit(part.block, offset);
-            let here = (64 - bit).min(end - offset);
-            let mask = (u64::MAX >> (64 - here)) << bit;
-            if held {
-                self.held[word] |= mask;
-            } else {
-                self.held[word] &= !mask;
-            }
-            offset += here;
-        }
+        let change = if held { set_bits } else { clear_bits };
+        change(&mut self.held, part.block * self.pages_per_block + part.offset, part.pages);
     }
 
     /// The data block of a logical block, or [`NONE`].
@@ -225,8 +204,8 @@ impl DataBlocks {
 
     /// Takes a free block of a die.
     pub(super) fn take(&mut self, die: u32) -> Result<u32, Exhausted> {
-        match self.free[die as usize].pop() {
-            Some(Reverse((_, block))) => Ok(block),
+        match self.free[die as usize].pop_first() {
+            Some((_, block)) => Ok(block),
             None => Err(Exhausted { reason: format!("die {die} has no free block left") }),
         }
     }
@@ -238,7 +217,7 @@ impl DataBlocks {
         }
         let end = flash.erase(block, Cause::Reclaim, at);
         let erases = flash.blocks()[block as usize].erases;
-        self.free[flash.geometry().die(block) as usize].push(Reverse((erases, block)));
+        self.free[flash.geometry().die(block) as usize].insert((erases, block));
         end
     }
 
@@ -340,38 +319,70 @@ impl DataBlocks {
         end
     }
 
-    /// Asserts the invariants. `others` are the blocks that the layer above uses for logs, and `place` tells
+    /// Whether this is a state of the blocks that `fresh` are.
+    pub(super) fn is_like(&self, fresh: &DataBlocks) -> bool {
+        let shape = |blocks: &DataBlocks| {
+            let numbers = (blocks.logical_pages, blocks.stripe_pages, blocks.dies, blocks.pages_per_block);
+            (numbers, blocks.data.len(), blocks.held.len(), blocks.free.len())
+        };
+        shape(self) == shape(fresh)
+    }
+
+    /// Says which invariant is broken, if any. `logs` are the blocks that the layer above uses, and `place` tells
     /// where the newest copy of a held page lies.
     pub(super) fn verify<T: Timing>(
         &self,
         flash: &Flash<T>,
-        others: impl Iterator<Item = u32>,
+        logs: impl Iterator<Item = u32>,
         place: impl Fn(u32, u32) -> Place,
-    ) {
-        let free = self.free.iter().flatten().map(|&Reverse((_, block))| block);
+    ) -> Result<(), String> {
+        let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
+        let free = self.free.iter().flatten().map(|&(_, block)| block);
         for block in free.clone() {
-            assert_eq!(flash.blocks()[block as usize].written, 0, "the free block {block} is not erased");
+            ensure(written(block) == Some(0), || format!("the free block {block} is not erased"))?;
         }
         let data = self.data.iter().copied().filter(|&block| block != NONE);
-        let mut all: Vec<u32> = free.chain(data).chain(others).collect();
+        let mut all: Vec<u32> = free.chain(data).chain(logs).collect();
         all.sort_unstable();
-        let usable: Vec<u32> = (flash.geometry().fast_blocks()..flash.geometry().blocks()).collect();
-        assert_eq!(all, usable, "each block is free, a data block or a log block");
+        let usable = flash.geometry().fast_blocks()..flash.geometry().blocks();
+        ensure(usable.eq(all.iter().copied()), || {
+            format!("a block is not one of free, data and log block: {all:?}")
+        })?;
+        let mut places = Vec::new();
         for block in 0..self.len() {
             let held = (0..self.pages_per_block).filter(|&offset| self.holds(block, offset));
-            let mut places: Vec<_> = held.map(|offset| place(block, offset)).collect();
-            assert_eq!(self.data(block) != NONE, !places.is_empty(), "the data block of {block}");
+            places.clear();
+            places.extend(held.map(|offset| place(block, offset)));
+            ensure((self.data(block) == NONE) == places.is_empty(), || {
+                format!("{} pages are held of logical block {block} in {}", places.len(), self.data(block))
+            })?;
             for place in &places {
-                let written = flash.blocks()[place.block as usize].written;
-                assert!(place.page < written, "{place:?}, of {written} pages, in the logical block {block}");
-                assert_eq!(flash.geometry().die(place.block), self.die(block), "the die of {block}");
+                let there = written(place.block).is_some_and(|written| place.page < written);
+                ensure(there && flash.geometry().die(place.block) == self.die(block), || {
+                    format!("a page of the logical block {block} lies in {place:?}")
+                })?;
             }
             let held = places.len();
             places.sort_unstable_by_key(|place| (place.block, place.page));
             places.dedup();
-            assert_eq!(places.len(), held, "two pages of the logical block {block} lie in one place");
+            ensure(places.len() == held, || format!("pages of logical block {block} lie in one place"))?;
         }
+        Ok(())
     }
+}
+
+/// An error when something does not hold.
+pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// The blocks of erased flash by die.
+fn free_blocks(geometry: &Geometry) -> Vec<FreeBlocks> {
+    let mut free = vec![FreeBlocks::new(); geometry.dies() as usize];
+    for block in geometry.fast_blocks()..geometry.blocks() {
+        free[geometry.die(block) as usize].insert((0, block));
+    }
+    free
 }
 
 /// Leaves the pages of a block before `page` unwritten.

@@ -24,82 +24,19 @@
 //! - a logical block with a log has a data block, and nothing is written to it before they are merged;
 //! - a log that is `in_order` holds at page `i` the page at offset `i`, or nothing where none is held.
 
+mod options;
+
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::{DataBlocks, NONE, OptionsError, Part, skip_to};
-use super::{Exhausted, Layer, Pages};
+use super::data_blocks::{DataBlocks, NONE, Part, ensure, skip_to};
+use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
-/// Which pages a log block takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogOrder {
-    /// Any page of its logical block, one behind the other; the log has a map.
-    #[default]
-    Any,
-    /// A page behind its last one; the pages between them are copied first.
-    Forward,
-    /// Only the one after its last page; otherwise it is merged first.
-    Next,
-}
-
-/// Which log block is merged when another one is needed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Replacement {
-    /// The one that was opened first.
-    #[default]
-    RoundRobin,
-    /// The one that was not written to for the longest time.
-    LeastRecentlyUsed,
-}
-
-/// What a layer with log blocks can be told: the section `[translation.log_blocks]` of a profile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LogBlocksOptions {
-    /// How many logical pages there are. A profile's capacity gives it.
-    #[serde(skip)]
-    pub logical_pages: u32,
-    /// How many pages go to a die before the next die gets as many.
-    pub stripe_pages: u32,
-    /// How many log blocks a die has. Without any, a log lasts as long as a request.
-    pub logs: u32,
-    /// Which pages a log takes.
-    pub order: LogOrder,
-    /// Which log makes room.
-    pub replacement: Replacement,
-    /// Whether a log can become the data block. Otherwise all merges are full ones.
-    pub switch_merges: bool,
-}
-
-impl Default for LogBlocksOptions {
-    /// BAST with four logs for each die, each the next to go in turn, and a stripe of one page.
-    fn default() -> LogBlocksOptions {
-        LogBlocksOptions {
-            logical_pages: 0,
-            stripe_pages: 1,
-            logs: 4,
-            order: LogOrder::Any,
-            replacement: Replacement::RoundRobin,
-            switch_merges: true,
-        }
-    }
-}
-
-/// The blocks that a die needs beside data and logs: one to merge into.
-const RESERVE: u32 = 1;
-
-impl LogBlocksOptions {
-    /// How many blocks each die needs beside those for data.
-    pub fn spare_blocks(&self) -> u32 {
-        self.logs.max(1).saturating_add(RESERVE)
-    }
-}
+pub use options::{LogBlocksOptions, LogOrder, Replacement};
 
 /// A log block.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Log {
     /// The logical block it belongs to, or [`NONE`].
     owner: u32,
@@ -116,7 +53,7 @@ struct Log {
 const UNUSED: Log = Log { owner: NONE, block: NONE, written: 0, in_order: true, filled: false, stamp: 0 };
 
 /// A layer with log blocks that belong to one data block each.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogBlocks {
     blocks: DataBlocks,
     order: LogOrder,
@@ -140,9 +77,9 @@ impl LogBlocks {
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
     pub fn new(geometry: &Geometry, options: &LogBlocksOptions) -> Result<LogBlocks, OptionsError> {
-        let LogBlocksOptions { logical_pages, stripe_pages, logs, .. } = *options;
-        let logs_per_die = logs.max(1);
-        let blocks = DataBlocks::new(geometry, logical_pages, stripe_pages, logs_per_die, RESERVE)?;
+        options.check(geometry)?;
+        let blocks = DataBlocks::new(geometry, options.logical_pages, options.stripe_pages);
+        let logs_per_die = options.logs.max(1);
         let logs = (geometry.dies() * logs_per_die) as usize;
         let mapped = if options.order == LogOrder::Any { logs } else { 0 };
         Ok(LogBlocks {
@@ -308,19 +245,31 @@ impl LogBlocks {
         self.log_of[log.owner as usize] = NONE;
     }
 
-    /// Asserts the invariants; for tests.
-    #[doc(hidden)]
-    pub fn verify<T: Timing>(&self, flash: &Flash<T>) {
+    /// Whether this, read from a saved state, is a state of the layer `fresh` over `flash`.
+    pub fn is_state_of<T: Timing>(&self, fresh: &LogBlocks, flash: &Flash<T>) -> bool {
+        let shape = |layer: &LogBlocks| {
+            let options = (layer.order, layer.replacement, layer.switch_merges, layer.keeps_logs);
+            (options, layer.logs_per_die, layer.logs.len(), layer.log_of.len(), layer.pages.len())
+        };
+        self.blocks.is_like(&fresh.blocks) && shape(self) == shape(fresh) && self.verify(flash).is_ok()
+    }
+
+    /// Says which invariant is broken, if any.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn verify<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let open = || (0..).zip(&self.logs).filter(|(_, log)| log.owner != NONE);
-        self.blocks
-            .verify(flash, open().map(|(_, log)| log.block), |block, offset| self.place(block, offset));
         for (index, log) in open() {
-            assert_eq!(self.log_of[log.owner as usize], index, "the log of logical block {}", log.owner);
-            assert_eq!(flash.blocks()[log.block as usize].written, log.written, "the pages of log {index}");
-            assert_eq!(self.blocks.die(log.owner), index / self.logs_per_die, "the die of log {index}");
+            let state = flash.blocks().get(log.block as usize);
+            let right = state.is_some_and(|block| block.written == log.written)
+                && self.log_of.get(log.owner as usize) == Some(&index)
+                && self.blocks.die(log.owner) == index / self.logs_per_die;
+            ensure(right, || format!("log {index} is {log:?}, its block {state:?}"))?;
         }
-        let logs = self.log_of.iter().filter(|&&log| log != NONE).count();
-        assert_eq!(logs, open().count(), "logical blocks with a log");
+        let used = self.log_of.iter().filter(|&&log| log != NONE).count();
+        ensure(used == open().count(), || format!("{used} logical blocks have a log"))?;
+        self.blocks.verify(flash, open().map(|(_, log)| log.block), |block, offset| self.place(block, offset))
     }
 }
 

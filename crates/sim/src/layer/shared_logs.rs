@@ -13,11 +13,13 @@
 //! - `newest` of a held page is where it lies in a log, or [`NONE`] if it lies in the data block;
 //! - a sequential log holds its block's pages from the first on, and all are the newest unless it is `stale`.
 
+mod verify;
+
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::{DataBlocks, NONE, OptionsError, Part};
-use super::{Exhausted, Layer, Pages};
+use super::data_blocks::{DataBlocks, NONE, Part};
+use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
 /// What a layer with shared logs can be told: the section `[translation.shared_logs]` of a profile.
@@ -27,16 +29,15 @@ pub struct SharedLogsOptions {
     /// How many logical pages there are. A profile's capacity gives it.
     #[serde(skip)]
     pub logical_pages: u32,
-    /// How many pages go to a die before the next die gets as many.
+    /// How many pages go to a die before the next die gets as many. Default: 4.
     pub stripe_pages: u32,
-    /// How many random log blocks a die has, at least 1.
+    /// How many random log blocks a die has, at least 1. Default: 4.
     pub logs: u32,
 }
 
 impl Default for SharedLogsOptions {
-    /// Eight random logs for each die, and a stripe of one page.
     fn default() -> SharedLogsOptions {
-        SharedLogsOptions { logical_pages: 0, stripe_pages: 1, logs: 8 }
+        SharedLogsOptions { logical_pages: 0, stripe_pages: 4, logs: 4 }
     }
 }
 
@@ -48,10 +49,18 @@ impl SharedLogsOptions {
     pub fn spare_blocks(&self) -> u32 {
         self.logs.saturating_add(RESERVE)
     }
+
+    /// Whether a layer can be built over an array.
+    ///
+    /// # Errors
+    /// Names an option that leaves too few blocks for logs and merges.
+    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+        DataBlocks::check(geometry, self.logical_pages, self.stripe_pages, self.logs, RESERVE)
+    }
 }
 
 /// The sequential log of a die.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Sequential {
     /// The logical block it belongs to, or [`NONE`].
     owner: u32,
@@ -64,7 +73,7 @@ struct Sequential {
 const UNUSED: Sequential = Sequential { owner: NONE, block: NONE, written: 0, stale: false };
 
 /// The random logs of a die, as a ring.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Ring {
     /// Their blocks, or [`NONE`].
     blocks: Vec<u32>,
@@ -77,7 +86,7 @@ struct Ring {
 }
 
 /// A layer whose log blocks are shared by all data blocks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SharedLogs {
     blocks: DataBlocks,
     /// By logical block and offset: the page of the array that holds the newest copy in a log.
@@ -94,8 +103,9 @@ impl SharedLogs {
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
     pub fn new(geometry: &Geometry, options: &SharedLogsOptions) -> Result<SharedLogs, OptionsError> {
-        let SharedLogsOptions { logical_pages, stripe_pages, logs } = *options;
-        let blocks = DataBlocks::new(geometry, logical_pages, stripe_pages, logs, RESERVE)?;
+        options.check(geometry)?;
+        let blocks = DataBlocks::new(geometry, options.logical_pages, options.stripe_pages);
+        let logs = options.logs;
         let pages = geometry.pages_per_block();
         let ring = Ring {
             blocks: vec![NONE; logs as usize],
@@ -323,23 +333,6 @@ impl SharedLogs {
     fn forget_logged(&mut self, block: u32) {
         let first = self.index(block, 0);
         self.newest[first..first + self.blocks.pages_per_block() as usize].fill(NONE);
-    }
-
-    /// Asserts the invariants; for tests.
-    #[doc(hidden)]
-    pub fn verify<T: Timing>(&self, flash: &Flash<T>) {
-        let sequential = self.sequential.iter().map(|log| log.block);
-        let random = self.rings.iter().flat_map(|ring| ring.blocks.iter().copied());
-        let logs = sequential.chain(random).filter(|&block| block != NONE);
-        let geometry = flash.geometry();
-        self.blocks.verify(flash, logs, |block, offset| self.place(geometry, block, offset));
-        for log in self.sequential.iter().filter(|log| log.owner != NONE) {
-            assert_eq!(flash.blocks()[log.block as usize].written, log.written, "the pages of {log:?}");
-            for page in (0..log.written).filter(|&page| !log.stale && self.blocks.holds(log.owner, page)) {
-                let place = self.place(geometry, log.owner, page);
-                assert_eq!(place, Place { block: log.block, page }, "the pages of {log:?}");
-            }
-        }
     }
 }
 

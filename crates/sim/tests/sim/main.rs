@@ -1,4 +1,5 @@
 //! The simulator against formulas, published tables, examples computed by hand, and a record of what was written.
 
 mod devices;
+mod examples;
 mod theory;

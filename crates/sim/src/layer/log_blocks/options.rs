@@ -1,0 +1,82 @@
+//! What a layer with log blocks can be told.
+
+use serde::{Deserialize, Serialize};
+
+use crate::flash::Geometry;
+use crate::layer::OptionsError;
+use crate::layer::data_blocks::DataBlocks;
+
+/// Which pages a log block takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogOrder {
+    /// Any page of its logical block, one behind the other; the log has a map.
+    #[default]
+    Any,
+    /// A page behind its last one; the pages between them are copied first.
+    Forward,
+    /// Only the one after its last page; otherwise it is merged first.
+    Next,
+}
+
+/// Which log block is merged when another one is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replacement {
+    /// The one that was opened first.
+    #[default]
+    RoundRobin,
+    /// The one that was not written to for the longest time.
+    LeastRecentlyUsed,
+}
+
+/// What a layer with log blocks can be told: the section `[translation.log_blocks]` of a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogBlocksOptions {
+    /// How many logical pages there are. A profile's capacity gives it.
+    #[serde(skip)]
+    pub logical_pages: u32,
+    /// How many pages go to a die before the next die gets as many. Default: 4.
+    pub stripe_pages: u32,
+    /// How many log blocks a die has. Without any, a log lasts as long as a request. Default: 4.
+    pub logs: u32,
+    /// Which pages a log takes. Default: any.
+    pub order: LogOrder,
+    /// Which log makes room. Default: round robin.
+    pub replacement: Replacement,
+    /// Whether a log can become the data block. Otherwise all merges are full ones. Default: it can.
+    pub switch_merges: bool,
+}
+
+impl Default for LogBlocksOptions {
+    fn default() -> LogBlocksOptions {
+        LogBlocksOptions {
+            logical_pages: 0,
+            stripe_pages: 4,
+            logs: 4,
+            order: LogOrder::Any,
+            replacement: Replacement::RoundRobin,
+            switch_merges: true,
+        }
+    }
+}
+
+/// The blocks that a die needs beside data and logs: one to merge into.
+const RESERVE: u32 = 1;
+
+impl LogBlocksOptions {
+    /// How many blocks each die needs beside those for data.
+    pub fn spare_blocks(&self) -> u32 {
+        self.logs.max(1).saturating_add(RESERVE)
+    }
+
+    /// Whether a layer can be built over an array.
+    ///
+    /// # Errors
+    /// Names an option that leaves too few blocks for logs and merges.
+    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+        let LogBlocksOptions { logical_pages, stripe_pages, logs, .. } = *self;
+        DataBlocks::check(geometry, logical_pages, stripe_pages, logs.max(1), RESERVE)
+    }
+}

@@ -1,0 +1,52 @@
+//! The invariants of a layer with shared logs, to be checked.
+
+use super::SharedLogs;
+use crate::flash::{Flash, Place, Timing};
+use crate::layer::data_blocks::{NONE, ensure};
+
+impl SharedLogs {
+    /// Whether this, read from a saved state, is a state of the layer `fresh` over `flash`.
+    pub fn is_state_of<T: Timing>(&self, fresh: &SharedLogs, flash: &Flash<T>) -> bool {
+        let rings = |layer: &SharedLogs| {
+            layer.rings.iter().map(|ring| (ring.blocks.len(), ring.owners.len())).collect::<Vec<_>>()
+        };
+        self.blocks.is_like(&fresh.blocks)
+            && self.newest.len() == fresh.newest.len()
+            && self.sequential.len() == fresh.sequential.len()
+            && rings(self) == rings(fresh)
+            && self.verify(flash).is_ok()
+    }
+
+    /// Says which invariant is broken, if any.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn verify<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
+        let (geometry, all) = (flash.geometry(), self.blocks.pages_per_block());
+        let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
+        for (die, log) in (0..).zip(&self.sequential).filter(|(_, log)| log.owner != NONE) {
+            let known = log.owner < self.blocks.len() && self.blocks.die(log.owner) == die;
+            ensure(known && written(log.block) == Some(log.written), || format!("the pages of {log:?}"))?;
+            for page in (0..log.written).filter(|&page| !log.stale && self.blocks.holds(log.owner, page)) {
+                let newest = self.place(geometry, log.owner, page) == Place { block: log.block, page };
+                ensure(newest, || format!("page {page} of {log:?}"))?;
+            }
+        }
+        for ring in &self.rings {
+            let current = ring.blocks.get(ring.current as usize);
+            let pages = current.and_then(|&block| if block == NONE { Some(all) } else { written(block) });
+            ensure(pages == Some(ring.written), || format!("{} pages of a random log", ring.written))?;
+            for (log, &block) in (0..).zip(&ring.blocks).filter(|&(_, &block)| block != NONE) {
+                let full = log == ring.current || written(block) == Some(all);
+                let first = (log * all) as usize;
+                let owners = &ring.owners[first..first + written(block).unwrap_or(0) as usize];
+                let known = owners.iter().all(|&owner| (owner as usize) < self.newest.len());
+                ensure(full && known, || format!("the random log {block}"))?;
+            }
+        }
+        let sequential = self.sequential.iter().map(|log| log.block);
+        let random = self.rings.iter().flat_map(|ring| ring.blocks.iter().copied());
+        let logs = sequential.chain(random).filter(|&block| block != NONE);
+        self.blocks.verify(flash, logs, |block, offset| self.place(geometry, block, offset))
+    }
+}
