@@ -17,7 +17,9 @@ pub struct VirtualQueue {
     depth: u32,
     clock: Nanos,
     submissions: u64,
-    in_flight: BinaryHeap<Pending>,
+    /// The next to complete. Apart from the others, because often it is the only one.
+    next: Option<Pending>,
+    later: BinaryHeap<Pending>,
 }
 
 /// A completion to come; the greatest is the next.
@@ -30,8 +32,8 @@ struct Pending {
 impl VirtualQueue {
     /// An empty queue for `depth` requests, at time zero.
     pub fn new(depth: u32) -> VirtualQueue {
-        let in_flight = BinaryHeap::with_capacity(depth as usize);
-        VirtualQueue { depth, clock: Nanos::ZERO, submissions: 0, in_flight }
+        let later = BinaryHeap::with_capacity(depth as usize);
+        VirtualQueue { depth, clock: Nanos::ZERO, submissions: 0, next: None, later }
     }
 
     /// The clock.
@@ -48,7 +50,7 @@ impl VirtualQueue {
     /// Whether nothing is in flight.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.in_flight.is_empty()
+        self.next.is_none()
     }
 
     /// Takes a request that was served with `result` and will be done at `completed`, or now if that is later.
@@ -57,21 +59,28 @@ impl VirtualQueue {
     /// When more than the depth are in flight: the caller's mistake.
     #[inline]
     pub fn push(&mut self, request: Request, completed: Nanos, result: Result<(), IoError>) {
-        assert!(self.in_flight.len() < self.depth as usize, "more than {} requests in flight", self.depth);
+        let in_flight = self.later.len() + usize::from(self.next.is_some());
+        assert!(in_flight < self.depth as usize, "more than {} requests in flight", self.depth);
         let Request { tag, buffer, .. } = request;
         let completed = completed.max(self.clock);
         let completion = Completion { tag, submitted: self.clock, completed, result, buffer };
         self.submissions += 1;
-        self.in_flight.push(Pending { submission: self.submissions, completion });
+        let pending = Pending { submission: self.submissions, completion };
+        match &mut self.next {
+            None => self.next = Some(pending),
+            Some(next) if pending > *next => self.later.push(std::mem::replace(next, pending)),
+            Some(_) => self.later.push(pending),
+        }
     }
 
     /// Waits as [`Device::wait`](crate::Device::wait) does.
     #[inline]
     pub fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        match self.in_flight.peek() {
+        match &self.next {
             Some(next) if next.completion.completed <= until => {
                 self.clock = self.clock.max(next.completion.completed);
-                self.in_flight.pop().map(|pending| pending.completion)
+                let later = self.later.pop();
+                std::mem::replace(&mut self.next, later).map(|pending| pending.completion)
             }
             None if until == Nanos::MAX => None,
             _ => {

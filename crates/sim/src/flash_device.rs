@@ -20,7 +20,7 @@ mod write_buffer;
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
 
-use crate::flash::{Background, Content, Contents, Flash, Resources, Times};
+use crate::flash::{Background, Content, Contents, Flash, LogicalPage, Resources, Times};
 use crate::layer::Layer;
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Illegal, Profile};
@@ -136,6 +136,9 @@ impl FlashDevice {
     }
 }
 
+/// How many IOs are looked at before the first of them is served, when conditioning.
+const LOOK_AHEAD: usize = 32;
+
 fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
     let section = &profile.controller;
     let page = flash.page;
@@ -201,13 +204,34 @@ impl Device for FlashDevice {
             if *sees_content {
                 flash.set_host_content(Content::Mixed);
             }
-            for (operation, offset, size) in ios {
-                if operation != Operation::Flush {
-                    geometry.check(offset, size)?;
+            let page = flash.geometry().page();
+            let mut batch = Vec::with_capacity(LOOK_AHEAD);
+            let mut wrong = Ok(());
+            while wrong.is_ok() {
+                batch.clear();
+                let mut touched = 0;
+                while batch.len() < LOOK_AHEAD
+                    && let Some((operation, offset, size)) = ios.next()
+                {
+                    if operation != Operation::Flush {
+                        wrong = geometry.check(offset, size);
+                        if wrong.is_err() {
+                            break;
+                        }
+                        // The misses of all of them overlap.
+                        touched ^= layer.touch(LogicalPage((offset.0 / page.0) as u32));
+                    }
+                    batch.push((operation, offset, size));
                 }
-                controller.serve(layer, flash, operation, (offset, size), 0, Nanos::ZERO)?;
+                std::hint::black_box(touched);
+                for &(operation, offset, size) in &batch {
+                    controller.serve(layer, flash, operation, (offset, size), 0, Nanos::ZERO)?;
+                }
+                if batch.len() < LOOK_AHEAD {
+                    break;
+                }
             }
-            Ok(())
+            wrong
         });
         self.controller.costs = costs;
         served.map(|()| true)

@@ -68,6 +68,12 @@ pub trait Layer {
     /// Whether a page was written and not trimmed since.
     fn holds(&self, page: LogicalPage) -> bool;
 
+    /// Loads what a write of `page` will need into the processor's cache, where the layer knows how. Changes nothing;
+    /// the number means nothing, but has to be used, or the compiler removes the load.
+    fn touch(&self, _page: LogicalPage) -> u32 {
+        0
+    }
+
     /// Writes whole pages, not before `at`; returns when they are on the flash. `stream` is the host's hint which
     /// writes belong together; layers without streams ignore it.
     ///

@@ -112,6 +112,11 @@ impl Layer for AnyLayer {
     }
 
     #[inline]
+    fn touch(&self, page: LogicalPage) -> u32 {
+        each!(self, layer => layer.touch(page))
+    }
+
+    #[inline]
     fn write<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,

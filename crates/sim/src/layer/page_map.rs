@@ -115,14 +115,6 @@ impl PageMap {
         })
     }
 
-    /// Loads what a write of `page` will need into the processor's cache. Changes nothing; the returned number
-    /// is to be used, or the compiler removes the load.
-    #[inline]
-    pub fn touch(&self, page: LogicalPage) -> u32 {
-        let old = self.map[page.0 as usize];
-        if old == UNMAPPED { 0 } else { old ^ self.valid[old as usize / 64] as u32 }
-    }
-
     /// How many blocks of a die are free.
     pub fn free_blocks(&self, die: u32) -> usize {
         self.free[die as usize].len()
@@ -178,6 +170,12 @@ impl Layer for PageMap {
     #[inline]
     fn holds(&self, page: LogicalPage) -> bool {
         self.map[page.0 as usize] != UNMAPPED
+    }
+
+    #[inline]
+    fn touch(&self, page: LogicalPage) -> u32 {
+        let old = self.map[page.0 as usize];
+        if old == UNMAPPED { 0 } else { self.valid[old as usize / 64] as u32 }
     }
 
     #[inline]

@@ -1,0 +1,138 @@
+//! How fast the simulator is and how much memory it takes: `cargo bench -p flashlab-sim --bench speed`.
+//!
+//! One core. The first part is a device of 4 GiB raw with 256-page blocks and 25 % spare under uniform random writes of
+//! 4 KiB in the steady state: with times, one request after the other through the `Device` interface, and
+//! conditioning without times; medians of several rounds, in turn. The second part, with `-- tebibyte`, brings a 1 TiB
+//! device to its random steady state and measures it.
+
+use std::error::Error;
+use std::time::Instant;
+
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::{Buffer, Device, Operation, Request};
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
+
+const PAGE: u64 = 4096;
+const ROUNDS: usize = 7;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    if std::env::args().any(|argument| argument == "tebibyte") {
+        return tebibyte();
+    }
+    four_gibibytes()
+}
+
+fn device(capacity: Bytes, over_provisioning: f64, more: &str) -> Result<FlashDevice, Box<dyn Error>> {
+    let text = format!(
+        "version = 1\nname = \"speed\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"{}\"\n\
+         [flash]\npages_per_block = 256\nover_provisioning = {over_provisioning}\n{more}",
+        capacity.exact()
+    );
+    match Profile::parse(&text, "speed")?.device()? {
+        SimulatedDevice::Flash(device) => Ok(*device),
+        SimulatedDevice::Throughput(_) => Err("a flash device was described".into()),
+    }
+}
+
+/// Uniform random writes of one page.
+fn random_writes(pages: u64, count: u64, seed: u64) -> impl Iterator<Item = (Operation, Bytes, Bytes)> {
+    let mut random = Prng::new(Seed(seed));
+    (0..count).map(move |_| (Operation::Write, Bytes(random.below(pages) * PAGE), Bytes(PAGE)))
+}
+
+fn sequential_fill(device: &mut FlashDevice, capacity: Bytes) -> Result<(), Box<dyn Error>> {
+    let size = Bytes::mib(1);
+    let ios = (0..capacity.0 / size.0).map(|i| (Operation::Write, Bytes(i * size.0), size));
+    device.condition(&mut ios.into_iter())?;
+    Ok(())
+}
+
+fn four_gibibytes() -> Result<(), Box<dyn Error>> {
+    println!("4 GiB raw, 256-page blocks, 25 % spare, greedy, uniform 4 KiB writes, steady state, one core:");
+    for (name, more) in [("one die", ""), ("8 dies, 4 channels", "dies = 8\nchannels = 4\n")] {
+        let capacity = Bytes(Bytes::gib(4).0 * 4 / 5);
+        let pages = capacity.0 / PAGE;
+        let mut device = device(capacity, 0.25, more)?;
+        sequential_fill(&mut device, capacity)?;
+        device.condition(&mut random_writes(pages, 3 * pages, 1))?;
+        let (mut timed, mut untimed, mut programs) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..ROUNDS as u64 {
+            let count = 2_000_000;
+            let start = Instant::now();
+            for (operation, offset, size) in random_writes(pages, count, 10 + round) {
+                device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
+                device.wait(Nanos::MAX).ok_or("a request was not served")?.result?;
+            }
+            timed.push(count as f64 / start.elapsed().as_secs_f64());
+            let before = device.flash().counts().programs();
+            let start = Instant::now();
+            device.condition(&mut random_writes(pages, count, 100 + round))?;
+            let seconds = start.elapsed().as_secs_f64();
+            untimed.push(count as f64 / seconds);
+            programs.push((device.flash().counts().programs() - before) as f64 / seconds);
+        }
+        println!(
+            "  {name}: with times {:.1} M host writes/s; conditioning {:.1} M host writes/s, {:.1} M pages \
+             programmed/s; ratio {:.2}; write amplification {:.3}",
+            median(&mut timed) / 1e6,
+            median(&mut untimed) / 1e6,
+            median(&mut programs) / 1e6,
+            median(&mut untimed) / median(&mut timed),
+            device.statistics().write_amplification.unwrap_or(0.0),
+        );
+        let start = Instant::now();
+        let state = device.save();
+        let saved = start.elapsed();
+        let profile_pages = device.flash().geometry().pages();
+        println!(
+            "    state: {:.2} bytes a physical page, saved in {saved:.2?}",
+            state.len() as f64 / f64::from(profile_pages)
+        );
+    }
+    Ok(())
+}
+
+fn tebibyte() -> Result<(), Box<dyn Error>> {
+    let start = Instant::now();
+    let capacity = Bytes::gib(1024);
+    let pages = capacity.0 / PAGE;
+    let before = resident();
+    let mut device = device(capacity, 0.25, "dies = 16\nchannels = 8\n")?;
+    sequential_fill(&mut device, capacity)?;
+    println!("1 TiB filled in {:.1?}", start.elapsed());
+    let counted = device.flash().counts().clone();
+    device.condition(&mut random_writes(pages, 2 * pages, 1))?;
+    let conditioned = device.flash().counts().since(&counted);
+    println!(
+        "random state in {:.1?}, write amplification {:.3}",
+        start.elapsed(),
+        conditioned.write_amplification().unwrap_or(0.0)
+    );
+    let (count, counted, timing) = (4_000_000, device.flash().counts().clone(), Instant::now());
+    for (operation, offset, size) in random_writes(pages, count, 2) {
+        device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
+        device.wait(Nanos::MAX).ok_or("a request was not served")?.result?;
+    }
+    println!(
+        "measured in {:.1?}: {:.1} M host writes/s with times, write amplification {:.3}; {:.1?} in all; {:.2} GiB resident",
+        timing.elapsed(),
+        count as f64 / timing.elapsed().as_secs_f64() / 1e6,
+        device.flash().counts().since(&counted).write_amplification().unwrap_or(0.0),
+        start.elapsed(),
+        (resident() - before) as f64 / (1u64 << 30) as f64,
+    );
+    Ok(())
+}
+
+/// Bytes of memory that this process has, as the kernel says.
+fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()));
+    pages.unwrap_or(0) * 4096
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
