@@ -39,6 +39,8 @@ pub struct Counts {
     reads: [u64; CAUSES.len()],
     programs: [u64; CAUSES.len()],
     erases: [u64; CAUSES.len()],
+    /// Reads that were tried again, which are not counted as reads.
+    pub read_retries: u64,
     /// Merges that needed no copy: the log block became the data block.
     pub switch_merges: u64,
     /// Merges that copied the rest of a block behind a log block written in order.
@@ -64,6 +66,12 @@ impl Counts {
     #[inline]
     pub fn erase(&mut self, cause: Cause) {
         self.erases[cause as usize] += 1;
+    }
+
+    /// Counts `pages` reads for another cause than they were counted for.
+    pub fn charge_reads(&mut self, from: Cause, to: Cause, pages: u32) {
+        self.reads[from as usize] -= u64::from(pages);
+        self.reads[to as usize] += u64::from(pages);
     }
 
     /// Pages read for a cause.
@@ -110,6 +118,7 @@ impl Counts {
             reads: less(&self.reads, &earlier.reads),
             programs: less(&self.programs, &earlier.programs),
             erases: less(&self.erases, &earlier.erases),
+            read_retries: self.read_retries - earlier.read_retries,
             switch_merges: self.switch_merges - earlier.switch_merges,
             partial_merges: self.partial_merges - earlier.partial_merges,
             full_merges: self.full_merges - earlier.full_merges,

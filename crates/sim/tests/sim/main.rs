@@ -1,4 +1,6 @@
 //! The simulator against formulas, published tables, examples computed by hand, and a record of what was written.
 
+mod arrays;
+mod demand_map;
 mod examples;
 mod theory;
