@@ -17,6 +17,7 @@ mod args;
 mod bench;
 mod devices;
 mod exit;
+mod input;
 mod output;
 mod plans;
 mod progress;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::{PlanAction, PlanVerb};
 use crate::exit::Usage;
-use crate::output;
+use crate::{input, output};
 
 /// `flashlab plan`.
 pub fn plan(arguments: PlanVerb) -> Result<()> {
@@ -34,10 +34,7 @@ pub fn builtin(name: &str) -> Result<&'static str> {
 
 /// The text of a plan's file.
 pub fn read(file: &Path) -> Result<String> {
-    std::fs::read_to_string(file).map_err(|error| {
-        let advice = "`flashlab plan list` names the plans that come with flashlab";
-        Usage(format!("cannot read the plan {}: {error}; {advice}", file.display())).into()
-    })
+    input::text(file, "plan", "; `flashlab plan list` names the plans that come with flashlab")
 }
 
 fn show(name: &str, json: bool) -> Result<()> {

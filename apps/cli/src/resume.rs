@@ -46,20 +46,23 @@ fn on_scratch(folder: RunFolder, manifest: Manifest, opening: Opening, keep: boo
     measured
 }
 
-/// Refuses to mix two devices in a run.
+/// Refuses to mix two devices, or two files, in a run.
 fn check_same(run: &Path, name: &str, before: &Identity, now: &Identity) -> Result<()> {
     let distinct = |identity: &Identity| {
         let Identity { model, serial, capacity, backing_device, .. } = identity.clone();
         (model, serial, capacity, backing_device)
     };
-    if distinct(before) != distinct(now) {
+    // A run of an older flashlab does not know its file.
+    let is_another_file = before.file.is_some() && now.file.is_some() && before.file != now.file;
+    if is_another_file || distinct(before) != distinct(now) {
         let about = |identity: &Identity| {
-            let known = [&identity.model, &identity.serial, &identity.backing_device];
+            let known = [&identity.model, &identity.serial, &identity.backing_device, &identity.file];
             let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
             format!("{} {}", known.join(" "), identity.capacity).trim().to_owned()
         };
+        let kind = if is_another_file { "file" } else { "device" };
         bail!(Usage(format!(
-            "{name} is now another device ({}) than {} was begun on ({}): put that one back, or begin a new run",
+            "{name} is now another {kind} ({}) than {} was begun on ({}): put that one back, or begin a new run",
             about(now),
             run.display(),
             about(before)

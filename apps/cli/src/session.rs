@@ -89,12 +89,7 @@ impl Session {
             identity.target.clone_from(&settings.target);
         }
         selection.check(&settings, &Identity { logical_block: Some(geometry.block), ..identity.clone() })?;
-        if selection.depth() > geometry.depth {
-            let (depth, name, most) = (selection.depth(), identity.target, geometry.depth);
-            bail!(Usage(format!(
-                "the plan has a queue depth of {depth}, but {name} takes {most} IOs at a time"
-            )));
-        }
+        flashlab_bench::check_queues(opened.device.as_mut(), &selection.plans, &settings)?;
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let manifest = Manifest {
             version: MANIFEST_VERSION,

@@ -11,8 +11,8 @@ use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
 use flashlab_report::shell_word;
 use flashlab_sim::{Profile, zoo};
 
-use crate::args;
 use crate::exit::{Refused, Usage};
+use crate::{args, input};
 
 /// A device that is ready to be measured.
 pub struct Opened {
@@ -38,8 +38,7 @@ pub fn is_profile_file(name: &str) -> bool {
 /// The profile of the zoo or in the file of this name.
 pub fn profile_named(name: &str) -> Result<Profile> {
     if is_profile_file(name) {
-        let text = std::fs::read_to_string(name)
-            .map_err(|error| Usage(format!("cannot read the profile {name}: {error}")))?;
+        let text = input::text(name, "profile", "")?;
         return Ok(Profile::parse(&text, name)?);
     }
     let profiles = zoo();

@@ -277,6 +277,7 @@ impl<'a> Conduct<'a> {
             failures_allowed: FAILURES_ALLOWED,
         };
         let outcome = run(self.device, &placed, &mut observers, &control)?;
+        let loss = self.device.loss();
         // What one process ended because its mean was precise, the others did not end.
         let ends = observers.iter().map(|(_, until)| until.end());
         let satisfied = ends.reduce(|a, b| if a == RunEnd::PrecisionReached { a } else { b });
@@ -290,7 +291,7 @@ impl<'a> Conduct<'a> {
             io_ignore: pattern.io_ignore,
             io_ignore_wanted: goal.io_ignore_wanted,
             period_ios: goal.period_ios,
-            ended: ended(outcome.ended, satisfied),
+            ended: ended(outcome.ended, satisfied).filter(|_| loss.is_none()),
             pause_ns: pause.0,
             begin_ns: outcome.begin.0,
             end_ns: outcome.end.0,
@@ -307,10 +308,14 @@ impl<'a> Conduct<'a> {
             recording_stalls: stalls,
         };
         self.store.add(record.clone())?;
+        let target = || self.device.identity().target;
+        if let Some(loss) = loss {
+            return Err(BenchError::Lost { target: target(), run: number, loss });
+        }
         match (outcome.ended, outcome.first_failure) {
             (Ended::Interrupted, _) => Err(BenchError::Interrupted),
             (Ended::DeviceFailed, Some(failure)) => {
-                Err(BenchError::Device { target: self.device.identity().target, run: number, failure })
+                Err(BenchError::Device { target: target(), run: number, failure })
             }
             _ => Ok(record),
         }

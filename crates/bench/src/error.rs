@@ -22,6 +22,15 @@ pub enum BenchError {
         /// The first IO that failed in it.
         failure: Failure,
     },
+    /// The target is not what it was when the measurement began.
+    Lost {
+        /// The target.
+        target: String,
+        /// The run in which that was seen.
+        run: u32,
+        /// What became of it, as `was removed while it was measured`.
+        loss: String,
+    },
     /// The target cannot take the measurement.
     Target(String),
     /// A pattern does not fit the device.
@@ -52,6 +61,11 @@ impl fmt::Display for BenchError {
                      health, then go on with --resume"
                 )
             }
+            BenchError::Lost { target, run, loss } => write!(
+                f,
+                "{target} {loss}; run {run} counts for nothing, and those before it are kept: go on with the same \
+                 file as it was, or begin a new run"
+            ),
             BenchError::Target(message) => f.write_str(message),
             BenchError::Plan(error) => error.fmt(f),
             BenchError::Engine(error) => error.fmt(f),

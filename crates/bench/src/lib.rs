@@ -28,6 +28,7 @@ mod store;
 mod warnings;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -63,6 +64,7 @@ pub fn bench(
     let plans = plans(folder.path(), manifest)?;
     check_target(&device.identity(), settings)?;
     check_runs(&plans, settings)?;
+    check_queues(device, &plans, settings)?;
     let mut store = store::Store::open(folder.clone())?;
     let mut conduct = conduct::Conduct::new(device, &mut store, manifest, interrupt, progress);
     if settings.methodology { conduct.uflip(&plans) } else { conduct.plain(&plans) }
@@ -172,6 +174,18 @@ pub fn check_runs(plans: &[Plan], settings: &Settings) -> Result<(), BenchError>
         )));
     }
     Ok(())
+}
+
+/// Whether the device takes as many IOs at once as the plans keep in flight.
+///
+/// # Errors
+/// [`BenchError::Engine`] when one of their patterns keeps more.
+pub fn check_queues(device: &mut dyn Device, plans: &[Plan], settings: &Settings) -> Result<(), BenchError> {
+    let experiments = plans.iter().flat_map(|plan| &plan.experiments);
+    let patterns = experiments.flat_map(|experiment| experiment.runs(settings.choice()));
+    let queues: BTreeMap<(u32, u32), Pattern> =
+        patterns.map(|(_, pattern)| ((pattern.parallel_degree, pattern.queue_depth), pattern)).collect();
+    Ok(queues.values().try_for_each(|pattern| flashlab_engine::check(device, pattern))?)
 }
 
 /// The most that `--repetitions` takes.

@@ -10,8 +10,8 @@ use crate::{Basic, IoSize, Location, ModeRule, Parameter, Pattern, Time};
 
 /// More processes than any host runs, fewer than would exhaust one.
 const PARALLEL_DEGREE_MAX: u32 = 1024;
-/// More IOs in flight than any device serves at once; `host` opens no deeper queue.
-const QUEUE_DEPTH_MAX: u32 = 4096;
+/// More IOs in flight, of all processes together, than any device serves at once; `host` takes no more.
+const IN_FLIGHT_MAX: u32 = 4096;
 /// Beyond this, nearly all IOs hit one slot.
 const THETA_MAX: f64 = 10.0;
 /// One IO a nanosecond: the clock's resolution.
@@ -50,9 +50,12 @@ pub(crate) fn check(pattern: &Pattern) -> Checked {
     let degree = pattern.parallel_degree;
     let legal = format!("from 1 to {PARALLEL_DEGREE_MAX}");
     require((1..=PARALLEL_DEGREE_MAX).contains(&degree), Parameter::ParallelDegree, degree, legal)?;
-    let depth = pattern.queue_depth;
-    let legal = format!("from 1 to {QUEUE_DEPTH_MAX}");
-    require((1..=QUEUE_DEPTH_MAX).contains(&depth), Parameter::QueueDepth, depth, legal)?;
+    let (depth, most) = (pattern.queue_depth, IN_FLIGHT_MAX / degree);
+    let legal = match degree {
+        1 => format!("from 1 to {most}"),
+        _ => format!("from 1 to {most}, as {degree} processes keep {IN_FLIGHT_MAX} IOs in flight at most"),
+    };
+    require((1..=most).contains(&depth), Parameter::QueueDepth, depth, legal)?;
     check_pauses(pattern)?;
     check_length(pattern)
 }

@@ -165,6 +165,7 @@ fn values_of_the_wrong_type_or_out_of_range() {
     insta::assert_snapshot!(with("parallel_degree = 0"), @"p.toml:5: parallel_degree = 0: must be from 1 to 1024");
     insta::assert_snapshot!(with("parallel_degree = 5_000_000_000"), @"p.toml:5: parallel_degree = 5_000_000_000: must be a whole number from 0 to 2^32 - 1");
     insta::assert_snapshot!(with("queue_depth = 4097"), @"p.toml:5: queue_depth = 4097: must be from 1 to 4096");
+    insta::assert_snapshot!(with("queue_depth = 65\nparallel_degree = 64"), @"p.toml:5: queue_depth = 65: must be from 1 to 64, as 64 processes keep 4096 IOs in flight at most");
     insta::assert_snapshot!(with("pause = \"1ms\"\nqueue_depth = 2"), @"p.toml:6: queue_depth = 2: must be 1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces the IOs of a queue)");
     insta::assert_snapshot!(with("queue_depth = 2\nmix = { pattern = \"RR\", pause = \"1ms\", burst = 3 }"), @"p.toml:5: queue_depth = 2: must be 1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces the IOs of a queue)");
     insta::assert_snapshot!(with("queue_depth = 1.5"), @"p.toml:5: queue_depth = 1.5: must be a whole number from 0 to 2^32 - 1");
@@ -308,7 +309,8 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
             let second = mix.as_ref().map(|mix: &Mix| &mix.second);
             let pauses = |basic: &Basic| matches!(basic.time, Time::Pause { .. } | Time::Burst { .. });
             // A queue has no pauses.
-            let queue_depth = if pauses(&first) || second.is_some_and(pauses) { 1 } else { deep };
+            let has_pause = pauses(&first) || second.is_some_and(pauses);
+            let queue_depth = if has_pause { 1 } else { deep.min(4096 / parallel_degree) };
             Pattern { first, mix, parallel_degree, queue_depth, io_count, duration, io_ignore }
         },
     )
@@ -326,6 +328,8 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     ("[A-Za-z0-9/-]{1,20}", ".{0,30}", "(?s).{0,60}", experiments).prop_map(
         |(name, title, description, experiments)| {
             let experiments = experiments.into_iter().enumerate().map(|(index, (pattern, vary))| {
+                let most = if vary.is_some() { 4 } else { 4096 };
+                let pattern = Pattern { queue_depth: pattern.queue_depth.min(most), ..pattern };
                 Experiment { name: format!("{name} {index}"), pattern, vary }
             });
             Plan::new(&name, &title, &description, experiments.collect())

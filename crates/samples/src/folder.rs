@@ -16,7 +16,7 @@ use flashlab_base::Identity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Column, Columns, Sample, SamplesError, for_each_batch, for_each_batch_of};
+use crate::{Column, Columns, Sample, SamplesError, for_each_batch, for_each_batch_of, regular_file};
 
 /// The version of the folder's format.
 pub const MANIFEST_VERSION: u32 = 1;
@@ -111,7 +111,7 @@ impl RunFolder {
             };
             return Err(SamplesError::Folder { path: path.to_owned(), message });
         }
-        let text = fs::read_to_string(&file).map_err(|source| SamplesError::io("read", &file, source))?;
+        let text = regular_file::text(&file)?;
         // The version first: a manifest of another one need not have these fields.
         #[derive(Deserialize)]
         #[serde(expecting = "the manifest of a run")]
@@ -187,10 +187,9 @@ impl RunFolder {
     /// When a line is no run.
     pub fn runs<R: DeserializeOwned>(&self) -> Result<Vec<R>, SamplesError> {
         let path = self.path.join(RUNS);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(SamplesError::io("read", &path, source)),
+        let text = match regular_file::bytes(&path) {
+            Err(SamplesError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
+            result => result?,
         };
         let parse = |(index, line)| {
             serde_json::from_slice(line)

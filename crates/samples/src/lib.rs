@@ -21,6 +21,7 @@ mod folder;
 mod lane;
 mod packing;
 mod recording;
+mod regular_file;
 mod sample;
 mod segment_reader;
 mod segment_writer;

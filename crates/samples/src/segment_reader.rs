@@ -13,8 +13,8 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
-use crate::SamplesError;
 use crate::columns::{COLUMNS, Column, Columns, SAMPLES_VERSION, VERSION_KEY, Values};
+use crate::{SamplesError, regular_file};
 
 /// How many samples are shown at once.
 const BATCH: u64 = 1 << 16;
@@ -37,7 +37,7 @@ pub fn for_each_batch_of(
     wanted: &[Column],
     mut see: impl FnMut(&Columns),
 ) -> Result<(), SamplesError> {
-    let file = File::open(path).map_err(|source| SamplesError::io("open", path, source))?;
+    let file = regular_file::open(path)?;
     let reader = guarded(path, || open(file))?;
     let mut columns = Columns::default();
     for index in 0..reader.num_row_groups() {

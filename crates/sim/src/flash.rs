@@ -21,6 +21,7 @@ mod content;
 mod counts;
 mod geometry;
 mod ledger;
+mod reliability;
 mod timing;
 
 use flashlab_base::Nanos;
@@ -30,6 +31,7 @@ pub use content::{Content, Contents};
 pub use counts::{CAUSES, Cause, Counts};
 pub use geometry::{Divider, Geometry, GeometryError};
 pub use ledger::Ledger;
+pub use reliability::Reliability;
 pub use timing::{Background, Busy, CellTimes, Resources, RowTimes, Run, Times, Timing, Untimed};
 
 /// A page of the host's address space, by its number.
@@ -62,6 +64,9 @@ pub struct Flash<T> {
     counts: Counts,
     contents: Option<Box<Contents>>,
     ledger: Option<Box<Ledger>>,
+    reliability: Option<Box<Reliability>>,
+    /// For what the programs that a layer does for the host are done.
+    host_cause: Cause,
     timing: T,
 }
 
@@ -77,7 +82,16 @@ impl<T: Timing> Flash<T> {
     /// Erased flash.
     pub fn new(geometry: Geometry, timing: T) -> Flash<T> {
         let blocks = vec![Block::default(); geometry.blocks() as usize];
-        Flash { geometry, blocks, counts: Counts::default(), contents: None, ledger: None, timing }
+        Flash {
+            geometry,
+            blocks,
+            counts: Counts::default(),
+            contents: None,
+            ledger: None,
+            reliability: None,
+            host_cause: Cause::Host,
+            timing,
+        }
     }
 
     /// Writes down from now on what every page holds, and checks every read of the host against it. For
@@ -91,6 +105,21 @@ impl<T: Timing> Flash<T> {
     pub fn with_contents(mut self, contents: Contents) -> Flash<T> {
         self.contents = Some(Box::new(contents));
         self
+    }
+
+    /// Lets blocks age from now on.
+    pub fn with_reliability(mut self, reliability: Reliability) -> Flash<T> {
+        self.reliability = Some(Box::new(reliability));
+        self
+    }
+
+    /// Whether a block holds no data any more: it is bad from the factory, or failed at its last erase.
+    #[inline]
+    pub fn failed(&self, block: u32) -> bool {
+        match &self.reliability {
+            Some(reliability) => reliability.failed(block, self.blocks[block as usize].erases),
+            None => false,
+        }
     }
 
     /// Says what kind of content the host writes from now on.
@@ -108,6 +137,8 @@ impl<T: Timing> Flash<T> {
             counts: std::mem::take(&mut self.counts),
             contents: self.contents.take(),
             ledger: self.ledger.take(),
+            reliability: self.reliability.take(),
+            host_cause: self.host_cause,
             timing: Untimed,
         };
         let result = work(&mut untimed);
@@ -116,6 +147,7 @@ impl<T: Timing> Flash<T> {
             counts: self.counts,
             contents: self.contents,
             ledger: self.ledger,
+            reliability: self.reliability,
             ..
         } = untimed;
         result
@@ -191,7 +223,46 @@ impl<T: Timing> Flash<T> {
             ledger.read(&self.geometry, place, logical, pages);
         }
         self.counts.read(cause, pages);
-        self.timing.read(self.run(place, pages), at)
+        let end = self.timing.read(self.run(place, pages), at);
+        if self.reliability.is_some() { self.retry(place, pages, end) } else { end }
+    }
+
+    /// Reads pages again whose content could not be corrected. Each try takes the time of a read of its page.
+    #[inline(never)]
+    fn retry(&mut self, place: Place, pages: u32, at: Nanos) -> Nanos {
+        let Some(reliability) = &self.reliability else { return at };
+        let erases = self.blocks[place.block as usize].erases;
+        let mut end = at;
+        for page in place.page..place.page + pages {
+            let place = Place { page, ..place };
+            for _ in 0..reliability.retries(self.geometry.physical(place), erases) {
+                self.counts.read_retries += 1;
+                end = self.timing.read(self.run(place, 1), end);
+            }
+        }
+        end
+    }
+
+    /// Reads pages to write them to another region: until [`Flash::end_fold`], what is programmed for the host is
+    /// the content of these pages.
+    ///
+    /// # Panics
+    /// As [`Flash::read`].
+    pub(crate) fn begin_fold(&mut self, place: Place, logical: LogicalPage, at: Nanos) -> Nanos {
+        let end = self.read(place, logical, 1, Cause::Fold, at);
+        self.host_cause = Cause::Fold;
+        if let Some(contents) = &mut self.contents {
+            contents.begin_copy(self.geometry.physical(place));
+        }
+        end
+    }
+
+    /// What is programmed for the host comes from the host again.
+    pub(crate) fn end_fold(&mut self) {
+        self.host_cause = Cause::Host;
+        if let Some(contents) = &mut self.contents {
+            contents.end_copy();
+        }
     }
 
     /// Programs the next `pages` pages of a block with the logical pages from `logical` on, as new data of the
@@ -209,8 +280,12 @@ impl<T: Timing> Flash<T> {
         at: Nanos,
     ) -> Nanos {
         self.advance(place, pages);
+        let cause = if cause == Cause::Host { self.host_cause } else { cause };
         if let Some(ledger) = &mut self.ledger {
-            ledger.program(&self.geometry, place, logical, pages);
+            match cause {
+                Cause::Fold => ledger.copy(&self.geometry, place, logical, pages),
+                _ => ledger.program(&self.geometry, place, logical, pages),
+            }
         }
         self.counts.program(cause, pages);
         let scale = match &mut self.contents {

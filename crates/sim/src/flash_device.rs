@@ -72,6 +72,9 @@ impl FlashDevice {
             let (zeros, ones) = (section.zeros_program_share as f32, section.ones_program_share as f32);
             flash = flash.with_contents(Contents::new(layout.pages(), zeros, ones));
         }
+        if let Some(reliability) = section.reliability {
+            flash = flash.with_reliability(reliability);
+        }
         let capacity = profile.capacity.round_down(profile.block);
         Ok(FlashDevice {
             identity: profile.identity(),

@@ -11,6 +11,7 @@
 //! - a write is served, or refused with [`Exhausted`]: no layer turns in circles for want of space.
 
 mod data_blocks;
+mod demand_map;
 mod log_blocks;
 mod options_error;
 mod page_map;
@@ -23,6 +24,7 @@ use flashlab_base::Nanos;
 
 use crate::flash::{Flash, LogicalPage, Timing};
 
+pub use demand_map::{DemandMap, DemandMapOptions};
 pub use log_blocks::{LogBlocks, LogBlocksOptions, LogOrder, Replacement};
 pub use options_error::OptionsError;
 pub use page_map::{PageMap, PageMapOptions, Striping};

@@ -172,7 +172,8 @@ impl Profile {
                 }
                 flash.check(self.block)?;
                 self.controller.check(flash.page)?;
-                flash.geometry(self.capacity, self.translation.spare_blocks()).map(drop)
+                let geometry = flash.geometry(self.capacity, self.translation.spare_blocks())?;
+                self.translation.check(self, flash, &geometry)
             }
             (Some(_), Some(_)) => Err(Illegal::new("flash", "there", "absent where `throughput` is there")),
             (None, None) => {

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::flash::{Flash, Geometry, LogicalPage, Timing};
 use crate::layer::{
-    Exhausted, Layer, LogBlocks, LogBlocksOptions, OptionsError, PageMap, PageMapOptions, Pages, SharedLogs,
-    SharedLogsOptions,
+    DemandMap, DemandMapOptions, Exhausted, Layer, LogBlocks, LogBlocksOptions, OptionsError, PageMap,
+    PageMapOptions, Pages, SharedLogs, SharedLogsOptions,
 };
 use crate::profile::{FlashSection, Illegal, Profile};
 
@@ -16,6 +16,8 @@ use crate::profile::{FlashSection, Illegal, Profile};
 pub enum Translation {
     /// Every page may lie anywhere.
     PageMap(PageMapOptions),
+    /// The same, with its map on the flash and a part of it in memory: DFTL.
+    DemandMap(DemandMapOptions),
     /// Log blocks that belong to one data block each: BAST, the block map, the chunk map.
     LogBlocks(LogBlocksOptions),
     /// Log blocks that all data blocks share: FAST.
@@ -32,17 +34,68 @@ impl Translation {
     /// The blocks that each die needs beside those that hold the capacity.
     pub(crate) fn spare_blocks(&self) -> u32 {
         match self {
-            Translation::PageMap(_) => 0,
+            Translation::PageMap(_) | Translation::DemandMap(_) => 0,
             Translation::LogBlocks(options) => options.spare_blocks(),
             Translation::SharedLogs(options) => options.spare_blocks(),
         }
     }
+
+    /// The same options for the array that a profile describes.
+    fn with_array(&self, flash: &FlashSection, logical_pages: u32) -> Translation {
+        let page_map = |options: &PageMapOptions| PageMapOptions {
+            logical_pages,
+            reliability: flash.reliability,
+            ..options.clone()
+        };
+        match self {
+            Translation::PageMap(options) => Translation::PageMap(page_map(options)),
+            Translation::DemandMap(options) => Translation::DemandMap(DemandMapOptions {
+                page_map: page_map(&options.page_map),
+                ..options.clone()
+            }),
+            Translation::LogBlocks(options) => {
+                Translation::LogBlocks(LogBlocksOptions { logical_pages, ..options.clone() })
+            }
+            Translation::SharedLogs(options) => {
+                Translation::SharedLogs(SharedLogsOptions { logical_pages, ..options.clone() })
+            }
+        }
+    }
+
+    /// Whether the layer can be built over the array, and nothing that is built.
+    pub(crate) fn check(
+        &self,
+        profile: &Profile,
+        flash: &FlashSection,
+        geometry: &Geometry,
+    ) -> Result<(), Illegal> {
+        match self.with_array(flash, flash.logical_pages(profile.capacity)?) {
+            Translation::PageMap(options) => options.check(geometry).map_err(in_section("page_map")),
+            Translation::DemandMap(options) => options.check(geometry).map_err(in_section("demand_map")),
+            Translation::LogBlocks(options) => options.check(geometry).map_err(in_section("log_blocks")),
+            Translation::SharedLogs(options) => options.check(geometry).map_err(in_section("shared_logs")),
+        }
+    }
+}
+
+/// Says what is wrong in a section of the profile.
+fn in_section(section: &'static str) -> impl Fn(OptionsError) -> Illegal {
+    move |error| match error.key {
+        // A profile does not have this key: its capacity is what is too much for its flash.
+        "logical_pages" => Illegal::new(
+            "flash.over_provisioning",
+            "too small",
+            format!("more: {} pages are {}", error.value, error.legal),
+        ),
+        key => Illegal::new(format!("translation.{section}.{key}"), error.value, error.legal),
+    }
 }
 
 /// One of the translation layers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum AnyLayer {
     PageMap(PageMap),
+    DemandMap(DemandMap),
     LogBlocks(LogBlocks),
     SharedLogs(SharedLogs),
 }
@@ -54,28 +107,19 @@ impl AnyLayer {
         flash: &FlashSection,
         geometry: &Geometry,
     ) -> Result<AnyLayer, Illegal> {
-        let logical_pages = flash.logical_pages(profile.capacity)?;
-        let wrong = |layer: &'static str| {
-            move |error: OptionsError| {
-                Illegal::new(format!("translation.{layer}.{}", error.key), error.value, error.legal)
-            }
-        };
-        match &profile.translation {
+        match profile.translation.with_array(flash, flash.logical_pages(profile.capacity)?) {
             Translation::PageMap(options) => {
-                let options = PageMapOptions { logical_pages, ..options.clone() };
-                let scarce = |error: Exhausted| {
-                    Illegal::new("flash.over_provisioning", flash.over_provisioning, format!("more: {error}"))
-                };
-                PageMap::new(geometry, &options).map(AnyLayer::PageMap).map_err(scarce)
+                PageMap::new(geometry, &options).map(AnyLayer::PageMap).map_err(in_section("page_map"))
+            }
+            Translation::DemandMap(options) => {
+                DemandMap::new(geometry, &options).map(AnyLayer::DemandMap).map_err(in_section("demand_map"))
             }
             Translation::LogBlocks(options) => {
-                let options = LogBlocksOptions { logical_pages, ..options.clone() };
-                LogBlocks::new(geometry, &options).map(AnyLayer::LogBlocks).map_err(wrong("log_blocks"))
+                LogBlocks::new(geometry, &options).map(AnyLayer::LogBlocks).map_err(in_section("log_blocks"))
             }
-            Translation::SharedLogs(options) => {
-                let options = SharedLogsOptions { logical_pages, ..options.clone() };
-                SharedLogs::new(geometry, &options).map(AnyLayer::SharedLogs).map_err(wrong("shared_logs"))
-            }
+            Translation::SharedLogs(options) => SharedLogs::new(geometry, &options)
+                .map(AnyLayer::SharedLogs)
+                .map_err(in_section("shared_logs")),
         }
     }
 
@@ -83,8 +127,9 @@ impl AnyLayer {
     pub(crate) fn complete(&mut self, fresh: &AnyLayer, flash: &Flash<impl Timing>) -> bool {
         match (self, fresh) {
             (AnyLayer::PageMap(layer), AnyLayer::PageMap(fresh)) => layer.complete(fresh, flash),
-            (AnyLayer::LogBlocks(_), AnyLayer::LogBlocks(_)) => true,
-            (AnyLayer::SharedLogs(_), AnyLayer::SharedLogs(_)) => true,
+            (AnyLayer::DemandMap(layer), AnyLayer::DemandMap(fresh)) => layer.complete(fresh, flash),
+            (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(_)) => layer.verify(flash).is_ok(),
+            (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(_)) => layer.verify(flash).is_ok(),
             _ => false,
         }
     }
@@ -95,6 +140,7 @@ macro_rules! each {
     ($layer:expr, $inner:ident => $call:expr) => {
         match $layer {
             AnyLayer::PageMap($inner) => $call,
+            AnyLayer::DemandMap($inner) => $call,
             AnyLayer::LogBlocks($inner) => $call,
             AnyLayer::SharedLogs($inner) => $call,
         }

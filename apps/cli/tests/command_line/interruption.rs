@@ -99,6 +99,68 @@ fn a_run_of_the_methodology_goes_on_where_it_was() {
 }
 
 #[test]
+fn another_file_of_the_same_name_is_not_mixed_in() {
+    let directory = directory();
+    let target = directory.write("target", vec![1; 4 << 20]);
+    let arguments = ["run", "long.toml", "target", "--output", "run"];
+    let ran = directory.start(&arguments).until("run 1 of 12").until_runs("run", 1).signal("INT");
+    assert_eq!(ran.code, Some(1), "{ran}");
+    fs::rename(&target, directory.path("moved")).unwrap();
+    directory.write("target", vec![1; 4 << 20]);
+    let ran = directory.flashlab(&["bench", "--resume", "run"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(ran.err.contains("target is now another file ("), "{ran}");
+    assert!(ran.err.contains("4 MiB) than run was begun on ("), "{ran}");
+    // The first one is back.
+    fs::rename(directory.path("moved"), &target).unwrap();
+    directory.succeeds(&["bench", "--resume", "run"]);
+}
+
+#[test]
+fn a_file_that_is_cut_short_or_removed_in_the_middle_ends_the_run() {
+    let directory = directory();
+    let target = directory.write("target", vec![1; 4 << 20]);
+    let begin = |run| {
+        let arguments = ["run", "long.toml", "target", "--output", run];
+        directory.start(&arguments).until("run 1 of 12").until_runs(run, 1)
+    };
+    let told = |ran: Ran| {
+        assert_eq!(ran.code, Some(1), "{ran}");
+        let last = ran.err.lines().last().unwrap();
+        let (before, after) = last.split_once("; run ").unwrap_or_else(|| panic!("{ran}"));
+        let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        format!("{before}; run N{after}")
+    };
+    let started = begin("run");
+    fs::OpenOptions::new().write(true).open(&target).unwrap().set_len(8192).unwrap();
+    insta::assert_snapshot!(told(started.end()), @"flashlab: target was cut short while it was measured: to 8 KiB; 4 MiB were to be used; run N counts for nothing, and those before it are kept: go on with the same file as it was, or begin a new run");
+    // It is as it was.
+    fs::OpenOptions::new().write(true).open(&target).unwrap().set_len(4 << 20).unwrap();
+    directory.succeeds(&["bench", "--resume", "run"]);
+    assert_eq!(lines(&directory).iter().filter(|line| !line.contains("\"ended\":null")).count(), 12);
+
+    let started = begin("another-run");
+    fs::remove_file(&target).unwrap();
+    insta::assert_snapshot!(told(started.end()), @"flashlab: target was removed while it was measured; run N counts for nothing, and those before it are kept: go on with the same file as it was, or begin a new run");
+}
+
+#[test]
+fn a_file_is_measured_by_one_flashlab_at_a_time() {
+    let directory = directory();
+    directory.write("target", vec![1; 4 << 20]);
+    let started = directory.start(&["run", "long.toml", "target", "--output", "run"]).until("run 1 of 12");
+    let ran = directory.flashlab(&["run", "long.toml", "target", "--output", "second"]);
+    insta::assert_snapshot!(ran, @r"
+    exit 3
+    measuring 4 MiB of target
+    nothing will be written to it
+    flashlab: target is being measured by another flashlab, or another program has it locked: wait until that has ended, or measure another file
+    ");
+    assert!(!directory.path("second").exists());
+    assert_eq!(started.signal("INT").code, Some(1));
+}
+
+#[test]
 fn another_device_is_not_mixed_in() {
     let directory = directory();
     let ran = directory.start(&["run", "long.toml", "target", "--output", "run", "--repetitions", "1"]).end();

@@ -89,6 +89,38 @@ fn profiles_that_are_wrong() {
     insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("version = 1", "version = 9")), @"flashlab: profile ./p.toml: `version` is 9; it may be 1: the only version this program knows");
 }
 
+#[test]
+fn files_that_are_no_text() {
+    let directory = Directory::new();
+    directory.write("garbage.toml", b"version = 1\nname = \"\xff\xfe\"\n");
+    directory.write("large.toml", vec![b'#'; (1 << 20) + 1]);
+    let wrong = |arguments: &[&str]| {
+        let ran = directory.flashlab(arguments);
+        assert_eq!(ran.code, Some(2), "{arguments:?}\n{ran}");
+        ran.err
+    };
+    insta::assert_snapshot!(wrong(&["run", "garbage.toml", "sim:zeus"]), @"flashlab: cannot read the plan garbage.toml: it is no text in UTF-8; `flashlab plan list` names the plans that come with flashlab");
+    insta::assert_snapshot!(wrong(&["plan", "check", "large.toml"]), @"flashlab: cannot read the plan large.toml: it is larger than 1 MiB, as no plan is; `flashlab plan list` names the plans that come with flashlab");
+    insta::assert_snapshot!(wrong(&["bench", "sim:./garbage.toml"]), @"flashlab: cannot read the profile ./garbage.toml: it is no text in UTF-8");
+    insta::assert_snapshot!(wrong(&["sim", "show", "./large.toml"]), @"flashlab: cannot read the profile ./large.toml: it is larger than 1 MiB, as no profile is");
+}
+
+#[test]
+fn queues_that_no_device_has() {
+    let reads = "mode = \"read\"\nlocation = \"random\"\n";
+    insta::assert_snapshot!(refused(&plan(&format!("{reads}queue_depth = 2000"))), @r"
+    measuring 64 MiB of sim:./small.toml
+    nothing will be written to it
+    flashlab: queue_depth = 2000: must be from 1 to 1024: the device takes no more IOs at once
+    ");
+    insta::assert_snapshot!(refused(&plan(&format!("{reads}queue_depth = 64\nparallel_degree = 32"))), @r"
+    measuring 64 MiB of sim:./small.toml
+    nothing will be written to it
+    flashlab: queue_depth = 64 with parallel_degree = 32: must be from 1 to 32, as all processes share what the device takes at once
+    ");
+    insta::assert_snapshot!(refused(&plan(&format!("{reads}queue_depth = 256\nparallel_degree = 32"))), @"flashlab: a.toml:6: queue_depth = 256: must be from 1 to 128, as 32 processes keep 4096 IOs in flight at most");
+}
+
 /// A finished run in `run`.
 fn finished() -> Directory {
     let directory = Directory::new();
@@ -118,6 +150,7 @@ fn manifests_that_are_damaged() {
     insta::assert_snapshot!(report, @"flashlab: run/manifest.json: plan 1:9: unknown key `io_cuont`: did you mean `io_count`?");
     assert_eq!(report, resume);
     insta::assert_snapshot!(manifest_with(|_| String::new())[0], @"flashlab: run/manifest.json: EOF while parsing a value at line 1 column 0");
+    insta::assert_snapshot!(manifest_with(|_| "\u{0}\u{1}\u{7f}".to_owned())[0], @"flashlab: run/manifest.json: expected value at line 1 column 1");
     insta::assert_snapshot!(manifest_with(|_| "[]".to_owned())[0], @"flashlab: run/manifest.json: invalid length 0, expected the manifest of a run at line 1 column 2");
 }
 
@@ -164,6 +197,32 @@ fn runs_and_samples_that_are_damaged() {
         ran.err.contains("run-00001-00000.parquet") || ran.err.contains("the samples of run 1 "),
         "{ran}"
     );
+}
+
+#[test]
+fn a_run_with_other_things_than_files() {
+    let directory = finished();
+    let pipe = directory.path("run/samples/run-00001-00001.parquet");
+    if let Err(reason) = crate::support::program("mkfifo", &[pipe.to_str().unwrap()]) {
+        println!("skipped: {reason}");
+        return;
+    }
+    insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
+    exit 2
+    flashlab: run/samples/run-00001-00001.parquet: is no regular file: remove it, or put the run's own file back
+    ");
+    fs::remove_file(&pipe).unwrap();
+    fs::create_dir(&pipe).unwrap();
+    insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
+    exit 2
+    flashlab: run/samples/run-00001-00001.parquet: is no regular file: remove it, or put the run's own file back
+    ");
+    fs::remove_dir(&pipe).unwrap();
+    fs::write(directory.path("run/manifest.json"), b"{\xff}").unwrap();
+    insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
+    exit 2
+    flashlab: run/manifest.json: is no text in UTF-8: byte 2 is none; the file is damaged
+    ");
 }
 
 #[test]

@@ -57,6 +57,34 @@ fn read_segment(bytes: &[u8]) -> Result<usize, SamplesError> {
     names_the_file(result.map(|()| count), &path)
 }
 
+#[test]
+fn a_pipe_among_the_files_of_a_run_is_refused_and_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = folder(&directory.path().join("run"));
+    record(&folder, 1, mixed_ios(0, 3000, Seed(5)));
+    let pipe = |path: &Path| {
+        let made = std::process::Command::new("mkfifo").arg(path).status();
+        made.is_ok_and(|status| status.success())
+    };
+    let path = folder.samples().join("run-00001-00001.parquet");
+    if !pipe(&path) {
+        println!("skipped: no mkfifo here");
+        return;
+    }
+    let error = names_the_file(folder.each_sample(1, |_| {}), &path).unwrap_err().to_string();
+    assert!(error.contains("is no regular file"), "{error}");
+    // Who goes on with the run sets it aside.
+    let aside = folder.set_torn_segments_aside().unwrap();
+    assert_eq!(aside.len(), 1);
+    assert!(aside[0].reason.contains("is no regular file"), "{}", aside[0].reason);
+    folder.each_sample(1, |_| {}).unwrap();
+
+    let runs = folder.path().join("runs.jsonl");
+    assert!(pipe(&runs));
+    let error = names_the_file(folder.runs::<u32>(), &runs).unwrap_err().to_string();
+    assert!(error.contains("is no regular file"), "{error}");
+}
+
 fn names_the_file<T>(result: Result<T, SamplesError>, path: &Path) -> Result<T, SamplesError> {
     if let Err(error) = &result {
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");

@@ -36,13 +36,15 @@ pub struct Contents {
     ones: f32,
     /// The sum of the shares of the pages relocated since they were last timed, and their number.
     moving: (f32, u32),
+    /// What the host writes, while content is copied as if the host wrote it.
+    set_aside: Option<Content>,
 }
 
 impl Contents {
     /// Erased flash of `pages` pages, in which zeros and ones take these shares of the usual program time.
     pub fn new(pages: u32, zeros: f32, ones: f32) -> Contents {
         let of_page = vec![Content::Ones; pages as usize];
-        Contents { of_page, host: Content::Mixed, zeros, ones, moving: (0.0, 0) }
+        Contents { of_page, host: Content::Mixed, zeros, ones, moving: (0.0, 0), set_aside: None }
     }
 
     /// How many pages there are.
@@ -52,6 +54,18 @@ impl Contents {
 
     pub(super) fn set_host(&mut self, content: Content) {
         self.host = content;
+    }
+
+    /// What the host writes from now on is the content of the page `from`.
+    pub(super) fn begin_copy(&mut self, from: u32) {
+        self.set_aside.get_or_insert(self.host);
+        self.host = self.of_page[from as usize];
+    }
+
+    pub(super) fn end_copy(&mut self) {
+        if let Some(host) = self.set_aside.take() {
+            self.host = host;
+        }
     }
 
     fn share(&self, content: Content) -> f32 {

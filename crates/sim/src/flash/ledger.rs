@@ -47,6 +47,16 @@ impl Ledger {
         }
     }
 
+    /// The last write of each page is written again elsewhere.
+    pub(super) fn copy(&mut self, geometry: &Geometry, place: Place, logical: LogicalPage, pages: u32) {
+        let first = geometry.physical(place);
+        for i in 0..pages {
+            let logical = logical.0 + i;
+            let version = self.last[logical as usize];
+            self.held[(first + i) as usize] = Some(Token { logical, version });
+        }
+    }
+
     pub(super) fn relocate(&mut self, geometry: &Geometry, from: Place, to: Place) {
         let token = self.held[geometry.physical(from) as usize];
         assert!(token.is_some(), "a page that holds nothing was copied from {from:?}");

@@ -52,11 +52,12 @@ pub trait Timing {
     fn put_off(&mut self, die: u32, before: Busy) -> Nanos;
 }
 
-/// Until when a die and its channel are busy.
+/// Until when a die and its channel are busy, and how long the die has worked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
     die: Nanos,
     channel: Nanos,
+    worked: Nanos,
 }
 
 /// Nothing takes time: for bringing a device into a state at speed.
@@ -385,7 +386,8 @@ impl Timing for Resources {
 
     fn set_aside(&mut self, die: u32) -> Busy {
         self.set_aside = self.background.is_some();
-        Busy { die: self.dies[die as usize].free, channel: self.channel_free(die) }
+        let state = &self.dies[die as usize];
+        Busy { die: state.free, channel: self.channel_free(die), worked: state.worked }
     }
 
     fn put_off(&mut self, die: u32, before: Busy) -> Nanos {
@@ -394,10 +396,11 @@ impl Timing for Resources {
         let channel = self.attached[die as usize] as usize;
         self.channels[channel].free = before.channel;
         let state = &mut self.dies[die as usize];
-        let work = state.free.since(before.die);
+        // Not the time since `before`: the die may have rested until it was asked.
+        let work = state.worked - before.worked;
+        state.worked = before.worked;
         state.free = before.die;
         state.register_free = state.register_free.min(before.die);
-        state.worked = state.worked - work;
         state.owed.push_back(work);
         while state.owed.len() > background.pieces {
             let piece = state.owed[0];

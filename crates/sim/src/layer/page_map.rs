@@ -14,36 +14,38 @@
 
 pub(super) mod bits;
 mod collect;
+mod heat;
 mod options;
 mod restore;
+mod upkeep;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
-use flashlab_base::Nanos;
+use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::victims::Victims;
-use super::{Exhausted, Layer, Pages};
+use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 use bits::set_bits;
+use heat::Heat;
+use upkeep::{Ages, Disturbance};
+
+use options::Layout;
 
 pub use options::{PageMapOptions, Striping};
 
 const UNMAPPED: u32 = u32::MAX;
 const NO_BLOCK: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Frontier {
     block: u32,
     page: u32,
 }
 
-/// The free blocks of a die, those with the fewest erases first.
-type FreeBlocks = BinaryHeap<Reverse<(u32, u32)>>;
-
 /// A page map.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PageMap {
     map: Vec<u32>,
     back: Vec<u32>,
@@ -51,19 +53,36 @@ pub struct PageMap {
     victims: Victims,
     /// By die and stream; behind the host's streams those of the collector.
     frontiers: Vec<Frontier>,
-    free: Vec<FreeBlocks>,
+    /// By die: the free blocks, those with the fewest erases first.
+    free: Vec<BTreeSet<(u32, u32)>>,
     /// By pool: how many blocks it may use, and uses.
     quotas: Vec<(u32, u32)>,
     striping: Striping,
     next_die: u32,
     streams: u32,
+    /// How many of them the host may use.
+    host_streams: u32,
     collect_apart: bool,
     apart: bool,
     low_watermark: u32,
     high_watermark: u32,
+    level_free_blocks: bool,
     wear_spread: Option<u32>,
     most_erased: u32,
+    /// By die: how many blocks may yet fail.
+    spare: Vec<u32>,
+    /// The die that has none left: nothing is written any more.
+    worn_out: Option<u32>,
+    disturbance: Option<Disturbance>,
+    ages: Option<Ages>,
+    heat: Option<Heat>,
     pages_per_block: u32,
+    /// The logical pages from this one on hold a map, and never share a block with the host's.
+    host_pages: u32,
+    /// Whether collections tell which logical pages they moved, in `moved`.
+    report_moves: bool,
+    #[serde(skip)]
+    moved: Vec<u32>,
     #[serde(skip)]
     moving: Vec<u32>,
 }
@@ -72,47 +91,93 @@ impl PageMap {
     /// An empty map over erased flash.
     ///
     /// # Errors
-    /// When the flash has too few blocks for the logical pages, the open blocks and the reserve.
-    pub fn new(geometry: &Geometry, options: &PageMapOptions) -> Result<PageMap, Exhausted> {
-        let (dies, blocks, pages) = (geometry.dies(), geometry.blocks(), geometry.pages_per_block());
-        let streams = u32::from(options.streams.max(1));
-        let usable = blocks - geometry.fast_blocks();
-        let open = streams * if options.collect_apart { 2 } else { 1 };
-        options.check(geometry)?;
-        let apart = options.shares.is_some();
-        let pools = if apart { dies * streams } else { dies };
-        let mut free = vec![FreeBlocks::new(); dies as usize];
-        for block in geometry.fast_blocks()..blocks {
-            free[geometry.die(block) as usize].push(Reverse((0, block)));
-        }
-        let per_die = f64::from(usable / dies - options.low_watermark.max(1));
-        let quotas = (0..pools)
-            .map(|pool| match &options.shares {
-                Some(shares) => ((shares[(pool % streams) as usize] * per_die).round() as u32, 0),
-                None => (u32::MAX, 0),
-            })
-            .collect();
+    /// As [`PageMapOptions::check`].
+    pub fn new(geometry: &Geometry, options: &PageMapOptions) -> Result<PageMap, OptionsError> {
+        let Layout { streams, open, reserve, free, spare, quotas } = options.layout(geometry)?;
+        let (blocks, pages) = (geometry.blocks(), geometry.pages_per_block());
         let physical = geometry.pages() as usize;
         Ok(PageMap {
             map: vec![UNMAPPED; options.logical_pages as usize],
             back: vec![UNMAPPED; physical],
             valid: vec![0; physical.div_ceil(64)],
-            victims: Victims::new(options.policy, blocks, pages, pools, options.seed),
-            frontiers: vec![Frontier { block: NO_BLOCK, page: pages }; (dies * open) as usize],
+            victims: Victims::new(options.policy, blocks, pages, quotas.len() as u32, options.seed),
+            frontiers: vec![Frontier { block: NO_BLOCK, page: pages }; (geometry.dies() * open) as usize],
             free,
             quotas,
             striping: options.striping,
             next_die: 0,
             streams,
+            host_streams: streams,
             collect_apart: options.collect_apart,
-            apart,
-            low_watermark: options.low_watermark.max(1),
+            apart: options.shares.is_some(),
+            low_watermark: reserve,
             high_watermark: options.high_watermark,
+            level_free_blocks: options.level_free_blocks,
             wear_spread: options.wear_spread,
             most_erased: 0,
+            spare,
+            worn_out: None,
+            disturbance: options
+                .refresh_reads
+                .map(|limit| Disturbance { limit, reads: vec![0; blocks as usize] }),
+            ages: options.retention.map(|limit| Ages::new(limit, blocks)),
+            heat: options.hot_within.map(|within| Heat::new(within, options.logical_pages)),
             pages_per_block: pages,
+            host_pages: options.logical_pages,
+            report_moves: false,
+            moved: Vec::new(),
             moving: Vec::with_capacity(pages as usize),
         })
+    }
+
+    /// A page map that keeps `map_pages` pages more, behind the host's and in blocks of their own: the last stream
+    /// is theirs. Collections say which pages they moved.
+    pub(super) fn with_map_pages(
+        geometry: &Geometry,
+        options: &PageMapOptions,
+        map_pages: u32,
+    ) -> Result<PageMap, OptionsError> {
+        let map = PageMap::new(geometry, &options.with_map_pages(map_pages))?;
+        let host_streams = map.streams - 1;
+        Ok(PageMap { host_pages: options.logical_pages, host_streams, report_moves: true, ..map })
+    }
+
+    /// Writes pages of the map.
+    pub(super) fn append_map<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        self.append(flash, pages, self.streams - 1, Cause::Map, at)
+    }
+
+    /// Takes the host's pages that collections moved since the last time.
+    pub(super) fn take_moved(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Gives back the memory of [`PageMap::take_moved`].
+    pub(super) fn give_back_moved(&mut self, moved: Vec<u32>) {
+        debug_assert!(moved.is_empty() && self.moved.is_empty());
+        self.moved = moved;
+    }
+
+    /// Where a page lies.
+    #[cfg(test)]
+    pub(super) fn place(&self, page: u32) -> Option<u32> {
+        Some(self.map[page as usize]).filter(|&physical| physical != UNMAPPED)
+    }
+
+    /// How much memory the map takes.
+    pub fn memory(&self) -> Bytes {
+        let words = self.map.capacity() + self.back.capacity() + 2 * self.valid.capacity();
+        // The nodes of a tree are at least half full.
+        let free: usize = self.free.iter().map(|free| 2 * free.len() * size_of::<(u32, u32)>()).sum();
+        let heat = self.heat.as_ref().map_or(0, Heat::bytes);
+        let upkeep = self.disturbance.as_ref().map_or(0, |disturbance| disturbance.reads.capacity() * 4)
+            + self.ages.as_ref().map_or(0, Ages::bytes);
+        Bytes((words * size_of::<u32>() + self.victims.bytes() + free + heat + upkeep) as u64)
     }
 
     /// How many blocks of a die are free.
@@ -128,6 +193,25 @@ impl PageMap {
 
     fn pool(&self, die: u32, stream: u32) -> u32 {
         if self.apart { die * self.streams + stream } else { die }
+    }
+
+    /// Writes pages to stream 1 if they are hot, and to stream 0 if not.
+    #[inline(never)]
+    fn write_by_heat<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let (mut page, last, mut end) = (pages.first.0, pages.first.0 + pages.count, at);
+        while page < last {
+            let Some(heat) = &mut self.heat else { break };
+            let (count, hot) = heat.note(page, last - page);
+            let run = Pages { first: LogicalPage(page), count };
+            end = end.max(self.append(flash, run, hot.into(), Cause::Host, at)?);
+            page += count;
+        }
+        Ok(end)
     }
 
     #[inline]
@@ -160,6 +244,77 @@ impl PageMap {
             }
         }
     }
+
+    /// Writes pages to the open blocks of a stream.
+    #[inline]
+    pub(super) fn append<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        stream: u32,
+        cause: Cause,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let (mut page, mut left, mut end) = (pages.first.0, pages.count, at);
+        while left > 0 {
+            let (die, wanted) = self.choose_die(flash.geometry(), LogicalPage(page), left, stream);
+            let index = self.frontier_index(die, stream, false);
+            if self.frontiers[index].page == self.pages_per_block {
+                self.make_room(flash, die, stream, index, at)?;
+            }
+            let Frontier { block, page: place } = self.frontiers[index];
+            let count = wanted.min(self.pages_per_block - place);
+            let first = block * self.pages_per_block + place;
+            for i in 0..count {
+                let old = std::mem::replace(&mut self.map[(page + i) as usize], first + i);
+                if old != UNMAPPED {
+                    self.invalidate(flash, old);
+                }
+                self.back[(first + i) as usize] = page + i;
+            }
+            set_bits(&mut self.valid, first, count);
+            self.victims.add(block, count);
+            self.frontiers[index].page += count;
+            let place = Place { block, page: place };
+            end = end.max(flash.program(place, LogicalPage(page), count, cause, at));
+            page += count;
+            left -= count;
+        }
+        Ok(end)
+    }
+
+    /// Reads the pages that are held.
+    #[inline]
+    pub(super) fn fetch<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        cause: Cause,
+        at: Nanos,
+    ) -> Nanos {
+        let (mut page, last) = (pages.first.0, pages.first.0 + pages.count);
+        let mut end = at;
+        while page < last {
+            let physical = self.map[page as usize];
+            if physical == UNMAPPED {
+                page += 1;
+                continue;
+            }
+            let place = flash.geometry().place(physical);
+            let in_block = self.pages_per_block - place.page;
+            let run = (1..(last - page).min(in_block))
+                .take_while(|&i| self.map[(page + i) as usize] == physical + i)
+                .count() as u32
+                + 1;
+            let read = flash.read(place, LogicalPage(page), run, cause, at);
+            if self.disturbance.is_some() {
+                self.disturb(flash, place.block, run, read);
+            }
+            end = end.max(read);
+            page += run;
+        }
+        end
+    }
 }
 
 impl Layer for PageMap {
@@ -186,55 +341,15 @@ impl Layer for PageMap {
         stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let stream = u32::from(stream).min(self.streams - 1);
-        let (mut page, mut left, mut end) = (pages.first.0, pages.count, at);
-        while left > 0 {
-            let (die, wanted) = self.choose_die(flash.geometry(), LogicalPage(page), left, stream);
-            let index = self.frontier_index(die, stream, false);
-            if self.frontiers[index].page == self.pages_per_block {
-                self.make_room(flash, die, stream, index, at)?;
-            }
-            let Frontier { block, page: place } = self.frontiers[index];
-            let count = wanted.min(self.pages_per_block - place);
-            let first = block * self.pages_per_block + place;
-            for i in 0..count {
-                let old = std::mem::replace(&mut self.map[(page + i) as usize], first + i);
-                if old != UNMAPPED {
-                    self.invalidate(flash, old);
-                }
-                self.back[(first + i) as usize] = page + i;
-            }
-            set_bits(&mut self.valid, first, count);
-            self.victims.add(block, count);
-            self.frontiers[index].page += count;
-            let place = Place { block, page: place };
-            end = end.max(flash.program(place, LogicalPage(page), count, Cause::Host, at));
-            page += count;
-            left -= count;
+        if self.heat.is_some() {
+            return self.write_by_heat(flash, pages, at);
         }
-        Ok(end)
+        self.append(flash, pages, u32::from(stream).min(self.host_streams - 1), Cause::Host, at)
     }
 
     #[inline]
     fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
-        let (mut page, last) = (pages.first.0, pages.first.0 + pages.count);
-        let mut end = at;
-        while page < last {
-            let physical = self.map[page as usize];
-            if physical == UNMAPPED {
-                page += 1;
-                continue;
-            }
-            let place = flash.geometry().place(physical);
-            let in_block = self.pages_per_block - place.page;
-            let run = (1..(last - page).min(in_block))
-                .take_while(|&i| self.map[(page + i) as usize] == physical + i)
-                .count() as u32
-                + 1;
-            end = end.max(flash.read(place, LogicalPage(page), run, Cause::Host, at));
-            page += run;
-        }
-        end
+        self.fetch(flash, pages, Cause::Host, at)
     }
 
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
@@ -247,15 +362,21 @@ impl Layer for PageMap {
     }
 
     fn rest<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
+        self.refresh_old(flash, from, until);
+        let pools = if self.apart { self.streams } else { 1 };
         for die in 0..flash.geometry().dies() {
-            let mut now = from;
-            while now < until && self.free[die as usize].len() < self.high_watermark as usize {
-                let pool = self.pool(die, 0);
-                let Ok(end) = self.collect(flash, die, pool, now) else { break };
-                if end <= now {
-                    break;
+            for pool in die * pools..(die + 1) * pools {
+                let mut now = from;
+                while now < until
+                    && self.free[die as usize].len() < self.high_watermark as usize
+                    && self.worn_out.is_none()
+                {
+                    let Ok(end) = self.collect(flash, die, pool, now) else { break };
+                    if end <= now {
+                        break;
+                    }
+                    now = end;
                 }
-                now = end;
             }
         }
     }

@@ -35,7 +35,7 @@ const NONE: u32 = u32::MAX;
 const OPEN: u32 = u32::MAX;
 
 /// What is known of one block.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     valid: u32,
     pool: u32,
@@ -45,7 +45,7 @@ struct Entry {
     previous: u32,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Pool {
     /// Lists: the first and last block with each number of valid pages, and no number below `fewest` has any.
     lists: Vec<(u32, u32)>,
@@ -57,7 +57,7 @@ struct Pool {
 }
 
 /// The valid pages of all blocks, and the closed ones among them in the order of their pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Victims {
     policy: Policy,
     pages_per_block: u32,
@@ -88,6 +88,17 @@ impl Victims {
             changes: 0,
             random: Prng::new(seed),
         }
+    }
+
+    /// How much memory they take.
+    pub(super) fn bytes(&self) -> usize {
+        let of_pool = |pool: &Pool| {
+            pool.lists.capacity() * size_of::<(u32, u32)>()
+                + (pool.queue.capacity() + pool.members.capacity()) * size_of::<u32>()
+        };
+        self.entries.capacity() * size_of::<Entry>()
+            + self.changed.capacity() * size_of::<u64>()
+            + self.pools.iter().map(of_pool).sum::<usize>()
     }
 
     /// How many pages of a block are valid.

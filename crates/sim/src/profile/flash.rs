@@ -7,7 +7,7 @@ use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Illegal;
-use crate::flash::{CellTimes, Geometry, RowTimes};
+use crate::flash::{CellTimes, Geometry, Reliability, RowTimes};
 use crate::flash_device::FlushPolicy;
 
 /// Bytes a second, written as `40MB/s`.
@@ -126,6 +126,9 @@ pub struct FlashSection {
     /// Blocks of fast cells (SLC) in front of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast: Option<FastCells>,
+    /// How blocks age. By default they do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reliability: Option<Reliability>,
     /// What the operations take of energy.
     pub energy: Energy,
 }
@@ -186,6 +189,7 @@ impl Default for FlashSection {
             zeros_program_share: 1.0,
             ones_program_share: 1.0,
             fast: None,
+            reliability: None,
             energy: Energy::default(),
         }
     }
@@ -262,6 +266,12 @@ impl FlashSection {
         rows("flash", &self.read, &self.program)?;
         if let Some(fast) = &self.fast {
             rows("flash.fast", &fast.read, &fast.program)?;
+        }
+        if let Some(reliability) = self.reliability {
+            let illegal = |error: crate::flash::GeometryError| {
+                Illegal::new(format!("flash.reliability.{}", error.what), error.value, error.legal)
+            };
+            reliability.checked().map_err(illegal)?;
         }
         for (key, share) in [
             ("flash.zeros_program_share", self.zeros_program_share),

@@ -1,5 +1,7 @@
 //! The simulator against formulas, published tables, examples computed by hand, and a record of what was written.
 
+mod arrays;
+mod demand_map;
 mod devices;
 mod examples;
 mod theory;

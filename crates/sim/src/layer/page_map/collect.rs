@@ -1,7 +1,5 @@
 //! Making room: which block is opened, and how a victim is emptied and erased.
 
-use std::cmp::Reverse;
-
 use flashlab_base::Nanos;
 
 use super::bits::{clear_bits, for_each_set, set_bits};
@@ -23,9 +21,13 @@ impl PageMap {
         let pool = self.pool(die, stream) as usize;
         let mut turns = 0;
         while self.frontiers[index].page == self.pages_per_block {
+            if let Some(die) = self.worn_out {
+                let reason = format!("die {die} has no spare block left, so the device can only be read");
+                return Err(Exhausted { reason });
+            }
             let (quota, used) = self.quotas[pool];
             if self.free[die as usize].len() > self.low_watermark as usize && used < quota {
-                self.open_block(flash, die, stream, index);
+                self.open_block(flash, die, stream, index, at);
                 return Ok(());
             }
             self.collect(flash, die, pool as u32, at)?;
@@ -39,16 +41,26 @@ impl PageMap {
     }
 
     /// Closes the full block at `index` and opens a free one. The die has one.
-    fn open_block<T: Timing>(&mut self, flash: &mut Flash<T>, die: u32, stream: u32, index: usize) {
+    fn open_block<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        die: u32,
+        stream: u32,
+        index: usize,
+        at: Nanos,
+    ) {
         let pool = self.pool(die, stream);
         let full = self.frontiers[index].block;
         if full != NO_BLOCK {
             self.victims.close(full, pool);
         }
-        let Reverse((_, block)) = self.free[die as usize].pop().expect("the die has a free block");
+        let (_, block) = self.free[die as usize].pop_first().expect("the die has a free block");
         debug_assert_eq!(flash.blocks()[block as usize].written, 0);
         self.quotas[pool as usize].1 += 1;
         self.frontiers[index] = Frontier { block, page: 0 };
+        if let Some(ages) = &mut self.ages {
+            ages.begin(block, at);
+        }
     }
 
     /// Collects the pool's next victim.
@@ -70,8 +82,11 @@ impl PageMap {
             self.victims.close(victim, pool);
             return exhausted("every closed block holds nothing but valid pages");
         }
-        let stream = if self.apart { pool % self.streams } else { 0 };
-        let end = self.evacuate(flash, victim, die, stream, Cause::Reclaim, at);
+        if !self.has_room_for(victim, die, pool) {
+            self.victims.close(victim, pool);
+            return exhausted("lost the one that collecting needs");
+        }
+        let end = self.evacuate(flash, victim, die, pool, Cause::Reclaim, at);
         Ok(self.level_wear(flash, victim, die, end))
     }
 
@@ -80,13 +95,55 @@ impl PageMap {
         matches!(self.victims.policy(), Policy::Fifo | Policy::Choices(_))
     }
 
-    /// Moves the valid pages of a block that is in no pool to the collector's open block, and erases it.
+    /// Whether a closed block's pages can be moved away now.
+    pub(super) fn can_empty<T: Timing>(&self, flash: &Flash<T>, block: u32) -> bool {
+        self.worn_out.is_none()
+            && self.victims.is_closed(block)
+            && self.has_room_for(block, flash.geometry().die(block), self.victims.pool(block))
+    }
+
+    /// Moves the pages of a closed block away and erases it, although it is not the next victim.
+    pub(super) fn empty<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        block: u32,
+        cause: Cause,
+        at: Nanos,
+    ) -> Nanos {
+        let pool = self.victims.pool(block);
+        self.victims.open(block);
+        self.evacuate(flash, block, flash.geometry().die(block), pool, cause, at)
+    }
+
+    /// The stream whose blocks take the pages of a full block.
+    fn stream_of(&self, block: u32, pool: u32) -> u32 {
+        if self.apart {
+            pool % self.streams
+        } else if self.holds_map(block) {
+            self.streams - 1
+        } else {
+            0
+        }
+    }
+
+    /// Whether a full block holds pages of the map, not of the host.
+    fn holds_map(&self, block: u32) -> bool {
+        self.back[(block * self.pages_per_block) as usize] >= self.host_pages
+    }
+
+    fn has_room_for(&self, block: u32, die: u32, pool: u32) -> bool {
+        let index = self.frontier_index(die, self.stream_of(block, pool), true);
+        !self.free[die as usize].is_empty()
+            || self.victims.valid(block) <= self.pages_per_block - self.frontiers[index].page
+    }
+
+    /// Moves the valid pages of a block that was taken from `pool` to the collector's open block, and erases it.
     fn evacuate<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
         victim: u32,
         die: u32,
-        stream: u32,
+        pool: u32,
         cause: Cause,
         at: Nanos,
     ) -> Nanos {
@@ -98,11 +155,17 @@ impl PageMap {
         let touched = moving.iter().fold(0, |sum, &page| sum ^ self.map[self.back[page as usize] as usize]);
         std::hint::black_box(touched);
 
+        let stream = self.stream_of(victim, pool);
+        let of_map = self.holds_map(victim);
+        let cause = if of_map && cause == Cause::Reclaim { Cause::Map } else { cause };
+        if self.report_moves && !of_map {
+            self.moved.extend(moving.iter().map(|&page| self.back[page as usize]));
+        }
         let index = self.frontier_index(die, stream, true);
         let (mut end, mut done) = (at, 0);
         while done < moving.len() {
             if self.frontiers[index].page == self.pages_per_block {
-                self.open_block(flash, die, stream, index);
+                self.open_block(flash, die, stream, index, at);
             }
             let frontier = self.frontiers[index];
             let room = (self.pages_per_block - frontier.page) as usize;
@@ -124,8 +187,10 @@ impl PageMap {
             self.frontiers[index].page += count;
             done += part.len();
         }
+        moving.clear();
         self.moving = moving;
-        self.free_block(flash, victim, die, stream, cause, end)
+        self.quotas[pool as usize].1 -= 1;
+        self.free_block(flash, victim, die, cause, end)
     }
 
     /// Erases a block without valid pages that is in no pool.
@@ -134,19 +199,39 @@ impl PageMap {
         flash: &mut Flash<T>,
         block: u32,
         die: u32,
-        stream: u32,
         cause: Cause,
         at: Nanos,
     ) -> Nanos {
         clear_bits(&mut self.valid, block * self.pages_per_block, self.pages_per_block);
         self.victims.empty(block);
         let end = flash.erase(block, cause, at);
+        if let Some(disturbance) = &mut self.disturbance {
+            disturbance.reads[block as usize] = 0;
+        }
+        if let Some(ages) = &mut self.ages {
+            ages.end(block);
+        }
+        if flash.failed(block) {
+            self.retire(die);
+            return end;
+        }
         let erases = flash.blocks()[block as usize].erases;
         self.most_erased = self.most_erased.max(erases);
-        self.free[die as usize].push(Reverse((erases, block)));
-        let pool = self.pool(die, stream) as usize;
-        self.quotas[pool].1 -= 1;
+        let order = if self.level_free_blocks { erases } else { 0 };
+        self.free[die as usize].insert((order, block));
         end
+    }
+
+    /// A block of a die failed and is not used again. When the die had none to spare, nothing more is written.
+    fn retire(&mut self, die: u32) {
+        let spare = &mut self.spare[die as usize];
+        if *spare > 0 {
+            *spare -= 1;
+        } else if self.worn_out.is_none() {
+            self.worn_out = Some(die);
+            // No open block takes a page any more: what is written from now on asks for room, and is refused.
+            self.frontiers.iter_mut().for_each(|frontier| frontier.page = self.pages_per_block);
+        }
     }
 
     /// Moves the data of the closed block of the die with the fewest erases, if it lags too far behind.
@@ -162,11 +247,11 @@ impl PageMap {
             .filter(|&block| self.victims.is_closed(block))
             .min_by_key(|&block| (flash.blocks()[block as usize].erases, block));
         match coldest {
-            Some(block) if flash.blocks()[block as usize].erases + spread < self.most_erased => {
-                let pool = self.victims.pool(block);
-                self.victims.open(block);
-                let stream = if self.apart { pool % self.streams } else { 0 };
-                self.evacuate(flash, block, die, stream, Cause::WearLevelling, at)
+            Some(block)
+                if flash.blocks()[block as usize].erases + spread < self.most_erased
+                    && self.can_empty(flash, block) =>
+            {
+                self.empty(flash, block, Cause::WearLevelling, at)
             }
             _ => at,
         }

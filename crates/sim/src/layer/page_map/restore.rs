@@ -26,7 +26,7 @@ impl PageMap {
                 .frontiers
                 .iter()
                 .all(|open| open.page <= pages && (open.block < blocks || open.page == pages))
-            && self.free.iter().flatten().all(|free| free.0.1 < blocks)
+            && self.free.iter().flatten().all(|&(_, block)| block < blocks)
             && self.victims.fits(&fresh.victims)
     }
 }

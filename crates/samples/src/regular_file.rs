@@ -1,0 +1,43 @@
+//! Opening the files of a run, which come from outside.
+//!
+//! Invariant: nothing but regular files is opened. Opening a pipe waits for its writer, perhaps forever,
+//! and a device may have no end.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use crate::SamplesError;
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// When it is none, or cannot be opened.
+pub(crate) fn open(path: &Path) -> Result<File, SamplesError> {
+    let failed = |source| SamplesError::io("read", path, source);
+    if fs::metadata(path).map_err(failed)?.is_file() {
+        return File::open(path).map_err(failed);
+    }
+    Err(SamplesError::format(path, "is no regular file: remove it, or put the run's own file back"))
+}
+
+/// What is in a regular file.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, SamplesError> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes).map_err(|source| SamplesError::io("read", path, source))?;
+    Ok(bytes)
+}
+
+/// The text in a regular file.
+///
+/// # Errors
+/// As [`open`], and when it is no text.
+pub(crate) fn text(path: &Path) -> Result<String, SamplesError> {
+    String::from_utf8(bytes(path)?).map_err(|error| {
+        let byte = error.utf8_error().valid_up_to() + 1;
+        SamplesError::format(path, format!("is no text in UTF-8: byte {byte} is none; the file is damaged"))
+    })
+}

@@ -1,0 +1,150 @@
+//! How blocks age: which are bad, when others fail, how often a read must be tried again.
+//!
+//! # Model
+//! Some blocks are bad from the factory. Any other fails at an erase when its cycles are over: the rated endurance,
+//! more or less by a share that is drawn for each block. The mean number of further tries that a read takes grows
+//! linearly with the block's erases, as bit errors do in the field (Schroeder, Lagisetty and Merchant, FAST 2016,
+//! section 4); how many a page takes is drawn once for each page and erase (geometric).
+//!
+//! # Invariants
+//! - everything follows from the block, the page, the erases and the seed: there is no state.
+
+use flashlab_base::{Prng, Seed};
+use serde::{Deserialize, Serialize};
+
+use super::GeometryError;
+
+/// How an array ages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reliability {
+    /// How many erases a block is rated for; default 3000.
+    pub endurance: u32,
+    /// By what share of its rating a block may differ from it, evenly to both sides, in percent; default 0.
+    pub endurance_spread_percent: u32,
+    /// How many of a million blocks are bad from the factory; default 0.
+    pub factory_bad_per_million: u32,
+    /// How many of a million reads of new flash are tried again; default 0.
+    pub retries_new_per_million: u32,
+    /// The further tries of a million reads of flash at its rated endurance; default 0.
+    pub retries_worn_per_million: u32,
+    /// The most further tries of a read; default 8.
+    pub most_retries: u32,
+    /// For what is drawn; default 0.
+    pub seed: Seed,
+}
+
+impl Default for Reliability {
+    fn default() -> Reliability {
+        Reliability {
+            endurance: 3000,
+            endurance_spread_percent: 0,
+            factory_bad_per_million: 0,
+            retries_new_per_million: 0,
+            retries_worn_per_million: 0,
+            most_retries: 8,
+            seed: Seed(0),
+        }
+    }
+}
+
+const MILLION: u64 = 1_000_000;
+
+impl Reliability {
+    /// These figures, if flash can have them.
+    ///
+    /// # Errors
+    /// Names what no flash can have, and what it may be.
+    pub fn checked(self) -> Result<Reliability, GeometryError> {
+        let wrong = |what, value: u32, legal| Err(GeometryError { what, value: value.into(), legal });
+        if self.endurance == 0 {
+            return wrong("endurance", 0, "at least 1 erase");
+        }
+        if self.endurance_spread_percent > 99 {
+            return wrong("endurance_spread_percent", self.endurance_spread_percent, "0 to 99");
+        }
+        if u64::from(self.factory_bad_per_million) >= MILLION {
+            return wrong("factory_bad_per_million", self.factory_bad_per_million, "0 to 999999");
+        }
+        if self.most_retries > 100 {
+            return wrong("most_retries", self.most_retries, "0 to 100");
+        }
+        Ok(self)
+    }
+
+    /// Whether a block is bad from the factory.
+    pub fn factory_bad(&self, block: u32) -> bool {
+        self.draw("factory", block.into()).below(MILLION) < self.factory_bad_per_million.into()
+    }
+
+    /// How many erases a block survives.
+    pub fn cycles(&self, block: u32) -> u32 {
+        let spread = u64::from(self.endurance) * u64::from(self.endurance_spread_percent) / 100;
+        let drawn = self.draw("cycles", block.into()).below(2 * spread + 1);
+        (u64::from(self.endurance) - spread + drawn).min(u32::MAX.into()) as u32
+    }
+
+    /// Whether a block that was erased `erases` times holds no data any more.
+    pub fn failed(&self, block: u32, erases: u32) -> bool {
+        erases > self.cycles(block) || self.factory_bad(block)
+    }
+
+    /// How many further tries a read of the page `physical` takes, whose block was erased `erases` times.
+    pub fn retries(&self, physical: u32, erases: u32) -> u32 {
+        let (new, worn) = (u64::from(self.retries_new_per_million), u64::from(self.retries_worn_per_million));
+        let growth = worn.saturating_sub(new) * u64::from(erases) / u64::from(self.endurance);
+        let mean = new + growth;
+        if mean == 0 {
+            return 0;
+        }
+        // Geometric with this mean: each try fails with the chance mean / (1 + mean).
+        let mut random = self.draw("retries", u64::from(physical) << 32 | u64::from(erases));
+        (0..self.most_retries).take_while(|_| random.below(MILLION + mean) < mean).count() as u32
+    }
+
+    fn draw(&self, label: &str, index: u64) -> Prng {
+        Prng::new(self.seed.derive(label, index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_has_the_means_asked_for() {
+        let all = Reliability {
+            endurance: 1000,
+            endurance_spread_percent: 20,
+            factory_bad_per_million: 10_000,
+            retries_new_per_million: 100_000,
+            retries_worn_per_million: 1_000_000,
+            most_retries: 100,
+            seed: Seed(5),
+        };
+        let bad = (0..100_000).filter(|&block| all.factory_bad(block)).count();
+        assert!((900..1100).contains(&bad), "{bad} of 100000 blocks are bad instead of 1000");
+        let cycles: Vec<u32> = (0..20_000).map(|block| all.cycles(block)).collect();
+        assert!(cycles.iter().all(|cycles| (800..=1200).contains(cycles)));
+        let mean = cycles.iter().map(|&cycles| f64::from(cycles)).sum::<f64>() / 20_000.0;
+        assert!((mean - 1000.0).abs() < 5.0, "{mean} cycles");
+        for (erases, expected) in [(0, 0.1), (500, 0.55), (1000, 1.0)] {
+            let tries: u32 = (0..100_000).map(|page| all.retries(page, erases)).sum();
+            let mean = f64::from(tries) / 1e5;
+            assert!((mean / expected - 1.0).abs() < 0.03, "{mean} tries after {erases} erases");
+        }
+        assert!(!all.failed(3, 800) || all.factory_bad(3));
+        assert!(all.failed(3, 1201));
+        assert_eq!(Reliability { most_retries: 2, ..all }.retries(0, 100_000_000), 2);
+    }
+
+    #[test]
+    fn impossible_figures_are_refused() {
+        let error = |reliability: Reliability| reliability.checked().unwrap_err().to_string();
+        let all = Reliability::default();
+        insta::assert_snapshot!(error(Reliability { endurance: 0, ..all }), @"`endurance` is 0; it may be at least 1 erase");
+        insta::assert_snapshot!(error(Reliability { endurance_spread_percent: 100, ..all }), @"`endurance_spread_percent` is 100; it may be 0 to 99");
+        insta::assert_snapshot!(error(Reliability { factory_bad_per_million: 1_000_000, ..all }), @"`factory_bad_per_million` is 1000000; it may be 0 to 999999");
+        insta::assert_snapshot!(error(Reliability { most_retries: 101, ..all }), @"`most_retries` is 101; it may be 0 to 100");
+    }
+}

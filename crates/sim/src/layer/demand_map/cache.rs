@@ -1,0 +1,163 @@
+//! The entries of the map that are in memory, in the order of their last use.
+
+use serde::{Deserialize, Serialize};
+
+use crate::layer::page_map::bits::{clear_bits, set_bits};
+
+const NONE: u32 = u32::MAX;
+
+/// A cached entry: that of one logical page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Slot {
+    page: u32,
+    newer: u32,
+    older: u32,
+}
+
+/// Up to a number of entries, each clean or dirty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cache {
+    limit: u32,
+    slots: Vec<Slot>,
+    newest: u32,
+    oldest: u32,
+    /// By logical page: its slot.
+    slot_of: Vec<u32>,
+    /// A bit for each logical page: its entry is newer here than on the flash.
+    dirty: Vec<u64>,
+}
+
+impl Cache {
+    /// An empty cache for up to `limit` entries of `pages` logical pages.
+    pub(super) fn new(limit: u32, pages: u32) -> Cache {
+        Cache {
+            limit,
+            slots: Vec::new(),
+            newest: NONE,
+            oldest: NONE,
+            slot_of: vec![NONE; pages as usize],
+            dirty: vec![0; (pages as usize).div_ceil(64)],
+        }
+    }
+
+    /// How many entries it takes.
+    pub(super) fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Whether an entry is cached.
+    pub(super) fn contains(&self, page: u32) -> bool {
+        self.slot_of[page as usize] != NONE
+    }
+
+    /// Makes a cached entry the newest; `false` when it is not cached.
+    pub(super) fn touch(&mut self, page: u32) -> bool {
+        let slot = self.slot_of[page as usize];
+        if slot == NONE {
+            return false;
+        }
+        if slot != self.newest {
+            self.unlink(slot);
+            self.link(slot);
+        }
+        true
+    }
+
+    /// The entry that has to go before another one can come.
+    pub(super) fn in_the_way(&self) -> Option<u32> {
+        (self.slots.len() == self.limit as usize).then(|| self.slots[self.oldest as usize].page)
+    }
+
+    /// Puts an entry into the cache, clean, in the place of [`Cache::in_the_way`] if there is one.
+    pub(super) fn insert(&mut self, page: u32) {
+        let entry = Slot { page, newer: NONE, older: NONE };
+        let slot = if self.slots.len() == self.limit as usize {
+            let slot = self.oldest;
+            let old = self.slots[slot as usize].page;
+            debug_assert!(!self.is_dirty(old));
+            self.unlink(slot);
+            self.slot_of[old as usize] = NONE;
+            self.slots[slot as usize] = entry;
+            slot
+        } else {
+            self.slots.push(entry);
+            self.slots.len() as u32 - 1
+        };
+        self.slot_of[page as usize] = slot;
+        self.link(slot);
+    }
+
+    /// Whether a cached entry is newer than on the flash.
+    pub(super) fn is_dirty(&self, page: u32) -> bool {
+        self.dirty[page as usize / 64] & (1 << (page % 64)) != 0
+    }
+
+    /// A cached entry changed.
+    pub(super) fn soil(&mut self, page: u32) {
+        debug_assert!(self.contains(page));
+        set_bits(&mut self.dirty, page, 1);
+    }
+
+    /// The entries of `count` pages from `first` on were written to the flash.
+    pub(super) fn clean(&mut self, first: u32, count: u32) {
+        clear_bits(&mut self.dirty, first, count);
+    }
+
+    /// Forgets all entries.
+    pub(super) fn clear(&mut self) {
+        *self = Cache::new(self.limit, self.slot_of.len() as u32);
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Slot { newer, older, .. } = self.slots[slot as usize];
+        match newer {
+            NONE => self.newest = older,
+            _ => self.slots[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            _ => self.slots[older as usize].newer = newer,
+        }
+    }
+
+    fn link(&mut self, slot: u32) {
+        let newest = std::mem::replace(&mut self.newest, slot);
+        let entry = &mut self.slots[slot as usize];
+        (entry.newer, entry.older) = (NONE, newest);
+        match newest {
+            NONE => self.oldest = slot,
+            _ => self.slots[newest as usize].newer = slot,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use flashlab_base::{Prng, Seed};
+
+    use super::*;
+
+    #[test]
+    fn the_entry_in_the_way_is_the_least_recently_used() {
+        let (mut cache, mut model) = (Cache::new(5, 20), VecDeque::new());
+        let mut random = Prng::new(Seed(1));
+        for _ in 0..10_000 {
+            let page = random.below(20) as u32;
+            let expected = (model.len() == 5).then(|| model[0]);
+            assert_eq!(cache.in_the_way(), expected);
+            assert_eq!(cache.contains(page), model.contains(&page));
+            if !cache.touch(page) {
+                cache.insert(page);
+                if expected.is_some() {
+                    model.pop_front();
+                }
+            }
+            model.retain(|&other| other != page);
+            model.push_back(page);
+        }
+        cache.clear();
+        assert!((0..20).all(|page| !cache.contains(page)));
+    }
+}

@@ -1,0 +1,54 @@
+//! After every request, what the map pages say and what the cache corrects is the whole map.
+
+use flashlab_base::{Bytes, Prng, Seed};
+
+use super::*;
+use crate::flash::Untimed;
+
+impl DemandMap {
+    pub(super) fn note_on_flash(&mut self, pages: std::ops::Range<u32>) {
+        for page in pages {
+            self.on_flash[page as usize] = self.pages.place(page);
+        }
+    }
+
+    fn assert_map_is_known(&self) {
+        for page in 0..self.host_pages {
+            let stale = self.stale[(page / self.entries_per_page) as usize];
+            if !self.cache.is_dirty(page) && !stale {
+                assert_eq!(self.on_flash[page as usize], self.pages.place(page), "the entry of page {page}");
+            }
+            assert!(!self.cache.is_dirty(page) || self.cache.contains(page), "page {page}");
+        }
+    }
+}
+
+#[test]
+fn an_entry_is_on_the_flash_or_dirty_in_the_cache() {
+    for (seed, cached_entries) in [(1, 1), (2, 7), (3, 40), (4, 1000)] {
+        let geometry = Geometry::new(Bytes(512), 8, 1, 64, 2, 2).unwrap();
+        let page_map = PageMapOptions { logical_pages: 300, ..PageMapOptions::default() };
+        let options = DemandMapOptions { page_map, cached_entries, entry_bytes: 64 };
+        let mut flash = Flash::new(geometry, Untimed);
+        let mut layer = DemandMap::new(&geometry, &options).unwrap();
+        let mut random = Prng::new(Seed(seed));
+        for _ in 0..5000 {
+            let count = 1 + random.below(6) as u32;
+            let first = LogicalPage(random.below(u64::from(301 - count)) as u32);
+            let pages = Pages { first, count };
+            match random.below(100) {
+                0..70 => {
+                    layer.write(&mut flash, pages, 0, Nanos::ZERO).unwrap();
+                    assert!(layer.queue.is_empty(), "seed {seed}: map pages are queued after a write");
+                }
+                70..90 => {
+                    layer.read(&mut flash, pages, Nanos::ZERO);
+                }
+                90..99 => layer.trim(&mut flash, pages),
+                _ => layer.power_cut(),
+            }
+            layer.assert_map_is_known();
+        }
+        assert!(flash.counts().erases() > 100, "seed {seed}: nothing was collected");
+    }
+}

@@ -1,0 +1,88 @@
+//! Data that was read too often, or is too old, is written again.
+//!
+//! # Model
+//! Reading a block disturbs its other pages, so a block is refreshed when enough of its pages were read since its erase.
+//! Cells lose their charge, so a block is refreshed when it was begun long ago. Open blocks wait until they are full.
+//! Pages that are read to be moved do not count: their block is erased at once.
+
+use std::collections::VecDeque;
+
+use flashlab_base::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::PageMap;
+use crate::flash::{Cause, Flash, Timing};
+
+/// How many pages of each block were read since its erase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Disturbance {
+    pub(super) limit: u32,
+    pub(super) reads: Vec<u32>,
+}
+
+/// When each block was begun.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Ages {
+    limit: Nanos,
+    begun: Vec<Nanos>,
+    /// In the order of their beginning. An entry whose time is not the block's any more says nothing.
+    order: VecDeque<(Nanos, u32)>,
+}
+
+impl Ages {
+    pub(super) fn new(limit: Nanos, blocks: u32) -> Ages {
+        Ages { limit, begun: vec![Nanos::MAX; blocks as usize], order: VecDeque::new() }
+    }
+
+    /// A block is written to from now on.
+    pub(super) fn begin(&mut self, block: u32, at: Nanos) {
+        self.begun[block as usize] = at;
+        self.order.push_back((at, block));
+    }
+
+    /// How much memory they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.begun.capacity() * size_of::<Nanos>() + self.order.capacity() * size_of::<(Nanos, u32)>()
+    }
+
+    /// A block was erased.
+    pub(super) fn end(&mut self, block: u32) {
+        self.begun[block as usize] = Nanos::MAX;
+    }
+}
+
+impl PageMap {
+    /// Pages of a block were read; refreshes it if they were too many, not before `at`.
+    #[inline(never)]
+    pub(super) fn disturb<T: Timing>(&mut self, flash: &mut Flash<T>, block: u32, pages: u32, at: Nanos) {
+        let Some(disturbance) = &mut self.disturbance else { return };
+        let reads = &mut disturbance.reads[block as usize];
+        *reads = reads.saturating_add(pages);
+        if *reads >= disturbance.limit && self.can_empty(flash, block) {
+            self.empty(flash, block, Cause::Refresh, at);
+        }
+    }
+
+    /// Refreshes the blocks that are too old, from `from` until the time is over.
+    pub(super) fn refresh_old<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
+        let mut now = from;
+        let mut open = Vec::new();
+        while now < until {
+            let Some(ages) = &mut self.ages else { return };
+            let Some(&(begun, block)) = ages.order.front() else { break };
+            let current = ages.begun[block as usize] == begun;
+            if current && now.since(begun) < ages.limit {
+                break;
+            }
+            ages.order.pop_front();
+            if current && self.can_empty(flash, block) {
+                now = self.empty(flash, block, Cause::Refresh, now);
+            } else if current {
+                open.push((begun, block));
+            }
+        }
+        if let Some(ages) = &mut self.ages {
+            open.into_iter().rev().for_each(|entry| ages.order.push_front(entry));
+        }
+    }
+}

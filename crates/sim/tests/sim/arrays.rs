@@ -1,0 +1,28 @@
+//! Times for the arrays of these tests.
+
+use flashlab_base::Nanos;
+use flashlab_sim::flash::{CellTimes, Geometry, Resources, RowTimes, Times};
+
+/// 50 us to read a page, 500 us to program it, 2 ms to erase a block, 10 us to transfer a page; fast cells
+/// take 20 us, 100 us and 1 ms.
+pub fn times() -> Times {
+    let cells = |read, program, erase| CellTimes {
+        read: RowTimes::new(&[Nanos::from_micros(read)]),
+        program: RowTimes::new(&[Nanos::from_micros(program)]),
+        erase: Nanos::from_micros(erase),
+    };
+    Times {
+        command: Nanos::ZERO,
+        transfer: Nanos::from_micros(10),
+        register_move: Nanos::ZERO,
+        cache_mode: false,
+        copy_back: false,
+        cells: cells(50, 500, 2000),
+        fast_cells: cells(20, 100, 1000),
+    }
+}
+
+/// The resources of an array with these times, all work in the foreground.
+pub fn resources(geometry: &Geometry) -> Resources {
+    Resources::new(geometry, times(), None)
+}
