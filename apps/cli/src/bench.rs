@@ -64,7 +64,7 @@ fn measure_existing(
     mut settings: Settings,
 ) -> Result<()> {
     let opening = Opening::new(target, selection.depth())?;
-    let candidate = Candidate::find(name, writes(&selection, &settings), target)?;
+    let candidate = Candidate::find(name, selection.writes(&settings), target)?;
     let identity = candidate.identity();
     if identity.capacity == Bytes::ZERO {
         bail!(Usage(format!("{name} is empty: give a device with a medium in it, or a file with content")));
@@ -116,11 +116,6 @@ fn wherever_resumed(name: &str) -> Result<String> {
         Some(_) => Ok(name.to_owned()),
         None => absolute(name),
     }
-}
-
-/// Whether the target is written to.
-pub fn writes(selection: &Selection, settings: &Settings) -> bool {
-    selection.writes() || settings.methodology || settings.state != State::None
 }
 
 /// Says what will be written before anything is.

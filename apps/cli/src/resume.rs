@@ -7,7 +7,6 @@ use flashlab_base::Identity;
 use flashlab_bench::{Manifest, Settings};
 use flashlab_samples::RunFolder;
 
-use crate::bench::writes;
 use crate::exit::Usage;
 use crate::progress::Bar;
 use crate::selection::Selection;
@@ -24,7 +23,7 @@ pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
         return on_scratch(folder, manifest, opening, target.keep_file, json);
     }
     let name = manifest.settings.target.clone();
-    let candidate = Candidate::find(&name, writes(&selection, &manifest.settings), target)?;
+    let candidate = Candidate::find(&name, selection.writes(&manifest.settings), target)?;
     check_same(run, &name, &manifest.identity, &candidate.identity())?;
     let mut opened = candidate.open(opening)?;
     Session::resumed(folder, manifest, json)?.measure(opened.device.as_mut())

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use flashlab_base::{Bytes, Identity};
-use flashlab_bench::{Manifest, Settings, Thoroughness, check_runs, check_target};
+use flashlab_bench::{Manifest, Settings, State, Thoroughness, check_runs, check_target};
 use flashlab_plan::{Choice, Pattern, Plan, Space};
 
 use crate::exit::Usage;
@@ -19,6 +19,13 @@ impl Selection {
     /// The micro-benchmarks of these names; all of them where there is no name.
     pub fn micro_benchmarks(only: &[String]) -> Result<Selection> {
         let all = Plan::MICRO_BENCHMARKS;
+        if only.iter().any(String::is_empty) {
+            bail!(Usage(format!("--only has an empty name in it; there are: {}", all.join(", "))));
+        }
+        let twice = only.iter().enumerate().find(|(index, name)| only[..*index].contains(name));
+        if let Some((_, name)) = twice {
+            bail!(Usage(format!("--only names {name} twice")));
+        }
         if let Some(unknown) = only.iter().find(|name| !all.contains(&name.as_str())) {
             bail!(Usage(format!("there is no micro-benchmark `{unknown}`; there are: {}", all.join(", "))));
         }
@@ -51,9 +58,11 @@ impl Selection {
         depths.max().unwrap_or(1)
     }
 
-    /// Whether anything is written.
-    pub fn writes(&self) -> bool {
-        self.patterns(Choice::Full).iter().any(Pattern::writes)
+    /// Whether the target is written to.
+    pub fn writes(&self, settings: &Settings) -> bool {
+        settings.methodology
+            || settings.state != State::None
+            || self.patterns(Choice::Full).iter().any(Pattern::writes)
     }
 
     /// Refuses what cannot be run on a device, before anything is made or written.

@@ -42,16 +42,18 @@ pub fn spread_warnings(micro_benchmarks: &[MicroBenchmark]) -> Vec<Warning> {
 
 fn spread_warning(micro: &MicroBenchmark, experiment: &Experiment, point: &Point) -> Option<Warning> {
     let spread = point.spread.filter(|&spread| spread > SPREAD_LIMIT)?;
+    let place = match micro.parameter.as_str() {
+        "" => String::new(),
+        parameter => format!(" at {parameter} = {}", point.label),
+    };
     Some(Warning {
         kind: "spread".to_owned(),
         run: point.runs.first().map(|run| run.run),
         message: format!(
-            "{}, {} at {} = {}: the {} repetitions lie {:.0} % of their mean apart (over {:.0} %); look for \
+            "{}, {}{place}: the {} repetitions lie {:.0} % of their mean apart (over {:.0} %); look for \
              other load on the machine, or give each run more time",
             micro.name,
             experiment.pattern,
-            micro.parameter,
-            point.label,
             point.runs.len(),
             spread * 100.0,
             SPREAD_LIMIT * 100.0,
@@ -88,5 +90,8 @@ mod tests {
         let warnings = spread_warnings(&[micro([100.0, 100.0, 106.0])]);
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].message.starts_with("order, SW at Incr = -1: the 3 repetitions lie 6 %"));
+        let mut single = micro([100.0, 100.0, 106.0]);
+        single.parameter.clear();
+        assert!(spread_warnings(&[single])[0].message.starts_with("order, SW: the 3 repetitions lie 6 %"));
     }
 }

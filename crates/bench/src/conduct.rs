@@ -20,7 +20,7 @@ use crate::plain::plain_schedule;
 use crate::progress::Progress;
 use crate::record::{Purpose, RunRecord};
 use crate::schedule::schedule;
-use crate::settings::{IO_SIZE, Settings};
+use crate::settings::{BASELINES, IO_SIZE, Settings};
 use crate::step::{Schedule, Step};
 use crate::store::{Record, Store};
 use crate::{BenchError, Manifest};
@@ -90,7 +90,7 @@ impl<'a> Conduct<'a> {
     pub fn uflip(&mut self, plans: &[Plan]) -> Result<(), BenchError> {
         self.enforce_state()?;
         self.lingering()?;
-        for name in ["SR", "RR", "RW", "SW"] {
+        for name in BASELINES {
             self.baseline(name)?;
         }
         let (baselines, _) = baselines(&*self.store, self.store.records(), self.settings)?;

@@ -73,7 +73,7 @@ impl fmt::Display for BenchError {
             BenchError::Damaged { run, found, recorded } => write!(
                 f,
                 "the samples of run {run} tell of {} read and written, its line in runs.jsonl of {}: a file of \
-                 it is missing or damaged; restore it, or remove the line and measure the run again with --resume",
+                 it is missing or damaged; restore it, or measure the run again with --resume",
                 found.exact(),
                 recorded.exact()
             ),

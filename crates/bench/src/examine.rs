@@ -15,7 +15,7 @@ use flashlab_plan::Plan;
 use flashlab_samples::Sample;
 
 use crate::record::{Purpose, RunRecord};
-use crate::settings::{IO_SIZE, Settings};
+use crate::settings::{BASELINES, IO_SIZE, Settings};
 use crate::{BenchError, Manifest};
 
 /// How many points a trace keeps.
@@ -29,7 +29,11 @@ pub(crate) trait Source {
 }
 
 /// Shows every sample of a run. A figure from a part of its samples would be none: that is an error.
-fn each_of(source: &dyn Source, record: &RunRecord, mut see: impl FnMut(&Sample)) -> Result<(), BenchError> {
+pub(crate) fn each_of(
+    source: &dyn Source,
+    record: &RunRecord,
+    mut see: impl FnMut(&Sample),
+) -> Result<(), BenchError> {
     let mut found = Bytes::ZERO;
     source.each(record.run, &mut |sample| {
         found += sample.size;
@@ -182,7 +186,7 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
     });
     let mut micro_benchmarks = Vec::new();
     for plan in *plans {
-        micro_benchmarks.extend(micro_benchmark(source, plan, records)?);
+        micro_benchmarks.extend(micro_benchmarks_of(source, plan, records)?);
     }
     let characteristics =
         flashlab_analysis::characteristics(&manifest.identity, &baselines, &micro_benchmarks);
@@ -217,31 +221,41 @@ pub(crate) fn baselines(
     settings: &Settings,
 ) -> Result<(Vec<Baseline>, Vec<Trace>), BenchError> {
     let count_min = settings.lengths().io_count_min;
-    let named = records.iter().filter_map(|record| match &record.purpose {
-        Purpose::Baseline { pattern } if record.ended.is_some() => {
-            Some(baseline(source, record, pattern, count_min))
-        }
-        _ => None,
+    let named = BASELINES.iter().filter_map(|&name| {
+        let purpose = Purpose::Baseline { pattern: name.to_owned() };
+        let record = records.iter().rfind(|record| record.ended.is_some() && record.purpose == purpose)?;
+        Some(baseline(source, record, name, count_min))
     });
     Ok(named.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }
 
-fn micro_benchmark(
+/// One for each parameter that the plan's experiments vary, which is one for every plan but a person's own.
+fn micro_benchmarks_of(
     source: &dyn Source,
     plan: &Plan,
     records: &[RunRecord],
-) -> Result<Option<MicroBenchmark>, BenchError> {
-    let mut experiments = Vec::new();
+) -> Result<Vec<MicroBenchmark>, BenchError> {
+    let mut found: Vec<MicroBenchmark> = Vec::new();
     for experiment in &plan.experiments {
         let points = points(source, &plan.name, &experiment.name, records)?;
-        if !points.is_empty() {
-            experiments.push(Experiment { pattern: experiment.name.clone(), points });
+        if points.is_empty() {
+            continue;
+        }
+        let varied = experiment.vary.as_ref().map(|vary| vary.parameter);
+        let parameter = varied.map_or("", |parameter| parameter.name()).to_owned();
+        let unit = varied.map_or("", |parameter| parameter.unit()).to_owned();
+        let experiment = Experiment { pattern: experiment.name.clone(), points };
+        match found.iter_mut().find(|micro| micro.parameter == parameter) {
+            Some(micro) => micro.experiments.push(experiment),
+            None => found.push(MicroBenchmark {
+                name: plan.name.clone(),
+                parameter,
+                unit,
+                experiments: vec![experiment],
+            }),
         }
     }
-    let parameter = plan.parameter.map_or("", |parameter| parameter.name()).to_owned();
-    let unit = plan.parameter.map_or("", |parameter| parameter.unit()).to_owned();
-    let found = MicroBenchmark { name: plan.name.clone(), parameter, unit, experiments };
-    Ok((!found.experiments.is_empty()).then_some(found))
+    Ok(found)
 }
 
 fn points(

@@ -8,7 +8,7 @@
 //! # Invariants
 //! - Nothing is printed; a [`Progress`] is told.
 //! - Findings are computed from the run's folder alone: rebuilding gives the same.
-//! - What the manifest has is not measured again: resuming is starting with a folder.
+//! - What the folder has, with all of its samples, is not measured again: resuming is starting with a folder.
 
 mod area;
 mod conduct;
@@ -66,6 +66,9 @@ pub fn bench(
     check_runs(&plans, settings)?;
     check_queues(device, &plans, settings)?;
     let mut store = store::Store::open(folder.clone())?;
+    for run in store.give_up_damaged()? {
+        progress.step(&format!("run {run} is measured again: its samples are missing or damaged"));
+    }
     let mut conduct = conduct::Conduct::new(device, &mut store, manifest, interrupt, progress);
     if settings.methodology { conduct.uflip(&plans) } else { conduct.plain(&plans) }
 }
@@ -77,7 +80,7 @@ pub fn bench(
 pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
     let (folder, manifest) = RunFolder::open::<Settings>(path)?;
     let torn = folder.torn_segments()?;
-    let records: Vec<RunRecord> = folder.runs()?;
+    let records = store::records(&folder)?;
     let plans = plans(path, &manifest)?;
     let context = examine::Context {
         manifest: &manifest,

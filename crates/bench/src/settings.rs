@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// 32KB").
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(32);
 
+/// The baselines, in the order in which they are run: what disturbs the state most comes last.
+pub(crate) const BASELINES: [&str; 4] = ["SR", "RR", "RW", "SW"];
+
 /// How much time a bench run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,10 +1,12 @@
 //! Where a bench run keeps its runs: the folder, the recording thread, and what is finished.
 
+use std::collections::BTreeMap;
+
 use flashlab_analysis::findings::Warning;
 use flashlab_engine::Observer;
-use flashlab_samples::{Lane, Recording, RunFolder, Sample};
+use flashlab_samples::{Lane, Recording, RunFolder, Sample, SamplesError};
 
-use crate::examine::Source;
+use crate::examine::{Source, each_of};
 use crate::record::{Purpose, RunRecord};
 use crate::{BenchError, Manifest};
 
@@ -19,10 +21,35 @@ pub(crate) struct Store {
 impl Store {
     /// Goes on in this folder.
     pub fn open(folder: RunFolder) -> Result<Store, BenchError> {
-        let records: Vec<RunRecord> = folder.runs()?;
+        let records = records(&folder)?;
         let last = records.iter().map(|record| record.run).max().max(folder.last_run()?);
         let recording = Recording::start(&folder.samples());
         Ok(Store { folder, recording, records, next_run: last.map_or(1, |last| last + 1) })
+    }
+
+    /// Takes finished runs for unfinished whose samples are missing or damaged, so that they are measured
+    /// again; returns their numbers. No figure counts the state's samples.
+    pub fn give_up_damaged(&mut self) -> Result<Vec<u32>, BenchError> {
+        let counts =
+            |record: &RunRecord| record.ended.is_some() && !matches!(record.purpose, Purpose::State { .. });
+        let mut given_up = Vec::new();
+        for index in 0..self.records.len() {
+            let record = &self.records[index];
+            if !counts(record) {
+                continue;
+            }
+            match each_of(self, record, |_| {}) {
+                Ok(()) => continue,
+                Err(BenchError::Damaged { .. } | BenchError::Samples(SamplesError::Format { .. })) => {}
+                // What cannot be read today may be whole.
+                Err(error) => return Err(error),
+            }
+            let record = RunRecord { ended: None, ..record.clone() };
+            self.folder.add_run(&record)?;
+            given_up.push(record.run);
+            self.records[index] = record;
+        }
+        Ok(given_up)
     }
 
     /// Every run that was begun, in their order.
@@ -70,6 +97,21 @@ impl Store {
         self.records.push(record);
         Ok(())
     }
+}
+
+/// Every run that was begun, in their order. Of a run with several lines the last one counts: a run whose
+/// samples were found damaged has another one, which takes it back.
+pub(crate) fn records(folder: &RunFolder) -> Result<Vec<RunRecord>, BenchError> {
+    let mut records: Vec<RunRecord> = Vec::new();
+    let mut places = BTreeMap::new();
+    for record in folder.runs::<RunRecord>()? {
+        let place = *places.entry(record.run).or_insert(records.len());
+        match records.get_mut(place) {
+            Some(earlier) => *earlier = record,
+            None => records.push(record),
+        }
+    }
+    Ok(records)
 }
 
 impl Source for Store {

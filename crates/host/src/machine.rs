@@ -49,7 +49,18 @@ fn hypervisor_by_processor() -> Option<String> {
     let leaf = __cpuid(0x4000_0000);
     let bytes = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat();
     let name: String = bytes.iter().map(|&b| char::from(b)).filter(char::is_ascii_graphic).collect();
-    (!name.is_empty()).then_some(name)
+    (!name.is_empty()).then(|| once(&name).to_owned())
+}
+
+/// A name that fills its twelve letters by being repeated, as `KVMKVMKVM`, once.
+#[cfg(target_arch = "x86_64")]
+fn once(name: &str) -> &str {
+    let repeats = |length: &usize| {
+        name.len().is_multiple_of(*length)
+            && name.as_bytes().chunks(*length).all(|part| part == &name.as_bytes()[..*length])
+    };
+    let length = (1..name.len()).find(repeats).unwrap_or(name.len());
+    &name[..length]
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -109,6 +120,15 @@ mod tests {
         let text = "processor\t: 0\nmodel\t\t: 49\nmodel name\t: Some CPU @ 2:1\nflags\t\t: fpu hypervisor\n";
         assert_eq!(field(text, "model name").as_deref(), Some("Some CPU @ 2:1"));
         assert_eq!(field(text, "Model"), None);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_hypervisor_is_named_once() {
+        let names =
+            ["KVMKVMKVM", "bhyvebhyve", "VMwareVMware", "TCGTCGTCGTCG", "XenVMMXenVMM", "MicrosoftHv"];
+        assert_eq!(names.map(once), ["KVM", "bhyve", "VMware", "TCG", "XenVMM", "MicrosoftHv"]);
+        assert_eq!(once(""), "");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use flashlab_analysis::{Comparison, FigureRow, PointRow};
 
 use crate::charts::{Axis, Chart, Drawing, Figures, Series};
-use crate::comparison::{differences, figure, groups, in_words, letter, run_name, sentences, title};
+use crate::comparison::{
+    differences, figure, groups, in_words, letter, measured_rows, run_name, sentences, title,
+};
 use crate::escape::Text;
 use crate::page::{Section, figures, page};
 use crate::units;
@@ -78,7 +80,7 @@ fn characteristics(comparison: &Comparison) -> String {
             .collect();
         format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", Text(title(&row.name)))
     };
-    let rows: String = comparison.characteristics.iter().map(row).collect();
+    let rows: String = measured_rows(comparison).map(row).collect();
     format!(
         "<p class=\"intro\">The columns of uFLIP's Table 3. Ratios here are not tested.</p>\n<div class=\"scroll\">\
          <table class=\"figures\"><thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
@@ -156,12 +158,15 @@ fn points(comparison: &Comparison) -> String {
     let shown = (1..comparison.devices.len())
         .map(|run| differences(&comparison.points, run).filter(|found| found.shown).count())
         .sum::<usize>();
+    let count = match comparison.points.len() {
+        1 => "1 point".to_owned(),
+        n => format!("{n} points"),
+    };
     format!(
-        "<details class=\"runs\"><summary>{} points, {shown} differences shown</summary>\n\
+        "<details class=\"runs\"><summary>{count}, {shown} differences shown</summary>\n\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of all points\">\
          <table class=\"figures sortable compared\"><thead><tr><th scope=\"col\">Benchmark</th><th scope=\"col\">Pattern</th>\
-         <th scope=\"col\">Parameter</th>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div></details>\n",
-        comparison.points.len()
+         <th scope=\"col\">Parameter</th>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div></details>\n"
     )
 }
 

@@ -2,7 +2,7 @@
 
 use flashlab_analysis::Comparison;
 
-use crate::comparison::{figure, groups, in_words, letter, run_name, sentences, title};
+use crate::comparison::{figure, groups, in_words, letter, measured_rows, run_name, sentences, title};
 use crate::terminal::{BOLD, DIM, Layout, Writer};
 
 const TITLE: usize = 18;
@@ -35,7 +35,7 @@ fn characteristics(out: &mut Writer<'_>, comparison: &Comparison) {
             format!("{first:<TITLE$}{columns}").trim_end().to_owned()
         };
         out.line(&in_columns("", &letter), DIM);
-        for row in &comparison.characteristics {
+        for row in measured_rows(comparison) {
             out.line(&in_columns(title(&row.name), &|run| figure(row, run)), "");
         }
     }

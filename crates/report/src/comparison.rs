@@ -64,6 +64,11 @@ pub fn figure(row: &FigureRow, run: usize) -> String {
     }
 }
 
+/// The columns of Table 3 that at least one of the runs has.
+pub fn measured_rows(comparison: &Comparison) -> impl Iterator<Item = &FigureRow> {
+    comparison.characteristics.iter().filter(|row| row.values.iter().any(Option::is_some))
+}
+
 /// Where the points of each pattern of each micro-benchmark are.
 pub fn groups(points: &[PointRow]) -> Vec<Range<usize>> {
     let same = |a: &PointRow, b: &PointRow| a.micro_benchmark == b.micro_benchmark && a.pattern == b.pattern;

@@ -1,11 +1,11 @@
 //! The report of one run as a page: what is said in which order.
 
-use flashlab_analysis::findings::{Findings, Traces};
+use flashlab_analysis::findings::{Findings, MicroBenchmark, Traces};
 use flashlab_plan::Plan;
 
 use crate::charts::{self, Chart};
 use crate::page::{Section, figures, page};
-use crate::points::is_own_plan;
+use crate::points::{self, is_own_plan};
 use crate::{method, runs, summary};
 
 /// `report.html`: one file that needs nothing else.
@@ -81,12 +81,15 @@ pub fn html(findings: &Findings, traces: &Traces) -> String {
 }
 
 fn own_plan(findings: &Findings) -> String {
-    let plans = findings.micro_benchmarks.iter().enumerate();
+    let (varied, single): (Vec<&MicroBenchmark>, Vec<&MicroBenchmark>) =
+        findings.micro_benchmarks.iter().partition(|plan| !plan.parameter.is_empty());
+    let plans = varied.into_iter().enumerate();
     let charts: Vec<Chart> =
         plans.map(|(index, plan)| charts::micro_benchmark(findings, plan, index)).collect();
+    let body = format!("{}{}", points::facts(&single), figures(&charts));
     let mut sections = vec![
         summary::head(findings),
-        Section { id: "patterns", short: "Patterns", heading: "What was run", body: figures(&charts) },
+        Section { id: "patterns", short: "Patterns", heading: "What was run", body },
     ];
     sections.extend(method::sections(findings));
     sections.push(runs::section(findings));

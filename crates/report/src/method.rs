@@ -41,7 +41,7 @@ fn method_html(findings: &Findings) -> String {
 
 fn method(findings: &Findings) -> Vec<(&'static str, Option<String>)> {
     let method = &findings.method;
-    vec![
+    let mut rows = vec![
         ("Started", Some(date(&findings.started))),
         ("Took", Some(duration(method.elapsed))),
         ("Thoroughness", Some(method.thoroughness.clone())),
@@ -59,7 +59,13 @@ fn method(findings: &Findings) -> Vec<(&'static str, Option<String>)> {
         ("Written in all", Some(method.bytes_written.to_string())),
         ("Part of the rated endurance", method.endurance_share.map(units::percent)),
         ("Seed", Some(method.seed.to_string())),
-    ]
+    ];
+    if is_own_plan(findings) {
+        // Its IOs are of the plan's size, and all of its values are run where nothing else is said.
+        let is_quick = method.thoroughness == "quick";
+        rows.retain(|(name, _)| *name != "Baseline IOSize" && (is_quick || *name != "Thoroughness"));
+    }
+    rows
 }
 
 fn duration(nanos: Nanos) -> String {

@@ -1,11 +1,12 @@
-//! A person's own plan in the terminal: what each run gave.
+//! A person's own plan: what each run gave.
 //!
 //! uFLIP's row and hints say nothing of such a plan, which has no methodology around it.
 //!
 //! Invariant: the figures in a line are those of one run, the middle repetition by its mean.
 
-use flashlab_analysis::findings::{Findings, MicroBenchmark, Point, RunSummary};
+use flashlab_analysis::findings::{Experiment, Findings, MicroBenchmark, Point, RunSummary};
 
+use crate::page;
 use crate::terminal::{DIM, Writer};
 use crate::units;
 
@@ -17,6 +18,22 @@ pub(crate) fn is_own_plan(findings: &Findings) -> bool {
 /// A table for each plan.
 pub(crate) fn tables(out: &mut Writer<'_>, findings: &Findings) {
     findings.micro_benchmarks.iter().for_each(|plan| table(out, plan));
+}
+
+/// What the experiments gave that vary nothing: a single point is no curve.
+pub(crate) fn facts(plans: &[&MicroBenchmark]) -> String {
+    let experiments = plans.iter().flat_map(|plan| &plan.experiments);
+    let fact = |experiment: &'_ Experiment| {
+        let run = experiment.points.first().and_then(middle)?;
+        let [mean, p50, p99, ios, rate] = figures(run);
+        let figures = format!("mean {mean}, p50 {p50}, p99 {p99}, {ios} IO/s, {rate}");
+        Some((experiment.pattern.clone(), figures))
+    };
+    let found: Vec<(String, String)> = experiments.filter_map(fact).collect();
+    if found.is_empty() {
+        return String::new();
+    }
+    page::facts(found.iter().map(|(name, text)| (name.as_str(), Some(text.clone()))))
 }
 
 /// Below this width a line has only the mean and p99.

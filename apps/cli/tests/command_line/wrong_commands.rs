@@ -54,7 +54,8 @@ fn unknown_values_of_options() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(wrong(&["bench", "--only", "granularity,ordr"]), @"flashlab: there is no micro-benchmark `ordr`; there are: granularity, alignment, locality, partitioning, order, parallelism, mix, pause, bursts");
-    insta::assert_snapshot!(wrong(&["bench", "--only", ""]), @"flashlab: there is no micro-benchmark ``; there are: granularity, alignment, locality, partitioning, order, parallelism, mix, pause, bursts");
+    insta::assert_snapshot!(wrong(&["bench", "--only", ""]), @"flashlab: --only has an empty name in it; there are: granularity, alignment, locality, partitioning, order, parallelism, mix, pause, bursts");
+    insta::assert_snapshot!(wrong(&["bench", "--only", "mix,order,mix"]), @"flashlab: --only names mix twice");
     insta::assert_snapshot!(wrong(&["bench", "--seed", "-1"]), @r"
     error: invalid value '-1' for '--seed <SEED>': invalid digit found in string
 

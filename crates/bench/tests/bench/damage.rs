@@ -8,6 +8,7 @@ use flashlab_base::{Prng, Seed};
 use flashlab_bench::{Purpose, rebuild};
 
 use crate::lab::Lab;
+use crate::resume::comparable;
 
 /// A finished run.
 fn finished() -> Lab {
@@ -37,9 +38,10 @@ fn rebuilding_gives_the_same_findings_again() {
 #[test]
 fn what_is_no_folder_of_a_run_is_named() {
     let directory = tempfile::tempdir().unwrap();
-    for path in [directory.path().to_owned(), directory.path().join("nothing")] {
+    for (name, tells) in [(".", "manifest.json"), ("nothing", "not there")] {
+        let path = directory.path().join(name);
         let message = rebuild(&path).unwrap_err().to_string();
-        assert!(message.contains(path.to_str().unwrap()) && message.contains("manifest.json"), "{message}");
+        assert!(message.contains(path.to_str().unwrap()) && message.contains(tells), "{message}");
     }
 }
 
@@ -94,6 +96,32 @@ fn samples_that_are_missing_are_an_error_and_no_figure() {
         fs::write(segment, whole).unwrap();
     }
     rebuild(&lab.path()).unwrap();
+}
+
+#[test]
+fn runs_whose_samples_are_missing_or_damaged_are_measured_again() {
+    let lab = finished();
+    let (whole, _) = rebuild(&lab.path()).unwrap();
+    let records = lab.records();
+    let of = |kind: fn(&Purpose) -> bool| {
+        let run = records.iter().rfind(|record| kind(&record.purpose)).unwrap().run;
+        lab.folder().segments(run).unwrap().remove(0)
+    };
+    fs::remove_file(of(|purpose| matches!(purpose, Purpose::LingeringWrites))).unwrap();
+    fs::remove_file(of(|purpose| *purpose == Purpose::Baseline { pattern: "RR".to_owned() })).unwrap();
+    fs::write(of(|purpose| matches!(purpose, Purpose::Point { .. })), "damaged").unwrap();
+    error(&lab);
+
+    let again = lab.measure();
+    let more: Vec<&Purpose> =
+        again.records.iter().map(|record| &record.purpose).skip(records.len()).collect();
+    // A line for each that was given up; the state and the whole lingering experiment; the two others.
+    assert_eq!(more.len(), 3 + 1 + 3 + 2, "{more:?}");
+    assert!(comparable(again.findings) == comparable(whole));
+
+    // Once more, and nothing is left to do.
+    let lines = again.records.len();
+    assert!(lab.measure().records.len() <= lines + 1);
 }
 
 #[test]

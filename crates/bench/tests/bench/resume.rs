@@ -111,7 +111,7 @@ impl<D: Device> Device for InterruptedDevice<'_, D> {
 
 /// The findings without what an interruption must change: the numbers of the runs, and what was written
 /// and how long it took, the state having been enforced again.
-fn comparable(mut findings: Findings) -> Findings {
+pub fn comparable(mut findings: Findings) -> Findings {
     findings.method.bytes_written = Bytes::ZERO;
     findings.method.elapsed = Nanos::ZERO;
     let points = findings.micro_benchmarks.iter_mut().flat_map(|found| &mut found.experiments);

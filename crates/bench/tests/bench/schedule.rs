@@ -294,6 +294,33 @@ fn what_does_not_fit_the_device_is_left_out_with_the_reason() {
 }
 
 #[test]
+fn experiments_of_a_plan_stand_together_where_they_vary_the_same() {
+    let experiment = |name: &str, vary: &str| {
+        format!(
+            "[[experiment]]\nname = \"{name}\"\nmode = \"read\"\nlocation = \"random\"\nio_size = \"4KiB\"\nio_count = 40\n{vary}\n"
+        )
+    };
+    let sizes = "vary = \"IOSize\"\nvalues = [\"4KiB\", \"8KiB\"]";
+    let degrees = "vary = \"ParallelDegree\"\nvalues = [1, 2]";
+    let all =
+        [("a", sizes), ("b", degrees), ("c", ""), ("d", sizes)].map(|(name, vary)| experiment(name, vary));
+    let mut lab = Lab::full("", &[]);
+    lab.manifest.plans = vec![format!("version = 1\nname = \"own\"\n{}", all.concat())];
+    lab.manifest.settings.methodology = false;
+    lab.manifest.settings.state = flashlab_bench::State::None;
+    let found = lab.measure().findings.micro_benchmarks;
+    let shown: Vec<_> = found
+        .iter()
+        .map(|micro| {
+            let names: Vec<&str> = micro.experiments.iter().map(|found| found.pattern.as_str()).collect();
+            (micro.parameter.as_str(), micro.unit.as_str(), names.concat())
+        })
+        .collect();
+    let expected = [("IOSize", "bytes", "ad"), ("ParallelDegree", "", "b"), ("", "", "c")];
+    assert_eq!(shown, expected.map(|(parameter, unit, names)| (parameter, unit, names.to_owned())));
+}
+
+#[test]
 fn plans_are_run_as_they_are_written_outside_the_methodology() {
     let text = "version = 1\nname = \"own\"\nmode = \"write\"\nlocation = \"sequential\"\nio_size = \"4KiB\"\nio_count = 300\nio_ignore = 100\n";
     let mut lab = Lab::full("", &[]);

@@ -66,6 +66,20 @@ fn the_page_has_the_plots_and_says_nothing_of_hints() {
     assert!(!page.contains("Table 3</h2>") && !page.contains("not measured"), "it was not asked for");
 }
 
+#[test]
+fn an_experiment_that_varies_nothing_is_a_line_and_no_curve() {
+    let mut findings = own_plan();
+    let mut single = findings.micro_benchmarks[0].clone();
+    single.parameter.clear();
+    single.experiments[0].pattern = "only once".to_owned();
+    single.experiments[0].points.truncate(1);
+    findings.micro_benchmarks.push(single);
+    let page = html(&findings, &Traces::default());
+    assert!(page.contains("only once") && page.contains("mean 368 µs, p50 267 µs"), "{page}");
+    assert!(!page.contains("response time over <") && page.contains("response time over ParallelDegree"));
+    assert!(!page.contains("Baseline IOSize") && !page.contains("Thoroughness"), "it has its own IOSize");
+}
+
 /// The command that a page tells for a run.
 fn command(findings: &Findings) -> String {
     let page = html(findings, &Traces::default());

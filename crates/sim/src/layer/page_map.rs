@@ -256,11 +256,21 @@ impl PageMap {
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         let (mut page, mut left, mut end) = (pages.first.0, pages.count, at);
+        let mut full_dies = 0;
         while left > 0 {
             let (die, wanted) = self.choose_die(flash.geometry(), LogicalPage(page), left, stream);
             let index = self.frontier_index(die, stream, false);
             if self.frontiers[index].page == self.pages_per_block {
-                self.make_room(flash, die, stream, index, at)?;
+                if let Err(exhausted) = self.make_room(flash, die, stream, index, at) {
+                    // In write order a die may come to hold more than its share, and another one has room.
+                    full_dies += 1;
+                    if self.striping == Striping::Static || full_dies == flash.geometry().dies() {
+                        return Err(exhausted);
+                    }
+                    self.next_die = (die + 1) % flash.geometry().dies();
+                    continue;
+                }
+                full_dies = 0;
             }
             let Frontier { block, page: place } = self.frontiers[index];
             let count = wanted.min(self.pages_per_block - place);

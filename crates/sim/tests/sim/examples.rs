@@ -28,7 +28,7 @@ impl<L: Layer> Bench<L> {
         let pages = Pages { first: LogicalPage(first), count };
         self.layer.write(&mut self.flash, pages, 0, Nanos::ZERO).unwrap();
         let done = self.flash.counts().since(&before);
-        assert_eq!(done.pages_programmed(Cause::Host), count.into());
+        assert_eq!(done.pages_programmed(Cause::Host), u64::from(count));
         cost(&done)
     }
 

@@ -1,0 +1,372 @@
+//! Nothing is lost: random requests to every layer on random arrays, against a set of the pages that are held.
+//!
+//! A [`Ledger`](flashlab_sim::flash::Ledger) checks that each read returns the last write, the flash that blocks are
+//! programmed in order and erased before, `verify` the layer's own invariants. The same requests without times
+//! must leave the same layer and the same array. A failure prints the array, the options and the requests.
+
+use std::collections::HashSet;
+
+use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_sim::flash::{
+    Background, Cause, CellTimes, Flash, Geometry, LogicalPage, Resources, RowTimes, Times, Timing, Untimed,
+};
+use flashlab_sim::layer::{
+    Layer, LogBlocks, LogBlocksOptions, LogOrder, PageMap, PageMapOptions, Pages, Policy, Replacement,
+    SharedLogs, SharedLogsOptions, Striping,
+};
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// An array of flash, as far as it matters here.
+#[derive(Clone, Debug)]
+struct Array {
+    dies: u32,
+    planes: u32,
+    rows: u32,
+    blocks_per_die: u32,
+    cache_mode: bool,
+    copy_back: bool,
+    /// How many pieces of work a die may put off.
+    pieces: Option<usize>,
+}
+
+impl Array {
+    fn geometry(&self) -> Geometry {
+        let (blocks, pages) = (self.dies * self.blocks_per_die, self.planes * self.rows);
+        Geometry::new(Bytes::kib(4), pages, self.planes, blocks, self.dies, self.dies.div_ceil(2)).unwrap()
+    }
+
+    fn resources(&self) -> Resources {
+        let micros = |micros: u64| Nanos(1000 * micros);
+        let cells = CellTimes {
+            read: RowTimes::new(&[micros(50)]),
+            program: RowTimes::new(&[micros(300), micros(900)]),
+            erase: micros(2000),
+        };
+        let times = Times {
+            command: micros(1),
+            transfer: micros(40),
+            register_move: micros(2),
+            cache_mode: self.cache_mode,
+            copy_back: self.copy_back,
+            cells,
+            fast_cells: cells,
+        };
+        let background =
+            self.pieces.map(|pieces| Background { idle_after: micros(100), slice: micros(200), pieces });
+        Resources::new(&self.geometry(), times, background)
+    }
+}
+
+prop_compose! {
+    fn any_array()(
+        dies in 1u32..4,
+        planes in 1u32..3,
+        rows in 2u32..7,
+        blocks_per_die in 6u32..13,
+        cache_mode: bool,
+        copy_back: bool,
+        pieces in prop::option::of(1usize..4),
+    ) -> Array {
+        Array { dies, planes, rows, blocks_per_die, cache_mode, copy_back, pieces }
+    }
+}
+
+/// What the host asks for. Places and sizes are taken modulo what there is.
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    Write {
+        first: u32,
+        count: u32,
+        stream: u16,
+    },
+    /// Behind the last write.
+    Continue {
+        count: u32,
+    },
+    Read {
+        first: u32,
+        count: u32,
+    },
+    Trim {
+        first: u32,
+        count: u32,
+    },
+}
+
+fn any_request() -> impl Strategy<Value = Request> {
+    let count = || prop_oneof![6 => Just(1u32), 3 => 1..9u32, 1 => 1..60u32];
+    prop_oneof![
+        6 => (any::<u32>(), count(), 0..3u16)
+            .prop_map(|(first, count, stream)| Request::Write { first, count, stream }),
+        3 => count().prop_map(|count| Request::Continue { count }),
+        2 => (any::<u32>(), 1..60u32).prop_map(|(first, count)| Request::Read { first, count }),
+        1 => (any::<u32>(), count()).prop_map(|(first, count)| Request::Trim { first, count }),
+    ]
+}
+
+fn any_requests() -> impl Strategy<Value = Vec<Request>> {
+    prop::collection::vec(any_request(), 1..400)
+}
+
+/// A layer that knows its invariants.
+trait Verified: Layer + Clone + Serialize {
+    fn verified<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String>;
+}
+
+impl Verified for LogBlocks {
+    fn verified<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
+        self.verify(flash)
+    }
+}
+
+impl Verified for SharedLogs {
+    fn verified<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
+        self.verify(flash)
+    }
+}
+
+/// By what it saves: `map[l] = p` if and only if `p` is valid and `back[p] = l`, and the valid pages add up by block.
+impl Verified for PageMap {
+    fn verified<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
+        let saved = serde_json::to_value(self).unwrap();
+        let numbers = |key: &str| -> Vec<u64> { serde_json::from_value(saved[key].clone()).unwrap() };
+        let (map, back, valid) = (numbers("map"), numbers("back"), numbers("valid"));
+        let is_valid = |page: u64| valid[page as usize / 64] >> (page % 64) & 1 == 1;
+        let mapped: Vec<u64> = map.iter().copied().filter(|&page| page != u64::from(u32::MAX)).collect();
+        let wrong = |page: &&u64| !is_valid(**page) || map[back[**page as usize] as usize] != **page;
+        if let Some(page) = mapped.iter().find(wrong) {
+            return Err(format!("page {page} is mapped but not valid, or maps back to another page"));
+        }
+        let bits: u32 = valid.iter().map(|word| word.count_ones()).sum();
+        if bits as usize != mapped.len() {
+            return Err(format!("{bits} pages are valid, of {} mapped", mapped.len()));
+        }
+        for (block, state) in flash.blocks().iter().enumerate() {
+            let pages = u64::from(flash.geometry().pages_per_block());
+            let first = block as u64 * pages;
+            let held = (first..first + pages).filter(|&page| is_valid(page)).count() as u64;
+            let unwritten = first + u64::from(state.written)..first + pages;
+            if saved["victims"]["entries"][block]["valid"] != held || unwritten.into_iter().any(is_valid) {
+                return Err(format!("block {block} has {held} valid pages, and {state:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A layer, its flash, and the pages that it must hold.
+struct Subject<L, T> {
+    layer: L,
+    flash: Flash<T>,
+    held: HashSet<u32>,
+    last: u32,
+    now: Nanos,
+}
+
+impl<L: Verified, T: Timing> Subject<L, T> {
+    fn new(layer: L, geometry: Geometry, timing: T) -> Subject<L, T> {
+        let flash = Flash::new(geometry, timing).with_ledger(layer.pages());
+        Subject { layer, flash, held: HashSet::new(), last: 0, now: Nanos::ZERO }
+    }
+
+    fn pages(&self, first: u32, count: u32) -> Pages {
+        let first = first % self.layer.pages();
+        Pages { first: LogicalPage(first), count: count.min(self.layer.pages() - first) }
+    }
+
+    fn serve(&mut self, request: Request) {
+        let (pages, stream) = match request {
+            Request::Write { first, count, stream } => (self.pages(first, count), stream),
+            Request::Continue { count } => (self.pages(self.last, count), 0),
+            Request::Read { first, count } => return self.read(self.pages(first, count)),
+            Request::Trim { first, count } => {
+                let pages = self.pages(first, count);
+                self.layer.trim(&mut self.flash, pages);
+                return self.held.retain(|&page| pages.each().all(|trimmed| trimmed.0 != page));
+            }
+        };
+        let end = self.layer.write(&mut self.flash, pages, stream, self.now).unwrap();
+        assert!(end >= self.now, "a write ended before it began");
+        self.now = end;
+        self.last = pages.first.0 + pages.count;
+        self.held.extend(pages.each().map(|page| page.0));
+    }
+
+    /// The ledger checks what is read; that nothing is left out is checked here.
+    fn read(&mut self, pages: Pages) {
+        let before = self.flash.counts().pages_read(Cause::Host);
+        self.now = self.now.max(self.layer.read(&mut self.flash, pages, self.now));
+        let read = self.flash.counts().pages_read(Cause::Host) - before;
+        let expected = pages.each().filter(|page| self.held.contains(&page.0)).count();
+        assert_eq!(read, expected as u64, "pages read of {pages:?}");
+    }
+
+    fn verify(&self) {
+        for page in 0..self.layer.pages() {
+            assert_eq!(self.layer.holds(LogicalPage(page)), self.held.contains(&page), "page {page} is held");
+        }
+        self.layer.verified(&self.flash).unwrap();
+    }
+}
+
+/// Serves the requests with and without times and checks everything.
+fn conserves<L: Verified>(array: &Array, layer: L, requests: &[Request]) -> Subject<L, Untimed> {
+    let geometry = array.geometry();
+    let mut timed = Subject::new(layer.clone(), geometry, array.resources());
+    let mut untimed = Subject::new(layer, geometry, Untimed);
+    for (i, &request) in requests.iter().enumerate() {
+        timed.serve(request);
+        untimed.serve(request);
+        if i % 8 == 0 {
+            untimed.verify();
+        }
+    }
+    let all = untimed.pages(0, u32::MAX);
+    timed.read(all);
+    untimed.read(all);
+    untimed.verify();
+    let state = |layer: &L| serde_json::to_string(layer).unwrap();
+    assert_eq!(state(&timed.layer), state(&untimed.layer), "times changed the layer");
+    assert_eq!(timed.flash.blocks(), untimed.flash.blocks(), "times changed the array");
+    assert_eq!(timed.flash.counts(), untimed.flash.counts(), "times changed what was done");
+    untimed
+}
+
+/// The state survives being saved, and a damaged one is looked at without a panic.
+fn is_saved<L: Verified + PartialEq + DeserializeOwned>(
+    subject: &Subject<L, Untimed>,
+    damage: (u32, u32),
+    is_state: impl Fn(&L, &Flash<Untimed>) -> bool,
+) {
+    let saved = serde_json::to_value(&subject.layer).unwrap();
+    let loaded: L = serde_json::from_value(saved.clone()).unwrap();
+    assert!(loaded == subject.layer && is_state(&loaded, &subject.flash), "the state that was saved");
+    let mut damaged = saved;
+    let mut numbers = Vec::new();
+    collect_numbers(&mut damaged, &mut numbers);
+    let index = damage.0 as usize % numbers.len();
+    *numbers[index] = damage.1.into();
+    if let Ok(loaded) = serde_json::from_value::<L>(damaged) {
+        is_state(&loaded, &subject.flash);
+    }
+}
+
+fn collect_numbers<'a>(value: &'a mut serde_json::Value, numbers: &mut Vec<&'a mut serde_json::Value>) {
+    match value {
+        serde_json::Value::Number(_) => numbers.push(value),
+        serde_json::Value::Array(values) => {
+            values.iter_mut().for_each(|value| collect_numbers(value, numbers))
+        }
+        serde_json::Value::Object(fields) => {
+            fields.values_mut().for_each(|value| collect_numbers(value, numbers));
+        }
+        _ => {}
+    }
+}
+
+/// How many logical pages fit when each die keeps `spare` blocks, less a few so that stripes may end unevenly.
+fn logical_pages(array: &Array, spare: u32, stripe_pages: u32, less: u32) -> u32 {
+    let room = (array.blocks_per_die - spare) * array.planes * array.rows;
+    let most = room / stripe_pages * stripe_pages * array.dies;
+    most - less % (most / 2)
+}
+
+prop_compose! {
+    fn any_log_blocks()(
+        logs in 0u32..4,
+        stripe_pages in 1u32..20,
+        order in prop::sample::select(vec![LogOrder::Any, LogOrder::Forward, LogOrder::Next]),
+        replacement in prop::sample::select(vec![Replacement::RoundRobin, Replacement::LeastRecentlyUsed]),
+        switch_merges: bool,
+    ) -> LogBlocksOptions {
+        LogBlocksOptions { logical_pages: 0, stripe_pages, logs, order, replacement, switch_merges }
+    }
+}
+
+prop_compose! {
+    fn any_page_map()(
+        policy in prop_oneof![
+            Just(Policy::Greedy),
+            Just(Policy::Fifo),
+            Just(Policy::CostBenefit),
+            (1u32..5).prop_map(Policy::Choices),
+        ],
+        striping in prop::sample::select(vec![Striping::WriteOrder, Striping::Static]),
+        streams in 1u16..4,
+        hot_within in prop::option::of(1u32..200),
+        collect_apart: bool,
+        low_watermark in 1u32..3,
+        level_free_blocks: bool,
+        wear_spread in prop::option::of(2u32..10),
+        seed: u64,
+    ) -> PageMapOptions {
+        PageMapOptions {
+            policy,
+            striping,
+            streams: if hot_within.is_some() { streams.max(2) } else { streams },
+            hot_within,
+            collect_apart,
+            low_watermark,
+            level_free_blocks,
+            wear_spread,
+            seed: Seed(seed),
+            ..PageMapOptions::default()
+        }
+    }
+}
+
+fn any_damage() -> impl Strategy<Value = (u32, u32)> {
+    (any::<u32>(), prop_oneof![Just(0), Just(u32::MAX), 0..100u32, any::<u32>()])
+}
+
+proptest! {
+    #[test]
+    fn log_blocks_conserve(
+        array in any_array(),
+        options in any_log_blocks(),
+        less: u32,
+        requests in any_requests(),
+        damage in any_damage(),
+    ) {
+        let stripe_pages = options.stripe_pages.min(array.planes * array.rows);
+        let logical_pages = logical_pages(&array, options.spare_blocks(), stripe_pages, less);
+        let options = LogBlocksOptions { logical_pages, stripe_pages, ..options };
+        let fresh = LogBlocks::new(&array.geometry(), &options).unwrap();
+        let subject = conserves(&array, fresh.clone(), &requests);
+        is_saved(&subject, damage, |layer, flash| layer.is_state_of(&fresh, flash));
+    }
+
+    #[test]
+    fn shared_logs_conserve(
+        array in any_array(),
+        logs in 1u32..4,
+        stripe_pages in 1u32..20,
+        less: u32,
+        requests in any_requests(),
+        damage in any_damage(),
+    ) {
+        let stripe_pages = stripe_pages.min(array.planes * array.rows);
+        let options = SharedLogsOptions { logical_pages: 0, stripe_pages, logs };
+        let logical_pages = logical_pages(&array, options.spare_blocks(), stripe_pages, less);
+        let options = SharedLogsOptions { logical_pages, ..options };
+        let fresh = SharedLogs::new(&array.geometry(), &options).unwrap();
+        let subject = conserves(&array, fresh.clone(), &requests);
+        is_saved(&subject, damage, |layer, flash| layer.is_state_of(&fresh, flash));
+    }
+
+    #[test]
+    fn page_maps_conserve(
+        array in any_array(),
+        options in any_page_map(),
+        less: u32,
+        requests in any_requests(),
+    ) {
+        let open = u32::from(options.streams) * if options.collect_apart { 2 } else { 1 };
+        let spare = open + options.low_watermark + 1;
+        let array = Array { blocks_per_die: array.blocks_per_die + spare, ..array };
+        let options = PageMapOptions { logical_pages: logical_pages(&array, spare, 1, less), ..options };
+        conserves(&array, PageMap::new(&array.geometry(), &options).unwrap(), &requests);
+    }
+}
