@@ -7,17 +7,22 @@
 //!
 //! # Invariants
 //! - a logical block has a data block while any of its pages is held;
-//! - a block is erased when it becomes free, and the free block with the fewest erases is taken first.
+//! - a block is erased when it becomes free, and the free block with the fewest erases is taken first;
+//! - a block that failed is not used again.
 
-use std::collections::BTreeSet;
+mod space;
+
 use std::ops::Range;
 
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::page_map::bits::{clear_bits, set_bits};
-use super::{Exhausted, OptionsError, Pages};
+use super::{Exhausted, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+
+use space::FreeBlocks;
+pub(super) use space::Space;
 
 /// No block, page or log.
 pub(super) const NONE: u32 = u32::MAX;
@@ -43,9 +48,6 @@ impl Part {
     }
 }
 
-/// The free blocks of a die, those with the fewest erases first: erases and number.
-type FreeBlocks = BTreeSet<(u32, u32)>;
-
 /// Logical blocks and free blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct DataBlocks {
@@ -62,45 +64,10 @@ pub(super) struct DataBlocks {
 }
 
 impl DataBlocks {
-    /// Whether each die has enough blocks for data, `logs` logs and `reserve` blocks for other purposes.
-    ///
-    /// # Errors
-    /// Names an option that leaves too few blocks.
-    pub(super) fn check(
-        geometry: &Geometry,
-        logical_pages: u32,
-        stripe_pages: u32,
-        logs: u32,
-        reserve: u32,
-    ) -> Result<(), OptionsError> {
-        let dies = geometry.dies();
-        let per_die = free_blocks(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
-        let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
-        let most = per_die.saturating_sub(reserve + 1);
-        if logs == 0 {
-            return wrong("logs", logs, "at least 1".to_owned());
-        }
-        if logs > most {
-            let others = format!("{reserve} in reserve for merges and at least 1 for data");
-            return wrong("logs", logs, format!("at most {most}: a die has {per_die} blocks, {others}"));
-        }
-        let spare = logs + reserve;
-        let room = (per_die - spare) * geometry.pages_per_block();
-        if !(1..=room).contains(&stripe_pages) {
-            return wrong("stripe_pages", stripe_pages, format!("1 to {room}, the pages of a die for data"));
-        }
-        let most = room / stripe_pages * stripe_pages * dies;
-        if !(1..=most).contains(&logical_pages) {
-            let legal =
-                format!("1 to {most}: each of {dies} dies needs {spare} of its {per_die} blocks as spares");
-            return wrong("logical_pages", logical_pages, legal);
-        }
-        Ok(())
-    }
-
     /// Erased flash, which passed the check.
-    pub(super) fn new(geometry: &Geometry, logical_pages: u32, stripe_pages: u32) -> DataBlocks {
+    pub(super) fn new(geometry: &Geometry, space: Space) -> DataBlocks {
         let (dies, pages_per_block) = (geometry.dies(), geometry.pages_per_block());
+        let Space { logical_pages, stripe_pages, .. } = space;
         let stripes = logical_pages.div_ceil(stripe_pages).div_ceil(dies);
         let blocks = (stripes * stripe_pages).div_ceil(pages_per_block) * dies;
         let held = (blocks * pages_per_block).div_ceil(64);
@@ -111,7 +78,7 @@ impl DataBlocks {
             pages_per_block,
             data: vec![NONE; blocks as usize],
             held: vec![0; held as usize],
-            free: free_blocks(geometry),
+            free: space.free_blocks(geometry),
         }
     }
 
@@ -206,18 +173,23 @@ impl DataBlocks {
     pub(super) fn take(&mut self, die: u32) -> Result<u32, Exhausted> {
         match self.free[die as usize].pop_first() {
             Some((_, block)) => Ok(block),
-            None => Err(Exhausted { reason: format!("die {die} has no free block left") }),
+            None => {
+                let reason = format!("die {die} has no spare block left, so what needs one can only be read");
+                Err(Exhausted { reason })
+            }
         }
     }
 
-    /// Erases a block and makes it free; [`NONE`] is no work.
+    /// Erases a block and makes it free, unless it fails; [`NONE`] is no work.
     pub(super) fn release<T: Timing>(&mut self, flash: &mut Flash<T>, block: u32, at: Nanos) -> Nanos {
         if block == NONE {
             return at;
         }
         let end = flash.erase(block, Cause::Reclaim, at);
-        let erases = flash.blocks()[block as usize].erases;
-        self.free[flash.geometry().die(block) as usize].insert((erases, block));
+        if !flash.failed(block) {
+            let erases = flash.blocks()[block as usize].erases;
+            self.free[flash.geometry().die(block) as usize].insert((erases, block));
+        }
         end
     }
 
@@ -345,7 +317,7 @@ impl DataBlocks {
         let mut all: Vec<u32> = free.chain(data).chain(logs).collect();
         all.sort_unstable();
         let usable = flash.geometry().fast_blocks()..flash.geometry().blocks();
-        ensure(usable.eq(all.iter().copied()), || {
+        ensure(usable.filter(|&block| !flash.failed(block)).eq(all.iter().copied()), || {
             format!("a block is not one of free, data and log block: {all:?}")
         })?;
         let mut places = Vec::new();
@@ -374,15 +346,6 @@ impl DataBlocks {
 /// An error when something does not hold.
 pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
-}
-
-/// The blocks of erased flash by die.
-fn free_blocks(geometry: &Geometry) -> Vec<FreeBlocks> {
-    let mut free = vec![FreeBlocks::new(); geometry.dies() as usize];
-    for block in geometry.fast_blocks()..geometry.blocks() {
-        free[geometry.die(block) as usize].insert((0, block));
-    }
-    free
 }
 
 /// Leaves the pages of a block before `page` unwritten.

@@ -78,7 +78,7 @@ impl LogBlocks {
     /// Names an option that leaves too few blocks for logs and merges.
     pub fn new(geometry: &Geometry, options: &LogBlocksOptions) -> Result<LogBlocks, OptionsError> {
         options.check(geometry)?;
-        let blocks = DataBlocks::new(geometry, options.logical_pages, options.stripe_pages);
+        let blocks = DataBlocks::new(geometry, options.space());
         let logs_per_die = options.logs.max(1);
         let logs = (geometry.dies() * logs_per_die) as usize;
         let mapped = if options.order == LogOrder::Any { logs } else { 0 };

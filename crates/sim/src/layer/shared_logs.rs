@@ -13,6 +13,7 @@
 //! - `newest` of a held page is where it lies in a log, or [`NONE`] if it lies in the data block;
 //! - a sequential log holds its block's pages from the first on, and all are the newest unless it is `stale`.
 
+mod options;
 mod verify;
 
 use flashlab_base::Nanos;
@@ -22,42 +23,7 @@ use super::data_blocks::{DataBlocks, NONE, Part};
 use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
-/// What a layer with shared logs can be told: the section `[translation.shared_logs]` of a profile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SharedLogsOptions {
-    /// How many logical pages there are. A profile's capacity gives it.
-    #[serde(skip)]
-    pub logical_pages: u32,
-    /// How many pages go to a die before the next die gets as many. Default: 4.
-    pub stripe_pages: u32,
-    /// How many random log blocks a die has, at least 1. Default: 4.
-    pub logs: u32,
-}
-
-impl Default for SharedLogsOptions {
-    fn default() -> SharedLogsOptions {
-        SharedLogsOptions { logical_pages: 0, stripe_pages: 4, logs: 4 }
-    }
-}
-
-/// The blocks that a die needs beside data and random logs: the sequential log, and one to merge into.
-const RESERVE: u32 = 2;
-
-impl SharedLogsOptions {
-    /// How many blocks each die needs beside those for data.
-    pub fn spare_blocks(&self) -> u32 {
-        self.logs.saturating_add(RESERVE)
-    }
-
-    /// Whether a layer can be built over an array.
-    ///
-    /// # Errors
-    /// Names an option that leaves too few blocks for logs and merges.
-    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
-        DataBlocks::check(geometry, self.logical_pages, self.stripe_pages, self.logs, RESERVE)
-    }
-}
+pub use options::SharedLogsOptions;
 
 /// The sequential log of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,7 +70,7 @@ impl SharedLogs {
     /// Names an option that leaves too few blocks for logs and merges.
     pub fn new(geometry: &Geometry, options: &SharedLogsOptions) -> Result<SharedLogs, OptionsError> {
         options.check(geometry)?;
-        let blocks = DataBlocks::new(geometry, options.logical_pages, options.stripe_pages);
+        let blocks = DataBlocks::new(geometry, options.space());
         let logs = options.logs;
         let pages = geometry.pages_per_block();
         let ring = Ring {
@@ -155,9 +121,10 @@ impl SharedLogs {
             return self.append_sequential(flash, part, at);
         }
         if self.blocks.has_room(flash, part.block, part.offset) {
+            let end = self.blocks.write(flash, part, at)?;
             self.outdate_sequential(part);
             self.set_newest(part, NONE);
-            return self.blocks.write(flash, part, at);
+            return Ok(end);
         }
         if part.offset == 0 {
             if owner != NONE {

@@ -281,7 +281,7 @@ prop_compose! {
         replacement in prop::sample::select(vec![Replacement::RoundRobin, Replacement::LeastRecentlyUsed]),
         switch_merges: bool,
     ) -> LogBlocksOptions {
-        LogBlocksOptions { logical_pages: 0, stripe_pages, logs, order, replacement, switch_merges }
+        LogBlocksOptions { stripe_pages, logs, order, replacement, switch_merges, ..LogBlocksOptions::default() }
     }
 }
 
@@ -348,7 +348,7 @@ proptest! {
         damage in any_damage(),
     ) {
         let stripe_pages = stripe_pages.min(array.planes * array.rows);
-        let options = SharedLogsOptions { logical_pages: 0, stripe_pages, logs };
+        let options = SharedLogsOptions { stripe_pages, logs, ..SharedLogsOptions::default() };
         let logical_pages = logical_pages(&array, options.spare_blocks(), stripe_pages, less);
         let options = SharedLogsOptions { logical_pages, ..options };
         let fresh = SharedLogs::new(&array.geometry(), &options).unwrap();

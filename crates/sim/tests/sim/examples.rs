@@ -343,6 +343,6 @@ fn wrong_options_are_told() {
     insta::assert_snapshot!(log_blocks(options(0, 4)), @"`logical_pages` is 0; it may be 1 to 44: each of 1 dies needs 5 of its 16 blocks as spares");
     insta::assert_snapshot!(log_blocks(LogBlocksOptions { stripe_pages: 0, ..options(2, 4) }), @"`stripe_pages` is 0; it may be 1 to 44, the pages of a die for data");
     insta::assert_snapshot!(log_blocks(LogBlocksOptions { stripe_pages: 45, ..options(2, 4) }), @"`stripe_pages` is 45; it may be 1 to 44, the pages of a die for data");
-    insta::assert_snapshot!(shared(SharedLogsOptions { logical_pages: 8, logs: 0, stripe_pages: 4 }), @"`logs` is 0; it may be at least 1");
-    insta::assert_snapshot!(shared(SharedLogsOptions { logical_pages: 44, logs: 4, stripe_pages: 4 }), @"`logical_pages` is 44; it may be 1 to 40: each of 1 dies needs 6 of its 16 blocks as spares");
+    insta::assert_snapshot!(shared(SharedLogsOptions { logical_pages: 8, logs: 0, ..SharedLogsOptions::default() }), @"`logs` is 0; it may be at least 1");
+    insta::assert_snapshot!(shared(SharedLogsOptions { logical_pages: 44, ..SharedLogsOptions::default() }), @"`logical_pages` is 44; it may be 1 to 40: each of 1 dies needs 6 of its 16 blocks as spares");
 }

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::flash::Geometry;
+use crate::flash::{Geometry, Reliability};
 use crate::layer::OptionsError;
-use crate::layer::data_blocks::DataBlocks;
+use crate::layer::data_blocks::Space;
 
 /// Which pages a log block takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub enum Replacement {
 }
 
 /// What a layer with log blocks can be told: the section `[translation.log_blocks]` of a profile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogBlocksOptions {
     /// How many logical pages there are. A profile's capacity gives it.
@@ -47,6 +47,9 @@ pub struct LogBlocksOptions {
     pub replacement: Replacement,
     /// Whether a log can become the data block. Otherwise all merges are full ones. Default: it can.
     pub switch_merges: bool,
+    /// How the flash ages, as the flash was told. Blocks that failed are not used again. Default: it does not.
+    #[serde(skip)]
+    pub reliability: Option<Reliability>,
 }
 
 impl Default for LogBlocksOptions {
@@ -58,6 +61,7 @@ impl Default for LogBlocksOptions {
             order: LogOrder::Any,
             replacement: Replacement::RoundRobin,
             switch_merges: true,
+            reliability: None,
         }
     }
 }
@@ -76,7 +80,16 @@ impl LogBlocksOptions {
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
     pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
-        let LogBlocksOptions { logical_pages, stripe_pages, logs, .. } = *self;
-        DataBlocks::check(geometry, logical_pages, stripe_pages, logs.max(1), RESERVE)
+        self.space().check(geometry)
+    }
+
+    pub(super) fn space(&self) -> Space {
+        Space {
+            logical_pages: self.logical_pages,
+            stripe_pages: self.stripe_pages,
+            logs: self.logs.max(1),
+            reserve: RESERVE,
+            reliability: self.reliability,
+        }
     }
 }

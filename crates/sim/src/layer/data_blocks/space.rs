@@ -1,0 +1,64 @@
+//! How many blocks a block-mapped layer has, and needs.
+
+use std::collections::BTreeSet;
+
+use crate::flash::{Geometry, Reliability};
+use crate::layer::OptionsError;
+
+/// The free blocks of a die, those with the fewest erases first: erases and number.
+pub(super) type FreeBlocks = BTreeSet<(u32, u32)>;
+
+/// What a layer is asked to hold, and with what.
+#[derive(Clone, Copy)]
+pub(in crate::layer) struct Space {
+    pub logical_pages: u32,
+    pub stripe_pages: u32,
+    /// By die: the blocks for logs that the options ask for.
+    pub logs: u32,
+    /// By die: the blocks for other purposes.
+    pub reserve: u32,
+    pub reliability: Option<Reliability>,
+}
+
+impl Space {
+    /// Whether each die has enough blocks for data, logs and the reserve.
+    ///
+    /// # Errors
+    /// Names an option that leaves too few blocks.
+    pub fn check(self, geometry: &Geometry) -> Result<(), OptionsError> {
+        let Space { logical_pages, stripe_pages, logs, reserve, .. } = self;
+        let dies = geometry.dies();
+        let per_die = self.free_blocks(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
+        let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
+        if logs == 0 {
+            return wrong("logs", logs, "at least 1".to_owned());
+        }
+        let most = per_die.saturating_sub(reserve + 1);
+        if logs > most {
+            let others = format!("{reserve} in reserve for merges and at least 1 for data");
+            return wrong("logs", logs, format!("at most {most}: a die has {per_die} blocks, {others}"));
+        }
+        let spare = logs + reserve;
+        let room = (per_die - spare) * geometry.pages_per_block();
+        if !(1..=room).contains(&stripe_pages) {
+            return wrong("stripe_pages", stripe_pages, format!("1 to {room}, the pages of a die for data"));
+        }
+        let most = room / stripe_pages * stripe_pages * dies;
+        if !(1..=most).contains(&logical_pages) {
+            let legal =
+                format!("1 to {most}: each of {dies} dies needs {spare} of its {per_die} blocks as spares");
+            return wrong("logical_pages", logical_pages, legal);
+        }
+        Ok(())
+    }
+
+    /// The blocks of erased flash by die, without those that are bad.
+    pub(super) fn free_blocks(self, geometry: &Geometry) -> Vec<FreeBlocks> {
+        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
+        let mut free = vec![FreeBlocks::new(); geometry.dies() as usize];
+        for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
+            free[geometry.die(block) as usize].insert((0, block));
+        }
+        free
+    }
+}
