@@ -159,7 +159,7 @@ fn a_quick_run_keeps_to_its_plan_and_its_budget() {
 #[test]
 fn on_a_usual_device_about_as_much_is_written_as_was_expected() {
     let mut profile = zeus(Bytes::gib(1), "[noise]\nsigma = 0.2\nseed = 3\n");
-    let classes = &mut profile.throughput;
+    let classes = profile.throughput.as_mut().unwrap();
     for line in [
         &mut classes.sequential_read,
         &mut classes.random_read,
@@ -248,7 +248,7 @@ fn a_start_up_phase_that_a_quick_run_has_no_time_for_is_said() {
 fn a_slow_device_needs_more_than_the_budget_and_that_is_said_before() {
     // A card whose random writes take 40 ms, as some of uFLIP's USB drives.
     let mut profile = zeus(Bytes::gib(1), STARTUP);
-    profile.throughput.random_write.a = Nanos::from_millis(40);
+    profile.throughput.as_mut().unwrap().random_write.a = Nanos::from_millis(40);
     let lab = Lab::new(profile, Thoroughness::Quick, ALL);
     let measured = lab.measure();
     check(&lab, &measured);
