@@ -147,7 +147,8 @@ fn a_run_that_is_interrupted_anywhere_and_resumed_ends_as_one_that_was_not() {
         let lab = lab();
         let watch = Watch::new();
         let left = ios * sixteenth / 16 + 17;
-        let mut device = InterruptedDevice { inner: lab.profile.device().unwrap(), left, interrupt: &watch.interrupt };
+        let mut device =
+            InterruptedDevice { inner: lab.profile.device().unwrap(), left, interrupt: &watch.interrupt };
         let error = lab.measure_on(&mut device, &watch).unwrap_err();
         assert!(matches!(error, BenchError::Interrupted), "{error}");
         // What was measured until then can be looked at.
