@@ -3,6 +3,7 @@
 use anyhow::Result;
 use flashlab_base::Identity;
 use flashlab_host::{Inspection, Refusal};
+use flashlab_report::printable;
 use serde::Serialize;
 
 use crate::args::Devices;
@@ -53,5 +54,6 @@ fn lines(inspection: &Inspection) -> String {
     for refusal in &inspection.refusals {
         text += &format!("    refused: {}\n             {}\n", refusal.finding, refusal.remedy);
     }
-    text
+    // A device tells its own model: a terminal obeys nothing in it.
+    text.lines().map(|line| printable(line) + "\n").collect()
 }

@@ -4,13 +4,9 @@
 //! everything else. Exit codes: 0 done, 1 the work failed, 2 the command line or an input file is wrong,
 //! 3 refused for safety.
 
-/// Prints a line on standard error, which may be closed: nobody reading along is no reason to end a
-/// measurement of hours.
+/// Prints a line on standard error.
 macro_rules! tell {
-    ($($argument:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($argument)*);
-    }};
+    ($($argument:tt)*) => { $crate::output::tell(&format!($($argument)*)) };
 }
 
 mod args;

@@ -1,4 +1,4 @@
-//! Standard output: results, and nothing else.
+//! Standard output: results, and nothing else. Standard error: everything else.
 //!
 //! A reader that has seen enough (`flashlab devices | head -1`) is no error.
 
@@ -14,6 +14,13 @@ pub fn text(text: &str) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),
     }
+}
+
+/// Prints a line on standard error, which may be closed: nobody reading along is no reason to end a
+/// measurement of hours. Names of files and devices are from outside: a terminal obeys nothing in them.
+pub fn tell(line: &str) {
+    let harmless = line.lines().map(flashlab_report::printable).collect::<Vec<_>>().join("\n");
+    let _ = writeln!(std::io::stderr(), "{harmless}");
 }
 
 /// Prints one JSON document.

@@ -1,7 +1,8 @@
 //! Progress on standard error: a bar with the time left.
 
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use flashlab_base::Bytes;
 use flashlab_bench::{Progress, Schedule};
@@ -11,28 +12,32 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub struct Bar {
     bar: ProgressBar,
     draws: bool,
+    /// When a run was last told of without a terminal.
+    told: Mutex<Instant>,
 }
 
 const SHARES: u64 = 1000;
+/// Without a terminal a run is told of so often.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
 impl Bar {
     pub fn new() -> Bar {
         let draws = std::io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-        Bar { bar, draws }
+        // What does not fit into the terminal's width would take another line.
+        let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
+        let length = if width < 80 { 8 } else { 30 };
+        let template =
+            format!("{{elapsed:>4}} {{bar:{length}}} {{percent:>3}} % left: {{eta:<5}} {{wide_msg}}");
+        let style = ProgressStyle::with_template(&template).expect("the template is right");
+        bar.set_style(style.progress_chars("━╸ "));
+        Bar { bar, draws, told: Mutex::new(Instant::now()) }
     }
 
-    /// A part whose share is known: a bar.
-    fn begin(&self, what: &str, length: Option<u64>) {
-        let template = match length {
-            Some(_) => "{elapsed:>4} {bar:30} {percent:>3} % left: {eta:<5} {msg}",
-            None => "{elapsed:>4} {spinner} {msg}",
-        };
-        let style = ProgressStyle::with_template(template).expect("the template is right");
-        self.bar.set_style(style.progress_chars("━╸ "));
-        if let Some(length) = length {
-            self.bar.set_length(length);
-        }
+    /// A part of so many steps.
+    fn begin(&self, what: &str, length: u64) {
+        self.bar.reset();
+        self.bar.set_length(length);
         self.bar.set_message(what.to_owned());
     }
 
@@ -54,8 +59,7 @@ impl Drop for Bar {
 
 impl Progress for Bar {
     fn step(&self, what: &str) {
-        self.bar.reset();
-        self.begin(what, Some(SHARES));
+        self.begin(what, SHARES);
         self.bar.enable_steady_tick(Duration::from_millis(500));
         if !self.draws {
             tell!("{what}");
@@ -92,12 +96,13 @@ impl Progress for Bar {
 
     fn step_of(&self, what: &str, index: usize, count: usize) {
         if index == 0 || self.bar.length() != Some(count as u64) {
-            self.bar.reset();
-            self.begin(what, Some(count as u64));
+            self.begin(what, count as u64);
         }
         self.bar.set_position(index as u64);
         self.bar.set_message(what.to_owned());
-        if !self.draws && index.is_multiple_of(50) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.draws && (index == 0 || told.elapsed() >= BETWEEN_LINES) {
+            *told = Instant::now();
             tell!("run {} of {count}: {what}", index + 1);
         }
     }

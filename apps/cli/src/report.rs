@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use flashlab_analysis::compare;
 use flashlab_analysis::findings::Findings;
-use flashlab_bench::Settings;
 use flashlab_samples::RunFolder;
 
 use crate::args;
@@ -16,7 +15,7 @@ use crate::{output, session};
 pub fn report(arguments: args::Report) -> Result<()> {
     match arguments.runs.as_slice() {
         [run] => {
-            let (folder, _) = RunFolder::open::<Settings>(run)?;
+            let (folder, _, _) = flashlab_bench::open_run(run)?;
             match arguments.output {
                 Some(path) => page(&folder, &path, arguments.json.json),
                 None => session::report(&folder, arguments.json.json),

@@ -16,8 +16,8 @@ use crate::{args, scratch};
 
 /// Goes on with the run in this folder.
 pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
-    let (folder, manifest): (RunFolder, Manifest) = RunFolder::open(run)?;
-    let selection = Selection::of_run(run, &manifest)?;
+    let (folder, manifest, plans) = flashlab_bench::open_run(run)?;
+    let selection = Selection { texts: manifest.plans.clone(), plans };
     let opening = Opening::as_before(&manifest.identity, selection.depth());
     if manifest.settings.target == Settings::SCRATCH {
         return on_scratch(folder, manifest, opening, target.keep_file, json);

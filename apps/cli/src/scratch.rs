@@ -65,7 +65,10 @@ pub fn open(scratch: &ScratchFile, opening: Opening) -> Result<Opened> {
     let options = opening.options(Some(consent), Some(scratch.description()));
     let device = flashlab_host::open(scratch.path(), &options)?;
     let inspection = flashlab_host::inspect(scratch.path())?;
-    let warnings = warnings(device.as_ref(), &inspection);
+    let mut warnings = warnings(device.as_ref(), &inspection);
+    // Its path leads to it in this process only.
+    let path = inspection.path.display().to_string();
+    warnings.iter_mut().for_each(|(_, message)| *message = message.replace(&path, &scratch.description()));
     Ok(Opened { device, consent: given, warnings })
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use flashlab_base::{Bytes, Identity};
-use flashlab_bench::{Manifest, Settings, State, Thoroughness, check_runs, check_target};
+use flashlab_bench::{Settings, State, Thoroughness, check_runs, check_target};
 use flashlab_plan::{Choice, Pattern, Plan, Space};
 
 use crate::exit::Usage;
@@ -40,11 +40,6 @@ impl Selection {
             return Selection::parse(vec![crate::plans::builtin(name)?.to_owned()], name);
         }
         Selection::parse(vec![crate::plans::read(Path::new(name))?], name)
-    }
-
-    /// The plans of the run in this folder.
-    pub fn of_run(run: &Path, manifest: &Manifest) -> Result<Selection> {
-        Ok(Selection { texts: manifest.plans.clone(), plans: flashlab_bench::plans(run, manifest)? })
     }
 
     fn parse(texts: Vec<String>, file: &str) -> Result<Selection> {

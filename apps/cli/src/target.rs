@@ -8,7 +8,7 @@ use flashlab_base::Identity;
 use flashlab_bench::Settings;
 use flashlab_device::Device;
 use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
-use flashlab_report::shell_word;
+use flashlab_report::{printable, shell_word};
 use flashlab_sim::{Profile, zoo};
 
 use crate::exit::{Refused, Usage};
@@ -189,7 +189,8 @@ fn in_words(name: &str, inspection: &Inspection) -> String {
     let identity = &inspection.identity;
     let known: Vec<&str> =
         [&identity.model, &identity.serial].into_iter().flatten().map(String::as_str).collect();
-    if known.is_empty() { name.to_owned() } else { format!("{name} ({})", known.join(" ")) }
+    let words = if known.is_empty() { name.to_owned() } else { format!("{name} ({})", known.join(" ")) };
+    printable(&words)
 }
 
 /// What to doubt about a real target.

@@ -19,6 +19,7 @@ mod length;
 mod observe;
 mod overhead;
 mod plain;
+mod plausible;
 mod progress;
 mod record;
 mod schedule;
@@ -78,10 +79,9 @@ pub fn bench(
 /// # Errors
 /// When the folder holds no run, or its files are damaged.
 pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
-    let (folder, manifest) = RunFolder::open::<Settings>(path)?;
+    let (folder, manifest, plans) = open_run(path)?;
     let torn = folder.torn_segments()?;
     let records = store::records(&folder)?;
-    let plans = plans(path, &manifest)?;
     let context = examine::Context {
         manifest: &manifest,
         plans: &plans,
@@ -112,11 +112,19 @@ pub fn overhead(folder: &RunFolder) -> Result<Overhead, BenchError> {
     measured
 }
 
-/// The plans of the run in this folder.
+/// The run in this folder, finished or not: its files, its manifest and its plans.
 ///
 /// # Errors
-/// [`BenchError::Plan`] with the manifest, the plan's number and its line.
-pub fn plans(path: &Path, manifest: &Manifest) -> Result<Vec<Plan>, BenchError> {
+/// When the folder holds no run, or what its manifest says cannot be.
+pub fn open_run(path: &Path) -> Result<(RunFolder, Manifest, Vec<Plan>), BenchError> {
+    let (folder, manifest) = RunFolder::open::<Settings>(path)?;
+    plausible::manifest(path, &manifest)?;
+    let plans = plans(path, &manifest)?;
+    Ok((folder, manifest, plans))
+}
+
+/// The plans in the manifest of the run in this folder; an error names that file.
+fn plans(path: &Path, manifest: &Manifest) -> Result<Vec<Plan>, BenchError> {
     let file = path.join("manifest.json");
     let name = |number| format!("{}: plan {number}", file.display());
     manifest.plans.iter().zip(1u32..).map(|(text, number)| Ok(Plan::parse(text, &name(number))?)).collect()

@@ -8,7 +8,7 @@ use flashlab_samples::{Lane, Recording, RunFolder, Sample, SamplesError};
 
 use crate::examine::{Source, each_of};
 use crate::record::{Purpose, RunRecord};
-use crate::{BenchError, Manifest};
+use crate::{BenchError, Manifest, plausible};
 
 /// The runs of a bench run, on disk.
 pub(crate) struct Store {
@@ -111,6 +111,7 @@ pub(crate) fn records(folder: &RunFolder) -> Result<Vec<RunRecord>, BenchError> 
             None => records.push(record),
         }
     }
+    plausible::records(folder.path(), &records)?;
     Ok(records)
 }
 

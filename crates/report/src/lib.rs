@@ -35,3 +35,4 @@ pub use compare_terminal::compare_terminal;
 pub use html::html;
 pub use method::shell_word;
 pub use terminal::{Layout, terminal};
+pub use units::printable;

@@ -107,7 +107,11 @@ fn a_file_in_memory_is_measured_with_a_warning() {
     };
     let arguments = ["run", "short.toml", "--directory", "memory", "--size", "1MiB", "--output", "run"];
     let ran = directory.succeeds(&arguments);
-    assert!(ran.out.contains("memory"), "{ran}");
+    let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        told.contains("! scratch file in ") && told.contains("memory lies in the machine's memory"),
+        "{ran}"
+    );
     assert_eq!(fs::read_dir(directory.path("memory")).unwrap().count(), 0);
 }
 

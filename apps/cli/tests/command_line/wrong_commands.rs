@@ -195,3 +195,9 @@ fn words_that_are_no_text() {
     assert_eq!(ran.code, Some(2), "{ran}");
     assert_eq!(directory.names(), [] as [&str; 0]);
 }
+
+#[test]
+fn a_terminal_obeys_nothing_in_a_name() {
+    let told = wrong(&["bench", "a\u{1b}[31mred"]);
+    assert!(told.starts_with("flashlab: cannot look at a\u{fffd}[31mred: No such file"), "{told}");
+}

@@ -155,6 +155,47 @@ fn manifests_that_are_damaged() {
 }
 
 #[test]
+fn manifests_and_records_that_cannot_be_true() {
+    let huge = u64::MAX.to_string();
+    let wrong = |from: &str, to: &str| {
+        let [report, resume] = manifest_with(|text| {
+            assert!(text.contains(from), "{text}");
+            text.replace(from, to)
+        });
+        assert_eq!(report, resume);
+        report
+    };
+    insta::assert_snapshot!(wrong("\"target_size\": \"68359375KiB\"", "\"target_size\": \"0B\""), @"flashlab: run/manifest.json: target_size is 0 B: it may be from 1 B to the target's 65.2 GiB; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("\"repetitions\": 3", "\"repetitions\": 0"), @"flashlab: run/manifest.json: repetitions is 0: it may be from 1 to 100; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("\"precision_goal\": 0.05", "\"precision_goal\": -1"), @"flashlab: run/manifest.json: precision_goal is -1: it may be between 0 and 1; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("\"prepared_bytes\": 0", &format!("\"prepared_bytes\": {huge}")), @"flashlab: run/manifest.json: prepared_bytes is 18446744073709551615: it may be up to 1152921504606846976; the file is damaged: restore it, or measure again");
+
+    let directory = finished();
+    let runs = directory.path("run/runs.jsonl");
+    let text = fs::read_to_string(&runs).unwrap();
+    let wrong = |key: &str, value: &str| {
+        let key = format!("\"{key}\":");
+        let at = text.find(&key).unwrap() + key.len();
+        let end = at + text[at..].find(',').unwrap();
+        fs::write(&runs, format!("{}{value}{}", &text[..at], &text[end..])).unwrap();
+        let [report, resume] =
+            [["report", "run"].as_slice(), &["bench", "--resume", "run"]].map(|arguments| {
+                let ran = directory.flashlab(arguments);
+                assert_eq!(ran.code, Some(2), "{arguments:?}\n{ran}");
+                ran.err.lines().last().unwrap().to_owned()
+            });
+        assert_eq!(report, resume);
+        report
+    };
+    insta::assert_snapshot!(wrong("run", "4294967295"), @"flashlab: run/runs.jsonl: a run has the number 4294967295: it may be up to 4294967294; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("begin_ns", &huge), @"flashlab: run/runs.jsonl: run 1 ends before it begins (end_ns, begin_ns); the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("end_ns", &huge), @"flashlab: run/runs.jsonl: the times between begin_ns and end_ns, with pause_ns, of all runs are more than can be; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("pause_ns", &huge), @"flashlab: run/runs.jsonl: the times between begin_ns and end_ns, with pause_ns, of all runs are more than can be; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("written_bytes", &huge), @"flashlab: run/runs.jsonl: read_bytes and written_bytes of all runs are more than can be; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("other_traffic_bytes", &huge), @"flashlab: run/runs.jsonl: other_traffic_bytes of all runs are more than can be; the file is damaged: restore it, or measure again");
+}
+
+#[test]
 fn a_device_that_is_not_there_any_more() {
     let directory = Directory::new();
     directory.write("short.toml", SHORT_RUNS);
