@@ -4,74 +4,21 @@
 //! programmed in order and erased before, `verify` the layer's own invariants. The same requests without times
 //! must leave the same layer and the same array. A failure prints the array, the options and the requests.
 
+mod array;
+
 use std::collections::HashSet;
 
-use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_sim::flash::{
-    Background, Cause, CellTimes, Flash, Geometry, LogicalPage, Resources, RowTimes, Times, Timing, Untimed,
-};
+use flashlab_base::{Nanos, Prng, Seed};
+use flashlab_sim::flash::{Cause, Flash, Geometry, LogicalPage, Reliability, Timing, Untimed};
 use flashlab_sim::layer::{
-    Layer, LogBlocks, LogBlocksOptions, LogOrder, PageMap, PageMapOptions, Pages, Policy, Replacement,
-    SharedLogs, SharedLogsOptions, Striping,
+    Exhausted, Layer, LogBlocks, LogBlocksOptions, LogOrder, PageMap, PageMapOptions, Pages, Policy,
+    Replacement, SharedLogs, SharedLogsOptions, Striping,
 };
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// An array of flash, as far as it matters here.
-#[derive(Clone, Debug)]
-struct Array {
-    dies: u32,
-    planes: u32,
-    rows: u32,
-    blocks_per_die: u32,
-    cache_mode: bool,
-    copy_back: bool,
-    /// How many pieces of work a die may put off.
-    pieces: Option<usize>,
-}
-
-impl Array {
-    fn geometry(&self) -> Geometry {
-        let (blocks, pages) = (self.dies * self.blocks_per_die, self.planes * self.rows);
-        Geometry::new(Bytes::kib(4), pages, self.planes, blocks, self.dies, self.dies.div_ceil(2)).unwrap()
-    }
-
-    fn resources(&self) -> Resources {
-        let micros = |micros: u64| Nanos(1000 * micros);
-        let cells = CellTimes {
-            read: RowTimes::new(&[micros(50)]),
-            program: RowTimes::new(&[micros(300), micros(900)]),
-            erase: micros(2000),
-        };
-        let times = Times {
-            command: micros(1),
-            transfer: micros(40),
-            register_move: micros(2),
-            cache_mode: self.cache_mode,
-            copy_back: self.copy_back,
-            cells,
-            fast_cells: cells,
-        };
-        let background =
-            self.pieces.map(|pieces| Background { idle_after: micros(100), slice: micros(200), pieces });
-        Resources::new(&self.geometry(), times, background)
-    }
-}
-
-prop_compose! {
-    fn any_array()(
-        dies in 1u32..4,
-        planes in 1u32..3,
-        rows in 2u32..7,
-        blocks_per_die in 6u32..13,
-        cache_mode: bool,
-        copy_back: bool,
-        pieces in prop::option::of(1usize..4),
-    ) -> Array {
-        Array { dies, planes, rows, blocks_per_die, cache_mode, copy_back, pieces }
-    }
-}
+use array::{Array, any_array};
 
 /// What the host asks for. Places and sizes are taken modulo what there is.
 #[derive(Clone, Copy, Debug)]
@@ -187,11 +134,19 @@ impl<L: Verified, T: Timing> Subject<L, T> {
                 return self.held.retain(|&page| pages.each().all(|trimmed| trimmed.0 != page));
             }
         };
-        let end = self.layer.write(&mut self.flash, pages, stream, self.now).unwrap();
+        self.write(pages, stream).unwrap();
+    }
+
+    /// Writes pages; some of them may be on the flash when it is exhausted.
+    fn write(&mut self, pages: Pages, stream: u16) -> Result<(), Exhausted> {
+        let written = self.layer.write(&mut self.flash, pages, stream, self.now);
+        self.held.extend(pages.each().filter(|&page| self.layer.holds(page)).map(|page| page.0));
+        let end = written?;
         assert!(end >= self.now, "a write ended before it began");
         self.now = end;
         self.last = pages.first.0 + pages.count;
-        self.held.extend(pages.each().map(|page| page.0));
+        assert!(pages.each().all(|page| self.layer.holds(page)), "{pages:?} were written");
+        Ok(())
     }
 
     /// The ledger checks what is read; that nothing is left out is checked here.
@@ -232,6 +187,28 @@ fn conserves<L: Verified>(array: &Array, layer: L, requests: &[Request]) -> Subj
     assert_eq!(timed.flash.blocks(), untimed.flash.blocks(), "times changed the array");
     assert_eq!(timed.flash.counts(), untimed.flash.counts(), "times changed what was done");
     untimed
+}
+
+/// Writes until blocks that fail leave no spare one; what is held must be there still. Each die has one block more than
+/// it needs.
+fn wears_out<L: Verified>(array: &Array, layer: L, reliability: Reliability) {
+    let mut subject = Subject::new(layer, array.geometry(), Untimed);
+    subject.flash = subject.flash.with_reliability(reliability);
+    let mut random = Prng::new(reliability.seed);
+    let exhausted = loop {
+        let pages = subject.pages(random.next_u64() as u32, 1 + random.below(8) as u32);
+        if let Err(exhausted) = subject.write(pages, 0) {
+            break exhausted;
+        }
+    };
+    assert!(exhausted.reason.contains("spare block"), "{exhausted}");
+    subject.verify();
+    subject.read(subject.pages(0, u32::MAX));
+    let mut failed = vec![0; array.dies as usize];
+    for block in (0..array.geometry().blocks()).filter(|&block| subject.flash.failed(block)) {
+        failed[array.geometry().die(block) as usize] += 1;
+    }
+    assert!(failed.iter().any(|&failed| failed > 1), "exhausted with {failed:?} failed blocks by die");
 }
 
 /// The state survives being saved, and a damaged one is looked at without a panic.
@@ -317,6 +294,13 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn any_reliability()(endurance in 2u32..12, seed: u64) -> Reliability {
+        let seed = Seed(seed);
+        Reliability { endurance, endurance_spread_percent: 50, seed, ..Reliability::default() }
+    }
+}
+
 fn any_damage() -> impl Strategy<Value = (u32, u32)> {
     (any::<u32>(), prop_oneof![Just(0), Just(u32::MAX), 0..100u32, any::<u32>()])
 }
@@ -368,5 +352,30 @@ proptest! {
         let array = Array { blocks_per_die: array.blocks_per_die + spare, ..array };
         let options = PageMapOptions { logical_pages: logical_pages(&array, spare, 1, less), ..options };
         conserves(&array, PageMap::new(&array.geometry(), &options).unwrap(), &requests);
+    }
+
+    #[test]
+    fn a_worn_array_with_log_blocks_can_be_read(
+        array in any_array(),
+        options in any_log_blocks(),
+        reliability in any_reliability(),
+    ) {
+        let array = Array { blocks_per_die: array.blocks_per_die + 1, ..array };
+        let logical_pages = logical_pages(&array, options.spare_blocks() + 1, 1, 0);
+        let options = LogBlocksOptions { logical_pages, stripe_pages: 1, reliability: Some(reliability), ..options };
+        wears_out(&array, LogBlocks::new(&array.geometry(), &options).unwrap(), reliability);
+    }
+
+    #[test]
+    fn a_worn_array_with_shared_logs_can_be_read(
+        array in any_array(),
+        logs in 1u32..4,
+        reliability in any_reliability(),
+    ) {
+        let array = Array { blocks_per_die: array.blocks_per_die + 1, ..array };
+        let options = SharedLogsOptions { logs, stripe_pages: 1, ..SharedLogsOptions::default() };
+        let logical_pages = logical_pages(&array, options.spare_blocks() + 1, 1, 0);
+        let options = SharedLogsOptions { logical_pages, reliability: Some(reliability), ..options };
+        wears_out(&array, SharedLogs::new(&array.geometry(), &options).unwrap(), reliability);
     }
 }
