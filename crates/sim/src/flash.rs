@@ -117,7 +117,9 @@ impl<T: Timing> Flash<T> {
     #[inline]
     pub fn failed(&self, block: u32) -> bool {
         match &self.reliability {
-            Some(reliability) => reliability.failed(block, self.blocks[block as usize].erases),
+            Some(reliability) => {
+                reliability.failed(block, self.is_fast(block), self.blocks[block as usize].erases)
+            }
             None => false,
         }
     }
@@ -231,11 +233,11 @@ impl<T: Timing> Flash<T> {
     #[inline(never)]
     fn retry(&mut self, place: Place, pages: u32, at: Nanos) -> Nanos {
         let Some(reliability) = &self.reliability else { return at };
-        let erases = self.blocks[place.block as usize].erases;
+        let (fast, erases) = (self.is_fast(place.block), self.blocks[place.block as usize].erases);
         let mut end = at;
         for page in place.page..place.page + pages {
             let place = Place { page, ..place };
-            for _ in 0..reliability.retries(self.geometry.physical(place), erases) {
+            for _ in 0..reliability.retries(self.geometry.physical(place), fast, erases) {
                 self.counts.read_retries += 1;
                 end = self.timing.read(self.run(place, 1), end);
             }
@@ -244,12 +246,12 @@ impl<T: Timing> Flash<T> {
     }
 
     /// Reads pages to write them to another region: until [`Flash::end_fold`], what is programmed for the host is
-    /// the content of these pages.
+    /// the content of these pages; of their kinds of content that of the last read counts.
     ///
     /// # Panics
     /// As [`Flash::read`].
-    pub(crate) fn begin_fold(&mut self, place: Place, logical: LogicalPage, at: Nanos) -> Nanos {
-        let end = self.read(place, logical, 1, Cause::Fold, at);
+    pub(crate) fn begin_fold(&mut self, place: Place, logical: LogicalPage, pages: u32, at: Nanos) -> Nanos {
+        let end = self.read(place, logical, pages, Cause::Fold, at);
         self.host_cause = Cause::Fold;
         if let Some(contents) = &mut self.contents {
             contents.begin_copy(self.geometry.physical(place));
@@ -346,13 +348,18 @@ impl<T: Timing> Flash<T> {
             ledger.erase(&self.geometry, block);
         }
         self.counts.erase(cause);
-        self.timing.erase(self.geometry.die(block), block < self.geometry.fast_blocks(), at)
+        self.timing.erase(self.geometry.die(block), self.is_fast(block), at)
+    }
+
+    #[inline]
+    fn is_fast(&self, block: u32) -> bool {
+        block < self.geometry.fast_blocks()
     }
 
     #[inline]
     fn run(&self, place: Place, pages: u32) -> Run {
-        let fast = place.block < self.geometry.fast_blocks();
-        Run { die: self.geometry.die(place.block), first: place.page, pages, fast }
+        let die = self.geometry.die(place.block);
+        Run { die, first: place.page, pages, fast: self.is_fast(place.block) }
     }
 
     #[inline]

@@ -12,6 +12,7 @@
 
 mod data_blocks;
 mod demand_map;
+mod fast_region;
 mod log_blocks;
 mod options_error;
 mod page_map;
@@ -25,6 +26,7 @@ use flashlab_base::Nanos;
 use crate::flash::{Flash, LogicalPage, Timing};
 
 pub use demand_map::{DemandMap, DemandMapOptions};
+pub use fast_region::{FastRegion, FastRegionOptions};
 pub use log_blocks::{LogBlocks, LogBlocksOptions, LogOrder, Replacement};
 pub use options_error::OptionsError;
 pub use page_map::{PageMap, PageMapOptions, Striping};

@@ -20,6 +20,8 @@ use super::GeometryError;
 pub struct Reliability {
     /// How many erases a block is rated for; default 3000.
     pub endurance: u32,
+    /// How many erases a block of the fast region is rated for; default 30000.
+    pub fast_endurance: u32,
     /// By what share of its rating a block may differ from it, evenly to both sides, in percent; default 0.
     pub endurance_spread_percent: u32,
     /// How many of a million blocks are bad from the factory; default 0.
@@ -38,6 +40,7 @@ impl Default for Reliability {
     fn default() -> Reliability {
         Reliability {
             endurance: 3000,
+            fast_endurance: 30_000,
             endurance_spread_percent: 0,
             factory_bad_per_million: 0,
             retries_new_per_million: 0,
@@ -60,6 +63,9 @@ impl Reliability {
         if self.endurance == 0 {
             return wrong("endurance", 0, "at least 1 erase");
         }
+        if self.fast_endurance == 0 {
+            return wrong("fast_endurance", 0, "at least 1 erase");
+        }
         if self.endurance_spread_percent > 99 {
             return wrong("endurance_spread_percent", self.endurance_spread_percent, "0 to 99");
         }
@@ -77,22 +83,23 @@ impl Reliability {
         self.draw("factory", block.into()).below(MILLION) < self.factory_bad_per_million.into()
     }
 
-    /// How many erases a block survives.
-    pub fn cycles(&self, block: u32) -> u32 {
-        let spread = u64::from(self.endurance) * u64::from(self.endurance_spread_percent) / 100;
+    /// How many erases a block survives; `fast` says that it is in the fast region.
+    pub fn cycles(&self, block: u32, fast: bool) -> u32 {
+        let rated = self.rated(fast);
+        let spread = rated * u64::from(self.endurance_spread_percent) / 100;
         let drawn = self.draw("cycles", block.into()).below(2 * spread + 1);
-        (u64::from(self.endurance) - spread + drawn).min(u32::MAX.into()) as u32
+        (rated - spread + drawn).min(u32::MAX.into()) as u32
     }
 
     /// Whether a block that was erased `erases` times holds no data any more.
-    pub fn failed(&self, block: u32, erases: u32) -> bool {
-        erases > self.cycles(block) || self.factory_bad(block)
+    pub fn failed(&self, block: u32, fast: bool, erases: u32) -> bool {
+        erases > self.cycles(block, fast) || self.factory_bad(block)
     }
 
     /// How many further tries a read of the page `physical` takes, whose block was erased `erases` times.
-    pub fn retries(&self, physical: u32, erases: u32) -> u32 {
+    pub fn retries(&self, physical: u32, fast: bool, erases: u32) -> u32 {
         let (new, worn) = (u64::from(self.retries_new_per_million), u64::from(self.retries_worn_per_million));
-        let growth = worn.saturating_sub(new) * u64::from(erases) / u64::from(self.endurance);
+        let growth = worn.saturating_sub(new) * u64::from(erases) / self.rated(fast);
         let mean = new + growth;
         if mean == 0 {
             return 0;
@@ -100,6 +107,10 @@ impl Reliability {
         // Geometric with this mean: each try fails with the chance mean / (1 + mean).
         let mut random = self.draw("retries", u64::from(physical) << 32 | u64::from(erases));
         (0..self.most_retries).take_while(|_| random.below(MILLION + mean) < mean).count() as u32
+    }
+
+    fn rated(&self, fast: bool) -> u64 {
+        u64::from(if fast { self.fast_endurance } else { self.endurance })
     }
 
     fn draw(&self, label: &str, index: u64) -> Prng {
@@ -115,6 +126,7 @@ mod tests {
     fn what_is_drawn_has_the_means_asked_for() {
         let all = Reliability {
             endurance: 1000,
+            fast_endurance: 30_000,
             endurance_spread_percent: 20,
             factory_bad_per_million: 10_000,
             retries_new_per_million: 100_000,
@@ -124,18 +136,19 @@ mod tests {
         };
         let bad = (0..100_000).filter(|&block| all.factory_bad(block)).count();
         assert!((900..1100).contains(&bad), "{bad} of 100000 blocks are bad instead of 1000");
-        let cycles: Vec<u32> = (0..20_000).map(|block| all.cycles(block)).collect();
+        let cycles: Vec<u32> = (0..20_000).map(|block| all.cycles(block, false)).collect();
         assert!(cycles.iter().all(|cycles| (800..=1200).contains(cycles)));
         let mean = cycles.iter().map(|&cycles| f64::from(cycles)).sum::<f64>() / 20_000.0;
         assert!((mean - 1000.0).abs() < 5.0, "{mean} cycles");
         for (erases, expected) in [(0, 0.1), (500, 0.55), (1000, 1.0)] {
-            let tries: u32 = (0..100_000).map(|page| all.retries(page, erases)).sum();
+            let tries: u32 = (0..100_000).map(|page| all.retries(page, false, erases)).sum();
             let mean = f64::from(tries) / 1e5;
             assert!((mean / expected - 1.0).abs() < 0.03, "{mean} tries after {erases} erases");
         }
-        assert!(!all.failed(3, 800) || all.factory_bad(3));
-        assert!(all.failed(3, 1201));
-        assert_eq!(Reliability { most_retries: 2, ..all }.retries(0, 100_000_000), 2);
+        let good = (0..).find(|&block| !all.factory_bad(block)).unwrap();
+        assert!(!all.failed(good, false, 800) && all.failed(good, false, 1201));
+        assert!(!all.failed(good, true, 24_000) && all.failed(good, true, 36_001));
+        assert_eq!(Reliability { most_retries: 2, ..all }.retries(0, false, 100_000_000), 2);
     }
 
     #[test]

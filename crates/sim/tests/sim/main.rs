@@ -1,7 +1,10 @@
 //! The simulator against formulas, published tables, examples computed by hand, and a record of what was written.
 
 mod arrays;
+mod conservation;
 mod demand_map;
 mod devices;
 mod examples;
+mod fast_region;
 mod theory;
+mod wear;

@@ -21,9 +21,8 @@ impl PageMap {
         let pool = self.pool(die, stream) as usize;
         let mut turns = 0;
         while self.frontiers[index].page == self.pages_per_block {
-            if let Some(die) = self.worn_out {
-                let reason = format!("die {die} has no spare block left, so the device can only be read");
-                return Err(Exhausted { reason });
+            if self.worn_out.is_some() {
+                return Err(self.only_read());
             }
             let (quota, used) = self.quotas[pool];
             if self.free[die as usize].len() > self.low_watermark as usize && used < quota {
@@ -84,7 +83,8 @@ impl PageMap {
         }
         if !self.has_room_for(victim, die, pool) {
             self.victims.close(victim, pool);
-            return exhausted("lost the one that collecting needs");
+            self.wear_out(die);
+            return Err(self.only_read());
         }
         let end = self.evacuate(flash, victim, die, pool, Cause::Reclaim, at);
         Ok(self.level_wear(flash, victim, die, end))
@@ -227,11 +227,22 @@ impl PageMap {
         let spare = &mut self.spare[die as usize];
         if *spare > 0 {
             *spare -= 1;
-        } else if self.worn_out.is_none() {
-            self.worn_out = Some(die);
-            // No open block takes a page any more: what is written from now on asks for room, and is refused.
-            self.frontiers.iter_mut().for_each(|frontier| frontier.page = self.pages_per_block);
+        } else {
+            self.wear_out(die);
         }
+    }
+
+    /// Nothing more is written, because of a die.
+    fn wear_out(&mut self, die: u32) {
+        self.worn_out.get_or_insert(die);
+        // No open block takes a page any more: what is written from now on asks for room, and is refused.
+        self.frontiers.iter_mut().for_each(|frontier| frontier.page = self.pages_per_block);
+    }
+
+    fn only_read(&self) -> Exhausted {
+        let die = self.worn_out.unwrap_or_default();
+        let reason = format!("so many blocks of die {die} have failed that the device can only be read");
+        Exhausted { reason }
     }
 
     /// Moves the data of the closed block of the die with the fewest erases, if it lags too far behind.

@@ -56,8 +56,8 @@ pub struct PageMapOptions {
     /// How long data may stay before it is written again while the host rests, from when its block was begun on.
     /// Default: for ever.
     pub retention: Option<Nanos>,
-    /// How the flash ages, as the flash was told. Blocks that failed are not used again, and each die keeps a block
-    /// more in reserve. Default: it does not.
+    /// How the flash ages, as the flash was told. Blocks that failed are not used again, and each die keeps three
+    /// blocks more in reserve. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
     /// For [`Policy::Choices`].
@@ -125,7 +125,9 @@ impl PageMapOptions {
     pub(super) fn layout(&self, geometry: &Geometry) -> Result<Layout, OptionsError> {
         let streams = u32::from(self.host_streams());
         let open = streams * if self.collect_apart { 2 } else { 1 };
-        let reserve = self.low_watermark.max(1) + u32::from(self.reliability.is_some());
+        // A block that fails takes the free pages with it that its data moved to; several may fail in a row.
+        let against_failures = if self.reliability.is_some() { 3 } else { 0 };
+        let reserve = self.low_watermark.max(1).saturating_add(against_failures);
         let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
         let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
         for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {

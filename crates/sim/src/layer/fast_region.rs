@@ -1,0 +1,369 @@
+//! A region of fast cells in front of another layer (an SLC cache).
+//!
+//! # Model
+//! The array's first blocks, [`Geometry::fast_blocks`], are a log on each of their dies: what the host writes goes
+//! there first, striped over the dies row by row. When a die's part is full, its oldest block is folded: the pages
+//! that are still valid are read and written to the layer behind ([`Cause::Fold`]), together with the pages after
+//! them that are in the region too, so that the layer behind is written in long runs. Overwritten pages are
+//! dropped. While the host rests, the region folds ahead. Sequential data may go past it.
+//!
+//! # Invariants
+//! - a page is valid in the region, or held by the layer behind, or neither;
+//! - `place[l] = p` if and only if `p` is valid, and then `back[p] = l`;
+//! - a fold that the layer behind refuses loses nothing.
+
+use std::collections::VecDeque;
+
+use flashlab_base::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::{Exhausted, Layer, OptionsError, Pages};
+use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Reliability, Timing};
+
+/// What a fast region can be told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FastRegionOptions {
+    /// Writes that continue one another go past the region from this many pages on. Default: never.
+    pub bypass_from: Option<u32>,
+    /// How many free blocks the region makes while the host rests; default: as many as it can.
+    pub refill_blocks: u32,
+    /// How the flash ages, as the flash was told. Default: it does not.
+    #[serde(skip)]
+    pub reliability: Option<Reliability>,
+}
+
+impl Default for FastRegionOptions {
+    fn default() -> FastRegionOptions {
+        FastRegionOptions { bypass_from: None, refill_blocks: u32::MAX, reliability: None }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// The region's blocks on one die.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Log {
+    /// The block that is written to, and its next page.
+    open: Option<(u32, u32)>,
+    /// The oldest one first.
+    full: VecDeque<u32>,
+    free: VecDeque<u32>,
+}
+
+/// A fast region in front of a layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FastRegion<L> {
+    behind: L,
+    /// By logical page: where it lies in the region.
+    place: Vec<u32>,
+    /// By page of the region: the logical page that was written to it.
+    back: Vec<u32>,
+    /// By block of the region: how many pages are valid.
+    valid: Vec<u32>,
+    logs: Vec<Log>,
+    next_log: u32,
+    pages_per_block: u32,
+    bypass_from: Option<u32>,
+    refill_blocks: usize,
+    /// Where the last write ended, and how many pages had continued one another.
+    sequence: (u32, u32),
+}
+
+impl<L: Layer> FastRegion<L> {
+    /// An empty region over erased flash, in front of `behind`.
+    ///
+    /// # Errors
+    /// When the array has no fast blocks that can be used.
+    pub fn new(
+        geometry: &Geometry,
+        behind: L,
+        options: &FastRegionOptions,
+    ) -> Result<FastRegion<L>, OptionsError> {
+        let pages_per_block = geometry.pages_per_block();
+        let mut logs = vec![Log::default(); geometry.dies().min(geometry.fast_blocks()) as usize];
+        let bad = |block| options.reliability.is_some_and(|reliability| reliability.factory_bad(block));
+        for block in (0..geometry.fast_blocks()).filter(|&block| !bad(block)) {
+            logs[geometry.die(block) as usize].free.push_back(block);
+        }
+        logs.retain(|log| !log.free.is_empty());
+        if logs.is_empty() {
+            let legal = "at least 1 that is not bad from the factory, for a fast region".to_owned();
+            return Err(OptionsError { key: "fast_blocks", value: geometry.fast_blocks().into(), legal });
+        }
+        let fast_pages = geometry.fast_blocks() * pages_per_block;
+        Ok(FastRegion {
+            place: vec![NONE; behind.pages() as usize],
+            behind,
+            back: vec![NONE; fast_pages as usize],
+            valid: vec![0; geometry.fast_blocks() as usize],
+            logs,
+            next_log: 0,
+            pages_per_block,
+            bypass_from: options.bypass_from,
+            refill_blocks: options.refill_blocks as usize,
+            sequence: (0, 0),
+        })
+    }
+
+    /// The layer behind.
+    pub fn behind(&self) -> &L {
+        &self.behind
+    }
+
+    /// How many blocks of the region are free.
+    pub fn free_blocks(&self) -> usize {
+        self.logs.iter().map(|log| log.free.len()).sum()
+    }
+
+    /// Whether a write continues the ones before for so long that it goes past the region.
+    fn goes_past(&mut self, pages: Pages) -> bool {
+        let (next, length) = self.sequence;
+        let before = if pages.first.0 == next { length } else { 0 };
+        let length = before.saturating_add(pages.count);
+        self.sequence = (pages.first.0 + pages.count, length);
+        self.bypass_from.is_some_and(|from| length >= from)
+    }
+
+    /// Forgets what the region has of these pages.
+    fn forget(&mut self, pages: Pages) {
+        for LogicalPage(page) in pages.each() {
+            let place = std::mem::replace(&mut self.place[page as usize], NONE);
+            if place != NONE {
+                self.valid[(place / self.pages_per_block) as usize] -= 1;
+            }
+        }
+    }
+
+    /// Writes pages to the region; returns how many did not find a place, because all its blocks have failed.
+    fn write_here<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        at: Nanos,
+    ) -> Result<(Nanos, u32), Exhausted> {
+        let (mut page, mut left, mut end) = (pages.first.0, pages.count, at);
+        let row = flash.geometry().planes();
+        while left > 0 {
+            let Some((block, first)) = self.make_room(flash, at)? else { return Ok((end, left)) };
+            let in_row = row - first % row;
+            let count = left.min(in_row);
+            let part = Pages { first: LogicalPage(page), count };
+            self.forget(part);
+            if part.each().any(|page| self.behind.holds(page)) {
+                self.behind.trim(flash, part);
+            }
+            let place = Place { block, page: first };
+            let physical = flash.geometry().physical(place);
+            for i in 0..count {
+                self.place[(page + i) as usize] = physical + i;
+                self.back[(physical + i) as usize] = page + i;
+            }
+            self.valid[block as usize] += count;
+            end = end.max(flash.program(place, part.first, count, Cause::Host, at));
+            let log = &mut self.logs[self.next_log as usize];
+            log.open = Some((block, first + count));
+            if count == in_row {
+                self.next_log = (self.next_log + 1) % self.logs.len() as u32;
+            }
+            page += count;
+            left -= count;
+        }
+        Ok((end, 0))
+    }
+
+    /// The block that the next page goes to, and its number in it. Folds if none is free; `None` when the region
+    /// has no blocks any more.
+    fn make_room<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        at: Nanos,
+    ) -> Result<Option<(u32, u32)>, Exhausted> {
+        loop {
+            if self.logs.is_empty() {
+                return Ok(None);
+            }
+            let index = self.next_log as usize;
+            let log = &mut self.logs[index];
+            match log.open {
+                Some(open) if open.1 < self.pages_per_block => return Ok(Some(open)),
+                Some((block, _)) => log.full.push_back(block),
+                None => {}
+            }
+            log.open = log.free.pop_front().map(|block| (block, 0));
+            if log.open.is_some() {
+                continue;
+            }
+            if log.full.is_empty() {
+                self.logs.remove(index);
+                self.next_log = 0;
+                continue;
+            }
+            self.fold_block(flash, index, at)?;
+        }
+    }
+
+    /// Folds the oldest block of a log, and erases it.
+    fn fold_block<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        index: usize,
+        at: Nanos,
+    ) -> Result<(), Exhausted> {
+        let mut end = at;
+        while let Some(page) = self.oldest(index) {
+            end = end.max(self.fold_run(flash, page, at)?);
+        }
+        self.erase_oldest(flash, index, end);
+        Ok(())
+    }
+
+    /// The first page that is still valid in the oldest full block of a log.
+    fn oldest(&self, index: usize) -> Option<u32> {
+        let &block = self.logs[index].full.front()?;
+        if self.valid[block as usize] == 0 {
+            return None;
+        }
+        let mut physical = block * self.pages_per_block..(block + 1) * self.pages_per_block;
+        physical.find(|&physical| self.holds_valid(physical)).map(|physical| self.back[physical as usize])
+    }
+
+    fn holds_valid(&self, physical: u32) -> bool {
+        let logical = self.back[physical as usize];
+        logical != NONE && self.place[logical as usize] == physical
+    }
+
+    /// Writes a page, and those after it that are in the region too, to the layer behind. A run ends where a
+    /// multiple of a block's pages does, so that a layer behind that maps blocks gets whole ones.
+    fn fold_run<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        first: u32,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let most = self.pages_per_block - first % self.pages_per_block;
+        let run = &self.place[first as usize..self.place.len().min((first + most) as usize)];
+        let count = run.iter().take_while(|&&place| place != NONE).count() as u32;
+        let (mut page, mut read) = (first, at);
+        while page < first + count {
+            let run = self.run(page, first + count);
+            let place = flash.geometry().place(self.place[page as usize]);
+            read = read.max(flash.begin_fold(place, LogicalPage(page), run, at));
+            page += run;
+        }
+        let pages = Pages { first: LogicalPage(first), count };
+        let written = self.behind.write(flash, pages, 0, read);
+        flash.end_fold();
+        let end = written?;
+        self.forget(pages);
+        Ok(end)
+    }
+
+    /// How many pages from `page` on, which is in the region, lie behind one another in one block of it.
+    fn run(&self, page: u32, last: u32) -> u32 {
+        let place = self.place[page as usize];
+        let in_block = self.pages_per_block - place % self.pages_per_block;
+        let next = |&i: &u32| self.place[(page + i) as usize] == place + i;
+        1 + (1..(last - page).min(in_block)).take_while(next).count() as u32
+    }
+
+    /// Erases the oldest block of a log, which has no valid page any more.
+    fn erase_oldest<T: Timing>(&mut self, flash: &mut Flash<T>, index: usize, at: Nanos) -> Nanos {
+        let Some(block) = self.logs[index].full.pop_front() else { return at };
+        debug_assert_eq!(self.valid[block as usize], 0);
+        let end = flash.erase(block, Cause::Fold, at);
+        if !flash.failed(block) {
+            self.logs[index].free.push_back(block);
+        }
+        end
+    }
+
+    /// Folds a run of each log at once, again and again; returns when it had enough.
+    fn fold_ahead<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) -> Nanos {
+        let mut now = from;
+        while now < until && self.free_blocks() < self.refill_blocks {
+            let mut end = now;
+            for index in 0..self.logs.len() {
+                if let Some(page) = self.oldest(index) {
+                    match self.fold_run(flash, page, now) {
+                        Ok(folded) => end = end.max(folded),
+                        // The next write will say so.
+                        Err(_) => return now,
+                    }
+                } else if !self.logs[index].full.is_empty() {
+                    end = end.max(self.erase_oldest(flash, index, now));
+                }
+            }
+            if end == now && self.logs.iter().all(|log| log.full.is_empty()) {
+                break;
+            }
+            now = end;
+        }
+        now
+    }
+}
+
+impl<L: Layer> Layer for FastRegion<L> {
+    fn pages(&self) -> u32 {
+        self.behind.pages()
+    }
+
+    fn holds(&self, page: LogicalPage) -> bool {
+        self.place[page.0 as usize] != NONE || self.behind.holds(page)
+    }
+
+    fn write<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let (end, left) =
+            if self.goes_past(pages) { (at, pages.count) } else { self.write_here(flash, pages, at)? };
+        if left == 0 {
+            return Ok(end);
+        }
+        let rest = Pages { first: LogicalPage(pages.first.0 + pages.count - left), count: left };
+        let written = self.behind.write(flash, rest, stream, at)?;
+        self.forget(rest);
+        Ok(end.max(written))
+    }
+
+    fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
+        let (mut page, last, mut end) = (pages.first.0, pages.first.0 + pages.count, at);
+        while page < last {
+            let first = LogicalPage(page);
+            let count = if self.place[page as usize] == NONE {
+                let outside =
+                    self.place[page as usize..last as usize].iter().take_while(|&&place| place == NONE);
+                let count = outside.count() as u32;
+                end = end.max(self.behind.read(flash, Pages { first, count }, at));
+                count
+            } else {
+                let count = self.run(page, last);
+                let place = flash.geometry().place(self.place[page as usize]);
+                end = end.max(flash.read(place, first, count, Cause::Host, at));
+                count
+            };
+            page += count;
+        }
+        end
+    }
+
+    fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
+        self.forget(pages);
+        self.behind.trim(flash, pages);
+    }
+
+    fn rest<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
+        let now = self.fold_ahead(flash, from, until);
+        if now < until {
+            self.behind.rest(flash, now, until);
+        }
+    }
+
+    fn power_cut(&mut self) {
+        self.behind.power_cut();
+    }
+}
