@@ -10,11 +10,11 @@ pub struct Array {
     pub dies: u32,
     pub planes: u32,
     pub rows: u32,
-    blocks_per_die: u32,
-    cache_mode: bool,
-    copy_back: bool,
+    pub blocks_per_die: u32,
+    pub cache_mode: bool,
+    pub copy_back: bool,
     /// How many pieces of work a die may put off.
-    pieces: Option<usize>,
+    pub pieces: Option<usize>,
 }
 
 impl Array {
