@@ -26,6 +26,8 @@ pub enum Verb {
     Devices(Devices),
     /// The simulated devices
     Sim(SimVerb),
+    /// A table or figure of a paper beside what flashlab gets on the zoo's devices
+    Reproduce(Reproduce),
     /// Rebuild the report of a run, or compare runs
     Report(Report),
 }
@@ -226,4 +228,17 @@ pub struct Json {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// `flashlab reproduce`.
+#[derive(Args)]
+pub struct Reproduce {
+    /// Which ones; without a name they are listed
+    #[arg(value_name = "NAME", conflicts_with = "all")]
+    pub names: Vec<String>,
+    /// All of them
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    pub json: Json,
 }

@@ -18,6 +18,7 @@ mod output;
 mod plans;
 mod progress;
 mod report;
+mod reproduce;
 mod resume;
 mod scratch;
 mod selection;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Verb::Plan(plan) => plans::plan(plan),
         Verb::Devices(devices) => devices::devices(devices),
         Verb::Sim(sim) => sim::sim(sim),
+        Verb::Reproduce(arguments) => reproduce::reproduce(arguments),
         Verb::Report(report) => report::report(report),
     };
     match result {

@@ -1,0 +1,83 @@
+//! `flashlab reproduce`.
+
+use anyhow::Result;
+use flashlab_reproduce::{ALL, Figure, Reproduction, find};
+
+use crate::args;
+use crate::exit::Usage;
+use crate::output;
+
+/// `flashlab reproduce`.
+pub fn reproduce(arguments: args::Reproduce) -> Result<()> {
+    let chosen: Vec<&Reproduction> = if arguments.all {
+        ALL.iter().collect()
+    } else {
+        arguments.names.iter().map(|name| named(name)).collect::<Result<_>>()?
+    };
+    if chosen.is_empty() {
+        return output::text(
+            &ALL.iter().map(|one| format!("{:<18} {}\n", one.name, one.title)).collect::<String>(),
+        );
+    }
+    let mut figures = Vec::new();
+    for reproduction in chosen {
+        output::tell(&format!("{}: measuring", reproduction.name));
+        let measured = reproduction.run()?;
+        if !arguments.json.json {
+            output::text(&table(reproduction, &measured))?;
+        }
+        figures.extend(measured);
+    }
+    if arguments.json.json { output::json(&figures) } else { Ok(()) }
+}
+
+fn named(name: &str) -> Result<&'static Reproduction> {
+    find(name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|one| one.name).collect();
+        Usage(format!("there is no reproduction `{name}`; there are {}", names.join(", "))).into()
+    })
+}
+
+fn table(reproduction: &Reproduction, figures: &[Figure]) -> String {
+    let width = |text: fn(&Figure) -> &str, least: usize| {
+        figures.iter().map(|figure| text(figure).chars().count()).max().unwrap_or(0).max(least)
+    };
+    let (device, quantity) = (width(|f| &f.device, 6), width(|f| &f.quantity, 8));
+    let mut text = format!("{}\n{}\n\n", reproduction.title, reproduction.source);
+    text += &format!(
+        "{:<device$}  {:<quantity$}  {:>10}  {:>10}  {:>10}\n",
+        "device", "quantity", "paper", "flashlab", "difference"
+    );
+    for figure in figures {
+        let difference =
+            figure.difference().map_or("-".to_owned(), |share| format!("{:+.1} %", 100.0 * share));
+        text += &format!(
+            "{:<device$}  {:<quantity$}  {:>10}  {:>10}  {difference:>10}  {:<5}{}\n",
+            figure.device,
+            figure.quantity,
+            value(figure.paper),
+            value(figure.flashlab),
+            figure.unit,
+            if figure.agrees() { "" } else { "  differs" },
+        );
+    }
+    let agreeing = figures.iter().filter(|figure| figure.agrees()).count();
+    text + &format!("\n{agreeing} of {} agree\n", figures.len())
+}
+
+/// Four digits that count.
+fn value(value: Option<f64>) -> String {
+    match value {
+        None => "none".to_owned(),
+        Some(value) if value == 0.0 => "0".to_owned(),
+        Some(value) => {
+            let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
+            let text = format!("{value:.digits$}");
+            if text.contains('.') {
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            } else {
+                text
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What every reproduction uses: devices of the zoo, patterns on them, the benchmark, and all processors.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use flashlab_analysis::findings::Findings;
+use flashlab_base::Seed;
+use flashlab_bench::{Manifest, Settings, Silent, bench, rebuild};
+use flashlab_device::{Device, Geometry};
+use flashlab_engine::Control;
+use flashlab_plan::{Pattern, Plan, Space};
+use flashlab_samples::{MANIFEST_VERSION, RunFolder, Sample};
+use flashlab_sim::{Profile, SimulatedDevice};
+
+/// Why a table could not be measured.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ReproduceError {
+    /// The device.
+    device: String,
+    /// What happened.
+    what: String,
+}
+
+impl ReproduceError {
+    pub(crate) fn new(device: &str, what: impl fmt::Display) -> ReproduceError {
+        ReproduceError { device: device.to_owned(), what: what.to_string() }
+    }
+}
+
+impl fmt::Display for ReproduceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.device, self.what)
+    }
+}
+
+impl std::error::Error for ReproduceError {}
+
+/// A result that names the device.
+pub(crate) type Result<T> = std::result::Result<T, ReproduceError>;
+
+/// The profile of this name in the zoo.
+pub(crate) fn profile(name: &str) -> Result<Profile> {
+    let found = flashlab_sim::zoo().into_iter().find(|profile| profile.name == name);
+    found.ok_or_else(|| ReproduceError::new(name, "the zoo has no such device"))
+}
+
+/// The device of this name, with nothing written to it.
+pub(crate) fn device(name: &str) -> Result<SimulatedDevice> {
+    profile(name)?.device().map_err(|error| ReproduceError::new(name, error))
+}
+
+/// Runs a pattern on a device; the samples of all processes, process by process.
+pub(crate) fn run(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<Vec<Sample>> {
+    let name = device.identity().target;
+    let wrong = |error: &dyn fmt::Display| ReproduceError::new(&name, error);
+    let Geometry { capacity, block, .. } = device.geometry();
+    let placed = pattern.place(Space { capacity, block }, seed).map_err(|error| wrong(&error))?;
+    let mut samples = vec![Vec::<Sample>::new(); placed.processes() as usize];
+    let interrupt = AtomicBool::new(false);
+    let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
+    let outcome =
+        flashlab_engine::run(device, &placed, &mut samples, &control).map_err(|error| wrong(&error))?;
+    match outcome.first_failure {
+        Some(failure) => Err(wrong(&failure)),
+        None => Ok(samples.concat()),
+    }
+}
+
+/// The mean response time of samples, in microseconds.
+pub(crate) fn mean_us(samples: &[Sample]) -> f64 {
+    samples.iter().map(|sample| sample.response().0 as f64).sum::<f64>() / samples.len().max(1) as f64 / 1e3
+}
+
+/// Measures a device of the zoo as `flashlab bench` does, with the shipped plans of these names.
+pub(crate) fn benchmark(name: &str, plans: &[&str], settings: Settings) -> Result<Findings> {
+    let profile = profile(name)?;
+    let wrong = |error: &dyn fmt::Display| ReproduceError::new(name, error);
+    let texts = plans.iter().filter_map(|plan| Plan::builtin(plan)).map(|plan| plan.to_toml()).collect();
+    let manifest = Manifest {
+        version: MANIFEST_VERSION,
+        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
+        command: Vec::new(),
+        started: "1970-01-01T00:00:00Z".to_owned(),
+        identity: profile.identity(),
+        consent: "none needed: simulated".to_owned(),
+        settings: Settings { target: format!("sim:{name}"), ..settings },
+        plans: texts,
+        prepared_bytes: 0,
+        warnings: Vec::new(),
+        overhead_ns_per_io: None,
+        clock_ns_per_reading: None,
+    };
+    let directory = tempfile::tempdir().map_err(|error| wrong(&error))?;
+    let path = directory.path().join("run");
+    let folder = RunFolder::create(&path, &manifest).map_err(|error| wrong(&error))?;
+    let mut device = profile.device().map_err(|error| wrong(&error))?;
+    let interrupt = AtomicBool::new(false);
+    bench(&mut device, &folder, &manifest, &interrupt, &Silent).map_err(|error| wrong(&error))?;
+    let (findings, _) = rebuild(&path).map_err(|error| wrong(&error))?;
+    Ok(findings)
+}
+
+/// Does `work` for each item on all processors; the results in the order of the items, or the first error.
+pub(crate) fn on_all_processors<I: Sync, R: Send>(
+    items: &[I],
+    work: impl Fn(&I) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let results: Vec<Mutex<Option<Result<R>>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((item, result)) = {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    items.get(i).zip(results.get(i))
+                } {
+                    *result.lock().expect("no holder panics") = Some(work(item));
+                }
+            });
+        }
+    });
+    let taken = results.into_iter().map(|result| result.into_inner().expect("no holder panics"));
+    taken.map(|result| result.expect("every item was taken")).collect()
+}
