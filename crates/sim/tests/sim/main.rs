@@ -6,5 +6,6 @@ mod demand_map;
 mod devices;
 mod examples;
 mod fast_region;
+mod merges;
 mod theory;
 mod wear;
