@@ -7,5 +7,6 @@ mod devices;
 mod examples;
 mod fast_region;
 mod merges;
+mod page_map;
 mod theory;
 mod wear;
