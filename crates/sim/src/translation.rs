@@ -89,11 +89,11 @@ impl Translation {
 fn in_section(section: &'static str) -> impl Fn(OptionsError) -> Illegal {
     move |error| match error.key {
         // A profile does not have this key: its capacity is what is too much for its flash.
-        "logical_pages" => Illegal::new(
-            "flash.over_provisioning",
-            "too small",
-            format!("more: {} pages are {}", error.value, error.legal),
-        ),
+        "logical_pages" => {
+            let legal =
+                format!("more: the capacity has {} pages, and there may be {}", error.value, error.legal);
+            Illegal::new("flash.over_provisioning", "too small", legal)
+        }
         key => Illegal::new(format!("translation.{section}.{key}"), error.value, error.legal),
     }
 }
