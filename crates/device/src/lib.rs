@@ -103,6 +103,8 @@ impl IoError {
     pub const INVALID: IoError = IoError { errno: 22 };
     /// ENOSPC: the range ends after the device.
     pub const OUT_OF_RANGE: IoError = IoError { errno: 28 };
+    /// EOVERFLOW: more zones are written to than the device allows, as Linux tells it.
+    pub const TOO_MANY_ZONES: IoError = IoError { errno: 75 };
     /// EROFS: the device takes no writes.
     pub const READ_ONLY: IoError = IoError { errno: 30 };
 

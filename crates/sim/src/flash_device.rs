@@ -23,7 +23,7 @@ use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request,
 use crate::flash::{Background, Content, Contents, Flash, LogicalPage, Resources, Times};
 use crate::layer::Layer;
 use crate::noise::NoiseSource;
-use crate::profile::{FlashSection, Illegal, Profile};
+use crate::profile::{FlashSection, Illegal, Placement, Profile};
 use crate::translation::AnyLayer;
 use controller::{Buffers, Controller, Costs, Groups};
 
@@ -41,6 +41,7 @@ pub struct FlashDevice {
     layer: AnyLayer,
     flash: Flash<Resources>,
     sees_content: bool,
+    placement: Vec<Placement>,
     noise: NoiseSource,
     noisy: bool,
     queue: VirtualQueue,
@@ -84,6 +85,7 @@ impl FlashDevice {
             layer: AnyLayer::new(profile, &section, &layout)?,
             flash,
             sees_content,
+            placement: profile.controller.placement.clone(),
             noise: NoiseSource::new(profile.noise.unwrap_or_default()),
             noisy: profile.noise.is_some(),
             queue: VirtualQueue::new(profile.controller.depth),
@@ -143,6 +145,12 @@ impl FlashDevice {
     }
 }
 
+/// The stream that a host with these hints gives a write.
+#[inline]
+fn stream_of(placement: &[Placement], offset: Bytes) -> u16 {
+    placement.iter().find(|hint| (hint.from..hint.to).contains(&offset)).map_or(0, |hint| hint.stream)
+}
+
 /// How many IOs are looked at before the first of them is served, when conditioning.
 const LOOK_AHEAD: usize = 32;
 
@@ -186,7 +194,8 @@ impl Device for FlashDevice {
 
     #[inline]
     fn submit(&mut self, request: Request) {
-        self.submit_placed(request, 0);
+        let stream = stream_of(&self.placement, request.offset);
+        self.submit_placed(request, stream);
     }
 
     #[inline]
@@ -207,7 +216,7 @@ impl Device for FlashDevice {
         ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
     ) -> Result<bool, IoError> {
         let costs = std::mem::take(&mut self.controller.costs);
-        let FlashDevice { controller, layer, flash, geometry, sees_content, .. } = self;
+        let FlashDevice { controller, layer, flash, geometry, sees_content, placement, .. } = self;
         let served = flash.without_times(|flash| {
             if *sees_content {
                 flash.set_host_contents(LogicalPage(0), std::iter::empty());
@@ -233,7 +242,8 @@ impl Device for FlashDevice {
                 }
                 std::hint::black_box(touched);
                 for &(operation, offset, size) in &batch {
-                    controller.serve(layer, flash, operation, (offset, size), 0, Nanos::ZERO)?;
+                    let stream = stream_of(placement, offset);
+                    controller.serve(layer, flash, operation, (offset, size), stream, Nanos::ZERO)?;
                 }
                 if batch.len() < LOOK_AHEAD {
                     break;

@@ -18,10 +18,12 @@ mod options_error;
 mod page_map;
 mod shared_logs;
 mod victims;
+mod zones;
 
 use std::fmt;
 
 use flashlab_base::Nanos;
+use flashlab_device::IoError;
 
 use crate::flash::{Flash, LogicalPage, Timing};
 
@@ -32,6 +34,7 @@ pub use options_error::OptionsError;
 pub use page_map::{PageMap, PageMapOptions, Striping};
 pub use shared_logs::{SharedLogs, SharedLogsOptions};
 pub use victims::Policy;
+pub use zones::{Zones, ZonesOptions};
 
 /// A run of logical pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,14 @@ pub trait Layer {
     /// the number means nothing, but has to be used, or the compiler removes the load.
     fn touch(&self, _page: LogicalPage) -> u32 {
         0
+    }
+
+    /// Whether pages may be written now. Only zoned devices refuse any.
+    ///
+    /// # Errors
+    /// The error of the write.
+    fn accepts(&self, _pages: Pages) -> Result<(), IoError> {
+        Ok(())
     }
 
     /// Writes whole pages, not before `at`; returns when they are on the flash. `stream` is the host's hint which

@@ -16,7 +16,7 @@ pub use crate::noise::Noise;
 use crate::simulated::SimulatedDevice;
 use crate::translation::Translation;
 pub use flash::{
-    BackgroundSection, Bandwidth, ControllerSection, Energy, FastCells, FlashSection, PerRow,
+    BackgroundSection, Bandwidth, ControllerSection, Energy, FastCells, FlashSection, PerRow, Placement,
     ReadBufferSection, SegmentGroups, WriteBufferSection,
 };
 pub use throughput::{Class, Line, Lingering, Oscillation, Startup, Throughput};

@@ -1,12 +1,13 @@
 //! Which translation layer a device has.
 
 use flashlab_base::Nanos;
+use flashlab_device::IoError;
 use serde::{Deserialize, Serialize};
 
 use crate::flash::{Flash, Geometry, LogicalPage, Timing};
 use crate::layer::{
     DemandMap, DemandMapOptions, Exhausted, Layer, LogBlocks, LogBlocksOptions, OptionsError, PageMap,
-    PageMapOptions, Pages, SharedLogs, SharedLogsOptions,
+    PageMapOptions, Pages, SharedLogs, SharedLogsOptions, Zones, ZonesOptions,
 };
 use crate::profile::{FlashSection, Illegal, Profile};
 
@@ -22,6 +23,8 @@ pub enum Translation {
     LogBlocks(LogBlocksOptions),
     /// Log blocks that all data blocks share: FAST.
     SharedLogs(SharedLogsOptions),
+    /// Zones that the host writes in order: ZNS.
+    Zones(ZonesOptions),
 }
 
 impl Default for Translation {
@@ -34,7 +37,7 @@ impl Translation {
     /// The blocks that each die needs beside those that hold the capacity.
     pub(crate) fn spare_blocks(&self) -> u32 {
         match self {
-            Translation::PageMap(_) | Translation::DemandMap(_) => 0,
+            Translation::PageMap(_) | Translation::DemandMap(_) | Translation::Zones(_) => 0,
             Translation::LogBlocks(options) => options.spare_blocks(),
             Translation::SharedLogs(options) => options.spare_blocks(),
         }
@@ -59,6 +62,9 @@ impl Translation {
             Translation::SharedLogs(options) => {
                 Translation::SharedLogs(SharedLogsOptions { logical_pages, ..options.clone() })
             }
+            Translation::Zones(options) => {
+                Translation::Zones(ZonesOptions { logical_pages, ..options.clone() })
+            }
         }
     }
 
@@ -74,6 +80,7 @@ impl Translation {
             Translation::DemandMap(options) => options.check(geometry).map_err(in_section("demand_map")),
             Translation::LogBlocks(options) => options.check(geometry).map_err(in_section("log_blocks")),
             Translation::SharedLogs(options) => options.check(geometry).map_err(in_section("shared_logs")),
+            Translation::Zones(options) => options.check(geometry).map_err(in_section("zones")),
         }
     }
 }
@@ -82,11 +89,11 @@ impl Translation {
 fn in_section(section: &'static str) -> impl Fn(OptionsError) -> Illegal {
     move |error| match error.key {
         // A profile does not have this key: its capacity is what is too much for its flash.
-        "logical_pages" => Illegal::new(
-            "flash.over_provisioning",
-            "too small",
-            format!("more: {} pages are {}", error.value, error.legal),
-        ),
+        "logical_pages" => {
+            let legal =
+                format!("more: the capacity has {} pages, and there may be {}", error.value, error.legal);
+            Illegal::new("flash.over_provisioning", "too small", legal)
+        }
         key => Illegal::new(format!("translation.{section}.{key}"), error.value, error.legal),
     }
 }
@@ -98,6 +105,7 @@ pub(crate) enum AnyLayer {
     DemandMap(DemandMap),
     LogBlocks(LogBlocks),
     SharedLogs(SharedLogs),
+    Zones(Zones),
 }
 
 impl AnyLayer {
@@ -120,6 +128,9 @@ impl AnyLayer {
             Translation::SharedLogs(options) => SharedLogs::new(geometry, &options)
                 .map(AnyLayer::SharedLogs)
                 .map_err(in_section("shared_logs")),
+            Translation::Zones(options) => {
+                Zones::new(geometry, &options).map(AnyLayer::Zones).map_err(in_section("zones"))
+            }
         }
     }
 
@@ -130,6 +141,7 @@ impl AnyLayer {
             (AnyLayer::DemandMap(layer), AnyLayer::DemandMap(fresh)) => layer.complete(fresh, flash),
             (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(_)) => layer.verify(flash).is_ok(),
             (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(_)) => layer.verify(flash).is_ok(),
+            (AnyLayer::Zones(layer), AnyLayer::Zones(fresh)) => layer.fits(fresh, flash),
             _ => false,
         }
     }
@@ -143,6 +155,7 @@ macro_rules! each {
             AnyLayer::DemandMap($inner) => $call,
             AnyLayer::LogBlocks($inner) => $call,
             AnyLayer::SharedLogs($inner) => $call,
+            AnyLayer::Zones($inner) => $call,
         }
     };
 }
@@ -160,6 +173,11 @@ impl Layer for AnyLayer {
     #[inline]
     fn touch(&self, page: LogicalPage) -> u32 {
         each!(self, layer => layer.touch(page))
+    }
+
+    #[inline]
+    fn accepts(&self, pages: Pages) -> Result<(), IoError> {
+        each!(self, layer => layer.accepts(pages))
     }
 
     #[inline]

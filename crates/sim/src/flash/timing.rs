@@ -52,12 +52,11 @@ pub trait Timing {
     fn put_off(&mut self, die: u32, before: Busy) -> Nanos;
 }
 
-/// Until when a die and its channel are busy, and how long the die has worked.
+/// Until when a die and its channel are busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
     die: Nanos,
     channel: Nanos,
-    worked: Nanos,
 }
 
 /// Nothing takes time: for bringing a device into a state at speed.
@@ -189,6 +188,8 @@ pub struct Resources {
     background: Option<Background>,
     /// Whether what is done now may wait.
     set_aside: bool,
+    /// When it was asked for, and how long its die had worked before.
+    asked: Option<(Nanos, Nanos)>,
     planes: u32,
     dies: Vec<Die>,
     channels: Vec<Channel>,
@@ -203,6 +204,7 @@ impl Resources {
             times,
             background,
             set_aside: false,
+            asked: None,
             planes: geometry.planes(),
             dies: vec![Die::default(); geometry.dies() as usize],
             channels: vec![Channel::default(); geometry.channels() as usize],
@@ -248,19 +250,21 @@ impl Resources {
     #[inline]
     fn begin(&mut self, die: u32, at: Nanos) -> Nanos {
         let state = &mut self.dies[die as usize];
-        match &self.background {
-            Some(background) if !self.set_aside && !state.owed.is_empty() => {
-                let rested = at.0.saturating_sub(state.free.0).saturating_sub(background.idle_after.0);
-                let done = state.work_off(Nanos(rested));
-                if rested > done.0 || state.owed.is_empty() {
-                    return at.max(state.free);
-                }
-                let slice = state.work_off(background.slice);
-                state.free = at.max(state.free) + slice;
-                state.free
+        let Some(background) = &self.background else { return at.max(state.free) };
+        if self.set_aside {
+            // What is put off now cannot be done in the rest before it was asked for.
+            if self.asked.is_none() {
+                state.rest_until(at, background);
+                self.asked = Some((at, state.worked));
             }
-            _ => at.max(state.free),
+            return at.max(state.free);
         }
+        if state.owed.is_empty() || state.rest_until(at, background) {
+            return at.max(state.free);
+        }
+        let slice = state.work_off(background.slice);
+        state.free = at.max(state.free) + slice;
+        state.free
     }
 
     #[inline]
@@ -284,6 +288,13 @@ impl Resources {
 }
 
 impl Die {
+    /// Works on what is owed while it rests before `at`. Returns whether all is done.
+    fn rest_until(&mut self, at: Nanos, background: &Background) -> bool {
+        let rested = at.since(self.free).since(background.idle_after);
+        self.work_off(rested);
+        self.owed.is_empty()
+    }
+
     /// Does up to `time` of what is owed; returns how much that was.
     fn work_off(&mut self, time: Nanos) -> Nanos {
         let mut left = time;
@@ -386,8 +397,7 @@ impl Timing for Resources {
 
     fn set_aside(&mut self, die: u32) -> Busy {
         self.set_aside = self.background.is_some();
-        let state = &self.dies[die as usize];
-        Busy { die: state.free, channel: self.channel_free(die), worked: state.worked }
+        Busy { die: self.dies[die as usize].free, channel: self.channel_free(die) }
     }
 
     fn put_off(&mut self, die: u32, before: Busy) -> Nanos {
@@ -396,11 +406,12 @@ impl Timing for Resources {
         let channel = self.attached[die as usize] as usize;
         self.channels[channel].free = before.channel;
         let state = &mut self.dies[die as usize];
+        let Some((asked, worked)) = self.asked.take() else { return state.free };
         // Not the time since `before`: the die may have rested until it was asked.
-        let work = state.worked - before.worked;
-        state.worked = before.worked;
-        state.free = before.die;
-        state.register_free = state.register_free.min(before.die);
+        let work = state.worked - worked;
+        state.worked = worked;
+        state.free = before.die.max(asked);
+        state.register_free = state.register_free.min(state.free);
         state.owed.push_back(work);
         while state.owed.len() > background.pieces {
             let piece = state.owed[0];

@@ -167,7 +167,10 @@ impl Controller {
         }
         let served = match operation {
             Operation::Read => Ok(self.read(layer, flash, offset, size, now)),
-            Operation::Write => self.write(layer, flash, offset, size, stream, now),
+            Operation::Write => {
+                layer.accepts(self.cover(offset, size).pages)?;
+                self.write(layer, flash, offset, size, stream, now)
+            }
             Operation::Discard => {
                 self.discard(layer, flash, offset, size);
                 Ok(self.command(self.costs.write_command, offset, now))

@@ -316,6 +316,10 @@ pub struct ControllerSection {
     /// Work that may wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundSection>,
+    /// Which stream the host's writes go to, by their address, as a host does that gives placement hints (NVMe
+    /// flexible data placement). Elsewhere it is stream 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<Placement>,
 }
 
 impl Default for ControllerSection {
@@ -331,6 +335,7 @@ impl Default for ControllerSection {
             read_buffer: None,
             segment_groups: None,
             background: None,
+            placement: Vec::new(),
         }
     }
 }
@@ -366,6 +371,9 @@ impl ControllerSection {
                 return Err(Illegal::new("controller.segment_groups.span", groups.span, "at least 1B"));
             }
         }
+        if let Some(hint) = self.placement.iter().find(|hint| hint.from >= hint.to) {
+            return Err(Illegal::new("controller.placement.to", hint.to, "greater than its `from`"));
+        }
         if let Some(background) = &self.background
             && background.pieces > 1 << 20
         {
@@ -373,6 +381,18 @@ impl ControllerSection {
         }
         Ok(())
     }
+}
+
+/// `[[controller.placement]]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// The first address.
+    pub from: Bytes,
+    /// The first address behind it.
+    pub to: Bytes,
+    /// The stream; a layer with fewer takes its last one.
+    pub stream: u16,
 }
 
 /// `[controller.write_buffer]`.

@@ -132,8 +132,9 @@ fn what_is_read_again_or_ahead_comes_from_the_buffer() {
     assert_eq!(timed(&mut device, Operation::Read, 4096, 4096), 20_000);
 }
 
-const LAYERS: [&str; 4] = [
+const LAYERS: [&str; 5] = [
     "[translation.page_map]\n",
+    "[translation.demand_map]\ncached_entries = 64\n",
     "[translation.log_blocks]\nlogs = 3\n",
     "[translation.log_blocks]\nlogs = 2\norder = \"next\"\n",
     "[translation.shared_logs]\nlogs = 4\n",
@@ -233,7 +234,7 @@ fn profiles_that_no_device_can_have_are_refused() {
     };
     insta::assert_snapshot!(error(""), @"profile t.toml: `flash` is absent; it may be there, or `throughput`: a device is one of them");
     insta::assert_snapshot!(error("[flash]\npages_per_block = 0\n"), @"profile t.toml: `flash.pages_per_block` is 0; it may be 1 to 65536 with all planes together");
-    insta::assert_snapshot!(error("[flash]\nover_provisioning = 0.0\n"), @"profile sim:t: `flash.over_provisioning` is 0; it may be more: 64 blocks of 64 pages do not hold 4096 logical pages, 1 open blocks for each of 1 dies and 1 in reserve for each: at least 66 are needed");
+    insta::assert_snapshot!(error("[flash]\nover_provisioning = 0.0\n"), @"profile t.toml: `flash.over_provisioning` is too small; it may be more: the capacity has 4096 pages, and there may be up to 3968: die 0 of 1 has 64 blocks of 64 pages, of which 1 are open and 1 in reserve");
     insta::assert_snapshot!(error("[flash]\npage = \"3KiB\"\n"), @"profile t.toml: `flash.page` is 3072; it may be a power of two from 512 B to 1 MiB");
     insta::assert_snapshot!(error("[flash]\nchannel_bandwidth = \"40MB\"\n"), @r#"
         profile t.toml: TOML parse error at line 8, column 21
@@ -243,5 +244,56 @@ fn profiles_that_no_device_can_have_are_refused() {
         `40MB` is not a bandwidth: write bytes a second with a unit, as in 40MB/s
         "#);
     insta::assert_snapshot!(error("[flash]\n[controller]\nread_buffer = { size = \"5000B\" }\n"), @"profile t.toml: `controller.read_buffer.size` is 4.9 KiB; it may be a multiple of `flash.page` (4 KiB), 1 pages to 16777216");
-    insta::assert_snapshot!(error("[flash]\n[translation.log_blocks]\nlogs = 4\nstripe_pages = 0\n"), @"profile sim:t: `translation.log_blocks.stripe_pages` is 0; it may be 1 to 4096, the pages of a die for data");
+    insta::assert_snapshot!(error("[flash]\n[translation.log_blocks]\nlogs = 4\nstripe_pages = 0\n"), @"profile t.toml: `translation.log_blocks.stripe_pages` is 0; it may be 1 to 4096, the pages of a die for data");
+}
+
+#[test]
+fn a_zone_is_written_in_order_and_reset_as_a_whole() {
+    // Zones of 2 x 64 pages: 512 KiB.
+    let zone = 512 << 10;
+    let text = "block = \"4KiB\"\n[flash]\ndies = 2\n[translation.zones]\nactive_zones = 2\n";
+    let mut device = device(text);
+    let mut result = |operation, offset, size| {
+        submit(&mut device, operation, offset, size);
+        device.wait(Nanos::MAX).unwrap().result
+    };
+    assert_eq!(result(Operation::Write, 4096, 4096), Err(IoError::IO));
+    assert_eq!(result(Operation::Write, 0, 4096), Ok(()));
+    assert_eq!(result(Operation::Write, 0, 4096), Err(IoError::IO));
+    assert_eq!(result(Operation::Write, zone, 8192), Ok(()));
+    // A third zone is one too many, until the first is full.
+    assert_eq!(result(Operation::Write, 2 * zone, 4096), Err(IoError::TOO_MANY_ZONES));
+    assert_eq!(result(Operation::Write, 4096, zone - 4096), Ok(()));
+    assert_eq!(result(Operation::Write, 2 * zone, 4096), Ok(()));
+    // Half a zone is not reset, and a whole one can be written again.
+    assert_eq!(result(Operation::Discard, 0, zone / 2), Ok(()));
+    assert_eq!(result(Operation::Write, 0, 4096), Err(IoError::IO));
+    assert_eq!(result(Operation::Discard, 0, zone), Ok(()));
+    assert_eq!(result(Operation::Write, zone + 8192, zone - 8192), Ok(()));
+    assert_eq!(result(Operation::Write, 0, 2 * 4096), Ok(()));
+    let counts = device.flash().counts();
+    assert_eq!((counts.programs(), counts.erases()), (128 + 2 + 1 + 126 + 2, 2));
+    assert_eq!(counts.write_amplification(), Some(1.0));
+}
+
+#[test]
+fn placement_hints_keep_what_dies_together_apart() {
+    // Nine of ten writes go to the first tenth; the rest is written once in a while.
+    let written = |hints: &str| {
+        let text = format!(
+            "{PLAIN}pages_per_block = 32\n{hints}[translation.page_map]\nstreams = 2\ncollect_apart = true\n"
+        );
+        let mut device = device(&text);
+        let mut random = Prng::new(Seed(9));
+        let hot = 410;
+        let mut ios = (0..200_000).map(|i| {
+            let page = if i % 10 < 9 { random.below(hot) } else { hot + random.below(4096 - hot) };
+            (Operation::Write, Bytes(4096 * page), Bytes(4096))
+        });
+        device.condition(&mut ios).unwrap();
+        device.statistics().write_amplification.unwrap()
+    };
+    let hints = "[[controller.placement]]\nfrom = \"0B\"\nto = \"1640KiB\"\nstream = 1\n";
+    let (without, with) = (written(""), written(hints));
+    assert!(with < 0.95 * without, "write amplification {with} with hints and {without} without");
 }

@@ -6,5 +6,7 @@ mod demand_map;
 mod devices;
 mod examples;
 mod fast_region;
+mod merges;
+mod page_map;
 mod theory;
 mod wear;

@@ -37,7 +37,8 @@ pub struct PageMapOptions {
     /// Default: all streams are collected as one.
     pub shares: Option<Vec<f64>>,
     /// A page that is written again within this many written pages is hot, and goes to stream 1; any other goes to
-    /// stream 0, whatever the host says. Default: the host says.
+    /// stream 0, whatever the host says. It pays with [`Policy::CostBenefit`] and a window of about the logical pages.
+    /// Default: the host says.
     pub hot_within: Option<u32>,
     /// Whether the pages of victims go to open blocks of their own; default no.
     pub collect_apart: bool,
@@ -175,7 +176,8 @@ impl PageMapOptions {
         };
         let sum: f64 = shares.iter().sum();
         if shares.len() != streams as usize || !shares.iter().all(|&share| share > 0.0) || sum > 1.0 + 1e-9 {
-            let legal = format!("{streams} positive numbers, whose sum is at most 1 and not {sum}");
+            let legal =
+                format!("{streams}, a positive number for each stream, with a sum of at most 1: it is {sum}");
             return Err(OptionsError { key: "shares", value: shares.len() as u64, legal });
         }
         let of_die = |usable: &u32| {

@@ -1,0 +1,259 @@
+//! Zones: the host writes each zone in order and resets it as a whole (NVMe zoned namespaces, ZNS).
+//!
+//! # Model
+//! A zone is a number of blocks spread over the dies. Its pages are dealt out row by row to its blocks, so a zone is
+//! written at the speed of all dies it lies on. It takes its blocks, the least erased ones of their dies, with its first
+//! write, and gives them back erased when the host discards all of it. Nothing is ever moved: write
+//! amplification is 1.
+//!
+//! # Invariants
+//! - a zone is written from its beginning, without a gap; anything else is refused before it changes anything;
+//! - a zone that is begun and not full is active, and only so many are.
+
+use std::collections::BTreeSet;
+
+use flashlab_base::Nanos;
+use flashlab_device::IoError;
+use serde::{Deserialize, Serialize};
+
+use super::{Exhausted, Layer, OptionsError, Pages};
+use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+
+/// What a zoned device can be told: the section `[translation.zones]` of a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ZonesOptions {
+    /// How many logical pages there are. A profile's capacity gives it.
+    #[serde(skip)]
+    pub logical_pages: u32,
+    /// How many blocks a zone has. Default: one on each die.
+    pub zone_blocks: Option<u32>,
+    /// How many zones may be begun and not full. Default: 14.
+    pub active_zones: u32,
+}
+
+impl Default for ZonesOptions {
+    fn default() -> ZonesOptions {
+        ZonesOptions { logical_pages: 0, zone_blocks: None, active_zones: 14 }
+    }
+}
+
+impl ZonesOptions {
+    /// Whether the array can be divided so.
+    ///
+    /// # Errors
+    /// Names the option that does not fit.
+    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+        let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
+        let dies = geometry.dies();
+        let blocks = self.zone_blocks.unwrap_or(dies);
+        if blocks == 0 || !(blocks.is_multiple_of(dies) || dies.is_multiple_of(blocks)) {
+            return wrong("zone_blocks", blocks, format!("a multiple or a divisor of the {dies} dies"));
+        }
+        if self.active_zones == 0 {
+            return wrong("active_zones", 0, "at least 1".to_owned());
+        }
+        let pages = u64::from(blocks) * u64::from(geometry.pages_per_block());
+        if !u64::from(self.logical_pages).is_multiple_of(pages) {
+            let legal = format!("a multiple of a zone, which has {pages} pages of {}", geometry.page());
+            return wrong("logical_pages", self.logical_pages, legal);
+        }
+        let zones = self.logical_pages / pages as u32;
+        let per_die = (zones * blocks).div_ceil(dies);
+        let least = (geometry.blocks() - geometry.fast_blocks()) / dies;
+        if per_die > least {
+            let most = u64::from(least) * u64::from(dies) * u64::from(geometry.pages_per_block());
+            return wrong(
+                "logical_pages",
+                self.logical_pages,
+                format!("up to {most}, the pages of the flash"),
+            );
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Zone {
+    /// How many of its pages are written.
+    written: u32,
+    /// Whether it has blocks.
+    begun: bool,
+}
+
+/// A zoned device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Zones {
+    zones: Vec<Zone>,
+    /// By zone and place in it.
+    blocks: Vec<u32>,
+    blocks_per_zone: u32,
+    zone_pages: u32,
+    row: u32,
+    dies: u32,
+    active: u32,
+    most_active: u32,
+    /// By die: free blocks with their erases.
+    free: Vec<BTreeSet<(u32, u32)>>,
+}
+
+impl Zones {
+    /// Erased flash.
+    ///
+    /// # Errors
+    /// As [`ZonesOptions::check`].
+    pub fn new(geometry: &Geometry, options: &ZonesOptions) -> Result<Zones, OptionsError> {
+        options.check(geometry)?;
+        let dies = geometry.dies();
+        let blocks_per_zone = options.zone_blocks.unwrap_or(dies);
+        let zone_pages = blocks_per_zone * geometry.pages_per_block();
+        let zones = (options.logical_pages / zone_pages) as usize;
+        let mut free = vec![BTreeSet::new(); dies as usize];
+        for block in geometry.fast_blocks()..geometry.blocks() {
+            free[geometry.die(block) as usize].insert((0, block));
+        }
+        Ok(Zones {
+            zones: vec![Zone::default(); zones],
+            blocks: vec![u32::MAX; zones * blocks_per_zone as usize],
+            blocks_per_zone,
+            zone_pages,
+            row: geometry.planes(),
+            dies,
+            active: 0,
+            most_active: options.active_zones,
+            free,
+        })
+    }
+
+    /// Whether this, read from outside bytes, can be used in place of `fresh` over `flash`.
+    pub(crate) fn fits<T: Timing>(&self, fresh: &Zones, flash: &Flash<T>) -> bool {
+        let blocks = flash.geometry().blocks();
+        let per_zone = self.blocks_per_zone as usize;
+        self.zones.len() == fresh.zones.len()
+            && self.blocks.len() == fresh.blocks.len()
+            && self.free.len() == fresh.free.len()
+            && (self.blocks_per_zone, self.zone_pages) == (fresh.blocks_per_zone, fresh.zone_pages)
+            && (self.row, self.dies, self.most_active) == (fresh.row, fresh.dies, fresh.most_active)
+            && self.free.iter().flatten().all(|&(_, block)| block < blocks)
+            && self.zones.iter().zip(self.blocks.chunks(per_zone)).all(|(zone, own)| {
+                zone.written <= self.zone_pages && (!zone.begun || own.iter().all(|&block| block < blocks))
+            })
+    }
+
+    /// Where a page of a zone lies, and how many pages follow it there.
+    fn place(&self, zone: u32, page: u32) -> (Place, u32) {
+        let (row, plane) = (page / self.row, page % self.row);
+        let block = self.blocks[(zone * self.blocks_per_zone + row % self.blocks_per_zone) as usize];
+        (Place { block, page: row / self.blocks_per_zone * self.row + plane }, self.row - plane)
+    }
+
+    /// Gives a zone its blocks.
+    fn begin(&mut self, zone: u32) -> Result<(), Exhausted> {
+        for i in 0..self.blocks_per_zone {
+            let index = zone * self.blocks_per_zone + i;
+            let die = index % self.dies;
+            let Some((_, block)) = self.free[die as usize].pop_first() else {
+                return Err(Exhausted { reason: format!("die {die} has no free block for zone {zone}") });
+            };
+            self.blocks[index as usize] = block;
+        }
+        self.zones[zone as usize].begun = true;
+        self.active += 1;
+        Ok(())
+    }
+
+    /// Erases a zone's blocks.
+    fn reset<T: Timing>(&mut self, flash: &mut Flash<T>, zone: u32) {
+        let state = std::mem::take(&mut self.zones[zone as usize]);
+        if !state.begun {
+            return;
+        }
+        self.active -= u32::from(state.written < self.zone_pages);
+        let first = (zone * self.blocks_per_zone) as usize;
+        for index in first..first + self.blocks_per_zone as usize {
+            let block = std::mem::replace(&mut self.blocks[index], u32::MAX);
+            flash.erase(block, Cause::Host, Nanos::ZERO);
+            let erases = flash.blocks()[block as usize].erases;
+            self.free[flash.geometry().die(block) as usize].insert((erases, block));
+        }
+    }
+}
+
+impl Layer for Zones {
+    fn pages(&self) -> u32 {
+        self.zones.len() as u32 * self.zone_pages
+    }
+
+    fn holds(&self, page: LogicalPage) -> bool {
+        page.0 % self.zone_pages < self.zones[(page.0 / self.zone_pages) as usize].written
+    }
+
+    fn accepts(&self, pages: Pages) -> Result<(), IoError> {
+        let (mut page, end) = (pages.first.0, pages.first.0 + pages.count);
+        let mut active = self.active;
+        while page < end {
+            let zone = self.zones[(page / self.zone_pages) as usize];
+            if page % self.zone_pages != zone.written {
+                return Err(IoError::IO);
+            }
+            active += u32::from(!zone.begun);
+            if active > self.most_active {
+                return Err(IoError::TOO_MANY_ZONES);
+            }
+            let next = (page / self.zone_pages + 1) * self.zone_pages;
+            active -= u32::from(next <= end);
+            page = next;
+        }
+        Ok(())
+    }
+
+    fn write<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        _stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let (mut page, mut left, mut end) = (pages.first.0, pages.count, at);
+        while left > 0 {
+            let (zone, within) = (page / self.zone_pages, page % self.zone_pages);
+            if !self.zones[zone as usize].begun {
+                self.begin(zone)?;
+            }
+            let (place, follow) = self.place(zone, within);
+            let count = follow.min(left);
+            end = end.max(flash.program(place, LogicalPage(page), count, Cause::Host, at));
+            self.zones[zone as usize].written += count;
+            self.active -= u32::from(within + count == self.zone_pages);
+            page += count;
+            left -= count;
+        }
+        Ok(end)
+    }
+
+    fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
+        let (mut page, last, mut end) = (pages.first.0, pages.first.0 + pages.count, at);
+        while page < last {
+            let (zone, within) = (page / self.zone_pages, page % self.zone_pages);
+            let written = self.zones[zone as usize].written;
+            if within >= written {
+                page += 1;
+                continue;
+            }
+            let (place, follow) = self.place(zone, within);
+            let count = follow.min(last - page).min(written - within);
+            end = end.max(flash.read(place, LogicalPage(page), count, Cause::Host, at));
+            page += count;
+        }
+        end
+    }
+
+    /// Resets the zones that lie in `pages` as a whole; the others stay.
+    fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
+        let first = pages.first.0.div_ceil(self.zone_pages);
+        let end = (pages.first.0 + pages.count) / self.zone_pages;
+        for zone in first..end {
+            self.reset(flash, zone);
+        }
+    }
+}
