@@ -133,8 +133,12 @@ impl FlashDevice {
             self.geometry.check(request.offset, request.size)?;
         }
         if self.sees_content && request.operation == Operation::Write {
+            let page = self.flash.geometry().page().0;
             let length = request.buffer.len().min(request.size.0 as usize);
-            self.flash.set_host_content(Content::of(&request.buffer[..length]));
+            let (head, rest) =
+                request.buffer[..length].split_at(length.min((page - request.offset.0 % page) as usize));
+            let kinds = std::iter::once(head).chain(rest.chunks(page as usize)).map(Content::of);
+            self.flash.set_host_contents(LogicalPage((request.offset.0 / page) as u32), kinds);
         }
         let FlashDevice { controller, layer, flash, .. } = self;
         controller.serve(layer, flash, request.operation, (request.offset, request.size), stream, now)
@@ -158,6 +162,7 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
         write_command: section.write_command,
         read_ns_per_byte: section.read_bandwidth.map_or(0.0, |link| link.ns_per_byte()),
         write_ns_per_byte: section.write_bandwidth.map_or(0.0, |link| link.ns_per_byte()),
+        write_jump: section.write_jump,
         switch: section.segment_groups.map_or(Nanos::ZERO, |groups| groups.switch),
     };
     let groups =
@@ -214,7 +219,7 @@ impl Device for FlashDevice {
         let FlashDevice { controller, layer, flash, geometry, sees_content, placement, .. } = self;
         let served = flash.without_times(|flash| {
             if *sees_content {
-                flash.set_host_content(Content::Mixed);
+                flash.set_host_contents(LogicalPage(0), std::iter::empty());
             }
             let page = flash.geometry().page();
             let mut batch = Vec::with_capacity(LOOK_AHEAD);

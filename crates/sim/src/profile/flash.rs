@@ -299,6 +299,9 @@ pub struct ControllerSection {
     pub read_command: Nanos,
     /// What each write costs the controller.
     pub write_command: Nanos,
+    /// What a write costs more that does not begin where the one before it ended: the controller turns to another part
+    /// of its map.
+    pub write_jump: Nanos,
     /// The link to the host, for reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bandwidth: Option<Bandwidth>,
@@ -330,6 +333,7 @@ impl Default for ControllerSection {
         ControllerSection {
             read_command: Nanos::from_micros(20),
             write_command: Nanos::from_micros(20),
+            write_jump: Nanos::ZERO,
             read_bandwidth: None,
             write_bandwidth: None,
             depth: 32,
