@@ -9,7 +9,10 @@
 //! - the papers' values stand in `figures/`, with their source, and nowhere else;
 //! - the same program gives the same figures, whatever the number of processors.
 
+mod iodrive;
 mod lab;
+mod sun_zhang;
+mod today;
 mod zeus;
 
 use std::fmt;
@@ -101,7 +104,7 @@ impl Reproduction {
 }
 
 /// Every table and figure that flashlab reproduces.
-pub const ALL: &[Reproduction] = &[zeus::TABLE_1];
+pub const ALL: &[Reproduction] = &[zeus::TABLE_1, sun_zhang::ALL_OF_IT, iodrive::FIGURES, today::CALIBRATED];
 
 /// The reproduction of this name.
 pub fn find(name: &str) -> Option<&'static Reproduction> {

@@ -81,6 +81,7 @@ fn times() -> Times {
         transfer: micros(40),
         register_move: Nanos::ZERO,
         cache_mode: false,
+        keeps_row: false,
         copy_back: false,
         cells,
         fast_cells: cells,

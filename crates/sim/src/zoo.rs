@@ -12,6 +12,15 @@ const PROFILES: &[(&str, &str)] = profiles! {
     "sun-zhang-kingston.toml"
     "sun-zhang-pny.toml"
     "zeus.toml"
+    "iodrive.toml"
+    "sdcard.toml"
+    "emmc.toml"
+    "qlc-sata.toml"
+    "tlc-sata.toml"
+    "nvme-consumer.toml"
+    "nvme-enterprise.toml"
+    "cloud-gp.toml"
+    "cloud-local.toml"
 };
 
 /// Every profile of the zoo.

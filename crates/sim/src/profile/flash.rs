@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Illegal;
 use crate::flash::{CellTimes, Geometry, Reliability, RowTimes};
-use crate::flash_device::FlushPolicy;
+use crate::flash_device::{FlushPolicy, Limit};
 
 /// Bytes a second, written as `40MB/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,8 @@ pub struct FlashSection {
     pub register_move: Nanos,
     /// Whether consecutive pages are read and programmed in cache mode.
     pub cache_mode: bool,
+    /// Whether a die still has the row that it read last, so that reading it again takes the transfer only.
+    pub keeps_row: bool,
     /// Whether pages are copied within a die without passing the channel.
     pub copy_back: bool,
     /// The share of the program time that a page of zeros takes.
@@ -191,6 +193,7 @@ impl Default for FlashSection {
             channel_bandwidth: Bandwidth(Bytes(40_000_000)),
             register_move: Nanos::from_micros(3),
             cache_mode: false,
+            keeps_row: false,
             copy_back: false,
             zeros_program_share: 1.0,
             ones_program_share: 1.0,
@@ -310,6 +313,9 @@ pub struct ControllerSection {
     pub write_bandwidth: Option<Bandwidth>,
     /// How many requests may be in flight.
     pub depth: u32,
+    /// What a provider lets a volume do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// Memory for what is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_buffer: Option<WriteBufferSection>,
@@ -337,6 +343,7 @@ impl Default for ControllerSection {
             read_bandwidth: None,
             write_bandwidth: None,
             depth: 32,
+            limit: None,
             write_buffer: None,
             read_buffer: None,
             segment_groups: None,
@@ -360,6 +367,13 @@ impl ControllerSection {
         };
         if !(1..=1 << 16).contains(&self.depth) {
             return Err(Illegal::new("controller.depth", self.depth, "1 to 65536"));
+        }
+        if let Some(limit) = &self.limit {
+            for (key, iops) in [("read_iops", limit.read_iops), ("write_iops", limit.write_iops)] {
+                if iops == Some(0) {
+                    return Err(Illegal::new(format!("controller.limit.{key}"), 0, "at least 1, or absent"));
+                }
+            }
         }
         if let Some(buffer) = &self.write_buffer {
             pages("write_buffer.size", buffer.size, 1)?;

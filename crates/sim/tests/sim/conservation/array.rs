@@ -35,6 +35,7 @@ impl Array {
             transfer: micros(40),
             register_move: micros(2),
             cache_mode: self.cache_mode,
+            keeps_row: false,
             copy_back: self.copy_back,
             cells,
             fast_cells: cells,
