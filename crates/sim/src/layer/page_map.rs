@@ -235,8 +235,8 @@ impl PageMap {
             Striping::WriteOrder => {
                 let die = self.next_die;
                 let index = self.frontier_index(die, stream, false);
-                let page = self.frontiers[index].page % self.pages_per_block;
-                let left = if row == 1 { 1 } else { row - page % row };
+                // A full block gives way to an empty one; both begin a row, as no row is cut by a block's end.
+                let left = if row == 1 { 1 } else { row - geometry.row(self.frontiers[index].page).1 };
                 if count >= left {
                     self.next_die = if die + 1 == dies { 0 } else { die + 1 };
                 }
