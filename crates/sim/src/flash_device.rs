@@ -62,6 +62,7 @@ impl FlashDevice {
             transfer: section.channel_bandwidth.time(section.page),
             register_move: section.register_move,
             cache_mode: section.cache_mode,
+            rows_wait: section.rows_wait,
             keeps_row: section.keeps_row,
             copy_back: section.copy_back,
             cells: section.cells(),

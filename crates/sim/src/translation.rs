@@ -57,12 +57,16 @@ impl Translation {
                 page_map: page_map(&options.page_map),
                 ..options.clone()
             }),
-            Translation::LogBlocks(options) => {
-                Translation::LogBlocks(LogBlocksOptions { logical_pages, ..options.clone() })
-            }
-            Translation::SharedLogs(options) => {
-                Translation::SharedLogs(SharedLogsOptions { logical_pages, ..options.clone() })
-            }
+            Translation::LogBlocks(options) => Translation::LogBlocks(LogBlocksOptions {
+                logical_pages,
+                reliability: flash.reliability,
+                ..options.clone()
+            }),
+            Translation::SharedLogs(options) => Translation::SharedLogs(SharedLogsOptions {
+                logical_pages,
+                reliability: flash.reliability,
+                ..options.clone()
+            }),
             Translation::Zones(options) => {
                 Translation::Zones(ZonesOptions { logical_pages, ..options.clone() })
             }
@@ -140,8 +144,8 @@ impl AnyLayer {
         match (self, fresh) {
             (AnyLayer::PageMap(layer), AnyLayer::PageMap(fresh)) => layer.complete(fresh, flash),
             (AnyLayer::DemandMap(layer), AnyLayer::DemandMap(fresh)) => layer.complete(fresh, flash),
-            (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(_)) => layer.verify(flash).is_ok(),
-            (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(_)) => layer.verify(flash).is_ok(),
+            (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(fresh)) => layer.is_state_of(fresh, flash),
+            (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(fresh)) => layer.is_state_of(fresh, flash),
             (AnyLayer::Zones(layer), AnyLayer::Zones(fresh)) => layer.fits(fresh, flash),
             _ => false,
         }

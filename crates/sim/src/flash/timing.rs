@@ -149,6 +149,8 @@ pub struct Times {
     pub register_move: Nanos,
     /// Whether consecutive rows go in cache mode.
     pub cache_mode: bool,
+    /// Whether a row is programmed only when its last page has come, however the pages came.
+    pub rows_wait: bool,
     /// Whether a die still has the row that it read last, while it does nothing else.
     pub keeps_row: bool,
     /// Whether pages can be copied within a die without passing the channel.
@@ -352,8 +354,10 @@ impl Timing for Resources {
         let times = self.times;
         let array = self.cells(run.fast).program;
         let transfer = times.transfer * u64::from(run.pages);
-        let mut work = array.sum(first, rows);
-        let mut last = array.sum(first + rows - 1, 1);
+        // Of a row that waits in the register only the transfer takes time.
+        let complete = if times.rows_wait { (run.first + run.pages) / self.planes - first } else { rows };
+        let mut work = array.sum(first, complete);
+        let mut last = array.sum(first + complete.saturating_sub(1), complete.min(1));
         if scale != 1.0 {
             (work, last) = (scaled(work, scale), scaled(last, scale));
         }

@@ -95,7 +95,7 @@ pub struct FlashSection {
     pub page: Bytes,
     /// The pages of a block in one plane.
     pub pages_per_block: u32,
-    /// How many planes of a die work together. Their pages are programmed at once, when the last one has come.
+    /// How many planes of a die work together. The pages of a row, one of each, are programmed at once.
     pub planes: u32,
     /// How many dies there are.
     pub dies: u32,
@@ -117,6 +117,9 @@ pub struct FlashSection {
     pub register_move: Nanos,
     /// Whether consecutive pages are read and programmed in cache mode.
     pub cache_mode: bool,
+    /// Whether pages that come one by one wait in the die's register until their row is complete, as where the controller
+    /// gathers them; otherwise each is programmed when it comes.
+    pub rows_wait: bool,
     /// Whether a die still has the row that it read last, so that reading it again takes the transfer only.
     pub keeps_row: bool,
     /// Whether pages are copied within a die without passing the channel.
@@ -193,6 +196,7 @@ impl Default for FlashSection {
             channel_bandwidth: Bandwidth(Bytes(40_000_000)),
             register_move: Nanos::from_micros(3),
             cache_mode: false,
+            rows_wait: false,
             keeps_row: false,
             copy_back: false,
             zeros_program_share: 1.0,
