@@ -44,10 +44,7 @@ impl Simulation {
             .map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())));
         let device = FlashDevice::restore(&self.profile, &read?).map_err(|error| {
             let name = &self.profile.name;
-            Usage(format!(
-                "{}: {error}; flashlab sim precondition {name} makes another one",
-                file.display()
-            ))
+            Usage(format!("{}: {error}; flashlab sim precondition {name} makes another one", file.display()))
         });
         Ok(SimulatedDevice::Flash(Box::new(device?)))
     }

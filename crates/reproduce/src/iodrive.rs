@@ -117,8 +117,20 @@ fn random_then_sequential() -> Result<Vec<Figure>> {
         figure("random 8 KiB write at first", "MiB/s", Some(322.0), at_first, near),
         figure("random 8 KiB write after 24 hours", "MiB/s", Some(25.0), after_a_day, near),
         figure("sequential write when it begins after random ones", "MiB/s", None, begins, Agreement::Any),
-        figure("sequential write recovered after one full sequential write of the device", "MiB/s", Some(320.0), recovered, near),
-        figure("random write relative to sequential write after 24 hours", "ratio", Some(46.0), recovered / after_a_day, Agreement::Any),
+        figure(
+            "sequential write recovered after one full sequential write of the device",
+            "MiB/s",
+            Some(320.0),
+            recovered,
+            near,
+        ),
+        figure(
+            "random write relative to sequential write after 24 hours",
+            "ratio",
+            Some(46.0),
+            recovered / after_a_day,
+            Agreement::Any,
+        ),
     ])
 }
 
@@ -137,8 +149,20 @@ fn reads() -> Result<Vec<Figure>> {
     let most = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
     let saturated = rates.iter().find(|rate| rate.1 >= 0.98 * most).map_or(0, |rate| rate.0);
     Ok(vec![
-        figure("sustained read bandwidth (advertised)", "MiB/s", Some(700.0), sequential, Agreement::Within(0.15)),
-        figure("threads at which throughput saturates", "threads", Some(15.0), f64::from(saturated), Agreement::Within(0.15)),
+        figure(
+            "sustained read bandwidth (advertised)",
+            "MiB/s",
+            Some(700.0),
+            sequential,
+            Agreement::Within(0.15),
+        ),
+        figure(
+            "threads at which throughput saturates",
+            "threads",
+            Some(15.0),
+            f64::from(saturated),
+            Agreement::Within(0.15),
+        ),
     ])
 }
 

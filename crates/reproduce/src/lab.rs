@@ -43,9 +43,6 @@ pub(crate) type Result<T> = std::result::Result<T, ReproduceError>;
 
 /// The profile of this name in the zoo.
 pub(crate) fn profile(name: &str) -> Result<Profile> {
-    if let Ok(text) = std::fs::read_to_string(format!("/tmp/w-modern/crates/sim/profiles/{name}.toml")) { /*TEMP*/
-        return Profile::parse(&text, name).map_err(|error| ReproduceError::new(name, error)); /*TEMP*/
-    } /*TEMP*/
     let found = flashlab_sim::zoo().into_iter().find(|profile| profile.name == name);
     found.ok_or_else(|| ReproduceError::new(name, "the zoo has no such device"))
 }

@@ -145,7 +145,9 @@ fn figure(device: &str, quantity: &str, unit: &str, paper: f64, flashlab: f64, w
 fn table_3(paper: &(&'static str, f64, f64, f64, f64)) -> Result<Vec<Figure>> {
     let &(name, groups, log_block, log_list, same) = paper;
     let mut drive = Drive::written(name)?;
-    let exactly = |quantity: &str, unit: &str, paper: f64, flashlab: f64| figure(name, quantity, unit, paper, flashlab, 0.0);
+    let exactly = |quantity: &str, unit: &str, paper: f64, flashlab: f64| {
+        figure(name, quantity, unit, paper, flashlab, 0.0)
+    };
 
     // Section 4.1: the shortest distance from the first block at which reads always switch.
     let everywhere = drive.random_reads(1000, drive.capacity, BLOCK)?;
@@ -185,7 +187,8 @@ fn table_3(paper: &(&'static str, f64, f64, f64, f64)) -> Result<Vec<Figure>> {
     if name != "sun-zhang-unknown" {
         return Ok(figures);
     }
-    let near_enough = |quantity: &str, unit: &str, paper, flashlab| figure(name, quantity, unit, paper, flashlab, 0.15);
+    let near_enough =
+        |quantity: &str, unit: &str, paper, flashlab| figure(name, quantity, unit, paper, flashlab, 0.15);
     figures.extend([
         near_enough("group_span_mb", "MB", 240.0, span.0 as f64 / (1 << 20) as f64),
         near_enough("random_read_same_group_ms", "ms", 0.75, mean(&drive.random_reads(1000, span, BLOCK)?)),

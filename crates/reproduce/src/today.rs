@@ -54,7 +54,12 @@ const DISKPLORER: [(&str, [(f64, f64, f64); 4]); 2] = [
     // i3en.3xlarge.
     (
         "cloud-local",
-        [(48_587.0, 0.147, 0.182), (97_174.0, 0.166, 0.233), (145_761.0, 0.200, 0.307), (194_347.0, 0.252, 0.417)],
+        [
+            (48_587.0, 0.147, 0.182),
+            (97_174.0, 0.166, 0.233),
+            (145_761.0, 0.200, 0.307),
+            (194_347.0, 0.252, 0.417),
+        ],
     ),
     // gcp-pd-SSD-2TB.
     (
@@ -200,7 +205,8 @@ fn sd_card() -> Result<Vec<Figure>> {
     let mut device = written("sdcard")?;
     let mut figures = Vec::new();
     for (boundary, real) in FLASHBENCH {
-        for ((place, first), real) in [("before", 2048), ("across", 1024), ("after", 0)].into_iter().zip(real) {
+        for ((place, first), real) in [("before", 2048), ("across", 1024), ("after", 0)].into_iter().zip(real)
+        {
             let mut times = Vec::new();
             // As flashbench does: each pair lies in another part of the largest boundary's size.
             for part in 0..device.geometry().capacity.0 / FLASHBENCH[0].0 - 1 {
@@ -212,7 +218,13 @@ fn sd_card() -> Result<Vec<Figure>> {
         }
     }
     for (blocks, real) in OPEN_BLOCKS {
-        let mut writes = pattern(Mode::Write, Location::Partitioned { partitions: blocks as u32 }, Bytes::kib(256), 1, 16 * blocks);
+        let mut writes = pattern(
+            Mode::Write,
+            Location::Partitioned { partitions: blocks as u32 },
+            Bytes::kib(256),
+            1,
+            16 * blocks,
+        );
         writes.first.target_size = Some(Bytes::mib(4 * blocks));
         writes.first.target_offset = Bytes::mib(64);
         let ours = rate(&run(&mut device, &writes, Seed(4))?) * 262_144.0;
@@ -223,7 +235,8 @@ fn sd_card() -> Result<Vec<Figure>> {
 
 /// A read of 1 KiB, in microseconds.
 fn read_us(device: &mut SimulatedDevice, offset: Bytes) -> Result<f64> {
-    let request = Request { tag: 0, operation: Operation::Read, offset, size: Bytes(1024), buffer: Buffer::empty() };
+    let request =
+        Request { tag: 0, operation: Operation::Read, offset, size: Bytes(1024), buffer: Buffer::empty() };
     device.submit(request);
     let done = device.wait(Nanos::MAX).expect("one request is in flight");
     done.result.map_err(|error| ReproduceError::new("sdcard", error))?;
