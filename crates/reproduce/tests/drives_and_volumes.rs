@@ -35,7 +35,7 @@ fn today() {
     assert_eq!(
         differing,
         [
-            "cloud-local p50_read_latency at 145761 IO/s: -21 %",
+            "cloud-local p50_read_latency at 145761 IO/s: -22 %",
             "cloud-local p50_read_latency at 194347 IO/s: -33 %",
         ]
     );

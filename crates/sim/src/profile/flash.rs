@@ -383,6 +383,7 @@ impl ControllerSection {
     pub(super) fn check(&self, page: Bytes) -> Result<(), Illegal> {
         time("controller.read_command", self.read_command)?;
         time("controller.write_command", self.write_command)?;
+        time("controller.write_jump", self.write_jump)?;
         let pages = |key: &str, size: Bytes, least: u64| {
             if size.is_multiple_of(page) && (least..=1 << 24).contains(&(size.0 / page.0)) {
                 return Ok(());
@@ -397,6 +398,8 @@ impl ControllerSection {
             return Err(Illegal::new("controller.depth", self.depth, "1 to 65536"));
         }
         if let Some(limit) = &self.limit {
+            time("controller.limit.burst", limit.burst)?;
+            time("controller.limit.latency", limit.latency)?;
             for (key, iops) in [("read_iops", limit.read_iops), ("write_iops", limit.write_iops)] {
                 if iops == Some(0) {
                     return Err(Illegal::new(format!("controller.limit.{key}"), 0, "at least 1, or absent"));
