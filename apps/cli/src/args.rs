@@ -35,7 +35,7 @@ pub enum Verb {
 /// What is measured, and by what right.
 #[derive(Args)]
 pub struct Target {
-    /// A block device, a regular file, sim:NAME or sim:./profile.toml, with @FILE in a saved state
+    /// A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]
     #[arg(group = "existing")]
     pub target: Option<String>,
     /// Where the scratch file goes when there is no TARGET; the current directory if not given
@@ -209,7 +209,7 @@ pub enum SimAction {
         #[command(flatten)]
         json: Json,
     },
-    /// Bring a device into a state at speed and save it, to be used as sim:NAME@FILE
+    /// Bring a device into a state at speed and save it, to be used as sim:NAME@STATE
     Precondition {
         /// Its name, or a profile's file
         name: String,
