@@ -313,6 +313,9 @@ pub struct ControllerSection {
     /// Parts of the address space between which switching takes time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segment_groups: Option<SegmentGroups>,
+    /// Requests far from the one before take more time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jump: Option<Jump>,
     /// Work that may wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundSection>,
@@ -320,6 +323,10 @@ pub struct ControllerSection {
     /// flexible data placement). Elsewhere it is stream 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<Placement>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Default for ControllerSection {
@@ -334,6 +341,7 @@ impl Default for ControllerSection {
             write_buffer: None,
             read_buffer: None,
             segment_groups: None,
+            jump: None,
             background: None,
             placement: Vec::new(),
         }
@@ -358,6 +366,15 @@ impl ControllerSection {
         if let Some(buffer) = &self.write_buffer {
             pages("write_buffer.size", buffer.size, 1)?;
             buffer.together.map_or(Ok(()), |together| pages("write_buffer.together", together, 1))?;
+            let on_the_way = |size: Bytes| match buffer.flush {
+                FlushPolicy::WhenFull if size >= buffer.size => Err(Illegal::new(
+                    "controller.write_buffer.on_the_way",
+                    size,
+                    "less than `controller.write_buffer.size`",
+                )),
+                _ => pages("write_buffer.on_the_way", size, 0),
+            };
+            buffer.on_the_way.map_or(Ok(()), on_the_way)?;
         }
         if let Some(buffer) = &self.read_buffer {
             pages("read_buffer.size", buffer.size, 1)?;
@@ -407,6 +424,10 @@ pub struct WriteBufferSection {
     /// Held pages within the same part of this size leave together. One block by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Bytes>,
+    /// How much may be on its way to the flash while the host goes on; with none the host waits for it. By default
+    /// all of `size`, or half of it when pages leave when it is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_the_way: Option<Bytes>,
 }
 
 /// `[controller.read_buffer]`.
@@ -432,6 +453,19 @@ pub struct SegmentGroups {
     pub switch: Nanos,
 }
 
+/// `[controller.jump]`: what a request costs more that is not near the end of the one before. The part of the map that
+/// it needs is not in the controller's memory, or a write makes it save the part that is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Jump {
+    /// How far from the end of the request before it one may begin without a jump.
+    pub reach: Bytes,
+    /// What a jump costs a read.
+    pub read: Nanos,
+    /// What a jump costs a write.
+    pub write: Nanos,
+}
+
 /// `[controller.background]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -442,6 +476,9 @@ pub struct BackgroundSection {
     /// What is done of it before each operation of the host on the same die.
     #[serde(default)]
     pub slice: Nanos,
+    /// Whether it is done while the host asks for nothing; otherwise only while the host waits for another die.
+    #[serde(default = "yes")]
+    pub while_idle: bool,
     /// How many merges a die may owe, having that many blocks to spare. More are done in the foreground.
     pub pieces: u32,
 }
