@@ -24,7 +24,7 @@ use crate::flash::{Background, Content, Contents, Flash, LogicalPage, Resources,
 use crate::layer::Layer;
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Illegal, Placement, Profile};
-use crate::translation::AnyLayer;
+use crate::translation::FrontLayer;
 use controller::{Buffers, Controller, Costs, Groups};
 
 pub use state::StateError;
@@ -38,7 +38,7 @@ pub struct FlashDevice {
     geometry: Geometry,
     energy: crate::profile::Energy,
     controller: Controller,
-    layer: AnyLayer,
+    layer: FrontLayer,
     flash: Flash<Resources>,
     sees_content: bool,
     placement: Vec<Placement>,
@@ -82,7 +82,7 @@ impl FlashDevice {
             geometry: Geometry { capacity, block: profile.block, depth: profile.controller.depth },
             energy: section.energy,
             controller: new_controller(profile, &section),
-            layer: AnyLayer::new(profile, &section, &layout)?,
+            layer: FrontLayer::new(profile, &section, &layout)?,
             flash,
             sees_content,
             placement: profile.controller.placement.clone(),

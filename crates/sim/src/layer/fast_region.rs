@@ -111,6 +111,29 @@ impl<L: Layer> FastRegion<L> {
         &self.behind
     }
 
+    pub(crate) fn behind_mut(&mut self) -> &mut L {
+        &mut self.behind
+    }
+
+    /// Whether this, read from outside bytes, can be used in place of `fresh` over `flash`, but for the layer behind.
+    pub(crate) fn fits<T: Timing>(&self, fresh: &FastRegion<L>, flash: &Flash<T>) -> bool {
+        let (blocks, pages) = (flash.geometry().fast_blocks(), flash.geometry().pages_per_block());
+        let fast_pages = blocks * pages;
+        self.place.len() == fresh.place.len()
+            && self.back.len() == fresh.back.len()
+            && self.valid.len() == fresh.valid.len()
+            && self.logs.len() == fresh.logs.len()
+            && (self.next_log as usize) < self.logs.len()
+            && self.pages_per_block == pages
+            && self.place.iter().all(|&place| place == NONE || place < fast_pages)
+            && self.back.iter().all(|&page| page == NONE || (page as usize) < self.place.len())
+            && self.valid.iter().all(|&valid| valid <= pages)
+            && self.logs.iter().all(|log| {
+                log.open.is_none_or(|(block, page)| block < blocks && page <= pages)
+                    && log.full.iter().chain(&log.free).all(|&block| block < blocks)
+            })
+    }
+
     /// How many blocks of the region are free.
     pub fn free_blocks(&self) -> usize {
         self.logs.iter().map(|log| log.free.len()).sum()

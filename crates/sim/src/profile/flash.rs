@@ -145,6 +145,12 @@ pub struct FastCells {
     pub program: PerRow,
     /// As in `[flash]`.
     pub erase: Nanos,
+    /// From how much on writes that continue one another go past the region. By default they never do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bypass_from: Option<Bytes>,
+    /// How much of it is emptied while the host rests. By default all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refill: Option<Bytes>,
 }
 
 /// `[flash.energy]`: microjoules for an operation, and the power at rest.

@@ -132,7 +132,8 @@ fn what_is_read_again_or_ahead_comes_from_the_buffer() {
     assert_eq!(timed(&mut device, Operation::Read, 4096, 4096), 20_000);
 }
 
-const LAYERS: [&str; 5] = [
+const LAYERS: [&str; 6] = [
+    "[flash.fast]\nsize = \"1MiB\"\nread = \"20us\"\nprogram = \"50us\"\nerase = \"1ms\"\n",
     "[translation.page_map]\n",
     "[translation.demand_map]\ncached_entries = 64\n",
     "[translation.log_blocks]\nlogs = 3\n",
@@ -161,7 +162,7 @@ fn ios(count: u32, seed: u64) -> Vec<(Operation, Bytes, Bytes)> {
 fn conditioning_without_times_ends_in_the_same_state() {
     for layer in LAYERS {
         for buffer in ["", "[controller]\nwrite_buffer = { size = \"64KiB\", flush = \"when-full\" }\n"] {
-            let profile = profile(&format!("{PLAIN}dies = 2\n{buffer}{layer}"));
+            let profile = profile(&format!("{PLAIN}dies = 2\n{layer}{buffer}"));
             let ios = ios(3000, 1);
             let mut timed = flash_device(&profile);
             for &(operation, offset, size) in &ios {
