@@ -10,6 +10,8 @@
 //! - the same program gives the same figures, whatever the number of processors.
 
 mod lab;
+mod uflip;
+mod uflip_figures;
 mod zeus;
 
 use std::fmt;
@@ -101,7 +103,18 @@ impl Reproduction {
 }
 
 /// Every table and figure that flashlab reproduces.
-pub const ALL: &[Reproduction] = &[zeus::TABLE_1];
+pub const ALL: &[Reproduction] = &[
+    uflip::TABLE_3,
+    uflip_figures::FIGURE_3,
+    uflip_figures::FIGURE_4,
+    uflip_figures::FIGURE_5,
+    uflip_figures::FIGURE_6,
+    uflip_figures::FIGURE_7,
+    uflip_figures::FIGURE_8,
+    uflip_figures::STATE,
+    uflip_figures::ALIGNMENT,
+    zeus::TABLE_1,
+];
 
 /// The reproduction of this name.
 pub fn find(name: &str) -> Option<&'static Reproduction> {

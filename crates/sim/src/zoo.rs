@@ -11,6 +11,13 @@ const PROFILES: &[(&str, &str)] = profiles! {
     "sun-zhang-unknown.toml"
     "sun-zhang-kingston.toml"
     "sun-zhang-pny.toml"
+    "uflip-memoright.toml"
+    "uflip-mtron.toml"
+    "uflip-samsung.toml"
+    "uflip-transcend-ide.toml"
+    "uflip-transcend-mlc.toml"
+    "uflip-dt-hyperx.toml"
+    "uflip-dti.toml"
     "zeus.toml"
 };
 

@@ -119,6 +119,8 @@ pub struct FlashSection {
     pub cache_mode: bool,
     /// Whether pages are copied within a die without passing the channel.
     pub copy_back: bool,
+    /// What the controller takes for each page that is copied, as when it corrects errors one page after the other.
+    pub copy: Nanos,
     /// The share of the program time that a page of zeros takes.
     pub zeros_program_share: f64,
     /// The share of the program time that a page of ones takes.
@@ -192,6 +194,7 @@ impl Default for FlashSection {
             register_move: Nanos::from_micros(3),
             cache_mode: false,
             copy_back: false,
+            copy: Nanos::ZERO,
             zeros_program_share: 1.0,
             ones_program_share: 1.0,
             fast: None,
@@ -302,6 +305,10 @@ pub struct ControllerSection {
     /// What a write costs more that does not begin where the one before it ended: the controller turns to another part
     /// of its map.
     pub write_jump: Nanos,
+    /// The same for a read and the read before it: another part of the map is looked up.
+    pub read_jump: Nanos,
+    /// How far from the end of the one before it a request may begin without such costs.
+    pub jump_reach: Bytes,
     /// The link to the host, for reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bandwidth: Option<Bandwidth>,
@@ -319,9 +326,6 @@ pub struct ControllerSection {
     /// Parts of the address space between which switching takes time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segment_groups: Option<SegmentGroups>,
-    /// Requests far from the one before take more time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jump: Option<Jump>,
     /// Work that may wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundSection>,
@@ -341,13 +345,14 @@ impl Default for ControllerSection {
             read_command: Nanos::from_micros(20),
             write_command: Nanos::from_micros(20),
             write_jump: Nanos::ZERO,
+            read_jump: Nanos::ZERO,
+            jump_reach: Bytes::ZERO,
             read_bandwidth: None,
             write_bandwidth: None,
             depth: 32,
             write_buffer: None,
             read_buffer: None,
             segment_groups: None,
-            jump: None,
             background: None,
             placement: Vec::new(),
         }
@@ -457,19 +462,6 @@ pub struct SegmentGroups {
     pub span: Bytes,
     /// What it costs to go to another group.
     pub switch: Nanos,
-}
-
-/// `[controller.jump]`: what a request costs more that is not near the end of the one before. The part of the map that
-/// it needs is not in the controller's memory, or a write makes it save the part that is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Jump {
-    /// How far from the end of the request before it one may begin without a jump.
-    pub reach: Bytes,
-    /// What a jump costs a read.
-    pub read: Nanos,
-    /// What a jump costs a write.
-    pub write: Nanos,
 }
 
 /// `[controller.background]`.
