@@ -7,6 +7,7 @@ mod devices;
 mod examples;
 mod fast_region;
 mod merges;
+mod odd_profiles;
 mod page_map;
 mod theory;
 mod wear;
