@@ -209,6 +209,10 @@ impl Device for FlashDevice {
         self.queue.wait(until)
     }
 
+    fn loss(&mut self) -> Option<String> {
+        self.exhausted().map(|reason| format!("takes no writes any more, because {reason}"))
+    }
+
     fn keeps_data(&self) -> bool {
         false
     }

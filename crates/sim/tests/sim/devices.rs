@@ -349,3 +349,20 @@ fn placement_hints_keep_what_dies_together_apart() {
     let (without, with) = (written(""), written(hints));
     assert!(with < 0.95 * without, "write amplification {with} with hints and {without} without");
 }
+
+#[test]
+fn a_device_that_is_worn_out_says_so() {
+    let mut device = device("[flash]\nover_provisioning = 0.3\nreliability = { endurance = 5 }\n");
+    assert_eq!(device.loss(), None);
+    let mut random = Prng::new(Seed(1));
+    let mut results = (0..100_000).map(|_| {
+        submit(&mut device, Operation::Write, 4096 * random.below(4096), 4096);
+        device.wait(Nanos::MAX).unwrap().result
+    });
+    assert_eq!(results.find(Result::is_err), Some(Err(IoError::READ_ONLY)));
+    drop(results);
+    let loss = device.loss().unwrap();
+    assert!(loss.starts_with("takes no writes any more, because "), "{loss}");
+    submit(&mut device, Operation::Read, 0, 4096);
+    assert_eq!(device.wait(Nanos::MAX).unwrap().result, Ok(()));
+}
