@@ -13,6 +13,8 @@ mod iodrive;
 mod lab;
 mod sun_zhang;
 mod today;
+mod uflip;
+mod uflip_figures;
 mod zeus;
 
 use std::fmt;
@@ -104,7 +106,21 @@ impl Reproduction {
 }
 
 /// Every table and figure that flashlab reproduces.
-pub const ALL: &[Reproduction] = &[zeus::TABLE_1, sun_zhang::ALL_OF_IT, iodrive::FIGURES, today::CALIBRATED];
+pub const ALL: &[Reproduction] = &[
+    uflip::TABLE_3,
+    uflip_figures::FIGURE_3,
+    uflip_figures::FIGURE_4,
+    uflip_figures::FIGURE_5,
+    uflip_figures::FIGURE_6,
+    uflip_figures::FIGURE_7,
+    uflip_figures::FIGURE_8,
+    uflip_figures::STATE,
+    uflip_figures::ALIGNMENT,
+    sun_zhang::ALL_OF_IT,
+    iodrive::FIGURES,
+    zeus::TABLE_1,
+    today::CALIBRATED,
+];
 
 /// The reproduction of this name.
 pub fn find(name: &str) -> Option<&'static Reproduction> {

@@ -84,6 +84,7 @@ fn times() -> Times {
         rows_wait: false,
         keeps_row: false,
         copy_back: false,
+        copy: Nanos::ZERO,
         cells,
         fast_cells: cells,
     }

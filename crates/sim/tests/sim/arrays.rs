@@ -19,6 +19,7 @@ pub fn times() -> Times {
         rows_wait: false,
         keeps_row: false,
         copy_back: false,
+        copy: Nanos::ZERO,
         cells: cells(50, 500, 2000),
         fast_cells: cells(20, 100, 1000),
     }

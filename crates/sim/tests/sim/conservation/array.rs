@@ -38,6 +38,7 @@ impl Array {
             rows_wait: false,
             keeps_row: false,
             copy_back: self.copy_back,
+            copy: Nanos::ZERO,
             cells,
             fast_cells: cells,
         };
