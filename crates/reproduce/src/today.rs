@@ -48,9 +48,11 @@ const SCYLLA: [(&str, Mode, Location, u64); 4] = [
     ("write_bandwidth", Mode::Write, Location::Sequential, 1 << 20),
 ];
 
-/// diskplorer: random reads of 512 B as a Poisson process, nothing written: reads a second, the median and the 95th
-/// percentile in milliseconds.
-const DISKPLORER: [(&str, [(f64, f64, f64); 4]); 2] = [
+/// Reads a second, the median and the 95th percentile in milliseconds.
+type Latencies = (f64, f64, f64);
+
+/// diskplorer: random reads of 512 B as a Poisson process, nothing written.
+const DISKPLORER: [(&str, [Latencies; 4]); 2] = [
     // i3en.3xlarge.
     (
         "cloud-local",
