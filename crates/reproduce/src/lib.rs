@@ -9,7 +9,10 @@
 //! - the papers' values stand in `figures/`, with their source, and nowhere else;
 //! - the same program gives the same figures, whatever the number of processors.
 
+mod iodrive;
 mod lab;
+mod sun_zhang;
+mod today;
 mod uflip;
 mod uflip_figures;
 mod zeus;
@@ -113,7 +116,10 @@ pub const ALL: &[Reproduction] = &[
     uflip_figures::FIGURE_8,
     uflip_figures::STATE,
     uflip_figures::ALIGNMENT,
+    sun_zhang::ALL_OF_IT,
+    iodrive::FIGURES,
     zeus::TABLE_1,
+    today::CALIBRATED,
 ];
 
 /// The reproduction of this name.
