@@ -25,7 +25,7 @@ fn a_saved_state_is_where_a_run_begins() {
     ]);
     let saved: serde_json::Value = serde_json::from_str(&saved.out).unwrap();
     assert_eq!(saved["target"], "sim:./small.toml@aged");
-    assert_eq!(saved["written_bytes"], 128 << 20);
+    assert_eq!(saved["written_bytes"], (4 * 32) << 20);
     let mean_ns = |target: &str, folder: &str| {
         let arguments = ["run", "short.toml", target, "--state", "none", "--output", folder, "--json"];
         let found: serde_json::Value = serde_json::from_str(&directory.succeeds(&arguments).out).unwrap();

@@ -192,7 +192,8 @@ fn a_run_that_is_interrupted_at_every_step_gets_there_all_the_same() {
 #[test]
 fn a_run_says_that_it_is_not_finished_until_it_is() {
     let lab = Lab::quick("", &["order"]);
-    let unfinished = |findings: &Findings| findings.warnings.iter().any(|warning| warning.kind == "unfinished");
+    let unfinished =
+        |findings: &Findings| findings.warnings.iter().any(|warning| warning.kind == "unfinished");
     let watch = Watch::new();
     let mut device =
         InterruptedDevice { inner: lab.profile.device().unwrap(), left: 5000, interrupt: &watch.interrupt };
