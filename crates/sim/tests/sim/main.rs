@@ -4,6 +4,7 @@ mod arrays;
 mod conservation;
 mod demand_map;
 mod devices;
+mod disk;
 mod examples;
 mod fast_region;
 mod merges;
