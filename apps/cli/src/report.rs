@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use flashlab_analysis::compare;
 use flashlab_analysis::findings::Findings;
-use flashlab_samples::RunFolder;
+use flashlab_samples::{RunFolder, SamplesError};
 
 use crate::args;
 use crate::exit::Usage;
@@ -18,7 +18,7 @@ pub fn report(arguments: args::Report) -> Result<()> {
             let (folder, _, _) = flashlab_bench::open_run(run)?;
             match arguments.output {
                 Some(path) => page(&folder, &path, arguments.json.json),
-                None => session::report(&folder, arguments.json.json),
+                None => session::report(&folder, arguments.json.json).map_err(with_advice),
             }
         }
         runs => comparison(runs, arguments.output, arguments.json.json),
@@ -30,6 +30,16 @@ fn page(folder: &RunFolder, path: &Path, json: bool) -> Result<()> {
     let (findings, traces) = flashlab_bench::rebuild(folder.path())?;
     write(path, &flashlab_report::html(&findings, &traces))?;
     session::print(&findings, path, json)
+}
+
+/// A run's folder that cannot be written to can be reported on all the same.
+fn with_advice(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<SamplesError>() {
+        Some(SamplesError::Io { action: "write", .. }) => {
+            anyhow!("{error}; give another place for the page with --output FILE")
+        }
+        _ => error,
+    }
 }
 
 fn write(path: &Path, page: &str) -> Result<()> {

@@ -8,6 +8,7 @@
 //! Invariant: nothing here opens anything for writing.
 
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -205,10 +206,17 @@ fn read_content(file: &File, node: Node, capacity: Bytes, refusals: &mut Vec<Ref
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied if system::is_root() => {
+            "run flashlab where root may read it: a container or a security module forbids it here"
+        }
+        ErrorKind::PermissionDenied => "run flashlab as root, or as a member of the group that may read it",
+        _ => "replace it if it is broken",
+    };
     Refusal::new(
         Reason::Unknown,
         format!("{} cannot be read ({error}), so that what it carries is not known", path.display()),
-        "run flashlab as a user who may read it, or replace it if it is broken",
+        remedy,
     )
 }
 

@@ -107,6 +107,7 @@ impl RunFolder {
             let message = match path.symlink_metadata() {
                 Ok(_) if path.is_dir() => format!("holds no run: there is no {MANIFEST} in it"),
                 Ok(_) => "is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET".to_owned(),
+                Err(error) if error.kind() != ErrorKind::NotFound => format!("cannot be looked at: {error}"),
                 Err(_) => "is not there: give the folder of a run, as flashlab-runs/TIME-TARGET".to_owned(),
             };
             return Err(SamplesError::Folder { path: path.to_owned(), message });

@@ -124,10 +124,10 @@ impl<T: Timing> Flash<T> {
         }
     }
 
-    /// Says what kind of content the host writes from now on.
-    pub fn set_host_content(&mut self, content: Content) {
+    /// Says what kind of content the host writes from now on, page by page; what it says nothing of is mixed.
+    pub fn set_host_contents(&mut self, first: LogicalPage, kinds: impl Iterator<Item = Content>) {
         if let Some(contents) = &mut self.contents {
-            contents.set_host(content);
+            contents.set_host(first, kinds);
         }
     }
 
@@ -291,7 +291,7 @@ impl<T: Timing> Flash<T> {
         }
         self.counts.program(cause, pages);
         let scale = match &mut self.contents {
-            Some(contents) => contents.program(self.geometry.physical(place), pages),
+            Some(contents) => contents.program(self.geometry.physical(place), logical, pages),
             None => 1.0,
         };
         self.timing.program(self.run(place, pages), scale, at)

@@ -23,8 +23,8 @@ use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request,
 use crate::flash::{Background, Content, Contents, Flash, LogicalPage, Resources, Times};
 use crate::layer::Layer;
 use crate::noise::NoiseSource;
-use crate::profile::{FlashSection, Illegal, Profile};
-use crate::translation::AnyLayer;
+use crate::profile::{FlashSection, Illegal, Placement, Profile};
+use crate::translation::FrontLayer;
 use controller::{Buffers, Controller, Costs, Groups};
 
 pub use state::StateError;
@@ -38,9 +38,10 @@ pub struct FlashDevice {
     geometry: Geometry,
     energy: crate::profile::Energy,
     controller: Controller,
-    layer: AnyLayer,
+    layer: FrontLayer,
     flash: Flash<Resources>,
     sees_content: bool,
+    placement: Vec<Placement>,
     noise: NoiseSource,
     noisy: bool,
     queue: VirtualQueue,
@@ -81,9 +82,10 @@ impl FlashDevice {
             geometry: Geometry { capacity, block: profile.block, depth: profile.controller.depth },
             energy: section.energy,
             controller: new_controller(profile, &section),
-            layer: AnyLayer::new(profile, &section, &layout)?,
+            layer: FrontLayer::new(profile, &section, &layout)?,
             flash,
             sees_content,
+            placement: profile.controller.placement.clone(),
             noise: NoiseSource::new(profile.noise.unwrap_or_default()),
             noisy: profile.noise.is_some(),
             queue: VirtualQueue::new(profile.controller.depth),
@@ -131,12 +133,22 @@ impl FlashDevice {
             self.geometry.check(request.offset, request.size)?;
         }
         if self.sees_content && request.operation == Operation::Write {
+            let page = self.flash.geometry().page().0;
             let length = request.buffer.len().min(request.size.0 as usize);
-            self.flash.set_host_content(Content::of(&request.buffer[..length]));
+            let (head, rest) =
+                request.buffer[..length].split_at(length.min((page - request.offset.0 % page) as usize));
+            let kinds = std::iter::once(head).chain(rest.chunks(page as usize)).map(Content::of);
+            self.flash.set_host_contents(LogicalPage((request.offset.0 / page) as u32), kinds);
         }
         let FlashDevice { controller, layer, flash, .. } = self;
         controller.serve(layer, flash, request.operation, (request.offset, request.size), stream, now)
     }
+}
+
+/// The stream that a host with these hints gives a write.
+#[inline]
+fn stream_of(placement: &[Placement], offset: Bytes) -> u16 {
+    placement.iter().find(|hint| (hint.from..hint.to).contains(&offset)).map_or(0, |hint| hint.stream)
 }
 
 /// How many IOs are looked at before the first of them is served, when conditioning.
@@ -150,6 +162,7 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
         write_command: section.write_command,
         read_ns_per_byte: section.read_bandwidth.map_or(0.0, |link| link.ns_per_byte()),
         write_ns_per_byte: section.write_bandwidth.map_or(0.0, |link| link.ns_per_byte()),
+        write_jump: section.write_jump,
         switch: section.segment_groups.map_or(Nanos::ZERO, |groups| groups.switch),
     };
     let groups =
@@ -181,7 +194,8 @@ impl Device for FlashDevice {
 
     #[inline]
     fn submit(&mut self, request: Request) {
-        self.submit_placed(request, 0);
+        let stream = stream_of(&self.placement, request.offset);
+        self.submit_placed(request, stream);
     }
 
     #[inline]
@@ -202,10 +216,10 @@ impl Device for FlashDevice {
         ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
     ) -> Result<bool, IoError> {
         let costs = std::mem::take(&mut self.controller.costs);
-        let FlashDevice { controller, layer, flash, geometry, sees_content, .. } = self;
+        let FlashDevice { controller, layer, flash, geometry, sees_content, placement, .. } = self;
         let served = flash.without_times(|flash| {
             if *sees_content {
-                flash.set_host_content(Content::Mixed);
+                flash.set_host_contents(LogicalPage(0), std::iter::empty());
             }
             let page = flash.geometry().page();
             let mut batch = Vec::with_capacity(LOOK_AHEAD);
@@ -228,7 +242,8 @@ impl Device for FlashDevice {
                 }
                 std::hint::black_box(touched);
                 for &(operation, offset, size) in &batch {
-                    controller.serve(layer, flash, operation, (offset, size), 0, Nanos::ZERO)?;
+                    let stream = stream_of(placement, offset);
+                    controller.serve(layer, flash, operation, (offset, size), stream, Nanos::ZERO)?;
                 }
                 if batch.len() < LOOK_AHEAD {
                     break;

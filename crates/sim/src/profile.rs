@@ -18,7 +18,7 @@ use crate::simulated::SimulatedDevice;
 use crate::translation::Translation;
 pub use disk::{DiskSection, Seek};
 pub use flash::{
-    BackgroundSection, Bandwidth, ControllerSection, Energy, FastCells, FlashSection, PerRow,
+    BackgroundSection, Bandwidth, ControllerSection, Energy, FastCells, FlashSection, PerRow, Placement,
     ReadBufferSection, SegmentGroups, WriteBufferSection,
 };
 pub use throughput::{Class, Line, Lingering, Oscillation, Startup, Throughput};

@@ -1,13 +1,14 @@
 //! Which translation layer a device has.
 
-use flashlab_base::Nanos;
+use flashlab_base::{Bytes, Nanos};
 use flashlab_device::IoError;
 use serde::{Deserialize, Serialize};
 
 use crate::flash::{Flash, Geometry, LogicalPage, Timing};
 use crate::layer::{
-    DemandMap, DemandMapOptions, Exhausted, Layer, LogBlocks, LogBlocksOptions, OptionsError, PageMap,
-    PageMapOptions, Pages, SharedLogs, SharedLogsOptions, Zones, ZonesOptions,
+    DemandMap, DemandMapOptions, Exhausted, FastRegion, FastRegionOptions, Layer, LogBlocks,
+    LogBlocksOptions, OptionsError, PageMap, PageMapOptions, Pages, SharedLogs, SharedLogsOptions, Zones,
+    ZonesOptions,
 };
 use crate::profile::{FlashSection, Illegal, Profile};
 
@@ -89,11 +90,11 @@ impl Translation {
 fn in_section(section: &'static str) -> impl Fn(OptionsError) -> Illegal {
     move |error| match error.key {
         // A profile does not have this key: its capacity is what is too much for its flash.
-        "logical_pages" => Illegal::new(
-            "flash.over_provisioning",
-            "too small",
-            format!("more: {} pages are {}", error.value, error.legal),
-        ),
+        "logical_pages" => {
+            let legal =
+                format!("more: the capacity has {} pages, and there may be {}", error.value, error.legal);
+            Illegal::new("flash.over_provisioning", "too small", legal)
+        }
         key => Illegal::new(format!("translation.{section}.{key}"), error.value, error.legal),
     }
 }
@@ -206,5 +207,105 @@ impl Layer for AnyLayer {
 
     fn power_cut(&mut self) {
         each!(self, layer => layer.power_cut());
+    }
+}
+
+/// A translation layer, with a fast region in front of it or without.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum FrontLayer {
+    Plain(AnyLayer),
+    Fast(FastRegion<AnyLayer>),
+}
+
+impl FrontLayer {
+    /// The profile's layers over erased flash.
+    pub(crate) fn new(
+        profile: &Profile,
+        flash: &FlashSection,
+        geometry: &Geometry,
+    ) -> Result<FrontLayer, Illegal> {
+        let layer = AnyLayer::new(profile, flash, geometry)?;
+        let Some(fast) = &flash.fast else { return Ok(FrontLayer::Plain(layer)) };
+        let pages = |size: Bytes| u32::try_from(size.0.div_ceil(flash.page.0)).unwrap_or(u32::MAX);
+        let options = FastRegionOptions {
+            bypass_from: fast.bypass_from.map(pages),
+            refill_blocks: fast
+                .refill
+                .map_or(u32::MAX, |size| pages(size).div_ceil(geometry.pages_per_block())),
+            reliability: flash.reliability,
+        };
+        let wrong =
+            |error: OptionsError| Illegal::new(format!("flash.fast.{}", error.key), error.value, error.legal);
+        FastRegion::new(geometry, layer, &options).map(FrontLayer::Fast).map_err(wrong)
+    }
+
+    /// As [`AnyLayer::complete`].
+    pub(crate) fn complete(&mut self, fresh: &FrontLayer, flash: &Flash<impl Timing>) -> bool {
+        match (self, fresh) {
+            (FrontLayer::Plain(layer), FrontLayer::Plain(fresh)) => layer.complete(fresh, flash),
+            (FrontLayer::Fast(region), FrontLayer::Fast(fresh)) => {
+                region.fits(fresh, flash) && region.behind_mut().complete(fresh.behind(), flash)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Calls a method of whichever it is.
+macro_rules! either {
+    ($layer:expr, $inner:ident => $call:expr) => {
+        match $layer {
+            FrontLayer::Plain($inner) => $call,
+            FrontLayer::Fast($inner) => $call,
+        }
+    };
+}
+
+impl Layer for FrontLayer {
+    fn pages(&self) -> u32 {
+        either!(self, layer => layer.pages())
+    }
+
+    #[inline]
+    fn holds(&self, page: LogicalPage) -> bool {
+        either!(self, layer => layer.holds(page))
+    }
+
+    #[inline]
+    fn touch(&self, page: LogicalPage) -> u32 {
+        either!(self, layer => layer.touch(page))
+    }
+
+    #[inline]
+    fn accepts(&self, pages: Pages) -> Result<(), IoError> {
+        either!(self, layer => layer.accepts(pages))
+    }
+
+    #[inline]
+    fn write<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        either!(self, layer => layer.write(flash, pages, stream, at))
+    }
+
+    #[inline]
+    fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
+        either!(self, layer => layer.read(flash, pages, at))
+    }
+
+    fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
+        either!(self, layer => layer.trim(flash, pages));
+    }
+
+    fn rest<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
+        either!(self, layer => layer.rest(flash, from, until));
+    }
+
+    fn power_cut(&mut self) {
+        either!(self, layer => layer.power_cut());
     }
 }

@@ -2,7 +2,17 @@
 
 use crate::profile::Profile;
 
-const PROFILES: [(&str, &str); 1] = [("zeus.toml", include_str!("../profiles/zeus.toml"))];
+/// The file's name and text.
+macro_rules! profiles {
+    ($($file:literal)*) => { &[$(($file, include_str!(concat!("../profiles/", $file)))),*] };
+}
+
+const PROFILES: &[(&str, &str)] = profiles! {
+    "sun-zhang-unknown.toml"
+    "sun-zhang-kingston.toml"
+    "sun-zhang-pny.toml"
+    "zeus.toml"
+};
 
 /// Every profile of the zoo.
 pub fn zoo() -> Vec<Profile> {
@@ -21,7 +31,7 @@ mod tests {
         let profiles = zoo();
         assert_eq!(profiles.len(), PROFILES.len());
         for (profile, (file, _)) in profiles.iter().zip(PROFILES) {
-            assert_eq!(format!("{}.toml", profile.name), file);
+            assert_eq!(format!("{}.toml", profile.name), *file);
         }
     }
 }

@@ -78,6 +78,17 @@ fn a_read_only_file_system_takes_no_scratch_file() {
     flashlab: no folder for the results can be made in DIR/ro: Read-only file system (os error 30); give another with --output
     ");
     assert_eq!(directory.names(), ["ro", "short.toml"]);
+
+    // A run that was archived where nothing can be written.
+    directory.succeeds(&["run", "short.toml", "sim:zeus", "--output", "run"]);
+    let (run, ro) = (directory.path("run"), directory.path("ro"));
+    let Some(_bound) = Mount::new(&["--bind", run.to_str().unwrap()], &ro) else { return };
+    crate::support::program("mount", &["-o", "remount,bind,ro", ro.to_str().unwrap()]).unwrap();
+    insta::assert_snapshot!(directory.flashlab(&["report", "ro"]), @r"
+    exit 1
+    flashlab: cannot write ro/summary.json: Read-only file system (os error 30); give another place for the page with --output FILE
+    ");
+    directory.succeeds(&["report", "ro", "--output", "page.html"]);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::LogicalPage;
+
 /// The kind of a page's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,21 +32,29 @@ impl Content {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contents {
     of_page: Vec<Content>,
-    host: Content,
+    #[serde(skip)]
+    host: HostContents,
     /// The share of the usual program time that zeros and ones take.
     zeros: f32,
     ones: f32,
     /// The sum of the shares of the pages relocated since they were last timed, and their number.
     moving: (f32, u32),
-    /// What the host writes, while content is copied as if the host wrote it.
-    set_aside: Option<Content>,
+    /// What is programmed instead of the host's pages, while content is copied as if the host wrote it.
+    copied: Option<Content>,
+}
+
+/// What the host's request holds, page by page; every other page is mixed.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct HostContents {
+    first: u32,
+    kinds: Vec<Content>,
 }
 
 impl Contents {
     /// Erased flash of `pages` pages, in which zeros and ones take these shares of the usual program time.
     pub fn new(pages: u32, zeros: f32, ones: f32) -> Contents {
         let of_page = vec![Content::Ones; pages as usize];
-        Contents { of_page, host: Content::Mixed, zeros, ones, moving: (0.0, 0), set_aside: None }
+        Contents { of_page, host: HostContents::default(), zeros, ones, moving: (0.0, 0), copied: None }
     }
 
     /// How many pages there are.
@@ -52,20 +62,24 @@ impl Contents {
         self.of_page.len()
     }
 
-    pub(super) fn set_host(&mut self, content: Content) {
-        self.host = content;
+    pub(super) fn set_host(&mut self, first: LogicalPage, kinds: impl Iterator<Item = Content>) {
+        self.host.first = first.0;
+        self.host.kinds.clear();
+        self.host.kinds.extend(kinds);
     }
 
     /// What the host writes from now on is the content of the page `from`.
     pub(super) fn begin_copy(&mut self, from: u32) {
-        self.set_aside.get_or_insert(self.host);
-        self.host = self.of_page[from as usize];
+        self.copied = Some(self.of_page[from as usize]);
     }
 
     pub(super) fn end_copy(&mut self) {
-        if let Some(host) = self.set_aside.take() {
-            self.host = host;
-        }
+        self.copied = None;
+    }
+
+    fn of_host(&self, page: u32) -> Content {
+        let at = page.checked_sub(self.host.first).and_then(|at| self.host.kinds.get(at as usize));
+        self.copied.or(at.copied()).unwrap_or_default()
     }
 
     fn share(&self, content: Content) -> f32 {
@@ -76,9 +90,15 @@ impl Contents {
         }
     }
 
-    pub(super) fn program(&mut self, first: u32, pages: u32) -> f32 {
-        self.of_page[first as usize..(first + pages) as usize].fill(self.host);
-        self.share(self.host)
+    /// The mean share of `pages` pages of the host from `logical` on, which are programmed from `first` on.
+    pub(super) fn program(&mut self, first: u32, logical: LogicalPage, pages: u32) -> f32 {
+        let mut sum = 0.0;
+        for page in 0..pages {
+            let content = self.of_host(logical.0 + page);
+            self.of_page[(first + page) as usize] = content;
+            sum += self.share(content);
+        }
+        sum / pages as f32
     }
 
     pub(super) fn relocate(&mut self, from: u32, to: u32) {

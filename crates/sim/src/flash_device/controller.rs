@@ -27,6 +27,8 @@ pub(super) struct Costs {
     /// Nanoseconds for a byte over the link.
     pub(super) read_ns_per_byte: f64,
     pub(super) write_ns_per_byte: f64,
+    /// What a write costs more that does not begin where the one before it ended.
+    pub(super) write_jump: Nanos,
     /// The time to switch between segment groups.
     pub(super) switch: Nanos,
 }
@@ -62,6 +64,7 @@ pub(super) struct Controller {
     read_ahead: u32,
     last_group: u64,
     last_read_end: Option<Bytes>,
+    last_write_end: Bytes,
     free: Nanos,
     link_free: Nanos,
     /// When everything the host asked for was done.
@@ -100,6 +103,7 @@ impl Controller {
             read_ahead: buffers.read_ahead,
             last_group: 0,
             last_read_end: None,
+            last_write_end: Bytes::ZERO,
             free: Nanos::ZERO,
             link_free: Nanos::ZERO,
             quiet: Nanos::ZERO,
@@ -324,7 +328,9 @@ impl Controller {
         stream: u16,
         now: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let taken = self.command(self.costs.write_command, offset, now);
+        let jump = if self.last_write_end == offset { Nanos::ZERO } else { self.costs.write_jump };
+        self.last_write_end = offset + size;
+        let taken = self.command(self.costs.write_command + jump, offset, now);
         let covered = self.cover(offset, size);
         if let Some(buffer) = &mut self.reads {
             buffer.forget(covered.pages);

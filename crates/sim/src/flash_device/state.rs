@@ -17,7 +17,7 @@ use super::controller::Controller;
 use crate::flash::FlashState;
 use crate::noise::NoiseSource;
 use crate::profile::Profile;
-use crate::translation::AnyLayer;
+use crate::translation::FrontLayer;
 
 const MAGIC: &[u8; 8] = b"FLASHSIM";
 /// The version of the format.
@@ -27,7 +27,7 @@ const HEADER: usize = 8 + 4 + 8 + 8 + 4;
 #[derive(Serialize)]
 struct Saved<'a> {
     controller: &'a Controller,
-    layer: &'a AnyLayer,
+    layer: &'a FrontLayer,
     flash: FlashState,
     noise: &'a NoiseSource,
 }
@@ -35,7 +35,7 @@ struct Saved<'a> {
 #[derive(Deserialize)]
 struct Restored {
     controller: Controller,
-    layer: AnyLayer,
+    layer: FrontLayer,
     flash: FlashState,
     noise: NoiseSource,
 }

@@ -202,12 +202,11 @@ impl DemandMap {
             written += 1;
         }
     }
-}
 
-impl DemandMap {
     /// As for a page map: whether this map, read from outside bytes, can be used in place of `fresh` over `flash`.
     pub(crate) fn complete<T: Timing>(&mut self, fresh: &DemandMap, flash: &Flash<T>) -> bool {
         self.pages.complete(&fresh.pages, flash)
+            && self.cache.fits(&fresh.cache)
             && self.host_pages == fresh.host_pages
             && self.entries_per_page == fresh.entries_per_page
             && self.stale.len() == fresh.stale.len()

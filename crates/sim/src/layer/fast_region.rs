@@ -111,9 +111,58 @@ impl<L: Layer> FastRegion<L> {
         &self.behind
     }
 
+    pub(crate) fn behind_mut(&mut self) -> &mut L {
+        &mut self.behind
+    }
+
+    /// Whether this, read from outside bytes, can be used in place of `fresh` over `flash`, but for the layer behind.
+    pub(crate) fn fits<T: Timing>(&self, fresh: &FastRegion<L>, flash: &Flash<T>) -> bool {
+        let (blocks, pages) = (flash.geometry().fast_blocks(), flash.geometry().pages_per_block());
+        let fast_pages = blocks * pages;
+        self.place.len() == fresh.place.len()
+            && self.back.len() == fresh.back.len()
+            && self.valid.len() == fresh.valid.len()
+            && self.logs.len() == fresh.logs.len()
+            && (self.next_log as usize) < self.logs.len()
+            && self.pages_per_block == pages
+            && self.place.iter().all(|&place| place == NONE || place < fast_pages)
+            && self.back.iter().all(|&page| page == NONE || (page as usize) < self.place.len())
+            && self.valid.iter().all(|&valid| valid <= pages)
+            && self.logs.iter().all(|log| {
+                log.open.is_none_or(|(block, page)| block < blocks && page <= pages)
+                    && log.full.iter().chain(&log.free).all(|&block| block < blocks)
+            })
+    }
+
     /// How many blocks of the region are free.
     pub fn free_blocks(&self) -> usize {
         self.logs.iter().map(|log| log.free.len()).sum()
+    }
+
+    /// Whether this region, read from outside bytes, can be used in place of `fresh`; `behind` says so of the layer behind.
+    pub fn complete(&mut self, fresh: &FastRegion<L>, behind: impl FnOnce(&mut L, &L) -> bool) -> bool {
+        let (pages, blocks) = (self.pages_per_block, self.valid.len());
+        let same_sizes = pages == fresh.pages_per_block
+            && blocks == fresh.valid.len()
+            && self.place.len() == fresh.place.len()
+            && self.back.len() == fresh.back.len()
+            && (self.logs.is_empty() || (self.next_log as usize) < self.logs.len());
+        let mut valid = vec![0; fresh.valid.len()];
+        same_sizes
+            && self.logs.iter().all(|log| {
+                log.open.is_none_or(|(block, page)| (block as usize) < blocks && page <= pages)
+                    && log.full.iter().chain(&log.free).all(|&block| (block as usize) < blocks)
+            })
+            && self.place.iter().enumerate().filter(|(_, place)| **place != NONE).all(|(page, &place)| {
+                let known = self.back.get(place as usize) == Some(&(page as u32));
+                if known {
+                    valid[(place / pages) as usize] += 1;
+                }
+                known
+            })
+            && valid == self.valid
+            && self.back.iter().all(|&page| page == NONE || (page as usize) < self.place.len())
+            && behind(&mut self.behind, &fresh.behind)
     }
 
     /// Whether a write continues the ones before for so long that it goes past the region.

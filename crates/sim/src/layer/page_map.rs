@@ -4,7 +4,9 @@
 //! Pages are appended to open blocks, one for each die and stream. A page's old place becomes invalid. When a die
 //! has too few free blocks, a victim's valid pages are appended to the open block of the collector (or of the
 //! stream itself) on the same die and the victim is erased. Free blocks are taken with the fewest erases first
-//! (dynamic wear levelling); when a block lags too far behind, its cold data moves (static wear levelling).
+//! (dynamic wear levelling); when a block lags too far behind, its cold data moves (static wear levelling). A
+//! block that fails at its erase is not used again; when a die has lost too many, the device can only be read. Data
+//! that was read too often or is too old is written again.
 //!
 //! # Invariants
 //! - `map[l] = p` if and only if `p` is valid and `back[p] = l`;
@@ -235,8 +237,8 @@ impl PageMap {
             Striping::WriteOrder => {
                 let die = self.next_die;
                 let index = self.frontier_index(die, stream, false);
-                let page = self.frontiers[index].page % self.pages_per_block;
-                let left = if row == 1 { 1 } else { row - page % row };
+                // A full block gives way to an empty one; both begin a row, as no row is cut by a block's end.
+                let left = if row == 1 { 1 } else { row - geometry.row(self.frontiers[index].page).1 };
                 if count >= left {
                     self.next_die = if die + 1 == dies { 0 } else { die + 1 };
                 }

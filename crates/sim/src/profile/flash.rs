@@ -145,6 +145,12 @@ pub struct FastCells {
     pub program: PerRow,
     /// As in `[flash]`.
     pub erase: Nanos,
+    /// From how much on writes that continue one another go past the region. By default they never do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bypass_from: Option<Bytes>,
+    /// How much of it is emptied while the host rests. By default all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refill: Option<Bytes>,
 }
 
 /// `[flash.energy]`: microjoules for an operation, and the power at rest.
@@ -293,6 +299,9 @@ pub struct ControllerSection {
     pub read_command: Nanos,
     /// What each write costs the controller.
     pub write_command: Nanos,
+    /// What a write costs more that does not begin where the one before it ended: the controller turns to another part
+    /// of its map.
+    pub write_jump: Nanos,
     /// The link to the host, for reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bandwidth: Option<Bandwidth>,
@@ -313,6 +322,10 @@ pub struct ControllerSection {
     /// Work that may wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundSection>,
+    /// Which stream the host's writes go to, by their address, as a host does that gives placement hints (NVMe
+    /// flexible data placement). Elsewhere it is stream 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<Placement>,
 }
 
 impl Default for ControllerSection {
@@ -320,6 +333,7 @@ impl Default for ControllerSection {
         ControllerSection {
             read_command: Nanos::from_micros(20),
             write_command: Nanos::from_micros(20),
+            write_jump: Nanos::ZERO,
             read_bandwidth: None,
             write_bandwidth: None,
             depth: 32,
@@ -327,6 +341,7 @@ impl Default for ControllerSection {
             read_buffer: None,
             segment_groups: None,
             background: None,
+            placement: Vec::new(),
         }
     }
 }
@@ -362,6 +377,9 @@ impl ControllerSection {
                 return Err(Illegal::new("controller.segment_groups.span", groups.span, "at least 1B"));
             }
         }
+        if let Some(hint) = self.placement.iter().find(|hint| hint.from >= hint.to) {
+            return Err(Illegal::new("controller.placement.to", hint.to, "greater than its `from`"));
+        }
         if let Some(background) = &self.background
             && background.pieces > 1 << 20
         {
@@ -369,6 +387,18 @@ impl ControllerSection {
         }
         Ok(())
     }
+}
+
+/// `[[controller.placement]]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// The first address.
+    pub from: Bytes,
+    /// The first address behind it.
+    pub to: Bytes,
+    /// The stream; a layer with fewer takes its last one.
+    pub stream: u16,
 }
 
 /// `[controller.write_buffer]`.

@@ -10,6 +10,9 @@ use flashlab_sim::layer::{
     PageMapOptions, Pages,
 };
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::arrays::resources;
 
 fn pages(first: u32, count: u32) -> Pages {
@@ -169,7 +172,11 @@ fn random_load<L: Layer, T: Timing>(flash: &mut Flash<T>, layer: &mut FastRegion
 }
 
 /// In front of any layer: all reads are right, with rests too, and times change nothing.
-fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq>(geometry: Geometry, ledger: u32, behind: L) {
+fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + DeserializeOwned>(
+    geometry: Geometry,
+    ledger: u32,
+    behind: L,
+) {
     for (seed, bypass_from) in [(1, None), (2, Some(12))] {
         let options = FastRegionOptions { bypass_from, ..Default::default() };
         let fresh = FastRegion::new(&geometry, behind.clone(), &options).unwrap();
@@ -181,6 +188,13 @@ fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq>(geometry: Geometry, led
         random_load(&mut timed, &mut other, seed, false);
         assert!(layer == other, "seed {seed}: times changed the layer");
         assert_eq!((untimed.blocks(), untimed.counts()), (timed.blocks(), timed.counts()), "seed {seed}");
+
+        let mut loaded: FastRegion<L> = serde_json::from_slice(&serde_json::to_vec(&layer).unwrap()).unwrap();
+        assert!(loaded.complete(&fresh, |_, _| true) && loaded == layer, "seed {seed}: saved and loaded");
+        let small = geometry.with_fast_blocks(geometry.fast_blocks() - 1).unwrap();
+        let other_region = FastRegion::new(&small, behind.clone(), &options).unwrap();
+        assert!(!loaded.complete(&other_region, |_, _| true), "seed {seed}: the state of another region");
+        assert!(!loaded.complete(&fresh, |_, _| false), "seed {seed}: a damaged layer behind");
 
         let mut rested = fresh;
         let mut timed = Flash::new(geometry, resources(&geometry)).with_ledger(ledger);

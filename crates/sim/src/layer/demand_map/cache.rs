@@ -108,6 +108,32 @@ impl Cache {
         *self = Cache::new(self.limit, self.slot_of.len() as u32);
     }
 
+    /// Whether this cache, read from outside bytes, can be used in place of `fresh`: its entries are in one order, each
+    /// once, and only cached ones are dirty.
+    pub(super) fn fits(&self, fresh: &Cache) -> bool {
+        if self.limit != fresh.limit
+            || self.slots.len() > self.limit as usize
+            || self.slot_of.len() != fresh.slot_of.len()
+            || self.dirty.len() != fresh.dirty.len()
+        {
+            return false;
+        }
+        let (mut newer, mut at, mut seen) = (NONE, self.newest, 0);
+        while let Some(slot) = self.slots.get(at as usize) {
+            let known = self.slot_of.get(slot.page as usize) == Some(&at);
+            if !known || slot.newer != newer || seen == self.slots.len() {
+                return false;
+            }
+            (newer, at, seen) = (at, slot.older, seen + 1);
+        }
+        let dirty = (0..64 * self.dirty.len() as u32).filter(|&page| self.is_dirty(page));
+        at == NONE
+            && newer == self.oldest
+            && seen == self.slots.len()
+            && self.slot_of.iter().filter(|&&slot| slot != NONE).count() == seen
+            && dirty.into_iter().all(|page| self.slot_of.get(page as usize).is_some_and(|&slot| slot != NONE))
+    }
+
     fn unlink(&mut self, slot: u32) {
         let Slot { newer, older, .. } = self.slots[slot as usize];
         match newer {
@@ -149,11 +175,30 @@ mod tests {
             assert_eq!(cache.in_the_way(), expected);
             assert_eq!(cache.contains(page), model.contains(&page));
             if !cache.touch(page) {
+                if let Some(page) = cache.in_the_way() {
+                    cache.clean(page, 1);
+                }
                 cache.insert(page);
                 if expected.is_some() {
                     model.pop_front();
                 }
             }
+            if page.is_multiple_of(3) {
+                cache.soil(page);
+            }
+            let fresh = Cache::new(5, 20);
+            assert!(cache.fits(&fresh));
+            let mut other = cache.clone();
+            let slot = random.below(cache.slots.len() as u64) as usize;
+            other.slots[slot].page = random.below(30) as u32;
+            assert!(!other.fits(&fresh) || other == cache, "an entry that was changed");
+            let mut other = cache.clone();
+            other.slots[slot].older = random.below(7) as u32;
+            assert!(!other.fits(&fresh) || other == cache, "a link that was changed");
+            let mut other = cache.clone();
+            other.dirty[0] |= 1 << random.below(64);
+            let uncached = (0..64).any(|page| other.is_dirty(page) && (page >= 20 || !cache.contains(page)));
+            assert_eq!(other.fits(&fresh), !uncached);
             model.retain(|&other| other != page);
             model.push_back(page);
         }

@@ -31,6 +31,11 @@ impl Heat {
         self.now.wrapping_sub(self.last[page as usize]) < self.within
     }
 
+    /// Whether this one, read from outside bytes, can be used in place of `fresh`.
+    pub(super) fn fits(&self, fresh: &Heat) -> bool {
+        self.last.len() == fresh.last.len()
+    }
+
     /// How much memory it takes.
     pub(super) fn bytes(&self) -> usize {
         self.last.capacity() * size_of::<u32>()

@@ -19,6 +19,14 @@ impl PageMap {
             && self.quotas.len() == fresh.quotas.len()
             && self.pages_per_block == pages
             && self.streams == fresh.streams
+            && self.host_streams == fresh.host_streams
+            && self.host_pages == fresh.host_pages
+            && self.report_moves == fresh.report_moves
+            && (self.collect_apart, self.apart) == (fresh.collect_apart, fresh.apart)
+            && self.low_watermark == fresh.low_watermark
+            && self.spare.len() == fresh.spare.len()
+            && self.worn_out.is_none_or(|die| die < flash.geometry().dies())
+            && self.upkeep_fits(fresh)
             && self.next_die < flash.geometry().dies()
             && places(&self.map, physical)
             && places(&self.back, self.map.len() as u32)

@@ -40,6 +40,11 @@ impl Ages {
         self.order.push_back((at, block));
     }
 
+    fn fits(&self, fresh: &Ages) -> bool {
+        self.begun.len() == fresh.begun.len()
+            && self.order.iter().all(|&(_, block)| (block as usize) < self.begun.len())
+    }
+
     /// How much memory they take.
     pub(super) fn bytes(&self) -> usize {
         self.begun.capacity() * size_of::<Nanos>() + self.order.capacity() * size_of::<(Nanos, u32)>()
@@ -52,6 +57,23 @@ impl Ages {
 }
 
 impl PageMap {
+    /// Whether what is known of reads, ages and heat, read from outside bytes, can be used in place of `fresh`.
+    pub(super) fn upkeep_fits(&self, fresh: &PageMap) -> bool {
+        let disturbance = match (&self.disturbance, &fresh.disturbance) {
+            (Some(disturbance), Some(fresh)) => disturbance.reads.len() == fresh.reads.len(),
+            (disturbance, fresh) => disturbance.is_some() == fresh.is_some(),
+        };
+        let ages = match (&self.ages, &fresh.ages) {
+            (Some(ages), Some(fresh)) => ages.fits(fresh),
+            (ages, fresh) => ages.is_some() == fresh.is_some(),
+        };
+        let heat = match (&self.heat, &fresh.heat) {
+            (Some(heat), Some(fresh)) => heat.fits(fresh),
+            (heat, fresh) => heat.is_some() == fresh.is_some(),
+        };
+        disturbance && ages && heat
+    }
+
     /// Pages of a block were read; refreshes it if they were too many, not before `at`.
     #[inline(never)]
     pub(super) fn disturb<T: Timing>(&mut self, flash: &mut Flash<T>, block: u32, pages: u32, at: Nanos) {
