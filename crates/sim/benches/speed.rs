@@ -30,7 +30,9 @@ fn device(capacity: Bytes, over_provisioning: f64, more: &str) -> Result<FlashDe
     );
     match Profile::parse(&text, "speed")?.device()? {
         SimulatedDevice::Flash(device) => Ok(*device),
-        SimulatedDevice::Throughput(_) | SimulatedDevice::Disk(_) => Err("a flash device was described".into()),
+        SimulatedDevice::Throughput(_) | SimulatedDevice::Disk(_) => {
+            Err("a flash device was described".into())
+        }
     }
 }
 

@@ -33,7 +33,9 @@ macro_rules! each {
 impl SimulatedDevice {
     pub(crate) fn new(profile: &Profile) -> Result<SimulatedDevice, Illegal> {
         match (&profile.throughput, &profile.disk) {
-            (Some(model), _) => Ok(SimulatedDevice::Throughput(Box::new(ThroughputDevice::new(profile, *model)))),
+            (Some(model), _) => {
+                Ok(SimulatedDevice::Throughput(Box::new(ThroughputDevice::new(profile, *model))))
+            }
             (None, Some(disk)) => Ok(SimulatedDevice::Disk(Box::new(HardDisk::new(profile, disk)))),
             (None, None) => FlashDevice::new(profile).map(|device| SimulatedDevice::Flash(Box::new(device))),
         }

@@ -101,7 +101,8 @@ impl Layout {
         let revolution = self.revolution_ns;
         // Each track begins where the head arrives that comes from the one before it.
         let (head, cylinder) = (self.head_switch.0 as f64, self.cylinder_switch.0 as f64);
-        let skew = spot.cylinder as f64 * (cylinder + head * (self.heads - 1) as f64) + spot.head as f64 * head;
+        let skew =
+            spot.cylinder as f64 * (cylinder + head * (self.heads - 1) as f64) + spot.head as f64 * head;
         let begins = spot.sector as f64 * self.sector_ns(spot) + skew;
         let wait = (begins - at.0 as f64).rem_euclid(revolution);
         // What comes in time but for rounding has not been missed.
@@ -128,7 +129,8 @@ mod tests {
     #[test]
     fn sectors_lie_track_by_track_from_the_outside_to_the_inside() {
         let layout = layout();
-        let spot = |cylinder, head, sector, sectors_per_track| Spot { cylinder, head, sector, sectors_per_track };
+        let spot =
+            |cylinder, head, sector, sectors_per_track| Spot { cylinder, head, sector, sectors_per_track };
         assert_eq!(layout.spot(0), spot(0, 0, 0, 6));
         assert_eq!(layout.spot(11), spot(0, 1, 5, 6));
         assert_eq!(layout.spot(12), spot(1, 0, 0, 6));

@@ -30,7 +30,8 @@ pub(super) struct Costs {
     /// What a write costs more that does not begin where the one before it ended.
     pub(super) write_jump: Nanos,
     /// The time to switch between segment groups.
-    pub(super) switch: Nanos,
+    pub(super) read_switch: Nanos,
+    pub(super) write_switch: Nanos,
 }
 
 /// The segment groups of the address space (Sun and Zhang, section 4.1).
@@ -56,6 +57,9 @@ pub(super) struct Controller {
     pub(super) costs: Costs,
     #[serde(skip)]
     groups: Option<Groups>,
+    /// What is larger comes as several commands.
+    #[serde(skip)]
+    largest_command: Option<Bytes>,
     #[serde(skip)]
     idle_after: Nanos,
     page: Bytes,
@@ -97,6 +101,7 @@ impl Controller {
         Controller {
             costs,
             groups,
+            largest_command: None,
             idle_after: Nanos::ZERO,
             page,
             sector,
@@ -115,6 +120,11 @@ impl Controller {
         }
     }
 
+    /// Says what the largest command is.
+    pub(super) fn set_largest_command(&mut self, largest: Option<Bytes>) {
+        self.largest_command = largest;
+    }
+
     /// Says from when on a resting device works for itself.
     pub(super) fn set_idle_after(&mut self, idle_after: Nanos) {
         self.idle_after = idle_after;
@@ -123,6 +133,7 @@ impl Controller {
     /// Takes over from `fresh` what a saved state does not hold.
     pub(super) fn complete(&mut self, fresh: &Controller) {
         (self.costs, self.groups, self.idle_after) = (fresh.costs, fresh.groups, fresh.idle_after);
+        self.largest_command = fresh.largest_command;
     }
 
     /// Why nothing can be written any more.
@@ -166,14 +177,21 @@ impl Controller {
             self.rest(layer, flash, now);
         }
         let served = match operation {
-            Operation::Read => Ok(self.read(layer, flash, offset, size, now)),
+            Operation::Read => {
+                let mut at = now;
+                for (offset, size) in self.commands(offset, size) {
+                    at = self.read(layer, flash, offset, size, at);
+                }
+                Ok(at)
+            }
             Operation::Write => {
                 layer.accepts(self.cover(offset, size).pages)?;
-                self.write(layer, flash, offset, size, stream, now)
+                self.commands(offset, size)
+                    .try_fold(now, |at, (offset, size)| self.write(layer, flash, offset, size, stream, at))
             }
             Operation::Discard => {
                 self.discard(layer, flash, offset, size);
-                Ok(self.command(self.costs.write_command, offset, now))
+                Ok(self.command(self.costs.write_command, self.costs.write_switch, offset, now))
             }
             Operation::Flush => self.flush(layer, flash, now),
         };
@@ -183,6 +201,16 @@ impl Controller {
         })?;
         self.quiet = self.quiet.max(end);
         Ok(end)
+    }
+
+    /// The commands that a request comes as.
+    #[inline]
+    fn commands(&self, offset: Bytes, size: Bytes) -> impl Iterator<Item = (Bytes, Bytes)> + use<> {
+        let largest = self.largest_command.unwrap_or(size).0.max(1);
+        let end = offset.0 + size.0;
+        (offset.0..end)
+            .step_by(largest as usize)
+            .map(move |offset| (Bytes(offset), Bytes(largest.min(end - offset))))
     }
 
     /// What a device does that nobody asks for anything until `now`.
@@ -195,13 +223,13 @@ impl Controller {
 
     /// The command of a request; returns when it is taken.
     #[inline]
-    fn command(&mut self, cost: Nanos, offset: Bytes, now: Nanos) -> Nanos {
+    fn command(&mut self, cost: Nanos, switch: Nanos, offset: Bytes, now: Nanos) -> Nanos {
         let mut start = now.max(self.free) + cost;
         if let Some(groups) = &self.groups {
             let group = offset.0 / groups.span.0 % groups.count;
             if group != self.last_group {
                 self.last_group = group;
-                start += self.costs.switch;
+                start += switch;
             }
         }
         self.free = start;
@@ -244,7 +272,7 @@ impl Controller {
         size: Bytes,
         now: Nanos,
     ) -> Nanos {
-        let taken = self.command(self.costs.read_command, offset, now);
+        let taken = self.command(self.costs.read_command, self.costs.read_switch, offset, now);
         let Covered { pages, .. } = self.cover(offset, size);
         let ready = if self.writes.is_none() && self.reads.is_none() {
             layer.read(flash, pages, taken)
@@ -330,7 +358,7 @@ impl Controller {
     ) -> Result<Nanos, Exhausted> {
         let jump = if self.last_write_end == offset { Nanos::ZERO } else { self.costs.write_jump };
         self.last_write_end = offset + size;
-        let taken = self.command(self.costs.write_command + jump, offset, now);
+        let taken = self.command(self.costs.write_command + jump, self.costs.write_switch, offset, now);
         let covered = self.cover(offset, size);
         if let Some(buffer) = &mut self.reads {
             buffer.forget(covered.pages);

@@ -151,7 +151,11 @@ impl DiskSection {
             return Err(Illegal::new("disk.zones", self.zones, "at most one for each cylinder"));
         }
         if capacity.0 / cylinder > 1 << 24 {
-            return Err(Illegal::new("disk.outer_track", self.outer_track, "more: there are too many tracks"));
+            return Err(Illegal::new(
+                "disk.outer_track",
+                self.outer_track,
+                "more: there are too many tracks",
+            ));
         }
         Ok(())
     }

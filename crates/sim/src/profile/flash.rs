@@ -310,6 +310,10 @@ pub struct ControllerSection {
     pub write_bandwidth: Option<Bandwidth>,
     /// How many requests may be in flight.
     pub depth: u32,
+    /// Larger requests come as several commands of this size, as the host's driver cuts them up (120 KiB for USB
+    /// storage under Linux).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_command: Option<Bytes>,
     /// Memory for what is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_buffer: Option<WriteBufferSection>,
@@ -337,6 +341,7 @@ impl Default for ControllerSection {
             read_bandwidth: None,
             write_bandwidth: None,
             depth: 32,
+            largest_command: None,
             write_buffer: None,
             read_buffer: None,
             segment_groups: None,
@@ -361,6 +366,7 @@ impl ControllerSection {
         if !(1..=1 << 16).contains(&self.depth) {
             return Err(Illegal::new("controller.depth", self.depth, "1 to 65536"));
         }
+        self.largest_command.map_or(Ok(()), |size| pages("largest_command", size, 1))?;
         if let Some(buffer) = &self.write_buffer {
             pages("write_buffer.size", buffer.size, 1)?;
             buffer.together.map_or(Ok(()), |together| pages("write_buffer.together", together, 1))?;
@@ -436,6 +442,9 @@ pub struct SegmentGroups {
     pub span: Bytes,
     /// What it costs to go to another group.
     pub switch: Nanos,
+    /// What it costs a write, where that is not the same: what was changed in the map of a group is stored first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_switch: Option<Nanos>,
 }
 
 /// `[controller.background]`.
@@ -448,6 +457,9 @@ pub struct BackgroundSection {
     /// What is done of it before each operation of the host on the same die.
     #[serde(default)]
     pub slice: Nanos,
+    /// The same for reads, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_slice: Option<Nanos>,
     /// How many merges a die may owe, having that many blocks to spare. More are done in the foreground.
     pub pieces: u32,
 }

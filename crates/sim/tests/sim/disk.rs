@@ -50,7 +50,8 @@ fn sequential_bandwidth(
 
 #[test]
 fn a_random_read_takes_the_mean_seek_half_a_revolution_and_the_command() {
-    let mut disk = disk("zones = 1\nouter_track = \"256KiB\"\ninner_track = \"256KiB\"\nhead_switch = \"0ns\"\n");
+    let mut disk =
+        disk("zones = 1\nouter_track = \"256KiB\"\ninner_track = \"256KiB\"\nhead_switch = \"0ns\"\n");
     let seek = DiskSection::default().seek;
     let cylinders = 20_000_000_000_u64.div_ceil(4 * (256 << 10));
     // Two random cylinders are d apart with probability 2 (n - d) / n^2.
@@ -72,7 +73,10 @@ fn sequential_bandwidth_is_a_track_in_a_revolution_and_a_switch_and_outer_tracks
             let bandwidth = sequential_bandwidth(&mut disk, operation, offset, size, 40);
             // Three switches of heads and one of cylinders (990 us) for four tracks.
             let expected = (track * 1024) as f64 / (REVOLUTION + 1e6) * 1e9;
-            assert!((bandwidth / expected - 1.0).abs() < 0.06, "{operation:?} {track}: {bandwidth}, {expected}");
+            assert!(
+                (bandwidth / expected - 1.0).abs() < 0.06,
+                "{operation:?} {track}: {bandwidth}, {expected}"
+            );
         }
     }
 }
