@@ -96,7 +96,7 @@ impl HardDisk {
         let spot = self.layout.spot(sector);
         // Where the head goes on without a pause it has nothing to wait for.
         if at == self.head_free && sector == self.position && !self.paused {
-            let switch = if spot.sector == 0 { self.layout.switch_to(spot) } else { Nanos::ZERO };
+            let switch = if spot.sector == 0 { self.layout.switch_to(spot, write) } else { Nanos::ZERO };
             return at + switch;
         }
         let from = self.layout.spot(self.position.min(self.last_sector() - 1));
@@ -124,7 +124,7 @@ impl HardDisk {
             }
             let spot = self.layout.spot(self.position);
             if spot.sector == 0 {
-                self.head_free += self.layout.switch_to(spot);
+                self.head_free += self.layout.switch_to(spot, false);
             }
             let sector = self.layout.sector_ns(spot);
             let passed = (now.since(self.head_free).0 as f64 / sector) as u64 + 1;
@@ -166,7 +166,7 @@ impl HardDisk {
         self.read_on(start);
         let extent = self.waiting.remove(index).expect("the index is of a waiting extent");
         let begins = self.reach(extent.first, true, start.max(self.head_free));
-        self.head_free = begins + self.layout.transfer(extent.first, extent.sectors);
+        self.head_free = begins + self.layout.transfer(extent.first, extent.sectors, true);
         self.position = extent.end();
         (self.kept_from, self.ahead_until, self.paused) = (self.position, self.position, false);
         (extent, begins)
@@ -194,7 +194,7 @@ impl HardDisk {
             // While the head reads on it is ahead of the clock by less than a sector.
             let start = if kept && !self.paused { self.head_free } else { taken.max(self.head_free) };
             let begins = self.reach(from, false, start);
-            ready = begins + self.layout.transfer(from, end - from);
+            ready = begins + self.layout.transfer(from, end - from, false);
             (self.head_free, self.position, self.paused) = (ready, end, false);
             if !kept {
                 self.kept_from = first;
@@ -231,7 +231,7 @@ impl HardDisk {
             let (extent, begins) = self.put(index, start);
             let over = waiting.saturating_sub(room);
             done = done.max(if (1..extent.sectors).contains(&over) && self.waiting.len() < extents {
-                begins + self.layout.transfer(extent.first, over)
+                begins + self.layout.transfer(extent.first, over, true)
             } else {
                 self.head_free
             });

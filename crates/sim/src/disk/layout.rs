@@ -29,6 +29,7 @@ pub(super) struct Layout {
     revolution_ns: f64,
     head_switch: Nanos,
     cylinder_switch: Nanos,
+    writes_settle_longer: bool,
 }
 
 impl Layout {
@@ -55,6 +56,7 @@ impl Layout {
             revolution_ns: 60e9 / f64::from(section.rpm),
             head_switch: section.head_switch,
             cylinder_switch: section.seek.time(1).max(section.head_switch),
+            writes_settle_longer: section.write_settle > Nanos::ZERO,
         }
     }
 
@@ -76,18 +78,20 @@ impl Layout {
         self.revolution_ns / spot.sectors_per_track as f64
     }
 
-    /// What it takes to go on to the track of `spot` from the one before it.
-    pub(super) fn switch_to(&self, spot: Spot) -> Nanos {
-        if spot.head == 0 { self.cylinder_switch } else { self.head_switch }
+    /// What it takes to go on to the track of `spot` from the one before it. The skew is made for reads: a write for
+    /// which the arm has to settle longer comes too late and waits for a revolution.
+    pub(super) fn switch_to(&self, spot: Spot, write: bool) -> Nanos {
+        let missed = if write && self.writes_settle_longer { self.revolution_ns as u64 } else { 0 };
+        if spot.head == 0 { self.cylinder_switch + Nanos(missed) } else { self.head_switch }
     }
 
     /// How long the transfer of `sectors` from `first` on takes when the head is there.
-    pub(super) fn transfer(&self, first: u64, sectors: u64) -> Nanos {
+    pub(super) fn transfer(&self, first: u64, sectors: u64, write: bool) -> Nanos {
         let (mut next, end, mut time) = (first, first + sectors, 0.0);
         while next < end {
             let spot = self.spot(next);
             if spot.sector == 0 && next > first {
-                time += self.switch_to(spot).0 as f64;
+                time += self.switch_to(spot, write).0 as f64;
             }
             let count = (end - next).min(spot.sectors_per_track - spot.sector);
             time += count as f64 * self.sector_ns(spot);
@@ -144,12 +148,12 @@ mod tests {
         let revolution = 60e9 / 7200.0;
         // Sectors 5 to 12 are the end of a track, a whole one, and the beginning of one on the next cylinder.
         let switches = (layout.head_switch + layout.cylinder_switch).0 as f64;
-        let time = layout.transfer(5, 8).0 as f64;
+        let time = layout.transfer(5, 8, false).0 as f64;
         assert!((time - (8.0 / 6.0 * revolution + switches)).abs() < 2.0, "{time}");
         for sector in [6, 12, 24] {
             let begin = layout.rotation(layout.spot(sector - 1), Nanos::ZERO);
-            let end = begin + layout.transfer(sector - 1, 1);
-            let arrived = end + layout.switch_to(layout.spot(sector));
+            let end = begin + layout.transfer(sector - 1, 1, false);
+            let arrived = end + layout.switch_to(layout.spot(sector), false);
             assert!(layout.rotation(layout.spot(sector), arrived) < Nanos(3), "sector {sector}");
         }
     }

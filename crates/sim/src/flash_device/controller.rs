@@ -401,18 +401,15 @@ impl Controller {
         stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        match &self.writes {
-            None => layer.write(flash, pages, stream, at),
-            Some(buffer) if buffer.passes(pages) => self.pass(layer, flash, pages, stream, at),
-            Some(_) => {
-                let whole = sectors(0, self.page.0 / self.sector.0);
-                let mut end = at;
-                for page in pages.each() {
-                    end = self.hold(layer, flash, page, whole, stream, end)?;
-                }
-                Ok(end)
-            }
+        if self.writes.as_mut().is_none_or(|buffer| buffer.passes(pages)) {
+            return self.pass(layer, flash, pages, stream, at);
         }
+        let whole = sectors(0, self.page.0 / self.sector.0);
+        let mut end = at;
+        for page in pages.each() {
+            end = self.hold(layer, flash, page, whole, stream, end)?;
+        }
+        Ok(end)
     }
 
     /// Sends whole pages through the write buffer to the flash; returns when the buffer has taken them.

@@ -24,7 +24,8 @@ pub struct DiskSection {
     pub head_switch: Nanos,
     /// How long the arm takes.
     pub seek: Seek,
-    /// What settling takes longer before a write than before a read.
+    /// What settling takes longer before a write than before a read. Tracks are skewed for reads, so that sequential
+    /// writes lose a revolution at each cylinder, unless this is zero.
     pub write_settle: Nanos,
     /// What each read costs the controller.
     pub read_command: Nanos,
