@@ -11,7 +11,7 @@ use crate::target::profile_named;
 pub fn sim(arguments: SimVerb) -> Result<()> {
     match arguments.verb {
         SimAction::List(json) if json.json => output::json(&zoo()),
-        SimAction::List(_) => output::text(&zoo().iter().map(line).collect::<String>()),
+        SimAction::List(_) => output::text(&list(&zoo())),
         SimAction::Show { name, json } => {
             let profile = profile_named(name.strip_prefix("sim:").unwrap_or(&name))?;
             if json.json { output::json(&profile) } else { output::text(&profile.to_toml()) }
@@ -19,6 +19,10 @@ pub fn sim(arguments: SimVerb) -> Result<()> {
     }
 }
 
-fn line(profile: &Profile) -> String {
-    format!("sim:{:<12} {:>10}  {}\n", profile.name, profile.capacity.to_string(), profile.title)
+fn list(profiles: &[Profile]) -> String {
+    let longest = profiles.iter().map(|profile| profile.name.len()).max().unwrap_or_default();
+    let line = |profile: &Profile| {
+        format!("sim:{:<longest$} {:>10}  {}\n", profile.name, profile.capacity.to_string(), profile.title)
+    };
+    profiles.iter().map(line).collect()
 }

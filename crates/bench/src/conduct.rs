@@ -56,6 +56,9 @@ pub(crate) struct Conduct<'a> {
     /// How many times as long a read takes that follows writes without a pause.
     slowdown: f64,
     before: Before,
+    /// Whether the state is to be enforced before the next run. A run that is resumed with nothing left to do
+    /// writes nothing.
+    state_due: bool,
 }
 
 impl<'a> Conduct<'a> {
@@ -83,12 +86,12 @@ impl<'a> Conduct<'a> {
             pause,
             slowdown,
             before,
+            state_due: true,
         }
     }
 
     /// Everything that uFLIP's methodology asks for, as far as the manifest has it not yet.
     pub fn uflip(&mut self, plans: &[Plan]) -> Result<(), BenchError> {
-        self.enforce_state()?;
         self.lingering()?;
         for name in BASELINES {
             self.baseline(name)?;
@@ -103,7 +106,6 @@ impl<'a> Conduct<'a> {
 
     /// The runs of plans as they are written, without the methodology around them.
     pub fn plain(&mut self, plans: &[Plan]) -> Result<(), BenchError> {
-        self.enforce_state()?;
         self.pause = self.settings.pause(None);
         let schedule = plain_schedule(plans, self.settings, self.space, self.pause);
         self.store.note_left_out(self.manifest, &schedule.left_out)?;
@@ -138,6 +140,7 @@ impl<'a> Conduct<'a> {
     /// again: what happened to the device meanwhile is not known.
     fn enforce_state(&mut self) -> Result<(), BenchError> {
         let state = self.settings.state;
+        self.state_due = false;
         let Some(plan) = state.plan() else { return Ok(()) };
         self.progress.step(&format!("enforcing the {state} state"));
         let mut pattern = crate::builtin(plan).experiments.swap_remove(0).pattern;
@@ -151,7 +154,6 @@ impl<'a> Conduct<'a> {
         let purpose = Purpose::State { state: state.to_string(), complete: true };
         self.run(purpose, pattern, Goal::of(observer).within(self.settings.lengths().state))?;
         self.before = Before::State;
-        self.areas.reset();
         Ok(())
     }
 
@@ -264,6 +266,9 @@ impl<'a> Conduct<'a> {
         pattern: Pattern,
         goal: Goal<impl Fn() -> O>,
     ) -> Result<RunRecord, BenchError> {
+        if self.state_due {
+            self.enforce_state()?;
+        }
         let pause = self.pause_before();
         self.wait(pause)?;
         self.before = if pattern.writes() { Before::Writes } else { Before::Reads };

@@ -22,17 +22,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     four_gibibytes()
 }
 
-fn device(capacity: Bytes, over_provisioning: f64, more: &str) -> Result<FlashDevice, Box<dyn Error>> {
+fn profile(capacity: Bytes, over_provisioning: f64, more: &str) -> Result<Profile, Box<dyn Error>> {
     let text = format!(
         "version = 1\nname = \"speed\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"{}\"\n\
          [flash]\npages_per_block = 256\nover_provisioning = {over_provisioning}\n{more}",
         capacity.exact()
     );
-    match Profile::parse(&text, "speed")?.device()? {
+    Ok(Profile::parse(&text, "speed")?)
+}
+
+fn device(profile: &Profile) -> Result<FlashDevice, Box<dyn Error>> {
+    match profile.device()? {
         SimulatedDevice::Flash(device) => Ok(*device),
-        SimulatedDevice::Throughput(_) | SimulatedDevice::Disk(_) => {
-            Err("a flash device was described".into())
-        }
+        _ => Err("a flash device was described".into()),
     }
 }
 
@@ -54,7 +56,8 @@ fn four_gibibytes() -> Result<(), Box<dyn Error>> {
     for (name, more) in [("one die", ""), ("8 dies, 4 channels", "dies = 8\nchannels = 4\n")] {
         let capacity = Bytes(Bytes::gib(4).0 * 4 / 5);
         let pages = capacity.0 / PAGE;
-        let mut device = device(capacity, 0.25, more)?;
+        let profile = profile(capacity, 0.25, more)?;
+        let mut device = device(&profile)?;
         sequential_fill(&mut device, capacity)?;
         device.condition(&mut random_writes(pages, 3 * pages, 1))?;
         let (mut timed, mut untimed, mut programs) = (Vec::new(), Vec::new(), Vec::new());
@@ -82,13 +85,17 @@ fn four_gibibytes() -> Result<(), Box<dyn Error>> {
             median(&mut untimed) / median(&mut timed),
             device.statistics().write_amplification.unwrap_or(0.0),
         );
-        let start = Instant::now();
         let state = device.save();
-        let saved = start.elapsed();
-        let profile_pages = device.flash().geometry().pages();
+        let mut loading: Vec<f64> = (0..ROUNDS)
+            .map(|_| {
+                let start = Instant::now();
+                FlashDevice::restore(&profile, &state).map(|_| start.elapsed().as_secs_f64())
+            })
+            .collect::<Result<_, _>>()?;
         println!(
-            "    state: {:.2} bytes a physical page, saved in {saved:.2?}",
-            state.len() as f64 / f64::from(profile_pages)
+            "    a saved state has {:.2} bytes a physical page and is loaded in {:.0} ms",
+            state.len() as f64 / f64::from(device.flash().geometry().pages()),
+            median(&mut loading) * 1e3,
         );
     }
     Ok(())
@@ -99,7 +106,7 @@ fn tebibyte() -> Result<(), Box<dyn Error>> {
     let capacity = Bytes::gib(1024);
     let pages = capacity.0 / PAGE;
     let before = resident();
-    let mut device = device(capacity, 0.25, "dies = 16\nchannels = 8\n")?;
+    let mut device = device(&profile(capacity, 0.25, "dies = 16\nchannels = 8\n")?)?;
     sequential_fill(&mut device, capacity)?;
     println!("1 TiB filled in {:.1?}", start.elapsed());
     let counted = device.flash().counts().clone();

@@ -297,13 +297,17 @@ impl<T: Timing> Flash<T> {
         self.timing.program(self.run(place, pages), scale, at)
     }
 
-    /// Moves the content of `from` to `to`, without its leaving the array where the flash has copy-back.
-    /// `to` must be its block's next page. Only keeps the books; the time is asked for with
-    /// [`Flash::moved`] for many pages at once.
+    /// Whether what each page holds is written down, so that [`Flash::relocate`] has to be called.
+    #[inline]
+    pub fn follows_pages(&self) -> bool {
+        self.ledger.is_some() || self.contents.is_some()
+    }
+
+    /// Says that the content of `from` goes to `to`. The move itself is asked for with [`Flash::moved`] for many
+    /// pages at once.
     #[inline]
     pub fn relocate(&mut self, from: Place, to: Place) {
         debug_assert!(from.page < self.blocks[from.block as usize].written, "{from:?} is not programmed");
-        self.advance(to, 1);
         if let Some(ledger) = &mut self.ledger {
             ledger.relocate(&self.geometry, from, to);
         }
@@ -312,10 +316,14 @@ impl<T: Timing> Flash<T> {
         }
     }
 
-    /// The time for the last `pages` relocated pages, from the block `from` to the pages `to` and after, not
+    /// Moves `pages` pages, the last that were relocated, from the block `from` to the pages `to` and after, not
     /// before `at`. Returns when they are programmed.
+    ///
+    /// # Panics
+    /// As [`Flash::program`].
     #[inline]
     pub fn moved(&mut self, from: u32, to: Place, pages: u32, cause: Cause, at: Nanos) -> Nanos {
+        self.advance(to, pages);
         self.counts.read(cause, pages);
         self.counts.program(cause, pages);
         let scale = match &mut self.contents {

@@ -5,6 +5,7 @@ use flashlab_device::IoError;
 use serde::{Deserialize, Serialize};
 
 use crate::flash::{Flash, Geometry, LogicalPage, Timing};
+use crate::flash_device::FlushPolicy;
 use crate::layer::{
     DemandMap, DemandMapOptions, Exhausted, FastRegion, FastRegionOptions, Layer, LogBlocks,
     LogBlocksOptions, OptionsError, PageMap, PageMapOptions, Pages, SharedLogs, SharedLogsOptions, Zones,
@@ -57,12 +58,16 @@ impl Translation {
                 page_map: page_map(&options.page_map),
                 ..options.clone()
             }),
-            Translation::LogBlocks(options) => {
-                Translation::LogBlocks(LogBlocksOptions { logical_pages, ..options.clone() })
-            }
-            Translation::SharedLogs(options) => {
-                Translation::SharedLogs(SharedLogsOptions { logical_pages, ..options.clone() })
-            }
+            Translation::LogBlocks(options) => Translation::LogBlocks(LogBlocksOptions {
+                logical_pages,
+                reliability: flash.reliability,
+                ..options.clone()
+            }),
+            Translation::SharedLogs(options) => Translation::SharedLogs(SharedLogsOptions {
+                logical_pages,
+                reliability: flash.reliability,
+                ..options.clone()
+            }),
             Translation::Zones(options) => {
                 Translation::Zones(ZonesOptions { logical_pages, ..options.clone() })
             }
@@ -76,6 +81,24 @@ impl Translation {
         flash: &FlashSection,
         geometry: &Geometry,
     ) -> Result<(), Illegal> {
+        if matches!(self, Translation::Zones(_)) {
+            let late =
+                profile.controller.write_buffer.is_some_and(|buffer| buffer.flush == FlushPolicy::WhenFull);
+            let legal = "absent with zones, which take pages only in the order of their writes";
+            if flash.fast.is_some() {
+                return Err(Illegal::new("flash.fast", "there", legal));
+            }
+            if profile.block != flash.page {
+                return Err(Illegal::new(
+                    "block",
+                    profile.block,
+                    format!("`flash.page` ({}) with zones", flash.page),
+                ));
+            }
+            if late {
+                return Err(Illegal::new("controller.write_buffer.flush", "when-full", legal));
+            }
+        }
         match self.with_array(flash, flash.logical_pages(profile.capacity)?) {
             Translation::PageMap(options) => options.check(geometry).map_err(in_section("page_map")),
             Translation::DemandMap(options) => options.check(geometry).map_err(in_section("demand_map")),
@@ -140,8 +163,8 @@ impl AnyLayer {
         match (self, fresh) {
             (AnyLayer::PageMap(layer), AnyLayer::PageMap(fresh)) => layer.complete(fresh, flash),
             (AnyLayer::DemandMap(layer), AnyLayer::DemandMap(fresh)) => layer.complete(fresh, flash),
-            (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(_)) => layer.verify(flash).is_ok(),
-            (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(_)) => layer.verify(flash).is_ok(),
+            (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(fresh)) => layer.is_state_of(fresh, flash),
+            (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(fresh)) => layer.is_state_of(fresh, flash),
             (AnyLayer::Zones(layer), AnyLayer::Zones(fresh)) => layer.fits(fresh, flash),
             _ => false,
         }

@@ -15,13 +15,14 @@ fn of_the_program() {
     Usage: flashlab <COMMAND>
 
     Commands:
-      bench    Characterise a device with uFLIP; without TARGET, the disk under the current directory
-      run      Run a plan of your own
-      plan     Show the plans that come with flashlab, or check one of yours
-      devices  List the block devices, and what flashlab would refuse to write to, and why
-      sim      The simulated devices
-      report   Rebuild the report of a run, or compare runs
-      help     Print this message or the help of the given subcommand(s)
+      bench      Characterise a device with uFLIP; without TARGET, the disk under the current directory
+      run        Run a plan of your own
+      plan       Show the plans that come with flashlab, or check one of yours
+      devices    List the block devices, and what flashlab would refuse to write to, and why
+      sim        The simulated devices
+      reproduce  A table or figure of a paper beside what flashlab gets on the zoo's devices
+      report     Rebuild the report of a run, or compare runs
+      help       Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
@@ -261,5 +262,22 @@ fn of_report() {
                            not given
           --json           Print one JSON document
       -h, --help           Print help
+    ");
+}
+
+#[test]
+fn of_reproduce() {
+    insta::assert_snapshot!(help(&["reproduce", "-h"]), @r"
+    A table or figure of a paper beside what flashlab gets on the zoo's devices
+
+    Usage: flashlab reproduce [OPTIONS] [NAME]...
+
+    Arguments:
+      [NAME]...  Which ones; without a name they are listed
+
+    Options:
+          --all   All of them
+          --json  Print one JSON document
+      -h, --help  Print help
     ");
 }

@@ -20,7 +20,7 @@ pub const CAPACITY: Bytes = Bytes::mib(256);
 
 /// The Zeus of `sim:zeus`, with another capacity and `more` mechanisms laid over it.
 pub fn zeus(capacity: Bytes, more: &str) -> Profile {
-    let mut text = flashlab_sim::zoo().remove(0).to_toml();
+    let mut text = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap().to_toml();
     text = text.lines().filter(|line| !line.starts_with("capacity")).collect::<Vec<_>>().join("\n");
     Profile::parse(&format!("capacity = \"{}\"\n{text}\n{more}", capacity.exact()), "the test").unwrap()
 }

@@ -87,6 +87,9 @@ pub struct PageMap {
     moved: Vec<u32>,
     #[serde(skip)]
     moving: Vec<u32>,
+    /// The logical pages of `moving`.
+    #[serde(skip)]
+    moving_logical: Vec<u32>,
 }
 
 impl PageMap {
@@ -129,6 +132,7 @@ impl PageMap {
             report_moves: false,
             moved: Vec::new(),
             moving: Vec::with_capacity(pages as usize),
+            moving_logical: Vec::with_capacity(pages as usize),
         })
     }
 

@@ -31,7 +31,10 @@ impl FromStr for Bandwidth {
     fn from_str(text: &str) -> Result<Bandwidth, String> {
         let wrong = || format!("`{text}` is not a bandwidth: write bytes a second with a unit, as in 40MB/s");
         let bytes: Bytes = text.trim().strip_suffix("/s").ok_or_else(wrong)?.parse().map_err(|_| wrong())?;
-        if bytes == Bytes::ZERO { Err(wrong()) } else { Ok(Bandwidth(bytes)) }
+        if bytes < Bytes(1000) {
+            return Err(format!("`{text}` is too slow: a bandwidth is at least 1KB/s"));
+        }
+        Ok(Bandwidth(bytes))
     }
 }
 
@@ -75,6 +78,14 @@ impl PerRow {
         match self {
             PerRow::All(time) => RowTimes::new(&[*time]),
             PerRow::InTurn(times) => RowTimes::new(times),
+        }
+    }
+
+    /// The longest of the times.
+    pub fn longest(&self) -> Nanos {
+        match self {
+            PerRow::All(time) => *time,
+            PerRow::InTurn(times) => times.iter().copied().max().unwrap_or_default(),
         }
     }
 
@@ -266,13 +277,18 @@ impl FlashSection {
                 if !(1..=4).contains(&times.count()) {
                     return Err(Illegal::new(format!("{cells}.{key}"), times.count(), "one to four times"));
                 }
+                time(&format!("{cells}.{key}"), times.longest())?;
             }
             Ok(())
         };
         rows("flash", &self.read, &self.program)?;
         if let Some(fast) = &self.fast {
             rows("flash.fast", &fast.read, &fast.program)?;
+            time("flash.fast.erase", fast.erase)?;
         }
+        time("flash.erase", self.erase)?;
+        time("flash.command", self.command)?;
+        time("flash.register_move", self.register_move)?;
         if let Some(reliability) = self.reliability {
             let illegal = |error: crate::flash::GeometryError| {
                 Illegal::new(format!("flash.reliability.{}", error.what), error.value, error.legal)
@@ -351,8 +367,16 @@ impl Default for ControllerSection {
     }
 }
 
+/// Whether an operation may take so long. What takes longer is a mistake in the unit, and millions of such operations
+/// would not fit into a clock of nanoseconds.
+fn time(key: &str, time: Nanos) -> Result<(), Illegal> {
+    if time <= Nanos::from_secs(100) { Ok(()) } else { Err(Illegal::new(key, time, "0 to 100s")) }
+}
+
 impl ControllerSection {
     pub(super) fn check(&self, page: Bytes) -> Result<(), Illegal> {
+        time("controller.read_command", self.read_command)?;
+        time("controller.write_command", self.write_command)?;
         let pages = |key: &str, size: Bytes, least: u64| {
             if size.is_multiple_of(page) && (least..=1 << 24).contains(&(size.0 / page.0)) {
                 return Ok(());
@@ -379,6 +403,7 @@ impl ControllerSection {
             if groups.count == 0 {
                 return Err(Illegal::new("controller.segment_groups.count", groups.count, "1 to 4294967295"));
             }
+            time("controller.segment_groups.switch", groups.switch)?;
             if groups.span == Bytes::ZERO {
                 return Err(Illegal::new("controller.segment_groups.span", groups.span, "at least 1B"));
             }

@@ -8,6 +8,7 @@ mod disk;
 mod examples;
 mod fast_region;
 mod merges;
+mod odd_profiles;
 mod page_map;
 mod theory;
 mod wear;

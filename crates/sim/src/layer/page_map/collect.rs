@@ -151,15 +151,17 @@ impl PageMap {
         let mut moving = std::mem::take(&mut self.moving);
         moving.clear();
         for_each_set(&self.valid, first, self.pages_per_block, |page| moving.push(page));
+        let mut logical = std::mem::take(&mut self.moving_logical);
+        logical.clear();
+        logical.extend(moving.iter().map(|&page| self.back[page as usize]));
         // The map's entries lie far apart: loading them all first lets the processor overlap the misses.
-        let touched = moving.iter().fold(0, |sum, &page| sum ^ self.map[self.back[page as usize] as usize]);
-        std::hint::black_box(touched);
+        std::hint::black_box(logical.iter().fold(0, |sum, &page| sum ^ self.map[page as usize]));
 
         let stream = self.stream_of(victim, pool);
         let of_map = self.holds_map(victim);
         let cause = if of_map && cause == Cause::Reclaim { Cause::Map } else { cause };
         if self.report_moves && !of_map {
-            self.moved.extend(moving.iter().map(|&page| self.back[page as usize]));
+            self.moved.extend_from_slice(&logical);
         }
         let index = self.frontier_index(die, stream, true);
         let (mut end, mut done) = (at, 0);
@@ -169,15 +171,17 @@ impl PageMap {
             }
             let frontier = self.frontiers[index];
             let room = (self.pages_per_block - frontier.page) as usize;
-            let part = &moving[done..(done + room).min(moving.len())];
+            let part = done..(done + room).min(moving.len());
             let target = frontier.block * self.pages_per_block + frontier.page;
-            for (i, &from) in part.iter().enumerate() {
-                let to = target + i as u32;
-                let logical = self.back[from as usize];
-                self.map[logical as usize] = to;
-                self.back[to as usize] = logical;
-                let source = Place { block: victim, page: from - first };
-                flash.relocate(source, Place { block: frontier.block, page: frontier.page + i as u32 });
+            for (to, &page) in (target..).zip(&logical[part.clone()]) {
+                self.map[page as usize] = to;
+            }
+            self.back[target as usize..][..part.len()].copy_from_slice(&logical[part.clone()]);
+            if flash.follows_pages() {
+                for (page, &from) in (frontier.page..).zip(&moving[part.clone()]) {
+                    let source = Place { block: victim, page: from - first };
+                    flash.relocate(source, Place { block: frontier.block, page });
+                }
             }
             let count = part.len() as u32;
             set_bits(&mut self.valid, target, count);
@@ -188,7 +192,8 @@ impl PageMap {
             done += part.len();
         }
         moving.clear();
-        self.moving = moving;
+        logical.clear();
+        (self.moving, self.moving_logical) = (moving, logical);
         self.quotas[pool as usize].1 -= 1;
         self.free_block(flash, victim, die, cause, end)
     }
