@@ -123,8 +123,8 @@ fn what_no_disk_can_have_is_refused_with_the_legal_range() {
         let text = profile("rpm = 7200\n").to_toml().replace(from, to);
         Profile::parse(&text, "x.toml").unwrap_err().to_string()
     };
-    insta::assert_snapshot!(error("rpm = 7200", "rpm = 0"), @"");
-    insta::assert_snapshot!(error("inner_track = \"160KiB\"", "inner_track = \"1MiB\""), @"");
-    insta::assert_snapshot!(error("capacity = \"20GB\"", "capacity = \"1MB\""), @"");
-    insta::assert_snapshot!(error("[disk]", "[flash]\n[disk]"), @"");
+    insta::assert_snapshot!(error("rpm = 7200", "rpm = 0"), @"profile x.toml: `disk.rpm` is 0; it may be 1 to 1000000");
+    insta::assert_snapshot!(error("inner_track = \"160KiB\"", "inner_track = \"1MiB\""), @"profile x.toml: `disk.inner_track` is 1 MiB; it may be at most `disk.outer_track`");
+    insta::assert_snapshot!(error("capacity = \"19531250KiB\"", "capacity = \"1MB\""), @"profile x.toml: `disk.zones` is 16; it may be at most one for each cylinder");
+    insta::assert_snapshot!(error("[disk]", "[flash]\n[disk]"), @"profile x.toml: `disk` is there; it may be absent where `throughput` or `flash` is there");
 }
