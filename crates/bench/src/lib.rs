@@ -70,9 +70,26 @@ pub fn bench(
     for run in store.give_up_damaged()? {
         progress.step(&format!("run {run} is measured again: its samples are missing or damaged"));
     }
-    let mut conduct = conduct::Conduct::new(device, &mut store, manifest, interrupt, progress);
-    if settings.methodology { conduct.uflip(&plans) } else { conduct.plain(&plans) }
+    // Whoever reads the folder before this ends, however it ends, is told.
+    let resume = format!("go on with flashlab bench --resume {}", folder.path().display());
+    let warning = (UNFINISHED.to_owned(), format!("not all runs of the plan are done: {resume}"));
+    let mut unfinished = manifest.clone();
+    unfinished.warnings.retain(|(kind, _)| kind != UNFINISHED);
+    unfinished.warnings.insert(0, warning);
+    folder.write_json("manifest.json", &unfinished)?;
+    let mut conduct = conduct::Conduct::new(device, &mut store, &unfinished, interrupt, progress);
+    if settings.methodology {
+        conduct.uflip(&plans)?
+    } else {
+        conduct.plain(&plans)?
+    }
+    let (_, mut finished) = RunFolder::open::<Settings>(folder.path())?;
+    finished.warnings.retain(|(kind, _)| kind != UNFINISHED);
+    Ok(folder.write_json("manifest.json", &finished)?)
 }
+
+/// The kind of the warning that a run is not finished.
+const UNFINISHED: &str = "unfinished";
 
 /// Computes the findings of the run in this folder, finished or not.
 ///

@@ -74,11 +74,16 @@ pub(crate) fn mean_us(samples: &[Sample]) -> f64 {
     samples.iter().map(|sample| sample.response().0 as f64).sum::<f64>() / samples.len().max(1) as f64 / 1e3
 }
 
-/// Measures a device of the zoo as `flashlab bench` does, with the shipped plans of these names.
-pub(crate) fn benchmark(name: &str, plans: &[&str], settings: Settings) -> Result<Findings> {
+/// The shipped plan of this name.
+pub(crate) fn plan(name: &str) -> Plan {
+    Plan::builtin(name).expect("a test asks for every shipped plan that a reproduction uses")
+}
+
+/// Measures a device of the zoo as `flashlab bench` does, with these plans.
+pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Result<Findings> {
     let profile = profile(name)?;
     let wrong = |error: &dyn fmt::Display| ReproduceError::new(name, error);
-    let texts = plans.iter().filter_map(|plan| Plan::builtin(plan)).map(|plan| plan.to_toml()).collect();
+    let texts = plans.iter().map(Plan::to_toml).collect();
     let manifest = Manifest {
         version: MANIFEST_VERSION,
         flashlab: env!("CARGO_PKG_VERSION").to_owned(),

@@ -11,6 +11,8 @@
 
 mod ajwani;
 mod lab;
+mod uflip;
+mod uflip_figures;
 mod zeus;
 
 use std::fmt;
@@ -117,6 +119,15 @@ pub const ALL: &[Reproduction] = &[
     ajwani::FIGURE_C_2,
     ajwani::FIGURE_C_3,
     ajwani::FIGURE_C_4,
+    uflip::TABLE_3,
+    uflip_figures::FIGURE_3,
+    uflip_figures::FIGURE_4,
+    uflip_figures::FIGURE_5,
+    uflip_figures::FIGURE_6,
+    uflip_figures::FIGURE_7,
+    uflip_figures::FIGURE_8,
+    uflip_figures::STATE,
+    uflip_figures::ALIGNMENT,
     zeus::TABLE_1,
 ];
 

@@ -82,6 +82,7 @@ fn times() -> Times {
         register_move: Nanos::ZERO,
         cache_mode: false,
         copy_back: false,
+        copy: Nanos::ZERO,
         cells,
         fast_cells: cells,
     }

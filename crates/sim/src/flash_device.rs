@@ -59,6 +59,7 @@ impl FlashDevice {
             register_move: section.register_move,
             cache_mode: section.cache_mode,
             copy_back: section.copy_back,
+            copy: section.copy,
             cells: section.cells(),
             fast_cells: section.fast_cells(),
         };
@@ -164,6 +165,7 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
         read_ns_per_byte: section.read_bandwidth.map_or(0.0, |link| link.ns_per_byte()),
         write_ns_per_byte: section.write_bandwidth.map_or(0.0, |link| link.ns_per_byte()),
         write_jump: section.write_jump,
+        read_jump: section.read_jump,
         read_switch: section.segment_groups.map_or(Nanos::ZERO, |groups| groups.switch),
         write_switch: section
             .segment_groups
@@ -174,13 +176,17 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
     let pages = |size: Bytes| (size.0 / page.0) as u32;
     let buffers = Buffers {
         write: section.write_buffer.map(|buffer| (buffer.flush, pages(buffer.size))),
+        on_the_way: section.write_buffer.and_then(|buffer| buffer.on_the_way).map(pages),
         together: section.write_buffer.and_then(|buffer| buffer.together).map_or(flash.block_pages(), pages),
         read: section.read_buffer.map_or(0, |buffer| pages(buffer.size)),
         read_ahead: section.read_buffer.map_or(0, |buffer| pages(buffer.read_ahead)),
     };
     let mut controller = Controller::new(page, profile.block, costs, groups, buffers);
     controller.set_largest_command(section.largest_command);
-    controller.set_idle_after(section.background.map_or(Nanos::ZERO, |background| background.idle_after));
+    if let Some(background) = section.background {
+        controller.set_idle(background.idle_after, !background.while_idle);
+    }
+    controller.set_reach(section.jump_reach);
     controller
 }
 
@@ -206,6 +212,10 @@ impl Device for FlashDevice {
     #[inline]
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         self.queue.wait(until)
+    }
+
+    fn loss(&mut self) -> Option<String> {
+        self.exhausted().map(|reason| format!("takes no writes any more, because {reason}"))
     }
 
     fn keeps_data(&self) -> bool {

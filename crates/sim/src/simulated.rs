@@ -65,6 +65,10 @@ impl Device for SimulatedDevice {
         each!(self, device => device.wait(until))
     }
 
+    fn loss(&mut self) -> Option<String> {
+        each!(self, device => device.loss())
+    }
+
     fn keeps_data(&self) -> bool {
         each!(self, device => device.keeps_data())
     }

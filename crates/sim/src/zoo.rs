@@ -28,6 +28,13 @@ const PROFILES: &[(&str, &str)] = profiles! {
     "hama.toml"
     "deskstar.toml"
     "barracuda.toml"
+    "uflip-memoright.toml"
+    "uflip-mtron.toml"
+    "uflip-samsung.toml"
+    "uflip-transcend-ide.toml"
+    "uflip-transcend-mlc.toml"
+    "uflip-dt-hyperx.toml"
+    "uflip-dti.toml"
     "zeus.toml"
 };
 

@@ -190,6 +190,19 @@ fn a_run_that_is_interrupted_at_every_step_gets_there_all_the_same() {
 }
 
 #[test]
+fn a_run_says_that_it_is_not_finished_until_it_is() {
+    let lab = Lab::quick("", &["order"]);
+    let unfinished =
+        |findings: &Findings| findings.warnings.iter().any(|warning| warning.kind == "unfinished");
+    let watch = Watch::new();
+    let mut device =
+        InterruptedDevice { inner: lab.profile.device().unwrap(), left: 5000, interrupt: &watch.interrupt };
+    lab.measure_on(&mut device, &watch).unwrap_err();
+    assert!(unfinished(&lab.measured(watch).findings));
+    assert!(!unfinished(&lab.measure().findings));
+}
+
+#[test]
 fn a_finished_run_that_is_resumed_neither_measures_nor_writes() {
     let lab = Lab::quick("", &["order"]);
     let first = lab.measure();

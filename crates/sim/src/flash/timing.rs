@@ -48,6 +48,9 @@ pub trait Timing {
     /// Begins work on `die` that may wait. Nothing else is asked of that die before [`Timing::put_off`].
     fn set_aside(&mut self, die: u32) -> Busy;
 
+    /// No die works from `from` to `until` on what was put off.
+    fn sleep(&mut self, from: Nanos, until: Nanos);
+
     /// Puts off what was done on `die` since `before`. Returns when the die is free for the host.
     fn put_off(&mut self, die: u32, before: Busy) -> Nanos;
 }
@@ -84,6 +87,8 @@ impl Timing for Untimed {
     fn set_aside(&mut self, _: u32) -> Busy {
         Busy::default()
     }
+    #[inline]
+    fn sleep(&mut self, _: Nanos, _: Nanos) {}
     #[inline]
     fn put_off(&mut self, _: u32, _: Busy) -> Nanos {
         Nanos::ZERO
@@ -149,6 +154,8 @@ pub struct Times {
     pub cache_mode: bool,
     /// Whether pages can be copied within a die without passing the channel.
     pub copy_back: bool,
+    /// What the controller takes for each page that is copied, while the die waits.
+    pub copy: Nanos,
     /// The cells.
     pub cells: CellTimes,
     /// The cells of the fast region.
@@ -276,6 +283,17 @@ impl Resources {
         channel.worked += time;
     }
 
+    /// The controller's part in copying a run, which is programmed at `end`.
+    #[inline]
+    fn check_copied(&mut self, target: Run, end: Nanos) -> Nanos {
+        if self.times.copy == Nanos::ZERO {
+            return end;
+        }
+        let checked = end + self.times.copy * u64::from(target.pages);
+        self.occupy_die(target.die, end, checked);
+        checked
+    }
+
     #[inline]
     fn channel_free(&self, die: u32) -> Nanos {
         self.channels[self.attached[die as usize] as usize].free
@@ -374,7 +392,8 @@ impl Timing for Resources {
     fn relocate(&mut self, source: Run, target: Run, scale: f32, at: Nanos) -> Nanos {
         if source.die != target.die || !self.times.copy_back || source.fast != target.fast {
             let read = self.read(source, at);
-            return self.program(target, scale, read);
+            let end = self.program(target, scale, read);
+            return self.check_copied(target, end);
         }
         let times = self.times;
         let (first, rows) = self.rows(target);
@@ -386,7 +405,7 @@ impl Timing for Resources {
         let start = self.begin(target.die, false, at);
         let end = start + times.command * u64::from(rows) + reads + programs;
         self.occupy_die(target.die, start, end);
-        end
+        self.check_copied(target, end)
     }
 
     #[inline]
@@ -400,6 +419,15 @@ impl Timing for Resources {
     fn set_aside(&mut self, die: u32) -> Busy {
         self.set_aside = self.background.is_some();
         Busy { die: self.dies[die as usize].free, channel: self.channel_free(die) }
+    }
+
+    fn sleep(&mut self, from: Nanos, until: Nanos) {
+        for die in &mut self.dies {
+            if let Some(background) = &self.background {
+                die.rest_until(from, background);
+            }
+            die.free = die.free.max(until);
+        }
     }
 
     fn put_off(&mut self, die: u32, before: Busy) -> Nanos {

@@ -27,8 +27,9 @@ pub(super) struct Costs {
     /// Nanoseconds for a byte over the link.
     pub(super) read_ns_per_byte: f64,
     pub(super) write_ns_per_byte: f64,
-    /// What a write costs more that does not begin where the one before it ended.
+    /// What a write costs more that does not begin near the end of the one before it.
     pub(super) write_jump: Nanos,
+    pub(super) read_jump: Nanos,
     /// The time to switch between segment groups.
     pub(super) read_switch: Nanos,
     pub(super) write_switch: Nanos,
@@ -45,6 +46,8 @@ pub(super) struct Groups {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Buffers {
     pub(super) write: Option<(FlushPolicy, u32)>,
+    /// Pages that may be on their way out of the write buffer.
+    pub(super) on_the_way: Option<u32>,
     pub(super) together: u32,
     pub(super) read: u32,
     pub(super) read_ahead: u32,
@@ -60,8 +63,14 @@ pub(super) struct Controller {
     /// What is larger comes as several commands.
     #[serde(skip)]
     largest_command: Option<Bytes>,
+    /// How far from the end of the last one a request may begin without a jump.
+    #[serde(skip)]
+    reach: Bytes,
     #[serde(skip)]
     idle_after: Nanos,
+    /// Whether work is put off until the host waits.
+    #[serde(skip)]
+    idle_sleeps: bool,
     page: Bytes,
     /// The unit of the bits in [`Sectors`].
     sector: Bytes,
@@ -102,7 +111,9 @@ impl Controller {
             costs,
             groups,
             largest_command: None,
+            reach: Bytes::ZERO,
             idle_after: Nanos::ZERO,
+            idle_sleeps: false,
             page,
             sector,
             read_ahead: buffers.read_ahead,
@@ -112,9 +123,9 @@ impl Controller {
             free: Nanos::ZERO,
             link_free: Nanos::ZERO,
             quiet: Nanos::ZERO,
-            writes: buffers
-                .write
-                .map(|(policy, pages)| WriteBuffer::new(policy, pages, whole, buffers.together.max(1))),
+            writes: buffers.write.map(|(policy, pages)| {
+                WriteBuffer::new(policy, pages, buffers.on_the_way, whole, buffers.together.max(1))
+            }),
             reads: (buffers.read > 0).then(|| ReadBuffer::new(buffers.read)),
             exhausted: None,
         }
@@ -125,15 +136,21 @@ impl Controller {
         self.largest_command = largest;
     }
 
-    /// Says from when on a resting device works for itself.
-    pub(super) fn set_idle_after(&mut self, idle_after: Nanos) {
-        self.idle_after = idle_after;
+    /// Says from when on a resting device works for itself, if it does.
+    pub(super) fn set_idle(&mut self, after: Nanos, sleeps: bool) {
+        (self.idle_after, self.idle_sleeps) = (after, sleeps);
+    }
+
+    /// Says how near to the end of the last request the next one is no jump.
+    pub(super) fn set_reach(&mut self, reach: Bytes) {
+        self.reach = reach;
     }
 
     /// Takes over from `fresh` what a saved state does not hold.
     pub(super) fn complete(&mut self, fresh: &Controller) {
-        (self.costs, self.groups, self.idle_after) = (fresh.costs, fresh.groups, fresh.idle_after);
         self.largest_command = fresh.largest_command;
+        (self.costs, self.groups, self.reach) = (fresh.costs, fresh.groups, fresh.reach);
+        (self.idle_after, self.idle_sleeps) = (fresh.idle_after, fresh.idle_sleeps);
     }
 
     /// Why nothing can be written any more.
@@ -215,6 +232,9 @@ impl Controller {
 
     /// What a device does that nobody asks for anything until `now`.
     fn rest<T: Timing, L: Layer>(&mut self, layer: &mut L, flash: &mut Flash<T>, now: Nanos) {
+        if self.idle_sleeps {
+            flash.timing_mut().sleep(self.quiet, now);
+        }
         let from = self.quiet.saturating_add(self.idle_after);
         if from < now {
             layer.rest(flash, from, now);
@@ -272,7 +292,9 @@ impl Controller {
         size: Bytes,
         now: Nanos,
     ) -> Nanos {
-        let taken = self.command(self.costs.read_command, self.costs.read_switch, offset, now);
+        let is_near = self.last_read_end.is_none_or(|end| offset.0.abs_diff(end.0) <= self.reach.0);
+        let jump = if is_near { Nanos::ZERO } else { self.costs.read_jump };
+        let taken = self.command(self.costs.read_command + jump, self.costs.read_switch, offset, now);
         let Covered { pages, .. } = self.cover(offset, size);
         let ready = if self.writes.is_none() && self.reads.is_none() {
             layer.read(flash, pages, taken)
@@ -356,7 +378,8 @@ impl Controller {
         stream: u16,
         now: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let jump = if self.last_write_end == offset { Nanos::ZERO } else { self.costs.write_jump };
+        let is_near = offset.0.abs_diff(self.last_write_end.0) <= self.reach.0;
+        let jump = if is_near { Nanos::ZERO } else { self.costs.write_jump };
         self.last_write_end = offset + size;
         let taken = self.command(self.costs.write_command + jump, self.costs.write_switch, offset, now);
         let covered = self.cover(offset, size);
@@ -424,11 +447,14 @@ impl Controller {
         let Some(buffer) = &mut self.writes else { return layer.write(flash, pages, stream, at) };
         let (mut first, mut left, mut accepted) = (pages.first.0, pages.count, at);
         while left > 0 {
-            let count = left.min(buffer.slots());
+            let count = left.min(buffer.most());
             let piece = Pages { first: LogicalPage(first), count };
             accepted = buffer.slots_free(count, accepted);
             let end = layer.write(flash, piece, stream, accepted)?;
             buffer.take_slots(count, end);
+            if buffer.waits() {
+                accepted = end;
+            }
             first += count;
             left -= count;
         }

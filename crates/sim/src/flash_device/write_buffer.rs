@@ -57,13 +57,23 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// An empty buffer of `capacity` pages.
-    pub(super) fn new(policy: FlushPolicy, capacity: u32, whole: Sectors, together: u32) -> WriteBuffer {
+    /// An empty buffer of `capacity` pages, of which `slots` may be on their way.
+    pub(super) fn new(
+        policy: FlushPolicy,
+        capacity: u32,
+        slots: Option<u32>,
+        whole: Sectors,
+        together: u32,
+    ) -> WriteBuffer {
         let capacity = capacity.max(1) as usize;
+        let slots = slots.map(|slots| slots as usize);
         // Held pages and pages on their way share the memory.
         let (room, slots) = match policy {
-            FlushPolicy::Immediately => (capacity, capacity),
-            FlushPolicy::WhenFull => (capacity.div_ceil(2), capacity.div_ceil(2)),
+            FlushPolicy::Immediately => (capacity, slots.unwrap_or(capacity)),
+            FlushPolicy::WhenFull => {
+                let slots = slots.unwrap_or(capacity.div_ceil(2));
+                (capacity.saturating_sub(slots).max(1), slots)
+            }
         };
         WriteBuffer {
             policy,
@@ -78,8 +88,13 @@ impl WriteBuffer {
     }
 
     /// The most pages that are written to the flash in one go.
-    pub(super) fn slots(&self) -> u32 {
-        self.slots.len() as u32
+    pub(super) fn most(&self) -> u32 {
+        if self.waits() { u32::MAX } else { self.slots.len() as u32 }
+    }
+
+    /// Whether the host waits until what leaves is on the flash.
+    pub(super) fn waits(&self) -> bool {
+        self.slots.is_empty()
     }
 
     /// Whether a page is held, and which of its sectors.
@@ -137,7 +152,7 @@ impl WriteBuffer {
         let first = (group..oldest).rev().take_while(is_whole).last().unwrap_or(oldest);
         let last =
             (oldest + 1..group.saturating_add(self.together)).take_while(is_whole).last().unwrap_or(oldest);
-        let count = (last - first + 1).min(self.slots());
+        let count = (last - first + 1).min(self.most());
         for page in first..first + count {
             self.held.remove(&page);
         }
@@ -169,11 +184,17 @@ impl WriteBuffer {
 
     /// When `pages` slots are free for pages that come at `at`.
     pub(super) fn slots_free(&self, pages: u32, at: Nanos) -> Nanos {
+        if self.waits() {
+            return at;
+        }
         (0..pages as usize).map(|i| self.slots[(self.next_slot + i) % self.slots.len()]).fold(at, Nanos::max)
     }
 
     /// Takes `pages` slots until `until`.
     pub(super) fn take_slots(&mut self, pages: u32, until: Nanos) {
+        if self.waits() {
+            return;
+        }
         for _ in 0..pages {
             self.slots[self.next_slot] = until;
             self.next_slot = (self.next_slot + 1) % self.slots.len();

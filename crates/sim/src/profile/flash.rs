@@ -130,6 +130,8 @@ pub struct FlashSection {
     pub cache_mode: bool,
     /// Whether pages are copied within a die without passing the channel.
     pub copy_back: bool,
+    /// What the controller takes for each page that is copied, as when it corrects errors one page after the other.
+    pub copy: Nanos,
     /// The share of the program time that a page of zeros takes.
     pub zeros_program_share: f64,
     /// The share of the program time that a page of ones takes.
@@ -203,6 +205,7 @@ impl Default for FlashSection {
             register_move: Nanos::from_micros(3),
             cache_mode: false,
             copy_back: false,
+            copy: Nanos::ZERO,
             zeros_program_share: 1.0,
             ones_program_share: 1.0,
             fast: None,
@@ -318,6 +321,10 @@ pub struct ControllerSection {
     /// What a write costs more that does not begin where the one before it ended: the controller turns to another part
     /// of its map.
     pub write_jump: Nanos,
+    /// The same for a read and the read before it: another part of the map is looked up.
+    pub read_jump: Nanos,
+    /// How far from the end of the one before it a request may begin without such costs.
+    pub jump_reach: Bytes,
     /// The link to the host, for reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bandwidth: Option<Bandwidth>,
@@ -348,12 +355,18 @@ pub struct ControllerSection {
     pub placement: Vec<Placement>,
 }
 
+fn yes() -> bool {
+    true
+}
+
 impl Default for ControllerSection {
     fn default() -> ControllerSection {
         ControllerSection {
             read_command: Nanos::from_micros(20),
             write_command: Nanos::from_micros(20),
             write_jump: Nanos::ZERO,
+            read_jump: Nanos::ZERO,
+            jump_reach: Bytes::ZERO,
             read_bandwidth: None,
             write_bandwidth: None,
             depth: 32,
@@ -394,6 +407,15 @@ impl ControllerSection {
         if let Some(buffer) = &self.write_buffer {
             pages("write_buffer.size", buffer.size, 1)?;
             buffer.together.map_or(Ok(()), |together| pages("write_buffer.together", together, 1))?;
+            let on_the_way = |size: Bytes| match buffer.flush {
+                FlushPolicy::WhenFull if size >= buffer.size => Err(Illegal::new(
+                    "controller.write_buffer.on_the_way",
+                    size,
+                    "less than `controller.write_buffer.size`",
+                )),
+                _ => pages("write_buffer.on_the_way", size, 0),
+            };
+            buffer.on_the_way.map_or(Ok(()), on_the_way)?;
         }
         if let Some(buffer) = &self.read_buffer {
             pages("read_buffer.size", buffer.size, 1)?;
@@ -444,6 +466,10 @@ pub struct WriteBufferSection {
     /// Held pages within the same part of this size leave together. One block by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Bytes>,
+    /// How much may be on its way to the flash while the host goes on; with none the host waits for it. By default
+    /// all of `size`, or half of it when pages leave when it is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_the_way: Option<Bytes>,
 }
 
 /// `[controller.read_buffer]`.
@@ -485,6 +511,9 @@ pub struct BackgroundSection {
     /// The same for reads, where it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_slice: Option<Nanos>,
+    /// Whether it is done while the host asks for nothing; otherwise only while the host waits for another die.
+    #[serde(default = "yes")]
+    pub while_idle: bool,
     /// How many merges a die may owe, having that many blocks to spare. More are done in the foreground.
     pub pieces: u32,
 }

@@ -17,6 +17,7 @@ pub fn times() -> Times {
         register_move: Nanos::ZERO,
         cache_mode: false,
         copy_back: false,
+        copy: Nanos::ZERO,
         cells: cells(50, 500, 2000),
         fast_cells: cells(20, 100, 1000),
     }

@@ -144,6 +144,57 @@ fn a_large_request_comes_as_several_commands() {
 }
 
 #[test]
+fn a_request_beyond_reach_of_the_one_before_costs_a_jump() {
+    let jumps = "[controller]\nread_jump = \"30us\"\nwrite_jump = \"50us\"\njump_reach = \"4KiB\"\n";
+    let mut device = device(&format!("{PLAIN}{jumps}"));
+    let mut times = |operation| [0, 8192, 40960].map(|offset| timed(&mut device, operation, offset, 4096));
+    assert_eq!(times(Operation::Write), [320_000, 320_000, 370_000]);
+    assert_eq!(times(Operation::Read), [145_000, 145_000, 175_000]);
+}
+
+#[test]
+fn without_pages_on_the_way_the_host_waits_for_what_leaves_a_full_buffer() {
+    let buffer = "[controller.write_buffer]\nsize = \"8KiB\"\nflush = \"when-full\"\non_the_way = \"0B\"\n";
+    let mut device = device(&format!("{PLAIN}{buffer}"));
+    let times = [0, 4096, 8192, 12288].map(|offset| timed(&mut device, Operation::Write, offset, 4096));
+    // All three leave together.
+    assert_eq!(times, [20_000, 20_000, 20_000 + 3 * 300_000, 20_000]);
+}
+
+/// What the write that needs a second merge takes, on one die with one log, after a rest.
+fn second_merge(flash: &str, background: &str, rest: Nanos) -> u64 {
+    let layer = "[translation.log_blocks]\nlogs = 1\nstripe_pages = 4\n";
+    let mut device = device(&format!("{PLAIN}pages_per_block = 4\n{flash}{background}{layer}"));
+    let block = 4 * 4096;
+    for offset in [0, block] {
+        timed(&mut device, Operation::Write, offset, block);
+    }
+    // Each of these pages begins a log; the second and the third one need the log of the one before.
+    timed(&mut device, Operation::Write, 0, 4096);
+    timed(&mut device, Operation::Write, block, 4096);
+    let until = device.now().saturating_add(rest);
+    device.wait(until);
+    timed(&mut device, Operation::Write, 0, 4096)
+}
+
+#[test]
+fn what_is_owed_is_done_in_rests_unless_the_profile_says_otherwise() {
+    let one = "[controller.background]\npieces = 1\n";
+    let (none, long) = (Nanos::ZERO, Nanos::from_secs(1));
+    assert_eq!(second_merge("", one, long), 320_000);
+    let waits = second_merge("", one, none);
+    assert!(waits > 1_320_000, "a merge is an erase at the least: {waits}");
+    assert_eq!(second_merge("", &format!("{one}while_idle = false\n"), long), waits);
+}
+
+#[test]
+fn the_controller_takes_its_time_for_each_page_that_is_copied() {
+    let plain = second_merge("", "", Nanos::ZERO);
+    // The log begins with the first of four pages; the other three are copied.
+    assert_eq!(second_merge("copy = \"10us\"\n", "", Nanos::ZERO), plain + 3 * 10_000);
+}
+
+#[test]
 fn what_is_read_again_or_ahead_comes_from_the_buffer() {
     let buffer = "[controller]\nread_buffer = { size = \"32KiB\", read_ahead = \"16KiB\" }\n";
     let mut device = device(&format!("{PLAIN}{buffer}"));
@@ -323,4 +374,21 @@ fn placement_hints_keep_what_dies_together_apart() {
     let hints = "[[controller.placement]]\nfrom = \"0B\"\nto = \"1640KiB\"\nstream = 1\n";
     let (without, with) = (written(""), written(hints));
     assert!(with < 0.95 * without, "write amplification {with} with hints and {without} without");
+}
+
+#[test]
+fn a_device_that_is_worn_out_says_so() {
+    let mut device = device("[flash]\nover_provisioning = 0.3\nreliability = { endurance = 5 }\n");
+    assert_eq!(device.loss(), None);
+    let mut random = Prng::new(Seed(1));
+    let mut results = (0..100_000).map(|_| {
+        submit(&mut device, Operation::Write, 4096 * random.below(4096), 4096);
+        device.wait(Nanos::MAX).unwrap().result
+    });
+    assert_eq!(results.find(Result::is_err), Some(Err(IoError::READ_ONLY)));
+    drop(results);
+    let loss = device.loss().unwrap();
+    assert!(loss.starts_with("takes no writes any more, because "), "{loss}");
+    submit(&mut device, Operation::Read, 0, 4096);
+    assert_eq!(device.wait(Nanos::MAX).unwrap().result, Ok(()));
 }

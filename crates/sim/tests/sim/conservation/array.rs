@@ -36,6 +36,7 @@ impl Array {
             register_move: micros(2),
             cache_mode: self.cache_mode,
             copy_back: self.copy_back,
+            copy: Nanos::ZERO,
             cells,
             fast_cells: cells,
         };
