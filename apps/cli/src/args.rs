@@ -35,7 +35,7 @@ pub enum Verb {
 /// What is measured, and by what right.
 #[derive(Args)]
 pub struct Target {
-    /// A block device, a regular file, sim:NAME or sim:./profile.toml
+    /// A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]
     #[arg(group = "existing")]
     pub target: Option<String>,
     /// Where the scratch file goes when there is no TARGET; the current directory if not given
@@ -209,6 +209,32 @@ pub enum SimAction {
         #[command(flatten)]
         json: Json,
     },
+    /// Bring a device into a state at speed and save it, to be used as sim:NAME@STATE
+    Precondition {
+        /// Its name, or a profile's file
+        name: String,
+        /// The state: random writes of random size, or sequential ones
+        #[arg(long, default_value = "random")]
+        state: FilledState,
+        /// How many times the capacity is written
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        times: u32,
+        /// Where the state goes
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// The seed of everything random
+        #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+        seed: Seed,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+/// A state that a device can be brought into.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum FilledState {
+    Random,
+    Sequential,
 }
 
 #[derive(Args)]

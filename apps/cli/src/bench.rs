@@ -8,7 +8,7 @@ use crate::exit::Usage;
 use crate::progress::Bar;
 use crate::selection::Selection;
 use crate::session::{self, Session};
-use crate::target::{Candidate, Opening, is_profile_file};
+use crate::target::{Candidate, Opening, is_profile_file, split_state};
 use crate::{args, resume, scratch};
 
 /// `flashlab bench`.
@@ -112,8 +112,12 @@ fn wherever_resumed(name: &str) -> Result<String> {
         Ok(std::path::absolute(path).with_context(|| format!("cannot find {path}"))?.display().to_string())
     };
     match name.strip_prefix("sim:") {
-        Some(file) if is_profile_file(file) => Ok(format!("sim:{}", absolute(file)?)),
-        Some(_) => Ok(name.to_owned()),
+        Some(simulated) => {
+            let (device, state) = split_state(simulated);
+            let device = if is_profile_file(device) { absolute(device)? } else { device.to_owned() };
+            let state = state.map(absolute).transpose()?.map_or(String::new(), |state| format!("@{state}"));
+            Ok(format!("sim:{device}{state}"))
+        }
         None => absolute(name),
     }
 }

@@ -1,9 +1,18 @@
 //! `flashlab sim`.
 
-use anyhow::Result;
-use flashlab_sim::{Profile, zoo};
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
 
-use crate::args::{SimAction, SimVerb};
+use anyhow::{Context, Result, bail};
+use flashlab_base::{Bytes, Seed};
+use flashlab_device::{Device, Operation};
+use flashlab_plan::{Plan, Space};
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
+use serde::Serialize;
+
+use crate::args::{FilledState, SimAction, SimVerb};
+use crate::exit::Usage;
 use crate::output;
 use crate::target::profile_named;
 
@@ -13,16 +22,84 @@ pub fn sim(arguments: SimVerb) -> Result<()> {
         SimAction::List(json) if json.json => output::json(&zoo()),
         SimAction::List(_) => output::text(&list(&zoo())),
         SimAction::Show { name, json } => {
-            let profile = profile_named(name.strip_prefix("sim:").unwrap_or(&name))?;
+            let profile = profile_named(bare(&name))?;
             if json.json { output::json(&profile) } else { output::text(&profile.to_toml()) }
+        }
+        SimAction::Precondition { name, state, times, out, seed, json } => {
+            let saved = precondition(bare(&name), state, times, &out, seed)?;
+            if json.json { output::json(&saved) } else { output::text(&saved.line()) }
         }
     }
 }
 
+fn bare(name: &str) -> &str {
+    name.strip_prefix("sim:").unwrap_or(name)
+}
+
 fn list(profiles: &[Profile]) -> String {
-    let longest = profiles.iter().map(|profile| profile.name.len()).max().unwrap_or_default();
+    let width = profiles.iter().map(|profile| profile.name.len()).max().unwrap_or(0) + 4;
     let line = |profile: &Profile| {
-        format!("sim:{:<longest$} {:>10}  {}\n", profile.name, profile.capacity.to_string(), profile.title)
+        let name = format!("sim:{}", profile.name);
+        let capacity = profile.capacity.to_string();
+        format!("{name:<width$} {capacity:>10}  {:<16}  {}\n", profile.kind(), profile.title)
     };
     profiles.iter().map(line).collect()
+}
+
+/// A state that was saved.
+#[derive(Serialize)]
+struct Saved {
+    target: String,
+    file_bytes: u64,
+    written_bytes: u64,
+    took_s: f64,
+}
+
+impl Saved {
+    fn line(&self) -> String {
+        let Saved { target, file_bytes, written_bytes, took_s } = self;
+        let (size, written) = (Bytes(*file_bytes), Bytes(*written_bytes));
+        format!("{target}: {written} written in {took_s:.1} s, a state of {size}\n")
+    }
+}
+
+fn precondition(name: &str, state: FilledState, times: u32, out: &Path, seed: Seed) -> Result<Saved> {
+    let profile = profile_named(name)?;
+    let began = Instant::now();
+    let SimulatedDevice::Flash(mut device) = profile.device()? else {
+        bail!(Usage(format!("sim:{name} is a {}, which has no state to save", profile.kind())));
+    };
+    let written = fill(&mut device, state, times, seed)?;
+    if let Some(reason) = device.exhausted() {
+        bail!("sim:{name} can only be read any more: {reason}");
+    }
+    let bytes = device.save();
+    fs::write(out, &bytes).with_context(|| format!("cannot write the state to {}", out.display()))?;
+    Ok(Saved {
+        target: format!("sim:{name}@{}", out.display()),
+        file_bytes: bytes.len() as u64,
+        written_bytes: written.0,
+        took_s: began.elapsed().as_secs_f64(),
+    })
+}
+
+/// Writes the capacity so many times with the IOs of uFLIP's state (section 4.1); returns how much that was.
+fn fill(device: &mut FlashDevice, state: FilledState, times: u32, seed: Seed) -> Result<Bytes> {
+    let plan = match state {
+        FilledState::Random => "random-state",
+        FilledState::Sequential => "sequential-state",
+    };
+    let mut plan = Plan::builtin(plan).expect("the states are shipped");
+    let geometry = device.geometry();
+    let space = Space { capacity: geometry.capacity, block: geometry.block };
+    let placed = plan.experiments.remove(0).pattern.place(space, seed)?;
+    let wanted = Bytes(geometry.capacity.0.saturating_mul(times.into()));
+    let mut written = Bytes::ZERO;
+    let mut ios = placed.ios(0).map_while(|io| {
+        let more = written < wanted;
+        written += io.size;
+        more.then_some((Operation::Write, io.offset, io.size))
+    });
+    device.condition(&mut ios)?;
+    Ok(wanted)
 }

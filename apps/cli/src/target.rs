@@ -9,7 +9,7 @@ use flashlab_bench::Settings;
 use flashlab_device::Device;
 use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
 use flashlab_report::{printable, shell_word};
-use flashlab_sim::{Profile, zoo};
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 
 use crate::exit::{Refused, Usage};
 use crate::{args, input};
@@ -24,10 +24,38 @@ pub struct Opened {
     pub warnings: Vec<(String, String)>,
 }
 
-/// The profile that `sim:NAME` or `sim:./file.toml` names; `None` for another target.
-pub fn profile(target: &str) -> Result<Option<Profile>> {
-    let Some(name) = target.strip_prefix("sim:") else { return Ok(None) };
-    profile_named(name).map(Some)
+/// A simulated device, new or in a saved state.
+pub struct Simulation {
+    profile: Profile,
+    state: Option<PathBuf>,
+}
+
+impl Simulation {
+    /// What `sim:NAME`, `sim:./file.toml` or one of them with `@STATE` names; `None` for another target.
+    fn of(target: &str) -> Result<Option<Simulation>> {
+        let Some(name) = target.strip_prefix("sim:") else { return Ok(None) };
+        let (name, state) = split_state(name);
+        Ok(Some(Simulation { profile: profile_named(name)?, state: state.map(PathBuf::from) }))
+    }
+
+    fn device(&self) -> Result<SimulatedDevice> {
+        let Some(file) = &self.state else { return Ok(self.profile.device()?) };
+        let read = std::fs::read(file)
+            .map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())));
+        let device = FlashDevice::restore(&self.profile, &read?).map_err(|error| {
+            let name = &self.profile.name;
+            Usage(format!("{}: {error}; flashlab sim precondition {name} makes another one", file.display()))
+        });
+        Ok(SimulatedDevice::Flash(Box::new(device?)))
+    }
+}
+
+/// A simulated device's name, and the file of its state behind an `@`.
+pub fn split_state(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once('@') {
+        Some((device, state)) if !name.ends_with(".toml") => (device, Some(state)),
+        _ => (name, None),
+    }
 }
 
 /// Whether what follows `sim:` is a file and not a name of the zoo.
@@ -41,13 +69,10 @@ pub fn profile_named(name: &str) -> Result<Profile> {
         let text = input::text(name, "profile", "")?;
         return Ok(Profile::parse(&text, name)?);
     }
-    let profiles = zoo();
-    let names: Vec<String> = profiles.iter().map(|profile| profile.name.clone()).collect();
-    let found = profiles.into_iter().find(|profile| profile.name == name);
+    let found = zoo().into_iter().find(|profile| profile.name == name);
     found.with_context(|| {
-        let names = names.join(", ");
         Usage(format!(
-            "there is no simulated device `{name}`; there are: {names}; or give a file as sim:./{name}.toml"
+            "there is no simulated device `{name}`: `flashlab sim list` names them; or give a file as sim:./{name}.toml"
         ))
     })
 }
@@ -90,7 +115,7 @@ impl Opening {
 
 /// A target that exists already and is not opened yet.
 pub enum Candidate<'a> {
-    Simulated(Box<Profile>),
+    Simulated(Box<Simulation>),
     Real { name: &'a str, inspection: Box<Inspection>, by: Option<By> },
 }
 
@@ -105,8 +130,8 @@ pub enum By {
 impl<'a> Candidate<'a> {
     /// Looks at the target, and refuses one that is to be written to and must not be.
     pub fn find(name: &'a str, writes: bool, target: &args::Target) -> Result<Candidate<'a>> {
-        if let Some(profile) = profile(name)? {
-            return Ok(Candidate::Simulated(Box::new(profile)));
+        if let Some(simulation) = Simulation::of(name)? {
+            return Ok(Candidate::Simulated(Box::new(simulation)));
         }
         let inspection = Box::new(flashlab_host::inspect(name)?);
         if !writes {
@@ -123,7 +148,7 @@ impl<'a> Candidate<'a> {
     /// What is known of it so far.
     pub fn identity(&self) -> Identity {
         match self {
-            Candidate::Simulated(profile) => profile.identity(),
+            Candidate::Simulated(simulation) => simulation.profile.identity(),
             Candidate::Real { inspection, .. } => inspection.identity.clone(),
         }
     }
@@ -131,9 +156,9 @@ impl<'a> Candidate<'a> {
     /// Opens it, with consent where it is written to.
     pub fn open(self, opening: Opening) -> Result<Opened> {
         let (name, inspection, by) = match self {
-            Candidate::Simulated(profile) => {
+            Candidate::Simulated(simulation) => {
                 let consent = "none needed: simulated".to_owned();
-                return Ok(Opened { device: Box::new(profile.device()?), consent, warnings: Vec::new() });
+                return Ok(Opened { device: Box::new(simulation.device()?), consent, warnings: Vec::new() });
             }
             Candidate::Real { name, inspection, by } => (name, inspection, by),
         };

@@ -10,7 +10,10 @@
 //! - the same program gives the same figures, whatever the number of processors.
 
 mod ajwani;
+mod iodrive;
 mod lab;
+mod sun_zhang;
+mod today;
 mod uflip;
 mod uflip_figures;
 mod zeus;
@@ -128,7 +131,10 @@ pub const ALL: &[Reproduction] = &[
     uflip_figures::FIGURE_8,
     uflip_figures::STATE,
     uflip_figures::ALIGNMENT,
+    sun_zhang::ALL_OF_IT,
+    iodrive::FIGURES,
     zeus::TABLE_1,
+    today::CALIBRATED,
 ];
 
 /// The reproduction of this name.

@@ -81,6 +81,8 @@ fn times() -> Times {
         transfer: micros(40),
         register_move: Nanos::ZERO,
         cache_mode: false,
+        rows_wait: false,
+        keeps_row: false,
         copy_back: false,
         copy: Nanos::ZERO,
         cells,

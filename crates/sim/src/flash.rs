@@ -367,7 +367,7 @@ impl<T: Timing> Flash<T> {
     #[inline]
     fn run(&self, place: Place, pages: u32) -> Run {
         let die = self.geometry.die(place.block);
-        Run { die, first: place.page, pages, fast: self.is_fast(place.block) }
+        Run { die, block: place.block, first: place.page, pages, fast: self.is_fast(place.block) }
     }
 
     #[inline]

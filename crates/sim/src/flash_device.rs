@@ -12,6 +12,7 @@
 //! - an IO is served or fails with a reason: a device without a block to write to is read-only from then on.
 
 mod controller;
+mod limit;
 mod read_buffer;
 mod state;
 mod statistics;
@@ -26,7 +27,9 @@ use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Illegal, Placement, Profile};
 use crate::translation::FrontLayer;
 use controller::{Buffers, Controller, Costs, Groups};
+use limit::Bucket;
 
+pub use limit::Limit;
 pub use state::StateError;
 pub use statistics::Statistics;
 pub use write_buffer::FlushPolicy;
@@ -42,6 +45,7 @@ pub struct FlashDevice {
     flash: Flash<Resources>,
     sees_content: bool,
     placement: Vec<Placement>,
+    limit: Option<Bucket>,
     noise: NoiseSource,
     noisy: bool,
     queue: VirtualQueue,
@@ -58,6 +62,8 @@ impl FlashDevice {
             transfer: section.channel_bandwidth.time(section.page),
             register_move: section.register_move,
             cache_mode: section.cache_mode,
+            rows_wait: section.rows_wait,
+            keeps_row: section.keeps_row,
             copy_back: section.copy_back,
             copy: section.copy,
             cells: section.cells(),
@@ -88,6 +94,7 @@ impl FlashDevice {
             flash,
             sees_content,
             placement: profile.controller.placement.clone(),
+            limit: profile.controller.limit.map(Bucket::new),
             noise: NoiseSource::new(profile.noise.unwrap_or_default()),
             noisy: profile.noise.is_some(),
             queue: VirtualQueue::new(profile.controller.depth),
@@ -120,8 +127,15 @@ impl FlashDevice {
     /// placement handle).
     pub fn submit_placed(&mut self, request: Request, stream: u16) {
         let now = self.queue.now();
-        let served = self.serve(&request, stream, now);
-        let mut completed = served.unwrap_or(now);
+        let arrives = match &mut self.limit {
+            Some(bucket) => bucket.admit(request.operation, request.size, now),
+            None => now,
+        };
+        let served = self.serve(&request, stream, arrives);
+        let mut completed = served.unwrap_or(arrives);
+        if let Some(bucket) = &self.limit {
+            completed += bucket.latency();
+        }
         if self.noisy {
             let response = completed.since(now).0 as f64 * self.noise.factor();
             completed = now + Nanos(response.round() as u64) + self.noise.outlier();

@@ -145,6 +145,18 @@ impl Profile {
         }
     }
 
+    /// How it works, in a word or two: its translation layer, or that it is a throughput model.
+    pub fn kind(&self) -> &'static str {
+        match (&self.flash, &self.translation) {
+            (None, _) => "throughput model",
+            (Some(_), Translation::PageMap(_)) => "page map",
+            (Some(_), Translation::DemandMap(_)) => "demand map",
+            (Some(_), Translation::LogBlocks(_)) => "log blocks",
+            (Some(_), Translation::SharedLogs(_)) => "shared logs",
+            (Some(_), Translation::Zones(_)) => "zones",
+        }
+    }
+
     fn check(&self) -> Result<(), Illegal> {
         if self.version != PROFILE_VERSION {
             return Err(Illegal::new("version", self.version, "1: the only version this program knows"));

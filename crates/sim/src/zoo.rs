@@ -36,6 +36,15 @@ const PROFILES: &[(&str, &str)] = profiles! {
     "uflip-dt-hyperx.toml"
     "uflip-dti.toml"
     "zeus.toml"
+    "iodrive.toml"
+    "sdcard.toml"
+    "emmc.toml"
+    "qlc-sata.toml"
+    "tlc-sata.toml"
+    "nvme-consumer.toml"
+    "nvme-enterprise.toml"
+    "cloud-gp.toml"
+    "cloud-local.toml"
 };
 
 /// Every profile of the zoo.

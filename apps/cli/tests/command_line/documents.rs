@@ -204,7 +204,7 @@ fn plans_and_profiles_are_shown_as_they_are_written() {
     let listed = directory.succeeds(&["sim", "list"]).out;
     let zeus =
         listed.lines().find(|line| line.starts_with("sim:zeus ")).unwrap_or_else(|| panic!("{listed}"));
-    assert!(zeus.ends_with("  65.2 GiB  STEC Zeus 70 GB"), "{zeus}");
+    assert!(zeus.ends_with("  65.2 GiB  throughput model  STEC Zeus 70 GB"), "{zeus}");
     let ends_of_capacities = listed.lines().map(|line| line.find("iB  ").unwrap_or_else(|| panic!("{line}")));
     assert_eq!(ends_of_capacities.collect::<BTreeSet<_>>().len(), 1, "{listed}");
 }

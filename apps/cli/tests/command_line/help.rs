@@ -39,7 +39,7 @@ fn of_bench() {
 
     Arguments:
       [TARGET]
-              A block device, a regular file, sim:NAME or sim:./profile.toml
+              A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]
 
     Options:
           --directory <DIR>
@@ -120,7 +120,7 @@ fn of_run() {
 
     Arguments:
       <PLAN>    A plan's file, or the name of one that comes with flashlab (see flashlab plan list)
-      [TARGET]  A block device, a regular file, sim:NAME or sim:./profile.toml
+      [TARGET]  A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]
 
     Options:
           --directory <DIR>         Where the scratch file goes when there is no TARGET; the current
@@ -217,9 +217,10 @@ fn of_sim() {
     Usage: flashlab sim <COMMAND>
 
     Commands:
-      list  The zoo
-      show  A device's profile, with its source and its fit
-      help  Print this message or the help of the given subcommand(s)
+      list          The zoo
+      show          A device's profile, with its source and its fit
+      precondition  Bring a device into a state at speed and save it, to be used as sim:NAME@STATE
+      help          Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help  Print help
@@ -232,6 +233,23 @@ fn of_sim() {
     Options:
           --json  Print one JSON document
       -h, --help  Print help
+    ");
+    insta::assert_snapshot!(help(&["sim", "precondition", "-h"]), @r"
+    Bring a device into a state at speed and save it, to be used as sim:NAME@STATE
+
+    Usage: flashlab sim precondition [OPTIONS] --out <FILE> <NAME>
+
+    Arguments:
+      <NAME>  Its name, or a profile's file
+
+    Options:
+          --state <STATE>  The state: random writes of random size, or sequential ones [default: random]
+                           [possible values: random, sequential]
+          --times <N>      How many times the capacity is written [default: 1]
+          --out <FILE>     Where the state goes
+          --seed <SEED>    The seed of everything random [default: 1]
+          --json           Print one JSON document
+      -h, --help           Print help
     ");
     insta::assert_snapshot!(help(&["sim", "show", "-h"]), @r"
     A device's profile, with its source and its fit

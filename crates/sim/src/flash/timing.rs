@@ -22,6 +22,8 @@ use super::Geometry;
 pub struct Run {
     /// The die it lies on.
     pub die: u32,
+    /// Its block.
+    pub block: u32,
     /// The first page in its block.
     pub first: u32,
     /// How many pages.
@@ -152,6 +154,10 @@ pub struct Times {
     pub register_move: Nanos,
     /// Whether consecutive rows go in cache mode.
     pub cache_mode: bool,
+    /// Whether a row is programmed only when its last page has come, however the pages came.
+    pub rows_wait: bool,
+    /// Whether a die still has the row that it read last, while it does nothing else.
+    pub keeps_row: bool,
     /// Whether pages can be copied within a die without passing the channel.
     pub copy_back: bool,
     /// What the controller takes for each page that is copied, while the die waits.
@@ -178,6 +184,8 @@ pub struct Background {
 #[derive(Clone, Debug, Default)]
 struct Die {
     free: Nanos,
+    /// The block and row that its register holds since it was read.
+    row: Option<(u32, u32)>,
     /// From when on the register can take the next page in cache mode.
     register_free: Nanos,
     worked: Nanos,
@@ -303,6 +311,7 @@ impl Resources {
     fn occupy_die(&mut self, die: u32, from: Nanos, until: Nanos) {
         let state = &mut self.dies[die as usize];
         state.free = until;
+        state.row = None;
         state.worked += until.since(from);
     }
 }
@@ -341,7 +350,10 @@ impl Timing for Resources {
         let array = self.cells(run.fast).read;
         let transfer = times.transfer * u64::from(run.pages);
         let start = self.begin(run.die, true, at);
-        let sensed = start + times.command + array.sum(first, 1);
+        let state = &mut self.dies[run.die as usize];
+        let kept = times.keeps_row && state.row == Some((run.block, first));
+        let sense = if kept { Nanos::ZERO } else { array.sum(first, 1) };
+        let sensed = start + times.command + sense;
         let leaves = sensed.max(self.channel_free(run.die));
         let rest = array.sum(first + 1, rows - 1);
         let end = if times.cache_mode && rows > 1 {
@@ -352,6 +364,7 @@ impl Timing for Resources {
         };
         self.occupy_channel(run.die, leaves, transfer);
         self.occupy_die(run.die, start, end);
+        self.dies[run.die as usize].row = Some((run.block, first + rows - 1));
         end
     }
 
@@ -361,8 +374,10 @@ impl Timing for Resources {
         let times = self.times;
         let array = self.cells(run.fast).program;
         let transfer = times.transfer * u64::from(run.pages);
-        let mut work = array.sum(first, rows);
-        let mut last = array.sum(first + rows - 1, 1);
+        // Of a row that waits in the register only the transfer takes time.
+        let complete = if times.rows_wait { (run.first + run.pages) / self.planes - first } else { rows };
+        let mut work = array.sum(first, complete);
+        let mut last = array.sum(first + complete.saturating_sub(1), complete.min(1));
         if scale != 1.0 {
             (work, last) = (scaled(work, scale), scaled(last, scale));
         }

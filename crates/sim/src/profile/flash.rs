@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Illegal;
 use crate::flash::{CellTimes, Geometry, Reliability, RowTimes};
-use crate::flash_device::FlushPolicy;
+use crate::flash_device::{FlushPolicy, Limit};
 
 /// Bytes a second, written as `40MB/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub struct FlashSection {
     pub page: Bytes,
     /// The pages of a block in one plane.
     pub pages_per_block: u32,
-    /// How many planes of a die work together. Their pages are programmed at once, when the last one has come.
+    /// How many planes of a die work together. The pages of a row, one of each, are programmed at once.
     pub planes: u32,
     /// How many dies there are.
     pub dies: u32,
@@ -128,6 +128,11 @@ pub struct FlashSection {
     pub register_move: Nanos,
     /// Whether consecutive pages are read and programmed in cache mode.
     pub cache_mode: bool,
+    /// Whether pages that come one by one wait in the die's register until their row is complete, as where the controller
+    /// gathers them; otherwise each is programmed when it comes.
+    pub rows_wait: bool,
+    /// Whether a die still has the row that it read last, so that reading it again takes the transfer only.
+    pub keeps_row: bool,
     /// Whether pages are copied within a die without passing the channel.
     pub copy_back: bool,
     /// What the controller takes for each page that is copied, as when it corrects errors one page after the other.
@@ -204,6 +209,8 @@ impl Default for FlashSection {
             channel_bandwidth: Bandwidth(Bytes(40_000_000)),
             register_move: Nanos::from_micros(3),
             cache_mode: false,
+            rows_wait: false,
+            keeps_row: false,
             copy_back: false,
             copy: Nanos::ZERO,
             zeros_program_share: 1.0,
@@ -337,6 +344,9 @@ pub struct ControllerSection {
     /// storage under Linux).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_command: Option<Bytes>,
+    /// What a provider lets a volume do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// Memory for what is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_buffer: Option<WriteBufferSection>,
@@ -371,6 +381,7 @@ impl Default for ControllerSection {
             write_bandwidth: None,
             depth: 32,
             largest_command: None,
+            limit: None,
             write_buffer: None,
             read_buffer: None,
             segment_groups: None,
@@ -390,6 +401,7 @@ impl ControllerSection {
     pub(super) fn check(&self, page: Bytes) -> Result<(), Illegal> {
         time("controller.read_command", self.read_command)?;
         time("controller.write_command", self.write_command)?;
+        time("controller.write_jump", self.write_jump)?;
         let pages = |key: &str, size: Bytes, least: u64| {
             if size.is_multiple_of(page) && (least..=1 << 24).contains(&(size.0 / page.0)) {
                 return Ok(());
@@ -404,6 +416,15 @@ impl ControllerSection {
             return Err(Illegal::new("controller.depth", self.depth, "1 to 65536"));
         }
         self.largest_command.map_or(Ok(()), |size| pages("largest_command", size, 1))?;
+        if let Some(limit) = &self.limit {
+            time("controller.limit.burst", limit.burst)?;
+            time("controller.limit.latency", limit.latency)?;
+            for (key, iops) in [("read_iops", limit.read_iops), ("write_iops", limit.write_iops)] {
+                if iops == Some(0) {
+                    return Err(Illegal::new(format!("controller.limit.{key}"), 0, "at least 1, or absent"));
+                }
+            }
+        }
         if let Some(buffer) = &self.write_buffer {
             pages("write_buffer.size", buffer.size, 1)?;
             buffer.together.map_or(Ok(()), |together| pages("write_buffer.together", together, 1))?;

@@ -16,6 +16,8 @@ pub fn times() -> Times {
         transfer: Nanos::from_micros(10),
         register_move: Nanos::ZERO,
         cache_mode: false,
+        rows_wait: false,
+        keeps_row: false,
         copy_back: false,
         copy: Nanos::ZERO,
         cells: cells(50, 500, 2000),

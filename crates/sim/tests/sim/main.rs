@@ -4,6 +4,7 @@ mod arrays;
 mod conservation;
 mod demand_map;
 mod devices;
+mod dies_and_volumes;
 mod disk;
 mod examples;
 mod fast_region;

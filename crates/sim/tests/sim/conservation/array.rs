@@ -35,6 +35,8 @@ impl Array {
             transfer: micros(40),
             register_move: micros(2),
             cache_mode: self.cache_mode,
+            rows_wait: false,
+            keeps_row: false,
             copy_back: self.copy_back,
             copy: Nanos::ZERO,
             cells,

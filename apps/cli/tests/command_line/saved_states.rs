@@ -1,0 +1,60 @@
+//! A device is brought into a state once, and measured in it as often as one likes.
+
+use crate::support::Directory;
+
+const PLAN: &str = "version = 1\nname = \"short\"\ntitle = \"Short\"\ndescription = \"Random writes.\"\n\
+    mode = \"write\"\nlocation = \"random\"\nio_size = \"4KiB\"\nio_count = 300\n";
+
+const PROFILE: &str = "version = 1\nname = \"small\"\ntitle = \"Small\"\nsource = \"none\"\nfit = \"none\"\n\
+    capacity = \"32MiB\"\n[flash]\nover_provisioning = 0.1\n";
+
+#[test]
+fn a_saved_state_is_where_a_run_begins() {
+    let directory = Directory::new();
+    directory.write("small.toml", PROFILE);
+    directory.write("short.toml", PLAN);
+    let saved = directory.succeeds(&[
+        "sim",
+        "precondition",
+        "./small.toml",
+        "--times",
+        "4",
+        "--out",
+        "aged",
+        "--json",
+    ]);
+    let saved: serde_json::Value = serde_json::from_str(&saved.out).unwrap();
+    assert_eq!(saved["target"], "sim:./small.toml@aged");
+    assert_eq!(saved["written_bytes"], 4 * 32 << 20);
+    let mean_ns = |target: &str, folder: &str| {
+        let arguments = ["run", "short.toml", target, "--state", "none", "--output", folder, "--json"];
+        let found: serde_json::Value = serde_json::from_str(&directory.succeeds(&arguments).out).unwrap();
+        found["micro_benchmarks"][0]["experiments"][0]["points"][0]["response_ns_mean"].as_f64().unwrap()
+    };
+    // New flash has nothing to collect, and the same state gives the same times.
+    let new = mean_ns("sim:./small.toml", "new");
+    let aged = mean_ns("sim:./small.toml@aged", "aged-1");
+    assert!(aged > 1.5 * new, "{aged} ns and {new} ns");
+    assert_eq!(mean_ns("sim:./small.toml@aged", "aged-2"), aged);
+}
+
+#[test]
+fn files_that_are_no_state_of_the_device_are_refused() {
+    let directory = Directory::new();
+    directory.write("small.toml", PROFILE);
+    directory.write("short.toml", PLAN);
+    directory.write("text", "hello");
+    directory.succeeds(&["sim", "precondition", "./small.toml", "--state", "sequential", "--out", "filled"]);
+    directory.write("other.toml", &PROFILE.replace("0.1", "0.2"));
+    let wrong = |target: &str| {
+        let ran = directory.flashlab(&["run", "short.toml", target, "--output", "run"]);
+        assert_eq!(ran.code, Some(2), "{ran}");
+        ran.err.lines().last().unwrap_or_default().to_owned()
+    };
+    insta::assert_snapshot!(wrong("sim:./small.toml@nowhere"), @"flashlab: cannot read the state nowhere: No such file or directory (os error 2)");
+    insta::assert_snapshot!(wrong("sim:./small.toml@text"), @"flashlab: text: this is no state of a simulated device; flashlab sim precondition small makes another one");
+    insta::assert_snapshot!(wrong("sim:./other.toml@filled"), @"flashlab: filled: the state belongs to another profile, or the profile was changed since it was saved; flashlab sim precondition small makes another one");
+    let ran = directory.flashlab(&["sim", "precondition", "zeus", "--out", "state"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    insta::assert_snapshot!(ran.err, @"flashlab: sim:zeus is a throughput model, which has no state to save");
+}

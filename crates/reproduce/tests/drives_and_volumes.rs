@@ -1,0 +1,43 @@
+//! The tables of Sun and Zhang, of the ioDrive and of today's devices agree with what was measured of real ones, but for
+//! the cells that are listed here with their difference: a change of one is seen.
+
+use flashlab_reproduce::find;
+
+/// The cells of a reproduction that differ by more than they may, with the difference in per cent; and how many do not.
+fn differing(name: &str) -> (Vec<String>, usize) {
+    let figures = find(name).unwrap().run().unwrap();
+    let cell = |figure: &flashlab_reproduce::Figure| {
+        let per_cent = 100.0 * figure.difference().unwrap_or(f64::NAN);
+        format!("{} {}: {per_cent:+.0} %", figure.device, figure.quantity)
+    };
+    let differing: Vec<String> = figures.iter().filter(|figure| !figure.agrees()).map(cell).collect();
+    let agreeing = figures.len() - differing.len();
+    (differing, agreeing)
+}
+
+#[test]
+fn sun_and_zhang() {
+    let (differing, agreeing) = differing("sun-zhang");
+    assert_eq!(differing, ["sun-zhang-unknown figure 4 random_write_without_merge_ms: +16 %"]);
+    assert_eq!(agreeing, 42);
+}
+
+#[test]
+fn iodrive() {
+    let (differing, agreeing) = differing("iodrive");
+    assert_eq!(differing, ["iodrive baseline_mib_s 75/25: +61 %"]);
+    assert_eq!(agreeing, 10);
+}
+
+#[test]
+fn today() {
+    let (differing, agreeing) = differing("today");
+    assert_eq!(
+        differing,
+        [
+            "cloud-local p50_read_latency at 145761 IO/s: -22 %",
+            "cloud-local p50_read_latency at 194347 IO/s: -33 %",
+        ]
+    );
+    assert_eq!(agreeing, 89);
+}
