@@ -1,5 +1,8 @@
 //! The command line's grammar.
 
+// The comments here are help texts, in which [ ] is what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

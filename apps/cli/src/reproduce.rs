@@ -69,7 +69,7 @@ fn table(reproduction: &Reproduction, figures: &[Figure]) -> String {
 fn value(value: Option<f64>) -> String {
     match value {
         None => "none".to_owned(),
-        Some(value) if value == 0.0 => "0".to_owned(),
+        Some(0.0) => "0".to_owned(),
         Some(value) => {
             let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
             let text = format!("{value:.digits$}");

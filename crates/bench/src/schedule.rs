@@ -53,7 +53,7 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
 }
 
 /// What a bench run is expected to write, on a device of which nothing is known yet: as much as a device
-/// of today would that takes [`USUAL_NS`] for an IO of 32 KiB.
+/// of today would that takes 200 us for an IO of 32 KiB.
 pub fn expected_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Bytes {
     let space = Space { capacity: settings.target_size.round_down(block), block };
     let lengths = settings.lengths();

@@ -48,9 +48,12 @@ const SCYLLA: [(&str, Mode, Location, u64); 4] = [
     ("write_bandwidth", Mode::Write, Location::Sequential, 1 << 20),
 ];
 
+/// Points of a measurement.
+type Latencies = [(f64, f64, f64); 4];
+
 /// diskplorer: random reads of 512 B as a Poisson process, nothing written: reads a second, the median and the 95th
 /// percentile in milliseconds.
-const DISKPLORER: [(&str, [(f64, f64, f64); 4]); 2] = [
+const DISKPLORER: [(&str, Latencies); 2] = [
     // i3en.3xlarge.
     (
         "cloud-local",

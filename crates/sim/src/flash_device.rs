@@ -1,7 +1,7 @@
 //! A flash device in virtual time: controller, translation layer and flash.
 //!
 //! # Model
-//! A request passes the controller ([`controller`]), which asks the translation layer ([`crate::layer`]) to read and
+//! A request passes the controller, which asks the translation layer ([`crate::layer`]) to read and
 //! write pages, which works on the flash ([`crate::flash`]), whose dies and channels are busy until a time. When a
 //! request is submitted its completion time is known; requests in flight overlap as the resources allow. Between
 //! requests the layer may work for itself.

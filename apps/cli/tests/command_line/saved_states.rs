@@ -25,7 +25,7 @@ fn a_saved_state_is_where_a_run_begins() {
     ]);
     let saved: serde_json::Value = serde_json::from_str(&saved.out).unwrap();
     assert_eq!(saved["target"], "sim:./small.toml@aged");
-    assert_eq!(saved["written_bytes"], 4 * 32 << 20);
+    assert_eq!(saved["written_bytes"], (4 * 32) << 20);
     let mean_ns = |target: &str, folder: &str| {
         let arguments = ["run", "short.toml", target, "--state", "none", "--output", folder, "--json"];
         let found: serde_json::Value = serde_json::from_str(&directory.succeeds(&arguments).out).unwrap();
@@ -45,7 +45,7 @@ fn files_that_are_no_state_of_the_device_are_refused() {
     directory.write("short.toml", PLAN);
     directory.write("text", "hello");
     directory.succeeds(&["sim", "precondition", "./small.toml", "--state", "sequential", "--out", "filled"]);
-    directory.write("other.toml", &PROFILE.replace("0.1", "0.2"));
+    directory.write("other.toml", PROFILE.replace("0.1", "0.2"));
     let wrong = |target: &str| {
         let ran = directory.flashlab(&["run", "short.toml", target, "--output", "run"]);
         assert_eq!(ran.code, Some(2), "{ran}");

@@ -5,7 +5,10 @@ use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Buffer, Device, Operation, Request};
 use flashlab_sim::Profile;
 
-const CHOICES: &[(&str, &[(&str, &[&str])])] = &[
+/// A key of a section, and what it may be.
+type Key = (&'static str, &'static [&'static str]);
+
+const CHOICES: &[(&str, &[Key])] = &[
     (
         "flash",
         &[
