@@ -9,6 +9,7 @@
 //! - the papers' values stand in `figures/`, with their source, and nowhere else;
 //! - the same program gives the same figures, whatever the number of processors.
 
+mod ajwani;
 mod iodrive;
 mod lab;
 mod sun_zhang;
@@ -28,6 +29,10 @@ pub use lab::ReproduceError;
 pub enum Agreement {
     /// By this share of the paper's value.
     Within(f64),
+    /// At most the paper's value.
+    AtMost,
+    /// At least the paper's value.
+    AtLeast,
     /// The nearest power of two is the same.
     PowerOfTwo,
     /// The paper's value is for orientation.
@@ -69,6 +74,8 @@ impl Figure {
             (Agreement::Within(share), Some(paper), Some(flashlab)) => {
                 (flashlab - paper).abs() <= share * paper.abs() + 1e-12
             }
+            (Agreement::AtMost, Some(paper), Some(flashlab)) => flashlab <= paper,
+            (Agreement::AtLeast, Some(paper), Some(flashlab)) => flashlab >= paper,
             (Agreement::PowerOfTwo, Some(paper), Some(flashlab)) => {
                 let power = |value: f64| if value <= 0.0 { f64::NEG_INFINITY } else { value.log2().round() };
                 power(paper) == power(flashlab)
@@ -107,6 +114,14 @@ impl Reproduction {
 
 /// Every table and figure that flashlab reproduces.
 pub const ALL: &[Reproduction] = &[
+    ajwani::TABLE_3_1,
+    ajwani::FIGURE_3_2,
+    ajwani::FIGURE_3_3,
+    ajwani::FIGURE_3_4,
+    ajwani::FIGURE_C_1,
+    ajwani::FIGURE_C_2,
+    ajwani::FIGURE_C_3,
+    ajwani::FIGURE_C_4,
     uflip::TABLE_3,
     uflip_figures::FIGURE_3,
     uflip_figures::FIGURE_4,
@@ -145,6 +160,8 @@ mod tests {
         assert!(!figure(Agreement::Within(0.15), Some(100.0), Some(116.0)).agrees());
         assert!(figure(Agreement::PowerOfTwo, Some(8.0), Some(10.0)).agrees());
         assert!(!figure(Agreement::PowerOfTwo, Some(8.0), Some(16.0)).agrees());
+        assert!(figure(Agreement::AtMost, Some(0.5), Some(0.4)).agrees());
+        assert!(!figure(Agreement::AtLeast, Some(0.5), Some(0.4)).agrees());
         assert!(figure(Agreement::PowerOfTwo, Some(0.0), Some(0.0)).agrees());
         assert!(!figure(Agreement::Within(1.0), None, Some(1.0)).agrees());
         assert!(figure(Agreement::Within(0.0), None, None).agrees());

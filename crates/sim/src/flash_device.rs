@@ -71,6 +71,7 @@ impl FlashDevice {
         };
         let background = profile.controller.background.map(|background| Background {
             idle_after: background.idle_after,
+            read_slice: background.read_slice.unwrap_or(background.slice),
             slice: background.slice,
             pieces: background.pieces as usize,
         });
@@ -179,7 +180,10 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
         write_ns_per_byte: section.write_bandwidth.map_or(0.0, |link| link.ns_per_byte()),
         write_jump: section.write_jump,
         read_jump: section.read_jump,
-        switch: section.segment_groups.map_or(Nanos::ZERO, |groups| groups.switch),
+        read_switch: section.segment_groups.map_or(Nanos::ZERO, |groups| groups.switch),
+        write_switch: section
+            .segment_groups
+            .map_or(Nanos::ZERO, |groups| groups.write_switch.unwrap_or(groups.switch)),
     };
     let groups =
         section.segment_groups.map(|groups| Groups { count: u64::from(groups.count), span: groups.span });
@@ -192,6 +196,7 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
         read_ahead: section.read_buffer.map_or(0, |buffer| pages(buffer.read_ahead)),
     };
     let mut controller = Controller::new(page, profile.block, costs, groups, buffers);
+    controller.set_largest_command(section.largest_command);
     if let Some(background) = section.background {
         controller.set_idle(background.idle_after, !background.while_idle);
     }

@@ -1,14 +1,15 @@
 //! Simulated devices in virtual time.
 //!
 //! A [`Profile`] is a versioned TOML file that describes a device; [`Profile::device`] builds it: a throughput model of
-//! four classes ([`throughput`]), or an array of flash ([`flash`]) behind a translation layer ([`layer`]) and a
-//! controller ([`flash_device`]).
+//! four classes ([`throughput`]), a hard disk ([`disk`]), or an array of flash ([`flash`]) behind a translation layer
+//! ([`layer`]) and a controller ([`flash_device`]).
 //!
 //! Invariants:
 //! - no wall clock and no randomness of the operating system is read here: the same profile, seed
 //!   and requests give the same completions;
 //! - time moves only when the caller waits.
 
+pub mod disk;
 pub mod flash;
 pub mod flash_device;
 pub mod layer;

@@ -1,9 +1,10 @@
 //! A device profile: what a simulated device is made of, as a TOML file.
 //!
-//! A profile has one of the sections `[throughput]` (a throughput model alone) and `[flash]` (with `[controller]` and
-//! `[translation]`). Every duration carries its unit, every size too. Unknown keys are errors, so that a misspelt
+//! A profile has one of the sections `[throughput]` (a throughput model alone), `[flash]` (with `[controller]` and
+//! `[translation]`) and `[disk]` (a hard disk). Every duration carries its unit, every size too. Unknown keys are errors, so that a misspelt
 //! one is not silently ignored.
 
+mod disk;
 mod flash;
 mod throughput;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::noise::Noise;
 use crate::simulated::SimulatedDevice;
 use crate::translation::Translation;
+pub use disk::{DiskSection, Seek};
 pub use flash::{
     BackgroundSection, Bandwidth, ControllerSection, Energy, FastCells, FlashSection, PerRow, Placement,
     ReadBufferSection, SegmentGroups, WriteBufferSection,
@@ -58,6 +60,9 @@ pub struct Profile {
     /// An array of flash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash: Option<FlashSection>,
+    /// A hard disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskSection>,
     /// What stands between the host and the flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub controller: ControllerSection,
@@ -165,31 +170,50 @@ impl Profile {
         if let Some(noise) = &self.noise {
             noise.check()?;
         }
-        match (&self.throughput, &self.flash) {
-            (Some(throughput), None) => {
+        if self.throughput.is_none() {
+            for (key, present) in [
+                ("startup", self.startup.is_some()),
+                ("oscillation", self.oscillation.is_some()),
+                ("lingering", self.lingering.is_some()),
+            ] {
+                if present {
+                    return Err(Illegal::new(key, "there", "absent: it belongs to a throughput model"));
+                }
+            }
+        }
+        match (&self.throughput, &self.flash, &self.disk) {
+            (Some(throughput), None, None) => {
                 throughput.check()?;
                 self.startup.as_ref().map_or(Ok(()), Startup::check)?;
                 self.oscillation.as_ref().map_or(Ok(()), Oscillation::check)?;
                 self.lingering.as_ref().map_or(Ok(()), Lingering::check)
             }
-            (None, Some(flash)) => {
-                for (key, present) in [
-                    ("startup", self.startup.is_some()),
-                    ("oscillation", self.oscillation.is_some()),
-                    ("lingering", self.lingering.is_some()),
-                ] {
-                    if present {
-                        return Err(Illegal::new(key, "there", "absent: it belongs to a throughput model"));
-                    }
-                }
+            (None, Some(flash), None) => {
                 flash.check(self.block)?;
                 self.controller.check(flash.page)?;
                 let geometry = flash.geometry(self.capacity, self.translation.spare_blocks())?;
                 self.translation.check(self, flash, &geometry)
             }
-            (Some(_), Some(_)) => Err(Illegal::new("flash", "there", "absent where `throughput` is there")),
-            (None, None) => {
-                Err(Illegal::new("flash", "absent", "there, or `throughput`: a device is one of them"))
+            (None, None, Some(disk)) => {
+                for (key, absent) in [
+                    ("controller", is_default(&self.controller)),
+                    ("translation", is_default(&self.translation)),
+                ] {
+                    if !absent {
+                        return Err(Illegal::new(key, "there", "absent: it belongs to flash"));
+                    }
+                }
+                disk.check(self.capacity, self.block)
+            }
+            (None, None, None) => {
+                let legal = "there, or `throughput` or `disk`: a device is one of them";
+                Err(Illegal::new("flash", "absent", legal))
+            }
+            (Some(_), Some(_), _) => {
+                Err(Illegal::new("flash", "there", "absent where `throughput` is there"))
+            }
+            (_, _, Some(_)) => {
+                Err(Illegal::new("disk", "there", "absent where `throughput` or `flash` is there"))
             }
         }
     }

@@ -3,6 +3,7 @@
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request};
 
+use crate::disk::HardDisk;
 use crate::flash_device::FlashDevice;
 use crate::profile::{Illegal, Profile};
 use crate::throughput::ThroughputDevice;
@@ -14,6 +15,8 @@ pub enum SimulatedDevice {
     Throughput(Box<ThroughputDevice>),
     /// An array of flash with its controller.
     Flash(Box<FlashDevice>),
+    /// A hard disk.
+    Disk(Box<HardDisk>),
 }
 
 /// Calls a method of whichever device it is.
@@ -22,15 +25,19 @@ macro_rules! each {
         match $device {
             SimulatedDevice::Throughput($inner) => $call,
             SimulatedDevice::Flash($inner) => $call,
+            SimulatedDevice::Disk($inner) => $call,
         }
     };
 }
 
 impl SimulatedDevice {
     pub(crate) fn new(profile: &Profile) -> Result<SimulatedDevice, Illegal> {
-        match &profile.throughput {
-            Some(model) => Ok(SimulatedDevice::Throughput(Box::new(ThroughputDevice::new(profile, *model)))),
-            None => FlashDevice::new(profile).map(|device| SimulatedDevice::Flash(Box::new(device))),
+        match (&profile.throughput, &profile.disk) {
+            (Some(model), _) => {
+                Ok(SimulatedDevice::Throughput(Box::new(ThroughputDevice::new(profile, *model))))
+            }
+            (None, Some(disk)) => Ok(SimulatedDevice::Disk(Box::new(HardDisk::new(profile, disk)))),
+            (None, None) => FlashDevice::new(profile).map(|device| SimulatedDevice::Flash(Box::new(device))),
         }
     }
 }

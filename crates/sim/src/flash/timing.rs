@@ -173,7 +173,9 @@ pub struct Times {
 pub struct Background {
     /// How long a die rests before it begins.
     pub idle_after: Nanos,
-    /// What is done of it before each operation of the host.
+    /// What is done of it before each read of the host.
+    pub read_slice: Nanos,
+    /// What is done of it before each other operation.
     pub slice: Nanos,
     /// How many pieces of work a die may owe; what is more is done in the foreground.
     pub pieces: usize,
@@ -263,7 +265,7 @@ impl Resources {
 
     /// When `die` can begin an operation that was asked for at `at`.
     #[inline]
-    fn begin(&mut self, die: u32, at: Nanos) -> Nanos {
+    fn begin(&mut self, die: u32, reads: bool, at: Nanos) -> Nanos {
         let state = &mut self.dies[die as usize];
         let Some(background) = &self.background else { return at.max(state.free) };
         if self.set_aside {
@@ -277,7 +279,7 @@ impl Resources {
         if state.owed.is_empty() || state.rest_until(at, background) {
             return at.max(state.free);
         }
-        let slice = state.work_off(background.slice);
+        let slice = state.work_off(if reads { background.read_slice } else { background.slice });
         state.free = at.max(state.free) + slice;
         state.free
     }
@@ -347,7 +349,7 @@ impl Timing for Resources {
         let times = self.times;
         let array = self.cells(run.fast).read;
         let transfer = times.transfer * u64::from(run.pages);
-        let start = self.begin(run.die, at);
+        let start = self.begin(run.die, true, at);
         let state = &mut self.dies[run.die as usize];
         let kept = times.keeps_row && state.row == Some((run.block, first));
         let sense = if kept { Nanos::ZERO } else { array.sum(first, 1) };
@@ -380,14 +382,14 @@ impl Timing for Resources {
             (work, last) = (scaled(work, scale), scaled(last, scale));
         }
         if !times.cache_mode {
-            let start = self.begin(run.die, at).max(self.channel_free(run.die));
+            let start = self.begin(run.die, false, at).max(self.channel_free(run.die));
             let end = start + times.command + transfer + work;
             self.occupy_channel(run.die, start + times.command, transfer);
             self.occupy_die(run.die, start, end);
             return end;
         }
         // The register takes the next page while the array still programs the last one.
-        let free = self.begin(run.die, at);
+        let free = self.begin(run.die, false, at);
         let register_free = self.dies[run.die as usize].register_free;
         let start = at.max(register_free).max(self.channel_free(run.die));
         let row = transfer.0 / u64::from(rows);
@@ -415,7 +417,7 @@ impl Timing for Resources {
         if scale != 1.0 {
             programs = scaled(programs, scale);
         }
-        let start = self.begin(target.die, at);
+        let start = self.begin(target.die, false, at);
         let end = start + times.command * u64::from(rows) + reads + programs;
         self.occupy_die(target.die, start, end);
         self.check_copied(target, end)
@@ -424,7 +426,7 @@ impl Timing for Resources {
     #[inline]
     fn erase(&mut self, die: u32, fast: bool, at: Nanos) -> Nanos {
         let time = self.times.command + self.cells(fast).erase;
-        let start = self.begin(die, at);
+        let start = self.begin(die, false, at);
         self.occupy_die(die, start, start + time);
         start + time
     }

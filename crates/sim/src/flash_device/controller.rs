@@ -31,7 +31,8 @@ pub(super) struct Costs {
     pub(super) write_jump: Nanos,
     pub(super) read_jump: Nanos,
     /// The time to switch between segment groups.
-    pub(super) switch: Nanos,
+    pub(super) read_switch: Nanos,
+    pub(super) write_switch: Nanos,
 }
 
 /// The segment groups of the address space (Sun and Zhang, section 4.1).
@@ -59,6 +60,9 @@ pub(super) struct Controller {
     pub(super) costs: Costs,
     #[serde(skip)]
     groups: Option<Groups>,
+    /// What is larger comes as several commands.
+    #[serde(skip)]
+    largest_command: Option<Bytes>,
     /// How far from the end of the last one a request may begin without a jump.
     #[serde(skip)]
     reach: Bytes,
@@ -106,6 +110,7 @@ impl Controller {
         Controller {
             costs,
             groups,
+            largest_command: None,
             reach: Bytes::ZERO,
             idle_after: Nanos::ZERO,
             idle_sleeps: false,
@@ -126,6 +131,11 @@ impl Controller {
         }
     }
 
+    /// Says what the largest command is.
+    pub(super) fn set_largest_command(&mut self, largest: Option<Bytes>) {
+        self.largest_command = largest;
+    }
+
     /// Says from when on a resting device works for itself, if it does.
     pub(super) fn set_idle(&mut self, after: Nanos, sleeps: bool) {
         (self.idle_after, self.idle_sleeps) = (after, sleeps);
@@ -138,6 +148,7 @@ impl Controller {
 
     /// Takes over from `fresh` what a saved state does not hold.
     pub(super) fn complete(&mut self, fresh: &Controller) {
+        self.largest_command = fresh.largest_command;
         (self.costs, self.groups, self.reach) = (fresh.costs, fresh.groups, fresh.reach);
         (self.idle_after, self.idle_sleeps) = (fresh.idle_after, fresh.idle_sleeps);
     }
@@ -183,14 +194,21 @@ impl Controller {
             self.rest(layer, flash, now);
         }
         let served = match operation {
-            Operation::Read => Ok(self.read(layer, flash, offset, size, now)),
+            Operation::Read => {
+                let mut at = now;
+                for (offset, size) in self.commands(offset, size) {
+                    at = self.read(layer, flash, offset, size, at);
+                }
+                Ok(at)
+            }
             Operation::Write => {
                 layer.accepts(self.cover(offset, size).pages)?;
-                self.write(layer, flash, offset, size, stream, now)
+                self.commands(offset, size)
+                    .try_fold(now, |at, (offset, size)| self.write(layer, flash, offset, size, stream, at))
             }
             Operation::Discard => {
                 self.discard(layer, flash, offset, size);
-                Ok(self.command(self.costs.write_command, offset, now))
+                Ok(self.command(self.costs.write_command, self.costs.write_switch, offset, now))
             }
             Operation::Flush => self.flush(layer, flash, now),
         };
@@ -200,6 +218,16 @@ impl Controller {
         })?;
         self.quiet = self.quiet.max(end);
         Ok(end)
+    }
+
+    /// The commands that a request comes as.
+    #[inline]
+    fn commands(&self, offset: Bytes, size: Bytes) -> impl Iterator<Item = (Bytes, Bytes)> + use<> {
+        let largest = self.largest_command.unwrap_or(size).0.max(1);
+        let end = offset.0 + size.0;
+        (offset.0..end)
+            .step_by(largest as usize)
+            .map(move |offset| (Bytes(offset), Bytes(largest.min(end - offset))))
     }
 
     /// What a device does that nobody asks for anything until `now`.
@@ -215,13 +243,13 @@ impl Controller {
 
     /// The command of a request; returns when it is taken.
     #[inline]
-    fn command(&mut self, cost: Nanos, offset: Bytes, now: Nanos) -> Nanos {
+    fn command(&mut self, cost: Nanos, switch: Nanos, offset: Bytes, now: Nanos) -> Nanos {
         let mut start = now.max(self.free) + cost;
         if let Some(groups) = &self.groups {
             let group = offset.0 / groups.span.0 % groups.count;
             if group != self.last_group {
                 self.last_group = group;
-                start += self.costs.switch;
+                start += switch;
             }
         }
         self.free = start;
@@ -266,7 +294,7 @@ impl Controller {
     ) -> Nanos {
         let is_near = self.last_read_end.is_none_or(|end| offset.0.abs_diff(end.0) <= self.reach.0);
         let jump = if is_near { Nanos::ZERO } else { self.costs.read_jump };
-        let taken = self.command(self.costs.read_command + jump, offset, now);
+        let taken = self.command(self.costs.read_command + jump, self.costs.read_switch, offset, now);
         let Covered { pages, .. } = self.cover(offset, size);
         let ready = if self.writes.is_none() && self.reads.is_none() {
             layer.read(flash, pages, taken)
@@ -353,7 +381,7 @@ impl Controller {
         let is_near = offset.0.abs_diff(self.last_write_end.0) <= self.reach.0;
         let jump = if is_near { Nanos::ZERO } else { self.costs.write_jump };
         self.last_write_end = offset + size;
-        let taken = self.command(self.costs.write_command + jump, offset, now);
+        let taken = self.command(self.costs.write_command + jump, self.costs.write_switch, offset, now);
         let covered = self.cover(offset, size);
         if let Some(buffer) = &mut self.reads {
             buffer.forget(covered.pages);
@@ -396,18 +424,15 @@ impl Controller {
         stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        match &self.writes {
-            None => layer.write(flash, pages, stream, at),
-            Some(buffer) if buffer.passes(pages) => self.pass(layer, flash, pages, stream, at),
-            Some(_) => {
-                let whole = sectors(0, self.page.0 / self.sector.0);
-                let mut end = at;
-                for page in pages.each() {
-                    end = self.hold(layer, flash, page, whole, stream, end)?;
-                }
-                Ok(end)
-            }
+        if self.writes.as_mut().is_none_or(|buffer| buffer.passes(pages)) {
+            return self.pass(layer, flash, pages, stream, at);
         }
+        let whole = sectors(0, self.page.0 / self.sector.0);
+        let mut end = at;
+        for page in pages.each() {
+            end = self.hold(layer, flash, page, whole, stream, end)?;
+        }
+        Ok(end)
     }
 
     /// Sends whole pages through the write buffer to the flash; returns when the buffer has taken them.

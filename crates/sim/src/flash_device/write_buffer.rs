@@ -102,11 +102,15 @@ impl WriteBuffer {
         if self.held.is_empty() { None } else { self.held.get(&page.0).copied() }
     }
 
-    /// Whether whole pages need not pass through [`WriteBuffer::put`]: nothing of them is held.
-    pub(super) fn passes(&self, pages: Pages) -> bool {
-        self.policy == FlushPolicy::Immediately
-            && (self.held.is_empty()
-                || self.held.range(pages.first.0..pages.first.0 + pages.count).next().is_none())
+    /// Whether whole pages leave at once. What is held of them is overwritten then.
+    pub(super) fn passes(&mut self, pages: Pages) -> bool {
+        if self.policy != FlushPolicy::Immediately {
+            return false;
+        }
+        while let Some((&page, _)) = self.held.range(pages.first.0..pages.first.0 + pages.count).next() {
+            self.held.remove(&page);
+        }
+        true
     }
 
     /// Puts sectors of a page into the buffer.

@@ -24,6 +24,7 @@
 //! - a logical block with a log has a data block, and nothing is written to it before they are merged;
 //! - a log that is `in_order` holds at page `i` the page at offset `i`, or nothing where none is held.
 
+mod disorder;
 mod options;
 
 use flashlab_base::Nanos;
@@ -33,6 +34,7 @@ use super::data_blocks::{DataBlocks, NONE, Part, ensure, skip_to};
 use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
+use disorder::Disorder;
 pub use options::{LogBlocksOptions, LogOrder, Replacement};
 
 /// A log block.
@@ -69,6 +71,7 @@ pub struct LogBlocks {
     /// By log and offset: the page of the log. Empty when logs are in order.
     pages: Vec<u32>,
     uses: u64,
+    disorder: Disorder,
 }
 
 impl LogBlocks {
@@ -92,6 +95,7 @@ impl LogBlocks {
             log_of: vec![NONE; blocks.len() as usize],
             pages: vec![NONE; mapped * geometry.pages_per_block() as usize],
             uses: 0,
+            disorder: Disorder::new(options.disordered_after, blocks.len()),
             blocks,
         })
     }
@@ -251,7 +255,10 @@ impl LogBlocks {
             let options = (layer.order, layer.replacement, layer.switch_merges, layer.keeps_logs);
             (options, layer.logs_per_die, layer.logs.len(), layer.log_of.len(), layer.pages.len())
         };
-        self.blocks.is_like(&fresh.blocks) && shape(self) == shape(fresh) && self.verify(flash).is_ok()
+        self.blocks.is_like(&fresh.blocks)
+            && self.disorder.is_like(&fresh.disorder)
+            && shape(self) == shape(fresh)
+            && self.verify(flash).is_ok()
     }
 
     /// Says which invariant is broken, if any.
@@ -293,6 +300,12 @@ impl Layer for LogBlocks {
         let (mut rest, mut end) = (pages, at);
         while let Some(part) = self.blocks.next_part(&mut rest) {
             end = end.max(self.write_part(flash, part, at)?);
+            if self.disorder.written(part, self.blocks.pages_per_block()) {
+                let log = self.log_of[part.block as usize];
+                if log != NONE {
+                    self.merge(flash, log, at)?;
+                }
+            }
         }
         if !self.keeps_logs {
             for log in 0..self.logs.len() as u32 {

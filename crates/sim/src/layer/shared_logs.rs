@@ -6,7 +6,7 @@
 //! logical block opens the sequential log, and writes that continue it go there; when another block needs it, it becomes
 //! the data block (switch merge), after the rest was copied behind it (partial merge). All other pages that no
 //! longer fit into their data block are appended to the newest random log, whatever block they belong to. When the
-//! ring is full the oldest random log makes room: each logical block that has pages in it is
+//! ring is full the oldest random log makes room, or several of them at once: each logical block that has pages in it is
 //! merged as a whole (full merge), so that one write may cost as many merges as a log has pages.
 //!
 //! # Invariants
@@ -61,6 +61,7 @@ pub struct SharedLogs {
     sequential: Vec<Sequential>,
     /// By die.
     rings: Vec<Ring>,
+    reclaimed_at_once: u32,
 }
 
 impl SharedLogs {
@@ -83,6 +84,7 @@ impl SharedLogs {
             newest: vec![NONE; blocks.len() as usize * pages as usize],
             sequential: vec![UNUSED; geometry.dies() as usize],
             rings: vec![ring; geometry.dies() as usize],
+            reclaimed_at_once: options.reclaimed_at_once,
             blocks,
         })
     }
@@ -206,12 +208,15 @@ impl SharedLogs {
         at: Nanos,
     ) -> Result<(), Exhausted> {
         let ring = &self.rings[die];
-        let next = (ring.current + 1) % ring.blocks.len() as u32;
+        let logs = ring.blocks.len() as u32;
+        let next = (ring.current + 1) % logs;
         if ring.blocks[next as usize] != NONE {
-            let before = flash.timing_mut().set_aside(die as u32);
-            let reclaimed = self.reclaim(flash, die, next, at);
-            flash.timing_mut().put_off(die as u32, before);
-            reclaimed?;
+            for log in (next..next + self.reclaimed_at_once).map(|log| log % logs) {
+                let before = flash.timing_mut().set_aside(die as u32);
+                let reclaimed = self.reclaim(flash, die, log, at);
+                flash.timing_mut().put_off(die as u32, before);
+                reclaimed?;
+            }
         }
         let block = self.blocks.take(die as u32)?;
         let ring = &mut self.rings[die];

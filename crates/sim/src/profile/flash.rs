@@ -340,6 +340,10 @@ pub struct ControllerSection {
     pub write_bandwidth: Option<Bandwidth>,
     /// How many requests may be in flight.
     pub depth: u32,
+    /// Larger requests come as several commands of this size, as the host's driver cuts them up (120 KiB for USB
+    /// storage under Linux).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_command: Option<Bytes>,
     /// What a provider lets a volume do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
@@ -376,6 +380,7 @@ impl Default for ControllerSection {
             read_bandwidth: None,
             write_bandwidth: None,
             depth: 32,
+            largest_command: None,
             limit: None,
             write_buffer: None,
             read_buffer: None,
@@ -410,6 +415,7 @@ impl ControllerSection {
         if !(1..=1 << 16).contains(&self.depth) {
             return Err(Illegal::new("controller.depth", self.depth, "1 to 65536"));
         }
+        self.largest_command.map_or(Ok(()), |size| pages("largest_command", size, 1))?;
         if let Some(limit) = &self.limit {
             time("controller.limit.burst", limit.burst)?;
             time("controller.limit.latency", limit.latency)?;
@@ -508,6 +514,9 @@ pub struct SegmentGroups {
     pub span: Bytes,
     /// What it costs to go to another group.
     pub switch: Nanos,
+    /// What it costs a write, where that is not the same: what was changed in the map of a group is stored first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_switch: Option<Nanos>,
 }
 
 /// `[controller.background]`.
@@ -520,6 +529,9 @@ pub struct BackgroundSection {
     /// What is done of it before each operation of the host on the same die.
     #[serde(default)]
     pub slice: Nanos,
+    /// The same for reads, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_slice: Option<Nanos>,
     /// Whether it is done while the host asks for nothing; otherwise only while the host waits for another die.
     #[serde(default = "yes")]
     pub while_idle: bool,

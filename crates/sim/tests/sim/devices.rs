@@ -2,6 +2,7 @@
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Buffer, Device, IoError, Operation, Request};
+use flashlab_sim::flash::Cause;
 use flashlab_sim::flash_device::StateError;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
@@ -19,7 +20,7 @@ fn device(text: &str) -> FlashDevice {
 fn flash_device(profile: &Profile) -> FlashDevice {
     match profile.device().unwrap() {
         SimulatedDevice::Flash(device) => *device,
-        SimulatedDevice::Throughput(_) => panic!("the profile has flash"),
+        SimulatedDevice::Throughput(_) | SimulatedDevice::Disk(_) => panic!("the profile has flash"),
     }
 }
 
@@ -115,6 +116,31 @@ fn a_segment_group_is_left_at_a_price() {
     assert_eq!(timed(&mut device, Operation::Read, 0, 512), 20_000);
     assert_eq!(timed(&mut device, Operation::Read, 8 << 20, 512), 270_000);
     assert_eq!(timed(&mut device, Operation::Read, 9 << 20, 512), 20_000);
+}
+
+#[test]
+fn a_write_may_leave_a_segment_group_at_another_price() {
+    let groups = "[controller]\nwrite_bandwidth = \"512MB/s\"\nsegment_groups = { count = 2, span = \"8MiB\", \
+                  switch = \"250us\", write_switch = \"3ms\" }\n";
+    let mut device = device(&format!("{PLAIN}{groups}"));
+    let stay = timed(&mut device, Operation::Write, 0, 4096);
+    let leave = timed(&mut device, Operation::Write, 8 << 20, 4096);
+    assert_eq!(leave - stay, 3_000_000);
+    assert_eq!(timed(&mut device, Operation::Read, 1 << 20, 512), 270_000);
+}
+
+#[test]
+fn a_large_request_comes_as_several_commands() {
+    let mut whole = device(PLAIN);
+    let mut pieces = device(&format!("{PLAIN}[controller]\nlargest_command = \"64KiB\"\n"));
+    // Nothing was written, so only the commands take time.
+    assert_eq!(timed(&mut whole, Operation::Read, 4096, 160 << 10), 20_000);
+    assert_eq!(timed(&mut pieces, Operation::Read, 4096, 160 << 10), 60_000);
+    for device in [&mut whole, &mut pieces] {
+        timed(device, Operation::Write, 4096, 160 << 10);
+    }
+    let pages = |device: &FlashDevice| device.flash().counts().pages_programmed(Cause::Host);
+    assert_eq!((pages(&whole), pages(&pieces)), (40, 40));
 }
 
 #[test]
@@ -284,7 +310,7 @@ fn profiles_that_no_device_can_have_are_refused() {
         Ok(profile) => profile.device().unwrap_err().to_string(),
         Err(error) => error.to_string(),
     };
-    insta::assert_snapshot!(error(""), @"profile t.toml: `flash` is absent; it may be there, or `throughput`: a device is one of them");
+    insta::assert_snapshot!(error(""), @"profile t.toml: `flash` is absent; it may be there, or `throughput` or `disk`: a device is one of them");
     insta::assert_snapshot!(error("[flash]\npages_per_block = 0\n"), @"profile t.toml: `flash.pages_per_block` is 0; it may be 1 to 65536 with all planes together");
     insta::assert_snapshot!(error("[flash]\nover_provisioning = 0.0\n"), @"profile t.toml: `flash.over_provisioning` is too small; it may be more: the capacity has 4096 pages, and there may be up to 3968: die 0 of 1 has 64 blocks of 64 pages, of which 1 are open and 1 in reserve");
     insta::assert_snapshot!(error("[flash]\npage = \"3KiB\"\n"), @"profile t.toml: `flash.page` is 3072; it may be a power of two from 512 B to 1 MiB");

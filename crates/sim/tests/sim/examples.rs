@@ -76,7 +76,13 @@ fn log_blocks(pages_per_block: u32, options: &LogBlocksOptions) -> Bench<LogBloc
 }
 
 fn shared_logs(blocks: u32, logs: u32) -> Bench<SharedLogs> {
-    let options = SharedLogsOptions { logical_pages: 4 * blocks, logs, ..SharedLogsOptions::default() };
+    shared_logs_reclaiming(1, blocks, logs)
+}
+
+fn shared_logs_reclaiming(reclaimed_at_once: u32, blocks: u32, logs: u32) -> Bench<SharedLogs> {
+    let logical_pages = 4 * blocks;
+    let options =
+        SharedLogsOptions { logical_pages, logs, reclaimed_at_once, ..SharedLogsOptions::default() };
     let geometry = geometry(4, blocks + options.spare_blocks());
     let flash = Flash::new(geometry, Untimed).with_ledger(options.logical_pages);
     Bench { flash, layer: SharedLogs::new(&geometry, &options).unwrap() }
@@ -277,6 +283,34 @@ fn shared_logs_take_pages_of_all_blocks() {
     // The next victim holds the pages 3, 7, 11 and 15. Page 3 is overwritten in the newer log, so block 0 is not merged.
     assert_eq!(bench.write_each([3, 3, 3]), [""; 3]);
     assert_eq!(bench.write(5, 1), "12 copied, 4 erased, 3 full");
+}
+
+#[test]
+fn several_shared_logs_make_room_at_once() {
+    let mut bench = shared_logs_reclaiming(2, 4, 2).fill();
+    assert_eq!(bench.write_each([1, 5, 9, 13, 2, 6, 10, 14]), [""; 8]);
+    // As with one at once, and the second log is erased with the first.
+    assert_eq!(bench.write(3, 1), "16 copied, 6 erased, 4 full");
+    assert_eq!(bench.write_each([7, 11, 15, 2, 6, 10, 14]), [""; 7]);
+    assert_eq!(bench.write(3, 1), "16 copied, 6 erased, 4 full");
+}
+
+#[test]
+fn blocks_that_lost_their_order_cost_a_merge_each_request_until_they_are_rewritten() {
+    let forward = LogBlocksOptions { disordered_after: 2, order: LogOrder::Forward, ..options(4, 1) };
+    let mut bench = log_blocks(4, &forward).fill();
+    // The first stray page; the second one disorders all blocks, and its log is merged at once.
+    assert_eq!(bench.write(1, 1), "1 copied, 0 erased");
+    assert_eq!(bench.write(6, 1), "5 copied, 2 erased, 2 full");
+    // Block 0 page by page: each costs the rest of the block.
+    assert_eq!(bench.write(0, 1), "3 copied, 1 erased, 1 partial");
+    assert_eq!(bench.write_each(1..4), ["3 copied, 1 erased, 1 full"; 3]);
+    // It is in order now; block 1 is not, and neither is it when it is written with a gap.
+    assert_eq!(bench.write(0, 4), "0 copied, 1 erased, 1 switch");
+    assert_eq!(bench.write(4, 2), "2 copied, 1 erased, 1 partial");
+    assert_eq!(bench.write(7, 1), "3 copied, 1 erased, 1 full");
+    assert_eq!(bench.write(4, 4), "0 copied, 1 erased, 1 switch");
+    assert_eq!(bench.write_each([4, 5, 6]), ["", "", ""]);
 }
 
 #[test]

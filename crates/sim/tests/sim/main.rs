@@ -5,6 +5,7 @@ mod conservation;
 mod demand_map;
 mod devices;
 mod dies_and_volumes;
+mod disk;
 mod examples;
 mod fast_region;
 mod merges;

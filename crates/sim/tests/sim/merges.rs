@@ -30,7 +30,12 @@ const SECOND: Nanos = Nanos(1_000_000_000);
 
 #[test]
 fn a_merge_that_waits_is_owed_and_done_while_the_die_rests() {
-    let background = Background { idle_after: Nanos::from_micros(100), slice: Nanos::ZERO, pieces: 1 };
+    let background = Background {
+        idle_after: Nanos::from_micros(100),
+        slice: Nanos::ZERO,
+        read_slice: Nanos::ZERO,
+        pieces: 1,
+    };
     for background in [None, Some(background)] {
         let geometry = Geometry::new(Bytes::kib(4), 4, 1, 4, 1, 1).unwrap();
         let options = LogBlocksOptions { logical_pages: 8, logs: 1, ..LogBlocksOptions::default() };
@@ -60,7 +65,8 @@ fn a_merge_that_waits_is_owed_and_done_while_the_die_rests() {
 /// How long a write of one page takes in the mean when each begins as the one before it ends, on four dies, with blocks
 /// of 64 pages as stripes. `block` chooses the logical block of the write with this number.
 fn mean_write(mut block: impl FnMut(u32) -> u32) -> f64 {
-    let background = Background { idle_after: Nanos::ZERO, slice: Nanos::ZERO, pieces: 1 };
+    let background =
+        Background { idle_after: Nanos::ZERO, slice: Nanos::ZERO, read_slice: Nanos::ZERO, pieces: 1 };
     let geometry = Geometry::new(Bytes::kib(4), 64, 1, 4 * 128, 4, 4).unwrap();
     let options = LogBlocksOptions {
         logical_pages: 400 * 64,

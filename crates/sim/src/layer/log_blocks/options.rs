@@ -47,6 +47,10 @@ pub struct LogBlocksOptions {
     pub replacement: Replacement,
     /// Whether a log can become the data block. Otherwise all merges are full ones. Default: it can.
     pub switch_merges: bool,
+    /// After how many writes of one page in a row, each of them elsewhere, the layer loses the order of its blocks:
+    /// until a block has been rewritten from its first page to its last, its log lasts as long as a request.
+    /// Default: 0, never.
+    pub disordered_after: u32,
     /// How the flash ages, as the flash was told. Blocks that failed are not used again. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
@@ -61,6 +65,7 @@ impl Default for LogBlocksOptions {
             order: LogOrder::Any,
             replacement: Replacement::RoundRobin,
             switch_merges: true,
+            disordered_after: 0,
             reliability: None,
         }
     }

@@ -42,8 +42,12 @@ impl Array {
             cells,
             fast_cells: cells,
         };
-        let background =
-            self.pieces.map(|pieces| Background { idle_after: micros(100), slice: micros(200), pieces });
+        let background = self.pieces.map(|pieces| Background {
+            idle_after: micros(100),
+            slice: micros(200),
+            read_slice: micros(200),
+            pieces,
+        });
         Resources::new(&self.geometry(), times, background)
     }
 }

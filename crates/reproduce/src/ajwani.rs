@@ -1,0 +1,168 @@
+//! Ajwani et al., "Characterizing the performance of flash memory storage devices and its impact on algorithm design":
+//! Table 3.1, and the figures on what random writes leave behind.
+//!
+//! # Model
+//! The experiments of the paper's appendix A: before those of each buffer size the whole device is written in order with
+//! requests of 1 MB; a pattern runs three times for 30 s, sequential ones from a random multiple of the buffer size on,
+//! random ones as a permutation. MB are 10^6 bytes.
+
+mod alignment;
+mod history;
+mod random_writes;
+
+use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
+use flashlab_device::{Device, Operation};
+use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Time};
+use flashlab_samples::Sample;
+
+use crate::lab::{ReproduceError, Result, device, on_all_processors, run};
+use crate::{Agreement, Figure, Reproduction};
+
+pub(crate) use alignment::FIGURE_3_4;
+pub(crate) use history::{FIGURE_3_3, FIGURE_C_1, FIGURE_C_2, FIGURE_C_3, FIGURE_C_4};
+pub(crate) use random_writes::FIGURE_3_2;
+
+/// Table 3.1.
+pub(crate) const TABLE_3_1: Reproduction = Reproduction {
+    name: "ajwani-table3.1",
+    title: "Bandwidth of 17 devices at buffers of 512 B and 2 MB",
+    source: "Ajwani et al., Characterizing the performance of flash memory storage devices, Table 3.1",
+    measure: table_3_1,
+};
+
+const TABLE: &str = include_str!("../figures/ajwani_table3_1.csv");
+
+/// The zoo's names of the table's rows.
+const DEVICES: [&str; 17] = [
+    "dt-secure",
+    "mini-traveldrive",
+    "transmemory-512m",
+    "cruzer-micro",
+    "mdrive",
+    "mdrive-100",
+    "transmemory-1g",
+    "smi",
+    "kingston-cf",
+    "dt-elite-2g",
+    "dt-elite-4g",
+    "td-classic",
+    "cf-120x",
+    "supertalent",
+    "hama",
+    "deskstar",
+    "barracuda",
+];
+
+/// Half a KB and 2 MB.
+const SIZES: [Bytes; 2] = [Bytes(512), Bytes(2 << 20)];
+
+fn table_3_1() -> Result<Vec<Figure>> {
+    let mut lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+    let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').skip(2).collect();
+    let rows: Vec<(&str, &str)> = DEVICES.into_iter().zip(lines).collect();
+    let measured = on_all_processors(&rows, |(name, _)| row(name))?;
+    let mut figures = Vec::new();
+    for ((name, line), row) in rows.into_iter().zip(measured) {
+        for ((column, paper), flashlab) in columns.iter().zip(line.split(',').skip(2)).zip(row) {
+            let paper: f64 = paper.parse().map_err(|error| ReproduceError::new(name, error))?;
+            figures.push(figure(name, column, "MB/s", paper, flashlab, Agreement::Within(0.15)));
+        }
+    }
+    Ok(figures)
+}
+
+/// A row of the table.
+fn row(name: &str) -> Result<Vec<f64>> {
+    let mut row = Vec::new();
+    for size in SIZES {
+        let mut device = rewritten(name)?;
+        for (mode, sequential) in
+            [(Mode::Read, true), (Mode::Read, false), (Mode::Write, true), (Mode::Write, false)]
+        {
+            let seed = Seed(size.0).derive(if sequential { "sequential" } else { "random" }, 0);
+            row.push(bandwidth(&mut device, &pattern(mode, sequential, size), seed)?);
+        }
+    }
+    Ok(row)
+}
+
+fn figure(
+    device: &str,
+    quantity: &str,
+    unit: &str,
+    paper: impl Into<Option<f64>>,
+    flashlab: f64,
+    agreement: Agreement,
+) -> Figure {
+    Figure {
+        device: device.to_owned(),
+        quantity: quantity.to_owned(),
+        unit: unit.to_owned(),
+        paper: paper.into(),
+        flashlab: Some(flashlab),
+        agreement,
+    }
+}
+
+/// A device of the zoo, written in order as a whole.
+fn rewritten(name: &str) -> Result<flashlab_sim::SimulatedDevice> {
+    let mut device = device(name)?;
+    rewrite(&mut device)?;
+    Ok(device)
+}
+
+/// Writes the whole device in order.
+fn rewrite(device: &mut dyn Device) -> Result<()> {
+    let (capacity, buffer) = (device.geometry().capacity, Bytes(1_000_000).round_down(Bytes(512)));
+    let mut ios = (0..capacity.0)
+        .step_by(buffer.0 as usize)
+        .map(|offset| (Operation::Write, Bytes(offset), buffer.min(capacity - Bytes(offset))));
+    let name = device.identity().target;
+    device.condition(&mut ios).map(drop).map_err(|error| ReproduceError::new(&name, error))
+}
+
+/// Requests of one size over the whole device, for 30 s.
+fn pattern(mode: Mode, sequential: bool, size: Bytes) -> Pattern {
+    let basic = Basic {
+        mode: ModeRule::Always(mode),
+        location: if sequential { Location::Sequential } else { Location::Permutation },
+        time: Time::Consecutive,
+        io_size: IoSize::Fixed(size),
+        io_shift: Bytes::ZERO,
+        target_offset: Bytes::ZERO,
+        target_size: None,
+        content: Content::Incompressible,
+    };
+    Pattern { duration: Some(Nanos::from_secs(30)), ..Pattern::basic(basic) }
+}
+
+/// The bandwidth of three runs of a pattern, in MB/s.
+fn bandwidth(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<f64> {
+    let (mut bytes, mut seconds) = (0, 0.0);
+    for phase in 0..3 {
+        let samples = start_anywhere(device, pattern, seed.derive("phase", phase))?;
+        bytes += samples.iter().map(|sample| sample.size.0).sum::<u64>();
+        seconds += duration(&samples).as_secs_f64();
+    }
+    Ok(bytes as f64 / 1e6 / seconds)
+}
+
+/// Runs a pattern; a sequential one begins at a random multiple of its size, with half of the device or 8 GB behind it.
+fn start_anywhere(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<Vec<Sample>> {
+    let mut pattern = pattern.clone();
+    if pattern.first.location == Location::Sequential {
+        let size = pattern.first.io_size.largest();
+        let capacity = device.geometry().capacity.0;
+        let starts = (capacity - (capacity / 2).min(8 << 30)) / size.0;
+        pattern.first.target_offset = size * Prng::new(seed).below(starts.max(1));
+    }
+    run(device, &pattern, seed)
+}
+
+/// From the first submission to the last completion.
+fn duration(samples: &[Sample]) -> Nanos {
+    match (samples.first(), samples.last()) {
+        (Some(first), Some(last)) => last.completed.since(first.submitted),
+        _ => Nanos::ZERO,
+    }
+}
