@@ -3,7 +3,7 @@
 //! # Model
 //! After Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer, March 1994): an arm whose seek time
 //! grows with the root of the distance and then linearly, a position of the platters that follows from the clock, zones
-//! whose outer tracks hold more ([`layout`]), and a controller with a command cost and a link. After a read the
+//! whose outer tracks hold more, and a controller with a command cost and a link. After a read the
 //! head reads on; what it has read is served from memory. Writes are done when memory has taken them; the head
 //! writes them when it is free, the one that it reaches first before the others.
 //!
