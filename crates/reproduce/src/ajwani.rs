@@ -12,10 +12,10 @@ mod random_writes;
 
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation};
-use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Time};
+use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 
-use crate::lab::{ReproduceError, Result, device, on_all_processors, run};
+use crate::lab::{ReproduceError, Result, consecutive, device, on_all_processors, run};
 use crate::{Agreement, Figure, Reproduction};
 
 pub(crate) use alignment::FIGURE_3_4;
@@ -123,16 +123,11 @@ fn rewrite(device: &mut dyn Device) -> Result<()> {
 
 /// Requests of one size over the whole device, for 30 s.
 fn pattern(mode: Mode, sequential: bool, size: Bytes) -> Pattern {
-    let basic = Basic {
-        mode: ModeRule::Always(mode),
-        location: if sequential { Location::Sequential } else { Location::Permutation },
-        time: Time::Consecutive,
-        io_size: IoSize::Fixed(size),
-        io_shift: Bytes::ZERO,
-        target_offset: Bytes::ZERO,
-        target_size: None,
-        content: Content::Incompressible,
-    };
+    let basic = consecutive(
+        ModeRule::Always(mode),
+        if sequential { Location::Sequential } else { Location::Permutation },
+        size,
+    );
     Pattern { duration: Some(Nanos::from_secs(30)), ..Pattern::basic(basic) }
 }
 

@@ -2,11 +2,11 @@
 
 use flashlab_base::{Bytes, Mode, Prng, Seed};
 use flashlab_device::{Device, Operation};
-use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Time};
+use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{ReproduceError, Result, device, on_all_processors, run};
+use crate::lab::{ReproduceError, Result, consecutive, device, on_all_processors, run};
 use crate::{Agreement, Figure, Reproduction};
 
 /// Figures 1 and 4a.
@@ -64,16 +64,7 @@ fn figure(quantity: &str, unit: &str, paper: Option<f64>, flashlab: f64, agreeme
 
 /// IOs of a number of threads.
 fn pattern(mode: ModeRule, location: Location, size: Bytes, threads: u32, count: u64) -> Pattern {
-    let basic = Basic {
-        mode,
-        location,
-        time: Time::Consecutive,
-        io_size: IoSize::Fixed(size),
-        io_shift: Bytes::ZERO,
-        target_offset: Bytes::ZERO,
-        target_size: None,
-        content: Content::Incompressible,
-    };
+    let basic = consecutive(mode, location, size);
     Pattern { io_count: Some(count), queue_depth: threads, ..Pattern::basic(basic) }
 }
 

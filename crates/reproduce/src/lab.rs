@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use flashlab_analysis::findings::Findings;
-use flashlab_base::Seed;
+use flashlab_base::{Bytes, Seed};
 use flashlab_bench::{Manifest, Settings, Silent, bench, rebuild};
 use flashlab_device::{Device, Geometry};
 use flashlab_engine::Control;
-use flashlab_plan::{Pattern, Plan, Space};
+use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Plan, Space, Time};
 use flashlab_samples::{MANIFEST_VERSION, RunFolder, Sample};
 use flashlab_sim::{Profile, SimulatedDevice};
 
@@ -50,6 +50,20 @@ pub(crate) fn profile(name: &str) -> Result<Profile> {
 /// The device of this name, with nothing written to it.
 pub(crate) fn device(name: &str) -> Result<SimulatedDevice> {
     profile(name)?.device().map_err(|error| ReproduceError::new(name, error))
+}
+
+/// One IO of this size after the other, over the whole device.
+pub(crate) fn consecutive(mode: ModeRule, location: Location, size: Bytes) -> Basic {
+    Basic {
+        mode,
+        location,
+        time: Time::Consecutive,
+        io_size: IoSize::Fixed(size),
+        io_shift: Bytes::ZERO,
+        target_offset: Bytes::ZERO,
+        target_size: None,
+        content: Content::Incompressible,
+    }
 }
 
 /// Runs a pattern on a device; the samples of all processes, process by process.

@@ -2,11 +2,11 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::{Buffer, Device, Operation, Request};
-use flashlab_plan::{Arrival, Basic, Content, IoSize, Location, ModeRule, Pattern, Time};
+use flashlab_plan::{Arrival, Location, ModeRule, Pattern, Time};
 use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{ReproduceError, Result, device, on_all_processors, run};
+use crate::lab::{ReproduceError, Result, consecutive, device, on_all_processors, run};
 use crate::{Agreement, Figure, Reproduction};
 
 /// Every device of today that was calibrated.
@@ -125,16 +125,7 @@ fn written(name: &str) -> Result<SimulatedDevice> {
 }
 
 fn pattern(mode: Mode, location: Location, size: Bytes, in_flight: u32, count: u64) -> Pattern {
-    let basic = Basic {
-        mode: ModeRule::Always(mode),
-        location,
-        time: Time::Consecutive,
-        io_size: IoSize::Fixed(size),
-        io_shift: Bytes::ZERO,
-        target_offset: Bytes::ZERO,
-        target_size: None,
-        content: Content::Incompressible,
-    };
+    let basic = consecutive(ModeRule::Always(mode), location, size);
     Pattern { io_count: Some(count), queue_depth: in_flight, ..Pattern::basic(basic) }
 }
 

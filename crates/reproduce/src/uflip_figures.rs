@@ -5,10 +5,10 @@
 use flashlab_analysis::findings::{Baseline, Findings, Point};
 use flashlab_base::{Bytes, Mode, Seed};
 use flashlab_device::Device;
-use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Space, Time};
+use flashlab_plan::{Basic, Location, ModeRule, Pattern, Space};
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{ReproduceError, Result, device, mean_us, on_all_processors, plan, run};
+use crate::lab::{ReproduceError, Result, consecutive, device, mean_us, on_all_processors, plan, run};
 use crate::uflip::{findings, paper};
 use crate::{Agreement, Figure, Reproduction};
 
@@ -230,16 +230,8 @@ fn in_random_state(name: &str) -> Result<SimulatedDevice> {
 
 /// The mean response time of random writes over the whole device.
 fn random_writes_ms(device: &mut SimulatedDevice, size: Bytes, shift: Bytes) -> Result<f64> {
-    let basic = Basic {
-        mode: ModeRule::Always(Mode::Write),
-        location: Location::Random,
-        time: Time::Consecutive,
-        io_size: IoSize::Fixed(size),
-        io_shift: shift,
-        target_offset: Bytes::ZERO,
-        target_size: None,
-        content: Content::Incompressible,
-    };
+    let basic =
+        Basic { io_shift: shift, ..consecutive(ModeRule::Always(Mode::Write), Location::Random, size) };
     let pattern = Pattern { io_count: Some(5120), ..Pattern::basic(basic) };
     Ok(mean_us(&run(device, &pattern, Seed(1))?) / 1e3)
 }

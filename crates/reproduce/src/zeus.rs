@@ -1,9 +1,9 @@
 //! El Maghraoui et al., Table 1: the throughput model of the STEC Zeus, fitted again to what is measured.
 
 use flashlab_base::{Bytes, Mode, Seed};
-use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Time};
+use flashlab_plan::{Location, ModeRule, Pattern};
 
-use crate::lab::{Result, device, mean_us, run};
+use crate::lab::{Result, consecutive, device, mean_us, run};
 use crate::{Agreement, Figure, Reproduction};
 
 /// Table 1.
@@ -47,16 +47,11 @@ fn measure() -> Result<Vec<Figure>> {
 
 /// The mean response time of requests of one size.
 fn response_us(mode: Mode, sequential: bool, size: Bytes) -> Result<f64> {
-    let basic = Basic {
-        mode: ModeRule::Always(mode),
-        location: if sequential { Location::Sequential } else { Location::Random },
-        time: Time::Consecutive,
-        io_size: IoSize::Fixed(size),
-        io_shift: Bytes::ZERO,
-        target_offset: Bytes::ZERO,
-        target_size: None,
-        content: Content::Incompressible,
-    };
+    let basic = consecutive(
+        ModeRule::Always(mode),
+        if sequential { Location::Sequential } else { Location::Random },
+        size,
+    );
     // The first request is sequential to nothing.
     let pattern = Pattern { io_count: Some(33), ..Pattern::basic(basic) };
     let samples = run(&mut device("zeus")?, &pattern, Seed(size.0))?;

@@ -171,68 +171,6 @@ impl AnyLayer {
     }
 }
 
-/// Calls a method of whichever layer it is.
-macro_rules! each {
-    ($layer:expr, $inner:ident => $call:expr) => {
-        match $layer {
-            AnyLayer::PageMap($inner) => $call,
-            AnyLayer::DemandMap($inner) => $call,
-            AnyLayer::LogBlocks($inner) => $call,
-            AnyLayer::SharedLogs($inner) => $call,
-            AnyLayer::Zones($inner) => $call,
-        }
-    };
-}
-
-impl Layer for AnyLayer {
-    fn pages(&self) -> u32 {
-        each!(self, layer => layer.pages())
-    }
-
-    #[inline]
-    fn holds(&self, page: LogicalPage) -> bool {
-        each!(self, layer => layer.holds(page))
-    }
-
-    #[inline]
-    fn touch(&self, page: LogicalPage) -> u32 {
-        each!(self, layer => layer.touch(page))
-    }
-
-    #[inline]
-    fn accepts(&self, pages: Pages) -> Result<(), IoError> {
-        each!(self, layer => layer.accepts(pages))
-    }
-
-    #[inline]
-    fn write<T: Timing>(
-        &mut self,
-        flash: &mut Flash<T>,
-        pages: Pages,
-        stream: u16,
-        at: Nanos,
-    ) -> Result<Nanos, Exhausted> {
-        each!(self, layer => layer.write(flash, pages, stream, at))
-    }
-
-    #[inline]
-    fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
-        each!(self, layer => layer.read(flash, pages, at))
-    }
-
-    fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
-        each!(self, layer => layer.trim(flash, pages));
-    }
-
-    fn rest<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
-        each!(self, layer => layer.rest(flash, from, until));
-    }
-
-    fn power_cut(&mut self) {
-        each!(self, layer => layer.power_cut());
-    }
-}
-
 /// A translation layer, with a fast region in front of it or without.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum FrontLayer {
@@ -274,61 +212,59 @@ impl FrontLayer {
     }
 }
 
-/// Calls a method of whichever it is.
-macro_rules! either {
-    ($layer:expr, $inner:ident => $call:expr) => {
-        match $layer {
-            FrontLayer::Plain($inner) => $call,
-            FrontLayer::Fast($inner) => $call,
+/// Makes an enum of layers a layer: every method is that of whichever it is.
+macro_rules! layer_of {
+    ($layers:ident: $($variant:ident),+) => {
+        impl Layer for $layers {
+            fn pages(&self) -> u32 {
+                match self { $($layers::$variant(layer) => layer.pages(),)+ }
+            }
+
+            #[inline]
+            fn holds(&self, page: LogicalPage) -> bool {
+                match self { $($layers::$variant(layer) => layer.holds(page),)+ }
+            }
+
+            #[inline]
+            fn touch(&self, page: LogicalPage) -> u32 {
+                match self { $($layers::$variant(layer) => layer.touch(page),)+ }
+            }
+
+            #[inline]
+            fn accepts(&self, pages: Pages) -> Result<(), IoError> {
+                match self { $($layers::$variant(layer) => layer.accepts(pages),)+ }
+            }
+
+            #[inline]
+            fn write<T: Timing>(
+                &mut self,
+                flash: &mut Flash<T>,
+                pages: Pages,
+                stream: u16,
+                at: Nanos,
+            ) -> Result<Nanos, Exhausted> {
+                match self { $($layers::$variant(layer) => layer.write(flash, pages, stream, at),)+ }
+            }
+
+            #[inline]
+            fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
+                match self { $($layers::$variant(layer) => layer.read(flash, pages, at),)+ }
+            }
+
+            fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
+                match self { $($layers::$variant(layer) => layer.trim(flash, pages),)+ }
+            }
+
+            fn rest<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
+                match self { $($layers::$variant(layer) => layer.rest(flash, from, until),)+ }
+            }
+
+            fn power_cut(&mut self) {
+                match self { $($layers::$variant(layer) => layer.power_cut(),)+ }
+            }
         }
     };
 }
 
-impl Layer for FrontLayer {
-    fn pages(&self) -> u32 {
-        either!(self, layer => layer.pages())
-    }
-
-    #[inline]
-    fn holds(&self, page: LogicalPage) -> bool {
-        either!(self, layer => layer.holds(page))
-    }
-
-    #[inline]
-    fn touch(&self, page: LogicalPage) -> u32 {
-        either!(self, layer => layer.touch(page))
-    }
-
-    #[inline]
-    fn accepts(&self, pages: Pages) -> Result<(), IoError> {
-        either!(self, layer => layer.accepts(pages))
-    }
-
-    #[inline]
-    fn write<T: Timing>(
-        &mut self,
-        flash: &mut Flash<T>,
-        pages: Pages,
-        stream: u16,
-        at: Nanos,
-    ) -> Result<Nanos, Exhausted> {
-        either!(self, layer => layer.write(flash, pages, stream, at))
-    }
-
-    #[inline]
-    fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
-        either!(self, layer => layer.read(flash, pages, at))
-    }
-
-    fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
-        either!(self, layer => layer.trim(flash, pages));
-    }
-
-    fn rest<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
-        either!(self, layer => layer.rest(flash, from, until));
-    }
-
-    fn power_cut(&mut self) {
-        either!(self, layer => layer.power_cut());
-    }
-}
+layer_of!(AnyLayer: PageMap, DemandMap, LogBlocks, SharedLogs, Zones);
+layer_of!(FrontLayer: Plain, Fast);
