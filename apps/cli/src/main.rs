@@ -23,6 +23,7 @@ mod resume;
 mod scratch;
 mod selection;
 mod serve;
+mod served;
 mod session;
 mod sim;
 mod target;
