@@ -8,6 +8,7 @@ mod help;
 mod interruption;
 mod real_devices;
 mod saved_states;
+mod serve;
 mod storage;
 mod support;
 mod wrong_commands;
