@@ -1,6 +1,6 @@
 //! Stoica et al.: a day of random writes on the Fusion ioDrive, and its recovery.
 
-use flashlab_base::{Bytes, Mode, Prng, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
@@ -173,15 +173,9 @@ fn random_then_sequential() -> Result<Measured> {
     let mut series = vec![Series::new("random writes of 8 KiB", Look::Curve, decline)];
     series.extend(names[..2].iter().map(|name| level(name, "MiB/s")));
     let decline = over_hours("iodrive-fig1a", "Random writes on the ioDrive, 15 threads", series);
-    let passes = [during, second].concat();
-    let points = passes
-        .chunks(50)
-        .enumerate()
-        .map(|(i, ios)| ((i as f64 + 0.5) * 50.0 * LARGE.0 as f64 / capacity.0 as f64, mib_s(ios)));
-    let series = vec![
-        Series::new("sequential writes of 1 MiB", Look::Curve, points.collect()),
-        level(RECOVERED, "MiB/s"),
-    ];
+    let passes = over_bytes(&[during, second].concat(), capacity);
+    let series =
+        vec![Series::new("sequential writes of 1 MiB", Look::Curve, passes), level(RECOVERED, "MiB/s")];
     let x = Axis::new("written since the random writes (capacities)", Scale::Linear);
     let y = Axis::new("throughput (MiB/s)", Scale::Linear);
     let recovery =
@@ -201,6 +195,18 @@ fn random_then_sequential() -> Result<Measured> {
         ],
         pictures: vec![decline, recovery],
     })
+}
+
+/// The rate of every 50 IOs, from the end of those before to their own: how much was written until then, in capacities.
+fn over_bytes(samples: &[Sample], capacity: Bytes) -> Vec<(f64, f64)> {
+    let mut ends: Vec<Nanos> = samples.iter().map(|sample| sample.completed).collect();
+    ends.sort_unstable();
+    let every_50th: Vec<Nanos> = ends.into_iter().step_by(50).collect();
+    let bytes = 50.0 * LARGE.0 as f64;
+    let point = |(i, pair): (usize, &[Nanos])| {
+        ((i + 1) as f64 * bytes / capacity.0 as f64, bytes / MIB / pair[1].since(pair[0]).as_secs_f64())
+    };
+    every_50th.windows(2).enumerate().map(point).collect()
 }
 
 const RECOVERED: &str = "sequential write recovered after one full sequential write of the device";

