@@ -13,6 +13,7 @@ mod args;
 mod bench;
 mod devices;
 mod exit;
+mod flash_statistics;
 mod input;
 mod output;
 mod plans;
@@ -24,7 +25,10 @@ mod scratch;
 mod selection;
 mod session;
 mod sim;
+mod sim_run;
 mod target;
+mod traces;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -16,8 +16,7 @@ fn shown(trace: &Trace) -> String {
     for io in &trace.ios {
         let source = &trace.sources[io.source as usize];
         let (offset, size) = (io.offset.0, io.size.0);
-        writeln!(text, "{} {} {offset} + {size} {source} :{}", io.arrival.0, io.operation, io.line)
-            .unwrap();
+        writeln!(text, "{} {} {offset} + {size} {source} :{}", io.arrival.0, io.operation, io.line).unwrap();
     }
     text
 }
@@ -88,7 +87,7 @@ fn blkparse_of_what_was_issued_only() {
     insta::assert_snapshot!(shown(&read(&issued).unwrap()), @r"
     0 write 114426880 + 4096 8,0 :3
     750000 flush 0 + 0 8,0 :5
-    999999 discard 4194304 + 1048576 8,0 :6
+    1000000 discard 4194304 + 1048576 8,0 :6
     ");
 }
 

@@ -7,6 +7,7 @@ mod documents;
 mod help;
 mod interruption;
 mod real_devices;
+mod replay;
 mod saved_states;
 mod storage;
 mod support;
