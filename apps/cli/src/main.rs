@@ -23,6 +23,7 @@ mod reproduce;
 mod resume;
 mod scratch;
 mod selection;
+mod serve;
 mod session;
 mod sim;
 mod sim_run;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Plan(plan) => plans::plan(plan),
         Verb::Devices(devices) => devices::devices(devices),
         Verb::Sim(sim) => sim::sim(sim),
+        Verb::Serve(arguments) => serve::serve(arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(arguments),
         Verb::Report(report) => report::report(report),
     };

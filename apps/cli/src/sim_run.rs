@@ -321,12 +321,12 @@ fn announce(trace: &Trace, fitted: &Fitted, pace: Pace, arguments: &SimRun) {
     }
     if fitted.widened > 0 {
         tell!(
-            "{} IOs began or ended within a block of the device, and were widened to whole ones",
+            "IOs that began or ended within a block of the device, and were widened to whole ones: {}",
             fitted.widened
         );
     }
     if fitted.moved > 0 {
-        tell!("{} IOs were moved into the device", fitted.moved);
+        tell!("IOs that were moved into the device: {}", fitted.moved);
     }
 }
 

@@ -49,12 +49,17 @@ pub struct Opened {
 
 /// A simulated device, new or in a saved state.
 pub struct Simulation {
-    profile: Profile,
-    state: Option<PathBuf>,
+    pub profile: Profile,
+    pub state: Option<PathBuf>,
 }
 
 impl Simulation {
-    /// What `NAME`, `./file.toml` or one of them with `@STATE` names, as it stands behind `sim:`.
+    /// What `sim:NAME`, `sim:./file.toml` or one of them with `@STATE` names; `None` for another target.
+    pub fn of(target: &str) -> Result<Option<Simulation>> {
+        target.strip_prefix("sim:").map(Simulation::named).transpose()
+    }
+
+    /// The same without the `sim:`.
     pub fn named(name: &str) -> Result<Simulation> {
         let (name, state) = split_state(name);
         Ok(Simulation { profile: profile_named(name)?, state: state.map(PathBuf::from) })
@@ -166,8 +171,8 @@ pub enum By {
 impl<'a> Candidate<'a> {
     /// Looks at the target, and refuses one that is to be written to and must not be.
     pub fn find(name: &'a str, writes: bool, target: &args::Target) -> Result<Candidate<'a>> {
-        if let Some(name) = name.strip_prefix("sim:") {
-            return Ok(Candidate::Simulated(Box::new(Simulation::named(name)?)));
+        if let Some(simulation) = Simulation::of(name)? {
+            return Ok(Candidate::Simulated(Box::new(simulation)));
         }
         let inspection = Box::new(flashlab_host::inspect(name)?);
         if !writes {

@@ -155,7 +155,7 @@ fn what_cannot_be_replayed_is_refused_with_its_line() {
     insta::assert_snapshot!(wrong(&[small, "--trace", "far.trace", "--source", "7"]), @"flashlab: --source 7: far.trace has no IO of it; its sources are 0");
     insta::assert_snapshot!(wrong(&[small, "--trace", "far.trace", "--fit", "wrap", "--as-fast-as-possible", "--depth", "4000"]), @r"
     2 IOs, 4000 in flight, on ./small.toml: 4 KiB to read, 8 KiB to write
-    1 IOs were moved into the device
+    IOs that were moved into the device: 1
     flashlab: queue_depth = 4000: must be from 1 to 1024: the device takes no more IOs at once
     ");
     insta::assert_snapshot!(wrong(&["sim:zeus", "--trace", "far.trace", "--live"]), @"flashlab: sim:zeus has no real time: leave --live away, or serve it and give the path of the disk");
