@@ -26,7 +26,7 @@ use crate::layer::Layer;
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Illegal, Placement, Profile};
 use crate::translation::FrontLayer;
-use controller::{Buffers, Controller, Costs, Groups};
+use controller::{Buffers, Controller, Costs, Groups, Options};
 use limit::Bucket;
 
 pub use limit::Limit;
@@ -200,13 +200,15 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
         read: section.read_buffer.map_or(0, |buffer| pages(buffer.size)),
         read_ahead: section.read_buffer.map_or(0, |buffer| pages(buffer.read_ahead)),
     };
-    let mut controller = Controller::new(page, profile.block, costs, groups, buffers);
-    controller.set_largest_command(section.largest_command);
-    if let Some(background) = section.background {
-        controller.set_idle(background.idle_after, !background.while_idle);
-    }
-    controller.set_reach(section.jump_reach);
-    controller
+    let options = Options {
+        costs,
+        groups,
+        largest_command: section.largest_command,
+        reach: section.jump_reach,
+        idle_after: section.background.map_or(Nanos::ZERO, |background| background.idle_after),
+        idle_sleeps: section.background.is_some_and(|background| !background.while_idle),
+    };
+    Controller::new(page, profile.block, options, buffers)
 }
 
 impl Device for FlashDevice {
@@ -253,7 +255,7 @@ impl Device for FlashDevice {
         &mut self,
         ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
     ) -> Result<bool, IoError> {
-        let costs = std::mem::take(&mut self.controller.costs);
+        let costs = std::mem::take(&mut self.controller.options.costs);
         let FlashDevice { controller, layer, flash, geometry, sees_content, placement, .. } = self;
         let served = flash.without_times(|flash| {
             if *sees_content {
@@ -289,7 +291,7 @@ impl Device for FlashDevice {
             }
             wrong
         });
-        self.controller.costs = costs;
+        self.controller.options.costs = costs;
         served.map(|()| true)
     }
 }
