@@ -20,6 +20,7 @@ fn of_the_program() {
       plan       Show the plans that come with flashlab, or check one of yours
       devices    List the block devices, and what flashlab would refuse to write to, and why
       sim        The simulated devices
+      serve      A simulated device as a live disk
       reproduce  A table or figure of a paper beside what flashlab gets on the zoo's devices
       report     Rebuild the report of a run, or compare runs
       help       Print this message or the help of the given subcommand(s)
