@@ -226,8 +226,8 @@ macro_rules! layer_of {
             }
 
             #[inline]
-            fn touch(&self, page: LogicalPage) -> u32 {
-                match self { $($layers::$variant(layer) => layer.touch(page),)+ }
+            fn touch(&self, geometry: &Geometry, pages: &[LogicalPage]) -> u32 {
+                match self { $($layers::$variant(layer) => layer.touch(geometry, pages),)+ }
             }
 
             #[inline]
