@@ -173,7 +173,6 @@ mod tests {
 
     #[test]
     fn the_dti() {
-        let known = ["reverse_ratio Some(133.2)", "in_place_ratio Some(99.0)"];
-        assert_eq!(differing("uflip-dti"), known);
+        assert_eq!(differing("uflip-dti"), [""; 0]);
     }
 }

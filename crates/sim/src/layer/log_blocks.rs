@@ -8,10 +8,13 @@
 //! - partial merge: the log holds the beginning in order, the rest is copied behind it;
 //! - full merge: all pages are copied to a free block.
 //!
-//! [`LogOrder`] and the number of logs make three layers of one:
+//! [`LogOrder`] and the number of logs make four layers of one:
 //! - BAST (Kim et al. 2002; Sun and Zhang, section 2): a few logs that take pages in any order;
 //! - block map: logs that take pages in order only, which are replacement blocks. Any write elsewhere costs a whole
 //!   block. With no logs at all, each request does;
+//! - extents: logs of which the controller knows from where to where they hold pages. They take the pages before
+//!   and behind those, so that writing in ascending or descending order is cheap, and nothing else is; what writes
+//!   all of a log's pages again makes it worthless, and costs an erase only;
 //! - chunk map (Ajwani et al., section 3.3: "every chunk is mapped once, except for the active chunk, which is mapped
 //!   twice"): one log in order, and a block of the size of a chunk, 512 KiB for instance. A chunk
 //!   over several dies is a block on each of them, with small stripes.
@@ -44,6 +47,8 @@ struct Log {
     owner: u32,
     /// Where it is.
     block: u32,
+    /// The lowest offset that it holds.
+    from: u32,
     written: u32,
     in_order: bool,
     /// Whether pages before those of the host were copied into it.
@@ -52,7 +57,8 @@ struct Log {
     stamp: u64,
 }
 
-const UNUSED: Log = Log { owner: NONE, block: NONE, written: 0, in_order: true, filled: false, stamp: 0 };
+const UNUSED: Log =
+    Log { owner: NONE, block: NONE, from: 0, written: 0, in_order: true, filled: false, stamp: 0 };
 
 /// A layer with log blocks that belong to one data block each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,7 +90,7 @@ impl LogBlocks {
         let blocks = DataBlocks::new(geometry, options.space());
         let logs_per_die = options.logs.max(1);
         let logs = (geometry.dies() * logs_per_die) as usize;
-        let mapped = if options.order == LogOrder::Any { logs } else { 0 };
+        let mapped = if options.order.is_mapped() { logs } else { 0 };
         Ok(LogBlocks {
             order: options.order,
             replacement: options.replacement,
@@ -107,7 +113,7 @@ impl LogBlocks {
         if index != NONE {
             let log = &self.logs[index as usize];
             let page = match self.order {
-                LogOrder::Any => self.pages[self.page_index(index) + offset as usize],
+                LogOrder::Any | LogOrder::Adjoining => self.pages[self.page_index(index) + offset as usize],
                 LogOrder::Forward | LogOrder::Next if offset < log.written => offset,
                 LogOrder::Forward | LogOrder::Next => NONE,
             };
@@ -132,9 +138,13 @@ impl LogBlocks {
         let (mut part, mut end) = (part, at);
         while part.pages > 0 {
             let mut log = self.log_of[part.block as usize];
-            if log != NONE && !self.takes(log, part.offset) {
-                self.merge(flash, log, at)?;
-                log = NONE;
+            if log != NONE && !self.takes(log, part) {
+                if self.is_replaced_by(log, part) {
+                    self.renew(flash, log, at)?;
+                } else {
+                    self.merge(flash, log, at)?;
+                    log = NONE;
+                }
             }
             if log == NONE {
                 if self.blocks.has_room(flash, part.block, part.offset) {
@@ -153,14 +163,36 @@ impl LogBlocks {
         Ok(end)
     }
 
-    /// Whether a log can take the page at an offset.
-    fn takes(&self, log: u32, offset: u32) -> bool {
-        let written = self.logs[log as usize].written;
+    /// Whether a log can take the first page of a part, or all of it.
+    fn takes(&self, log: u32, part: Part) -> bool {
+        let Log { from, written, .. } = self.logs[log as usize];
         match self.order {
             LogOrder::Any => written < self.blocks.pages_per_block(),
-            LogOrder::Forward => offset >= written,
-            LogOrder::Next => offset == written,
+            LogOrder::Adjoining => {
+                written == 0 || part.offset == from + written || part.offset + part.pages == from
+            }
+            LogOrder::Forward => part.offset >= written,
+            LogOrder::Next => part.offset == written,
         }
+    }
+
+    /// Whether a part, which the log does not take, is newer than all that the log holds.
+    fn is_replaced_by(&self, log: u32, part: Part) -> bool {
+        let Log { from, written, .. } = self.logs[log as usize];
+        let covers = part.offset <= from && from + written <= part.offset + part.pages;
+        self.order == LogOrder::Adjoining && covers
+    }
+
+    /// Gives a log another block instead of its own, of which nothing is needed any more.
+    fn renew<T: Timing>(&mut self, flash: &mut Flash<T>, index: u32, at: Nanos) -> Result<(), Exhausted> {
+        let Log { owner, block: old, .. } = self.logs[index as usize];
+        let die = self.blocks.die(owner);
+        let block = self.blocks.take(die)?;
+        let before = flash.timing_mut().set_aside(die);
+        self.blocks.release(flash, old, at);
+        flash.timing_mut().put_off(die, before);
+        self.begin(index, owner, block);
+        Ok(())
     }
 
     /// Opens a log for a logical block, merging another one when all are in use.
@@ -172,14 +204,19 @@ impl LogBlocks {
             self.merge(flash, log, at)?;
         }
         let block = self.blocks.take(die)?;
+        self.begin(log, owner, block);
+        Ok(log)
+    }
+
+    /// A log begins in an erased block.
+    fn begin(&mut self, log: u32, owner: u32, block: u32) {
         self.uses += 1;
         self.logs[log as usize] = Log { owner, block, stamp: self.uses, ..UNUSED };
         self.log_of[owner as usize] = log;
-        if self.order == LogOrder::Any {
+        if self.order.is_mapped() {
             let first = self.page_index(log);
             self.pages[first..first + self.blocks.pages_per_block() as usize].fill(NONE);
         }
-        Ok(log)
     }
 
     /// Writes as many pages of a part to a log as it has room for. Returns how many, and when they are written.
@@ -191,7 +228,7 @@ impl LogBlocks {
             self.uses += 1;
             log.stamp = self.uses;
         }
-        if self.order != LogOrder::Any && log.written < part.offset {
+        if !self.order.is_mapped() && log.written < part.offset {
             let data = self.blocks.data(part.block);
             let missing = log.written..part.offset;
             let place = |page| Place { block: data, page };
@@ -202,7 +239,8 @@ impl LogBlocks {
             at = end;
         }
         let pages = part.pages.min(self.blocks.pages_per_block() - log.written);
-        if self.order == LogOrder::Any {
+        if self.order.is_mapped() {
+            log.from = if log.written == 0 { part.offset } else { log.from.min(part.offset) };
             log.in_order &= log.written == part.offset;
             let offsets = first + part.offset as usize..first + (part.offset + pages) as usize;
             for (page, entry) in (log.written..).zip(&mut self.pages[offsets]) {

@@ -254,7 +254,12 @@ prop_compose! {
     fn any_log_blocks()(
         logs in 0u32..4,
         stripe_pages in 1u32..20,
-        order in prop::sample::select(vec![LogOrder::Any, LogOrder::Forward, LogOrder::Next]),
+        order in prop::sample::select(vec![
+            LogOrder::Any,
+            LogOrder::Adjoining,
+            LogOrder::Forward,
+            LogOrder::Next,
+        ]),
         replacement in prop::sample::select(vec![Replacement::RoundRobin, Replacement::LeastRecentlyUsed]),
         switch_merges: bool,
     ) -> LogBlocksOptions {

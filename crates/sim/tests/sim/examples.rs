@@ -202,12 +202,31 @@ fn a_replacement_block_that_fills_gaps() {
 }
 
 #[test]
+fn a_replacement_block_that_knows_only_from_where_to_where_it_holds_pages() {
+    let options = LogBlocksOptions { order: LogOrder::Adjoining, ..options(2, 1) };
+    let mut bench = log_blocks(4, &options).fill();
+    // Backwards, page by page, and then the other block: the first one is complete, but not in order.
+    assert_eq!(bench.write_each([3, 2, 1, 0]), [""; 4]);
+    assert_eq!(bench.write(5, 1), "4 copied, 2 erased, 1 full");
+    // Behind page 5, and before it.
+    assert_eq!(bench.write_each([6, 4]), [""; 2]);
+    // All three again, and the page behind them: nothing of the old log is needed.
+    assert_eq!(bench.write(4, 4), "0 copied, 2 erased, 1 switch");
+    // In place.
+    assert_eq!(bench.write_each([1, 1, 1]), ["", "0 copied, 1 erased", "0 copied, 1 erased"]);
+    // Elsewhere in the block, and then a part of what the log holds.
+    assert_eq!(bench.write(3, 1), "4 copied, 2 erased, 1 full");
+    assert_eq!(bench.write(2, 1), "");
+    assert_eq!(bench.write(3, 1), "4 copied, 2 erased, 1 full");
+}
+
+#[test]
 fn a_block_map_without_logs_pays_a_whole_block_for_each_request() {
-    for order in [LogOrder::Any, LogOrder::Forward, LogOrder::Next] {
+    for order in [LogOrder::Any, LogOrder::Adjoining, LogOrder::Forward, LogOrder::Next] {
         let mut bench = log_blocks(4, &LogBlocksOptions { order, ..options(3, 0) }).fill();
         let merge = match order {
             // The log is merged into a third block.
-            LogOrder::Any => "4 copied, 2 erased, 1 full",
+            LogOrder::Any | LogOrder::Adjoining => "4 copied, 2 erased, 1 full",
             // One page is copied before and two behind.
             LogOrder::Forward | LogOrder::Next => "3 copied, 1 erased, 1 full",
         };
@@ -215,7 +234,7 @@ fn a_block_map_without_logs_pays_a_whole_block_for_each_request() {
         // A request over the end of a block and the beginning of the next pays for both: a log with page 3 alone (a
         // full merge, 4 copies, or 0 to 2 copied before it), and one with page 4 (a partial one, 3 copies).
         let both = match order {
-            LogOrder::Any => "7 copied, 3 erased, 1 partial, 1 full",
+            LogOrder::Any | LogOrder::Adjoining => "7 copied, 3 erased, 1 partial, 1 full",
             LogOrder::Forward | LogOrder::Next => "6 copied, 2 erased, 1 partial, 1 full",
         };
         assert_eq!(bench.write(3, 2), both, "{order:?}");

@@ -13,10 +13,20 @@ pub enum LogOrder {
     /// Any page of its logical block, one behind the other; the log has a map.
     #[default]
     Any,
+    /// Pages that adjoin those it holds, before or behind them. Written again from their first to their last, these
+    /// go to another log; a write elsewhere merges it first.
+    Adjoining,
     /// A page behind its last one; the pages between them are copied first.
     Forward,
     /// Only the one after its last page; otherwise it is merged first.
     Next,
+}
+
+impl LogOrder {
+    /// Whether a log's pages may lie in another order than their offsets have.
+    pub(super) fn is_mapped(self) -> bool {
+        matches!(self, LogOrder::Any | LogOrder::Adjoining)
+    }
 }
 
 /// Which log block is merged when another one is needed.
