@@ -22,7 +22,7 @@ mod write_buffer;
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
 
-use crate::flash::{Background, Content, Contents, Flash, LogicalPage, Resources, Times};
+use crate::flash::{Background, Content, Contents, Flash, Geometry as Layout, LogicalPage, Resources, Times};
 use crate::layer::Layer;
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Illegal, Placement, Profile};
@@ -57,6 +57,14 @@ pub struct FlashDevice {
 impl FlashDevice {
     /// The device that a profile describes, with nothing written to it.
     pub(crate) fn new(profile: &Profile) -> Result<FlashDevice, Illegal> {
+        FlashDevice::with_layer(profile, |section, layout| FrontLayer::new(profile, section, layout))
+    }
+
+    /// The device that a profile describes, with erased flash under a layer made for it.
+    fn with_layer(
+        profile: &Profile,
+        layer: impl FnOnce(&FlashSection, &Layout) -> Result<FrontLayer, Illegal>,
+    ) -> Result<FlashDevice, Illegal> {
         let section = profile.flash.clone().unwrap_or_default();
         let layout = section.geometry(profile.capacity, profile.translation.spare_blocks())?;
         let times = Times {
@@ -77,7 +85,7 @@ impl FlashDevice {
             slice: background.slice,
             pieces: background.pieces as usize,
         });
-        let sees_content = section.zeros_program_share != 1.0 || section.ones_program_share != 1.0;
+        let sees_content = section.sees_content();
         let mut flash = Flash::new(layout, Resources::new(&layout, times, background));
         if sees_content {
             let (zeros, ones) = (section.zeros_program_share as f32, section.ones_program_share as f32);
@@ -92,7 +100,7 @@ impl FlashDevice {
             geometry: Geometry { capacity, block: profile.block, depth: profile.controller.depth },
             energy: section.energy,
             controller: new_controller(profile, &section),
-            layer: FrontLayer::new(profile, &section, &layout)?,
+            layer: layer(&section, &layout)?,
             flash,
             sees_content,
             placement: profile.controller.placement.clone(),

@@ -6,6 +6,7 @@
 
 mod disk;
 mod flash;
+mod memory;
 mod throughput;
 
 use std::fmt;

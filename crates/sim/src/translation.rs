@@ -11,7 +11,7 @@ use crate::layer::{
     LogBlocksOptions, OptionsError, PageMap, PageMapOptions, Pages, SharedLogs, SharedLogsOptions, Zones,
     ZonesOptions,
 };
-use crate::profile::{FlashSection, Illegal, Profile};
+use crate::profile::{FastCells, FlashSection, Illegal, Profile};
 
 /// `[translation]`: one of the layers, as a table of its options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -158,14 +158,25 @@ impl AnyLayer {
         }
     }
 
-    /// Rebuilds what a saved layer does not hold. `false` when it is not a state of the layer `fresh`.
-    pub(crate) fn complete(&mut self, fresh: &AnyLayer, flash: &Flash<impl Timing>) -> bool {
-        match (self, fresh) {
-            (AnyLayer::PageMap(layer), AnyLayer::PageMap(fresh)) => layer.complete(fresh, flash),
-            (AnyLayer::DemandMap(layer), AnyLayer::DemandMap(fresh)) => layer.complete(fresh, flash),
-            (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(fresh)) => layer.is_state_of(fresh, flash),
-            (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(fresh)) => layer.is_state_of(fresh, flash),
-            (AnyLayer::Zones(layer), AnyLayer::Zones(fresh)) => layer.fits(fresh, flash),
+    /// Rebuilds what a saved layer does not hold. `false` when it is not a state of the profile's layer. The tables of
+    /// a page map are large, so they are compared with what they should be without making them once more.
+    fn complete(&mut self, profile: &Profile, section: &FlashSection, flash: &Flash<impl Timing>) -> bool {
+        let geometry = flash.geometry();
+        let Ok(logical_pages) = section.logical_pages(profile.capacity) else { return false };
+        match (self, profile.translation.with_array(section, logical_pages)) {
+            (AnyLayer::PageMap(layer), Translation::PageMap(options)) => {
+                layer.complete(&options, logical_pages, flash)
+            }
+            (AnyLayer::DemandMap(layer), Translation::DemandMap(options)) => layer.complete(&options, flash),
+            (AnyLayer::LogBlocks(layer), Translation::LogBlocks(options)) => {
+                LogBlocks::new(geometry, &options).is_ok_and(|fresh| layer.is_state_of(&fresh, flash))
+            }
+            (AnyLayer::SharedLogs(layer), Translation::SharedLogs(options)) => {
+                SharedLogs::new(geometry, &options).is_ok_and(|fresh| layer.is_state_of(&fresh, flash))
+            }
+            (AnyLayer::Zones(layer), Translation::Zones(options)) => {
+                Zones::new(geometry, &options).is_ok_and(|fresh| layer.fits(&fresh, flash))
+            }
             _ => false,
         }
     }
@@ -187,28 +198,37 @@ impl FrontLayer {
     ) -> Result<FrontLayer, Illegal> {
         let layer = AnyLayer::new(profile, flash, geometry)?;
         let Some(fast) = &flash.fast else { return Ok(FrontLayer::Plain(layer)) };
-        let pages = |size: Bytes| u32::try_from(size.0.div_ceil(flash.page.0)).unwrap_or(u32::MAX);
-        let options = FastRegionOptions {
-            bypass_from: fast.bypass_from.map(pages),
-            refill_blocks: fast
-                .refill
-                .map_or(u32::MAX, |size| pages(size).div_ceil(geometry.pages_per_block())),
-            reliability: flash.reliability,
-        };
         let wrong =
             |error: OptionsError| Illegal::new(format!("flash.fast.{}", error.key), error.value, error.legal);
+        let options = fast_region_options(flash, fast, geometry);
         FastRegion::new(geometry, layer, &options).map(FrontLayer::Fast).map_err(wrong)
     }
 
-    /// As [`AnyLayer::complete`].
-    pub(crate) fn complete(&mut self, fresh: &FrontLayer, flash: &Flash<impl Timing>) -> bool {
-        match (self, fresh) {
-            (FrontLayer::Plain(layer), FrontLayer::Plain(fresh)) => layer.complete(fresh, flash),
-            (FrontLayer::Fast(region), FrontLayer::Fast(fresh)) => {
-                region.fits(fresh, flash) && region.behind_mut().complete(fresh.behind(), flash)
+    /// Rebuilds what a saved layer does not hold. `false` when it is not a state of the profile's layers.
+    pub(crate) fn complete(
+        &mut self,
+        profile: &Profile,
+        section: &FlashSection,
+        flash: &Flash<impl Timing>,
+    ) -> bool {
+        match (self, &section.fast) {
+            (FrontLayer::Plain(layer), None) => layer.complete(profile, section, flash),
+            (FrontLayer::Fast(region), Some(fast)) => {
+                let options = fast_region_options(section, fast, flash.geometry());
+                let behind = |layer: &mut AnyLayer| layer.complete(profile, section, flash);
+                region.complete(flash.geometry(), &options, behind)
             }
             _ => false,
         }
+    }
+}
+
+fn fast_region_options(section: &FlashSection, fast: &FastCells, geometry: &Geometry) -> FastRegionOptions {
+    let pages = |size: Bytes| u32::try_from(size.0.div_ceil(section.page.0)).unwrap_or(u32::MAX);
+    FastRegionOptions {
+        bypass_from: fast.bypass_from.map(pages),
+        refill_blocks: fast.refill.map_or(u32::MAX, |size| pages(size).div_ceil(geometry.pages_per_block())),
+        reliability: section.reliability,
     }
 }
 

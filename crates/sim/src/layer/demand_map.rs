@@ -203,14 +203,19 @@ impl DemandMap {
         }
     }
 
-    /// As for a page map: whether this map, read from outside bytes, can be used in place of `fresh` over `flash`.
-    pub(crate) fn complete<T: Timing>(&mut self, fresh: &DemandMap, flash: &Flash<T>) -> bool {
-        self.pages.complete(&fresh.pages, flash)
-            && self.cache.fits(&fresh.cache)
-            && self.host_pages == fresh.host_pages
-            && self.entries_per_page == fresh.entries_per_page
-            && self.stale.len() == fresh.stale.len()
-            && self.queue.iter().all(|&page| (page as usize) < self.stale.len())
+    /// As for a page map: whether this map, read from outside bytes, is one that `options` describe over `flash`.
+    pub(crate) fn complete<T: Timing>(&mut self, options: &DemandMapOptions, flash: &Flash<T>) -> bool {
+        let (geometry, host_pages) = (flash.geometry(), options.page_map.logical_pages);
+        let (Ok(map_pages), Ok(entries)) = (options.map_pages(geometry), options.entries_per_page(geometry))
+        else {
+            return false;
+        };
+        self.pages.complete(&options.page_map.with_map_pages(map_pages), host_pages, flash)
+            && self.cache.fits(options.cached_entries.min(host_pages), host_pages)
+            && self.host_pages == host_pages
+            && self.entries_per_page == entries
+            && self.stale.len() == map_pages as usize
+            && self.queue.iter().all(|&page| page < map_pages)
     }
 }
 

@@ -51,6 +51,19 @@ struct Log {
     free: VecDeque<u32>,
 }
 
+impl FastRegionOptions {
+    /// The logs of an empty region: those of the dies that have blocks for it.
+    fn logs(&self, geometry: &Geometry) -> Vec<Log> {
+        let mut logs = vec![Log::default(); geometry.dies().min(geometry.fast_blocks()) as usize];
+        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
+        for block in (0..geometry.fast_blocks()).filter(|&block| !bad(block)) {
+            logs[geometry.die(block) as usize].free.push_back(block);
+        }
+        logs.retain(|log| !log.free.is_empty());
+        logs
+    }
+}
+
 /// A fast region in front of a layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FastRegion<L> {
@@ -81,12 +94,7 @@ impl<L: Layer> FastRegion<L> {
         options: &FastRegionOptions,
     ) -> Result<FastRegion<L>, OptionsError> {
         let pages_per_block = geometry.pages_per_block();
-        let mut logs = vec![Log::default(); geometry.dies().min(geometry.fast_blocks()) as usize];
-        let bad = |block| options.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        for block in (0..geometry.fast_blocks()).filter(|&block| !bad(block)) {
-            logs[geometry.die(block) as usize].free.push_back(block);
-        }
-        logs.retain(|log| !log.free.is_empty());
+        let logs = options.logs(geometry);
         if logs.is_empty() {
             let legal = "at least 1 that is not bad from the factory, for a fast region".to_owned();
             return Err(OptionsError { key: "fast_blocks", value: geometry.fast_blocks().into(), legal });
@@ -111,43 +119,26 @@ impl<L: Layer> FastRegion<L> {
         &self.behind
     }
 
-    pub(crate) fn behind_mut(&mut self) -> &mut L {
-        &mut self.behind
-    }
-
-    /// Whether this, read from outside bytes, can be used in place of `fresh` over `flash`, but for the layer behind.
-    pub(crate) fn fits<T: Timing>(&self, fresh: &FastRegion<L>, flash: &Flash<T>) -> bool {
-        let (blocks, pages) = (flash.geometry().fast_blocks(), flash.geometry().pages_per_block());
-        let fast_pages = blocks * pages;
-        self.place.len() == fresh.place.len()
-            && self.back.len() == fresh.back.len()
-            && self.valid.len() == fresh.valid.len()
-            && self.logs.len() == fresh.logs.len()
-            && (self.next_log as usize) < self.logs.len()
-            && self.pages_per_block == pages
-            && self.place.iter().all(|&place| place == NONE || place < fast_pages)
-            && self.back.iter().all(|&page| page == NONE || (page as usize) < self.place.len())
-            && self.valid.iter().all(|&valid| valid <= pages)
-            && self.logs.iter().all(|log| {
-                log.open.is_none_or(|(block, page)| block < blocks && page <= pages)
-                    && log.full.iter().chain(&log.free).all(|&block| block < blocks)
-            })
-    }
-
     /// How many blocks of the region are free.
     pub fn free_blocks(&self) -> usize {
         self.logs.iter().map(|log| log.free.len()).sum()
     }
 
-    /// Whether this region, read from outside bytes, can be used in place of `fresh`; `behind` says so of the layer behind.
-    pub fn complete(&mut self, fresh: &FastRegion<L>, behind: impl FnOnce(&mut L, &L) -> bool) -> bool {
-        let (pages, blocks) = (self.pages_per_block, self.valid.len());
-        let same_sizes = pages == fresh.pages_per_block
-            && blocks == fresh.valid.len()
-            && self.place.len() == fresh.place.len()
-            && self.back.len() == fresh.back.len()
-            && (self.logs.is_empty() || (self.next_log as usize) < self.logs.len());
-        let mut valid = vec![0; fresh.valid.len()];
+    /// Whether this region, read from outside bytes, is one that `options` describe over an array; `behind` says so of
+    /// the layer behind.
+    pub fn complete(
+        &mut self,
+        geometry: &Geometry,
+        options: &FastRegionOptions,
+        behind: impl FnOnce(&mut L) -> bool,
+    ) -> bool {
+        let (pages, blocks) = (geometry.pages_per_block(), geometry.fast_blocks() as usize);
+        let same_sizes = self.pages_per_block == pages
+            && self.valid.len() == blocks
+            && self.back.len() == blocks * pages as usize
+            && self.logs.len() == options.logs(geometry).len()
+            && (self.next_log as usize) < self.logs.len();
+        let mut valid = vec![0; blocks];
         same_sizes
             && self.logs.iter().all(|log| {
                 log.open.is_none_or(|(block, page)| (block as usize) < blocks && page <= pages)
@@ -162,7 +153,8 @@ impl<L: Layer> FastRegion<L> {
             })
             && valid == self.valid
             && self.back.iter().all(|&page| page == NONE || (page as usize) < self.place.len())
-            && behind(&mut self.behind, &fresh.behind)
+            && behind(&mut self.behind)
+            && self.place.len() == self.behind.pages() as usize
     }
 
     /// Whether a write continues the ones before for so long that it goes past the region.

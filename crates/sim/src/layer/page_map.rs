@@ -101,7 +101,7 @@ impl PageMap {
     /// # Errors
     /// As [`PageMapOptions::check`].
     pub fn new(geometry: &Geometry, options: &PageMapOptions) -> Result<PageMap, OptionsError> {
-        let Layout { streams, open, reserve, free, spare, quotas } = options.layout(geometry)?;
+        let Layout { streams, open, reserve, spare, quotas } = options.layout(geometry)?;
         let (blocks, pages) = (geometry.blocks(), geometry.pages_per_block());
         let physical = geometry.pages() as usize;
         Ok(PageMap {
@@ -110,7 +110,7 @@ impl PageMap {
             valid: vec_in_huge_pages(0, physical.div_ceil(64)),
             victims: Victims::new(options.policy, blocks, pages, quotas.len() as u32, options.seed),
             frontiers: vec![Frontier { block: NO_BLOCK, page: pages }; (geometry.dies() * open) as usize],
-            free,
+            free: options.free_blocks(geometry),
             quotas,
             striping: options.striping,
             next_die: 0,

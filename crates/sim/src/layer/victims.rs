@@ -70,13 +70,18 @@ pub(super) struct Victims {
     random: Prng,
 }
 
+/// How many lists a pool has.
+fn lists(policy: Policy, pages_per_block: u32) -> usize {
+    match policy {
+        Policy::Greedy | Policy::CostBenefit => pages_per_block as usize + 1,
+        Policy::Fifo | Policy::Choices(_) => 0,
+    }
+}
+
 impl Victims {
     /// `blocks` open blocks without valid pages, for `pools` pools.
     pub(super) fn new(policy: Policy, blocks: u32, pages_per_block: u32, pools: u32, seed: Seed) -> Victims {
-        let lists = match policy {
-            Policy::Greedy | Policy::CostBenefit => vec![(NONE, NONE); pages_per_block as usize + 1],
-            Policy::Fifo | Policy::Choices(_) => Vec::new(),
-        };
+        let lists = vec![(NONE, NONE); lists(policy, pages_per_block)];
         let pool = Pool { lists, fewest: pages_per_block, ..Pool::default() };
         let entry = Entry { valid: 0, pool: OPEN, next: NONE, previous: NONE };
         let changed = if policy == Policy::CostBenefit { vec![0; blocks as usize] } else { Vec::new() };
@@ -108,24 +113,23 @@ impl Victims {
         self.entries[block as usize].valid
     }
 
-    /// Whether this, read from outside bytes, can be used in place of `fresh`: no number points to what does not exist.
-    pub(super) fn fits(&self, fresh: &Victims) -> bool {
-        let blocks = fresh.entries.len() as u32;
+    /// Whether these, read from outside bytes, are of so many blocks and pools: no number points to what does not exist.
+    pub(super) fn fits(&self, policy: Policy, blocks: u32, pages_per_block: u32, pools: usize) -> bool {
         let block = |number: u32| number == NONE || number < blocks;
-        let pools = self.pools.len();
-        self.policy == fresh.policy
-            && self.pages_per_block == fresh.pages_per_block
-            && self.entries.len() == fresh.entries.len()
-            && pools == fresh.pools.len()
-            && self.changed.len() == fresh.changed.len()
+        let changed = if policy == Policy::CostBenefit { blocks as usize } else { 0 };
+        self.policy == policy
+            && self.pages_per_block == pages_per_block
+            && self.entries.len() == blocks as usize
+            && self.pools.len() == pools
+            && self.changed.len() == changed
             && self.entries.iter().all(|entry| {
-                entry.valid <= self.pages_per_block
+                entry.valid <= pages_per_block
                     && (entry.pool == OPEN || (entry.pool as usize) < pools)
                     && block(entry.next)
                     && block(entry.previous)
             })
-            && self.pools.iter().zip(&fresh.pools).all(|(pool, fresh)| {
-                pool.lists.len() == fresh.lists.len()
+            && self.pools.iter().all(|pool| {
+                pool.lists.len() == lists(policy, pages_per_block)
                     && pool.lists.iter().all(|&(first, last)| block(first) && block(last))
                     && pool.queue.iter().chain(&pool.members).all(|&member| member < blocks)
             })
