@@ -29,6 +29,8 @@ pub enum Verb {
     Devices(Devices),
     /// The simulated devices
     Sim(SimVerb),
+    /// A simulated device as a live disk
+    Serve(Serve),
     /// A table or figure of a paper beside what flashlab gets on the zoo's devices
     Reproduce(Reproduce),
     /// Rebuild the report of a run, or compare runs
@@ -270,4 +272,39 @@ pub struct Reproduce {
     pub all: bool,
     #[command(flatten)]
     pub json: Json,
+}
+
+#[derive(Args)]
+pub struct Serve {
+    /// sim:NAME[@STATE] or sim:./profile.toml[@STATE]
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+    /// Size of the disk; the profile's if not given
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    pub size: Option<Bytes>,
+    /// As the file DIR/disk, through FUSE
+    #[arg(long, value_name = "DIR")]
+    pub fuse: Option<PathBuf>,
+    /// As a loop block device over the FUSE file
+    #[arg(long = "loop")]
+    pub loop_device: bool,
+    /// Keep the data in this file, which is made if it is not there, and the device's state beside it; in memory if
+    /// not given
+    #[arg(long, value_name = "FILE")]
+    pub backing: Option<PathBuf>,
+    /// Consent to writing to a backing file that flashlab did not make
+    #[arg(long, requires = "backing")]
+    pub overwrite_file: bool,
+    /// Keep no data: reads give zeroes, and only the times are real
+    #[arg(long, conflicts_with = "backing")]
+    pub no_data: bool,
+    /// How much a power loss takes back at most, of what was written and not flushed
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64MiB", allow_negative_numbers = true)]
+    pub volatile_cache: Bytes,
+    /// What goes wrong: KIND[,KEY=VALUE]..., as error,on=write,share=0.01 (see docs/serve.md); may be repeated
+    #[arg(long, value_name = "FAULT")]
+    pub fault: Vec<String>,
+    /// One line of JSON when the disk is ready
+    #[arg(long)]
+    pub json: bool,
 }

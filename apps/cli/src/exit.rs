@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use flashlab_bench::BenchError;
+use flashlab_export::ExportError;
 use flashlab_host::HostError;
 use flashlab_plan::PlanError;
 use flashlab_samples::SamplesError;
@@ -63,6 +64,9 @@ fn code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<HostError>() {
         return of_host(error);
     }
+    if let Some(error) = error.downcast_ref::<ExportError>() {
+        return of_export(error);
+    }
     match error.downcast_ref::<BenchError>() {
         Some(
             BenchError::Target(_) | BenchError::Plan(_) | BenchError::Engine(_) | BenchError::Damaged { .. },
@@ -84,6 +88,14 @@ fn of_host(error: &HostError) -> u8 {
         HostError::NoSpace { .. } => WRONG_INPUT,
         HostError::System { source, .. } if source.kind() == ErrorKind::NotFound => WRONG_INPUT,
         _ => FAILED,
+    }
+}
+
+fn of_export(error: &ExportError) -> u8 {
+    match error {
+        ExportError::Foreign(_) | ExportError::Busy(_) => REFUSED,
+        ExportError::Io { .. } => FAILED,
+        _ => WRONG_INPUT,
     }
 }
 

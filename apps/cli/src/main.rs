@@ -22,6 +22,7 @@ mod reproduce;
 mod resume;
 mod scratch;
 mod selection;
+mod serve;
 mod session;
 mod sim;
 mod target;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Verb::Plan(plan) => plans::plan(plan),
         Verb::Devices(devices) => devices::devices(devices),
         Verb::Sim(sim) => sim::sim(sim),
+        Verb::Serve(arguments) => serve::serve(arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(arguments),
         Verb::Report(report) => report::report(report),
     };

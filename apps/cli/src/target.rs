@@ -26,13 +26,13 @@ pub struct Opened {
 
 /// A simulated device, new or in a saved state.
 pub struct Simulation {
-    profile: Profile,
-    state: Option<PathBuf>,
+    pub profile: Profile,
+    pub state: Option<PathBuf>,
 }
 
 impl Simulation {
     /// What `sim:NAME`, `sim:./file.toml` or one of them with `@STATE` names; `None` for another target.
-    fn of(target: &str) -> Result<Option<Simulation>> {
+    pub fn of(target: &str) -> Result<Option<Simulation>> {
         let Some(name) = target.strip_prefix("sim:") else { return Ok(None) };
         let (name, state) = split_state(name);
         Ok(Some(Simulation { profile: profile_named(name)?, state: state.map(PathBuf::from) }))

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which crates of the workspace a crate may use; DESIGN.md's table, with the crate `bench`.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("base", &[]),
     ("plan", &["base"]),
     ("device", &["base"]),
@@ -19,6 +19,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("analysis", &["base"]),
     ("bench", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("report", &["base", "plan", "analysis"]),
+    ("export", &["base", "device", "host", "sim", "samples"]),
     ("reproduce", &["base", "plan", "device", "sim", "samples", "engine", "analysis", "bench"]),
 ];
 

@@ -25,6 +25,16 @@ impl<D: Device> FaultyDevice<D> {
     pub fn new(inner: D, fault: Fault) -> FaultyDevice<D> {
         FaultyDevice { inner, fault, completed: 0 }
     }
+
+    fn spoil(&mut self, mut completion: Completion) -> Completion {
+        match self.fault {
+            Fault::Nth(n, error) if self.completed == n => completion.result = Err(error),
+            Fault::GoneFrom(n) if self.completed >= n => completion.result = Err(IoError::GONE),
+            _ => {}
+        }
+        self.completed += 1;
+        completion
+    }
 }
 
 impl<D: Device> Device for FaultyDevice<D> {
@@ -45,14 +55,13 @@ impl<D: Device> Device for FaultyDevice<D> {
     }
 
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        let mut completion = self.inner.wait(until)?;
-        match self.fault {
-            Fault::Nth(n, error) if self.completed == n => completion.result = Err(error),
-            Fault::GoneFrom(n) if self.completed >= n => completion.result = Err(IoError::GONE),
-            _ => {}
-        }
-        self.completed += 1;
-        Some(completion)
+        let completion = self.inner.wait(until)?;
+        Some(self.spoil(completion))
+    }
+
+    fn foresee(&mut self) -> Option<Completion> {
+        let completion = self.inner.foresee()?;
+        Some(self.spoil(completion))
     }
 
     fn keeps_data(&self) -> bool {

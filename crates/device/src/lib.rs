@@ -188,6 +188,13 @@ pub trait Device {
     /// [`Nanos::MAX`] it returns `None` at once.
     fn wait(&mut self, until: Nanos) -> Option<Completion>;
 
+    /// Takes the next completion before its time, which stands in it; the clock stands still. A device in virtual time
+    /// knows it, and whoever holds its answers until they are due by another clock needs it. `None`: nothing is in
+    /// flight, or the device has to wait for its completions as everybody does.
+    fn foresee(&mut self) -> Option<Completion> {
+        None
+    }
+
     /// Handles on the same device that can be used by `count` threads at once, each a device with a
     /// depth of its own and all with this device's clock. `None` when the device has a clock that
     /// only one caller can move, as simulated ones do: the caller interleaves its processes then.

@@ -78,6 +78,10 @@ impl Device for MemoryDevice {
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         self.queue.wait(until)
     }
+
+    fn foresee(&mut self) -> Option<Completion> {
+        self.queue.foresee()
+    }
 }
 
 #[cfg(test)]

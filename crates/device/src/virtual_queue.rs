@@ -79,8 +79,7 @@ impl VirtualQueue {
         match &self.next {
             Some(next) if next.completion.completed <= until => {
                 self.clock = self.clock.max(next.completion.completed);
-                let later = self.later.pop();
-                std::mem::replace(&mut self.next, later).map(|pending| pending.completion)
+                self.foresee()
             }
             None if until == Nanos::MAX => None,
             _ => {
@@ -88,6 +87,13 @@ impl VirtualQueue {
                 None
             }
         }
+    }
+
+    /// Takes the next completion as [`Device::foresee`](crate::Device::foresee) does.
+    #[inline]
+    pub fn foresee(&mut self) -> Option<Completion> {
+        let later = self.later.pop();
+        std::mem::replace(&mut self.next, later).map(|pending| pending.completion)
     }
 }
 
@@ -146,6 +152,10 @@ mod tests {
         assert_eq!(queue.now(), Nanos(30));
         push(&mut queue, 5, 12);
         assert_eq!(queue.wait(Nanos::MAX).unwrap().completed, Nanos(30));
+        push(&mut queue, 6, 50);
+        assert_eq!(queue.foresee().unwrap().completed, Nanos(50));
+        assert!(queue.foresee().is_none());
+        assert_eq!(queue.now(), Nanos(30));
     }
 
     #[test]

@@ -18,28 +18,28 @@ use flashlab_base::Nanos;
 /// virtual machine with two processors, `examples/sleep.rs` found sleeps of 200 us to end 26 us late at
 /// the median and 64 us at the 99th percentile, sleeps of 1 ms 36 us and 99 us, and waiting by this
 /// clock 0.1 us at the median.
-pub(crate) const SPIN: Nanos = Nanos(100_000);
+pub const SPIN: Nanos = Nanos(100_000);
 
 /// A copy of a device's clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     origin: u64,
 }
 
 impl Clock {
     /// A clock that shows zero now.
-    pub(crate) fn start() -> Clock {
+    pub fn start() -> Clock {
         Clock { origin: monotonic() }
     }
 
     /// The time.
     #[inline]
-    pub(crate) fn now(self) -> Nanos {
+    pub fn now(self) -> Nanos {
         Nanos(monotonic() - self.origin)
     }
 
     /// Waits until the clock shows `time`.
-    pub(crate) fn sleep_until(self, time: Nanos) {
+    pub fn sleep_until(self, time: Nanos) {
         let left = time.since(self.now());
         if left > SPIN {
             use_precise_timers();
@@ -51,7 +51,7 @@ impl Clock {
     }
 
     /// Sleeps until about `time`: never less, and often tens of microseconds longer.
-    fn sleep_in_the_kernel(self, time: Nanos) {
+    pub fn sleep_in_the_kernel(self, time: Nanos) {
         const SECOND: u64 = 1_000_000_000;
         let wake = self.origin.saturating_add(time.0);
         let wake = libc::timespec {
@@ -77,7 +77,7 @@ fn monotonic() -> u64 {
 }
 
 /// Lets the kernel's timers of this thread fire when they are due and not up to 50 us later.
-pub(crate) fn use_precise_timers() {
+pub fn use_precise_timers() {
     thread_local! {
         static DONE: Cell<bool> = const { Cell::new(false) };
     }

@@ -44,6 +44,7 @@ use std::sync::Arc;
 
 use flashlab_device::Device;
 
+pub use clock::{Clock, SPIN, use_precise_timers};
 pub use consent::{Consent, consent_by_flag, consent_by_typing, consent_to_overwrite_file};
 pub use error::HostError;
 pub use inspection::{Inspection, devices, inspect};

@@ -288,6 +288,10 @@ impl Device for HardDisk {
         self.queue.wait(until)
     }
 
+    fn foresee(&mut self) -> Option<Completion> {
+        self.queue.foresee()
+    }
+
     fn keeps_data(&self) -> bool {
         false
     }

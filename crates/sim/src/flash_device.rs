@@ -235,6 +235,10 @@ impl Device for FlashDevice {
         self.queue.wait(until)
     }
 
+    fn foresee(&mut self) -> Option<Completion> {
+        self.queue.foresee()
+    }
+
     fn loss(&mut self) -> Option<String> {
         self.exhausted().map(|reason| format!("takes no writes any more, because {reason}"))
     }

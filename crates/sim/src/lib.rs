@@ -20,7 +20,7 @@ pub mod throughput;
 mod translation;
 mod zoo;
 
-pub use flash_device::FlashDevice;
+pub use flash_device::{FlashDevice, Statistics};
 pub use profile::{Profile, ProfileError};
 pub use simulated::SimulatedDevice;
 pub use translation::Translation;

@@ -65,6 +65,10 @@ impl Device for SimulatedDevice {
         each!(self, device => device.wait(until))
     }
 
+    fn foresee(&mut self) -> Option<Completion> {
+        each!(self, device => device.foresee())
+    }
+
     fn loss(&mut self) -> Option<String> {
         each!(self, device => device.loss())
     }

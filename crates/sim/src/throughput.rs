@@ -176,6 +176,10 @@ impl Device for ThroughputDevice {
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         self.queue.wait(until)
     }
+
+    fn foresee(&mut self) -> Option<Completion> {
+        self.queue.foresee()
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,33 @@
+//! Any device as a live disk.
+//!
+//! # Model
+//! A [`LiveDisk`] is a [`Device`](flashlab_device::Device) in virtual time, asked by the wall clock, with data kept beside
+//! it. A transport takes IOs from the operating system or from the network, lets the disk say what to answer and when,
+//! and holds the answers until then: [`fuse`] (with a loop device over it), `ublk`, and NBD through nbdkit's plugin.
+//!
+//! # Invariants
+//! - an answer is never sent before the device would have given it, less what the transport costs, which was measured;
+//! - where an answer is late, it is counted;
+//! - nothing that was flushed is lost when the server is killed.
+
+mod deadlines;
+mod faults;
+#[cfg(feature = "fuse")]
+pub mod fuse;
+mod live;
+mod loop_device;
+mod model;
+mod overhead;
+mod setup;
+mod statistics;
+mod store;
+
+pub use deadlines::{Deadlines, calibrate_lead};
+pub use faults::{Fault, Faults, ParseFaultError};
+pub use live::{Answer, Io, LiveDisk};
+pub use loop_device::LoopDevice;
+pub use model::{Data, Served};
+pub use overhead::{Line, Overhead, measure};
+pub use setup::{ExportError, Keep, Session, Setup};
+pub use statistics::{ClassSummary, Percentiles, Summary};
+pub use store::Store;

@@ -1,0 +1,330 @@
+//! A device as a live disk: the model says when, the store keeps what, and the transport waits.
+//!
+//! # Model
+//! A transport stamps an IO when it takes it out of its queue and hands it to [`LiveDisk::begin`], which moves the data
+//! and asks the model when the IO is done. The transport holds the answer until [`Answer::due`], sends it, and tells
+//! [`LiveDisk::finish`]. What the way to the program and back costs is measured at start ([`LiveDisk::set_overhead`])
+//! and taken off.
+//!
+//! # Invariants
+//! - data is moved before the answer is due, whatever the model says;
+//! - an IO that the model or a fault fails changes no data, but for a torn write.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use flashlab_base::{Bytes, Identity, Mode, Nanos};
+use flashlab_device::{Geometry, IoError, Operation};
+use flashlab_host::Clock;
+use flashlab_samples::{Lane, Sample};
+use flashlab_sim::Statistics;
+
+use crate::faults::{Fault, Faults, Verdict};
+use crate::model::{Data, Model, Served};
+use crate::overhead::Overhead;
+use crate::statistics::{Counters, Outcome, Summary};
+use crate::store::{Store, lock};
+
+/// An IO, as a transport takes it.
+pub struct Io<'a> {
+    /// What to do; writing zeroes is a discard.
+    pub operation: Operation,
+    /// Where the range starts.
+    pub offset: Bytes,
+    /// How long it is.
+    pub size: Bytes,
+    /// Whether it has to be durable when it is answered.
+    pub durable: bool,
+    /// The data, as long as the size where there is one.
+    pub data: Data<'a>,
+}
+
+/// What to answer, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// When the answer is to be sent, by the clock of the disk.
+    pub due: Nanos,
+    /// What it says.
+    pub result: Result<(), IoError>,
+    operation: Operation,
+    offset: Bytes,
+    size: Bytes,
+    arrived: Nanos,
+    asked: Nanos,
+    too_fast: bool,
+}
+
+/// A device that is served as a disk.
+pub struct LiveDisk {
+    clock: Clock,
+    geometry: Geometry,
+    identity: Identity,
+    model: Mutex<Model>,
+    /// `None`: there is no data, or the device keeps it itself.
+    store: Option<Store>,
+    device_keeps_data: bool,
+    faults: Mutex<Faults>,
+    any_fault: AtomicBool,
+    counters: Mutex<Counters>,
+    overhead: Mutex<Overhead>,
+    /// While the way to the program is measured, every IO takes this long and reaches neither model nor data;
+    /// [`NOT_MEASURING`] otherwise.
+    measuring_ns: AtomicU64,
+    record: Mutex<Option<Record>>,
+}
+
+const NOT_MEASURING: u64 = u64::MAX;
+
+/// Where samples go.
+struct Record {
+    lane: Lane,
+    position: u64,
+}
+
+impl LiveDisk {
+    /// `device`, with the data in `store`. A device that keeps data itself needs none; without either, reads give
+    /// zeroes.
+    pub fn new(device: Box<dyn Served>, store: Option<Store>) -> LiveDisk {
+        let model = Model::new(device);
+        LiveDisk {
+            clock: Clock::start(),
+            geometry: model.device.geometry(),
+            identity: model.device.identity(),
+            device_keeps_data: model.keeps_data(),
+            model: Mutex::new(model),
+            store,
+            faults: Mutex::default(),
+            any_fault: AtomicBool::new(false),
+            counters: Mutex::default(),
+            overhead: Mutex::default(),
+            measuring_ns: AtomicU64::new(NOT_MEASURING),
+            record: Mutex::default(),
+        }
+    }
+
+    /// The clock of arrivals and deadlines.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Size and block of the disk.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// What the device says of itself.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Takes an IO that arrived at `arrived`.
+    pub fn begin(&self, arrived: Nanos, io: Io<'_>) -> Answer {
+        let Io { operation, offset, size, durable, mut data } = io;
+        let measuring = self.measuring_ns.load(Ordering::Relaxed);
+        if measuring != NOT_MEASURING {
+            let (due, asked) = (arrived + Nanos(measuring), Nanos(measuring));
+            return Answer { due, result: Ok(()), operation, offset, size, arrived, asked, too_fast: false };
+        }
+        lock(&self.counters).enter();
+        let verdict = match self.any_fault.load(Ordering::Acquire) {
+            true => self.judge(operation, offset, size),
+            false => Verdict::default(),
+        };
+        let (done, result) = match verdict.error {
+            Some(error) => (arrived, Err(error)),
+            None => self.serve(arrived, (operation, offset, size), durable, &mut data, &verdict),
+        };
+        let asked = done.since(arrived) + verdict.longer;
+        let overhead = self.overhead(operation).of(size);
+        let (due, too_fast) = match asked > overhead {
+            true => (arrived + Nanos(asked.0 - overhead.0), false),
+            false => (arrived, true),
+        };
+        Answer { due, result, operation, offset, size, arrived, asked, too_fast }
+    }
+
+    /// Tells that the answer was sent.
+    pub fn finish(&self, answer: &Answer, sent: Nanos) {
+        if self.measuring_ns.load(Ordering::Relaxed) != NOT_MEASURING {
+            return;
+        }
+        let Answer { due, result, operation, offset, size, arrived, asked, too_fast } = *answer;
+        let delivered = sent.since(arrived) + self.overhead(operation).of(size);
+        let lateness = sent.since(due);
+        let failed = result.is_err();
+        let outcome = Outcome { operation, bytes: size.0, failed, asked, delivered, lateness, too_fast };
+        lock(&self.counters).leave(&outcome);
+        if let Some(mode) = mode_of(operation)
+            && let Some(record) = lock(&self.record).as_mut()
+        {
+            let position = record.position;
+            record.position += 1;
+            let errno = result.err().map_or(0, |error| error.errno);
+            let completed = arrived + delivered;
+            let sample = Sample {
+                position,
+                process: 0,
+                mode,
+                offset,
+                size,
+                intended: arrived,
+                submitted: arrived,
+                completed,
+                errno,
+            };
+            // A full disk ends the recording and not the serving; whoever finishes the run is told.
+            let _ = record.lane.record(&sample);
+        }
+    }
+
+    fn judge(&self, operation: Operation, offset: Bytes, size: Bytes) -> Verdict {
+        let mut faults = lock(&self.faults);
+        let verdict = faults.judge(operation, offset, size);
+        self.any_fault.store(!faults.are_none(), Ordering::Release);
+        drop(faults);
+        if verdict.power_loss {
+            // An error of the store beneath leaves more than it should; the IOs fail either way.
+            let _ = self.lose_power();
+        }
+        verdict
+    }
+
+    fn serve(
+        &self,
+        arrived: Nanos,
+        (operation, offset, size): (Operation, Bytes, Bytes),
+        durable: bool,
+        data: &mut Data<'_>,
+        verdict: &Verdict,
+    ) -> (Nanos, Result<(), IoError>) {
+        let range = match operation {
+            Operation::Flush => (Bytes::ZERO, Bytes::ZERO),
+            _ if self.device_keeps_data => (offset, size),
+            // The host's page cache and mapped files know no blocks: the model serves whole ones.
+            _ => {
+                let block = self.geometry.block;
+                let start = offset.round_down(block);
+                let end = Bytes(offset.0.saturating_add(size.0)).round_up(block);
+                (start, Bytes(end.0 - start.0))
+            }
+        };
+        let mut model = lock(&self.model);
+        let (mut done, mut result) = model.serve(arrived, operation, range, data);
+        if durable && result.is_ok() && operation != Operation::Flush {
+            let flushed =
+                model.serve(arrived, Operation::Flush, (Bytes::ZERO, Bytes::ZERO), &mut Data::Nothing);
+            (done, result) = (done.max(flushed.0), flushed.1);
+        }
+        drop(model);
+        if result.is_ok() && !self.device_keeps_data {
+            result = self.keep(operation, (offset, size), durable, data, verdict);
+        }
+        (done, result)
+    }
+
+    /// Moves the data.
+    fn keep(
+        &self,
+        operation: Operation,
+        (offset, size): (Bytes, Bytes),
+        durable: bool,
+        data: &mut Data<'_>,
+        verdict: &Verdict,
+    ) -> Result<(), IoError> {
+        let Some(store) = &self.store else {
+            if let Data::Read(wanted) = data {
+                wanted.fill(0);
+            }
+            return Ok(());
+        };
+        let kept = match (operation, data) {
+            (Operation::Read, Data::Read(wanted)) => store.read(offset, wanted),
+            (Operation::Write, Data::Write(bytes)) => {
+                let bytes = &bytes[..verdict.torn.map_or(bytes.len(), |torn| bytes.len().min(torn as usize))];
+                store.write(offset, bytes, durable)
+            }
+            (Operation::Discard, _) => store.zero(offset, size, durable),
+            (Operation::Flush, _) if !verdict.lost_flush => store.flush(),
+            _ => Ok(()),
+        };
+        kept.map_err(|error| IoError { errno: error.raw_os_error().unwrap_or(IoError::IO.errno) })
+    }
+
+    fn overhead(&self, operation: Operation) -> crate::overhead::Line {
+        let overhead = lock(&self.overhead);
+        if operation == Operation::Read { overhead.read } else { overhead.write }
+    }
+
+    /// From now on this is taken off each response time.
+    pub fn set_overhead(&self, overhead: Overhead) {
+        *lock(&self.overhead) = overhead;
+    }
+
+    /// From now on every IO takes `response` and does nothing else, so that the way to the program can be measured; as
+    /// it should be with `None`.
+    pub(crate) fn measure(&self, response: Option<Nanos>) {
+        self.measuring_ns.store(response.map_or(NOT_MEASURING, |response| response.0), Ordering::Relaxed);
+    }
+
+    /// Arms a fault.
+    pub fn arm(&self, fault: Fault) {
+        lock(&self.faults).arm(fault);
+        self.any_fault.store(true, Ordering::Release);
+    }
+
+    /// Shows or changes the faults.
+    pub fn with_faults<R>(&self, change: impl FnOnce(&mut Faults) -> R) -> R {
+        let mut faults = lock(&self.faults);
+        let answer = change(&mut faults);
+        self.any_fault.store(!faults.are_none(), Ordering::Release);
+        answer
+    }
+
+    /// The power fails: what was not flushed is gone, and every IO fails until the power is back. Returns how many blocks
+    /// of 4 KiB were taken back.
+    ///
+    /// # Errors
+    /// Of the file beneath.
+    pub fn lose_power(&self) -> std::io::Result<u64> {
+        self.with_faults(Faults::power_off);
+        lock(&self.model).device.power_cut();
+        self.store.as_ref().map_or(Ok(0), Store::power_loss)
+    }
+
+    /// What was served so far.
+    pub fn summary(&self) -> Summary {
+        lock(&self.counters).summary()
+    }
+
+    /// What the device counted.
+    pub fn device_statistics(&self) -> Option<Statistics> {
+        lock(&self.model).device.statistics()
+    }
+
+    /// The device's state as bytes, if it has one.
+    pub fn state(&self) -> Option<Vec<u8>> {
+        lock(&self.model).device.save()
+    }
+
+    /// Makes everything durable that was written, as at the end.
+    ///
+    /// # Errors
+    /// Of the file beneath.
+    pub fn flush(&self) -> std::io::Result<()> {
+        self.store.as_ref().map_or(Ok(()), Store::flush)
+    }
+
+    /// From now on reads and writes are recorded; returns the lane that was recorded to.
+    pub fn record(&self, lane: Option<Lane>) -> Option<Lane> {
+        let next = lane.map(|lane| Record { lane, position: 0 });
+        std::mem::replace(&mut *lock(&self.record), next).map(|record| record.lane)
+    }
+}
+
+fn mode_of(operation: Operation) -> Option<Mode> {
+    match operation {
+        Operation::Read => Some(Mode::Read),
+        Operation::Write => Some(Mode::Write),
+        Operation::Flush | Operation::Discard => None,
+    }
+}

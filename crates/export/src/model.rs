@@ -1,0 +1,158 @@
+//! A device in virtual time that is asked by the wall clock.
+//!
+//! # Model
+//! The device's clock is moved to the moment at which an IO arrived, the IO is handed to it, and when it will be done
+//! is taken from it at once ([`Device::foresee`]). Holding the answer until then is the transport's part. A device that
+//! cannot foresee is waited for.
+//!
+//! # Invariants
+//! - no more IOs are with the device than its depth: those that find it full come in when the next is done, as a host's
+//!   queue would have it;
+//! - the device's clock never runs ahead of the wall clock by more than that.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use flashlab_base::{Bytes, Nanos};
+use flashlab_device::{Arena, Buffer, Device, IoError, Operation, Request};
+use flashlab_sim::{SimulatedDevice, Statistics};
+
+/// A device that can be served: what is asked of it beside IOs has an answer for those that know none.
+pub trait Served: Device + Send {
+    /// The power fails and comes back: what is only in volatile memory is gone.
+    fn power_cut(&mut self) {}
+
+    /// What it did, if it counts.
+    fn statistics(&self) -> Option<Statistics> {
+        None
+    }
+
+    /// Its state as bytes, if it has one that can be restored. Nothing is in flight.
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+impl Served for SimulatedDevice {
+    fn power_cut(&mut self) {
+        if let SimulatedDevice::Flash(device) = self {
+            device.power_cut();
+        }
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        match self {
+            SimulatedDevice::Flash(device) => Some(device.statistics()),
+            _ => None,
+        }
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        match self {
+            SimulatedDevice::Flash(device) => Some(device.save()),
+            _ => None,
+        }
+    }
+}
+
+/// What an IO carries.
+pub enum Data<'a> {
+    /// To be filled.
+    Read(&'a mut [u8]),
+    /// To be kept.
+    Write(&'a [u8]),
+    /// Nothing.
+    Nothing,
+}
+
+/// A device and the IOs that it will have done at a time that lies ahead.
+pub(crate) struct Model {
+    pub device: Box<dyn Served>,
+    keeps_data: bool,
+    sees_content: bool,
+    depth: usize,
+    /// When the IOs will be done that are with the device.
+    ahead: BinaryHeap<Reverse<Nanos>>,
+    buffer: Buffer,
+}
+
+impl Model {
+    pub fn new(device: Box<dyn Served>) -> Model {
+        let geometry = device.geometry();
+        Model {
+            keeps_data: device.keeps_data(),
+            sees_content: device.sees_content(),
+            depth: geometry.depth.max(1) as usize,
+            ahead: BinaryHeap::new(),
+            buffer: Buffer::empty(),
+            device,
+        }
+    }
+
+    /// Whether the device keeps the data itself.
+    pub fn keeps_data(&self) -> bool {
+        self.keeps_data
+    }
+
+    /// When an IO that arrived at `arrived` is done by the device's model, and how.
+    pub fn serve(
+        &mut self,
+        arrived: Nanos,
+        operation: Operation,
+        (offset, size): (Bytes, Bytes),
+        data: &mut Data<'_>,
+    ) -> (Nanos, Result<(), IoError>) {
+        let enters = self.enter(arrived);
+        // Nothing is in flight with the device: this moves its clock.
+        self.device.wait(enters);
+        let buffer = self.lend(size, data);
+        self.device.submit(Request { tag: 0, operation, offset, size, buffer });
+        let foreseen = self.device.foresee().or_else(|| self.device.wait(Nanos::MAX));
+        let done = foreseen.expect("every request is answered by one completion");
+        if self.keeps_data
+            && let Data::Read(wanted) = data
+            && done.result.is_ok()
+        {
+            wanted.copy_from_slice(&done.buffer[..wanted.len()]);
+        }
+        if !done.buffer.is_empty() {
+            self.buffer = done.buffer;
+        }
+        self.ahead.push(Reverse(done.completed));
+        (done.completed, done.result)
+    }
+
+    /// When an IO that arrived now finds room in the device's queue.
+    fn enter(&mut self, arrived: Nanos) -> Nanos {
+        let mut enters = arrived;
+        while let Some(&Reverse(done)) = self.ahead.peek()
+            && (done <= enters || self.ahead.len() >= self.depth)
+        {
+            enters = enters.max(done);
+            self.ahead.pop();
+        }
+        enters
+    }
+
+    /// A buffer with what is written, or with room for what is read, where that makes a difference to the device.
+    fn lend(&mut self, size: Bytes, data: &Data<'_>) -> Buffer {
+        let needed = match data {
+            Data::Nothing => false,
+            Data::Read(_) => self.keeps_data,
+            Data::Write(_) => self.sees_content,
+        };
+        if !needed {
+            return Buffer::empty();
+        }
+        if self.buffer.len() < size.0 as usize {
+            self.buffer = Arena::buffers(1, size).remove(0);
+        }
+        let mut buffer = std::mem::replace(&mut self.buffer, Buffer::empty());
+        if let Data::Write(bytes) = data {
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            // A write that is widened to whole blocks has no content beyond what was written.
+            buffer[bytes.len()..(size.0 as usize).max(bytes.len())].fill(0);
+        }
+        buffer
+    }
+}

@@ -1,0 +1,90 @@
+//! What the way between a program and the server costs, so that it can be subtracted.
+//!
+//! # Model
+//! At start, before anybody is told of the disk, the server is its own program: it reads through the transport, while
+//! every IO is made to take one and the same time, and takes that time off what it sees.
+
+use std::path::Path;
+
+use flashlab_base::{Bytes, Nanos};
+use flashlab_device::{Arena, Operation, Request};
+use flashlab_host::{HostError, OpenOptions};
+use serde::Serialize;
+
+use crate::live::LiveDisk;
+
+/// What is lost between the moment at which a program asks and the one at which the server sees it, and between the
+/// server's answer and its arrival: a straight line over the size, for reads and for writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Overhead {
+    /// Of reads.
+    pub read: Line,
+    /// Of everything else.
+    pub write: Line,
+}
+
+/// A time that grows with the size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Line {
+    /// At size zero.
+    pub base_ns: f64,
+    /// For each byte.
+    pub ns_per_byte: f64,
+}
+
+impl Line {
+    /// The line through two measured points; it neither falls nor begins below zero.
+    pub fn through(small: (Bytes, Nanos), large: (Bytes, Nanos)) -> Line {
+        let ns_per_byte = large.1.since(small.1).0 as f64 / (large.0.0 - small.0.0).max(1) as f64;
+        let base_ns = (small.1.0 as f64 - small.0.0 as f64 * ns_per_byte).max(0.0);
+        Line { base_ns, ns_per_byte }
+    }
+
+    /// The time for a size.
+    pub fn of(self, size: Bytes) -> Nanos {
+        Nanos((self.base_ns + self.ns_per_byte * size.0 as f64) as u64)
+    }
+}
+
+/// How long an IO is made to take meanwhile: long enough for the thread that waits to sleep, as it will.
+const RESPONSE: Nanos = Nanos(300_000);
+const READS: u64 = 200;
+const SMALL: Bytes = Bytes::kib(4);
+const LARGE: Bytes = Bytes::mib(1);
+
+/// What is lost on the way to the disk that is reached at `path`, and back. Only reads are made: writes are taken to
+/// cost the same.
+///
+/// # Errors
+/// When the path cannot be read.
+pub fn measure(disk: &LiveDisk, path: &Path) -> Result<Overhead, HostError> {
+    disk.measure(Some(RESPONSE));
+    let measured = line(disk, path);
+    disk.measure(None);
+    measured.map(|line| Overhead { read: line, write: line })
+}
+
+fn line(disk: &LiveDisk, path: &Path) -> Result<Line, HostError> {
+    let options = OpenOptions { name: None, ..OpenOptions::default() };
+    let mut device = flashlab_host::open(path, &options)?;
+    let geometry = disk.geometry();
+    let large = LARGE.min(geometry.capacity.round_down(geometry.block));
+    let small = SMALL.max(geometry.block).min(large);
+    let mut spare = Arena::buffers(1, large);
+    let mut median = |size: Bytes| {
+        let mut lost: Vec<u64> = (0..READS)
+            .map(|read| {
+                let places = geometry.capacity.0 / size.0;
+                let offset = Bytes(read * 7919 % places * size.0);
+                let buffer = spare.pop().expect("it comes back with every completion");
+                device.submit(Request { tag: read, operation: Operation::Read, offset, size, buffer });
+                let done = device.wait(Nanos::MAX).expect("every request is answered");
+                spare.push(done.buffer);
+                done.completed.since(done.submitted).0.saturating_sub(RESPONSE.0)
+            })
+            .collect();
+        lost.sort_unstable();
+        Nanos(lost[lost.len() / 2])
+    };
+    Ok(Line::through((small, median(small)), (large, median(large))))
+}

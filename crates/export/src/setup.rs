@@ -1,0 +1,271 @@
+//! From what a person asks for to a live disk, and back to files at the end.
+//!
+//! # Model
+//! A backing file `FILE` holds the data; `FILE.flashlab` beside it says that flashlab made it, and holds the state of
+//! the simulated device as it was at the last clean end. The state is written to a new file first, which then takes the
+//! old one's place: whenever the server is killed there is a whole one. It says when IOs are done and never what they
+//! return, so that an old state costs no data.
+//!
+//! # Invariants
+//! - a file that flashlab did not make is not written to without permission;
+//! - what is at fault is told before anything is made.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use flashlab_base::Bytes;
+use flashlab_sim::{FlashDevice, Profile, ProfileError, SimulatedDevice};
+
+use crate::faults::Fault;
+use crate::live::LiveDisk;
+use crate::store::Store;
+
+/// Where the data is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// In memory, until the end.
+    Memory,
+    /// In a file that survives; the flag permits one that flashlab did not make.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Whether it may be one that flashlab did not make.
+        foreign: bool,
+    },
+    /// Nowhere: only the times are real.
+    Nothing,
+}
+
+/// A simulated device that is to be served.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The device, with the capacity that is asked for.
+    pub profile: Profile,
+    /// A saved state to begin with, as bytes.
+    pub state: Option<Vec<u8>>,
+    /// Where the data is kept.
+    pub keep: Keep,
+    /// How much can be lost at most when the power fails: of what was written and not flushed.
+    pub volatile: Bytes,
+    /// What goes wrong from the beginning.
+    pub faults: Vec<Fault>,
+}
+
+/// A disk that is served, with what is to be saved at its end.
+pub struct Session {
+    /// The disk.
+    pub disk: std::sync::Arc<LiveDisk>,
+    /// What to tell a person about how it began.
+    pub notices: Vec<String>,
+    sidecar: Option<PathBuf>,
+}
+
+impl Setup {
+    /// Makes the disk.
+    ///
+    /// # Errors
+    /// See [`ExportError`].
+    pub fn begin(self) -> Result<Session, ExportError> {
+        let Setup { mut profile, state, keep, volatile, faults } = self;
+        profile.capacity = profile.capacity.round_down(profile.block);
+        let capacity = profile.capacity;
+        let mut notices = Vec::new();
+        let (store, sidecar) = match &keep {
+            Keep::Nothing => (None, None),
+            Keep::Memory => {
+                check_memory(capacity)?;
+                let store =
+                    Store::memory(capacity, volatile).map_err(ExportError::io("make", "a memory file"))?;
+                (Some(store), None)
+            }
+            Keep::File { path, foreign } => {
+                let sidecar = sidecar_of(path);
+                check_owner(path, &sidecar, *foreign)?;
+                let store = Store::file(path, capacity, volatile).map_err(|source| match source.kind() {
+                    ErrorKind::WouldBlock => ExportError::Busy(path.clone()),
+                    ErrorKind::InvalidInput => ExportError::Size(path.clone(), source.to_string()),
+                    _ => ExportError::Io { action: "open", what: path.display().to_string(), source },
+                })?;
+                (Some(store), Some(sidecar))
+            }
+        };
+        let kept = match &sidecar {
+            Some(sidecar) if sidecar.exists() => {
+                Some(fs::read(sidecar).map_err(ExportError::io("read", sidecar.display()))?)
+            }
+            _ => None,
+        };
+        let kept = kept.filter(|state| !state.is_empty());
+        let device = match (&kept, &state) {
+            (Some(kept), None) => match FlashDevice::restore(&profile, kept) {
+                Ok(device) => {
+                    notices.push("the device begins in the state of its last clean end".to_owned());
+                    SimulatedDevice::Flash(Box::new(device))
+                }
+                Err(error) => {
+                    notices.push(format!("the state beside the data is not used: {error}"));
+                    profile.device()?
+                }
+            },
+            (_, Some(state)) => {
+                let device = FlashDevice::restore(&profile, state);
+                let device = device.map_err(|error| ExportError::State(error.to_string()))?;
+                SimulatedDevice::Flash(Box::new(device))
+            }
+            (None, None) => profile.device()?,
+        };
+        if let Some(sidecar) = sidecar.as_ref().filter(|sidecar| !sidecar.exists()) {
+            // From now on the file is known as ours, also when the server is killed.
+            fs::write(sidecar, b"").map_err(ExportError::io("write", sidecar.display()))?;
+        }
+        let disk = LiveDisk::new(Box::new(device), store);
+        faults.into_iter().for_each(|fault| disk.arm(fault));
+        Ok(Session { disk: std::sync::Arc::new(disk), notices, sidecar })
+    }
+}
+
+impl Session {
+    /// Ends the session: what was written is durable, and the device's state is beside it. Nothing is in flight.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn end(&self) -> Result<(), ExportError> {
+        self.disk.flush().map_err(ExportError::io("flush", "the data"))?;
+        let Some(sidecar) = &self.sidecar else { return Ok(()) };
+        let state = self.disk.state().unwrap_or_default();
+        replace(sidecar, &state).map_err(ExportError::io("write", sidecar.display()))
+    }
+}
+
+/// Puts `bytes` in the place of the file's content, whole or not at all.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(".new");
+    let mut file = fs::File::create(&fresh)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)
+}
+
+fn sidecar_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".flashlab");
+    PathBuf::from(name)
+}
+
+fn check_owner(path: &Path, sidecar: &Path, foreign: bool) -> Result<(), ExportError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(ExportError::Io { action: "open", what: path.display().to_string(), source }),
+        Ok(metadata) if !metadata.is_file() => Err(ExportError::NoFile(path.to_owned())),
+        Ok(metadata) if metadata.len() > 0 && !sidecar.exists() && !foreign => {
+            Err(ExportError::Foreign(path.to_owned()))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Refuses a disk that could never be filled.
+fn check_memory(capacity: Bytes) -> Result<(), ExportError> {
+    let Ok(text) = fs::read_to_string("/proc/meminfo") else { return Ok(()) };
+    match available(&text) {
+        Some(available) if capacity > available => Err(ExportError::Memory { capacity, available }),
+        _ => Ok(()),
+    }
+}
+
+/// Memory and swap space that are free, by `/proc/meminfo`.
+fn available(meminfo: &str) -> Option<Bytes> {
+    let field = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    Some(Bytes((field("MemAvailable:")? + field("SwapFree:").unwrap_or(0)).saturating_mul(1024)))
+}
+
+/// Why a disk is not served.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// The profile's parts do not fit together.
+    Profile(ProfileError),
+    /// A state that is none of this device.
+    State(String),
+    /// The data does not fit into memory.
+    Memory {
+        /// What is asked for.
+        capacity: Bytes,
+        /// What there is.
+        available: Bytes,
+    },
+    /// Another server has the backing file.
+    Busy(PathBuf),
+    /// The backing file holds a disk of another size.
+    Size(PathBuf, String),
+    /// The backing file was not made by flashlab.
+    Foreign(PathBuf),
+    /// The backing file is no regular file.
+    NoFile(PathBuf),
+    /// The operating system refused.
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        what: String,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl ExportError {
+    pub(crate) fn io(action: &'static str, what: impl fmt::Display) -> impl FnOnce(io::Error) -> ExportError {
+        move |source| ExportError::Io { action, what: what.to_string(), source }
+    }
+}
+
+impl From<ProfileError> for ExportError {
+    fn from(error: ProfileError) -> ExportError {
+        ExportError::Profile(error)
+    }
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExportError::Profile(error) => error.fmt(f),
+            ExportError::State(error) => write!(f, "the state cannot be used: {error}"),
+            ExportError::Memory { capacity, available } => write!(
+                f,
+                "a disk of {capacity} does not fit into the {available} of memory that are free: give a smaller --size, \
+                 keep the data in a file with --backing FILE, or keep none with --no-data"
+            ),
+            ExportError::Busy(path) => {
+                write!(f, "another flashlab serves {}: end it first, or give another file", path.display())
+            }
+            ExportError::Size(path, has) => {
+                write!(f, "{}: {has}; give that --size, or another --backing file", path.display())
+            }
+            ExportError::Foreign(path) => write!(
+                f,
+                "{} exists and was not made by flashlab serve: give --overwrite-file if it may be written to",
+                path.display()
+            ),
+            ExportError::NoFile(path) => {
+                write!(f, "{} is no regular file: a backing file is one", path.display())
+            }
+            ExportError::Io { action, what, source } => write!(f, "cannot {action} {what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for ExportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ExportError::Profile(error) => Some(error),
+            ExportError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
