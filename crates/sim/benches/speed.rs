@@ -133,8 +133,17 @@ fn tebibyte() -> Result<(), Box<dyn Error>> {
         count as f64 / began.elapsed().as_secs_f64() / 1e6,
         device.flash().counts().since(&counted).write_amplification().unwrap_or(0.0),
     );
-    println!("  {:.1} s in all, {}", start.elapsed().as_secs_f64(), memory());
+    println!("  {:.1?} in all, {}, {}", start.elapsed(), processor_time(), memory());
     Ok(())
+}
+
+/// How long this process had a processor, in words: less than the time that passed where others have it too.
+fn processor_time() -> String {
+    let schedule = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let ran: Option<u64> = schedule.split_whitespace().next().and_then(|ns| ns.parse().ok());
+    ran.map_or("processor time not known".to_owned(), |ns| {
+        format!("{:.1} s on the processor", ns as f64 / 1e9)
+    })
 }
 
 /// The most memory that this process ever had, in words.

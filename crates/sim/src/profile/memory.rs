@@ -57,8 +57,7 @@ mod tests {
     use crate::translation::AnyLayer;
 
     fn profile(more: &str) -> Profile {
-        let head =
-            "version = 1\nname = \"t\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"256MiB\"\n";
+        let head = "version = 1\nname = \"t\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"256MiB\"\nblock = \"4KiB\"\n";
         Profile::parse(&format!("{head}[flash]\n{more}"), "t").unwrap()
     }
 
