@@ -270,6 +270,9 @@ pub struct Reproduce {
     /// All of them
     #[arg(long)]
     pub all: bool,
+    /// Draw what was measured, with what the paper says of it, as SVG files in this folder
+    #[arg(long, value_name = "DIR")]
+    pub pictures: Option<PathBuf>,
     #[command(flatten)]
     pub json: Json,
 }

@@ -294,8 +294,10 @@ fn of_reproduce() {
       [NAME]...  Which ones; without a name they are listed
 
     Options:
-          --all   All of them
-          --json  Print one JSON document
-      -h, --help  Print help
+          --all             All of them
+          --pictures <DIR>  Draw what was measured, with what the paper says of it, as SVG files in this
+                            folder
+          --json            Print one JSON document
+      -h, --help            Print help
     ");
 }
