@@ -296,7 +296,7 @@ mod tests {
             "large.toml",
         );
         let profile = profile.unwrap();
-        insta::assert_snapshot!(fits_memory(&profile, Bytes::gib(16)).unwrap_err(), @"");
+        insta::assert_snapshot!(fits_memory(&profile, Bytes::gib(16)).unwrap_err(), @"sim:large: to simulate a `capacity` of 8 TiB in pages of 4 KiB takes 18.3 GiB of memory, and 16 GiB are available: choose a larger `flash.page`, or a `capacity` of up to 4 TiB");
         fits_memory(&profile, Bytes::gib(32)).unwrap();
     }
 }
