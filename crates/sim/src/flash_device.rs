@@ -22,7 +22,7 @@ mod write_buffer;
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
 
-use crate::flash::{Background, Content, Contents, Flash, Geometry as Layout, LogicalPage, Resources, Times};
+use crate::flash::{Background, Content, Contents, Flash, LogicalPage, Resources, Times};
 use crate::layer::Layer;
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Illegal, Placement, Profile};
@@ -57,14 +57,6 @@ pub struct FlashDevice {
 impl FlashDevice {
     /// The device that a profile describes, with nothing written to it.
     pub(crate) fn new(profile: &Profile) -> Result<FlashDevice, Illegal> {
-        FlashDevice::with_layer(profile, |section, layout| FrontLayer::new(profile, section, layout))
-    }
-
-    /// The device that a profile describes, with erased flash under a layer made for it.
-    fn with_layer(
-        profile: &Profile,
-        layer: impl FnOnce(&FlashSection, &Layout) -> Result<FrontLayer, Illegal>,
-    ) -> Result<FlashDevice, Illegal> {
         let section = profile.flash.clone().unwrap_or_default();
         let layout = section.geometry(profile.capacity, profile.translation.spare_blocks())?;
         let times = Times {
@@ -100,7 +92,7 @@ impl FlashDevice {
             geometry: Geometry { capacity, block: profile.block, depth: profile.controller.depth },
             energy: section.energy,
             controller: new_controller(profile, &section),
-            layer: layer(&section, &layout)?,
+            layer: FrontLayer::new(profile, &section, &layout)?,
             flash,
             sees_content,
             placement: profile.controller.placement.clone(),

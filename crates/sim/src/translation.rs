@@ -11,7 +11,7 @@ use crate::layer::{
     LogBlocksOptions, OptionsError, PageMap, PageMapOptions, Pages, SharedLogs, SharedLogsOptions, Zones,
     ZonesOptions,
 };
-use crate::profile::{FastCells, FlashSection, Illegal, Profile};
+use crate::profile::{FlashSection, Illegal, Profile};
 
 /// `[translation]`: one of the layers, as a table of its options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,16 @@ impl Translation {
             Translation::LogBlocks(options) => options.spare_blocks(),
             Translation::SharedLogs(options) => options.spare_blocks(),
         }
+    }
+
+    /// The same layer, made for its sizes only.
+    pub(crate) fn only_sizes(mut self) -> Translation {
+        match &mut self {
+            Translation::PageMap(options) => options.only_sizes = true,
+            Translation::DemandMap(options) => options.page_map.only_sizes = true,
+            Translation::LogBlocks(_) | Translation::SharedLogs(_) | Translation::Zones(_) => {}
+        }
+        self
     }
 
     /// The same options for the array that a profile describes.
@@ -158,26 +168,18 @@ impl AnyLayer {
         }
     }
 
-    /// Rebuilds what a saved layer does not hold. `false` when it is not a state of the profile's layer. The tables of
-    /// a page map are large, so they are compared with what they should be without making them once more.
-    fn complete(&mut self, profile: &Profile, section: &FlashSection, flash: &Flash<impl Timing>) -> bool {
-        let geometry = flash.geometry();
-        let Ok(logical_pages) = section.logical_pages(profile.capacity) else { return false };
-        match (self, profile.translation.with_array(section, logical_pages)) {
-            (AnyLayer::PageMap(layer), Translation::PageMap(options)) => {
-                layer.complete(&options, logical_pages, flash)
-            }
-            (AnyLayer::DemandMap(layer), Translation::DemandMap(options)) => layer.complete(&options, flash),
-            (AnyLayer::LogBlocks(layer), Translation::LogBlocks(options)) => {
-                LogBlocks::new(geometry, &options).is_ok_and(|fresh| layer.is_state_of(&fresh, flash))
-            }
-            (AnyLayer::SharedLogs(layer), Translation::SharedLogs(options)) => {
-                SharedLogs::new(geometry, &options).is_ok_and(|fresh| layer.is_state_of(&fresh, flash))
-            }
-            (AnyLayer::Zones(layer), Translation::Zones(options)) => {
-                Zones::new(geometry, &options).is_ok_and(|fresh| layer.fits(&fresh, flash))
-            }
-            _ => false,
+    /// Makes again what a saved layer does not hold.
+    ///
+    /// # Errors
+    /// Why it is not a state of the layer `fresh` over `flash`.
+    pub(crate) fn complete(&mut self, fresh: &AnyLayer, flash: &Flash<impl Timing>) -> Result<(), String> {
+        match (self, fresh) {
+            (AnyLayer::PageMap(layer), AnyLayer::PageMap(fresh)) => layer.complete(fresh, flash),
+            (AnyLayer::DemandMap(layer), AnyLayer::DemandMap(fresh)) => layer.complete(fresh, flash),
+            (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(fresh)) => layer.check(fresh, flash),
+            (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(fresh)) => layer.check(fresh, flash),
+            (AnyLayer::Zones(layer), AnyLayer::Zones(fresh)) => layer.check(fresh, flash),
+            _ => Err("the translation layer is another one".to_owned()),
         }
     }
 }
@@ -198,37 +200,28 @@ impl FrontLayer {
     ) -> Result<FrontLayer, Illegal> {
         let layer = AnyLayer::new(profile, flash, geometry)?;
         let Some(fast) = &flash.fast else { return Ok(FrontLayer::Plain(layer)) };
+        let pages = |size: Bytes| u32::try_from(size.0.div_ceil(flash.page.0)).unwrap_or(u32::MAX);
+        let options = FastRegionOptions {
+            bypass_from: fast.bypass_from.map(pages),
+            refill_blocks: fast
+                .refill
+                .map_or(u32::MAX, |size| pages(size).div_ceil(geometry.pages_per_block())),
+            reliability: flash.reliability,
+        };
         let wrong =
             |error: OptionsError| Illegal::new(format!("flash.fast.{}", error.key), error.value, error.legal);
-        let options = fast_region_options(flash, fast, geometry);
         FastRegion::new(geometry, layer, &options).map(FrontLayer::Fast).map_err(wrong)
     }
 
-    /// Rebuilds what a saved layer does not hold. `false` when it is not a state of the profile's layers.
-    pub(crate) fn complete(
-        &mut self,
-        profile: &Profile,
-        section: &FlashSection,
-        flash: &Flash<impl Timing>,
-    ) -> bool {
-        match (self, &section.fast) {
-            (FrontLayer::Plain(layer), None) => layer.complete(profile, section, flash),
-            (FrontLayer::Fast(region), Some(fast)) => {
-                let options = fast_region_options(section, fast, flash.geometry());
-                let behind = |layer: &mut AnyLayer| layer.complete(profile, section, flash);
-                region.complete(flash.geometry(), &options, behind)
+    /// As [`AnyLayer::complete`].
+    pub(crate) fn complete(&mut self, fresh: &FrontLayer, flash: &Flash<impl Timing>) -> Result<(), String> {
+        match (self, fresh) {
+            (FrontLayer::Plain(layer), FrontLayer::Plain(fresh)) => layer.complete(fresh, flash),
+            (FrontLayer::Fast(region), FrontLayer::Fast(fresh)) => {
+                region.complete(fresh, flash, |layer, fresh| layer.complete(fresh, flash))
             }
-            _ => false,
+            _ => Err("one has a fast region and the other has none".to_owned()),
         }
-    }
-}
-
-fn fast_region_options(section: &FlashSection, fast: &FastCells, geometry: &Geometry) -> FastRegionOptions {
-    let pages = |size: Bytes| u32::try_from(size.0.div_ceil(section.page.0)).unwrap_or(u32::MAX);
-    FastRegionOptions {
-        bypass_from: fast.bypass_from.map(pages),
-        refill_blocks: fast.refill.map_or(u32::MAX, |size| pages(size).div_ceil(geometry.pages_per_block())),
-        reliability: section.reliability,
     }
 }
 

@@ -146,11 +146,23 @@ impl Controller {
         self.reach = reach;
     }
 
-    /// Takes over from `fresh` what a saved state does not hold.
-    pub(super) fn complete(&mut self, fresh: &Controller) {
+    /// Takes over from `fresh` what a saved state does not hold. `false` when this, read from outside bytes, is not a
+    /// state of `fresh` over a layer of so many pages.
+    pub(super) fn complete(&mut self, fresh: &Controller, pages: u32) -> bool {
+        self.restart();
         self.largest_command = fresh.largest_command;
         (self.costs, self.groups, self.reach) = (fresh.costs, fresh.groups, fresh.reach);
         (self.idle_after, self.idle_sleeps) = (fresh.idle_after, fresh.idle_sleeps);
+        let sizes = |controller: &Controller| (controller.page, controller.sector, controller.read_ahead);
+        let writes = match (&self.writes, &fresh.writes) {
+            (Some(buffer), Some(fresh)) => buffer.is_like(fresh, pages),
+            (buffer, fresh) => buffer.is_some() == fresh.is_some(),
+        };
+        let reads = match (&self.reads, &fresh.reads) {
+            (Some(buffer), Some(fresh)) => buffer.is_like(fresh),
+            (buffer, fresh) => buffer.is_some() == fresh.is_some(),
+        };
+        sizes(self) == sizes(fresh) && writes && reads
     }
 
     /// Why nothing can be written any more.

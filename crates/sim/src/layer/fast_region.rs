@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
+use super::data_blocks::ensure;
 use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Reliability, Timing};
 
@@ -51,19 +52,6 @@ struct Log {
     free: VecDeque<u32>,
 }
 
-impl FastRegionOptions {
-    /// The logs of an empty region: those of the dies that have blocks for it.
-    fn logs(&self, geometry: &Geometry) -> Vec<Log> {
-        let mut logs = vec![Log::default(); geometry.dies().min(geometry.fast_blocks()) as usize];
-        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        for block in (0..geometry.fast_blocks()).filter(|&block| !bad(block)) {
-            logs[geometry.die(block) as usize].free.push_back(block);
-        }
-        logs.retain(|log| !log.free.is_empty());
-        logs
-    }
-}
-
 /// A fast region in front of a layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FastRegion<L> {
@@ -94,7 +82,12 @@ impl<L: Layer> FastRegion<L> {
         options: &FastRegionOptions,
     ) -> Result<FastRegion<L>, OptionsError> {
         let pages_per_block = geometry.pages_per_block();
-        let logs = options.logs(geometry);
+        let mut logs = vec![Log::default(); geometry.dies().min(geometry.fast_blocks()) as usize];
+        let bad = |block| options.reliability.is_some_and(|reliability| reliability.factory_bad(block));
+        for block in (0..geometry.fast_blocks()).filter(|&block| !bad(block)) {
+            logs[geometry.die(block) as usize].free.push_back(block);
+        }
+        logs.retain(|log| !log.free.is_empty());
         if logs.is_empty() {
             let legal = "at least 1 that is not bad from the factory, for a fast region".to_owned();
             return Err(OptionsError { key: "fast_blocks", value: geometry.fast_blocks().into(), legal });
@@ -124,37 +117,74 @@ impl<L: Layer> FastRegion<L> {
         self.logs.iter().map(|log| log.free.len()).sum()
     }
 
-    /// Whether this region, read from outside bytes, is one that `options` describe over an array; `behind` says so of
-    /// the layer behind.
-    pub fn complete(
+    /// Whether this region, read from outside bytes, can be used in place of `fresh` over `flash`; `behind` says so of
+    /// the layer behind, which it may complete.
+    ///
+    /// # Errors
+    /// Which invariant does not hold.
+    pub fn complete<T: Timing>(
         &mut self,
-        geometry: &Geometry,
-        options: &FastRegionOptions,
-        behind: impl FnOnce(&mut L) -> bool,
-    ) -> bool {
-        let (pages, blocks) = (geometry.pages_per_block(), geometry.fast_blocks() as usize);
-        let same_sizes = self.pages_per_block == pages
-            && self.valid.len() == blocks
-            && self.back.len() == blocks * pages as usize
-            && self.logs.len() == options.logs(geometry).len()
-            && (self.next_log as usize) < self.logs.len();
-        let mut valid = vec![0; blocks];
-        same_sizes
-            && self.logs.iter().all(|log| {
-                log.open.is_none_or(|(block, page)| (block as usize) < blocks && page <= pages)
-                    && log.full.iter().chain(&log.free).all(|&block| (block as usize) < blocks)
-            })
-            && self.place.iter().enumerate().filter(|(_, place)| **place != NONE).all(|(page, &place)| {
-                let known = self.back.get(place as usize) == Some(&(page as u32));
-                if known {
-                    valid[(place / pages) as usize] += 1;
-                }
-                known
-            })
-            && valid == self.valid
-            && self.back.iter().all(|&page| page == NONE || (page as usize) < self.place.len())
-            && behind(&mut self.behind)
-            && self.place.len() == self.behind.pages() as usize
+        fresh: &FastRegion<L>,
+        flash: &Flash<T>,
+        behind: impl FnOnce(&mut L, &L) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let sizes = |region: &FastRegion<L>| {
+            let options = (region.bypass_from, region.refill_blocks, region.pages_per_block);
+            (options, region.place.len(), region.back.len(), region.valid.len())
+        };
+        let logs = self.logs.len();
+        let in_turn = (self.next_log as usize) < logs || (logs, self.next_log) == (0, 0);
+        ensure(sizes(self) == sizes(fresh) && logs <= fresh.logs.len() && in_turn, || {
+            "the fast region is that of another device".to_owned()
+        })?;
+        behind(&mut self.behind, &fresh.behind)?;
+        self.check_pages(flash)?;
+        self.check_blocks(flash)
+    }
+
+    /// Every page is known by its place, and the layer behind has none of them.
+    fn check_pages<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
+        let mut valid = vec![0; self.valid.len()];
+        for (page, &place) in (0..).zip(&self.place).filter(|&(_, &place)| place != NONE) {
+            let known = self.back.get(place as usize) == Some(&page) && {
+                let Place { block, page } = flash.geometry().place(place);
+                valid[block as usize] += 1;
+                page < flash.blocks()[block as usize].written
+            };
+            let twice = self.behind.holds(LogicalPage(page));
+            ensure(known && !twice, || {
+                format!("the page {page} is said to lie at {place} of the fast region")
+            })?;
+        }
+        let logical = |&page: &u32| page == NONE || (page as usize) < self.place.len();
+        ensure(valid == self.valid && self.back.iter().all(logical), || {
+            "the fast region has another number of valid pages".to_owned()
+        })
+    }
+
+    /// Every block is free, open, full or failed, and those of a log lie on one die.
+    fn check_blocks<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
+        let pages = self.pages_per_block;
+        let mut blocks: Vec<u32> = Vec::new();
+        for log in &self.logs {
+            let open = log.open.iter().copied();
+            let full = log.full.iter().map(|&block| (block, pages));
+            let free = log.free.iter().map(|&block| (block, 0));
+            let first = blocks.len();
+            for (block, written) in open.chain(full).chain(free) {
+                let state = flash.blocks().get(block as usize).filter(|state| state.written == written);
+                ensure(state.is_some(), || format!("{written} pages of the fast block {block} are written"))?;
+                blocks.push(block);
+            }
+            let mut dies = blocks[first..].iter().map(|&block| flash.geometry().die(block));
+            let die = dies.next();
+            ensure(dies.all(|other| Some(other) == die), || "a fast log lies on several dies".to_owned())?;
+        }
+        blocks.sort_unstable();
+        let usable = (0..flash.geometry().fast_blocks()).filter(|&block| !flash.failed(block));
+        ensure(usable.eq(blocks.iter().copied()), || {
+            format!("a block of the fast region is not one of free, open and full: {blocks:?}")
+        })
     }
 
     /// Whether a write continues the ones before for so long that it goes past the region.

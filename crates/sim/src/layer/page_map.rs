@@ -104,9 +104,13 @@ impl PageMap {
         let Layout { streams, open, reserve, spare, quotas } = options.layout(geometry)?;
         let (blocks, pages) = (geometry.blocks(), geometry.pages_per_block());
         let physical = geometry.pages() as usize;
+        // The system gives zeros their memory when they are first used.
+        let table = |count| {
+            if options.only_sizes { vec![0; count] } else { vec_in_huge_pages(UNMAPPED, count) }
+        };
         Ok(PageMap {
-            map: vec_in_huge_pages(UNMAPPED, options.logical_pages as usize),
-            back: vec_in_huge_pages(UNMAPPED, physical),
+            map: table(options.logical_pages as usize),
+            back: table(physical),
             valid: vec_in_huge_pages(0, physical.div_ceil(64)),
             victims: Victims::new(options.policy, blocks, pages, quotas.len() as u32, options.seed),
             frontiers: vec![Frontier { block: NO_BLOCK, page: pages }; (geometry.dies() * open) as usize],

@@ -16,6 +16,8 @@ use flashlab_base::{Prng, Seed};
 use flashlab_device::vec_in_huge_pages;
 use serde::{Deserialize, Serialize};
 
+use super::data_blocks::ensure;
+
 /// How a victim is chosen among the closed blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -70,18 +72,13 @@ pub(super) struct Victims {
     random: Prng,
 }
 
-/// How many lists a pool has.
-fn lists(policy: Policy, pages_per_block: u32) -> usize {
-    match policy {
-        Policy::Greedy | Policy::CostBenefit => pages_per_block as usize + 1,
-        Policy::Fifo | Policy::Choices(_) => 0,
-    }
-}
-
 impl Victims {
     /// `blocks` open blocks without valid pages, for `pools` pools.
     pub(super) fn new(policy: Policy, blocks: u32, pages_per_block: u32, pools: u32, seed: Seed) -> Victims {
-        let lists = vec![(NONE, NONE); lists(policy, pages_per_block)];
+        let lists = match policy {
+            Policy::Greedy | Policy::CostBenefit => vec![(NONE, NONE); pages_per_block as usize + 1],
+            Policy::Fifo | Policy::Choices(_) => Vec::new(),
+        };
         let pool = Pool { lists, fewest: pages_per_block, ..Pool::default() };
         let entry = Entry { valid: 0, pool: OPEN, next: NONE, previous: NONE };
         let changed = if policy == Policy::CostBenefit { vec![0; blocks as usize] } else { Vec::new() };
@@ -113,26 +110,55 @@ impl Victims {
         self.entries[block as usize].valid
     }
 
-    /// Whether these, read from outside bytes, are of so many blocks and pools: no number points to what does not exist.
-    pub(super) fn fits(&self, policy: Policy, blocks: u32, pages_per_block: u32, pools: usize) -> bool {
-        let block = |number: u32| number == NONE || number < blocks;
-        let changed = if policy == Policy::CostBenefit { blocks as usize } else { 0 };
-        self.policy == policy
-            && self.pages_per_block == pages_per_block
-            && self.entries.len() == blocks as usize
-            && self.pools.len() == pools
-            && self.changed.len() == changed
-            && self.entries.iter().all(|entry| {
-                entry.valid <= pages_per_block
-                    && (entry.pool == OPEN || (entry.pool as usize) < pools)
-                    && block(entry.next)
-                    && block(entry.previous)
-            })
-            && self.pools.iter().all(|pool| {
-                pool.lists.len() == lists(policy, pages_per_block)
-                    && pool.lists.iter().all(|&(first, last)| block(first) && block(last))
-                    && pool.queue.iter().chain(&pool.members).all(|&member| member < blocks)
-            })
+    /// Whether this, read from outside bytes, can be used in place of `fresh`.
+    ///
+    /// # Errors
+    /// Which invariant does not hold.
+    pub(super) fn check(&self, fresh: &Victims) -> Result<(), String> {
+        let sizes = |victims: &Victims| {
+            let lists: Vec<usize> = victims.pools.iter().map(|pool| pool.lists.len()).collect();
+            (victims.policy, victims.pages_per_block, victims.entries.len(), victims.changed.len(), lists)
+        };
+        ensure(sizes(self) == sizes(fresh), || "the pools of blocks are those of another device".to_owned())?;
+        // Half of the clock's range is more than any device lives.
+        let times_passed =
+            self.changes < u64::MAX / 2 && self.changed.iter().all(|&changed| changed <= self.changes);
+        ensure(times_passed, || "a block changed in the future".to_owned())?;
+        let mut closed = 0;
+        for (number, pool) in (0..).zip(&self.pools) {
+            let members =
+                self.members(pool, number).ok_or(format!("pool {number} of blocks is in disorder"))?;
+            closed += members;
+        }
+        let marked = self.entries.iter().filter(|entry| entry.pool != OPEN).count();
+        ensure(closed == marked, || format!("{marked} blocks are closed and {closed} are in a pool"))
+    }
+
+    /// How many blocks a pool has; `None` when one of them is not rightly there. A block that was met twice would have
+    /// two places, or two others before it.
+    fn members(&self, pool: &Pool, number: u32) -> Option<usize> {
+        let own = |block: u32| self.entries.get(block as usize).filter(|entry| entry.pool == number);
+        let mut members = 0;
+        for (valid, &(first, last)) in (0..).zip(&pool.lists) {
+            let (mut block, mut previous) = (first, NONE);
+            while block != NONE {
+                let entry = own(block).filter(|entry| (entry.valid, entry.previous) == (valid, previous))?;
+                (previous, block) = (block, entry.next);
+                members += 1;
+            }
+            if previous != last || (first != NONE && valid < pool.fewest) {
+                return None;
+            }
+        }
+        for (place, &block) in (0..).zip(&pool.members) {
+            own(block).filter(|entry| entry.next == place)?;
+        }
+        let mut queue: Vec<u32> = pool.queue.iter().copied().collect();
+        queue.sort_unstable();
+        let each_once = queue.windows(2).all(|pair| pair[0] != pair[1]);
+        let right = each_once && queue.iter().all(|&block| own(block).is_some());
+        let kinds = [members, pool.members.len(), queue.len()];
+        (right && kinds.iter().filter(|&&count| count > 0).count() <= 1).then(|| kinds.iter().sum())
     }
 
     /// The policy.

@@ -31,9 +31,9 @@ impl Heat {
         self.now.wrapping_sub(self.last[page as usize]) < self.within
     }
 
-    /// How many logical pages it knows.
-    pub(super) fn pages(&self) -> usize {
-        self.last.len()
+    /// Whether this one, read from outside bytes, can be used in place of `fresh`.
+    pub(super) fn fits(&self, fresh: &Heat) -> bool {
+        self.last.len() == fresh.last.len()
     }
 
     /// How much memory it takes.

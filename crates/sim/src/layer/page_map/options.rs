@@ -63,6 +63,10 @@ pub struct PageMapOptions {
     pub reliability: Option<Reliability>,
     /// For [`Policy::Choices`].
     pub seed: Seed,
+    /// Whether the map is made for its sizes only, as what a saved one is compared with: its largest tables then take no
+    /// memory, and it must not be written to.
+    #[serde(skip)]
+    pub only_sizes: bool,
 }
 
 impl Default for PageMapOptions {
@@ -84,6 +88,7 @@ impl Default for PageMapOptions {
             retention: None,
             reliability: None,
             seed: Seed(0),
+            only_sizes: false,
         }
     }
 }

@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::heat::Heat;
-use super::{PageMap, PageMapOptions};
+use super::PageMap;
 use crate::flash::{Cause, Flash, Timing};
 
 /// How many pages of each block were read since its erase.
@@ -41,8 +40,9 @@ impl Ages {
         self.order.push_back((at, block));
     }
 
-    fn fit(&self, blocks: usize) -> bool {
-        self.begun.len() == blocks && self.order.iter().all(|&(_, block)| (block as usize) < blocks)
+    fn fits(&self, fresh: &Ages) -> bool {
+        self.begun.len() == fresh.begun.len()
+            && self.order.iter().all(|&(_, block)| (block as usize) < self.begun.len())
     }
 
     /// How much memory they take.
@@ -57,16 +57,21 @@ impl Ages {
 }
 
 impl PageMap {
-    /// Whether what is known of reads, ages and heat, read from outside bytes, is of so many blocks and as the options
-    /// have it.
-    pub(super) fn upkeep_fits(&self, options: &PageMapOptions, blocks: u32) -> bool {
-        let blocks = blocks as usize;
-        let disturbance = self.disturbance.as_ref().map(|disturbance| disturbance.reads.len());
-        let heat = self.heat.as_ref().map(Heat::pages);
-        disturbance == options.refresh_reads.map(|_| blocks)
-            && self.ages.is_some() == options.retention.is_some()
-            && self.ages.as_ref().is_none_or(|ages| ages.fit(blocks))
-            && heat == options.hot_within.map(|_| options.logical_pages as usize)
+    /// Whether what is known of reads, ages and heat, read from outside bytes, can be used in place of `fresh`.
+    pub(super) fn upkeep_fits(&self, fresh: &PageMap) -> bool {
+        let disturbance = match (&self.disturbance, &fresh.disturbance) {
+            (Some(disturbance), Some(fresh)) => disturbance.reads.len() == fresh.reads.len(),
+            (disturbance, fresh) => disturbance.is_some() == fresh.is_some(),
+        };
+        let ages = match (&self.ages, &fresh.ages) {
+            (Some(ages), Some(fresh)) => ages.fits(fresh),
+            (ages, fresh) => ages.is_some() == fresh.is_some(),
+        };
+        let heat = match (&self.heat, &fresh.heat) {
+            (Some(heat), Some(fresh)) => heat.fits(fresh),
+            (heat, fresh) => heat.is_some() == fresh.is_some(),
+        };
+        disturbance && ages && heat
     }
 
     /// Pages of a block were read; refreshes it if they were too many, not before `at`.
