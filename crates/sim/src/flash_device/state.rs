@@ -72,10 +72,12 @@ impl FlashDevice {
     /// # Errors
     /// When the bytes are damaged, of another version, or of another profile.
     pub fn restore(profile: &Profile, bytes: &[u8]) -> Result<FlashDevice, StateError> {
-        // Its layer is replaced by the saved one.
+        let fingerprint = profile.fingerprint();
+        let payload = payload(bytes, fingerprint)?;
+        // Its layer is compared with the saved one, and makes way for it.
         let sizes = Profile { translation: profile.translation.clone().only_sizes(), ..profile.clone() };
-        let mut device = FlashDevice::new(&sizes).map_err(|_| StateError::OtherProfile)?;
-        let payload = payload(bytes, device.fingerprint)?;
+        let fresh = FlashDevice::new(&sizes).map_err(|_| StateError::OtherProfile)?;
+        let mut device = FlashDevice { fingerprint, ..fresh };
         let restored: Restored = postcard::from_bytes(payload).map_err(|_| StateError::Damaged)?;
         let Restored { mut controller, mut layer, flash, noise } = restored;
         let wrong = |what: &str| StateError::Inconsistent(what.to_owned());
