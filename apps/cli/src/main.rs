@@ -13,6 +13,7 @@ mod args;
 mod bench;
 mod devices;
 mod exit;
+mod flash_statistics;
 mod input;
 mod output;
 mod plans;
@@ -25,7 +26,10 @@ mod selection;
 mod serve;
 mod session;
 mod sim;
+mod sim_run;
 mod target;
+mod traces;
+mod watch;
 
 use std::process::ExitCode;
 
