@@ -8,6 +8,7 @@ mod bandwidth;
 mod controller;
 mod disk;
 mod flash;
+mod memory;
 mod throughput;
 
 use std::fmt;

@@ -184,6 +184,11 @@ impl FlashSection {
         self.pages_per_block.saturating_mul(self.planes)
     }
 
+    /// Whether programming depends on the content.
+    pub(crate) fn sees_content(&self) -> bool {
+        self.zeros_program_share != 1.0 || self.ones_program_share != 1.0
+    }
+
     /// The logical pages that a capacity takes.
     pub(crate) fn logical_pages(&self, capacity: Bytes) -> Result<u32, Illegal> {
         let pages = capacity.0.div_ceil(self.page.0);
