@@ -15,7 +15,7 @@ const FLASH: &str = "version = 1\nname = \"flash\"\ntitle = \"Flash\"\nsource = 
 fn mixed() -> String {
     (0..3000).fold(String::new(), |mut text, n: u64| {
         let sector = n * 7919 % 4096 * 8;
-        writeln!(text, "{} {} {sector} 8 {}", n * 200_000, n % 2, u64::from(n % 3 == 0)).unwrap();
+        writeln!(text, "{} {} {sector} 8 {}", n * 200_000, n % 2, u64::from(n.is_multiple_of(3))).unwrap();
         text
     })
 }
