@@ -35,8 +35,8 @@ pub const FILE: &str = "disk";
 const FILE_NODE: INodeNo = INodeNo(2);
 /// What the kernel may believe without asking again: nothing here changes.
 const VALID: Duration = Duration::from_secs(3600);
-/// The largest request that Linux makes, by default.
-const LARGEST: u32 = 1 << 20;
+/// The largest request that is taken. Linux makes them of 1 MiB, or of what `fs.fuse.max_pages_limit` allows.
+const LARGEST: u32 = 8 << 20;
 /// How many requests the kernel may have outstanding.
 const OUTSTANDING: u16 = 1024;
 /// Buffers for reads that are kept for the next ones.
