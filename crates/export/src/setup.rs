@@ -189,6 +189,8 @@ fn available(meminfo: &str) -> Option<Bytes> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExportError {
+    /// A key or its value cannot be used.
+    Key(String),
     /// The profile's parts do not fit together.
     Profile(ProfileError),
     /// A state that is none of this device.
@@ -234,6 +236,7 @@ impl From<ProfileError> for ExportError {
 impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ExportError::Key(error) => f.write_str(error),
             ExportError::Profile(error) => error.fmt(f),
             ExportError::State(error) => write!(f, "the state cannot be used: {error}"),
             ExportError::Memory { capacity, available } => write!(
