@@ -97,7 +97,7 @@ impl Server for Connection {
     fn config(key: &str, value: &str) -> Result<()> {
         let value = match key {
             // nbdkit leaves the directory when it goes into the background.
-            "backing" => std::path::absolute(Path::new(value))?.display().to_string(),
+            "backing" | "control" | "record" => std::path::absolute(Path::new(value))?.display().to_string(),
             _ => value.to_owned(),
         };
         plugin().keys.push((key.to_owned(), value));
@@ -107,7 +107,9 @@ impl Server for Connection {
     fn get_ready() -> Result<()> {
         let mut plugin = plugin();
         let keys = plugin.keys.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        plugin.setup = Some(Setup::from_keys(keys).map_err(refuse)?);
+        let setup = Setup::from_keys(keys).map_err(refuse)?;
+        setup.check().map_err(refuse)?;
+        plugin.setup = Some(setup);
         Ok(())
     }
 
@@ -262,6 +264,7 @@ fn end() {
         && let Err(error) = session.end()
     {
         tell(&error.to_string());
+        std::process::exit(1);
     }
 }
 

@@ -13,6 +13,9 @@
 //! | `no-data` | `true`: no data is kept, reads give zeroes |
 //! | `volatile-cache` | how much a power loss takes back at most, as `64MiB` |
 //! | `fault` | what goes wrong; may be given again |
+//! | `control` | where the control socket is made |
+//! | `metrics` | the port of the metrics for Prometheus, on this machine alone; 0 takes a free one |
+//! | `record` | the folder that every read and write is recorded into |
 //!
 //! # Invariants
 //! - nothing is made, and nothing but profiles and states is opened.
@@ -20,10 +23,12 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use flashlab_base::Bytes;
 use flashlab_sim::{Profile, zoo};
 
+use crate::recorder::RecordTo;
 use crate::setup::{ExportError, Keep, Setup};
 
 /// How much a power loss takes back at most, if nothing is said of it.
@@ -41,7 +46,10 @@ backing=FILE              keep the data in this file; in memory if not given
 overwrite-file=true       the backing file may be one that flashlab did not make
 no-data=true              keep no data: reads give zeroes
 volatile-cache=SIZE       what a power loss takes back at most (64MiB)
-fault=KIND[,KEY=VALUE]... what goes wrong; may be given again";
+fault=KIND[,KEY=VALUE]... what goes wrong; may be given again
+control=SOCKET            where the control socket is made
+metrics=PORT              serve metrics for Prometheus on this port
+record=DIR                record every read and write into this folder";
 
 impl Setup {
     /// The setup that these keys and values ask for; see the module.
@@ -51,6 +59,7 @@ impl Setup {
     pub fn from_keys<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Setup, ExportError> {
         let (mut profile, mut state, mut size, mut backing) = (None, None, None, None);
         let (mut foreign, mut no_data, mut volatile, mut faults) = (false, false, VOLATILE, Vec::new());
+        let (mut control, mut metrics, mut record) = (None, None, None);
         for (key, value) in keys {
             let wrong = |what: &str| ExportError::Key(format!("{key}={value}: {what}"));
             match key {
@@ -73,6 +82,11 @@ impl Setup {
                 "fault" => {
                     faults.push(value.parse().map_err(|error| ExportError::Key(format!("{error}")))?);
                 }
+                "control" => control = Some(PathBuf::from(value)),
+                "metrics" => {
+                    metrics = Some(value.parse().map_err(|_| wrong("a port is a number from 0 to 65535"))?);
+                }
+                "record" => record = Some(record_to(value)),
                 _ => return Err(wrong(&format!("there is no such key; there are\n{HELP}"))),
             }
         }
@@ -95,7 +109,15 @@ impl Setup {
         };
         let state =
             state.map(|file| std::fs::read(&file).map_err(ExportError::io("read the state", file.display())));
-        Ok(Setup { profile, state: state.transpose()?, keep, volatile, faults })
+        Ok(Setup { profile, state: state.transpose()?, keep, volatile, faults, control, metrics, record })
+    }
+}
+
+fn record_to(folder: &str) -> RecordTo {
+    RecordTo {
+        folder: PathBuf::from(folder),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
     }
 }
 
@@ -180,7 +202,7 @@ mod tests {
             let refused = setup(&[(key, "")]).err().unwrap_or_default();
             assert!(!refused.contains("no such key"), "{key}: {refused}");
         }
-        assert_eq!(told.len(), 9);
+        assert_eq!(told.len(), 12);
     }
 
     #[test]

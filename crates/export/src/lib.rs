@@ -10,6 +10,7 @@
 //! - where an answer is late, it is counted;
 //! - nothing that was flushed is lost when the server is killed.
 
+mod control;
 mod deadlines;
 mod faults;
 #[cfg(feature = "fuse")]
@@ -20,10 +21,13 @@ mod loop_device;
 mod model;
 pub mod nbd;
 mod overhead;
+mod recorder;
 mod setup;
 mod statistics;
+mod status;
 mod store;
 
+pub use control::{Control, ControlClient, LONGEST, Reply};
 pub use deadlines::{Deadlines, calibrate_lead, wait_until};
 pub use faults::{Fault, Faults, ParseFaultError};
 pub use keys::HELP as KEYS_HELP;
@@ -31,6 +35,8 @@ pub use live::{Answer, Io, LiveDisk};
 pub use loop_device::LoopDevice;
 pub use model::{Data, Served};
 pub use overhead::{Line, Overhead, measure};
+pub use recorder::{RecordTo, Recorder};
 pub use setup::{ExportError, Keep, Session, Setup};
 pub use statistics::{ClassSummary, Percentiles, Summary};
+pub use status::{ArmedFault, STATUS_VERSION, Status, serve_metrics};
 pub use store::Store;

@@ -255,6 +255,11 @@ impl LiveDisk {
         if operation == Operation::Read { overhead.read } else { overhead.write }
     }
 
+    /// What is taken off each response time.
+    pub fn current_overhead(&self) -> Overhead {
+        *lock(&self.overhead)
+    }
+
     /// From now on this is taken off each response time.
     pub fn set_overhead(&self, overhead: Overhead) {
         *lock(&self.overhead) = overhead;

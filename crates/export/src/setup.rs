@@ -14,12 +14,17 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flashlab_base::Bytes;
+use flashlab_samples::SamplesError;
 use flashlab_sim::{FlashDevice, Profile, ProfileError, SimulatedDevice};
 
+use crate::control::Control;
 use crate::faults::Fault;
 use crate::live::LiveDisk;
+use crate::recorder::{RecordTo, Recorder};
+use crate::status::serve_metrics;
 use crate::store::Store;
 
 /// Where the data is kept.
@@ -51,38 +56,57 @@ pub struct Setup {
     pub volatile: Bytes,
     /// What goes wrong from the beginning.
     pub faults: Vec<Fault>,
+    /// Where the control socket is made.
+    pub control: Option<PathBuf>,
+    /// The port of the metrics, on this machine alone.
+    pub metrics: Option<u16>,
+    /// Where every read and write is recorded.
+    pub record: Option<RecordTo>,
 }
 
 /// A disk that is served, with what is to be saved at its end.
 pub struct Session {
     /// The disk.
-    pub disk: std::sync::Arc<LiveDisk>,
+    pub disk: Arc<LiveDisk>,
     /// What to tell a person about how it began.
     pub notices: Vec<String>,
     sidecar: Option<PathBuf>,
+    control: Option<Control>,
+    recorder: Option<Recorder>,
 }
 
 impl Setup {
+    /// Whether the disk may be made and could be filled; makes nothing.
+    ///
+    /// # Errors
+    /// See [`ExportError`].
+    pub fn check(&self) -> Result<(), ExportError> {
+        match &self.keep {
+            Keep::Nothing => Ok(()),
+            Keep::Memory => check_memory(self.profile.capacity),
+            Keep::File { path, foreign } => check_owner(path, &sidecar_of(path), *foreign),
+        }
+    }
+
     /// Makes the disk.
     ///
     /// # Errors
     /// See [`ExportError`].
     pub fn begin(self) -> Result<Session, ExportError> {
-        let Setup { mut profile, state, keep, volatile, faults } = self;
+        self.check()?;
+        let Setup { mut profile, state, keep, volatile, faults, control, metrics, record } = self;
         profile.capacity = profile.capacity.round_down(profile.block);
         let capacity = profile.capacity;
         let mut notices = Vec::new();
         let (store, sidecar) = match &keep {
             Keep::Nothing => (None, None),
             Keep::Memory => {
-                check_memory(capacity)?;
                 let store =
                     Store::memory(capacity, volatile).map_err(ExportError::io("make", "a memory file"))?;
                 (Some(store), None)
             }
-            Keep::File { path, foreign } => {
+            Keep::File { path, .. } => {
                 let sidecar = sidecar_of(path);
-                check_owner(path, &sidecar, *foreign)?;
                 let store = Store::file(path, capacity, volatile).map_err(|source| match source.kind() {
                     ErrorKind::WouldBlock => ExportError::Busy(path.clone()),
                     ErrorKind::InvalidInput => ExportError::Size(path.clone(), source.to_string()),
@@ -120,19 +144,42 @@ impl Setup {
             // From now on the file is known as ours, also when the server is killed.
             fs::write(sidecar, b"").map_err(ExportError::io("write", sidecar.display()))?;
         }
-        let disk = LiveDisk::new(Box::new(device), store);
+        let disk = Arc::new(LiveDisk::new(Box::new(device), store));
         faults.into_iter().for_each(|fault| disk.arm(fault));
-        Ok(Session { disk: std::sync::Arc::new(disk), notices, sidecar })
+        let control = control.map(|path| {
+            let listening = Control::listen(&path, Arc::clone(&disk));
+            listening.map_err(ExportError::io("make the control socket", path.display()))
+        });
+        if let Some(port) = metrics {
+            let address = serve_metrics(port, Arc::clone(&disk));
+            let address = address.map_err(ExportError::io("serve metrics on port", port))?;
+            notices.push(format!("metrics: http://{address}/metrics"));
+        }
+        let recorder = record.map(|to| Recorder::start(&to, Arc::clone(&disk)));
+        Ok(Session {
+            disk,
+            notices,
+            sidecar,
+            control: control.transpose()?,
+            recorder: recorder.transpose().map_err(ExportError::Record)?,
+        })
     }
 }
 
 impl Session {
+    /// Where the control socket is, if there is one.
+    pub fn control(&self) -> Option<&Path> {
+        self.control.as_ref().map(Control::path)
+    }
+
     /// Ends the session: what was written is durable, and the device's state is beside it. Nothing is in flight.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn end(&self) -> Result<(), ExportError> {
+    pub fn end(self) -> Result<(), ExportError> {
+        let recorded = self.recorder.map_or(Ok(()), Recorder::end);
         self.disk.flush().map_err(ExportError::io("flush", "the data"))?;
+        recorded.map_err(ExportError::Record)?;
         let Some(sidecar) = &self.sidecar else { return Ok(()) };
         let state = self.disk.state().unwrap_or_default();
         replace(sidecar, &state).map_err(ExportError::io("write", sidecar.display()))
@@ -208,6 +255,8 @@ pub enum ExportError {
     Size(PathBuf, String),
     /// The backing file was not made by flashlab.
     Foreign(PathBuf),
+    /// The recording cannot be made.
+    Record(SamplesError),
     /// The backing file is no regular file.
     NoFile(PathBuf),
     /// The operating system refused.
@@ -238,6 +287,7 @@ impl fmt::Display for ExportError {
         match self {
             ExportError::Key(error) => f.write_str(error),
             ExportError::Profile(error) => error.fmt(f),
+            ExportError::Record(error) => error.fmt(f),
             ExportError::State(error) => write!(f, "the state cannot be used: {error}"),
             ExportError::Memory { capacity, available } => write!(
                 f,
@@ -267,6 +317,7 @@ impl std::error::Error for ExportError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ExportError::Profile(error) => Some(error),
+            ExportError::Record(error) => Some(error),
             ExportError::Io { source, .. } => Some(source),
             _ => None,
         }

@@ -6,6 +6,7 @@
 mod documents;
 mod help;
 mod interruption;
+mod nbd;
 mod real_devices;
 mod saved_states;
 mod storage;
