@@ -233,6 +233,92 @@ pub enum SimAction {
         #[command(flatten)]
         json: Json,
     },
+    /// Replay a trace, or run a plan, in virtual time; a trace also on a real device
+    Run(SimRun),
+}
+
+/// What `flashlab sim run` does, and on what.
+#[derive(Args)]
+pub struct SimRun {
+    /// NAME[@STATE] or ./profile.toml[@STATE], with or without sim:; with --live a block device or a file
+    pub target: String,
+    /// The trace: of fio, blkparse, MSR Cambridge or MQSim, gzip or not; or the samples of a run, a
+    /// folder or a file
+    #[arg(long, value_name = "FILE", required_unless_present = "plan", conflicts_with = "plan")]
+    pub trace: Option<PathBuf>,
+    /// A plan's file, or the name of one that comes with flashlab
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["format", "source", "speed", "as_fast_as_possible", "fit", "live"])]
+    pub plan: Option<String>,
+    /// The trace's format; recognised by its first line if not given
+    #[arg(long, value_enum)]
+    pub format: Option<TraceFormat>,
+    /// Only the IOs of this source: a device, file or process, as the trace names it
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// How many times as fast the IOs arrive as they did
+    #[arg(long, value_name = "FACTOR", value_parser = speed, default_value = "1x", conflicts_with = "as_fast_as_possible")]
+    pub speed: f64,
+    /// Replay without regard to when IOs arrived: always --depth of them in flight
+    #[arg(long)]
+    pub as_fast_as_possible: bool,
+    /// How many IOs are in flight as fast as possible, or at most in real time; 32, or what the device takes, if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub depth: Option<u32>,
+    /// What becomes of IOs behind the device's end, which are an error otherwise
+    #[arg(long, value_enum)]
+    pub fit: Option<TraceFit>,
+    /// The capacity of the simulated device, instead of its profile's; or the part of a real one that is used
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    pub size: Option<Bytes>,
+    /// Write each IO as a sample into this new folder
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
+    /// TARGET is a real device, or a served one, and the replay takes its time
+    #[arg(long)]
+    pub live: bool,
+    /// Consent to destroying all data on this block device, which must be TARGET
+    #[arg(long, value_name = "PATH", requires = "live")]
+    pub destroy_data_on: Option<PathBuf>,
+    /// Consent to overwriting TARGET, a regular file
+    #[arg(long, requires = "live")]
+    pub overwrite_file: bool,
+    /// The seed of everything random in a plan
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    pub seed: Seed,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// How many times as fast: `2x`, `0.5x` or `2`.
+fn speed(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('x').unwrap_or(text);
+    match number.parse::<f64>() {
+        Ok(speed) if (1e-3..=1e6).contains(&speed) => Ok(speed),
+        _ => Err("must be a factor from 0.001x to 1000000x, as 2x or 0.5x".to_owned()),
+    }
+}
+
+/// A format of traces.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TraceFormat {
+    /// fio's write_iolog, versions 2 and 3
+    Fio,
+    /// blkparse's text
+    Blkparse,
+    /// CSV of Microsoft Research Cambridge
+    Msr,
+    /// MQSim's text
+    Mqsim,
+    /// flashlab's samples
+    Samples,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TraceFit {
+    /// Offsets modulo the capacity
+    Wrap,
+    /// All offsets scaled by one factor
+    Scale,
 }
 
 /// A state that a device can be brought into.
@@ -270,6 +356,9 @@ pub struct Reproduce {
     /// All of them
     #[arg(long)]
     pub all: bool,
+    /// Draw what was measured, with what the paper says of it, as SVG files in this folder
+    #[arg(long, value_name = "DIR")]
+    pub pictures: Option<PathBuf>,
     #[command(flatten)]
     pub json: Json,
 }

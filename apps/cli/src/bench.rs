@@ -79,7 +79,7 @@ fn measure_existing(
     tell!("measuring {} of {name}", settings.target_size);
     announce(&settings, &selection, &identity, Bytes::ZERO);
     let mut opened = candidate.open(opening)?;
-    Session::begin(&mut opened, selection, settings, Bytes::ZERO, common)?.measure(opened.device.as_mut())
+    Session::begin(&mut opened, selection, settings, Bytes::ZERO, common)?.measure(&mut opened.device)
 }
 
 fn measure_scratch(
@@ -101,7 +101,7 @@ fn measure_scratch(
     let scratch = scratch::make(&directory, &settings, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, opening)?;
     let session = Session::begin(&mut opened, selection, settings, size, common)?;
-    let measured = session.measure(opened.device.as_mut());
+    let measured = session.measure(&mut opened.device);
     scratch::end(scratch, target.keep_file)?;
     measured
 }

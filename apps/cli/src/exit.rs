@@ -5,11 +5,13 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use flashlab_bench::BenchError;
+use flashlab_engine::EngineError;
 use flashlab_export::ExportError;
 use flashlab_host::HostError;
 use flashlab_plan::PlanError;
 use flashlab_samples::SamplesError;
 use flashlab_sim::ProfileError;
+use flashlab_trace::TraceError;
 
 const FAILED: u8 = 1;
 const WRONG_INPUT: u8 = 2;
@@ -58,7 +60,14 @@ fn code(error: &anyhow::Error) -> u8 {
     if error.is::<Refused>() {
         return REFUSED;
     }
-    if error.is::<Usage>() || error.is::<PlanError>() || error.is::<ProfileError>() {
+    if error.is::<Usage>()
+        || error.is::<PlanError>()
+        || error.is::<ProfileError>()
+        || error.is::<EngineError>()
+    {
+        return WRONG_INPUT;
+    }
+    if error.is::<TraceError>() {
         return WRONG_INPUT;
     }
     if let Some(error) = error.downcast_ref::<HostError>() {

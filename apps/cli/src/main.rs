@@ -13,6 +13,7 @@ mod args;
 mod bench;
 mod devices;
 mod exit;
+mod flash_statistics;
 mod input;
 mod nbd;
 mod output;
@@ -27,7 +28,10 @@ mod serve;
 mod served;
 mod session;
 mod sim;
+mod sim_run;
 mod target;
+mod traces;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,10 @@
 //! `flashlab reproduce`.
 
-use anyhow::Result;
-use flashlab_reproduce::{ALL, Figure, Reproduction, find};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use flashlab_reproduce::{ALL, Figure, Picture, Reproduction, find};
 
 use crate::args;
 use crate::exit::Usage;
@@ -22,13 +25,27 @@ pub fn reproduce(arguments: args::Reproduce) -> Result<()> {
     let mut figures = Vec::new();
     for reproduction in chosen {
         output::tell(&format!("{}: measuring", reproduction.name));
-        let measured = reproduction.run()?;
-        if !arguments.json.json {
-            output::text(&table(reproduction, &measured))?;
+        let outcome = reproduction.run()?;
+        if let Some(folder) = &arguments.pictures {
+            draw(folder, &outcome.pictures)?;
         }
-        figures.extend(measured);
+        if !arguments.json.json {
+            output::text(&table(reproduction, &outcome.figures))?;
+        }
+        figures.extend(outcome.figures);
     }
     if arguments.json.json { output::json(&figures) } else { Ok(()) }
+}
+
+/// Writes each picture as an SVG file into a folder, which is made when it is not there.
+fn draw(folder: &Path, pictures: &[Picture]) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
+    for picture in pictures {
+        let file = folder.join(format!("{}.svg", picture.name));
+        fs::write(&file, picture.svg()).with_context(|| format!("cannot write {}", file.display()))?;
+        output::tell(&format!("drew {}", file.display()));
+    }
+    Ok(())
 }
 
 fn named(name: &str) -> Result<&'static Reproduction> {
@@ -42,7 +59,7 @@ fn table(reproduction: &Reproduction, figures: &[Figure]) -> String {
     let width = |text: fn(&Figure) -> &str, least: usize| {
         figures.iter().map(|figure| text(figure).chars().count()).max().unwrap_or(0).max(least)
     };
-    let (device, quantity) = (width(|f| &f.device, 6), width(|f| &f.quantity, 8));
+    let (device, quantity) = (width(|f| f.zoo, 6), width(|f| &f.quantity, 8));
     let mut text = format!("{}\n{}\n\n", reproduction.title, reproduction.source);
     text += &format!(
         "{:<device$}  {:<quantity$}  {:>10}  {:>10}  {:>10}\n",
@@ -53,7 +70,7 @@ fn table(reproduction: &Reproduction, figures: &[Figure]) -> String {
             figure.difference().map_or("-".to_owned(), |share| format!("{:+.1} %", 100.0 * share));
         text += &format!(
             "{:<device$}  {:<quantity$}  {:>10}  {:>10}  {difference:>10}  {:<5}{}\n",
-            figure.device,
+            figure.zoo,
             figure.quantity,
             value(figure.paper),
             value(figure.flashlab),

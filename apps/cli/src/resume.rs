@@ -26,7 +26,7 @@ pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
     let candidate = Candidate::find(&name, selection.writes(&manifest.settings), target)?;
     check_same(run, &name, &manifest.identity, &candidate.identity())?;
     let mut opened = candidate.open(opening)?;
-    Session::resumed(folder, manifest, json)?.measure(opened.device.as_mut())
+    Session::resumed(folder, manifest, json)?.measure(&mut opened.device)
 }
 
 /// The file that was measured is gone; another one in the same place has the same disk beneath.
@@ -37,10 +37,15 @@ fn on_scratch(folder: RunFolder, manifest: Manifest, opening: Opening, keep: boo
     let interrupt = session::interrupt()?;
     let scratch = scratch::make(&directory, &manifest.settings, &interrupt, &Bar::new())?;
     let Opened { mut device, .. } = scratch::open(&scratch, opening)?;
-    check_same(folder.path(), &directory.display().to_string(), &manifest.identity, &device.identity())?;
+    check_same(
+        folder.path(),
+        &directory.display().to_string(),
+        &manifest.identity,
+        &device.as_mut().identity(),
+    )?;
     let mut session = Session::resumed(folder, manifest, json)?;
     session.prepared(scratch.size())?;
-    let measured = session.measure(device.as_mut());
+    let measured = session.measure(&mut device);
     scratch::end(scratch, keep)?;
     measured
 }

@@ -11,7 +11,7 @@ use flashlab_host::ScratchFile;
 
 use crate::exit::Usage;
 use crate::progress::Bar;
-use crate::target::{Opened, Opening, warnings};
+use crate::target::{OpenDevice, Opened, Opening, warnings};
 
 /// The size of a scratch file where none is given.
 pub const SIZE: Bytes = Bytes::gib(1);
@@ -69,7 +69,7 @@ pub fn open(scratch: &ScratchFile, opening: Opening) -> Result<Opened> {
     // Its path leads to it in this process only.
     let path = inspection.path.display().to_string();
     warnings.iter_mut().for_each(|(_, message)| *message = message.replace(&path, &scratch.description()));
-    Ok(Opened { device, consent: given, warnings })
+    Ok(Opened { device: OpenDevice::Real(device), consent: given, warnings })
 }
 
 /// Gives it a name if it is to be kept; otherwise it goes when it is dropped.

@@ -9,16 +9,16 @@ use anyhow::{Context, Result, bail};
 use flashlab_analysis::findings::Findings;
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::{Manifest, Settings};
-use flashlab_device::Device;
 use flashlab_report::{Layout, shell_word};
 use flashlab_samples::{FolderLock, MANIFEST_VERSION, RunFolder, SamplesError};
 
 use crate::args;
 use crate::exit::Usage;
+use crate::flash_statistics;
 use crate::output;
 use crate::progress::Bar;
 use crate::selection::Selection;
-use crate::target::{Opened, short_name};
+use crate::target::{OpenDevice, Opened, short_name};
 
 /// Set when the person wants to stop: Ctrl-C, or SIGTERM. The second time ends the program at once,
 /// for a device that does not answer any more. Signals are caught from the first call on.
@@ -83,7 +83,8 @@ impl Session {
         prepared: Bytes,
         common: args::Common,
     ) -> Result<Session> {
-        let (mut identity, geometry) = (opened.device.identity(), opened.device.geometry());
+        let device = opened.device.as_mut();
+        let (mut identity, geometry) = (device.identity(), device.geometry());
         if settings.target != Settings::SCRATCH {
             // As the person named it: a simulated device does not know the file of its profile.
             identity.target.clone_from(&settings.target);
@@ -143,10 +144,11 @@ impl Session {
         Ok(())
     }
 
-    /// Measures, and writes the report.
-    pub fn measure(&self, device: &mut dyn Device) -> Result<()> {
+    /// Measures, and writes the report. What a simulated device did is told on standard error.
+    pub fn measure(&self, device: &mut OpenDevice) -> Result<()> {
         let bar = Bar::new();
-        let measured = flashlab_bench::bench(device, &self.folder, &self.manifest, &self.interrupt, &bar);
+        let measured =
+            flashlab_bench::bench(device.as_mut(), &self.folder, &self.manifest, &self.interrupt, &bar);
         drop(bar);
         if let Err(error) = measured {
             let path = self.folder.path().display();
@@ -155,7 +157,11 @@ impl Session {
             tell!("go on with: flashlab bench --resume {word}");
             return Err(error.into());
         }
-        report(&self.folder, self.json)
+        report(&self.folder, self.json)?;
+        if let Some(device) = device.as_flash() {
+            tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
+        }
+        Ok(())
     }
 }
 

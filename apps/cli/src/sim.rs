@@ -8,13 +8,14 @@ use anyhow::{Context, Result, bail};
 use flashlab_base::{Bytes, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Plan, Space};
+use flashlab_sim::flash_device::Statistics;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 use serde::Serialize;
 
 use crate::args::{FilledState, SimAction, SimVerb};
 use crate::exit::Usage;
-use crate::output;
 use crate::target::profile_named;
+use crate::{flash_statistics, output, sim_run};
 
 /// `flashlab sim`.
 pub fn sim(arguments: SimVerb) -> Result<()> {
@@ -27,12 +28,14 @@ pub fn sim(arguments: SimVerb) -> Result<()> {
         }
         SimAction::Precondition { name, state, times, out, seed, json } => {
             let saved = precondition(bare(&name), state, times, &out, seed)?;
-            if json.json { output::json(&saved) } else { output::text(&saved.line()) }
+            if json.json { output::json(&saved) } else { output::text(&saved.text()) }
         }
+        SimAction::Run(run) => sim_run::run(&run),
     }
 }
 
-fn bare(name: &str) -> &str {
+/// The name of a simulated device without the `sim:` that it may begin with.
+pub fn bare(name: &str) -> &str {
     name.strip_prefix("sim:").unwrap_or(name)
 }
 
@@ -53,13 +56,15 @@ struct Saved {
     file_bytes: u64,
     written_bytes: u64,
     took_s: f64,
+    device: Statistics,
 }
 
 impl Saved {
-    fn line(&self) -> String {
-        let Saved { target, file_bytes, written_bytes, took_s } = self;
+    fn text(&self) -> String {
+        let Saved { target, file_bytes, written_bytes, took_s, device } = self;
         let (size, written) = (Bytes(*file_bytes), Bytes(*written_bytes));
-        format!("{target}: {written} written in {took_s:.1} s, a state of {size}\n")
+        let wear = flash_statistics::wear(device);
+        format!("{target}: {written} written in {took_s:.1} s, a state of {size}\n{wear}\n")
     }
 }
 
@@ -80,6 +85,7 @@ fn precondition(name: &str, state: FilledState, times: u32, out: &Path, seed: Se
         file_bytes: bytes.len() as u64,
         written_bytes: written.0,
         took_s: began.elapsed().as_secs_f64(),
+        device: device.statistics(),
     })
 }
 

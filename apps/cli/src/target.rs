@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use flashlab_base::Identity;
+use flashlab_base::{Bytes, Identity};
 use flashlab_bench::Settings;
 use flashlab_device::Device;
 use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
@@ -14,10 +14,33 @@ use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 use crate::exit::{Refused, Usage};
 use crate::{args, input};
 
+/// An open device; a simulated one can be asked what it did.
+pub enum OpenDevice {
+    Simulated(Box<SimulatedDevice>),
+    Real(Box<dyn Device>),
+}
+
+impl OpenDevice {
+    pub fn as_mut(&mut self) -> &mut dyn Device {
+        match self {
+            OpenDevice::Simulated(device) => device.as_mut(),
+            OpenDevice::Real(device) => device.as_mut(),
+        }
+    }
+
+    /// The flash device, if it is a simulated one.
+    pub fn as_flash(&self) -> Option<&FlashDevice> {
+        match self {
+            OpenDevice::Simulated(device) => device.as_flash(),
+            OpenDevice::Real(_) => None,
+        }
+    }
+}
+
 /// A device that is ready to be measured.
 pub struct Opened {
     /// The device.
-    pub device: Box<dyn Device>,
+    pub device: OpenDevice,
     /// By what right it is written to.
     pub consent: String,
     /// What to doubt about measuring it: kind and message.
@@ -33,12 +56,30 @@ pub struct Simulation {
 impl Simulation {
     /// What `sim:NAME`, `sim:./file.toml` or one of them with `@STATE` names; `None` for another target.
     pub fn of(target: &str) -> Result<Option<Simulation>> {
-        let Some(name) = target.strip_prefix("sim:") else { return Ok(None) };
-        let (name, state) = split_state(name);
-        Ok(Some(Simulation { profile: profile_named(name)?, state: state.map(PathBuf::from) }))
+        target.strip_prefix("sim:").map(Simulation::named).transpose()
     }
 
-    fn device(&self) -> Result<SimulatedDevice> {
+    /// The same without the `sim:`.
+    pub fn named(name: &str) -> Result<Simulation> {
+        let (name, state) = split_state(name);
+        Ok(Simulation { profile: profile_named(name)?, state: state.map(PathBuf::from) })
+    }
+
+    /// The same device with another capacity, of which there is no saved state.
+    pub fn with_capacity(mut self, capacity: Bytes) -> Result<Simulation> {
+        if self.state.is_some() {
+            bail!(Usage(
+                "--size makes another device than the one that the state is of: leave one of them away"
+                    .into()
+            ));
+        }
+        self.profile.capacity = capacity;
+        // A file of this capacity would have to be legal as well.
+        self.profile = Profile::parse(&self.profile.to_toml(), &self.profile.name)?;
+        Ok(self)
+    }
+
+    pub fn device(&self) -> Result<SimulatedDevice> {
         let Some(file) = &self.state else { return Ok(self.profile.device()?) };
         let read = std::fs::read(file)
             .map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())));
@@ -158,7 +199,8 @@ impl<'a> Candidate<'a> {
         let (name, inspection, by) = match self {
             Candidate::Simulated(simulation) => {
                 let consent = "none needed: simulated".to_owned();
-                return Ok(Opened { device: Box::new(simulation.device()?), consent, warnings: Vec::new() });
+                let device = OpenDevice::Simulated(Box::new(simulation.device()?));
+                return Ok(Opened { device, consent, warnings: Vec::new() });
             }
             Candidate::Real { name, inspection, by } => (name, inspection, by),
         };
@@ -166,7 +208,7 @@ impl<'a> Candidate<'a> {
         let given = consent.as_ref().map_or("none needed: read only".to_owned(), ToString::to_string);
         let device = flashlab_host::open(name, &opening.options(consent, None))?;
         let warnings = warnings(device.as_ref(), &inspection);
-        Ok(Opened { device, consent: given, warnings })
+        Ok(Opened { device: OpenDevice::Real(device), consent: given, warnings })
     }
 }
 

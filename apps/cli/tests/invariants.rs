@@ -8,14 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which crates of the workspace a crate may use; DESIGN.md's table, with the crate `bench`.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("base", &[]),
     ("plan", &["base"]),
     ("device", &["base"]),
     ("host", &["base", "device"]),
     ("sim", &["base", "device"]),
     ("samples", &["base"]),
-    ("engine", &["base", "plan", "device", "samples"]),
+    ("trace", &["base"]),
+    ("engine", &["base", "plan", "device", "samples", "trace"]),
     ("analysis", &["base"]),
     ("bench", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("report", &["base", "plan", "analysis"]),
@@ -34,7 +35,7 @@ const RULES: [Rule; 6] = [
     Rule {
         forbidden: &["Instant", "SystemTime", "clock_gettime", "UNIX_EPOCH", "thread::sleep"],
         in_crates: |name| {
-            matches!(name, "base" | "plan" | "device" | "sim" | "engine" | "analysis" | "report")
+            matches!(name, "base" | "plan" | "device" | "sim" | "trace" | "engine" | "analysis" | "report")
         },
         reason: "the Device owns the clock: only so can an hour on a disk be a second in a test, and figures be \
                  computed again from the files",
@@ -49,7 +50,9 @@ const RULES: [Rule; 6] = [
             "rand::",
             "/dev/urandom",
         ],
-        in_crates: |name| matches!(name, "plan" | "sim" | "engine" | "analysis" | "report" | "bench"),
+        in_crates: |name| {
+            matches!(name, "plan" | "sim" | "trace" | "engine" | "analysis" | "report" | "bench")
+        },
         reason: "the same seed and the same plan give the same samples, byte for byte: everything random comes \
                  from flashlab_base::Prng, and nothing is kept in an order that changes from run to run",
     },

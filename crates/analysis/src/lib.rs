@@ -7,6 +7,7 @@
 //! - "none found" and "too little to tell" are different answers.
 
 mod characteristics;
+mod classes;
 mod compare;
 mod curve;
 mod disturbance;
@@ -25,6 +26,7 @@ mod synthetic;
 mod trace;
 
 pub use characteristics::characteristics;
+pub use classes::{ClassRow, ClassTable, Classes, Done, Locality};
 pub use compare::{Comparison, DIFFERENCE_P, Difference, FigureRow, PointRow, compare};
 pub use hints::hints;
 pub use lingering::lingering;

@@ -99,8 +99,11 @@ impl Summary {
     }
 
     /// The middle of the histogram's bucket that holds the quantile, so that the error is at most
-    /// half a bucket's width.
-    fn quantile(&self, quantile: f64) -> u64 {
+    /// half a bucket's width; 0 for nothing.
+    pub fn quantile(&self, quantile: f64) -> u64 {
+        if self.count == 0 {
+            return 0;
+        }
         let bucket = self.histogram.value_at_quantile(quantile);
         self.histogram.median_equivalent(bucket).clamp(self.min_ns, self.max_ns)
     }

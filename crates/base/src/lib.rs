@@ -1,4 +1,4 @@
-//! The vocabulary of flashlab: bytes, nanoseconds, seeds, the mode of an IO, and one
+//! The vocabulary of flashlab: bytes, nanoseconds, seeds, the mode and the operation of an IO, and one
 //! pseudo-random generator.
 //!
 //! Every other crate speaks in these words, so that a size is never mistaken for an offset's
@@ -11,10 +11,12 @@ mod bytes;
 mod identity;
 mod mode;
 mod nanos;
+mod operation;
 mod prng;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use identity::Identity;
 pub use mode::Mode;
 pub use nanos::{Nanos, ParseNanosError};
+pub use operation::Operation;
 pub use prng::{Prng, Seed};

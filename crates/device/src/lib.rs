@@ -25,34 +25,12 @@ use std::io;
 
 pub use buffer::{Arena, Buffer};
 pub use fault::{Fault, FaultyDevice};
-pub use flashlab_base::Identity;
+pub use flashlab_base::{Identity, Operation};
 pub use memory::MemoryDevice;
 pub use nothing::NoDevice;
 pub use virtual_queue::VirtualQueue;
 
-use flashlab_base::{Bytes, Mode, Nanos};
-
-/// What a request asks of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// Fill the buffer from the device.
-    Read,
-    /// Put the buffer on the device.
-    Write,
-    /// Make every completed write durable. Offset and size are ignored.
-    Flush,
-    /// Tell the device that the range's content is no longer needed.
-    Discard,
-}
-
-impl From<Mode> for Operation {
-    fn from(mode: Mode) -> Operation {
-        match mode {
-            Mode::Read => Operation::Read,
-            Mode::Write => Operation::Write,
-        }
-    }
-}
+use flashlab_base::{Bytes, Nanos};
 
 /// One IO, on its way to a device.
 #[derive(Debug)]

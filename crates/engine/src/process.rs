@@ -4,9 +4,9 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_base::{Bytes, Nanos, Operation, Seed};
 use flashlab_device::{Arena, Buffer, Completion, Device, Request};
-use flashlab_plan::{Ios, PlannedIo, Start};
+use flashlab_plan::{PlannedIo, Start};
 use flashlab_samples::Sample;
 
 use crate::content;
@@ -30,9 +30,25 @@ pub(crate) struct Shared<'a> {
     pub failures_allowed: u64,
 }
 
+/// What a process does next.
+#[derive(Clone, Copy)]
+pub(crate) struct Task {
+    /// What is asked of the device.
+    pub operation: Operation,
+    /// Everything else. Its mode is that of the samples, and means nothing where no data moves.
+    pub io: PlannedIo,
+}
+
+impl From<PlannedIo> for Task {
+    #[inline]
+    fn from(io: PlannedIo) -> Task {
+        Task { operation: io.mode.into(), io }
+    }
+}
+
 /// What one IO in flight leaves behind until it is done.
 struct Slot {
-    io: PlannedIo,
+    task: Task,
     intended: Option<Nanos>,
     process: u32,
     /// The buffers of the slot by mode, apart so that reads do not spoil what writes will put. The one
@@ -40,21 +56,21 @@ struct Slot {
     buffers: [Buffer; 2],
 }
 
-/// One process of the pattern.
-pub(crate) struct Process<'a, O> {
+/// One process of the pattern, with its tasks in their order.
+pub(crate) struct Process<'a, I, O> {
     number: u32,
-    ios: Ios,
-    next: Option<PlannedIo>,
+    tasks: I,
+    next: Option<Task>,
     /// When `next` may be submitted.
     ready: Nanos,
     free: Vec<usize>,
     observer: &'a mut O,
 }
 
-impl<'a, O: Observer> Process<'a, O> {
-    pub(crate) fn new(number: u32, mut ios: Ios, observer: &'a mut O) -> Process<'a, O> {
-        let next = ios.next();
-        Process { number, ios, next, ready: Nanos::ZERO, free: Vec::new(), observer }
+impl<'a, I: Iterator<Item = Task>, O: Observer> Process<'a, I, O> {
+    pub(crate) fn new(number: u32, mut tasks: I, observer: &'a mut O) -> Process<'a, I, O> {
+        let next = tasks.next();
+        Process { number, tasks, next, ready: Nanos::ZERO, free: Vec::new(), observer }
     }
 
     /// When the next IO can be submitted, if there is one and a slot for it.
@@ -67,7 +83,7 @@ impl<'a, O: Observer> Process<'a, O> {
     #[inline]
     fn prepare(&mut self, begin: Nanos, now: Nanos) {
         if let Some(next) = &self.next {
-            self.ready = match next.start {
+            self.ready = match next.io.start {
                 Start::AfterPrevious(pause) => now.saturating_add(pause),
                 Start::At(time) => begin.saturating_add(time),
             };
@@ -76,9 +92,9 @@ impl<'a, O: Observer> Process<'a, O> {
 }
 
 /// Some processes of a run, about to be driven on one device.
-pub(crate) struct Drive<'a, 'b, O> {
+pub(crate) struct Drive<'a, 'b, I, O> {
     device: &'a mut (dyn Device + 'b),
-    processes: Vec<Process<'a, O>>,
+    processes: Vec<Process<'a, I, O>>,
     slots: Vec<Slot>,
     in_flight: usize,
     shared: &'a Shared<'a>,
@@ -91,15 +107,15 @@ pub(crate) struct Drive<'a, 'b, O> {
     now: Nanos,
 }
 
-impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
+impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
     /// Allocates and touches everything that the loop will need.
     pub(crate) fn new(
         device: &'a mut (dyn Device + 'b),
-        mut processes: Vec<Process<'a, O>>,
+        mut processes: Vec<Process<'a, I, O>>,
         depth: u32,
         largest: Bytes,
         shared: &'a Shared<'a>,
-    ) -> Drive<'a, 'b, O> {
+    ) -> Drive<'a, 'b, I, O> {
         let count = processes.len() * depth as usize;
         let size = if device.sees_content() { largest } else { Bytes::ZERO };
         let mut buffers = Arena::buffers(2 * count, size).into_iter();
@@ -113,8 +129,8 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
                 let [read, write] = &mut pair;
                 // Touched now, so that no IO pays for the page faults.
                 read.fill(0);
-                content::prepare(write, first.content, seed);
-                slots.push(Slot { io: *first, intended: None, process: process.number, buffers: pair });
+                content::prepare(write, first.io.content, seed);
+                slots.push(Slot { task: *first, intended: None, process: process.number, buffers: pair });
             }
         }
         let (begin, deadline, now) = (Nanos::ZERO, Nanos::MAX, Nanos::ZERO);
@@ -186,19 +202,22 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
     #[inline]
     fn submit(&mut self, index: usize) {
         let process = &mut self.processes[index];
-        let (Some(io), Some(slot)) = (process.next.take(), process.free.pop()) else { return };
-        process.next = process.ios.next();
+        let (Some(task), Some(slot)) = (process.next.take(), process.free.pop()) else { return };
+        process.next = process.tasks.next();
+        let Task { operation, io } = task;
         let intended = matches!(io.start, Start::At(_)).then_some(process.ready);
         // A queue of closed-loop IOs is filled at once; open-loop ones keep their own times.
         process.prepare(self.begin, self.now);
         let held = &mut self.slots[slot];
-        let mut buffer = mem::replace(&mut held.buffers[usize::from(io.mode.is_write())], Buffer::empty());
-        if io.mode.is_write() && !buffer.is_empty() {
+        let mut buffer = match operation.mode() {
+            Some(mode) => mem::replace(&mut held.buffers[usize::from(mode.is_write())], Buffer::empty()),
+            None => Buffer::empty(),
+        };
+        if operation == Operation::Write && !buffer.is_empty() {
             content::freshen(&mut buffer[..io.size.0 as usize], &io, held.process);
         }
-        let request =
-            Request { tag: slot as u64, operation: io.mode.into(), offset: io.offset, size: io.size, buffer };
-        held.io = io;
+        let request = Request { tag: slot as u64, operation, offset: io.offset, size: io.size, buffer };
+        held.task = task;
         held.intended = intended;
         self.in_flight += 1;
         self.device.submit(request);
@@ -210,8 +229,10 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
         self.now = self.now.max(completion.completed);
         let index = completion.tag as usize;
         let slot = &mut self.slots[index];
-        let io = &slot.io;
-        slot.buffers[usize::from(io.mode.is_write())] = completion.buffer;
+        let Task { operation, io } = slot.task;
+        if let Some(mode) = operation.mode() {
+            slot.buffers[usize::from(mode.is_write())] = completion.buffer;
+        }
         let sample = Sample {
             position: io.position,
             process: slot.process,
@@ -230,13 +251,13 @@ impl<'a, 'b, O: Observer> Drive<'a, 'b, O> {
             // The queue was full: its next IO waited for this one.
             process.prepare(self.begin, completion.completed);
         }
-        self.outcome.count(&sample);
+        self.outcome.count(operation, sample.size);
         if process.observer.observe(&sample) == ControlFlow::Break(()) {
             self.outcome.end_with(Ended::ObserverSatisfied);
             self.shared.stop.store(true, Ordering::Relaxed);
         }
         if let Err(error) = completion.result {
-            let failure = Failure { mode: sample.mode, offset: sample.offset, size: sample.size, error };
+            let failure = Failure { operation, offset: sample.offset, size: sample.size, error };
             self.outcome.fail(failure);
             let failed = self.shared.failed.fetch_add(1, Ordering::Relaxed) + 1;
             if error.device_is_gone() || failed > self.shared.failures_allowed {

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{RwLock, mpsc};
 use std::thread;
 
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Nanos, Operation};
 use flashlab_device::{Device, Disturbance, IoError};
 use flashlab_plan::{Pattern, Placed};
-use flashlab_samples::Sample;
 
 use crate::observer::Observer;
-use crate::process::{Drive, Process, Shared};
+use crate::process::{Drive, Process, Shared, Task};
 
 /// What the caller holds of a run while it goes on.
 pub struct Control<'a> {
@@ -43,8 +42,8 @@ pub enum Ended {
 /// An IO that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Read or write.
-    pub mode: Mode,
+    /// What was asked.
+    pub operation: Operation,
     /// Where.
     pub offset: Bytes,
     /// How long.
@@ -55,8 +54,11 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { mode, offset, size, error } = self;
-        write!(f, "a {mode} of {} at offset {} failed: {error}", size.exact(), offset.exact())
+        let Failure { operation, offset, size, error } = self;
+        if *operation == Operation::Flush {
+            return write!(f, "a flush failed: {error}");
+        }
+        write!(f, "a {operation} of {} at offset {} failed: {error}", size.exact(), offset.exact())
     }
 }
 
@@ -100,11 +102,12 @@ impl Outcome {
     }
 
     #[inline]
-    pub(crate) fn count(&mut self, sample: &Sample) {
+    pub(crate) fn count(&mut self, operation: Operation, size: Bytes) {
         self.ios += 1;
-        match sample.mode {
-            Mode::Read => self.read += sample.size,
-            Mode::Write => self.written += sample.size,
+        match operation {
+            Operation::Read => self.read += size,
+            Operation::Write => self.written += size,
+            Operation::Flush | Operation::Discard => {}
         }
     }
 
@@ -233,10 +236,9 @@ pub fn run<O: Observer>(
         failed: &AtomicU64::new(0),
         failures_allowed: control.failures_allowed,
     };
-    let processes = observers
-        .iter_mut()
-        .enumerate()
-        .map(|(number, observer)| Process::new(number as u32, placed.ios(number as u32), observer));
+    let processes = observers.iter_mut().enumerate().map(|(number, observer)| {
+        Process::new(number as u32, placed.ios(number as u32).map(Task::from), observer)
+    });
     let largest = placed.largest_io();
     match lanes {
         Some(lanes) => in_threads(lanes, processes.collect(), depth, largest, &shared),
@@ -274,9 +276,9 @@ fn lanes(
 
 /// Each process on a thread and a lane of its own; they begin together, when all are set up. If one
 /// cannot be, none does an IO.
-fn in_threads<O: Observer>(
+fn in_threads<I: Iterator<Item = Task> + Send, O: Observer>(
     lanes: Vec<Box<dyn Device + Send>>,
-    processes: Vec<Process<'_, O>>,
+    processes: Vec<Process<'_, I, O>>,
     depth: u32,
     largest: Bytes,
     shared: &Shared<'_>,

@@ -15,6 +15,7 @@
 //! - A figure that was not measured is shown as such, never as zero.
 
 mod charts;
+mod class_table;
 mod compare_html;
 mod compare_terminal;
 mod comparison;
@@ -27,9 +28,10 @@ mod runs;
 mod summary;
 mod table3;
 mod terminal;
-mod units;
+pub mod units;
 mod verdict;
 
+pub use class_table::class_table;
 pub use compare_html::compare_html;
 pub use compare_terminal::compare_terminal;
 pub use html::html;

@@ -9,18 +9,21 @@
 mod alignment;
 mod history;
 mod random_writes;
+mod recovery;
 
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 
-use crate::lab::{ReproduceError, Result, consecutive, device, on_all_processors, run};
-use crate::{Agreement, Figure, Reproduction};
+use crate::lab::{ReproduceError, Result, consecutive, device, elapsed, on_all_processors, run};
+use crate::papers::Value;
+use crate::{Measured, Reproduction};
 
 pub(crate) use alignment::FIGURE_3_4;
-pub(crate) use history::{FIGURE_3_3, FIGURE_C_1, FIGURE_C_2, FIGURE_C_3, FIGURE_C_4};
+pub(crate) use history::{FIGURE_3_3, FIGURE_C_1, FIGURE_C_2, FIGURE_C_3};
 pub(crate) use random_writes::FIGURE_3_2;
+pub(crate) use recovery::FIGURE_C_4;
 
 /// Table 3.1.
 pub(crate) const TABLE_3_1: Reproduction = Reproduction {
@@ -30,9 +33,7 @@ pub(crate) const TABLE_3_1: Reproduction = Reproduction {
     measure: table_3_1,
 };
 
-const TABLE: &str = include_str!("../figures/ajwani_table3_1.csv");
-
-/// The zoo's names of the table's rows.
+/// The table's rows.
 const DEVICES: [&str; 17] = [
     "dt-secure",
     "mini-traveldrive",
@@ -53,55 +54,31 @@ const DEVICES: [&str; 17] = [
     "barracuda",
 ];
 
-/// Half a KB and 2 MB.
-const SIZES: [Bytes; 2] = [Bytes(512), Bytes(2 << 20)];
+/// The table's buffers and patterns, by the names of its columns.
+const SIZES: [(&str, Bytes); 2] = [("512", Bytes(512)), ("2m", Bytes(2 << 20))];
+const PATTERNS: [(&str, Mode, bool); 4] = [
+    ("sr", Mode::Read, true),
+    ("rr", Mode::Read, false),
+    ("sw", Mode::Write, true),
+    ("rw", Mode::Write, false),
+];
 
-fn table_3_1() -> Result<Vec<Figure>> {
-    let mut lines = TABLE.lines().filter(|line| !line.starts_with('#'));
-    let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').skip(2).collect();
-    let rows: Vec<(&str, &str)> = DEVICES.into_iter().zip(lines).collect();
-    let measured = on_all_processors(&rows, |(name, _)| row(name))?;
-    let mut figures = Vec::new();
-    for ((name, line), row) in rows.into_iter().zip(measured) {
-        for ((column, paper), flashlab) in columns.iter().zip(line.split(',').skip(2)).zip(row) {
-            let paper: f64 = paper.parse().map_err(|error| ReproduceError::new(name, error))?;
-            figures.push(figure(name, column, "MB/s", paper, flashlab, Agreement::Within(0.15)));
-        }
-    }
-    Ok(figures)
+fn table_3_1() -> Result<Measured> {
+    Ok(Measured { values: on_all_processors(&DEVICES, |name| row(name))?.concat(), pictures: Vec::new() })
 }
 
 /// A row of the table.
-fn row(name: &str) -> Result<Vec<f64>> {
+fn row(name: &'static str) -> Result<Vec<Value>> {
     let mut row = Vec::new();
-    for size in SIZES {
+    for (label, size) in SIZES {
         let mut device = rewritten(name)?;
-        for (mode, sequential) in
-            [(Mode::Read, true), (Mode::Read, false), (Mode::Write, true), (Mode::Write, false)]
-        {
+        for (quantity, mode, sequential) in PATTERNS {
             let seed = Seed(size.0).derive(if sequential { "sequential" } else { "random" }, 0);
-            row.push(bandwidth(&mut device, &pattern(mode, sequential, size), seed)?);
+            let rate = bandwidth(&mut device, &pattern(mode, sequential, size), seed)?;
+            row.push(Value::new(name, format!("{quantity}_{label}"), "MB/s", rate));
         }
     }
     Ok(row)
-}
-
-fn figure(
-    device: &str,
-    quantity: &str,
-    unit: &str,
-    paper: impl Into<Option<f64>>,
-    flashlab: f64,
-    agreement: Agreement,
-) -> Figure {
-    Figure {
-        device: device.to_owned(),
-        quantity: quantity.to_owned(),
-        unit: unit.to_owned(),
-        paper: paper.into(),
-        flashlab: Some(flashlab),
-        agreement,
-    }
 }
 
 /// A device of the zoo, written in order as a whole.
@@ -137,7 +114,7 @@ fn bandwidth(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<f
     for phase in 0..3 {
         let samples = start_anywhere(device, pattern, seed.derive("phase", phase))?;
         bytes += samples.iter().map(|sample| sample.size.0).sum::<u64>();
-        seconds += duration(&samples).as_secs_f64();
+        seconds += elapsed(&samples).as_secs_f64();
     }
     Ok(bytes as f64 / 1e6 / seconds)
 }
@@ -152,12 +129,4 @@ fn start_anywhere(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Res
         pattern.first.target_offset = size * Prng::new(seed).below(starts.max(1));
     }
     run(device, &pattern, seed)
-}
-
-/// From the first submission to the last completion.
-fn duration(samples: &[Sample]) -> Nanos {
-    match (samples.first(), samples.last()) {
-        (Some(first), Some(last)) => last.completed.since(first.submitted),
-        _ => Nanos::ZERO,
-    }
 }

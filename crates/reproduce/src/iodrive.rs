@@ -1,13 +1,15 @@
 //! Stoica et al.: a day of random writes on the Fusion ioDrive, and its recovery.
 
-use flashlab_base::{Bytes, Mode, Prng, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{ReproduceError, Result, consecutive, device, on_all_processors, run};
-use crate::{Agreement, Figure, Reproduction};
+use crate::lab::{ReproduceError, Result, bytes_per_s, consecutive, device, on_all_processors, run};
+use crate::papers::{Value, paper};
+use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::{Measured, Reproduction};
 
 /// Figures 1 and 4a.
 pub(crate) const FIGURES: Reproduction = Reproduction {
@@ -23,44 +25,74 @@ const LARGE: Bytes = Bytes::mib(1);
 const THREADS: u32 = 15;
 /// A day at the mean rate between the paper's 25 and 322 MiB/s is some 16 times the drive's 160 GB.
 const DAY: u64 = 16;
+/// How often a day is looked at, and the IOs that are timed.
+const LOOKS: u64 = 48;
+const TIMED: u64 = 10_000;
+const HOUR: f64 = 3600.0;
+const MIB: f64 = (1 << 20) as f64;
 
 /// One of the experiments, each on a drive of its own.
 #[derive(Clone, Copy)]
 enum Experiment {
     /// Figure 1: a new drive, a day of random writes, two sequential passes.
     RandomThenSequential,
-    /// Reads, and the threads that it takes.
+    /// Figure 4a: an even mix from a new drive on.
+    EvenMix,
+    /// Table 2's baseline and section 4: reads and this share of writes, after a day.
+    Mix(f64),
+    /// Large reads.
     Reads,
-    /// Figure 4a and the baseline of Table 2: this share of writes, after a day.
-    Mix(f64, f64),
+    /// The threads that it takes.
+    Threads,
 }
 
-fn measure() -> Result<Vec<Figure>> {
+fn measure() -> Result<Measured> {
     let experiments = [
         Experiment::RandomThenSequential,
-        Experiment::Mix(0.5, 38.0),
-        Experiment::Mix(0.25, 48.0),
-        Experiment::Mix(0.1, 131.0),
+        Experiment::EvenMix,
+        Experiment::Mix(0.0),
+        Experiment::Mix(0.1),
+        Experiment::Mix(0.25),
+        Experiment::Mix(0.5),
         Experiment::Reads,
+        Experiment::Threads,
     ];
-    Ok(on_all_processors(&experiments, |&experiment| match experiment {
+    let parts = on_all_processors(&experiments, |&experiment| match experiment {
         Experiment::RandomThenSequential => random_then_sequential(),
+        Experiment::EvenMix => even_mix(),
+        Experiment::Mix(writes) => Ok(measured(vec![mix(writes)?])),
         Experiment::Reads => reads(),
-        Experiment::Mix(writes, paper) => mix(writes, paper),
-    })?
-    .concat())
+        Experiment::Threads => threads(),
+    })?;
+    let (mut values, mut pictures) = (Vec::new(), Vec::new());
+    for part in parts {
+        values.extend(part.values);
+        pictures.extend(part.pictures);
+    }
+    cut(&mut values);
+    Ok(Measured { values, pictures })
 }
 
-fn figure(quantity: &str, unit: &str, paper: Option<f64>, flashlab: f64, agreement: Agreement) -> Figure {
-    Figure {
-        device: NAME.to_owned(),
-        quantity: quantity.to_owned(),
-        unit: unit.to_owned(),
-        paper,
-        flashlab: Some(flashlab),
-        agreement,
-    }
+fn measured(values: Vec<Value>) -> Measured {
+    Measured { values, pictures: Vec::new() }
 }
+
+fn value(quantity: impl Into<String>, unit: &'static str, value: f64) -> Value {
+    Value::new(NAME, quantity, unit, value)
+}
+
+/// Section 4: what a tenth of writes costs a workload of reads. Takes the rate of reads alone, which no table has.
+fn cut(values: &mut Vec<Value>) {
+    let mut rate = |name| {
+        let i = values.iter().position(|value| value.quantity == name)?;
+        if name == READ_ONLY { values.swap_remove(i).value } else { values[i].value }
+    };
+    let share = rate(READ_ONLY).zip(rate("baseline_mib_s 90/10")).map(|(reads, mixed)| 1.0 - mixed / reads);
+    let quantity = "10 percent random writes in a read-only workload cuts throughput by";
+    values.push(Value::new(NAME, quantity, "percent", share.map(|share| 100.0 * share)));
+}
+
+const READ_ONLY: &str = "baseline_mib_s 100/0";
 
 /// IOs of a number of threads.
 fn pattern(mode: ModeRule, location: Location, size: Bytes, threads: u32, count: u64) -> Pattern {
@@ -68,24 +100,56 @@ fn pattern(mode: ModeRule, location: Location, size: Bytes, threads: u32, count:
     Pattern { io_count: Some(count), queue_depth: threads, ..Pattern::basic(basic) }
 }
 
-/// Bytes by time, in MiB/s.
 fn mib_s(samples: &[Sample]) -> f64 {
-    let begin = samples.iter().map(|sample| sample.submitted).min().unwrap_or_default();
-    let end = samples.iter().map(|sample| sample.completed).max().unwrap_or_default();
-    let bytes: u64 = samples.iter().map(|sample| sample.size.0).sum();
-    bytes as f64 / (1 << 20) as f64 / end.since(begin).as_secs_f64()
+    bytes_per_s(samples) / MIB
 }
 
-/// Random writes of so many times the capacity, without times.
-fn age(device: &mut SimulatedDevice, times: u64, seed: u64) -> Result<()> {
+/// Random writes of so many pages, without times.
+fn age(device: &mut SimulatedDevice, writes: u64, random: &mut Prng) -> Result<()> {
     let pages = device.geometry().capacity.0 / PAGE.0;
-    let mut random = Prng::new(Seed(seed));
-    let mut ios = (0..times * pages).map(|_| (Operation::Write, Bytes(random.below(pages) * PAGE.0), PAGE));
-    device.condition(&mut ios).map_err(|error| ReproduceError::new(NAME, error))?;
-    Ok(())
+    let mut ios = (0..writes).map(|_| (Operation::Write, Bytes(random.below(pages) * PAGE.0), PAGE));
+    device.condition(&mut ios).map(drop).map_err(|error| ReproduceError::new(NAME, error))
 }
 
-fn random_then_sequential() -> Result<Vec<Figure>> {
+/// A drive after so many times its capacity of random writes.
+fn aged(times: u64, seed: u64) -> Result<SimulatedDevice> {
+    let mut drive = device(NAME)?;
+    let pages = drive.geometry().capacity.0 / PAGE.0;
+    age(&mut drive, times * pages, &mut Prng::new(Seed(seed)))?;
+    Ok(drive)
+}
+
+/// A day of random IOs, a part of them timed at each look; the hours that have gone and the rate at each. A look's
+/// rate stands for the writes until the next one.
+fn day(drive: &mut SimulatedDevice, mode: ModeRule, writes: f64, seed: Seed) -> Result<Vec<(f64, f64)>> {
+    // The drive of the zoo is scaled down: an hour of the paper's takes it as much less as it is smaller.
+    let scale = 160e9 / drive.geometry().capacity.0 as f64;
+    let between = DAY * (drive.geometry().capacity.0 / PAGE.0) / LOOKS;
+    let mut random = Prng::new(seed.derive("between", 0));
+    let (mut hours, mut points) = (0.0, Vec::<(f64, f64)>::new());
+    for look in 0..=LOOKS {
+        if let Some(&(_, rate)) = points.last() {
+            age(drive, between, &mut random)?;
+            let ios = between as f64 / writes + TIMED as f64;
+            hours += scale * ios * PAGE.0 as f64 / MIB / rate / HOUR;
+        }
+        let timed = pattern(mode, Location::Random, PAGE, THREADS, TIMED);
+        points.push((hours, mib_s(&run(drive, &timed, seed.derive("look", look))?)));
+    }
+    Ok(points)
+}
+
+fn over_hours(name: &str, title: &str, series: Vec<Series>) -> Picture {
+    let (x, y) = (Axis::new("time (h)", Scale::Linear), Axis::new("throughput (MiB/s)", Scale::Linear));
+    Picture::new(name, title, x, y, series)
+}
+
+fn level(quantity: &str, unit: &str) -> Series {
+    let value = paper(NAME, NAME, quantity);
+    Series::level(format!("paper: {value} {unit}"), value)
+}
+
+fn random_then_sequential() -> Result<Measured> {
     let writes = ModeRule::Always(Mode::Write);
     let mut fresh = device(NAME)?;
     let capacity = fresh.geometry().capacity;
@@ -95,43 +159,77 @@ fn random_then_sequential() -> Result<Vec<Figure>> {
     let mut drive = device(NAME)?;
     let random = pattern(writes, Location::Random, PAGE, THREADS, 40_000);
     let at_first = mib_s(&run(&mut drive, &random, Seed(2))?);
-    age(&mut drive, DAY, 3)?;
+    let mut decline = vec![(0.0, at_first)];
+    decline.extend(day(&mut drive, writes, 1.0, Seed(3))?.split_off(1));
     let after_a_day = mib_s(&run(&mut drive, &random, Seed(4))?);
     // Figure 1b.
     let pass = capacity.0 / LARGE.0;
     let during = run(&mut drive, &sequential(pass), Seed(5))?;
     let begins = mib_s(&during[..100]);
-    let recovered = mib_s(&run(&mut drive, &sequential(pass), Seed(6))?);
-    let near = Agreement::Within(0.15);
-    Ok(vec![
-        figure("sequential write measured", "MiB/s", Some(350.0), first, near),
-        figure("random 8 KiB write at first", "MiB/s", Some(322.0), at_first, near),
-        figure("random 8 KiB write after 24 hours", "MiB/s", Some(25.0), after_a_day, near),
-        figure("sequential write when it begins after random ones", "MiB/s", None, begins, Agreement::Any),
-        figure(
-            "sequential write recovered after one full sequential write of the device",
-            "MiB/s",
-            Some(320.0),
-            recovered,
-            near,
-        ),
-        figure(
-            "random write relative to sequential write after 24 hours",
-            "ratio",
-            Some(46.0),
-            recovered / after_a_day,
-            Agreement::Any,
-        ),
-    ])
+    let second = run(&mut drive, &sequential(pass), Seed(6))?;
+    let recovered = mib_s(&second);
+
+    let names = ["random 8 KiB write at first", "random 8 KiB write after 24 hours", RECOVERED];
+    let mut series = vec![Series::new("random writes of 8 KiB", Look::Curve, decline)];
+    series.extend(names[..2].iter().map(|name| level(name, "MiB/s")));
+    let decline = over_hours("iodrive-fig1a", "Random writes on the ioDrive, 15 threads", series);
+    let passes = over_bytes(&[during, second].concat(), capacity);
+    let series =
+        vec![Series::new("sequential writes of 1 MiB", Look::Curve, passes), level(RECOVERED, "MiB/s")];
+    let x = Axis::new("written since the random writes (capacities)", Scale::Linear);
+    let y = Axis::new("throughput (MiB/s)", Scale::Linear);
+    let recovery =
+        Picture::new("iodrive-fig1b", "Sequential writes after a day of random writes", x, y, series);
+    Ok(Measured {
+        values: vec![
+            value("sequential write measured", "MiB/s", first),
+            value(names[0], "MiB/s", at_first),
+            value(names[1], "MiB/s", after_a_day),
+            value("sequential write when it begins after random ones", "MiB/s", begins),
+            value(RECOVERED, "MiB/s", recovered),
+            value(
+                "random write relative to sequential write depending on state",
+                "ratio",
+                recovered / after_a_day,
+            ),
+        ],
+        pictures: vec![decline, recovery],
+    })
 }
 
-fn reads() -> Result<Vec<Figure>> {
-    let mut drive = device(NAME)?;
-    age(&mut drive, 2, 7)?;
-    let reads = ModeRule::Always(Mode::Read);
-    let large = pattern(reads, Location::Sequential, LARGE, THREADS, 1000);
-    let sequential = mib_s(&run(&mut drive, &large, Seed(8))?);
-    // The fewest threads that write nearly as much as four times as many.
+/// The rate of every 50 IOs, from the end of those before to their own: how much was written until then, in capacities.
+fn over_bytes(samples: &[Sample], capacity: Bytes) -> Vec<(f64, f64)> {
+    let mut ends: Vec<Nanos> = samples.iter().map(|sample| sample.completed).collect();
+    ends.sort_unstable();
+    let every_50th: Vec<Nanos> = ends.into_iter().step_by(50).collect();
+    let bytes = 50.0 * LARGE.0 as f64;
+    let point = |(i, pair): (usize, &[Nanos])| {
+        ((i + 1) as f64 * bytes / capacity.0 as f64, bytes / MIB / pair[1].since(pair[0]).as_secs_f64())
+    };
+    every_50th.windows(2).enumerate().map(point).collect()
+}
+
+const RECOVERED: &str = "sequential write recovered after one full sequential write of the device";
+
+/// Figure 4a.
+fn even_mix() -> Result<Measured> {
+    let points = day(&mut device(NAME)?, ModeRule::WriteProbability(0.5), 0.5, Seed(12))?;
+    let series = vec![
+        Series::new("half reads, half writes", Look::Curve, points),
+        level("baseline_mib_s 50/50", "MiB/s"),
+    ];
+    let title = "Random reads and writes of 8 KiB on the ioDrive, 15 threads";
+    Ok(Measured { values: Vec::new(), pictures: vec![over_hours("iodrive-fig4a", title, series)] })
+}
+
+fn reads() -> Result<Measured> {
+    let large = pattern(ModeRule::Always(Mode::Read), Location::Sequential, LARGE, THREADS, 1000);
+    let rate = mib_s(&run(&mut aged(2, 7)?, &large, Seed(8))?);
+    Ok(measured(vec![value("sustained read bandwidth (advertised)", "MiB/s", rate)]))
+}
+
+/// The fewest threads that write nearly as much as four times as many.
+fn threads() -> Result<Measured> {
     let mut rates = Vec::new();
     for threads in (1..=30).chain([60]) {
         let writes = pattern(ModeRule::Always(Mode::Write), Location::Random, PAGE, threads, 20_000);
@@ -139,31 +237,14 @@ fn reads() -> Result<Vec<Figure>> {
     }
     let most = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
     let saturated = rates.iter().find(|rate| rate.1 >= 0.98 * most).map_or(0, |rate| rate.0);
-    Ok(vec![
-        figure(
-            "sustained read bandwidth (advertised)",
-            "MiB/s",
-            Some(700.0),
-            sequential,
-            Agreement::Within(0.15),
-        ),
-        figure(
-            "threads at which throughput saturates",
-            "threads",
-            Some(15.0),
-            f64::from(saturated),
-            Agreement::Within(0.15),
-        ),
-    ])
+    Ok(measured(vec![value("threads at which throughput saturates", "threads", f64::from(saturated))]))
 }
 
 /// Random reads and writes, when a day of random writes is over.
-fn mix(writes: f64, paper: f64) -> Result<Vec<Figure>> {
-    let mut drive = device(NAME)?;
-    age(&mut drive, DAY, 10)?;
-    let mixed = pattern(ModeRule::WriteProbability(writes), Location::Random, PAGE, THREADS, 60_000);
-    let rate = mib_s(&run(&mut drive, &mixed, Seed(11))?);
+fn mix(writes: f64) -> Result<Value> {
+    let mode = ModeRule::WriteProbability(writes);
+    let mixed = pattern(mode, Location::Random, PAGE, THREADS, 60_000);
+    let rate = mib_s(&run(&mut aged(DAY, 10)?, &mixed, Seed(11))?);
     let (read, write) = (100.0 - 100.0 * writes, 100.0 * writes);
-    let quantity = format!("baseline_mib_s {read:.0}/{write:.0}");
-    Ok(vec![figure(&quantity, "MiB/s", Some(paper), rate, Agreement::Within(0.25))])
+    Ok(value(format!("baseline_mib_s {read:.0}/{write:.0}"), "MiB/s", rate))
 }

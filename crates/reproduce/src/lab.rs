@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use flashlab_analysis::findings::Findings;
-use flashlab_base::{Bytes, Seed};
+use flashlab_analysis::findings::{Baseline, Findings, Traces};
+use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_bench::{Manifest, Settings, Silent, bench, rebuild};
 use flashlab_device::{Device, Geometry};
 use flashlab_engine::Control;
@@ -83,9 +83,26 @@ pub(crate) fn run(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Res
     }
 }
 
+/// The mean; 0 of nothing.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
 /// The mean response time of samples, in microseconds.
 pub(crate) fn mean_us(samples: &[Sample]) -> f64 {
-    samples.iter().map(|sample| sample.response().0 as f64).sum::<f64>() / samples.len().max(1) as f64 / 1e3
+    mean(&samples.iter().map(|sample| sample.response().0 as f64).collect::<Vec<f64>>()) / 1e3
+}
+
+/// From the first submission to the last completion.
+pub(crate) fn elapsed(samples: &[Sample]) -> Nanos {
+    let begin = samples.iter().map(|sample| sample.submitted).min().unwrap_or_default();
+    let end = samples.iter().map(|sample| sample.completed).max().unwrap_or_default();
+    end.since(begin)
+}
+
+/// Bytes of these IOs by the time that they took together.
+pub(crate) fn bytes_per_s(samples: &[Sample]) -> f64 {
+    samples.iter().map(|sample| sample.size.0).sum::<u64>() as f64 / elapsed(samples).as_secs_f64()
 }
 
 /// The shipped plan of this name.
@@ -93,8 +110,34 @@ pub(crate) fn plan(name: &str) -> Plan {
     Plan::builtin(name).expect("a test asks for every shipped plan that a reproduction uses")
 }
 
+/// A run of the benchmark.
+pub(crate) struct Run {
+    /// What it found.
+    pub(crate) findings: Findings,
+    /// What its plots of single IOs show, thinned out.
+    pub(crate) traces: Traces,
+    folder: RunFolder,
+    _directory: tempfile::TempDir,
+}
+
+impl Run {
+    /// The first response times of a baseline's run, in nanoseconds.
+    pub(crate) fn responses(&self, baseline: &Baseline, most: u64) -> Result<Vec<u64>> {
+        let mut responses = Vec::new();
+        let see = |sample: &Sample| {
+            if sample.position < most {
+                responses.push((sample.position, sample.response().0));
+            }
+        };
+        let read = self.folder.each_sample(baseline.run.run, see);
+        read.map_err(|error| ReproduceError::new(&self.findings.characteristics.device, error))?;
+        responses.sort_unstable();
+        Ok(responses.into_iter().map(|(_, response)| response).collect())
+    }
+}
+
 /// Measures a device of the zoo as `flashlab bench` does, with these plans.
-pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Result<Findings> {
+pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Result<Run> {
     let profile = profile(name)?;
     let wrong = |error: &dyn fmt::Display| ReproduceError::new(name, error);
     let texts = plans.iter().map(Plan::to_toml).collect();
@@ -118,8 +161,8 @@ pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Resul
     let mut device = profile.device().map_err(|error| wrong(&error))?;
     let interrupt = AtomicBool::new(false);
     bench(&mut device, &folder, &manifest, &interrupt, &Silent).map_err(|error| wrong(&error))?;
-    let (findings, _) = rebuild(&path).map_err(|error| wrong(&error))?;
-    Ok(findings)
+    let (findings, traces) = rebuild(&path).map_err(|error| wrong(&error))?;
+    Ok(Run { findings, traces, folder, _directory: directory })
 }
 
 /// Does `work` for each item on all processors; the results in the order of the items, or the first error.

@@ -1,17 +1,20 @@
 //! The papers' tables and figures beside what flashlab measures on the simulated devices of the zoo.
 //!
 //! # Model
-//! A [`Reproduction`] measures devices of the zoo with flashlab's own benchmark and engine and returns [`Figure`]s: what
-//! the paper says, what flashlab got, and how near they have to be. The profiles hold mechanisms; nothing here
-//! is known to them.
+//! A [`Reproduction`] measures devices of the zoo with flashlab's own benchmark and engine and returns [`Figure`]s, what the
+//! paper says, what flashlab got, and how near they have to be; and [`Picture`]s of what was measured. The profiles
+//! hold mechanisms; nothing here is known to them.
 //!
 //! # Invariants
 //! - the papers' values stand in `figures/`, with their source, and nowhere else;
-//! - the same program gives the same figures, whatever the number of processors.
+//! - what is measured does not depend on them: they are laid beside it when it is done, and drawn;
+//! - the same program gives the same figures and pictures, whatever the number of processors.
 
 mod ajwani;
 mod iodrive;
 mod lab;
+mod papers;
+mod picture;
 mod sun_zhang;
 mod today;
 mod uflip;
@@ -23,6 +26,9 @@ use std::fmt;
 use serde::Serialize;
 
 pub use lab::ReproduceError;
+pub use picture::{Axis, Look, Picture, Scale, Series};
+
+use papers::Value;
 
 /// How near flashlab has to be to the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,13 +48,16 @@ pub enum Agreement {
 /// One value of a paper, and what flashlab got.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// The device, by its name in the zoo.
+    /// The device, by its name in the paper's table.
     pub device: String,
+    /// The device, by its name in the zoo.
+    #[serde(skip)]
+    pub zoo: &'static str,
     /// What was measured, named as in the paper's table.
     pub quantity: String,
     /// Its unit; empty for a plain number.
     pub unit: String,
-    /// What the paper says; `None` where it says that there is none.
+    /// What the paper says; `None` where it says that there is none, or gives no number.
     pub paper: Option<f64>,
     /// What flashlab got; `None` where it found none.
     pub flashlab: Option<f64>,
@@ -84,6 +93,21 @@ impl Figure {
     }
 }
 
+/// What a reproduction came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Each value of the paper beside flashlab's.
+    pub figures: Vec<Figure>,
+    /// What was measured, drawn as the paper does it.
+    pub pictures: Vec<Picture>,
+}
+
+/// What is measured for a reproduction.
+struct Measured {
+    values: Vec<Value>,
+    pictures: Vec<Picture>,
+}
+
 /// A table or figure of a paper.
 #[derive(Clone, Copy)]
 pub struct Reproduction {
@@ -93,7 +117,7 @@ pub struct Reproduction {
     pub title: &'static str,
     /// The paper, and where in it.
     pub source: &'static str,
-    measure: fn() -> Result<Vec<Figure>, ReproduceError>,
+    measure: fn() -> Result<Measured, ReproduceError>,
 }
 
 impl fmt::Debug for Reproduction {
@@ -107,8 +131,13 @@ impl Reproduction {
     ///
     /// # Errors
     /// When a device could not be measured.
-    pub fn run(&self) -> Result<Vec<Figure>, ReproduceError> {
-        (self.measure)()
+    pub fn run(&self) -> Result<Outcome, ReproduceError> {
+        let Measured { values, mut pictures } = (self.measure)()?;
+        let figures = papers::beside(self.name, values)?;
+        if pictures.is_empty() {
+            pictures.push(picture::of_table(self.name, self.title, &figures));
+        }
+        Ok(Outcome { figures, pictures })
     }
 }
 
@@ -133,7 +162,7 @@ pub const ALL: &[Reproduction] = &[
     uflip_figures::ALIGNMENT,
     sun_zhang::ALL_OF_IT,
     iodrive::FIGURES,
-    zeus::TABLE_1,
+    zeus::TABLES,
     today::CALIBRATED,
 ];
 
@@ -150,6 +179,7 @@ mod tests {
     fn figures_agree_as_they_have_to() {
         let figure = |agreement, paper, flashlab| Figure {
             device: String::new(),
+            zoo: "",
             quantity: String::new(),
             unit: String::new(),
             paper,

@@ -1,11 +1,15 @@
 //! Sun and Zhang: the parameters of three USB drives, recovered from outside by the paper's benchmarks.
 
+mod figures;
+
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Device, Operation, Request};
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{ReproduceError, Result, device, on_all_processors};
-use crate::{Agreement, Figure, Reproduction};
+use crate::lab::{ReproduceError, Result, device, mean, on_all_processors};
+use crate::papers::{Value, paper};
+use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::{Measured, Reproduction};
 
 /// Figures 2 to 19, Tables 2 and 3.
 pub(crate) const ALL_OF_IT: Reproduction = Reproduction {
@@ -18,23 +22,15 @@ pub(crate) const ALL_OF_IT: Reproduction = Reproduction {
 /// The paper's unit of reading and writing.
 const BLOCK: Bytes = Bytes::kib(4);
 
-/// The drive, and of Table 3: groups, pages of 4 KiB in a log block, log list, whether zeros cost what ones cost.
-const TABLE_3: [(&str, f64, f64, f64, f64); 3] = [
-    ("sun-zhang-unknown", 4.0, 64.0, 3.0, 0.0),
-    ("sun-zhang-kingston", 2.0, 128.0, 4.0, 1.0),
-    ("sun-zhang-pny", 2.0, 256.0, 4.0, 1.0),
-];
+/// The most blocks of a request.
+const LARGEST: u64 = 30;
 
-/// Table 2 in microseconds: m, the round, the positions.
-const TABLE_2: [(u64, u32, &[f64]); 4] = [
-    (3, 1, &[28994.0, 28750.0, 28657.0]),
-    (3, 2, &[2600.0, 2722.0, 2598.0]),
-    (4, 1, &[29296.0, 28495.0, 28723.0, 28919.0]),
-    (4, 2, &[28594.0, 28726.0, 28719.0, 28797.0]),
-];
+/// The drive that the paper studies.
+const UNKNOWN: &str = "sun-zhang-unknown";
+const DRIVES: [&str; 3] = [UNKNOWN, "sun-zhang-kingston", "sun-zhang-pny"];
 
 /// What a block of 4 KiB is filled with.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Fill {
     Zeros,
     Ones,
@@ -89,12 +85,12 @@ impl Drive {
         Bytes(self.random.below((end.0 - size.0) / BLOCK.0 + 1) * BLOCK.0)
     }
 
-    /// Random reads of `size` within the first `end` bytes.
-    fn random_reads(&mut self, count: usize, end: Bytes, size: Bytes) -> Result<Vec<f64>> {
+    /// Random reads of `size` within the first `end` bytes: where, and how long each takes.
+    fn random_reads(&mut self, count: usize, end: Bytes, size: Bytes) -> Result<Vec<(Bytes, f64)>> {
         (0..count)
             .map(|_| {
                 let offset = self.anywhere(end, size);
-                self.read(offset, size)
+                Ok((offset, self.read(offset, size)?))
             })
             .collect()
     }
@@ -122,36 +118,28 @@ fn levels(times: &[f64]) -> (f64, f64) {
     (mean(&sorted[..at]), mean(&sorted[at..]))
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+fn times(ios: &[(Bytes, f64)]) -> Vec<f64> {
+    ios.iter().map(|io| io.1).collect()
 }
 
-fn measure() -> Result<Vec<Figure>> {
-    Ok(on_all_processors(&TABLE_3, table_3)?.concat())
-}
-
-fn figure(device: &str, quantity: &str, unit: &str, paper: f64, flashlab: f64, within: f64) -> Figure {
-    Figure {
-        device: device.to_owned(),
-        quantity: quantity.to_owned(),
-        unit: unit.to_owned(),
-        paper: Some(paper),
-        flashlab: Some(flashlab),
-        agreement: Agreement::Within(within),
+fn measure() -> Result<Measured> {
+    let drives = on_all_processors(&DRIVES, |name| table_3(name))?;
+    let (mut values, mut pictures) = (Vec::new(), Vec::new());
+    for drive in drives {
+        values.extend(drive.values);
+        pictures.extend(drive.pictures);
     }
+    Ok(Measured { values, pictures })
 }
 
 /// Table 3 of one drive, and what else the paper says of the unknown one.
-fn table_3(paper: &(&'static str, f64, f64, f64, f64)) -> Result<Vec<Figure>> {
-    let &(name, groups, log_block, log_list, same) = paper;
+fn table_3(name: &'static str) -> Result<Measured> {
     let mut drive = Drive::written(name)?;
-    let exactly = |quantity: &str, unit: &str, paper: f64, flashlab: f64| {
-        figure(name, quantity, unit, paper, flashlab, 0.0)
-    };
+    let value = |quantity: &str, unit, value: f64| Value::new(name, quantity, unit, value);
 
     // Section 4.1: the shortest distance from the first block at which reads always switch.
     let everywhere = drive.random_reads(1000, drive.capacity, BLOCK)?;
-    let (near, far) = levels(&everywhere);
+    let (near, far) = levels(&times(&everywhere));
     let mut span = Bytes::mib(1);
     while span < drive.capacity {
         drive.read(Bytes::ZERO, BLOCK)?;
@@ -176,103 +164,37 @@ fn table_3(paper: &(&'static str, f64, f64, f64, f64)) -> Result<Vec<Figure>> {
     let zeros = drive.merge_ms(base, Fill::Ones, Fill::Zeros)?;
     let alike = if (zeros / ones - 1.0).abs() < 0.1 { 1.0 } else { 0.0 };
 
-    let mut figures = vec![
-        exactly("groups", "", groups, (drive.capacity.0 as f64 / span.0 as f64).round()),
-        exactly("log_block_4k_pages", "", log_block, log_pages),
-        exactly("zero_same_as_one", "", same, alike),
-    ];
     let segment = Bytes(log_pages.round() as u64 * BLOCK.0);
     let rounds = log_list_rounds(&mut drive, segment, threshold.min((cheap * zeros).sqrt()))?;
-    figures.push(exactly("log_list_size", "", log_list, rounds.size));
-    if name != "sun-zhang-unknown" {
-        return Ok(figures);
+    let mut values = vec![
+        value("groups", "", (drive.capacity.0 as f64 / span.0 as f64).round()),
+        value("log_block_4k_pages", "", log_pages),
+        value("zero_same_as_one", "", alike),
+        value("log_list_size", "", rounds.size),
+    ];
+    if name != UNKNOWN {
+        return Ok(Measured { values, pictures: Vec::new() });
     }
-    let near_enough =
-        |quantity: &str, unit: &str, paper, flashlab| figure(name, quantity, unit, paper, flashlab, 0.15);
-    figures.extend([
-        near_enough("group_span_mb", "MB", 240.0, span.0 as f64 / (1 << 20) as f64),
-        near_enough("random_read_same_group_ms", "ms", 0.75, mean(&drive.random_reads(1000, span, BLOCK)?)),
-        near_enough("random_read_other_group_ms", "ms", 1.0, far),
-        near_enough("seq_write_ms", "ms", 1.5, cheap),
-        near_enough("merge_zero_ms", "ms", 25.0, zeros),
-        near_enough("merge_one_ms", "ms", 120.0, ones),
+    let same_group = drive.random_reads(1000, span, BLOCK)?;
+    values.extend([
+        value("group_span_mb", "MB", span.0 as f64 / (1 << 20) as f64),
+        value("random_read_same_group_ms", "ms", mean(&times(&same_group))),
+        value("random_read_other_group_ms", "ms", far),
+        value("seq_write_ms", "ms", cheap),
+        value("merge_zero_ms", "ms", zeros),
+        value("merge_one_ms", "ms", ones),
+        value("figure 5 sequential_write_merge_ms", "ms", merge),
     ]);
-    figures.extend(unknown_drive(&mut drive, &everywhere, merge, ones)?);
-    for (m, round, times) in TABLE_2 {
-        for (position, (&paper, ours)) in times.iter().zip(rounds.us(m, round)).enumerate() {
-            let quantity = format!("table 2 m={m} round {round} position_{}", position + 1);
-            figures.push(near_enough(&quantity, "us", paper, *ours));
-        }
+    // Table 2.
+    for (m, round) in [(3, 1), (3, 2), (4, 1), (4, 2)] {
+        let us = rounds.us(m, round).iter().enumerate();
+        values.extend(us.map(|(i, us)| value(&format!("position_{} m={m} round={round}", i + 1), "us", *us)));
     }
-    Ok(figures)
-}
-
-/// What the figures show of the unknown drive.
-fn unknown_drive(drive: &mut Drive, everywhere: &[f64], merge: f64, ones: f64) -> Result<Vec<Figure>> {
-    let near_enough = |quantity: &str, unit: &str, paper, flashlab| {
-        figure("sun-zhang-unknown", quantity, unit, paper, flashlab, 0.15)
-    };
-    let base = Bytes::mib(64);
-    let mut sequential = Vec::new();
-    for i in 0..1000 {
-        sequential.push(drive.read(Bytes(i * BLOCK.0), BLOCK)?);
-    }
-    let both_halves = drive.merge_ms(base, Fill::Zeros, Fill::Random)?;
-    let half = drive.merge_ms(base, Fill::Zeros, Fill::First(2048))?;
-    // Section 4.2: the largest part of a block that can hold bits while the merge stays cheaper than a full one.
-    let mut page_kib = 4.0;
-    for part in [2048, 1024, 512] {
-        if drive.merge_ms(base, Fill::Zeros, Fill::First(part))? < 0.9 * ones {
-            page_kib = part as f64 / 1024.0;
-            break;
-        }
-    }
-    let mut random_writes = Vec::new();
-    for _ in 0..1000 {
-        let offset = drive.anywhere(drive.capacity, BLOCK);
-        random_writes.push(drive.timed(Operation::Write, offset, BLOCK, Fill::Random)?);
-    }
-    random_writes.sort_by(f64::total_cmp);
-    let (into_log, zeros_merged) = (again(drive)?, merge_of_zeros(drive)?);
-    let large = Bytes(30 * BLOCK.0);
-    let at_once = mean(&drive.random_reads(1000, drive.capacity, large)?);
-    Ok(vec![
-        near_enough("page_kib", "KiB", 2.0, page_kib),
-        near_enough("random_write_merge_ms", "ms", 120.0, random_writes[500]),
-        near_enough("figure 3 sequential_read_ms", "ms", 0.75, mean(&sequential)),
-        near_enough("figure 4 random_write_of_zeros_ms", "ms", 30.0, zeros_merged),
-        near_enough("figure 4 random_write_without_merge_ms", "ms", 2.0, into_log),
-        near_enough("figure 5 sequential_write_merge_ms", "ms", 120.0, merge),
-        near_enough("figure 13 merge_random_ms", "ms", 120.0, both_halves),
-        near_enough("figure 14 merge_half_ms", "ms", 60.0, half),
-        near_enough("figure 15 merge_both_halves_ms", "ms", 120.0, both_halves),
-        near_enough("figure 16 large_read_against_small_reads", "", 0.25, at_once / 30.0 / mean(everywhere)),
-        near_enough("figure 17 large_read_per_block_ms", "ms", 0.25, at_once / 30.0),
-    ])
-}
-
-/// A second write to where the one before it went: the log is there (section 4.4).
-fn again(drive: &mut Drive) -> Result<f64> {
-    let mut times = Vec::new();
-    for _ in 0..100 {
-        let offset = drive.anywhere(drive.capacity, BLOCK);
-        drive.timed(Operation::Write, offset, BLOCK, Fill::Random)?;
-        times.push(drive.timed(Operation::Write, offset, BLOCK, Fill::Random)?);
-    }
-    Ok(mean(&times))
-}
-
-/// Random writes among blocks of zeros.
-fn merge_of_zeros(drive: &mut Drive) -> Result<f64> {
-    let size = Bytes::mib(128);
-    drive.writes(Bytes::ZERO, size.0 / BLOCK.0, Fill::Zeros)?;
-    let mut times = Vec::new();
-    for _ in 0..100 {
-        let offset = drive.anywhere(size, BLOCK);
-        times.push(drive.timed(Operation::Write, offset, BLOCK, Fill::Random)?);
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times[50])
+    let mut pictures = vec![figures::figure_7(&everywhere), figures::figure_5(&sequential)];
+    let rest = figures::measure(&mut drive, &everywhere, ones, segment)?;
+    values.extend(rest.values);
+    pictures.extend(rest.pictures);
+    Ok(Measured { values, pictures })
 }
 
 /// The rounds of section 4.3.

@@ -7,24 +7,22 @@
 //! the first [`TARGET`] of a larger device is measured, as its columns do not depend on the size: 8 MB gaps still
 //! meet 512 places.
 
-use flashlab_analysis::findings::{Characteristics, Findings};
+use flashlab_analysis::findings::Characteristics;
 use flashlab_base::Bytes;
 use flashlab_bench::{Settings, Thoroughness};
 use flashlab_plan::Plan;
 
-use crate::lab::{Result, benchmark, on_all_processors, plan, profile};
-use crate::{Agreement, Figure, Reproduction};
+use crate::lab::{Result, Run, benchmark, on_all_processors, plan, profile};
+use crate::papers::Value;
+use crate::{Measured, Reproduction};
 
 /// Table 3.
 pub(crate) const TABLE_3: Reproduction = Reproduction {
     name: "uflip-table3",
     title: "The key characteristics of seven flash devices",
     source: "Bouganim et al., uFLIP: Understanding Flash IO Patterns (CIDR 2009), Table 3",
-    measure: || table(&ROWS),
+    measure: || Ok(Measured { values: table(&ROWS)?, pictures: Vec::new() }),
 };
-
-/// The values of Table 3, with the names of the devices in the zoo.
-const PAPER: &str = include_str!("../figures/uflip_table3.csv");
 
 /// The devices, those that take longest first.
 const ROWS: [&str; 7] = [
@@ -61,80 +59,48 @@ pub(crate) fn settings(name: &str) -> Result<Settings> {
     Ok(Settings { target_size, repetitions: 1, ..Settings::new(Thoroughness::Full) })
 }
 
-/// What the methodology finds with these plans.
-pub(crate) fn findings(name: &str, plans: &[Plan]) -> Result<Findings> {
+/// Measures by the methodology, with these plans.
+pub(crate) fn measured(name: &str, plans: &[Plan]) -> Result<Run> {
     benchmark(name, plans, settings(name)?)
 }
 
-/// A column: its name, its unit, how near it has to be, and where it stands in what was found.
-struct Column {
-    name: &'static str,
-    unit: &'static str,
-    agreement: Agreement,
-    of: fn(&Characteristics) -> Option<f64>,
-}
-
-const fn time(name: &'static str, of: fn(&Characteristics) -> Option<f64>) -> Column {
-    Column { name, unit: "ms", agreement: Agreement::Within(0.15), of }
-}
-
-const fn ratio(name: &'static str, of: fn(&Characteristics) -> Option<f64>) -> Column {
-    Column { name, unit: "", agreement: Agreement::Within(0.25), of }
-}
-
-const fn count(name: &'static str, unit: &'static str, of: fn(&Characteristics) -> Option<f64>) -> Column {
-    Column { name, unit, agreement: Agreement::PowerOfTwo, of }
-}
+/// A column: its name, its unit, and where it stands in what was found.
+type Column = (&'static str, &'static str, fn(&Characteristics) -> Option<f64>);
 
 const COLUMNS: [Column; 12] = [
-    time("sr_ms", |row| row.sr_ms),
-    time("rr_ms", |row| row.rr_ms),
-    time("sw_ms", |row| row.sw_ms),
-    time("rw_ms", |row| row.rw_ms),
-    time("pause_rw_ms", |row| row.pause_rw_ms),
-    count("locality_mb", "MB", |row| row.locality_mb),
-    ratio("locality_ratio", |row| row.locality_ratio),
-    count("partitions", "", |row| row.partitions.map(f64::from)),
-    ratio("partition_ratio", |row| row.partition_ratio),
-    ratio("reverse_ratio", |row| row.reverse_ratio),
-    ratio("in_place_ratio", |row| row.in_place_ratio),
-    ratio("large_incr_vs_rw", |row| row.large_incr_vs_rw),
+    ("sr_ms", "ms", |row| row.sr_ms),
+    ("rr_ms", "ms", |row| row.rr_ms),
+    ("sw_ms", "ms", |row| row.sw_ms),
+    ("rw_ms", "ms", |row| row.rw_ms),
+    ("pause_rw_ms", "ms", |row| row.pause_rw_ms),
+    ("locality_mb", "MB", |row| row.locality_mb),
+    ("locality_ratio", "", |row| row.locality_ratio),
+    ("partitions", "", |row| row.partitions.map(f64::from)),
+    ("partition_ratio", "", |row| row.partition_ratio),
+    ("reverse_ratio", "", |row| row.reverse_ratio),
+    ("in_place_ratio", "", |row| row.in_place_ratio),
+    ("large_incr_vs_rw", "", |row| row.large_incr_vs_rw),
 ];
 
-/// The paper's value; `None` where it says that there is none.
-pub(crate) fn paper(name: &str, column: &str) -> Option<f64> {
-    let mut lines = PAPER.lines().filter(|line| !line.starts_with('#'));
-    let at = lines.next()?.split(',').position(|heading| heading == column)?;
-    let row = lines.find(|line| line.split(',').next() == Some(name))?;
-    row.split(',').nth(at)?.parse().ok()
-}
-
-/// The rows of these devices, in the paper's order.
-fn table(names: &[&'static str]) -> Result<Vec<Figure>> {
+/// The rows of these devices.
+fn table(names: &[&'static str]) -> Result<Vec<Value>> {
     let pauses = Plan::parse(PAUSES, "the pauses of uflip-table3").expect("a test measures with it");
     let plans = [pauses, plan("locality"), plan("partitioning"), plan("order")];
-    let rows = on_all_processors(names, |name| Ok((*name, findings(name, &plans)?.characteristics)))?;
-    let in_paper = |name: &str| PAPER.lines().position(|line| line.split(',').next() == Some(name));
-    let mut rows = rows;
-    rows.sort_by_key(|(name, _)| in_paper(name));
-    let figure = |name: &str, row: &Characteristics, column: &Column| Figure {
-        device: name.to_owned(),
-        quantity: column.name.to_owned(),
-        unit: column.unit.to_owned(),
-        paper: paper(name, column.name),
-        flashlab: (column.of)(row),
-        agreement: column.agreement,
+    let rows = on_all_processors(names, |name| Ok(measured(name, &plans)?.findings.characteristics))?;
+    let of_row = |(name, row): (&&'static str, &Characteristics)| {
+        COLUMNS.map(|(column, unit, of)| Value::new(name, column, unit, of(row)))
     };
-    Ok(rows.iter().flat_map(|(name, row)| COLUMNS.iter().map(|column| figure(name, row, column))).collect())
+    Ok(names.iter().zip(&rows).flat_map(of_row).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::lay;
 
     /// The cells of a row that do not agree, with what was found.
     fn differing(name: &'static str) -> Vec<String> {
-        let figures = table(&[name]).unwrap();
+        let figures = lay(TABLE_3.name, |zoo| zoo == name, table(&[name]).unwrap()).unwrap();
         assert_eq!(figures.len(), COLUMNS.len());
         assert!(figures.iter().filter(|figure| figure.paper.is_some()).count() >= 10, "{name}");
         let differing = figures.into_iter().filter(|figure| !figure.agrees());

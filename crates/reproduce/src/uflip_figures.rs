@@ -2,21 +2,27 @@
 //!
 //! The figures are pictures: compared is what the text says of them.
 
-use flashlab_analysis::findings::{Baseline, Findings, Point};
-use flashlab_base::{Bytes, Mode, Seed};
+use flashlab_analysis::findings::{Baseline, Findings, Point, Traces};
+use flashlab_analysis::trace;
+use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_plan::{Basic, Location, ModeRule, Pattern, Space};
+use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{ReproduceError, Result, consecutive, device, mean_us, on_all_processors, plan, run};
-use crate::uflip::{findings, paper};
-use crate::{Agreement, Figure, Reproduction};
+use crate::lab::{
+    ReproduceError, Result, Run, consecutive, device, mean, mean_us, on_all_processors, plan, run,
+};
+use crate::papers::{Value, paper};
+use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::uflip::measured;
+use crate::{Measured, Reproduction};
 
 const fn reproduction(
     name: &'static str,
     title: &'static str,
     source: &'static str,
-    measure: fn() -> Result<Vec<Figure>>,
+    measure: fn() -> Result<Measured>,
 ) -> Reproduction {
     Reproduction { name, title, source, measure }
 }
@@ -25,11 +31,23 @@ const fn reproduction(
 pub(crate) const FIGURE_3: Reproduction = reproduction(
     "uflip-fig3",
     "Start-up and running phase of random writes on the Mtron",
-    "Bouganim et al., uFLIP (CIDR 2009), Figure 3 and section 5.1",
+    "Bouganim et al., uFLIP (CIDR 2009), Figure 3 and sections 4.2 and 5.1",
     || {
-        let found = findings(MTRON, &[])?;
-        let startup = baseline(&found, "RW").map(|baseline| baseline.phases.startup_ios as f64);
-        Ok(vec![figure(MTRON, "random-write start-up phase", "IOs", (125.0, startup), 0.15)])
+        let run = measured(MTRON, &[])?;
+        let random = baseline(&run.findings, "RW");
+        let startup = random.map(|baseline| baseline.phases.startup_ios as f64);
+        let period = random.and_then(|baseline| baseline.phases.period_ios).map(|ios| ios as f64);
+        let ignored = random.map(|baseline| baseline.io_ignore as f64);
+        let values = vec![
+            Value::new(MTRON, "random-write start-up phase", "IOs", startup),
+            Value::new(MTRON, "random-write period", "IOs", period),
+            Value::new(MTRON, "IOIgnore used for random writes", "IOs", ignored),
+        ];
+        let begin = paper("uflip-fig3", MTRON, "random-write start-up phase");
+        let mut series = vec![Series::place("paper: the start-up phase ends, 125 IOs", begin)];
+        series.extend(first_ios(&run, "RW", 400)?);
+        let title = "Random writes of 32 KiB on the Mtron";
+        Ok(Measured { values, pictures: vec![trace_picture("uflip-fig3", title, Scale::Linear, series)] })
     },
 );
 
@@ -37,16 +55,23 @@ pub(crate) const FIGURE_3: Reproduction = reproduction(
 pub(crate) const FIGURE_4: Reproduction = reproduction(
     "uflip-fig4",
     "Running phase of sequential writes on the Kingston DTI",
-    "Bouganim et al., uFLIP (CIDR 2009), Figure 4 and section 5.1",
+    "Bouganim et al., uFLIP (CIDR 2009), Figure 4 and section 4.2",
     || {
-        let found = findings(DTI, &[])?;
-        let phases = baseline(&found, "SW").map(|baseline| &baseline.phases);
+        let run = measured(DTI, &[])?;
+        let phases = baseline(&run.findings, "SW").map(|baseline| &baseline.phases);
         let startup = phases.map(|phases| phases.startup_ios as f64);
         let period = phases.and_then(|phases| phases.period_ios).map(|ios| ios as f64);
-        Ok(vec![
-            figure(DTI, "sequential-write start-up phase", "IOs", (0.0, startup), 0.0),
-            figure(DTI, "sequential-write period", "IOs", (128.0, period), 0.15),
-        ])
+        let values = vec![
+            Value::new(DTI, "sequential-write start-up phase", "IOs", startup),
+            Value::new(DTI, "sequential-write period", "IOs", period),
+        ];
+        let of_paper = paper("uflip-fig4", DTI, "sequential-write period");
+        let name = |i| if i == 1 { "paper: a period of 128 IOs" } else { "" };
+        let mut series: Vec<Series> =
+            (1..=4).map(|i| Series::place(name(i), f64::from(i) * of_paper)).collect();
+        series.extend(first_ios(&run, "SW", 520)?);
+        let title = "Sequential writes of 32 KiB on the Kingston DTI";
+        Ok(Measured { values, pictures: vec![trace_picture("uflip-fig4", title, Scale::Decimal, series)] })
     },
 );
 
@@ -54,19 +79,40 @@ pub(crate) const FIGURE_4: Reproduction = reproduction(
 pub(crate) const FIGURE_5: Reproduction = reproduction(
     "uflip-fig5",
     "Sequential reads after random writes on the Mtron",
-    "Bouganim et al., uFLIP (CIDR 2009), Figure 5 and section 5.1",
+    "Bouganim et al., uFLIP (CIDR 2009), Figure 5 and section 4.3",
     || {
-        let found = findings(MTRON, &[])?;
-        let lingering = found.lingering.as_ref();
+        let run = measured(MTRON, &[])?;
+        let lingering = run.findings.lingering.as_ref();
         let reads = lingering.map(|lingering| lingering.affected_reads as f64);
         let time = lingering.map(|lingering| lingering.affected.as_secs_f64());
-        let name = "lingering effect of random writes on sequential reads";
-        Ok(vec![
-            figure(MTRON, name, "IOs", (3000.0, reads), 0.15),
-            figure(MTRON, name, "s", (2.5, time), 0.15),
-        ])
+        let pause = lingering.map(|lingering| lingering.pause.as_secs_f64());
+        let effect = "lingering effect of random writes on sequential reads";
+        let values = vec![
+            Value::new(MTRON, effect, "IOs", reads),
+            Value::new(MTRON, effect, "s", time),
+            Value::new(MTRON, "pause used between runs", "s", pause),
+        ];
+        Ok(Measured { values, pictures: vec![lingering_picture(&run.traces)] })
     },
 );
+
+/// Reads, random writes, and reads again, as the run had them.
+fn lingering_picture(traces: &Traces) -> Picture {
+    let mut series = Vec::new();
+    if let Some(trace) = traces.traces.iter().find(|trace| trace.name == "lingering") {
+        // Its phases are reads, writes, and the reads after them.
+        if let Some((after, _)) = trace.marks.get(2) {
+            let affected =
+                paper("uflip-fig5", MTRON, "lingering effect of random writes on sequential reads");
+            series.push(Series::place("paper: reads are slower for 3,000 IOs", *after as f64 + affected));
+        }
+        let shown = trace.position.iter().zip(&trace.response_ns).take_while(|(at, _)| **at < 15_000);
+        let points = shown.map(|(at, ns)| (*at as f64, *ns as f64 / 1e6)).collect();
+        series.push(Series::new("response time of each IO", Look::Line, points));
+    }
+    let title = "Sequential reads, random writes, sequential reads on the Mtron";
+    trace_picture("uflip-fig5", title, Scale::Decimal, series)
+}
 
 /// Figure 6.
 pub(crate) const FIGURE_6: Reproduction = reproduction(
@@ -74,40 +120,46 @@ pub(crate) const FIGURE_6: Reproduction = reproduction(
     "Granularity on the Memoright",
     "Bouganim et al., uFLIP (CIDR 2009), Figure 6 and section 5.2",
     || {
-        let found = findings(MEMORIGHT, &[plan("granularity")])?;
+        let Run { findings: found, .. } = measured(MEMORIGHT, &[plan("granularity")])?;
         let floor = |pattern| latency_us(points(&found, pattern));
         let random = |size| response_ms(&found, "RW", size);
         let small =
             random(Bytes::kib(4)).zip(random(Bytes::kib(16))).map(|(four, sixteen)| 4.0 * four / sixteen);
-        Ok(vec![
-            figure(MEMORIGHT, "latency floor of SR", "us", (70.0, floor("SR")), 0.15),
-            figure(MEMORIGHT, "latency floor of SW", "us", (70.0, floor("SW")), 0.15),
-            figure(MEMORIGHT, "latency floor of RR", "us", (115.0, floor("RR")), 0.15),
-            figure(MEMORIGHT, "random write of 32 KiB", "ms", (5.0, random(Bytes::kib(32))), 0.15),
-            figure(
-                MEMORIGHT,
-                "four random writes of 4 KiB relative to one of 16 KiB",
-                "",
-                (1.0, small),
-                0.25,
-            ),
-        ])
+        let sequential = floor("SR").zip(floor("SW")).map(|(read, write)| mean(&[read, write]));
+        let values = vec![
+            Value::new(MEMORIGHT, "latency floor of SR and SW", "us", sequential),
+            Value::new(MEMORIGHT, "latency floor of SR", "us", floor("SR")),
+            Value::new(MEMORIGHT, "latency floor of SW", "us", floor("SW")),
+            Value::new(MEMORIGHT, "latency floor of RR", "us", floor("RR")),
+            Value::new(MEMORIGHT, "random write of 32 KiB", "ms", random(Bytes::kib(32))),
+            Value::new(MEMORIGHT, "four random writes of 4 KiB relative to one of 16 KiB", "", small),
+        ];
+        let mut series = granularity_series(&found, &["SR", "RR", "SW", "RW"]);
+        let level = paper("uflip-fig6", MEMORIGHT, "random write of 32 KiB");
+        series.push(Series::level("paper: large random writes take at least 5 ms", level));
+        let pictures = vec![granularity_picture("uflip-fig6", "Granularity of the Memoright", series)];
+        Ok(Measured { values, pictures })
     },
 );
 
 /// Figure 7.
 pub(crate) const FIGURE_7: Reproduction = reproduction(
     "uflip-fig7",
-    "Granularity on the Kingston DTI: random writes, which the figure omits as all the same",
+    "Granularity on the Kingston DTI, with the random writes that the figure omits as all the same",
     "Bouganim et al., uFLIP (CIDR 2009), Figure 7 and section 5.2",
     || {
-        let found = findings(DTI, &[plan("granularity")])?;
+        let Run { findings: found, .. } = measured(DTI, &[plan("granularity")])?;
         let sizes = [Bytes::kib(4), Bytes::kib(32), Bytes::kib(64)];
-        let random = |size| {
-            let name = format!("random write of {size}");
-            figure(DTI, &name, "ms", (260.0, response_ms(&found, "RW", size)), 0.15)
-        };
-        Ok(sizes.map(random).to_vec())
+        let all: Vec<f64> = points(&found, "RW").iter().map(|point| point.response_ns_mean / 1e6).collect();
+        let any = "random write response time (any IO size)";
+        let mut values = vec![Value::new(DTI, any, "ms", mean(&all))];
+        values.extend(sizes.map(|size| {
+            Value::new(DTI, format!("random write of {size}"), "ms", response_ms(&found, "RW", size))
+        }));
+        let mut series = granularity_series(&found, &["SR", "RR", "SW", "RW"]);
+        series.push(Series::level("paper: around 260 ms", paper("uflip-fig7", DTI, any)));
+        let pictures = vec![granularity_picture("uflip-fig7", "Granularity of the Kingston DTI", series)];
+        Ok(Measured { values, pictures })
     },
 );
 
@@ -118,16 +170,24 @@ pub(crate) const FIGURE_8: Reproduction = reproduction(
     "Bouganim et al., uFLIP (CIDR 2009), Figure 8 and Table 3",
     || {
         let names = [SAMSUNG, MEMORIGHT, MTRON];
-        let rows =
-            on_all_processors(&names, |name| Ok(findings(name, &[plan("locality")])?.characteristics))?;
-        let figures = names.iter().zip(rows).flat_map(|(name, row)| {
-            let area = (paper(name, "locality_mb").unwrap_or(0.0), row.locality_mb);
-            let ratio = (paper(name, "locality_ratio").unwrap_or(0.0), row.locality_ratio);
-            let area = figure(name, "locality_mb", "MB", area, 0.0);
-            let area = Figure { agreement: Agreement::PowerOfTwo, ..area };
-            [area, figure(name, "locality_ratio", "", ratio, 0.25)]
-        });
-        Ok(figures.collect())
+        let found = on_all_processors(&names, |name| Ok(measured(name, &[plan("locality")])?.findings))?;
+        let (mut values, mut series) = (Vec::new(), Vec::new());
+        for (name, found) in names.into_iter().zip(&found) {
+            let row = &found.characteristics;
+            values.push(Value::new(name, "locality_mb", "MB", row.locality_mb));
+            values.push(Value::new(name, "locality_ratio", "", row.locality_ratio));
+            let sequential = row.sw_ms.unwrap_or(f64::NAN);
+            let relative = |point: &Point| (point.value / MIB, point.response_ns_mean / 1e6 / sequential);
+            let label = found.identity.model.clone().unwrap_or_else(|| name.to_owned());
+            series.push(Series::new(label, Look::Curve, points(found, "RW").iter().map(relative).collect()));
+            let of_paper = |column| paper("uflip-fig8", name, column);
+            let cross = vec![(of_paper("locality_mb"), of_paper("locality_ratio"))];
+            series.push(Series::new("paper: area and cost", Look::PaperCrosses, cross));
+        }
+        let x = Axis::new("TargetSize (MiB)", Scale::Binary);
+        let y = Axis::new("random write / sequential write", Scale::Linear);
+        let title = "Random writes of 32 KiB within an area";
+        Ok(Measured { values, pictures: vec![Picture::new("uflip-fig8", title, x, y, series)] })
     },
 );
 
@@ -137,57 +197,117 @@ pub(crate) const STATE: Reproduction = reproduction(
     "Random writes of 16 KiB on the Samsung, out of the box and after all of it was written at random",
     "Bouganim et al., uFLIP (CIDR 2009), section 4.1",
     || {
-        let new = random_writes_ms(&mut device(SAMSUNG)?, Bytes::kib(16), Bytes::ZERO)?;
-        let written = random_writes_ms(&mut in_random_state(SAMSUNG)?, Bytes::kib(16), Bytes::ZERO)?;
-        Ok(vec![
-            figure(SAMSUNG, "16 KiB random write out of the box", "ms", (1.0, Some(new)), 0.15),
-            figure(
-                SAMSUNG,
-                "16 KiB random write after writing the whole device",
-                "ms",
-                (8.0, Some(written)),
-                0.15,
-            ),
-        ])
+        let new = random_writes(&mut device(SAMSUNG)?, Bytes::kib(16), Bytes::ZERO)?;
+        let written = random_writes(&mut in_random_state(SAMSUNG)?, Bytes::kib(16), Bytes::ZERO)?;
+        let (out_of_the_box, after) =
+            ("16 KiB random write out of the box", "16 KiB random write after writing the whole device");
+        let values = vec![
+            Value::new(SAMSUNG, out_of_the_box, "ms", mean_us(&new) / 1e3),
+            Value::new(SAMSUNG, after, "ms", mean_us(&written) / 1e3),
+        ];
+        let running = |samples: &[Sample]| {
+            let means = samples.iter().scan(Nanos::ZERO, |sum, sample| {
+                *sum += sample.response();
+                Some(*sum)
+            });
+            means.enumerate().map(|(i, sum)| (i as f64, sum.0 as f64 / 1e6 / (i + 1) as f64)).collect()
+        };
+        let level = |quantity| paper("uflip-state", SAMSUNG, quantity);
+        let series = vec![
+            Series::new("out of the box, mean so far", Look::Line, running(&new)),
+            Series::level("paper: 1 ms", level(out_of_the_box)),
+            Series::new("after writing the whole device, mean so far", Look::Line, running(&written)),
+            Series::level("paper: 8 ms", level(after)),
+        ];
+        let title = "Random writes of 16 KiB on the Samsung";
+        Ok(Measured { values, pictures: vec![trace_picture("uflip-state", title, Scale::Linear, series)] })
     },
 );
 
 /// The alignment of section 5.2.
-pub(crate) const ALIGNMENT: Reproduction = reproduction(
-    "uflip-alignment",
-    "Random writes on the Samsung, aligned to 16 KiB and not",
-    "Bouganim et al., uFLIP (CIDR 2009), section 5.2",
-    || {
-        let shifts = [Bytes::ZERO, Bytes::kib(16), Bytes(512), Bytes::kib(8)];
-        let means = on_all_processors(&shifts, |shift| {
-            random_writes_ms(&mut in_random_state(SAMSUNG)?, Bytes::kib(32), *shift)
-        })?;
-        let figures = shifts.iter().zip(means).map(|(shift, mean)| {
-            let paper = if shift.is_multiple_of(Bytes::kib(16)) { 18.0 } else { 32.0 };
-            figure(SAMSUNG, &format!("random write shifted by {shift}"), "ms", (paper, Some(mean)), 0.15)
-        });
-        Ok(figures.collect())
-    },
-);
+pub(crate) const ALIGNMENT: Reproduction =
+    reproduction(
+        "uflip-alignment",
+        "Random writes on the Samsung, aligned to 16 KiB and not",
+        "Bouganim et al., uFLIP (CIDR 2009), section 5.2",
+        || {
+            let shifts = [0, 512, 1024, 2048, 4096, 8192, 16_384, 32_768].map(Bytes);
+            let ms = on_all_processors(&shifts, |shift| {
+                Ok(mean_us(&random_writes(&mut in_random_state(SAMSUNG)?, Bytes::kib(32), *shift)?) / 1e3)
+            })?;
+            let measured: Vec<(Bytes, f64)> = shifts.into_iter().zip(ms).collect();
+            let is_aligned = |shift: Bytes| shift.is_multiple_of(Bytes::kib(16));
+            let of = |aligned: bool| {
+                let ms = measured.iter().filter(|(shift, _)| is_aligned(*shift) == aligned).map(|one| one.1);
+                mean(&ms.collect::<Vec<f64>>())
+            };
+            let (aligned, not) = ("random write aligned to 16 KiB", "random write not aligned to 16 KiB");
+            let mut values =
+                vec![Value::new(SAMSUNG, aligned, "ms", of(true)), Value::new(SAMSUNG, not, "ms", of(false))];
+            values.extend(measured.iter().map(|(shift, ms)| {
+                Value::new(SAMSUNG, format!("random write shifted by {shift}"), "ms", *ms)
+            }));
+            let points = measured.iter().map(|(shift, ms)| (shift.0 as f64 / 1024.0, *ms)).collect();
+            let level = |quantity| paper("uflip-alignment", SAMSUNG, quantity);
+            let series = vec![
+                Series::new("random writes of 32 KiB", Look::Curve, points),
+                Series::level("paper: 18 ms aligned, 32 ms not", level(aligned)),
+                Series::level("", level(not)),
+            ];
+            let (x, y) =
+                (Axis::new("IOShift (KiB)", Scale::Linear), Axis::new("response time (ms)", Scale::Linear));
+            let title = "Random writes on the Samsung over their shift";
+            Ok(Measured { values, pictures: vec![Picture::new("uflip-alignment", title, x, y, series)] })
+        },
+    );
 
 const MEMORIGHT: &str = "uflip-memoright";
 const MTRON: &str = "uflip-mtron";
 const SAMSUNG: &str = "uflip-samsung";
 const DTI: &str = "uflip-dti";
 
-fn figure(device: &str, quantity: &str, unit: &str, (paper, got): (f64, Option<f64>), within: f64) -> Figure {
-    Figure {
-        device: device.to_owned(),
-        quantity: quantity.to_owned(),
-        unit: unit.to_owned(),
-        paper: Some(paper),
-        flashlab: got,
-        agreement: Agreement::Within(within),
-    }
-}
+const MIB: f64 = (1 << 20) as f64;
 
 fn baseline<'a>(found: &'a Findings, pattern: &str) -> Option<&'a Baseline> {
     found.baselines.iter().find(|baseline| baseline.pattern == pattern)
+}
+
+/// The first IOs of a baseline with the running averages of Figure 3.
+fn first_ios(run: &Run, pattern: &str, most: u64) -> Result<Vec<Series>> {
+    let Some(baseline) = baseline(&run.findings, pattern) else { return Ok(Vec::new()) };
+    let trace = trace(pattern, &run.responses(baseline, most)?, Some(&baseline.phases), most as usize);
+    let at = || trace.position.iter().map(|position| *position as f64);
+    let responses = at().zip(trace.response_ns.iter().map(|ns| *ns as f64 / 1e6)).collect();
+    let means = at().zip(trace.running_mean_ns.iter().map(|ns| ns / 1e6)).collect();
+    let without = at().zip(&trace.running_mean_without_startup_ns);
+    let without = without.filter_map(|(at, ns)| Some((at, (*ns)? / 1e6))).collect();
+    let mut series = vec![
+        Series::new("response time", Look::Dots, responses),
+        Series::new("mean so far", Look::Line, means),
+    ];
+    if baseline.phases.startup_ios > 0 {
+        series.push(Series::new("the same without the start-up phase", Look::Line, without));
+    }
+    Ok(series)
+}
+
+fn trace_picture(name: &str, title: &str, scale: Scale, series: Vec<Series>) -> Picture {
+    Picture::new(name, title, Axis::new("IO", Scale::Linear), Axis::new("response time (ms)", scale), series)
+}
+
+/// Response time over IOSize.
+fn granularity_series(found: &Findings, patterns: &[&str]) -> Vec<Series> {
+    let series = |pattern: &&str| {
+        let points = points(found, pattern).iter();
+        let points = points.map(|point| (point.value / 1024.0, point.response_ns_mean / 1e6)).collect();
+        Series::new(*pattern, Look::Curve, points)
+    };
+    patterns.iter().map(series).collect()
+}
+
+fn granularity_picture(name: &str, title: &str, series: Vec<Series>) -> Picture {
+    let (x, y) = (Axis::new("IOSize (KiB)", Scale::Binary), Axis::new("response time (ms)", Scale::Decimal));
+    Picture::new(name, title, x, y, series)
 }
 
 /// The points of a pattern in the only micro-benchmark.
@@ -228,12 +348,12 @@ fn in_random_state(name: &str) -> Result<SimulatedDevice> {
     Ok(device)
 }
 
-/// The mean response time of random writes over the whole device.
-fn random_writes_ms(device: &mut SimulatedDevice, size: Bytes, shift: Bytes) -> Result<f64> {
+/// Random writes over the whole device.
+fn random_writes(device: &mut SimulatedDevice, size: Bytes, shift: Bytes) -> Result<Vec<Sample>> {
     let basic =
         Basic { io_shift: shift, ..consecutive(ModeRule::Always(Mode::Write), Location::Random, size) };
     let pattern = Pattern { io_count: Some(5120), ..Pattern::basic(basic) };
-    Ok(mean_us(&run(device, &pattern, Seed(1))?) / 1e3)
+    run(device, &pattern, Seed(1))
 }
 
 #[cfg(test)]
@@ -242,7 +362,7 @@ mod tests {
 
     /// What does not agree, with what was found.
     fn differing(reproductions: &[Reproduction]) -> Vec<String> {
-        let figures = reproductions.iter().flat_map(|one| one.run().unwrap());
+        let figures = reproductions.iter().flat_map(|one| one.run().unwrap().figures);
         let differing = figures.filter(|figure| !figure.agrees());
         differing.map(|figure| format!("{} {:.1?}", figure.quantity, figure.flashlab)).collect()
     }

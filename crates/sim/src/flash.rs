@@ -166,8 +166,11 @@ impl<T: Timing> Flash<T> {
         let pages = self.geometry.pages_per_block();
         let fits = state.blocks.len() == self.blocks.len()
             && state.blocks.iter().all(|block| block.written <= pages)
-            && state.contents.as_ref().map(|contents| contents.pages())
-                == self.contents.as_ref().map(|contents| contents.pages());
+            && state.counts.erases_of(&state.blocks)
+            && match (&state.contents, &self.contents) {
+                (Some(contents), Some(own)) => contents.is_like(own),
+                (contents, own) => contents.is_some() == own.is_some(),
+            };
         if fits {
             FlashState { blocks: self.blocks, counts: self.counts, contents: self.contents } = state;
         }

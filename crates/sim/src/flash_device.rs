@@ -21,7 +21,7 @@ mod write_buffer;
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
 
-use crate::flash::{Background, Content, Contents, Flash, LogicalPage, Resources, Times};
+use crate::flash::{Background, Content, Contents, Counts, Flash, LogicalPage, Resources, Times};
 use crate::layer::Layer;
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Illegal, Placement, Profile};
@@ -31,7 +31,7 @@ use limit::Bucket;
 
 pub use limit::Limit;
 pub use state::StateError;
-pub use statistics::Statistics;
+pub use statistics::{Operations, Statistics};
 pub use write_buffer::FlushPolicy;
 
 /// A flash device in virtual time. Copies start where the original is.
@@ -102,9 +102,14 @@ impl FlashDevice {
         })
     }
 
-    /// What was done so far.
+    /// What was done since the device was made.
     pub fn statistics(&self) -> Statistics {
-        Statistics::of(&self.flash, &self.energy, self.queue.now())
+        self.statistics_since(&Counts::default())
+    }
+
+    /// What was done since [`Flash::counts`] were `earlier`. Times count from when the device was made or restored.
+    pub fn statistics_since(&self, earlier: &Counts) -> Statistics {
+        Statistics::of(&self.flash, &self.controller, &self.energy, self.queue.now(), earlier)
     }
 
     /// The flash, for a close look.

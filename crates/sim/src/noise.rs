@@ -43,6 +43,11 @@ impl NoiseSource {
         NoiseSource { noise, random: Prng::new(noise.seed) }
     }
 
+    /// Whether this is a state of the noise that `fresh` is.
+    pub(crate) fn is_like(&self, fresh: &NoiseSource) -> bool {
+        self.noise == fresh.noise
+    }
+
     /// The factor of the next response time; its mean is 1.
     pub(crate) fn factor(&mut self) -> f64 {
         let sigma = self.noise.sigma;

@@ -42,6 +42,16 @@ impl SimulatedDevice {
     }
 }
 
+impl SimulatedDevice {
+    /// The flash device, if it is one.
+    pub fn as_flash(&self) -> Option<&FlashDevice> {
+        match self {
+            SimulatedDevice::Flash(device) => Some(device),
+            SimulatedDevice::Throughput(_) | SimulatedDevice::Disk(_) => None,
+        }
+    }
+}
+
 impl Device for SimulatedDevice {
     fn geometry(&self) -> Geometry {
         each!(self, device => device.geometry())

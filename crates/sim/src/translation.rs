@@ -158,15 +158,18 @@ impl AnyLayer {
         }
     }
 
-    /// Rebuilds what a saved layer does not hold. `false` when it is not a state of the layer `fresh`.
-    pub(crate) fn complete(&mut self, fresh: &AnyLayer, flash: &Flash<impl Timing>) -> bool {
+    /// Makes again what a saved layer does not hold.
+    ///
+    /// # Errors
+    /// Why it is not a state of the layer `fresh` over `flash`.
+    pub(crate) fn complete(&mut self, fresh: &AnyLayer, flash: &Flash<impl Timing>) -> Result<(), String> {
         match (self, fresh) {
             (AnyLayer::PageMap(layer), AnyLayer::PageMap(fresh)) => layer.complete(fresh, flash),
             (AnyLayer::DemandMap(layer), AnyLayer::DemandMap(fresh)) => layer.complete(fresh, flash),
-            (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(fresh)) => layer.is_state_of(fresh, flash),
-            (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(fresh)) => layer.is_state_of(fresh, flash),
-            (AnyLayer::Zones(layer), AnyLayer::Zones(fresh)) => layer.fits(fresh, flash),
-            _ => false,
+            (AnyLayer::LogBlocks(layer), AnyLayer::LogBlocks(fresh)) => layer.check(fresh, flash),
+            (AnyLayer::SharedLogs(layer), AnyLayer::SharedLogs(fresh)) => layer.check(fresh, flash),
+            (AnyLayer::Zones(layer), AnyLayer::Zones(fresh)) => layer.check(fresh, flash),
+            _ => Err("the translation layer is another one".to_owned()),
         }
     }
 }
@@ -201,13 +204,13 @@ impl FrontLayer {
     }
 
     /// As [`AnyLayer::complete`].
-    pub(crate) fn complete(&mut self, fresh: &FrontLayer, flash: &Flash<impl Timing>) -> bool {
+    pub(crate) fn complete(&mut self, fresh: &FrontLayer, flash: &Flash<impl Timing>) -> Result<(), String> {
         match (self, fresh) {
             (FrontLayer::Plain(layer), FrontLayer::Plain(fresh)) => layer.complete(fresh, flash),
             (FrontLayer::Fast(region), FrontLayer::Fast(fresh)) => {
-                region.fits(fresh, flash) && region.behind_mut().complete(fresh.behind(), flash)
+                region.complete(fresh, flash, |layer, fresh| layer.complete(fresh, flash))
             }
-            _ => false,
+            _ => Err("one has a fast region and the other has none".to_owned()),
         }
     }
 }

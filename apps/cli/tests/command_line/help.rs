@@ -20,6 +20,7 @@ fn of_the_program() {
       plan       Show the plans that come with flashlab, or check one of yours
       devices    List the block devices, and what flashlab would refuse to write to, and why
       sim        The simulated devices
+      serve      A simulated device as a live disk
       reproduce  A table or figure of a paper beside what flashlab gets on the zoo's devices
       report     Rebuild the report of a run, or compare runs
       help       Print this message or the help of the given subcommand(s)
@@ -220,6 +221,7 @@ fn of_sim() {
       list          The zoo
       show          A device's profile, with its source and its fit
       precondition  Bring a device into a state at speed and save it, to be used as sim:NAME@STATE
+      run           Replay a trace, or run a plan, in virtual time; a trace also on a real device
       help          Print this message or the help of the given subcommand(s)
 
     Options:
@@ -250,6 +252,42 @@ fn of_sim() {
           --seed <SEED>    The seed of everything random [default: 1]
           --json           Print one JSON document
       -h, --help           Print help
+    ");
+    insta::assert_snapshot!(help(&["sim", "run", "-h"]), @r"
+    Replay a trace, or run a plan, in virtual time; a trace also on a real device
+
+    Usage: flashlab sim run [OPTIONS] <TARGET>
+
+    Arguments:
+      <TARGET>  NAME[@STATE] or ./profile.toml[@STATE], with or without sim:; with --live a block device
+                or a file
+
+    Options:
+          --trace <FILE>            The trace: of fio, blkparse, MSR Cambridge or MQSim, gzip or not; or
+                                    the samples of a run, a folder or a file
+          --plan <PLAN>             A plan's file, or the name of one that comes with flashlab
+          --format <FORMAT>         The trace's format; recognised by its first line if not given
+                                    [possible values: fio, blkparse, msr, mqsim, samples]
+          --source <NAME>           Only the IOs of this source: a device, file or process, as the trace
+                                    names it
+          --speed <FACTOR>          How many times as fast the IOs arrive as they did [default: 1x]
+          --as-fast-as-possible     Replay without regard to when IOs arrived: always --depth of them in
+                                    flight
+          --depth <N>               How many IOs are in flight as fast as possible, or at most in real
+                                    time; 32, or what the device takes, if not given
+          --fit <FIT>               What becomes of IOs behind the device's end, which are an error
+                                    otherwise [possible values: wrap, scale]
+          --size <SIZE>             The capacity of the simulated device, instead of its profile's; or
+                                    the part of a real one that is used
+          --record <DIR>            Write each IO as a sample into this new folder
+          --live                    TARGET is a real device, or a served one, and the replay takes its
+                                    time
+          --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
+                                    TARGET
+          --overwrite-file          Consent to overwriting TARGET, a regular file
+          --seed <SEED>             The seed of everything random in a plan [default: 1]
+          --json                    Print one JSON document
+      -h, --help                    Print help (see more with '--help')
     ");
     insta::assert_snapshot!(help(&["sim", "show", "-h"]), @r"
     A device's profile, with its source and its fit
@@ -294,8 +332,10 @@ fn of_reproduce() {
       [NAME]...  Which ones; without a name they are listed
 
     Options:
-          --all   All of them
-          --json  Print one JSON document
-      -h, --help  Print help
+          --all             All of them
+          --pictures <DIR>  Draw what was measured, with what the paper says of it, as SVG files in this
+                            folder
+          --json            Print one JSON document
+      -h, --help            Print help
     ");
 }

@@ -3,11 +3,13 @@
 //! Tests that need root (loop devices, mounts) say so and do nothing where they may not; no test
 //! depends on how fast anything is.
 
+mod determinism;
 mod documents;
 mod help;
 mod interruption;
 mod nbd;
 mod real_devices;
+mod replay;
 mod saved_states;
 mod storage;
 mod support;

@@ -72,7 +72,7 @@ impl Conduct<'_> {
         }
         if let (Err(error), Some(PlannedIo { mode, offset, size, .. })) = (conditioned, last) {
             let target = self.device.identity().target;
-            let failure = Failure { mode, offset, size, error };
+            let failure = Failure { operation: mode.into(), offset, size, error };
             return Err(BenchError::Device { target, run, failure });
         }
         let end = self.device.now();

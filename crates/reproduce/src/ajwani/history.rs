@@ -1,4 +1,4 @@
-//! Figures 3.3 and C.1 to C.4: what a burst of random writes does to the sequential writes after it.
+//! Figures 3.3 and C.1 to C.3: what a burst of random writes does to the sequential writes after it.
 //!
 //! # Model
 //! The whole device is written in order, random writes go on for some seconds, then sequential writes are watched for 30
@@ -9,12 +9,15 @@ use flashlab_device::Device;
 use flashlab_plan::Pattern;
 use flashlab_samples::Sample;
 
-use super::{bandwidth, duration, figure, pattern, rewritten, start_anywhere};
-use crate::lab::{Result, on_all_processors, run};
-use crate::{Agreement, Figure, Reproduction};
+use super::alignment::{misaligned_over_aligned, ratio_picture, ratio_series, ratio_values};
+use super::{bandwidth, pattern, rewritten, start_anywhere};
+use crate::lab::{Result, mean, on_all_processors, run};
+use crate::papers::{Value, paper};
+use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::{Measured, Reproduction};
 
 const PAPER: &str = "Ajwani et al., Characterizing the performance of flash memory storage devices, section 3.3.3, Figure 3.3";
-const APPENDIX: &str =
+pub(super) const APPENDIX: &str =
     "Ajwani et al., Characterizing the performance of flash memory storage devices, appendix C";
 
 /// Figure 3.3.
@@ -49,27 +52,25 @@ pub(crate) const FIGURE_C_3: Reproduction = Reproduction {
     measure: figure_c_3,
 };
 
-/// Figure C.4.
-pub(crate) const FIGURE_C_4: Reproduction = Reproduction {
-    name: "ajwani-c4",
-    title: "Kingston DT Elite HS 2.0: writing the whole device after small random writes",
-    source: APPENDIX,
-    measure: figure_c_4,
-};
-
 /// How long a phase is, and how many there are.
 const PHASE: Nanos = Nanos::from_secs(4);
 const PHASES: usize = 30;
 
 /// Sequential writes after random ones.
-struct After {
+pub(super) struct After {
     /// The speed in each phase as a share of the speed without random writes.
     phases: Vec<f64>,
 }
 
 impl After {
     /// Writes randomly for `seconds` with one size, and then sequentially with another.
-    fn burst(name: &str, seconds: u64, random: Bytes, sequential: Bytes, mode: Mode) -> Result<After> {
+    pub(super) fn burst(
+        name: &str,
+        seconds: u64,
+        random: Bytes,
+        sequential: Bytes,
+        mode: Mode,
+    ) -> Result<After> {
         let usual = bandwidth(&mut rewritten(name)?, &pattern(mode, true, sequential), Seed(1))?;
         let mut device = rewritten(name)?;
         burst(&mut device, seconds, random)?;
@@ -78,10 +79,16 @@ impl After {
         Ok(After { phases: phases(&samples).iter().map(|speed| speed / usual).collect() })
     }
 
-    fn median(&self) -> f64 {
+    pub(super) fn median(&self) -> f64 {
         let mut sorted = self.phases.clone();
         sorted.sort_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// The share at the middle of each phase, in seconds.
+    fn over_time(&self) -> Vec<(f64, f64)> {
+        let middle = |i: usize| (i as f64 + 0.5) * PHASE.as_secs_f64();
+        self.phases.iter().enumerate().map(|(i, share)| (middle(i), *share)).collect()
     }
 
     /// How long it takes until a phase has `share` of the median speed.
@@ -93,7 +100,7 @@ impl After {
 }
 
 /// Random writes for some seconds.
-fn burst(device: &mut dyn Device, seconds: u64, size: Bytes) -> Result<()> {
+pub(super) fn burst(device: &mut dyn Device, seconds: u64, size: Bytes) -> Result<()> {
     let random = Pattern { duration: Some(Nanos::from_secs(seconds)), ..pattern(Mode::Write, false, size) };
     run(device, &random, Seed(seconds)).map(drop)
 }
@@ -119,146 +126,132 @@ const SIZES: [(&str, Bytes); 5] = [
     ("2m", Bytes::mib(2)),
 ];
 
-fn figure_3_3() -> Result<Vec<Figure>> {
-    let name = "transmemory-1g";
-    let mut cases = Vec::from(SIZES.map(|(label, size)| (60, label, size, Mode::Write)));
-    cases.extend([5, 30].map(|seconds| (seconds, "512b", Bytes(512), Mode::Write)));
-    cases.push((60, "2k", Bytes::kib(2), Mode::Read));
-    on_all_processors(&cases, |&(seconds, label, size, mode)| {
-        let median = After::burst(name, seconds, Bytes::kib(2), size, mode)?.median();
-        let what = if mode == Mode::Read { "read" } else { "write" };
-        let quantity = format!("sequential_{what}_{label}_median_share_after_{seconds}s");
-        // In words: very small blocks lose more than half, larger ones more than 10 %, reads nothing.
-        let (paper, agreement) = match (mode, seconds, size.0) {
-            (Mode::Read, ..) => (Some(1.0), Agreement::Within(0.05)),
-            (_, 60, ..=2048) => (Some(0.5), Agreement::AtMost),
-            (_, 60, _) => (Some(0.9), Agreement::AtMost),
-            _ => (None, Agreement::Any),
-        };
-        Ok(figure(name, &quantity, "", paper, median, agreement))
+const TRANSMEMORY: &str = "transmemory-1g";
+const MDRIVE: &str = "mdrive-100";
+
+/// Medians over the block size: after how many seconds of random writes, and the mode of what comes then.
+const CURVES: [(u64, Mode); 4] = [(5, Mode::Write), (30, Mode::Write), (60, Mode::Write), (60, Mode::Read)];
+
+fn figure_3_3() -> Result<Measured> {
+    let name = TRANSMEMORY;
+    let cases: Vec<(u64, Mode, &str, Bytes)> = CURVES
+        .iter()
+        .flat_map(|&(seconds, mode)| SIZES.map(|(label, size)| (seconds, mode, label, size)))
+        .collect();
+    let medians = on_all_processors(&cases, |&(seconds, mode, _, size)| {
+        Ok(After::burst(name, seconds, Bytes::kib(2), size, mode)?.median())
+    })?;
+    let word = |mode| if mode == Mode::Read { "read" } else { "write" };
+    let values = cases.iter().zip(&medians).map(|(&(seconds, mode, label, _), &median)| {
+        let quantity = format!("sequential_{}_{label}_median_share_after_{seconds}s", word(mode));
+        Value::new(name, quantity, "", median)
+    });
+    let curve = |&(seconds, mode): &(u64, Mode)| {
+        let of_it = cases.iter().zip(&medians).filter(|(case, _)| (case.0, case.1) == (seconds, mode));
+        let points = of_it.map(|(case, median)| (case.3.0 as f64 / 1024.0, *median)).collect();
+        Series::new(format!("{}s after {seconds} s", word(mode)), Look::Curve, points)
+    };
+    let of_paper =
+        |size| paper("ajwani-fig3.3", name, &format!("sequential_write_{size}_median_share_after_60s"));
+    let mut series = vec![
+        Series::level(
+            "paper: less than half for very small writes, less than 0.9 for larger ones",
+            of_paper("512b"),
+        ),
+        Series::level("", of_paper("2m")),
+    ];
+    series.extend(CURVES.iter().map(curve));
+    let x = Axis::new("buffer of the sequential requests (KiB)", Scale::Binary);
+    let y = Axis::new("median speed / usual speed", Scale::Linear);
+    let title = "TransMemory 1 GB in the two minutes after random writes of 2 KiB";
+    Ok(Measured {
+        values: values.collect(),
+        pictures: vec![Picture::new("ajwani-fig3.3", title, x, y, series)],
     })
 }
 
-fn figure_c_1() -> Result<Vec<Figure>> {
-    let name = "transmemory-1g";
+fn figure_c_1() -> Result<Measured> {
+    let name = TRANSMEMORY;
     let recoveries = on_all_processors(&SIZES, |&(_, size)| {
         After::burst(name, 30, size, size, Mode::Write).map(|after| after.recovery_s(0.6))
     })?;
     let longest = recoveries.iter().copied().fold(0.0, f64::max);
     let at_once = recoveries.iter().filter(|&&seconds| seconds == 0.0).count();
-    let mut figures = vec![
+    let ratios = misaligned_over_aligned(name)?;
+    let mut values = vec![
         // "In some buffer sizes, it can take it 20-30 seconds to recover."
-        figure(name, "longest_recovery_after_30s_s", "s", 30.0, longest, Agreement::Within(0.4)),
-        figure(name, "sizes_that_recover_at_once", "", 1.0, at_once as f64, Agreement::AtLeast),
+        Value::new(name, "longest_recovery_after_30s_s", "s", longest),
+        Value::new(name, "sizes_that_recover_at_once", "", at_once as f64),
     ];
-    let aligned = bandwidth(&mut rewritten(name)?, &pattern(Mode::Write, false, Bytes::mib(2)), Seed(3))?;
-    for shift in [Bytes::kib(2), Bytes::kib(16), Bytes::kib(32)] {
-        let mut writes = pattern(Mode::Write, false, Bytes::mib(2));
-        writes.first.io_shift = shift;
-        let ratio = bandwidth(&mut rewritten(name)?, &writes, Seed(3))? / aligned;
-        let quantity = format!("random_write_misaligned_{}k_over_aligned", shift.0 >> 10);
-        figures.push(figure(name, &quantity, "", 1.0, ratio, Agreement::AtMost));
-    }
-    Ok(figures)
+    values.extend(ratio_values(name, &ratios));
+    let points = SIZES.iter().zip(&recoveries).map(|((_, size), s)| (size.0 as f64 / 1024.0, *s)).collect();
+    let longest = paper("ajwani-c1", name, "longest_recovery_after_30s_s");
+    let series = vec![
+        Series::new("after 30 s of random writes of the same size", Look::Curve, points),
+        Series::level("paper: up to 20 to 30 s in some sizes", longest),
+    ];
+    let (x, y) = (
+        Axis::new("buffer (KiB)", Scale::Binary),
+        Axis::new("time to 60 % of the median speed (s)", Scale::Linear),
+    );
+    let recovery = Picture::new("ajwani-c1-recovery", "Recovery of the TransMemory 1 GB", x, y, series);
+    let misaligned = ratio_picture(
+        "ajwani-c1-misaligned",
+        "Misaligned random writes of 2 MiB on the TransMemory 1 GB",
+        vec![ratio_series("TransMemory 1 GB", &ratios)],
+    );
+    Ok(Measured { values, pictures: vec![recovery, misaligned] })
 }
 
-fn figure_c_2() -> Result<Vec<Figure>> {
-    let name = "mdrive-100";
+fn figure_c_2() -> Result<Measured> {
+    let name = MDRIVE;
     let small = After::burst(name, 60, Bytes::kib(2), Bytes::kib(32), Mode::Write)?;
     let large = Bytes::mib(2);
     let after_small = After::burst(name, 60, Bytes::kib(2), large, Mode::Write)?.median();
     let after_large = After::burst(name, 60, large, large, Mode::Write)?.median();
-    let mean = |phases: &[f64]| phases.iter().sum::<f64>() / phases.len() as f64;
     let change = mean(&small.phases[PHASES - 10..]) / mean(&small.phases[1..11]);
-    Ok(vec![
-        figure(
-            name,
-            "sequential_write_32k_median_share_after_60s",
-            "",
-            1.0,
-            small.median(),
-            Agreement::AtMost,
-        ),
-        figure(name, "last_40s_over_first_40s", "", 1.0, change, Agreement::Within(0.1)),
-        figure(name, "recovery_after_60s_s", "s", 0.0, small.recovery_s(0.6), Agreement::Within(0.0)),
+    let value = |quantity, unit, value: f64| Value::new(name, quantity, unit, value);
+    let values = vec![
+        value("sequential_write_32k_median_share_after_60s", "", small.median()),
+        value("last_40s_over_first_40s", "", change),
+        value("recovery_after_60s_s", "s", small.recovery_s(0.6)),
         // "Random writes of 2 KB usually slow down subsequent writes more than random writes of larger blocks."
-        figure(name, "share_after_2k_over_after_2m", "", 1.0, after_small / after_large, Agreement::AtMost),
-    ])
+        value("share_after_2k_over_after_2m", "", after_small / after_large),
+    ];
+    let series = vec![
+        Series::new("writes of 32 KiB after 60 s of random writes of 2 KiB", Look::Curve, small.over_time()),
+        Series::level("paper: below the usual speed, with no recovery", 1.0),
+    ];
+    let picture = time_line("ajwani-c2", "Sequential writes on the mDrive 100", series);
+    Ok(Measured { values, pictures: vec![picture] })
 }
 
-fn figure_c_3() -> Result<Vec<Figure>> {
-    let name = "transmemory-1g";
+fn figure_c_3() -> Result<Measured> {
+    let name = TRANSMEMORY;
     let size = Bytes::kib(32);
     let after = |seconds| After::burst(name, seconds, size, size, Mode::Write);
     let (long, short) = (after(30)?, after(5)?);
     let mut first: Vec<f64> = long.phases[..7].to_vec();
     first.sort_by(f64::total_cmp);
-    Ok(vec![
+    let share = "sequential_write_32k_share_after_30s";
+    let values = vec![
         // The median of 28 s: in the first phase the drive still writes what its buffer holds of the random writes.
-        figure(name, "sequential_write_32k_share_after_30s", "", 0.3, first[3], Agreement::Within(0.2)),
-        figure(name, "recovery_after_30s_s", "s", 30.0, long.recovery_s(0.6), Agreement::Within(0.4)),
-        figure(name, "recovery_after_5s_s", "s", 30.0, short.recovery_s(0.6), Agreement::AtMost),
-    ])
-}
-
-fn figure_c_4() -> Result<Vec<Figure>> {
-    let cases: Vec<(&str, u64, u64)> = vec![
-        ("dt-elite-2g", 0, 0),
-        ("dt-elite-2g", 5, 512),
-        ("dt-elite-2g", 60, 512),
-        ("dt-elite-2g", 60, 1024),
-        ("dt-elite-2g", 60, 2048),
-        ("dt-elite-4g", 0, 0),
-        ("dt-elite-4g", 60, 512),
+        Value::new(name, share, "", first[3]),
+        Value::new(name, "recovery_after_30s_s", "s", long.recovery_s(0.6)),
+        Value::new(name, "recovery_after_5s_s", "s", short.recovery_s(0.6)),
     ];
-    let minutes = on_all_processors(&cases, |&(name, seconds, size)| {
-        let mut device = rewritten(name)?;
-        if seconds > 0 {
-            burst(&mut device, seconds, Bytes(size))?;
-        }
-        let first = whole_device_minutes(&mut device)?;
-        Ok((first, whole_device_minutes(&mut device)?))
-    })?;
-    let mut figures = Vec::new();
-    let mut usual = 1.0;
-    for ((name, seconds, size), (first, second)) in cases.into_iter().zip(minutes) {
-        if seconds == 0 {
-            usual = first;
-            // Of the larger one the paper only says that it behaves in the same way.
-            let paper = (name == "dt-elite-2g").then_some(3.0);
-            let agreement = if paper.is_some() { Agreement::Within(0.15) } else { Agreement::Any };
-            figures.push(figure(name, "rewrite_min", "min", paper, first, agreement));
-            continue;
-        }
-        let after = format!("after_{seconds}s_of_{size}b");
-        let slower = format!("rewrite_{after}_over_usual");
-        if name == "dt-elite-2g" {
-            figures.push(figure(
-                name,
-                &format!("rewrite_{after}_min"),
-                "min",
-                25.0,
-                first,
-                Agreement::AtLeast,
-            ));
-        }
-        figures.push(figure(name, &slower, "", 8.0, first / usual, Agreement::AtLeast));
-        let again = format!("second_rewrite_{after}_over_usual");
-        figures.push(figure(name, &again, "", 1.0, second / usual, Agreement::Within(0.05)));
-    }
-    let name = "dt-elite-2g";
-    for (label, size) in [("512b", 512), ("2k", 2048)] {
-        let share = After::burst(name, 30, Bytes(size), Bytes(size), Mode::Write)?.median();
-        let quantity = format!("sequential_write_{label}_share_after_30s");
-        figures.push(figure(name, &quantity, "", 0.05, share, Agreement::AtMost));
-    }
-    Ok(figures)
+    let of_paper = |quantity| paper("ajwani-c3", name, quantity);
+    let series = vec![
+        Series::new("after 30 s of random writes", Look::Curve, long.over_time()),
+        Series::level("paper: about 0.3", of_paper(share)),
+        Series::place("paper: climbs after 30 s", of_paper("recovery_after_30s_s")),
+        Series::new("after 5 s", Look::Curve, short.over_time()),
+    ];
+    let picture = time_line("ajwani-c3", "Sequential writes of 32 KiB on the TransMemory 1 GB", series);
+    Ok(Measured { values, pictures: vec![picture] })
 }
 
-/// How long it takes to write the whole device in order with requests of 2 MB.
-fn whole_device_minutes(device: &mut dyn Device) -> Result<f64> {
-    let size = Bytes::mib(2);
-    let count = device.geometry().capacity.0 / size.0;
-    let whole = Pattern { duration: None, io_count: Some(count), ..pattern(Mode::Write, true, size) };
-    Ok(duration(&run(device, &whole, Seed(4))?).as_secs_f64() / 60.0)
+fn time_line(name: &str, title: &str, series: Vec<Series>) -> Picture {
+    let x = Axis::new("time since the random writes (s)", Scale::Linear);
+    Picture::new(name, title, x, Axis::new("speed / usual speed", Scale::Linear), series)
 }

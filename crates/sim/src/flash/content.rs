@@ -57,9 +57,10 @@ impl Contents {
         Contents { of_page, host: HostContents::default(), zeros, ones, moving: (0.0, 0), copied: None }
     }
 
-    /// How many pages there are.
-    pub(super) fn pages(&self) -> usize {
-        self.of_page.len()
+    /// Whether this, read from outside bytes, is a state of `fresh` between two requests.
+    pub(super) fn is_like(&self, fresh: &Contents) -> bool {
+        let options = |contents: &Contents| (contents.of_page.len(), contents.zeros, contents.ones);
+        options(self) == options(fresh) && self.moving == (0.0, 0) && self.copied.is_none()
     }
 
     pub(super) fn set_host(&mut self, first: LogicalPage, kinds: impl Iterator<Item = Content>) {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Block;
+
 /// Why an operation on the flash was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,6 +104,15 @@ impl Counts {
     /// Blocks erased in all.
     pub fn erases(&self) -> u64 {
         self.erases.iter().sum()
+    }
+
+    /// Whether these, read from outside bytes, can be the counts of blocks: they were erased as often, and nothing was
+    /// done more often than any device lives.
+    pub(super) fn erases_of(&self, blocks: &[Block]) -> bool {
+        let merges = [self.read_retries, self.switch_merges, self.partial_merges, self.full_merges];
+        let mut all = [self.reads, self.programs, self.erases].concat().into_iter().chain(merges);
+        all.all(|count| count < 1 << 56)
+            && self.erases() == blocks.iter().map(|block| u64::from(block.erases)).sum::<u64>()
     }
 
     /// Pages programmed for each page that the host wrote; `None` when it wrote none.

@@ -80,6 +80,11 @@ pub(super) struct Controller {
     last_write_end: Bytes,
     free: Nanos,
     link_free: Nanos,
+    /// How long commands kept the controller, and transfers the link.
+    #[serde(skip)]
+    busy: Nanos,
+    #[serde(skip)]
+    link_busy: Nanos,
     /// When everything the host asked for was done.
     quiet: Nanos,
     writes: Option<WriteBuffer>,
@@ -122,6 +127,8 @@ impl Controller {
             last_write_end: Bytes::ZERO,
             free: Nanos::ZERO,
             link_free: Nanos::ZERO,
+            busy: Nanos::ZERO,
+            link_busy: Nanos::ZERO,
             quiet: Nanos::ZERO,
             writes: buffers.write.map(|(policy, pages)| {
                 WriteBuffer::new(policy, pages, buffers.on_the_way, whole, buffers.together.max(1))
@@ -146,11 +153,23 @@ impl Controller {
         self.reach = reach;
     }
 
-    /// Takes over from `fresh` what a saved state does not hold.
-    pub(super) fn complete(&mut self, fresh: &Controller) {
+    /// Takes over from `fresh` what a saved state does not hold. `false` when this, read from outside bytes, is not a
+    /// state of `fresh` over a layer of so many pages.
+    pub(super) fn complete(&mut self, fresh: &Controller, pages: u32) -> bool {
+        self.restart();
         self.largest_command = fresh.largest_command;
         (self.costs, self.groups, self.reach) = (fresh.costs, fresh.groups, fresh.reach);
         (self.idle_after, self.idle_sleeps) = (fresh.idle_after, fresh.idle_sleeps);
+        let sizes = |controller: &Controller| (controller.page, controller.sector, controller.read_ahead);
+        let writes = match (&self.writes, &fresh.writes) {
+            (Some(buffer), Some(fresh)) => buffer.is_like(fresh, pages),
+            (buffer, fresh) => buffer.is_some() == fresh.is_some(),
+        };
+        let reads = match (&self.reads, &fresh.reads) {
+            (Some(buffer), Some(fresh)) => buffer.is_like(fresh),
+            (buffer, fresh) => buffer.is_some() == fresh.is_some(),
+        };
+        sizes(self) == sizes(fresh) && writes && reads
     }
 
     /// Why nothing can be written any more.
@@ -158,9 +177,20 @@ impl Controller {
         self.exhausted.as_deref()
     }
 
+    /// How long commands kept the controller so far.
+    pub(super) fn busy(&self) -> Nanos {
+        self.busy
+    }
+
+    /// How long transfers kept the link so far.
+    pub(super) fn link_busy(&self) -> Nanos {
+        self.link_busy
+    }
+
     /// It is time zero again and nothing is on its way.
     pub(super) fn restart(&mut self) {
         (self.free, self.link_free, self.quiet) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+        (self.busy, self.link_busy) = (Nanos::ZERO, Nanos::ZERO);
         if let Some(buffer) = &mut self.writes {
             buffer.restart();
         }
@@ -244,7 +274,8 @@ impl Controller {
     /// The command of a request; returns when it is taken.
     #[inline]
     fn command(&mut self, cost: Nanos, switch: Nanos, offset: Bytes, now: Nanos) -> Nanos {
-        let mut start = now.max(self.free) + cost;
+        let begin = now.max(self.free);
+        let mut start = begin + cost;
         if let Some(groups) = &self.groups {
             let group = offset.0 / groups.span.0 % groups.count;
             if group != self.last_group {
@@ -252,6 +283,7 @@ impl Controller {
                 start += switch;
             }
         }
+        self.busy += start.since(begin);
         self.free = start;
         start
     }
@@ -262,7 +294,9 @@ impl Controller {
         if ns_per_byte == 0.0 {
             return at;
         }
-        let end = at.max(self.link_free) + Nanos((size.0 as f64 * ns_per_byte) as u64);
+        let time = Nanos((size.0 as f64 * ns_per_byte) as u64);
+        let end = at.max(self.link_free) + time;
+        self.link_busy += time;
         self.link_free = end;
         end
     }

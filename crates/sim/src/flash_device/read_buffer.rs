@@ -60,6 +60,15 @@ impl ReadBuffer {
         });
     }
 
+    /// Whether this, read from outside bytes, is a state of `fresh`.
+    pub(super) fn is_like(&self, fresh: &ReadBuffer) -> bool {
+        let used = self.runs.iter().try_fold(0u32, |used, run| {
+            run.first.checked_add(run.count)?;
+            used.checked_add(run.count)
+        });
+        self.capacity == fresh.capacity && used == Some(self.used) && self.used <= self.capacity
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.runs.clear();

@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 use super::FlashDevice;
 use super::controller::Controller;
 use crate::flash::FlashState;
+use crate::layer::Layer;
 use crate::noise::NoiseSource;
 use crate::profile::Profile;
 use crate::translation::FrontLayer;
 
 const MAGIC: &[u8; 8] = b"FLASHSIM";
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = 8 + 4 + 8 + 8 + 4;
 
 #[derive(Serialize)]
@@ -75,9 +76,16 @@ impl FlashDevice {
         let payload = payload(bytes, device.fingerprint)?;
         let restored: Restored = postcard::from_bytes(payload).map_err(|_| StateError::Damaged)?;
         let Restored { mut controller, mut layer, flash, noise } = restored;
-        controller.complete(&device.controller);
-        if !device.flash.set_state(flash) || !layer.complete(&device.layer, &device.flash) {
-            return Err(StateError::Damaged);
+        let wrong = |what: &str| StateError::Inconsistent(what.to_owned());
+        if !device.flash.set_state(flash) {
+            return Err(wrong("the array of flash is another one, or its counts do not agree"));
+        }
+        layer.complete(&device.layer, &device.flash).map_err(StateError::Inconsistent)?;
+        if !controller.complete(&device.controller, layer.pages()) {
+            return Err(wrong("the controller's buffers are others, or hold pages that do not exist"));
+        }
+        if !noise.is_like(&device.noise) {
+            return Err(wrong("the noise is another one"));
         }
         (device.controller, device.layer, device.noise) = (controller, layer, noise);
         Ok(device)
@@ -126,6 +134,8 @@ pub enum StateError {
     OtherProfile,
     /// They were changed or cut off.
     Damaged,
+    /// What they say cannot be all true: this is not.
+    Inconsistent(String),
 }
 
 impl fmt::Display for StateError {
@@ -141,6 +151,7 @@ impl fmt::Display for StateError {
                     "the state belongs to another profile, or the profile was changed since it was saved"
                 )
             }
+            StateError::Inconsistent(what) => write!(f, "the state contradicts itself: {what}"),
             StateError::Damaged => {
                 write!(f, "the state is damaged: its checksum or its contents do not agree")
             }

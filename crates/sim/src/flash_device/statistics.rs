@@ -3,28 +3,35 @@
 use flashlab_base::Nanos;
 use serde::Serialize;
 
+use super::controller::Controller;
 use crate::flash::{CAUSES, Cause, Counts, Flash, Resources};
 use crate::profile::Energy;
 
-/// What a flash device did since it was made.
+/// What a flash device did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Statistics {
     /// The operations on the flash by their cause.
     pub operations: Vec<Operations>,
     /// Pages programmed for each page that the host wrote; absent while it wrote none.
     pub write_amplification: Option<f64>,
-    /// Merges of log blocks.
+    /// Reads that were tried again.
+    pub read_retries: u64,
+    /// Merges of log blocks that needed no copy.
     pub switch_merges: u64,
-    /// Merges of log blocks.
+    /// Merges of log blocks that copied the rest of one.
     pub partial_merges: u64,
-    /// Merges of log blocks.
+    /// Merges of log blocks that copied all of one.
     pub full_merges: u64,
-    /// The fewest erases of a block.
+    /// The fewest erases of a block, since the device was made.
     pub block_erases_min: u32,
-    /// The mean erases of a block.
+    /// The mean erases of a block, since the device was made.
     pub block_erases_mean: f64,
-    /// The most erases of a block.
+    /// The most erases of a block, since the device was made.
     pub block_erases_max: u32,
+    /// The share of the time that the controller was busy with commands.
+    pub controller_utilisation: f64,
+    /// The share of the time that the link to the host carried data.
+    pub link_utilisation: f64,
     /// The share of the time that each die was busy.
     pub die_utilisation: Vec<f64>,
     /// The share of the time that each channel was busy.
@@ -47,8 +54,15 @@ pub struct Operations {
 }
 
 impl Statistics {
-    pub(super) fn of(flash: &Flash<Resources>, energy: &Energy, now: Nanos) -> Statistics {
-        let counts = flash.counts();
+    /// What was done since the counts were `earlier`, with the shares of the time until `now`.
+    pub(super) fn of(
+        flash: &Flash<Resources>,
+        controller: &Controller,
+        energy: &Energy,
+        now: Nanos,
+        earlier: &Counts,
+    ) -> Statistics {
+        let counts = &flash.counts().since(earlier);
         let operations = CAUSES
             .map(|cause| Operations {
                 cause,
@@ -63,12 +77,15 @@ impl Statistics {
         Statistics {
             operations,
             write_amplification: counts.write_amplification(),
+            read_retries: counts.read_retries,
             switch_merges: counts.switch_merges,
             partial_merges: counts.partial_merges,
             full_merges: counts.full_merges,
             block_erases_min: erases().min().unwrap_or(0),
             block_erases_mean: total as f64 / flash.blocks().len().max(1) as f64,
             block_erases_max: erases().max().unwrap_or(0),
+            controller_utilisation: share(controller.busy()),
+            link_utilisation: share(controller.link_busy()),
             die_utilisation: flash.timing().dies_worked().map(share).collect(),
             channel_utilisation: flash.timing().channels_worked().map(share).collect(),
             energy_j: joules(counts, energy, now),

@@ -10,7 +10,7 @@
 //! - which pages are held depends on the writes only, never on time;
 //! - a write is accepted when the oldest slots it needs are free.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
@@ -161,6 +161,19 @@ impl WriteBuffer {
             self.order.push_front(oldest);
         }
         Some(Leaving { pages: Pages { first: LogicalPage(first), count }, partial: false })
+    }
+
+    /// Whether this, read from outside bytes, is a state of `fresh` for a layer of so many pages.
+    pub(super) fn is_like(&self, fresh: &WriteBuffer, pages: u32) -> bool {
+        let options = |buffer: &WriteBuffer| {
+            (buffer.policy, buffer.room, buffer.whole, buffer.together, buffer.slots.len())
+        };
+        let ordered: BTreeSet<u32> = self.order.iter().copied().collect();
+        options(self) == options(fresh)
+            && self.held.iter().all(|(page, &sectors)| {
+                *page < pages && sectors != 0 && sectors & !self.whole == 0 && ordered.contains(page)
+            })
+            && (self.next_slot < self.slots.len() || self.next_slot == 0)
     }
 
     /// Forgets pages: they were trimmed.

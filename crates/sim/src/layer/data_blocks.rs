@@ -309,10 +309,21 @@ impl DataBlocks {
         place: impl Fn(u32, u32) -> Place,
     ) -> Result<(), String> {
         let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
-        let free = self.free.iter().flatten().map(|&(_, block)| block);
-        for block in free.clone() {
-            ensure(written(block) == Some(0), || format!("the free block {block} is not erased"))?;
+        let geometry = flash.geometry();
+        for (die, free) in (0..).zip(&self.free) {
+            for &(erases, block) in free {
+                let state = flash.blocks().get(block as usize);
+                let right = state.is_some_and(|state| (state.written, state.erases) == (0, erases));
+                ensure(right && geometry.die(block) == die, || {
+                    format!("the free block {block} of die {die} is {state:?}")
+                })?;
+            }
         }
+        for (block, &data) in (0..).zip(&self.data).filter(|&(_, &data)| data != NONE) {
+            let right = geometry.die(data) == self.die(block);
+            ensure(right, || format!("the data of logical block {block} lie in {data}, on another die"))?;
+        }
+        let free = self.free.iter().flatten().map(|&(_, block)| block);
         let data = self.data.iter().copied().filter(|&block| block != NONE);
         let mut all: Vec<u32> = free.chain(data).chain(logs).collect();
         all.sort_unstable();

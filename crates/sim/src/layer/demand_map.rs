@@ -22,6 +22,7 @@ mod tests;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
+use super::data_blocks::ensure;
 use super::page_map::{PageMap, PageMapOptions};
 use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Timing};
@@ -203,14 +204,25 @@ impl DemandMap {
         }
     }
 
-    /// As for a page map: whether this map, read from outside bytes, can be used in place of `fresh` over `flash`.
-    pub(crate) fn complete<T: Timing>(&mut self, fresh: &DemandMap, flash: &Flash<T>) -> bool {
-        self.pages.complete(&fresh.pages, flash)
-            && self.cache.fits(&fresh.cache)
-            && self.host_pages == fresh.host_pages
-            && self.entries_per_page == fresh.entries_per_page
-            && self.stale.len() == fresh.stale.len()
-            && self.queue.iter().all(|&page| (page as usize) < self.stale.len())
+    /// Makes again what a saved map does not hold, after a look whether this map, read from outside bytes, can be used
+    /// in place of `fresh` over `flash`.
+    ///
+    /// # Errors
+    /// Which invariant does not hold.
+    pub(crate) fn complete<T: Timing>(&mut self, fresh: &DemandMap, flash: &Flash<T>) -> Result<(), String> {
+        let sizes = |map: &DemandMap| (map.host_pages, map.entries_per_page, map.stale.len());
+        ensure(sizes(self) == sizes(fresh), || "the map is that of another device".to_owned())?;
+        self.pages.complete(&fresh.pages, flash)?;
+        ensure(self.cache.fits(&fresh.cache), || "the cached entries are in disorder".to_owned())?;
+        let mut queued = vec![false; self.stale.len()];
+        for &page in &self.queue {
+            let Some(queued) = queued.get_mut(page as usize) else {
+                return Err(format!("the map page {page} is queued and does not exist"));
+            };
+            *queued = true;
+        }
+        let forgotten = self.stale.iter().zip(&queued).position(|(&stale, &queued)| stale && !queued);
+        ensure(forgotten.is_none(), || format!("the map page {forgotten:?} is stale and not queued"))
     }
 }
 

@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
+use super::data_blocks::ensure;
 use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Reliability, Timing};
 
@@ -111,58 +112,79 @@ impl<L: Layer> FastRegion<L> {
         &self.behind
     }
 
-    pub(crate) fn behind_mut(&mut self) -> &mut L {
-        &mut self.behind
-    }
-
-    /// Whether this, read from outside bytes, can be used in place of `fresh` over `flash`, but for the layer behind.
-    pub(crate) fn fits<T: Timing>(&self, fresh: &FastRegion<L>, flash: &Flash<T>) -> bool {
-        let (blocks, pages) = (flash.geometry().fast_blocks(), flash.geometry().pages_per_block());
-        let fast_pages = blocks * pages;
-        self.place.len() == fresh.place.len()
-            && self.back.len() == fresh.back.len()
-            && self.valid.len() == fresh.valid.len()
-            && self.logs.len() == fresh.logs.len()
-            && (self.next_log as usize) < self.logs.len()
-            && self.pages_per_block == pages
-            && self.place.iter().all(|&place| place == NONE || place < fast_pages)
-            && self.back.iter().all(|&page| page == NONE || (page as usize) < self.place.len())
-            && self.valid.iter().all(|&valid| valid <= pages)
-            && self.logs.iter().all(|log| {
-                log.open.is_none_or(|(block, page)| block < blocks && page <= pages)
-                    && log.full.iter().chain(&log.free).all(|&block| block < blocks)
-            })
-    }
-
     /// How many blocks of the region are free.
     pub fn free_blocks(&self) -> usize {
         self.logs.iter().map(|log| log.free.len()).sum()
     }
 
-    /// Whether this region, read from outside bytes, can be used in place of `fresh`; `behind` says so of the layer behind.
-    pub fn complete(&mut self, fresh: &FastRegion<L>, behind: impl FnOnce(&mut L, &L) -> bool) -> bool {
-        let (pages, blocks) = (self.pages_per_block, self.valid.len());
-        let same_sizes = pages == fresh.pages_per_block
-            && blocks == fresh.valid.len()
-            && self.place.len() == fresh.place.len()
-            && self.back.len() == fresh.back.len()
-            && (self.logs.is_empty() || (self.next_log as usize) < self.logs.len());
-        let mut valid = vec![0; fresh.valid.len()];
-        same_sizes
-            && self.logs.iter().all(|log| {
-                log.open.is_none_or(|(block, page)| (block as usize) < blocks && page <= pages)
-                    && log.full.iter().chain(&log.free).all(|&block| (block as usize) < blocks)
-            })
-            && self.place.iter().enumerate().filter(|(_, place)| **place != NONE).all(|(page, &place)| {
-                let known = self.back.get(place as usize) == Some(&(page as u32));
-                if known {
-                    valid[(place / pages) as usize] += 1;
-                }
-                known
-            })
-            && valid == self.valid
-            && self.back.iter().all(|&page| page == NONE || (page as usize) < self.place.len())
-            && behind(&mut self.behind, &fresh.behind)
+    /// Whether this region, read from outside bytes, can be used in place of `fresh` over `flash`; `behind` says so of
+    /// the layer behind, which it may complete.
+    ///
+    /// # Errors
+    /// Which invariant does not hold.
+    pub fn complete<T: Timing>(
+        &mut self,
+        fresh: &FastRegion<L>,
+        flash: &Flash<T>,
+        behind: impl FnOnce(&mut L, &L) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let sizes = |region: &FastRegion<L>| {
+            let options = (region.bypass_from, region.refill_blocks, region.pages_per_block);
+            (options, region.place.len(), region.back.len(), region.valid.len())
+        };
+        let logs = self.logs.len();
+        let in_turn = (self.next_log as usize) < logs || (logs, self.next_log) == (0, 0);
+        ensure(sizes(self) == sizes(fresh) && logs <= fresh.logs.len() && in_turn, || {
+            "the fast region is that of another device".to_owned()
+        })?;
+        behind(&mut self.behind, &fresh.behind)?;
+        self.check_pages(flash)?;
+        self.check_blocks(flash)
+    }
+
+    /// Every page is known by its place, and the layer behind has none of them.
+    fn check_pages<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
+        let mut valid = vec![0; self.valid.len()];
+        for (page, &place) in (0..).zip(&self.place).filter(|&(_, &place)| place != NONE) {
+            let known = self.back.get(place as usize) == Some(&page) && {
+                let Place { block, page } = flash.geometry().place(place);
+                valid[block as usize] += 1;
+                page < flash.blocks()[block as usize].written
+            };
+            let twice = self.behind.holds(LogicalPage(page));
+            ensure(known && !twice, || {
+                format!("the page {page} is said to lie at {place} of the fast region")
+            })?;
+        }
+        let logical = |&page: &u32| page == NONE || (page as usize) < self.place.len();
+        ensure(valid == self.valid && self.back.iter().all(logical), || {
+            "the fast region has another number of valid pages".to_owned()
+        })
+    }
+
+    /// Every block is free, open, full or failed, and those of a log lie on one die.
+    fn check_blocks<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
+        let pages = self.pages_per_block;
+        let mut blocks: Vec<u32> = Vec::new();
+        for log in &self.logs {
+            let open = log.open.iter().copied();
+            let full = log.full.iter().map(|&block| (block, pages));
+            let free = log.free.iter().map(|&block| (block, 0));
+            let first = blocks.len();
+            for (block, written) in open.chain(full).chain(free) {
+                let state = flash.blocks().get(block as usize).filter(|state| state.written == written);
+                ensure(state.is_some(), || format!("{written} pages of the fast block {block} are written"))?;
+                blocks.push(block);
+            }
+            let mut dies = blocks[first..].iter().map(|&block| flash.geometry().die(block));
+            let die = dies.next();
+            ensure(dies.all(|other| Some(other) == die), || "a fast log lies on several dies".to_owned())?;
+        }
+        blocks.sort_unstable();
+        let usable = (0..flash.geometry().fast_blocks()).filter(|&block| !flash.failed(block));
+        ensure(usable.eq(blocks.iter().copied()), || {
+            format!("a block of the fast region is not one of free, open and full: {blocks:?}")
+        })
     }
 
     /// Whether a write continues the ones before for so long that it goes past the region.

@@ -288,15 +288,19 @@ impl LogBlocks {
     }
 
     /// Whether this, read from a saved state, is a state of the layer `fresh` over `flash`.
-    pub fn is_state_of<T: Timing>(&self, fresh: &LogBlocks, flash: &Flash<T>) -> bool {
+    ///
+    /// # Errors
+    /// Which invariant does not hold.
+    pub fn check<T: Timing>(&self, fresh: &LogBlocks, flash: &Flash<T>) -> Result<(), String> {
         let shape = |layer: &LogBlocks| {
             let options = (layer.order, layer.replacement, layer.switch_merges, layer.keeps_logs);
             (options, layer.logs_per_die, layer.logs.len(), layer.log_of.len(), layer.pages.len())
         };
-        self.blocks.is_like(&fresh.blocks)
+        let alike = self.blocks.is_like(&fresh.blocks)
             && self.disorder.is_like(&fresh.disorder)
-            && shape(self) == shape(fresh)
-            && self.verify(flash).is_ok()
+            && shape(self) == shape(fresh);
+        ensure(alike, || "the log blocks are those of another device".to_owned())?;
+        self.verify(flash)
     }
 
     /// Says which invariant is broken, if any.
@@ -309,12 +313,36 @@ impl LogBlocks {
             let state = flash.blocks().get(log.block as usize);
             let right = state.is_some_and(|block| block.written == log.written)
                 && self.log_of.get(log.owner as usize) == Some(&index)
-                && self.blocks.die(log.owner) == index / self.logs_per_die;
+                && self.blocks.die(log.owner) == index / self.logs_per_die
+                && log.stamp <= self.uses
+                && self.holds_what_it_says(index);
             ensure(right, || format!("log {index} is {log:?}, its block {state:?}"))?;
         }
+        // Half of the clock's range is more than any device lives.
+        ensure(self.uses < u64::MAX / 2, || format!("logs were used {} times", self.uses))?;
         let used = self.log_of.iter().filter(|&&log| log != NONE).count();
         ensure(used == open().count(), || format!("{used} logical blocks have a log"))?;
         self.blocks.verify(flash, open().map(|(_, log)| log.block), |block, offset| self.place(block, offset))
+    }
+}
+
+impl LogBlocks {
+    /// Whether what a log says of the order of its pages is so, of those that are still held.
+    fn holds_what_it_says(&self, index: u32) -> bool {
+        let Log { owner, from, written, in_order, .. } = self.logs[index as usize];
+        if !self.order.is_mapped() {
+            return from == 0 && in_order;
+        }
+        let first = self.page_index(index);
+        let pages = &self.pages[first..first + self.blocks.pages_per_block() as usize];
+        (0..).zip(pages).filter(|&(offset, &page)| page != NONE && self.blocks.holds(owner, offset)).all(
+            |(offset, &page)| {
+                offset >= from
+                    && page < written
+                    && (!in_order || offset == page)
+                    && (self.order == LogOrder::Any || offset - from < written)
+            },
+        )
     }
 }
 

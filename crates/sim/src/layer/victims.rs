@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 use flashlab_base::{Prng, Seed};
 use serde::{Deserialize, Serialize};
 
+use super::data_blocks::ensure;
+
 /// How a victim is chosen among the closed blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -107,27 +109,55 @@ impl Victims {
         self.entries[block as usize].valid
     }
 
-    /// Whether this, read from outside bytes, can be used in place of `fresh`: no number points to what does not exist.
-    pub(super) fn fits(&self, fresh: &Victims) -> bool {
-        let blocks = fresh.entries.len() as u32;
-        let block = |number: u32| number == NONE || number < blocks;
-        let pools = self.pools.len();
-        self.policy == fresh.policy
-            && self.pages_per_block == fresh.pages_per_block
-            && self.entries.len() == fresh.entries.len()
-            && pools == fresh.pools.len()
-            && self.changed.len() == fresh.changed.len()
-            && self.entries.iter().all(|entry| {
-                entry.valid <= self.pages_per_block
-                    && (entry.pool == OPEN || (entry.pool as usize) < pools)
-                    && block(entry.next)
-                    && block(entry.previous)
-            })
-            && self.pools.iter().zip(&fresh.pools).all(|(pool, fresh)| {
-                pool.lists.len() == fresh.lists.len()
-                    && pool.lists.iter().all(|&(first, last)| block(first) && block(last))
-                    && pool.queue.iter().chain(&pool.members).all(|&member| member < blocks)
-            })
+    /// Whether this, read from outside bytes, can be used in place of `fresh`.
+    ///
+    /// # Errors
+    /// Which invariant does not hold.
+    pub(super) fn check(&self, fresh: &Victims) -> Result<(), String> {
+        let sizes = |victims: &Victims| {
+            let lists: Vec<usize> = victims.pools.iter().map(|pool| pool.lists.len()).collect();
+            (victims.policy, victims.pages_per_block, victims.entries.len(), victims.changed.len(), lists)
+        };
+        ensure(sizes(self) == sizes(fresh), || "the pools of blocks are those of another device".to_owned())?;
+        // Half of the clock's range is more than any device lives.
+        let times_passed =
+            self.changes < u64::MAX / 2 && self.changed.iter().all(|&changed| changed <= self.changes);
+        ensure(times_passed, || "a block changed in the future".to_owned())?;
+        let mut closed = 0;
+        for (number, pool) in (0..).zip(&self.pools) {
+            let members =
+                self.members(pool, number).ok_or(format!("pool {number} of blocks is in disorder"))?;
+            closed += members;
+        }
+        let marked = self.entries.iter().filter(|entry| entry.pool != OPEN).count();
+        ensure(closed == marked, || format!("{marked} blocks are closed and {closed} are in a pool"))
+    }
+
+    /// How many blocks a pool has; `None` when one of them is not rightly there. A block that was met twice would have
+    /// two places, or two others before it.
+    fn members(&self, pool: &Pool, number: u32) -> Option<usize> {
+        let own = |block: u32| self.entries.get(block as usize).filter(|entry| entry.pool == number);
+        let mut members = 0;
+        for (valid, &(first, last)) in (0..).zip(&pool.lists) {
+            let (mut block, mut previous) = (first, NONE);
+            while block != NONE {
+                let entry = own(block).filter(|entry| (entry.valid, entry.previous) == (valid, previous))?;
+                (previous, block) = (block, entry.next);
+                members += 1;
+            }
+            if previous != last || (first != NONE && valid < pool.fewest) {
+                return None;
+            }
+        }
+        for (place, &block) in (0..).zip(&pool.members) {
+            own(block).filter(|entry| entry.next == place)?;
+        }
+        let mut queue: Vec<u32> = pool.queue.iter().copied().collect();
+        queue.sort_unstable();
+        let each_once = queue.windows(2).all(|pair| pair[0] != pair[1]);
+        let right = each_once && queue.iter().all(|&block| own(block).is_some());
+        let kinds = [members, pool.members.len(), queue.len()];
+        (right && kinds.iter().filter(|&&count| count > 0).count() <= 1).then(|| kinds.iter().sum())
     }
 
     /// The policy.

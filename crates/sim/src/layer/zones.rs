@@ -10,12 +10,14 @@
 //! - a zone is written from its beginning, without a gap; anything else is refused before it changes anything;
 //! - a zone that is begun and not full is active, and only so many are.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use flashlab_base::Nanos;
 use flashlab_device::IoError;
 use serde::{Deserialize, Serialize};
 
+use super::data_blocks::ensure;
 use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
 
@@ -126,18 +128,58 @@ impl Zones {
     }
 
     /// Whether this, read from outside bytes, can be used in place of `fresh` over `flash`.
-    pub(crate) fn fits<T: Timing>(&self, fresh: &Zones, flash: &Flash<T>) -> bool {
-        let blocks = flash.geometry().blocks();
-        let per_zone = self.blocks_per_zone as usize;
-        self.zones.len() == fresh.zones.len()
-            && self.blocks.len() == fresh.blocks.len()
-            && self.free.len() == fresh.free.len()
-            && (self.blocks_per_zone, self.zone_pages) == (fresh.blocks_per_zone, fresh.zone_pages)
-            && (self.row, self.dies, self.most_active) == (fresh.row, fresh.dies, fresh.most_active)
-            && self.free.iter().flatten().all(|&(_, block)| block < blocks)
-            && self.zones.iter().zip(self.blocks.chunks(per_zone)).all(|(zone, own)| {
-                zone.written <= self.zone_pages && (!zone.begun || own.iter().all(|&block| block < blocks))
-            })
+    ///
+    /// # Errors
+    /// Which invariant does not hold.
+    pub(crate) fn check<T: Timing>(&self, fresh: &Zones, flash: &Flash<T>) -> Result<(), String> {
+        let sizes = |zones: &Zones| {
+            let options = (zones.blocks_per_zone, zones.zone_pages, zones.row, zones.dies, zones.most_active);
+            (options, zones.zones.len(), zones.blocks.len(), zones.free.len())
+        };
+        ensure(sizes(self) == sizes(fresh), || "the zones are those of another device".to_owned())?;
+        let geometry = flash.geometry();
+        let mut seen = vec![false; geometry.blocks() as usize];
+        let mut is_once = |block: u32, die: u32, written: u32| {
+            let state = flash.blocks().get(block as usize);
+            state.is_some_and(|state| state.written == written && block >= geometry.fast_blocks())
+                && geometry.die(block) == die
+                && !std::mem::replace(&mut seen[block as usize], true)
+        };
+        for (die, free) in (0..).zip(&self.free) {
+            let all_free = free.iter().all(|&(_, block)| is_once(block, die, 0));
+            ensure(all_free, || format!("a block of die {die} is not free"))?;
+        }
+        let mut active = 0;
+        for (number, zone) in (0..).zip(&self.zones) {
+            let right = zone.written <= self.zone_pages
+                && if zone.begun {
+                    (0..self.blocks_per_zone).all(|i| {
+                        let index = number * self.blocks_per_zone + i;
+                        let written = self.written_to(i, zone.written);
+                        is_once(self.blocks[index as usize], index % self.dies, written)
+                    })
+                } else {
+                    zone.written == 0
+                };
+            ensure(right, || format!("zone {number} is {zone:?}"))?;
+            active += u32::from(zone.begun && zone.written < self.zone_pages);
+        }
+        ensure(
+            active == self.active && seen.iter().skip(geometry.fast_blocks() as usize).all(|&seen| seen),
+            || format!("{active} zones are active and not {}, or a block is in none", self.active),
+        )
+    }
+
+    /// How many pages of the block `i` of a zone are written when `written` pages of the zone are.
+    fn written_to(&self, i: u32, written: u32) -> u32 {
+        let (rows, rest) = (written / self.row, written % self.row);
+        let (rounds, last) = (rows / self.blocks_per_zone, rows % self.blocks_per_zone);
+        let more = match i.cmp(&last) {
+            Ordering::Less => self.row,
+            Ordering::Equal => rest,
+            Ordering::Greater => 0,
+        };
+        rounds * self.row + more
     }
 
     /// Where a page of a zone lies, and how many pages follow it there.

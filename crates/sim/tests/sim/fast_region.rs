@@ -190,11 +190,14 @@ fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + Deserializ
         assert_eq!((untimed.blocks(), untimed.counts()), (timed.blocks(), timed.counts()), "seed {seed}");
 
         let mut loaded: FastRegion<L> = serde_json::from_slice(&serde_json::to_vec(&layer).unwrap()).unwrap();
-        assert!(loaded.complete(&fresh, |_, _| true) && loaded == layer, "seed {seed}: saved and loaded");
+        assert_eq!(loaded.complete(&fresh, &untimed, |_, _| Ok(())), Ok(()), "seed {seed}");
+        assert!(loaded == layer, "seed {seed}: saved and loaded");
         let small = geometry.with_fast_blocks(geometry.fast_blocks() - 1).unwrap();
         let other_region = FastRegion::new(&small, behind.clone(), &options).unwrap();
-        assert!(!loaded.complete(&other_region, |_, _| true), "seed {seed}: the state of another region");
-        assert!(!loaded.complete(&fresh, |_, _| false), "seed {seed}: a damaged layer behind");
+        let other = loaded.complete(&other_region, &untimed, |_, _| Ok(()));
+        assert_eq!(other, Err("the fast region is that of another device".to_owned()), "seed {seed}");
+        let damaged = loaded.complete(&fresh, &untimed, |_, _| Err("no".to_owned()));
+        assert_eq!(damaged, Err("no".to_owned()), "seed {seed}: the layer behind is damaged");
 
         let mut rested = fresh;
         let mut timed = Flash::new(geometry, resources(&geometry)).with_ledger(ledger);

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod conservation;
+mod damaged_states;
 mod demand_map;
 mod devices;
 mod dies_and_volumes;

@@ -3,7 +3,7 @@
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Buffer, Device, Operation, Request};
-use flashlab_sim::Profile;
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
 /// A key of a section, and what it may be.
 type Key = (&'static str, &'static [&'static str]);
@@ -138,6 +138,10 @@ fn an_odd_profile_is_refused_or_serves() {
                 let later = device.now() + Nanos::from_millis(random.below(100));
                 assert!(device.wait(later).is_none());
             }
+        }
+        if let SimulatedDevice::Flash(device) = device {
+            let restored = FlashDevice::restore(&profile, &device.save());
+            assert_eq!(restored.map(drop), Ok(()), "the state that was saved");
         }
     }
     // Neither is rare, or this would test nothing.

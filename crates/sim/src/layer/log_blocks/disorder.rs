@@ -35,6 +35,7 @@ impl Disorder {
     /// Whether this is a state of the blocks that `fresh` are.
     pub(super) fn is_like(&self, fresh: &Disorder) -> bool {
         (self.limit, self.blocks.len()) == (fresh.limit, fresh.blocks.len())
+            && (self.strays < self.limit || self.strays == 0)
     }
 
     /// A part was written. Returns whether its block is in disorder.

@@ -1,20 +1,25 @@
 //! The invariants of a layer with shared logs, to be checked.
 
 use super::SharedLogs;
-use crate::flash::{Flash, Place, Timing};
+use crate::flash::{Flash, Geometry, Place, Timing};
 use crate::layer::data_blocks::{NONE, ensure};
 
 impl SharedLogs {
     /// Whether this, read from a saved state, is a state of the layer `fresh` over `flash`.
-    pub fn is_state_of<T: Timing>(&self, fresh: &SharedLogs, flash: &Flash<T>) -> bool {
+    ///
+    /// # Errors
+    /// Which invariant does not hold.
+    pub fn check<T: Timing>(&self, fresh: &SharedLogs, flash: &Flash<T>) -> Result<(), String> {
         let rings = |layer: &SharedLogs| {
             layer.rings.iter().map(|ring| (ring.blocks.len(), ring.owners.len())).collect::<Vec<_>>()
         };
-        self.blocks.is_like(&fresh.blocks)
+        let alike = self.blocks.is_like(&fresh.blocks)
             && self.newest.len() == fresh.newest.len()
             && self.sequential.len() == fresh.sequential.len()
-            && rings(self) == rings(fresh)
-            && self.verify(flash).is_ok()
+            && self.reclaimed_at_once == fresh.reclaimed_at_once
+            && rings(self) == rings(fresh);
+        ensure(alike, || "the log blocks are those of another device".to_owned())?;
+        self.verify(flash)
     }
 
     /// Says which invariant is broken, if any.
@@ -26,13 +31,20 @@ impl SharedLogs {
         let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
         for (die, log) in (0..).zip(&self.sequential).filter(|(_, log)| log.owner != NONE) {
             let known = log.owner < self.blocks.len() && self.blocks.die(log.owner) == die;
-            ensure(known && written(log.block) == Some(log.written), || format!("the pages of {log:?}"))?;
+            let here = known && written(log.block) == Some(log.written) && geometry.die(log.block) == die;
+            ensure(here, || format!("the pages of {log:?}"))?;
             for page in (0..log.written).filter(|&page| !log.stale && self.blocks.holds(log.owner, page)) {
                 let newest = self.place(geometry, log.owner, page) == Place { block: log.block, page };
                 ensure(newest, || format!("page {page} of {log:?}"))?;
             }
         }
-        for ring in &self.rings {
+        let lost = (0..)
+            .zip(&self.newest)
+            .find(|&(index, &newest)| newest != NONE && !self.is_in_a_log(geometry, index, newest));
+        ensure(lost.is_none(), || format!("the newest copy of a page, which is {lost:?}"))?;
+        for (die, ring) in (0..).zip(&self.rings) {
+            let own = |&block: &u32| block == NONE || geometry.die(block) == die;
+            ensure(ring.blocks.iter().all(own), || format!("a random log of die {die} is elsewhere"))?;
             let current = ring.blocks.get(ring.current as usize);
             let pages = current.and_then(|&block| if block == NONE { Some(all) } else { written(block) });
             ensure(pages == Some(ring.written), || format!("{} pages of a random log", ring.written))?;
@@ -48,5 +60,20 @@ impl SharedLogs {
         let random = self.rings.iter().flat_map(|ring| ring.blocks.iter().copied());
         let logs = sequential.chain(random).filter(|&block| block != NONE);
         self.blocks.verify(flash, logs, |block, offset| self.place(geometry, block, offset))
+    }
+
+    /// Whether the newest copy of a held page lies in a log that knows it.
+    fn is_in_a_log(&self, geometry: &Geometry, index: u32, newest: u32) -> bool {
+        let all = self.blocks.pages_per_block();
+        let (owner, offset) = (index / all, index % all);
+        if newest >= geometry.pages() || !self.blocks.holds(owner, offset) {
+            return false;
+        }
+        let (place, die) = (geometry.place(newest), self.blocks.die(owner) as usize);
+        let (sequential, ring) = (&self.sequential[die], &self.rings[die]);
+        match ring.blocks.iter().position(|&block| block == place.block) {
+            Some(log) => ring.owners[log * all as usize + place.page as usize] == index,
+            None => (sequential.owner, sequential.block, offset) == (owner, place.block, place.page),
+        }
     }
 }

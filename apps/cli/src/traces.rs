@@ -1,0 +1,91 @@
+//! From the file of a trace to its IOs.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use flashlab_base::Bytes;
+use flashlab_samples::for_each_batch;
+use flashlab_trace::{Format, Trace, TraceIo, parse};
+use flate2::bufread::MultiGzDecoder;
+
+use crate::args::TraceFormat;
+use crate::exit::Usage;
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const PARQUET: &[u8] = b"PAR1";
+
+/// Reads a trace. A folder, and a file of Parquet, hold samples; a text may be compressed with gzip.
+pub fn read(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {
+    let name = path.display().to_string();
+    let failed = |error| Usage(format!("cannot read the trace {name}: {error}"));
+    if path.is_dir() {
+        return samples(path, &segments(path)?);
+    }
+    let mut file = File::open(path).map_err(failed)?;
+    let mut reader = BufReader::with_capacity(1 << 16, &file);
+    let begin = reader.fill_buf().map_err(failed)?;
+    let (is_gzip, is_parquet) = (begin.starts_with(GZIP), begin.starts_with(PARQUET));
+    let format = match format {
+        Some(TraceFormat::Samples) => return samples(path, &[path.to_owned()]),
+        None if is_parquet => return samples(path, &[path.to_owned()]),
+        Some(TraceFormat::Fio) => Some(Format::Fio),
+        Some(TraceFormat::Blkparse) => Some(Format::Blkparse),
+        Some(TraceFormat::Msr) => Some(Format::Msr),
+        Some(TraceFormat::Mqsim) => Some(Format::Mqsim),
+        None => None,
+    };
+    if !is_gzip {
+        return Ok(parse(reader, &name, format)?);
+    }
+    file.rewind().map_err(failed)?;
+    let text = BufReader::with_capacity(1 << 16, MultiGzDecoder::new(BufReader::new(file)));
+    Ok(parse(text, &name, format)?)
+}
+
+/// The segments in the folder of a run, or in the folder of its samples.
+fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
+    let inner = folder.join("samples");
+    let folder = if inner.is_dir() { inner } else { folder.to_owned() };
+    let failed = |error| Usage(format!("cannot read the folder {}: {error}", folder.display()));
+    let mut segments = Vec::new();
+    for entry in folder.read_dir().map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "parquet") {
+            segments.push(path);
+        }
+    }
+    segments.sort();
+    if segments.is_empty() {
+        bail!(Usage(format!("{} holds no samples: there is no .parquet in it", folder.display())));
+    }
+    Ok(segments)
+}
+
+/// Samples as a trace; a line is a sample's number, in the order of the files.
+fn samples(path: &Path, segments: &[PathBuf]) -> Result<Trace> {
+    let (mut ios, mut processes, mut line) = (Vec::new(), 0, 0);
+    for segment in segments {
+        let mut outside = None;
+        for_each_batch(segment, |columns| {
+            for sample in (0..columns.len()).map(|index| columns.sample(index)) {
+                line += 1;
+                if sample.size == Bytes::ZERO || sample.offset.0.checked_add(sample.size.0).is_none() {
+                    outside.get_or_insert(line);
+                }
+                processes = processes.max(sample.process.saturating_add(1));
+                let operation = sample.mode.into();
+                let (arrival, offset, size) = (sample.intended, sample.offset, sample.size);
+                ios.push(TraceIo { arrival, operation, offset, size, source: sample.process, line });
+            }
+        })?;
+        if let Some(line) = outside {
+            bail!(Usage(format!("{}: sample {line} has a range that no IO can have", segment.display())));
+        }
+    }
+    if ios.is_empty() {
+        bail!(Usage(format!("{}: there is no sample in it", path.display())));
+    }
+    Ok(Trace::new(ios, (0..processes).map(|process| process.to_string()).collect()))
+}

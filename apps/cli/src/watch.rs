@@ -1,0 +1,86 @@
+//! What is made of each IO of a replay: its class, and a sample where it is recorded.
+
+use std::ops::ControlFlow;
+
+use flashlab_analysis::{Classes, Done, Locality};
+use flashlab_base::{Bytes, Operation};
+use flashlab_engine::Observer;
+use flashlab_plan::PlannedIo;
+use flashlab_samples::{Lane, Sample};
+use flashlab_trace::TraceIo;
+
+/// An IO as it stands in the trace or the plan.
+pub struct Upcoming {
+    operation: Operation,
+    source: u32,
+    offset: Bytes,
+    size: Bytes,
+}
+
+impl From<&TraceIo> for Upcoming {
+    fn from(io: &TraceIo) -> Upcoming {
+        let &TraceIo { operation, source, offset, size, .. } = io;
+        Upcoming { operation, source, offset, size }
+    }
+}
+
+impl From<PlannedIo> for Upcoming {
+    fn from(io: PlannedIo) -> Upcoming {
+        Upcoming { operation: io.mode.into(), source: 0, offset: io.offset, size: io.size }
+    }
+}
+
+/// Classifies the IOs of one process. They complete in another order than they stand in: `upcoming` has them in
+/// theirs.
+pub struct Watch<I> {
+    upcoming: I,
+    /// What is known of each of them so far.
+    known: Vec<(Operation, Locality)>,
+    /// Where the last IO of each operation ended, by source.
+    ends: Vec<[Option<Bytes>; 4]>,
+    classes: Classes,
+    lane: Option<Lane>,
+}
+
+impl<I: Iterator<Item = Upcoming>> Watch<I> {
+    pub fn new(upcoming: I, lane: Option<Lane>) -> Watch<I> {
+        Watch { upcoming, known: Vec::new(), ends: Vec::new(), classes: Classes::default(), lane }
+    }
+
+    /// The classes, and the lane if there is one.
+    pub fn finish(self) -> (Classes, Option<Lane>) {
+        (self.classes, self.lane)
+    }
+
+    fn know_next(&mut self) -> Option<()> {
+        let io = self.upcoming.next()?;
+        let source = io.source as usize;
+        if self.ends.len() <= source {
+            self.ends.resize(source + 1, [None; 4]);
+        }
+        let end = &mut self.ends[source][io.operation as usize];
+        let follows = end.replace(Bytes(io.offset.0.saturating_add(io.size.0))) == Some(io.offset);
+        let locality = if follows { Locality::Sequential } else { Locality::Random };
+        self.known.push((io.operation, locality));
+        Some(())
+    }
+}
+
+impl<I: Iterator<Item = Upcoming> + Send> Observer for Watch<I> {
+    fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
+        while self.known.len() as u64 <= sample.position && self.know_next().is_some() {}
+        let Some(&(operation, locality)) = self.known.get(sample.position as usize) else {
+            return ControlFlow::Continue(());
+        };
+        if sample.errno == 0 {
+            let (size, waited) = (sample.size, sample.submitted.since(sample.intended));
+            self.classes.add(&Done { operation, locality, size, waited, response: sample.response() });
+        } else {
+            self.classes.add_failed();
+        }
+        match &mut self.lane {
+            Some(lane) if operation.mode().is_some() => lane.record(sample),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}

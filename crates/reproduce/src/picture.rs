@@ -1,0 +1,159 @@
+//! What a figure of a paper shows: axes and series, drawn as SVG.
+//!
+//! # Model
+//! A [`Picture`] has two [`Axis`] and some [`Series`]. Solid and dotted series are flashlab's; dashed lines and crosses are the
+//! paper's, in the colour of the series before them when they belong to it. Under the axes is the legend.
+//!
+//! # Invariants
+//! - nothing is computed here from what was measured: points that fall on the same pixel are left out, no others;
+//! - the same picture is the same text.
+
+mod drawing;
+mod ruler;
+
+use crate::{Agreement, Figure};
+
+/// How values lie along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// In equal steps from zero.
+    Linear,
+    /// In equal steps from the least value.
+    Steps,
+    /// By powers of two.
+    Binary,
+    /// By powers of ten.
+    Decimal,
+}
+
+/// One axis of a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What lies along it, with its unit.
+    pub label: String,
+    /// How.
+    pub scale: Scale,
+}
+
+impl Axis {
+    pub(crate) fn new(label: &str, scale: Scale) -> Axis {
+        Axis { label: label.to_owned(), scale }
+    }
+}
+
+/// How a series is drawn, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Measured: a line through the points.
+    Line,
+    /// Measured: a dot at each point.
+    Dots,
+    /// Measured: a dot at each point and a thin line through them.
+    Curve,
+    /// The paper's curve: a dashed line through the points.
+    PaperLine,
+    /// The paper's values: a cross at each point.
+    PaperCrosses,
+    /// A value of the paper's on the vertical axis: a dashed line across.
+    PaperLevel,
+    /// How far from it a value may be: a dotted line across.
+    Tolerance,
+    /// A value of the paper's on the horizontal axis: a dashed line upright.
+    PaperPlace,
+}
+
+/// Points that belong together, in the units of the axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// What the legend calls it.
+    pub name: String,
+    /// How it is drawn.
+    pub look: Look,
+    /// Horizontal and vertical value of each point. Of what lies across only the vertical one counts, of a place
+    /// the horizontal one.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    pub(crate) fn new(name: impl Into<String>, look: Look, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.into(), look, points }
+    }
+
+    /// A value of the paper's on the vertical axis.
+    pub(crate) fn level(name: impl Into<String>, value: f64) -> Series {
+        Series::new(name, Look::PaperLevel, vec![(f64::NAN, value)])
+    }
+
+    /// A value of the paper's on the horizontal axis.
+    pub(crate) fn place(name: impl Into<String>, value: f64) -> Series {
+        Series::new(name, Look::PaperPlace, vec![(value, f64::NAN)])
+    }
+
+    fn is_the_papers(&self) -> bool {
+        !matches!(self.look, Look::Line | Look::Dots | Look::Curve)
+    }
+}
+
+/// A figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// The name of its file, without the ending.
+    pub name: String,
+    /// The line above it.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn, the first one undermost.
+    pub series: Vec<Series>,
+}
+
+impl Picture {
+    pub(crate) fn new(name: &str, title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Picture {
+        Picture { name: name.to_owned(), title: title.to_owned(), x, y, series }
+    }
+
+    /// The picture as a document.
+    pub fn svg(&self) -> String {
+        drawing::svg(self)
+    }
+}
+
+/// A table: the paper's values to the right, upwards what flashlab's are of them, in a colour for each unit, or for each
+/// quantity when there is one unit only. What lies between the dotted lines of its tolerance agrees.
+pub(crate) fn of_table(name: &str, title: &str, figures: &[Figure]) -> Picture {
+    let one_unit = figures.windows(2).all(|pair| pair[0].unit == pair[1].unit);
+    let group = |figure: &Figure| match (one_unit, &*figure.unit) {
+        (true, _) => figure.quantity.clone(),
+        (false, "") => "numbers and ratios".to_owned(),
+        (false, unit) => unit.to_owned(),
+    };
+    let mut groups: Vec<Series> = Vec::new();
+    for figure in figures {
+        let (Some(paper), Some(difference)) = (figure.paper, figure.difference()) else { continue };
+        let (name, point) = (group(figure), (paper, 1.0 + difference));
+        match groups.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push(point),
+            None => groups.push(Series::new(name, Look::Dots, vec![point])),
+        }
+    }
+    let mut tolerances: Vec<f64> = Vec::new();
+    for figure in figures {
+        match figure.agreement {
+            Agreement::Within(share) if share > 0.0 && !tolerances.contains(&share) => tolerances.push(share),
+            _ => {}
+        }
+    }
+    let said: Vec<String> = tolerances.iter().map(|share| format!("{:.0} %", 100.0 * share)).collect();
+    let tolerance = |name: &str, share| Series::new(name, Look::Tolerance, vec![(f64::NAN, share)]);
+    let mut series = vec![Series::level("the paper's value", 1.0)];
+    for (i, share) in tolerances.into_iter().enumerate() {
+        let name = if i == 0 { format!("{} apart", said.join(" and ")) } else { String::new() };
+        series.extend([tolerance(&name, 1.0 - share), tolerance("", 1.0 + share)]);
+    }
+    series.extend(groups);
+    let unit = figures.first().filter(|_| one_unit).map_or(String::new(), |one| format!(" ({})", one.unit));
+    let x = Axis::new(&format!("the paper's value{unit}"), Scale::Decimal);
+    Picture::new(name, title, x, Axis::new("flashlab / paper", Scale::Decimal), series)
+}

@@ -1,0 +1,77 @@
+//! fio's IO logs, as `write_iolog` makes them (fio 3.31 and later: version 3) and `read_iolog` reads them.
+//!
+//! # Model
+//! Version 2 has lines `FILE ACTION [OFFSET LENGTH]`; time passes only in `wait` lines, whose offset is microseconds.
+//! Version 3 puts the microseconds since the start before each line and has no `wait`. Files are opened and closed
+//! like anything else that takes no IO.
+
+use flashlab_base::{Bytes, Operation};
+
+use crate::fields::{Expected, next_number, range, words};
+use crate::parse::{Found, Said};
+
+pub(crate) const HEADER: Expected = "`fio version 2 iolog` or `fio version 3 iolog`";
+const LINE_2: Expected = "FILE ACTION [OFFSET LENGTH]";
+const LINE_3: Expected = "MICROSECONDS FILE ACTION [OFFSET LENGTH]";
+const ACTION_2: Expected =
+    "an action of fio version 2: add, open, close, wait, read, write, trim, sync or datasync";
+const ACTION_3: Expected =
+    "an action of fio version 3: add, open, close, read, write, trim, sync or datasync";
+const RANGE: Expected = "an offset and a length above 0, in bytes, that end within 64 bits";
+const WAIT: Expected = "the microseconds of the wait, that end within 64 bits of nanoseconds";
+
+/// What has been read of a log.
+#[derive(Default)]
+pub(crate) struct Fio {
+    /// Not known before the first line.
+    version: Option<Version>,
+    /// Nanoseconds that were waited for so far.
+    waited: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Two,
+    Three,
+}
+
+impl Fio {
+    pub(crate) fn line<'a>(&mut self, line: &'a [u8]) -> Result<Said<'a>, Expected> {
+        let Some(version) = self.version else {
+            self.version = Some(match line {
+                b"fio version 2 iolog" => Version::Two,
+                b"fio version 3 iolog" => Version::Three,
+                _ => return Err(HEADER),
+            });
+            return Ok(Said::Nothing);
+        };
+        let mut words = words(line);
+        let (arrival, expected, actions) = match version {
+            Version::Two => (self.waited, LINE_2, ACTION_2),
+            Version::Three => (nanos(next_number(&mut words, LINE_3)?)?, LINE_3, ACTION_3),
+        };
+        let (Some(source), Some(action)) = (words.next(), words.next()) else { return Err(expected) };
+        let operation = match action {
+            b"add" | b"open" | b"close" => return Ok(Said::Nothing),
+            b"wait" if version == Version::Two => {
+                let wait = nanos(next_number(&mut words, WAIT)?)?;
+                self.waited = self.waited.checked_add(wait).ok_or(WAIT)?;
+                return Ok(Said::Nothing);
+            }
+            b"read" => Operation::Read,
+            b"write" => Operation::Write,
+            b"trim" => Operation::Discard,
+            b"sync" | b"datasync" | b"sync_file_range" | b"syncfs" => Operation::Flush,
+            _ => return Err(actions),
+        };
+        let (offset, size) = match operation {
+            Operation::Flush => (Bytes::ZERO, Bytes::ZERO),
+            _ => range(next_number(&mut words, RANGE)?, next_number(&mut words, RANGE)?, RANGE)?,
+        };
+        Ok(Said::Io(Found { arrival, operation, offset, size, source }))
+    }
+}
+
+fn nanos(micros: u64) -> Result<u64, Expected> {
+    micros.checked_mul(1000).ok_or(WAIT)
+}
