@@ -11,6 +11,7 @@ mod nbd;
 mod real_devices;
 mod replay;
 mod saved_states;
+mod serve;
 mod storage;
 mod support;
 mod wrong_commands;
