@@ -15,7 +15,7 @@ use flashlab_export::nbd::{Client, MEASURING};
 const SIZE: usize = 16 << 20;
 
 /// A flash device, which has a state to be saved.
-const PROFILE: &str = "target=sim:tlc-sata";
+const PROFILE: &str = "target=sim:uflip-mtron";
 
 struct Server {
     process: Child,

@@ -27,8 +27,7 @@ fn can_be_done() -> bool {
 
 /// Serves 16 MiB at the socket `s`, kept in `disk`; returns the process when it says that it is ready.
 fn serve(directory: &Directory) -> (Child, Value) {
-    let arguments =
-        ["serve", "sim:tlc-sata", "--size", "16MiB", "--nbd", "s", "--backing", "disk", "--json"];
+    let arguments = ["serve", "sim:uflip-mtron", "--size", "16MiB", "--nbd", "s", "--backing", "disk", "--json"];
     let mut command = directory.command(&arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
@@ -84,7 +83,16 @@ fn a_killed_server_takes_nbdkit_with_it_and_can_be_started_again() {
     }
     // The backing file is locked until it has ended.
     let child = loop {
-        let ran = directory.command(&["serve", "sim:tlc-sata", "--size", "16MiB", "--nbd", "s", "--backing", "disk"]);
+        let ran = directory.command(&[
+            "serve",
+            "sim:uflip-mtron",
+            "--size",
+            "16MiB",
+            "--nbd",
+            "s",
+            "--backing",
+            "disk",
+        ]);
         match started(ran) {
             Some(child) => break child,
             None => thread::sleep(Duration::from_millis(10)),
