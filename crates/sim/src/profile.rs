@@ -4,23 +4,27 @@
 //! `[translation]`) and `[disk]` (a hard disk). Every duration carries its unit, every size too. Unknown keys are errors, so that a misspelt
 //! one is not silently ignored.
 
+mod bandwidth;
+mod controller;
 mod disk;
 mod flash;
+mod memory;
 mod throughput;
 
 use std::fmt;
 
-use flashlab_base::{Bytes, Identity};
+use flashlab_base::{Bytes, Identity, Nanos};
 use serde::{Deserialize, Serialize};
 
 pub use crate::noise::Noise;
 use crate::simulated::SimulatedDevice;
 use crate::translation::Translation;
-pub use disk::{DiskSection, Seek};
-pub use flash::{
-    BackgroundSection, Bandwidth, ControllerSection, Energy, FastCells, FlashSection, PerRow, Placement,
-    ReadBufferSection, SegmentGroups, WriteBufferSection,
+pub use bandwidth::Bandwidth;
+pub use controller::{
+    BackgroundSection, ControllerSection, Placement, ReadBufferSection, SegmentGroups, WriteBufferSection,
 };
+pub use disk::{DiskSection, Seek};
+pub use flash::{Energy, FastCells, FlashSection, PerRow};
 pub use throughput::{Class, Line, Lingering, Oscillation, Startup, Throughput};
 
 /// The version of the profile format that this program reads.
@@ -94,6 +98,12 @@ impl Illegal {
     pub(crate) fn new(key: impl Into<String>, value: impl fmt::Display, legal: impl Into<String>) -> Illegal {
         Illegal { key: key.into(), value: value.to_string(), legal: legal.into() }
     }
+}
+
+/// Whether an operation may take so long. What takes longer is a mistake in the unit, and millions of such operations
+/// would not fit into a clock of nanoseconds.
+fn time(key: &str, time: Nanos) -> Result<(), Illegal> {
+    if time <= Nanos::from_secs(100) { Ok(()) } else { Err(Illegal::new(key, time, "0 to 100s")) }
 }
 
 impl Profile {
