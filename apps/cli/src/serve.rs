@@ -119,7 +119,10 @@ struct Ways {
 impl Ways {
     fn open(arguments: &args::Serve, session: &Session, place: &Place) -> Result<Ways> {
         let disk = &session.disk;
-        let directory = arguments.fuse.clone().map_or_else(|| place.mount_point(), Ok)?;
+        let directory = match &arguments.fuse {
+            Some(directory) => empty(directory)?,
+            None => place.mount_point()?,
+        };
         let mount = mount(disk, &directory, calibrate_lead(disk.clock()))?;
         let loop_device = arguments.loop_device.then(|| {
             LoopDevice::attach(mount.file(), disk.geometry().block).with_context(|| {
@@ -145,6 +148,18 @@ impl Ways {
         let file = mount.file().to_owned();
         mount.end().with_context(|| format!("cannot unmount {}", file.display()))
     }
+}
+
+/// Refuses a directory whose files, or whose mounted disk, would be hidden.
+fn empty(directory: &Path) -> Result<PathBuf> {
+    let name = directory.display();
+    let mut entries = std::fs::read_dir(directory).map_err(|error| {
+        Usage(format!("cannot mount on {name}: {error}; give an empty directory to --fuse"))
+    })?;
+    if entries.next().is_some() {
+        bail!(Usage(format!("cannot mount on {name}: it is not empty, or a disk is mounted there already")));
+    }
+    Ok(directory.to_owned())
 }
 
 fn mount(disk: &Arc<LiveDisk>, directory: &Path, lead: Nanos) -> Result<Mount> {

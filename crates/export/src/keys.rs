@@ -90,13 +90,16 @@ impl Setup {
                 _ => return Err(wrong(&format!("there is no such key; there are\n{HELP}"))),
             }
         }
-        let Some(mut profile) = profile else {
+        let Some(profile) = profile else {
             return Err(ExportError::Key(
                 "which device? Give target=sim:NAME (`flashlab sim list` names them) or profile=FILE.toml"
                     .to_owned(),
             ));
         };
-        profile.capacity = size.unwrap_or(profile.capacity);
+        let profile = match size {
+            Some(size) => profile.resized(size)?,
+            None => profile,
+        };
         let keep = match (backing, no_data) {
             (Some(_), true) => {
                 return Err(ExportError::Key(

@@ -94,9 +94,8 @@ impl Setup {
     /// See [`ExportError`].
     pub fn begin(self) -> Result<Session, ExportError> {
         self.check()?;
-        let Setup { mut profile, state, keep, volatile, faults, control, metrics, record } = self;
-        profile.capacity = profile.capacity.round_down(profile.block);
-        let capacity = profile.capacity;
+        let Setup { profile, state, keep, volatile, faults, control, metrics, record } = self;
+        let capacity = profile.capacity.round_down(profile.block);
         let mut notices = Vec::new();
         let (store, sidecar) = match &keep {
             Keep::Nothing => (None, None),

@@ -22,7 +22,7 @@ struct Server {
 impl Server {
     /// Serves a device of 64 MiB; `None`, and the reason on standard output, where that cannot be done here.
     fn start(directory: &Directory, options: &[&str]) -> Option<Server> {
-        let arguments = [&["serve", "sim:nvme-consumer", "--size", "64MiB", "--json"], options].concat();
+        let arguments = [&["serve", "sim:tlc-sata", "--size", "64MiB", "--json"], options].concat();
         let mut command = directory.command(&arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -161,9 +161,8 @@ fn a_backing_file_is_served_once_and_only_if_it_is_ours() {
     let mount = mount_point(&directory);
     directory.write("precious", "somebody's data");
     let serve = |options: &[&str]| {
-        directory.flashlab(
-            &[&["serve", "sim:nvme-consumer", "--size", "64MiB", "--fuse", &mount], options].concat(),
-        )
+        directory
+            .flashlab(&[&["serve", "sim:tlc-sata", "--size", "64MiB", "--fuse", &mount], options].concat())
     };
     let refused = serve(&["--backing", "precious"]);
     assert_eq!(refused.code, Some(3), "{refused}");
@@ -178,7 +177,7 @@ fn a_backing_file_is_served_once_and_only_if_it_is_ours() {
     };
     let second = directory.path("second");
     fs::create_dir(&second).unwrap();
-    let arguments = ["serve", "sim:nvme-consumer", "--size", "64MiB", "--backing", "disk.img", "--fuse"];
+    let arguments = ["serve", "sim:tlc-sata", "--size", "64MiB", "--backing", "disk.img", "--fuse"];
     let refused = directory.flashlab(&[&arguments[..], &[second.to_str().unwrap()]].concat());
     assert_eq!(refused.code, Some(3), "{refused}");
     assert!(refused.err.contains("another flashlab serves disk.img"), "{refused}");
@@ -279,13 +278,44 @@ fn what_cannot_be_served_is_told() {
     let directory = Directory::new();
     let mount = mount_point(&directory);
     let told = |arguments: &[&str]| directory.flashlab(&[&["serve"], arguments].concat()).to_string();
-    insta::assert_snapshot!(told(&["sim:zeus"]), @"");
-    insta::assert_snapshot!(told(&["sim:nothing", "--loop"]), @"");
-    insta::assert_snapshot!(told(&["disk.img", "--loop"]), @"");
-    insta::assert_snapshot!(told(&["sim:zeus", "--fuse", "nowhere"]), @"");
-    insta::assert_snapshot!(told(&["sim:zeus", "--fuse", &mount, "--fault", "melt"]), @"");
-    insta::assert_snapshot!(told(&["--control", "nowhere", "--status"]), @"");
-    insta::assert_snapshot!(told(&["--status"]), @"");
+    insta::assert_snapshot!(told(&["sim:zeus"]), @r#"
+        exit 2
+        flashlab: how shall programs reach the disk? Give --loop for a block device, or --fuse DIR
+        "#);
+    insta::assert_snapshot!(told(&["sim:nothing", "--loop"]), @r#"
+        exit 2
+        flashlab: there is no simulated device `nothing`: `flashlab sim list` names them; or give a file as sim:./nothing.toml
+        "#);
+    insta::assert_snapshot!(told(&["disk.img", "--loop"]), @r#"
+        exit 2
+        flashlab: disk.img is no simulated device: give sim:NAME (`flashlab sim list` names them)
+        "#);
+    insta::assert_snapshot!(told(&["sim:zeus", "--size", "1GiB", "--fuse", "nowhere"]), @r#"
+        exit 2
+        flashlab: cannot mount on nowhere: No such file or directory (os error 2); give an empty directory to --fuse
+        "#);
+    insta::assert_snapshot!(told(&["sim:zeus", "--size", "1GiB", "--fuse", "."]), @r#"
+        exit 2
+        flashlab: cannot mount on .: it is not empty, or a disk is mounted there already
+        "#);
+    insta::assert_snapshot!(told(&["sim:zeus", "--fuse", &mount, "--fault", "melt"]), @r#"
+        exit 2
+        flashlab: "melt" is no fault: there is no kind "melt"; there are error, torn, lost-flush, stall, dead, worn, power-loss
+        "#);
+    insta::assert_snapshot!(told(&["--control", "nowhere", "--status"]), @r#"
+        exit 2
+        flashlab: no flashlab serve listens on nowhere: it says where when it is ready: No such file or directory (os error 2)
+        "#);
+    insta::assert_snapshot!(told(&["--status"]), @r#"
+        exit 2
+        error: the following required arguments were not provided:
+          <TARGET>
+
+        Usage: flashlab serve sim:NAME --loop [OPTIONS]
+               flashlab serve --control SOCKET --status [--watch]
+
+        For more information, try '--help'.
+        "#);
     let large = told(&["sim:zeus", "--size", "500TiB", "--fuse", &mount]);
     assert!(large.contains("exit 2") && large.contains("does not fit into the"), "{large}");
     assert!(directory.names().iter().all(|name| name == "mount"), "nothing is left");
