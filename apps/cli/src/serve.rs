@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use flashlab_base::Nanos;
 use flashlab_export::fuse::Mount;
+use flashlab_export::ublk::Ublk;
 use flashlab_export::{LiveDisk, LoopDevice, Session, Setup, calibrate_lead, measure};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -29,9 +30,9 @@ pub fn serve(arguments: args::Serve) -> Result<()> {
 }
 
 fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
-    if arguments.fuse.is_none() && !arguments.loop_device && arguments.nbd.is_none() {
+    if arguments.fuse.is_none() && !arguments.loop_device && arguments.nbd.is_none() && !arguments.ublk {
         bail!(Usage(
-            "how shall programs reach the disk? Give --loop for a block device, --fuse DIR or --nbd SOCKET"
+            "how shall programs reach the disk? Give --loop or --ublk for a block device, --fuse DIR or --nbd SOCKET"
                 .to_owned()
         ));
     }
@@ -47,17 +48,24 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
     }
     let session = setup.begin()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
-    let ways = Ways::open(arguments, &session, &place)?;
-    let overhead = measure(&session.disk, ways.path()).context("cannot measure the way to the disk")?;
-    session.disk.set_overhead(overhead);
-    tell!(
-        "an IO of 4 KiB costs {:.0} us on its way to the program: IOs that the model has faster are answered at once, \
-         and counted",
-        overhead.read.of(flashlab_base::Bytes::kib(4)).0 as f64 / 1e3
-    );
-    ready(arguments.json, ways.path(), session.control())?;
+    let way = Way::open(arguments, &session, &place)?;
+    match arguments.recover {
+        // Programs use it already: nothing may be measured with their IOs.
+        Some(_) => tell!("what the way to the program costs is not taken off the response times"),
+        None => {
+            let overhead =
+                measure(&session.disk, &way.path()).context("cannot measure the way to the disk")?;
+            session.disk.set_overhead(overhead);
+            tell!(
+                "an IO of 4 KiB costs {:.0} us on its way to the program: IOs that the model has faster are answered \
+                 at once, and counted",
+                overhead.read.of(flashlab_base::Bytes::kib(4)).0 as f64 / 1e3
+            );
+        }
+    }
+    ready(arguments.json, &way.path(), session.control())?;
     signals.forever().next();
-    ways.close()?;
+    way.close()?;
     session.end()?;
     Ok(())
 }
@@ -110,20 +118,29 @@ impl Drop for Place {
     }
 }
 
-/// The ways in which programs reach the disk; the later stand on the earlier, and are dropped before them.
-struct Ways {
-    loop_device: Option<LoopDevice>,
-    mount: Mount,
+/// The way in which programs reach the disk.
+enum Way {
+    /// What stands on another is dropped before it.
+    Files {
+        loop_device: Option<LoopDevice>,
+        mount: Mount,
+    },
+    Ublk(Ublk),
 }
 
-impl Ways {
-    fn open(arguments: &args::Serve, session: &Session, place: &Place) -> Result<Ways> {
+impl Way {
+    fn open(arguments: &args::Serve, session: &Session, place: &Place) -> Result<Way> {
         let disk = &session.disk;
+        let lead = calibrate_lead(disk.clock());
+        if arguments.ublk {
+            let ublk = Ublk::start(disk, lead, arguments.recover);
+            return ublk.map(Way::Ublk).map_err(|error| no_ublk(error, arguments.recover));
+        }
         let directory = match &arguments.fuse {
             Some(directory) => empty(directory)?,
             None => place.mount_point()?,
         };
-        let mount = mount(disk, &directory, calibrate_lead(disk.clock()))?;
+        let mount = mount(disk, &directory, lead)?;
         let loop_device = arguments.loop_device.then(|| {
             LoopDevice::attach(mount.file(), disk.geometry().block).with_context(|| {
                 format!(
@@ -132,21 +149,49 @@ impl Ways {
                 )
             })
         });
-        Ok(Ways { loop_device: loop_device.transpose()?, mount })
+        Ok(Way::Files { loop_device: loop_device.transpose()?, mount })
     }
 
-    fn path(&self) -> &Path {
-        self.loop_device.as_ref().map_or(self.mount.file(), LoopDevice::path)
+    fn path(&self) -> PathBuf {
+        match self {
+            Way::Files { loop_device: Some(device), .. } => device.path().to_owned(),
+            Way::Files { loop_device: None, mount } => mount.file().to_owned(),
+            Way::Ublk(ublk) => ublk.path(),
+        }
     }
 
     fn close(self) -> Result<()> {
-        let Ways { loop_device, mount } = self;
-        if let Some(device) = loop_device {
-            let path = device.path().to_owned();
-            device.detach().with_context(|| format!("cannot detach {}", path.display()))?;
+        let path = self.path();
+        match self {
+            Way::Files { loop_device, mount } => {
+                if let Some(device) = loop_device {
+                    device.detach().with_context(|| format!("cannot detach {}", path.display()))?;
+                }
+                let file = mount.file().to_owned();
+                mount.end().with_context(|| format!("cannot unmount {}", file.display()))
+            }
+            Way::Ublk(ublk) => ublk.end().with_context(|| format!("cannot stop {}", path.display())),
         }
-        let file = mount.file().to_owned();
-        mount.end().with_context(|| format!("cannot unmount {}", file.display()))
+    }
+}
+
+fn no_ublk(error: std::io::Error, recover: Option<u32>) -> anyhow::Error {
+    use std::io::ErrorKind::{NotFound, PermissionDenied, ResourceBusy};
+    match (error.kind(), recover) {
+        (NotFound, None) => Usage(
+            "there is no /dev/ublk-control: load the driver with `modprobe ublk_drv` (Linux 6.0 or later), or serve \
+             with --loop"
+                .to_owned(),
+        )
+        .into(),
+        (PermissionDenied, _) => anyhow::Error::new(error).context("ublk needs root; --fuse and --nbd do not"),
+        (ResourceBusy, Some(number)) => {
+            Usage(format!("the server of /dev/ublkb{number} still lives: end it first")).into()
+        }
+        (_, Some(number)) => anyhow::Error::new(error).context(format!(
+            "cannot take over /dev/ublkb{number}: is that the device of a flashlab that was killed?"
+        )),
+        _ => anyhow::Error::new(error).context("the kernel makes no block device of ublk"),
     }
 }
 

@@ -119,10 +119,11 @@ impl Server for Connection {
         let session = setup.begin().map_err(refuse)?;
         session.notices.iter().for_each(|notice| tell(notice));
         let disk = Arc::clone(&session.disk);
+        let control = session.control().map(Path::to_owned);
         plugin.session = Some(session);
         let signals = Signals::new([SIGTERM, SIGINT])?;
         thread::Builder::new().name("end".to_owned()).spawn(|| end_at(signals))?;
-        thread::Builder::new().name("way".to_owned()).spawn(|| open(disk))?;
+        thread::Builder::new().name("way".to_owned()).spawn(move || open(disk, control.as_deref()))?;
         Ok(())
     }
 
@@ -237,11 +238,11 @@ impl Connection {
 }
 
 /// Measures the way and lets clients in.
-fn open(disk: Arc<LiveDisk>) {
+fn open(disk: Arc<LiveDisk>, control: Option<&Path>) {
     let lead = calibrate_lead(disk.clock());
     plugin().connection = Some(Connection { disk: Arc::clone(&disk), lead, measuring: false });
     READY.notify_all();
-    match way::measure(&disk) {
+    match way::measure(&disk, control) {
         Ok(overhead) => {
             disk.set_overhead(overhead);
             let cost = overhead.read.of(Bytes::kib(4)).0 as f64 / 1e3;

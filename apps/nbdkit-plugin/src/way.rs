@@ -5,18 +5,19 @@
 //! the person wants added.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flashlab_export::{LiveDisk, Overhead};
 
-/// What the way costs, or why that is not known.
-pub fn measure(disk: &LiveDisk) -> Result<Overhead, String> {
+/// What the way costs, or why that is not known. `control` is listened on as well, and speaks no NBD.
+pub fn measure(disk: &LiveDisk, control: Option<&Path>) -> Result<Overhead, String> {
     if arguments()?.any(|argument| argument.starts_with("--filter")) {
         return Err("there are filters, whose time is theirs".to_owned());
     }
     let sockets = fs::read_to_string("/proc/self/net/unix").map_err(|error| error.to_string())?;
     let own = own_sockets().map_err(|error| error.to_string())?;
-    let socket = listening(&sockets).find(|(inode, _)| own.contains(inode));
+    let mut listening = listening(&sockets).filter(|(_, path)| Some(path.as_path()) != control);
+    let socket = listening.find(|(inode, _)| own.contains(inode));
     let (_, socket) = socket.ok_or("nbdkit listens on no Unix socket (nbdkit -U SOCKET)")?;
     let geometry = disk.geometry();
     flashlab_export::nbd::measure(&socket, disk.clock(), geometry.block).map_err(|error| error.to_string())

@@ -211,14 +211,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told() {
         let wrong = |keys: &[(&str, &str)]| setup(keys).unwrap_err();
-        insta::assert_snapshot!(wrong(&[]));
-        insta::assert_snapshot!(wrong(&[("target", "/dev/sda")]));
-        insta::assert_snapshot!(wrong(&[("target", "sim:zeuss")]));
-        insta::assert_snapshot!(wrong(&[("profile", "/nowhere.toml")]));
-        insta::assert_snapshot!(wrong(&[("profile", "/dev/zero")]));
-        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("size", "0")]));
-        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("no-data", "perhaps")]));
-        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("target", "sim:smi")]));
-        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("backing", "a"), ("no-data", "1")]));
+        insta::assert_snapshot!(wrong(&[]), @"which device? Give target=sim:NAME (`flashlab sim list` names them) or profile=FILE.toml");
+        insta::assert_snapshot!(wrong(&[("target", "/dev/sda")]), @"target=/dev/sda: this is no simulated device: give sim:NAME (`flashlab sim list` names them)");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeuss")]), @"there is no simulated device `zeuss`: `flashlab sim list` names them; or give a file as sim:./zeuss.toml");
+        insta::assert_snapshot!(wrong(&[("profile", "/nowhere.toml")]), @"cannot read the profile /nowhere.toml: No such file or directory (os error 2)");
+        insta::assert_snapshot!(wrong(&[("profile", "/dev/zero")]), @"cannot read the profile /dev/zero: it is larger than 1 MiB, as no profile is");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("size", "0")]), @"size=0: it must be more than 0");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("no-data", "perhaps")]), @"no-data=perhaps: give true or false");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("target", "sim:smi")]), @"target=sim:smi: a device is given already");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("backing", "a"), ("no-data", "1")]), @"backing keeps data, and no-data keeps none: leave one away");
     }
 }

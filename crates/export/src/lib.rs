@@ -26,6 +26,7 @@ mod setup;
 mod statistics;
 mod status;
 mod store;
+pub mod ublk;
 
 pub use control::{Control, ControlClient, LONGEST, Reply};
 pub use deadlines::{Deadlines, calibrate_lead, wait_until};

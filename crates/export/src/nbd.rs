@@ -11,6 +11,7 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_host::Clock;
@@ -37,6 +38,8 @@ const INFO_EXPORT: u16 = 0;
 const ERROR: u32 = 1 << 31;
 const COMMAND_READ: u16 = 0;
 const COMMAND_DISCONNECT: u16 = 2;
+/// How long a server that is measured may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer than any answer to an option has to be.
 const LONGEST: u32 = 1 << 16;
 
@@ -145,7 +148,9 @@ impl Drop for Client {
 /// # Errors
 /// When the server cannot be read from.
 pub fn measure(socket: &Path, clock: Clock, block: Bytes) -> io::Result<Overhead> {
-    let mut client = Client::connect(socket, MEASURING)?;
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut client = Client::greet(stream, MEASURING)?;
     let size = client.size();
     if size < block {
         return Err(wrong("its disk is smaller than one block"));

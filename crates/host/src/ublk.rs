@@ -136,7 +136,8 @@ impl UblkDevice {
         };
         control.give(ADD, u32::MAX, &mut info)?;
         let made = UblkDevice { channel: open_channel(info.number)?, control, info, recovered: false };
-        made.control.give(SET_PARAMETERS, info.number, &mut Parameters::of(shape))?;
+        let set = made.control.give(SET_PARAMETERS, info.number, &mut Parameters::of(shape));
+        set.inspect_err(|_| drop(made.delete()))?;
         Ok(made)
     }
 
@@ -199,8 +200,7 @@ impl UblkDevice {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn delete(self) -> io::Result<()> {
-        drop(self.channel);
+    pub fn delete(&self) -> io::Result<()> {
         self.control.tell(DELETE, self.info.number, 0)
     }
 }
@@ -261,7 +261,13 @@ impl Control {
     }
 
     /// `struct ublksrv_ctrl_cmd`, at the place in a long entry of the ring where the kernel expects it.
-    fn command(&self, operation: u32, device: u32, (address, length): (u64, u16), number: u64) -> io::Result<()> {
+    fn command(
+        &self,
+        operation: u32,
+        device: u32,
+        (address, length): (u64, u16),
+        number: u64,
+    ) -> io::Result<()> {
         let mut bytes = [0; 80];
         bytes[0..4].copy_from_slice(&device.to_ne_bytes());
         bytes[4..6].copy_from_slice(&u16::MAX.to_ne_bytes());
@@ -280,7 +286,11 @@ impl Control {
                 Ok(_) => {}
             }
             if let Some(done) = ring.0.completion().next() {
-                return if done.result() < 0 { Err(io::Error::from_raw_os_error(-done.result())) } else { Ok(()) };
+                return if done.result() < 0 {
+                    Err(io::Error::from_raw_os_error(-done.result()))
+                } else {
+                    Ok(())
+                };
             }
         }
     }

@@ -27,7 +27,8 @@ fn can_be_done() -> bool {
 
 /// Serves 16 MiB at the socket `s`, kept in `disk`; returns the process when it says that it is ready.
 fn serve(directory: &Directory) -> (Child, Value) {
-    let arguments = ["serve", "sim:uflip-mtron", "--size", "16MiB", "--nbd", "s", "--backing", "disk", "--json"];
+    let arguments =
+        ["serve", "sim:uflip-mtron", "--size", "16MiB", "--nbd", "s", "--backing", "disk", "--json"];
     let mut command = directory.command(&arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
@@ -124,9 +125,21 @@ fn what_is_missing_is_told_with_what_to_do() {
         command.env("PATH", path).env("FLASHLAB_NBDKIT_PLUGIN", plugin);
         directory.ran(command.output().unwrap()).to_string()
     };
-    insta::assert_snapshot!(wrong("/nowhere", &plugin, "s"), @"");
-    insta::assert_snapshot!(wrong("/nowhere", Path::new("/nowhere/plugin.so"), "s"), @"");
-    insta::assert_snapshot!(wrong("/nowhere", &plugin, "plugin.so"), @"");
+    insta::assert_snapshot!(wrong("/nowhere", &plugin, "s"), @r"
+    exit 2
+    flashlab: there is no program nbdkit, which serves NBD: install it (the package is nbdkit), or serve with --loop
+    ");
+    insta::assert_snapshot!(wrong("/nowhere", Path::new("/nowhere/plugin.so"), "s"), @r"
+    exit 2
+    flashlab: flashlab's plugin for nbdkit is not at /nowhere/plugin.so: build it with `cargo build --release --package flashlab-nbdkit-plugin`, or name its place in FLASHLAB_NBDKIT_PLUGIN
+    ");
+    insta::assert_snapshot!(wrong("/nowhere", &plugin, "plugin.so"), @r"
+    exit 3
+    flashlab: DIR/plugin.so exists and is no socket: give another path to --nbd
+    ");
     let _listening = UnixListener::bind(directory.path("s")).unwrap();
-    insta::assert_snapshot!(wrong("/nowhere", &plugin, "s"), @"");
+    insta::assert_snapshot!(wrong("/nowhere", &plugin, "s"), @r"
+    exit 3
+    flashlab: a server listens on DIR/s already: end it first, or give another path to --nbd
+    ");
 }

@@ -123,7 +123,7 @@ impl UblkQueue {
     }
 
     /// The tag of the next request that came, if there is one.
-    pub fn next(&mut self) -> Option<u16> {
+    pub fn arrived(&mut self) -> Option<u16> {
         loop {
             let done = self.ring.completion().next()?;
             if done.result() == 0 {
