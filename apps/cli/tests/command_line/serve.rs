@@ -147,6 +147,7 @@ fn data_and_state_survive_a_restart_and_a_kill() {
     server.child.wait().unwrap();
     assert!(!load.join().unwrap(), "no program hangs, and its writes fail");
     drop(file);
+    fs::remove_dir_all(Path::new(&server.control).parent().unwrap()).unwrap();
     program("umount", &[&mount]).or_else(|_| program("fusermount3", &["-u", &mount])).unwrap();
 
     let server = Server::start(&directory, &options).unwrap();
