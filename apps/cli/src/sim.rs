@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::args::{FilledState, SimAction, SimVerb};
 use crate::exit::Usage;
-use crate::target::profile_named;
+use crate::target::{new_device, profile_named};
 use crate::{flash_statistics, output, sim_run};
 
 /// `flashlab sim`.
@@ -71,7 +71,7 @@ impl Saved {
 fn precondition(name: &str, state: FilledState, times: u32, out: &Path, seed: Seed) -> Result<Saved> {
     let profile = profile_named(name)?;
     let began = Instant::now();
-    let SimulatedDevice::Flash(mut device) = profile.device()? else {
+    let SimulatedDevice::Flash(mut device) = new_device(&profile)? else {
         bail!(Usage(format!("sim:{name} is a {}, which has no state to save", profile.kind())));
     };
     let written = fill(&mut device, state, times, seed)?;
@@ -106,6 +106,10 @@ fn fill(device: &mut FlashDevice, state: FilledState, times: u32, seed: Seed) ->
         written += io.size;
         more.then_some((Operation::Write, io.offset, io.size))
     });
-    device.condition(&mut ios)?;
+    let conditioned = device.condition(&mut ios);
+    if let (Err(error), Some(reason)) = (conditioned, device.loss()) {
+        return Err(error).with_context(|| format!("{} {reason}", device.identity().target));
+    }
+    conditioned?;
     Ok(wanted)
 }

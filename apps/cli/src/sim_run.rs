@@ -20,7 +20,7 @@ use crate::args::{SimRun, Target, TraceFit};
 use crate::exit::Usage;
 use crate::selection::Selection;
 use crate::sim::bare;
-use crate::target::{Candidate, OpenDevice, Opening, Simulation};
+use crate::target::{Candidate, OpenDevice, Opening, Simulation, split_state};
 use crate::watch::{Upcoming, Watch};
 use crate::{flash_statistics, output, session, traces};
 
@@ -72,6 +72,11 @@ pub fn run(arguments: &SimRun) -> Result<()> {
         (None, None) => bail!(Usage("give --trace FILE or --plan PLAN".to_owned())),
     };
     let mut device = open(arguments, &job)?;
+    if device.as_flash().is_some() && split_state(&arguments.target).1.is_none() {
+        tell!(
+            "the flash is new: reading what was never written takes it no time; sim precondition fills one"
+        );
+    }
     let geometry = device.as_mut().geometry();
     let counts = device.as_flash().map(|device| device.flash().counts().clone());
     let mut runner =

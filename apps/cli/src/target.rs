@@ -1,6 +1,6 @@
 //! From what a person named to an open device, with consent where it is written to.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -80,15 +80,49 @@ impl Simulation {
     }
 
     pub fn device(&self) -> Result<SimulatedDevice> {
-        let Some(file) = &self.state else { return Ok(self.profile.device()?) };
-        let read = std::fs::read(file)
+        let Some(file) = &self.state else { return new_device(&self.profile) };
+        check_memory(&self.profile)?;
+        let mut bytes = Vec::new();
+        let read = input::open(file)
+            .and_then(|mut file| file.read_to_end(&mut bytes))
             .map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())));
-        let device = FlashDevice::restore(&self.profile, &read?).map_err(|error| {
+        read?;
+        let device = FlashDevice::restore(&self.profile, &bytes).map_err(|error| {
             let name = &self.profile.name;
             Usage(format!("{}: {error}; flashlab sim precondition {name} makes another one", file.display()))
         });
         Ok(SimulatedDevice::Flash(Box::new(device?)))
     }
+}
+
+/// The device of a profile, new, if this machine has the memory for it.
+pub fn new_device(profile: &Profile) -> Result<SimulatedDevice> {
+    check_memory(profile)?;
+    Ok(profile.device()?)
+}
+
+fn check_memory(profile: &Profile) -> Result<()> {
+    match flashlab_host::available_memory() {
+        Some(available) => Ok(fits_memory(profile, available)?),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a device whose tables would not fit: memory that is promised and not there ends the whole program.
+fn fits_memory(profile: &Profile, available: Bytes) -> Result<()> {
+    let needed = profile.memory()?;
+    if needed <= available {
+        return Ok(());
+    }
+    let (name, capacity) = (&profile.name, profile.capacity);
+    let page = profile.flash.as_ref().map_or(Bytes::ZERO, |flash| flash.page);
+    let most = (capacity.0 as f64 * available.0 as f64 / needed.0 as f64) as u64;
+    let most = 1 << most.max(1).ilog2();
+    bail!(Usage(format!(
+        "sim:{name}: to simulate a `capacity` of {capacity} in pages of {page} takes {needed} of memory, and {available} \
+         are available: choose a larger `flash.page`, or a `capacity` of up to {}",
+        Bytes(most)
+    )))
 }
 
 /// A simulated device's name, and the file of its state behind an `@`.
@@ -294,4 +328,20 @@ pub fn short_name(target: &str) -> String {
 
 fn stem(path: &str) -> String {
     PathBuf::from(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("target").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_does_not_fit_the_memory_is_refused() {
+        let profile = Profile::parse(
+            "version = 1\nname = \"large\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"8TiB\"\n[flash]\n",
+            "large.toml",
+        );
+        let profile = profile.unwrap();
+        insta::assert_snapshot!(fits_memory(&profile, Bytes::gib(16)).unwrap_err(), @"sim:large: to simulate a `capacity` of 8 TiB in pages of 4 KiB takes 18.3 GiB of memory, and 16 GiB are available: choose a larger `flash.page`, or a `capacity` of up to 4 TiB");
+        fits_memory(&profile, Bytes::gib(32)).unwrap();
+    }
 }

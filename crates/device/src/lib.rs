@@ -16,6 +16,7 @@
 
 mod buffer;
 mod fault;
+mod huge_pages;
 mod memory;
 mod nothing;
 mod virtual_queue;
@@ -26,6 +27,7 @@ use std::io;
 pub use buffer::{Arena, Buffer};
 pub use fault::{Fault, FaultyDevice};
 pub use flashlab_base::{Identity, Operation};
+pub use huge_pages::vec_in_huge_pages;
 pub use memory::MemoryDevice;
 pub use nothing::NoDevice;
 pub use virtual_queue::VirtualQueue;

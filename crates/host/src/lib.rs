@@ -48,6 +48,7 @@ pub use clock::{Clock, SPIN, use_precise_timers};
 pub use consent::{Consent, consent_by_flag, consent_by_typing, consent_to_overwrite_file};
 pub use error::HostError;
 pub use inspection::{Inspection, devices, inspect};
+pub use machine::available_memory;
 pub use refusal::{Reason, Refusal};
 pub use ring::RingDevice;
 pub use scratch::{ScratchFile, check_room, stale_scratch_files};

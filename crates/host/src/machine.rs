@@ -3,7 +3,7 @@
 use std::fs;
 use std::thread;
 
-use flashlab_base::Identity;
+use flashlab_base::{Bytes, Identity};
 
 /// Adds the machine to a device's identity.
 pub(crate) fn describe(identity: &mut Identity) {
@@ -25,13 +25,23 @@ pub(crate) fn describe(identity: &mut Identity) {
     identity.virtual_machine = evidence.verdict();
 }
 
+/// How much memory programs can still have, as Linux estimates it; `None` elsewhere.
+pub fn available_memory() -> Option<Bytes> {
+    available_of(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn available_of(meminfo: &str) -> Option<Bytes> {
+    let kib = field(meminfo, "MemAvailable")?.strip_suffix(" kB")?.trim().parse::<u64>().ok()?;
+    Some(Bytes::kib(kib))
+}
+
 fn kernel() -> Option<String> {
     let read = |name| fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
     let (kind, release) = (read("ostype")?, read("osrelease")?);
     Some(format!("{} {}", kind.trim(), release.trim()))
 }
 
-/// The first value of a key in `/proc/cpuinfo`.
+/// The first value of a key in `/proc/cpuinfo` or `/proc/meminfo`.
 fn field(text: &str, key: &str) -> Option<String> {
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|name| name.trim() == key))?;
     let value = line.split_once(':')?.1.trim();
@@ -120,6 +130,13 @@ mod tests {
         let text = "processor\t: 0\nmodel\t\t: 49\nmodel name\t: Some CPU @ 2:1\nflags\t\t: fpu hypervisor\n";
         assert_eq!(field(text, "model name").as_deref(), Some("Some CPU @ 2:1"));
         assert_eq!(field(text, "Model"), None);
+    }
+
+    #[test]
+    fn memory_is_read_in_kibibytes() {
+        let text = "MemTotal:       24658108 kB\nMemAvailable:   23412340 kB\n";
+        assert_eq!(available_of(text), Some(Bytes::kib(23_412_340)));
+        assert_eq!(available_of("MemTotal: 1 kB\nMemAvailable: many kB\n"), None);
     }
 
     #[test]

@@ -102,43 +102,58 @@ fn four_gibibytes() -> Result<(), Box<dyn Error>> {
 }
 
 fn tebibyte() -> Result<(), Box<dyn Error>> {
+    println!(
+        "1 TiB, 256-page blocks, 25 % spare, 16 dies, 8 channels, greedy, uniform 4 KiB writes, one core:"
+    );
     let start = Instant::now();
     let capacity = Bytes::gib(1024);
     let pages = capacity.0 / PAGE;
-    let before = resident();
     let mut device = device(&profile(capacity, 0.25, "dies = 16\nchannels = 8\n")?)?;
     sequential_fill(&mut device, capacity)?;
-    println!("1 TiB filled in {:.1?}", start.elapsed());
-    let counted = device.flash().counts().clone();
-    device.condition(&mut random_writes(pages, 2 * pages, 1))?;
-    let conditioned = device.flash().counts().since(&counted);
+    println!("  filled in {:.1?}", start.elapsed());
+    let began = Instant::now();
+    let state = device.condition_until_steady(&mut random_writes(pages, 4 * pages, 1))?;
+    if !state.steady {
+        return Err(format!("not steady after four capacities: {state:?}").into());
+    }
     println!(
-        "random state in {:.1?}, write amplification {:.3}",
-        start.elapsed(),
-        conditioned.write_amplification().unwrap_or(0.0)
+        "  random state in {:.1?}: {} written, write amplification {:.3}",
+        began.elapsed(),
+        state.written,
+        state.write_amplification.unwrap_or(0.0),
     );
-    let (count, counted, timing) = (4_000_000, device.flash().counts().clone(), Instant::now());
+    let (count, counted, began) = (4_000_000, device.flash().counts().clone(), Instant::now());
     for (operation, offset, size) in random_writes(pages, count, 2) {
         device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
         device.wait(Nanos::MAX).ok_or("a request was not served")?.result?;
     }
     println!(
-        "measured in {:.1?}: {:.1} M host writes/s with times, write amplification {:.3}; {:.1?} in all; {:.2} GiB resident",
-        timing.elapsed(),
-        count as f64 / timing.elapsed().as_secs_f64() / 1e6,
+        "  measured in {:.1?}: {:.1} M host writes/s with times, write amplification {:.3}",
+        began.elapsed(),
+        count as f64 / began.elapsed().as_secs_f64() / 1e6,
         device.flash().counts().since(&counted).write_amplification().unwrap_or(0.0),
-        start.elapsed(),
-        (resident() - before) as f64 / (1u64 << 30) as f64,
     );
+    println!("  {:.1?} in all, {}, {}", start.elapsed(), processor_time(), memory());
     Ok(())
 }
 
-/// Bytes of memory that this process has, as the kernel says.
-fn resident() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|text| text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()));
-    pages.unwrap_or(0) * 4096
+/// How long this process had a processor, in words: less than the time that passed where others have it too.
+fn processor_time() -> String {
+    let schedule = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let ran: Option<u64> = schedule.split_whitespace().next().and_then(|ns| ns.parse().ok());
+    ran.map_or("processor time not known".to_owned(), |ns| {
+        format!("{:.1} s on the processor", ns as f64 / 1e9)
+    })
+}
+
+/// The most memory that this process ever had, in words.
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let most =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB")?.trim().parse().ok());
+    most.map_or("memory not known".to_owned(), |kib: u64| {
+        format!("{:.2} GiB of memory at the most", kib as f64 / f64::from(1 << 20))
+    })
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -11,6 +11,7 @@
 //!   the other;
 //! - an IO is served or fails with a reason: a device without a block to write to is read-only from then on.
 
+mod conditioning;
 mod controller;
 mod limit;
 mod read_buffer;
@@ -26,9 +27,10 @@ use crate::layer::Layer;
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Illegal, Placement, Profile};
 use crate::translation::FrontLayer;
-use controller::{Buffers, Controller, Costs, Groups};
+use controller::{Buffers, Controller, Costs, Groups, Options};
 use limit::Bucket;
 
+pub use conditioning::Conditioned;
 pub use limit::Limit;
 pub use state::StateError;
 pub use statistics::{Operations, Statistics};
@@ -75,7 +77,7 @@ impl FlashDevice {
             slice: background.slice,
             pieces: background.pieces as usize,
         });
-        let sees_content = section.zeros_program_share != 1.0 || section.ones_program_share != 1.0;
+        let sees_content = section.sees_content();
         let mut flash = Flash::new(layout, Resources::new(&layout, times, background));
         if sees_content {
             let (zeros, ones) = (section.zeros_program_share as f32, section.ones_program_share as f32);
@@ -172,9 +174,6 @@ fn stream_of(placement: &[Placement], offset: Bytes) -> u16 {
     placement.iter().find(|hint| (hint.from..hint.to).contains(&offset)).map_or(0, |hint| hint.stream)
 }
 
-/// How many IOs are looked at before the first of them is served, when conditioning.
-const LOOK_AHEAD: usize = 32;
-
 fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
     let section = &profile.controller;
     let page = flash.page;
@@ -200,13 +199,15 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
         read: section.read_buffer.map_or(0, |buffer| pages(buffer.size)),
         read_ahead: section.read_buffer.map_or(0, |buffer| pages(buffer.read_ahead)),
     };
-    let mut controller = Controller::new(page, profile.block, costs, groups, buffers);
-    controller.set_largest_command(section.largest_command);
-    if let Some(background) = section.background {
-        controller.set_idle(background.idle_after, !background.while_idle);
-    }
-    controller.set_reach(section.jump_reach);
-    controller
+    let options = Options {
+        costs,
+        groups,
+        largest_command: section.largest_command,
+        reach: section.jump_reach,
+        idle_after: section.background.map_or(Nanos::ZERO, |background| background.idle_after),
+        idle_sleeps: section.background.is_some_and(|background| !background.while_idle),
+    };
+    Controller::new(page, profile.block, options, buffers)
 }
 
 impl Device for FlashDevice {
@@ -253,43 +254,6 @@ impl Device for FlashDevice {
         &mut self,
         ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
     ) -> Result<bool, IoError> {
-        let costs = std::mem::take(&mut self.controller.costs);
-        let FlashDevice { controller, layer, flash, geometry, sees_content, placement, .. } = self;
-        let served = flash.without_times(|flash| {
-            if *sees_content {
-                flash.set_host_contents(LogicalPage(0), std::iter::empty());
-            }
-            let page = flash.geometry().page();
-            let mut batch = Vec::with_capacity(LOOK_AHEAD);
-            let mut wrong = Ok(());
-            while wrong.is_ok() {
-                batch.clear();
-                let mut touched = 0;
-                while batch.len() < LOOK_AHEAD
-                    && let Some((operation, offset, size)) = ios.next()
-                {
-                    if operation != Operation::Flush {
-                        wrong = geometry.check(offset, size);
-                        if wrong.is_err() {
-                            break;
-                        }
-                        // The misses of all of them overlap.
-                        touched ^= layer.touch(LogicalPage((offset.0 / page.0) as u32));
-                    }
-                    batch.push((operation, offset, size));
-                }
-                std::hint::black_box(touched);
-                for &(operation, offset, size) in &batch {
-                    let stream = stream_of(placement, offset);
-                    controller.serve(layer, flash, operation, (offset, size), stream, Nanos::ZERO)?;
-                }
-                if batch.len() < LOOK_AHEAD {
-                    break;
-                }
-            }
-            wrong
-        });
-        self.controller.costs = costs;
-        served.map(|()| true)
+        self.serve_without_times(ios).map(|()| true)
     }
 }

@@ -25,7 +25,7 @@ use std::fmt;
 use flashlab_base::Nanos;
 use flashlab_device::IoError;
 
-use crate::flash::{Flash, LogicalPage, Timing};
+use crate::flash::{Flash, Geometry, LogicalPage, Timing};
 
 pub use demand_map::{DemandMap, DemandMapOptions};
 pub use fast_region::{FastRegion, FastRegionOptions};
@@ -75,9 +75,9 @@ pub trait Layer {
     /// Whether a page was written and not trimmed since.
     fn holds(&self, page: LogicalPage) -> bool;
 
-    /// Loads what a write of `page` will need into the processor's cache, where the layer knows how. Changes nothing;
-    /// the number means nothing, but has to be used, or the compiler removes the load.
-    fn touch(&self, _page: LogicalPage) -> u32 {
+    /// Loads what writes of `pages` will need into the processor's cache, where the layer knows how. Changes nothing;
+    /// the number means nothing, but has to be used, or the compiler removes the loads.
+    fn touch(&self, _geometry: &Geometry, _pages: &[LogicalPage]) -> u32 {
         0
     }
 

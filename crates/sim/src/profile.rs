@@ -4,8 +4,11 @@
 //! `[translation]`) and `[disk]` (a hard disk). Every duration carries its unit, every size too. Unknown keys are errors, so that a misspelt
 //! one is not silently ignored.
 
+mod bandwidth;
+mod controller;
 mod disk;
 mod flash;
+mod memory;
 mod throughput;
 
 use std::fmt;
@@ -16,11 +19,12 @@ use serde::{Deserialize, Serialize};
 pub use crate::noise::Noise;
 use crate::simulated::SimulatedDevice;
 use crate::translation::Translation;
-pub use disk::{DiskSection, Seek};
-pub use flash::{
-    BackgroundSection, Bandwidth, ControllerSection, Energy, FastCells, FlashSection, PerRow, Placement,
-    ReadBufferSection, SegmentGroups, WriteBufferSection,
+pub use bandwidth::Bandwidth;
+pub use controller::{
+    BackgroundSection, ControllerSection, Placement, ReadBufferSection, SegmentGroups, WriteBufferSection,
 };
+pub use disk::{DiskSection, Seek};
+pub use flash::{Energy, FastCells, FlashSection, PerRow};
 pub use throughput::{Class, Line, Lingering, Oscillation, Startup, Throughput};
 
 /// The version of the profile format that this program reads.

@@ -45,6 +45,16 @@ impl Translation {
         }
     }
 
+    /// The same layer, made for its sizes only.
+    pub(crate) fn only_sizes(mut self) -> Translation {
+        match &mut self {
+            Translation::PageMap(options) => options.only_sizes = true,
+            Translation::DemandMap(options) => options.page_map.only_sizes = true,
+            Translation::LogBlocks(_) | Translation::SharedLogs(_) | Translation::Zones(_) => {}
+        }
+        self
+    }
+
     /// The same options for the array that a profile describes.
     fn with_array(&self, flash: &FlashSection, logical_pages: u32) -> Translation {
         let page_map = |options: &PageMapOptions| PageMapOptions {
@@ -289,8 +299,8 @@ macro_rules! layer_of {
             }
 
             #[inline]
-            fn touch(&self, page: LogicalPage) -> u32 {
-                match self { $($layers::$variant(layer) => layer.touch(page),)+ }
+            fn touch(&self, geometry: &Geometry, pages: &[LogicalPage]) -> u32 {
+                match self { $($layers::$variant(layer) => layer.touch(geometry, pages),)+ }
             }
 
             #[inline]

@@ -56,14 +56,14 @@ impl FlashDevice {
             flash: self.flash.state(),
             noise: &self.noise,
         };
-        let payload = postcard::to_stdvec(&saved).expect("a state is made of numbers and lists");
-        let mut bytes = Vec::with_capacity(HEADER + payload.len());
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&self.fingerprint.to_le_bytes());
-        bytes.extend_from_slice(&(payload.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&crc32fast::hash(&payload).to_le_bytes());
-        bytes.extend_from_slice(&payload);
+        let bytes = vec![0; HEADER];
+        let mut bytes = postcard::to_extend(&saved, bytes).expect("a state is made of numbers and lists");
+        let (header, payload) = bytes.split_at_mut(HEADER);
+        header[..8].copy_from_slice(MAGIC);
+        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[12..20].copy_from_slice(&self.fingerprint.to_le_bytes());
+        header[20..28].copy_from_slice(&(payload.len() as u64).to_le_bytes());
+        header[28..].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
         bytes
     }
 
@@ -72,8 +72,12 @@ impl FlashDevice {
     /// # Errors
     /// When the bytes are damaged, of another version, or of another profile.
     pub fn restore(profile: &Profile, bytes: &[u8]) -> Result<FlashDevice, StateError> {
-        let mut device = FlashDevice::new(profile).map_err(|_| StateError::OtherProfile)?;
-        let payload = payload(bytes, device.fingerprint)?;
+        let fingerprint = profile.fingerprint();
+        let payload = payload(bytes, fingerprint)?;
+        // Its layer is compared with the saved one, and makes way for it.
+        let sizes = Profile { translation: profile.translation.clone().only_sizes(), ..profile.clone() };
+        let fresh = FlashDevice::new(&sizes).map_err(|_| StateError::OtherProfile)?;
+        let mut device = FlashDevice { fingerprint, ..fresh };
         let restored: Restored = postcard::from_bytes(payload).map_err(|_| StateError::Damaged)?;
         let Restored { mut controller, mut layer, flash, noise } = restored;
         let wrong = |what: &str| StateError::Inconsistent(what.to_owned());

@@ -24,6 +24,7 @@ mod upkeep;
 use std::collections::BTreeSet;
 
 use flashlab_base::{Bytes, Nanos};
+use flashlab_device::vec_in_huge_pages;
 use serde::{Deserialize, Serialize};
 
 use super::victims::Victims;
@@ -39,6 +40,8 @@ pub use options::{PageMapOptions, Striping};
 
 const UNMAPPED: u32 = u32::MAX;
 const NO_BLOCK: u32 = u32::MAX;
+/// How many pages are touched together.
+const TOUCHED: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Frontier {
@@ -98,16 +101,20 @@ impl PageMap {
     /// # Errors
     /// As [`PageMapOptions::check`].
     pub fn new(geometry: &Geometry, options: &PageMapOptions) -> Result<PageMap, OptionsError> {
-        let Layout { streams, open, reserve, free, spare, quotas } = options.layout(geometry)?;
+        let Layout { streams, open, reserve, spare, quotas } = options.layout(geometry)?;
         let (blocks, pages) = (geometry.blocks(), geometry.pages_per_block());
         let physical = geometry.pages() as usize;
+        // The system gives zeros their memory when they are first used.
+        let table = |count| {
+            if options.only_sizes { vec![0; count] } else { vec_in_huge_pages(UNMAPPED, count) }
+        };
         Ok(PageMap {
-            map: vec![UNMAPPED; options.logical_pages as usize],
-            back: vec![UNMAPPED; physical],
-            valid: vec![0; physical.div_ceil(64)],
+            map: table(options.logical_pages as usize),
+            back: table(physical),
+            valid: vec_in_huge_pages(0, physical.div_ceil(64)),
             victims: Victims::new(options.policy, blocks, pages, quotas.len() as u32, options.seed),
             frontiers: vec![Frontier { block: NO_BLOCK, page: pages }; (geometry.dies() * open) as usize],
-            free,
+            free: options.free_blocks(geometry),
             quotas,
             striping: options.striping,
             next_die: 0,
@@ -343,10 +350,27 @@ impl Layer for PageMap {
         self.map[page.0 as usize] != UNMAPPED
     }
 
-    #[inline]
-    fn touch(&self, page: LogicalPage) -> u32 {
-        let old = self.map[page.0 as usize];
-        if old == UNMAPPED { 0 } else { self.valid[old as usize / 64] as u32 }
+    fn touch(&self, geometry: &Geometry, pages: &[LogicalPage]) -> u32 {
+        let mut sum = 0;
+        for pages in pages.chunks(TOUCHED) {
+            // A load that needs what another one brings waits for it. Step by step for all pages, the misses of a
+            // step overlap.
+            let mut found = [UNMAPPED; TOUCHED];
+            for (found, page) in found.iter_mut().zip(pages) {
+                *found = self.map[page.0 as usize];
+            }
+            for found in &mut found {
+                if *found != UNMAPPED {
+                    sum ^= self.valid[*found as usize / 64] as u32;
+                    *found = geometry.place(*found).block;
+                    sum ^= self.victims.valid(*found);
+                }
+            }
+            for found in found.into_iter().filter(|&found| found != UNMAPPED) {
+                sum ^= self.victims.touch_neighbours(found);
+            }
+        }
+        sum
     }
 
     #[inline]

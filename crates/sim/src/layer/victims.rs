@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 
 use flashlab_base::{Prng, Seed};
+use flashlab_device::vec_in_huge_pages;
 use serde::{Deserialize, Serialize};
 
 use super::data_blocks::ensure;
@@ -84,7 +85,7 @@ impl Victims {
         Victims {
             policy,
             pages_per_block,
-            entries: vec![entry; blocks as usize],
+            entries: vec_in_huge_pages(entry, blocks as usize),
             pools: vec![pool; pools as usize],
             changed,
             changes: 0,
@@ -185,6 +186,16 @@ impl Victims {
     #[inline]
     pub(super) fn add(&mut self, block: u32, pages: u32) {
         self.entries[block as usize].valid += pages;
+    }
+
+    /// Loads what [`Victims::remove`] will change beside the block's own entry; see [`Layer::touch`](super::Layer::touch).
+    #[inline]
+    pub(super) fn touch_neighbours(&self, block: u32) -> u32 {
+        let Entry { next, previous, .. } = self.entries[block as usize];
+        [next, previous]
+            .into_iter()
+            .filter_map(|neighbour| self.entries.get(neighbour as usize))
+            .fold(0, |sum, entry| sum ^ entry.valid)
     }
 
     /// A page of a block is not valid any more.

@@ -254,6 +254,43 @@ fn conditioning_without_times_ends_in_the_same_state() {
     }
 }
 
+/// Writes of one page anywhere, for as many capacities.
+fn random_pages(capacities: u64, seed: u64) -> impl Iterator<Item = (Operation, Bytes, Bytes)> {
+    let mut random = Prng::new(Seed(seed));
+    (0..capacities * 4096).map(move |_| (Operation::Write, Bytes(4096 * random.below(4096)), Bytes(4096)))
+}
+
+#[test]
+fn a_device_is_steady_when_its_write_amplification_stays_as_it_is() {
+    // Three windows of 256 blocks are twelve capacities. In the first one, with twice the capacity to spare, three of
+    // four capacities are written before anything is collected.
+    for (spare, least) in [(0.2, 12), (2.0, 16)] {
+        let mut device = device(&format!("[flash]\nover_provisioning = {spare}\n"));
+        let state = device.condition_until_steady(&mut random_pages(60, 1)).unwrap();
+        assert!(state.steady && state.written >= Bytes(least << 24), "{state:?}");
+        let before = device.flash().counts().clone();
+        device.condition(&mut random_pages(20, 2)).unwrap();
+        let after = device.flash().counts().since(&before).write_amplification().unwrap();
+        let ratio = after / state.write_amplification.unwrap();
+        assert!((0.985..1.015).contains(&ratio), "{state:?}, and then {after}");
+    }
+}
+
+#[test]
+fn writes_that_end_too_early_leave_a_device_that_is_not_steady() {
+    let mut device = device("[flash]\nover_provisioning = 2.0\n");
+    let state = device.condition_until_steady(&mut random_pages(1, 1)).unwrap();
+    assert_eq!((state.written, state.write_amplification, state.steady), (Bytes::mib(16), Some(1.0), false));
+    let state = device.condition_until_steady(&mut std::iter::empty()).unwrap();
+    assert_eq!((state.written, state.write_amplification, state.steady), (Bytes::ZERO, None, false));
+    // An IO beyond the end fails, and those before it were served.
+    let wrong = (Operation::Write, Bytes::mib(16), Bytes(4096));
+    let mut ios = random_pages(1, 1).take(3).chain([wrong]).chain(random_pages(1, 1));
+    let before = device.flash().counts().clone();
+    assert_eq!(device.condition_until_steady(&mut ios), Err(IoError::OUT_OF_RANGE));
+    assert_eq!(device.flash().counts().since(&before).pages_programmed(Cause::Host), 3);
+}
+
 #[test]
 fn a_saved_device_goes_on_as_if_it_had_not_been_saved() {
     for layer in LAYERS {

@@ -63,6 +63,10 @@ pub struct PageMapOptions {
     pub reliability: Option<Reliability>,
     /// For [`Policy::Choices`].
     pub seed: Seed,
+    /// Whether the map is made for its sizes only, as what a saved one is compared with: its largest tables then take no
+    /// memory, and it must not be written to.
+    #[serde(skip)]
+    pub only_sizes: bool,
 }
 
 impl Default for PageMapOptions {
@@ -84,6 +88,7 @@ impl Default for PageMapOptions {
             retention: None,
             reliability: None,
             seed: Seed(0),
+            only_sizes: false,
         }
     }
 }
@@ -95,8 +100,6 @@ pub(super) struct Layout {
     pub(super) open: u32,
     /// How many free blocks a die keeps for its collector.
     pub(super) reserve: u32,
-    /// By die: the free blocks with their erases.
-    pub(super) free: Vec<BTreeSet<(u32, u32)>>,
     /// By die: how many blocks may fail.
     pub(super) spare: Vec<u32>,
     /// By pool: how many blocks it may use, and uses.
@@ -129,15 +132,28 @@ impl PageMapOptions {
         // A block that fails takes the free pages with it that its data moved to; several may fail in a row.
         let against_failures = if self.reliability.is_some() { 3 } else { 0 };
         let reserve = self.low_watermark.max(1).saturating_add(against_failures);
-        let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
-        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
-            free[geometry.die(block) as usize].insert((0, block));
+        let mut usable = vec![0; geometry.dies() as usize];
+        for block in self.usable_blocks(geometry) {
+            usable[geometry.die(block) as usize] += 1;
         }
-        let usable: Vec<u32> = free.iter().map(|free| free.len() as u32).collect();
         let spare = self.spare(geometry, &usable, open, reserve)?;
         let quotas = self.quotas(&usable, streams, reserve)?;
-        Ok(Layout { streams, open, reserve, free, spare, quotas })
+        Ok(Layout { streams, open, reserve, spare, quotas })
+    }
+
+    /// The blocks for the map that are not bad from the factory.
+    fn usable_blocks(&self, geometry: &Geometry) -> impl Iterator<Item = u32> {
+        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
+        (geometry.fast_blocks()..geometry.blocks()).filter(move |&block| !bad(block))
+    }
+
+    /// By die: the usable blocks, never erased.
+    pub(super) fn free_blocks(&self, geometry: &Geometry) -> Vec<BTreeSet<(u32, u32)>> {
+        let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
+        for block in self.usable_blocks(geometry) {
+            free[geometry.die(block) as usize].insert((0, block));
+        }
+        free
     }
 
     /// How many of its `usable` blocks each die has to spare, beyond its part of the logical pages, its open blocks

@@ -1,0 +1,153 @@
+//! Bringing a device into a state without computing times.
+//!
+//! # Model
+//! IOs go through the code that serves them, in their order, over flash that takes no time. What they will need is loaded
+//! into the processor's cache for many of them at once: the map of a large device is far larger than any cache, and the
+//! misses of one IO after the other would take most of the time.
+//!
+//! A device under random writes is steady when its write amplification stays the same. It comes near to that in
+//! oscillations: at first most blocks are filled alike, are collected at the same time, and so on. So the writes are
+//! counted in windows of an eighth of the capacity, or of 256 blocks if that is more, as collections come by the block;
+//! and several windows in a row have to agree. A window also has to erase as much as it programs: while a device still
+//! has blocks that were never written, its write amplification is 1.
+//!
+//! # Invariants
+//! - what is looked at ahead changes nothing: the state is that of a device that served the IOs one by one.
+
+use flashlab_base::{Bytes, Nanos};
+use flashlab_device::{IoError, Operation};
+
+use super::{FlashDevice, stream_of};
+use crate::flash::{Cause, Counts, LogicalPage};
+use crate::layer::Layer;
+
+/// How many IOs, and about how many pages, are looked at before the first of them is served.
+const LOOK_AHEAD: usize = 64;
+/// How many windows a large device's capacity has.
+const WINDOWS: u64 = 8;
+/// How many blocks' worth of writes a window has at the least.
+const LEAST_BLOCKS: u64 = 256;
+/// How many windows in a row agree on a steady device.
+const AGREEING: usize = 3;
+/// How far they may lie apart, as a share.
+const TOLERANCE: f64 = 0.01;
+
+/// What it took to make a device steady.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditioned {
+    /// What was written.
+    pub written: Bytes,
+    /// Pages programmed for each page of the host, in the last windows; `None` when the host programmed none.
+    pub write_amplification: Option<f64>,
+    /// Whether these windows agree. If not, the IOs ended before.
+    pub steady: bool,
+}
+
+impl FlashDevice {
+    /// Serves IOs without times until the device is steady, or the IOs end. It is steady when the write amplifications
+    /// of three windows in a row, each an eighth of the capacity in writes and at least 256 blocks, lie within 1 %.
+    ///
+    /// # Errors
+    /// That of the first IO that fails; those before it were served.
+    pub fn condition_until_steady(
+        &mut self,
+        ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
+    ) -> Result<Conditioned, IoError> {
+        let layout = self.flash.geometry();
+        let block = layout.page().0 * u64::from(layout.pages_per_block());
+        let window = (self.geometry.capacity.0 / WINDOWS).max(LEAST_BLOCKS * block);
+        let mut ios = ios.fuse().peekable();
+        let (mut written, mut before) = (0, vec![self.flash.counts().clone()]);
+        loop {
+            let end = written + window;
+            let mut part = std::iter::from_fn(|| {
+                let (operation, _, size) = *ios.peek().filter(|_| written < end)?;
+                if operation == Operation::Write {
+                    written += size.0;
+                }
+                ios.next()
+            });
+            self.serve_without_times(&mut part)?;
+            before.push(self.flash.counts().clone());
+            before.drain(..before.len().saturating_sub(AGREEING + 1));
+            let steady = before.len() == AGREEING + 1 && self.agree(&before);
+            if steady || ios.peek().is_none() {
+                let since = self.flash.counts().since(&before[0]);
+                let write_amplification = since.write_amplification();
+                return Ok(Conditioned { written: Bytes(written), write_amplification, steady });
+            }
+        }
+    }
+
+    /// Whether the windows between these counts have the same write amplification, and each erased what it programmed.
+    fn agree(&self, counts: &[Counts]) -> bool {
+        let pages = u64::from(self.flash.geometry().pages_per_block());
+        let near = |a: f64, b: f64| (a - b).abs() <= TOLERANCE * a.max(b);
+        let windows: Vec<Counts> = counts.windows(2).map(|two| two[1].since(&two[0])).collect();
+        let amplifications = windows.iter().filter_map(Counts::write_amplification);
+        let (least, most) = amplifications.fold((f64::MAX, 0.0), |(a, b), x| (x.min(a), x.max(b)));
+        windows.iter().all(|window| window.pages_programmed(Cause::Host) > 0)
+            && windows.iter().all(|window| near((window.erases() * pages) as f64, window.programs() as f64))
+            && near(least, most)
+    }
+
+    /// Serves IOs as if nothing took time.
+    ///
+    /// # Errors
+    /// That of the first IO that fails; those before it were served.
+    pub(super) fn serve_without_times(
+        &mut self,
+        ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
+    ) -> Result<(), IoError> {
+        let costs = std::mem::take(&mut self.controller.options.costs);
+        let FlashDevice { controller, layer, flash, geometry, sees_content, placement, .. } = self;
+        let served = flash.without_times(|flash| {
+            if *sees_content {
+                flash.set_host_contents(LogicalPage(0), std::iter::empty());
+            }
+            let page = flash.geometry().page();
+            let mut ios = ios.fuse();
+            let mut batch = Vec::with_capacity(LOOK_AHEAD);
+            let mut pages = Vec::with_capacity(2 * LOOK_AHEAD);
+            loop {
+                batch.clear();
+                pages.clear();
+                let mut wrong = Ok(());
+                while batch.len() < LOOK_AHEAD
+                    && pages.len() < LOOK_AHEAD
+                    && let Some(io) = ios.next()
+                {
+                    let (operation, offset, size) = io;
+                    if operation != Operation::Flush {
+                        wrong = geometry.check(offset, size);
+                        if wrong.is_err() {
+                            break;
+                        }
+                        pages.extend(first_pages(offset, size, page));
+                    }
+                    batch.push(io);
+                }
+                std::hint::black_box(layer.touch(flash.geometry(), &pages));
+                for &(operation, offset, size) in &batch {
+                    let stream = stream_of(placement, offset);
+                    controller.serve(layer, flash, operation, (offset, size), stream, Nanos::ZERO)?;
+                }
+                wrong?;
+                if batch.is_empty() {
+                    return Ok(());
+                }
+            }
+        });
+        self.controller.options.costs = costs;
+        served
+    }
+}
+
+/// The pages of an IO, as many as are looked at.
+#[inline]
+fn first_pages(offset: Bytes, size: Bytes, page: Bytes) -> impl Iterator<Item = LogicalPage> {
+    // A page is a power of two.
+    let shift = page.0.trailing_zeros();
+    let (first, last) = ((offset.0 >> shift) as u32, ((offset.0 + size.0 - 1) >> shift) as u32);
+    (first..=last.min(first + LOOK_AHEAD as u32 - 1)).map(LogicalPage)
+}

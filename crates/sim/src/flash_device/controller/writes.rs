@@ -1,0 +1,207 @@
+//! Writes, and what else changes what is held: whole pages and parts of them, on their way through the write buffer.
+
+use flashlab_base::{Bytes, Nanos};
+
+use super::super::write_buffer::{Leaving, Sectors, WriteBuffer};
+use super::Controller;
+use crate::flash::{Cause, Flash, LogicalPage, Timing};
+use crate::layer::{Exhausted, Layer, Pages};
+
+impl Controller {
+    pub(super) fn write<T: Timing, L: Layer>(
+        &mut self,
+        layer: &mut L,
+        flash: &mut Flash<T>,
+        offset: Bytes,
+        size: Bytes,
+        stream: u16,
+        now: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let is_near = offset.0.abs_diff(self.last_write_end.0) <= self.options.reach.0;
+        let jump = if is_near { Nanos::ZERO } else { self.options.costs.write_jump };
+        self.last_write_end = offset + size;
+        let taken = self.command(
+            self.options.costs.write_command + jump,
+            self.options.costs.write_switch,
+            offset,
+            now,
+        );
+        let covered = self.cover(offset, size);
+        if let Some(buffer) = &mut self.reads {
+            buffer.forget(covered.pages);
+        }
+        let carried = self.transfer(size, self.options.costs.write_ns_per_byte, taken);
+        // The flash begins when the first page has come.
+        let first = carried.0
+            - (size.0.saturating_sub(self.page.0) as f64 * self.options.costs.write_ns_per_byte) as u64;
+        let first = Nanos(first).max(taken);
+        let whole = self.whole;
+        if covered.head == whole && covered.tail == whole {
+            let end = self.write_whole(layer, flash, covered.pages, stream, first)?;
+            return Ok(end.max(carried));
+        }
+        let Pages { first: LogicalPage(number), count } = covered.pages;
+        let mut end = carried;
+        let middle_from = u32::from(covered.head != whole);
+        let middle_to = count - u32::from(covered.tail != whole && count > 1);
+        if middle_from == 1 {
+            end = end.max(self.write_part(layer, flash, LogicalPage(number), covered.head, stream, first)?);
+        }
+        if middle_to > middle_from {
+            let middle = Pages { first: LogicalPage(number + middle_from), count: middle_to - middle_from };
+            end = end.max(self.write_whole(layer, flash, middle, stream, first)?);
+        }
+        if middle_to < count {
+            let last = LogicalPage(number + count - 1);
+            end = end.max(self.write_part(layer, flash, last, covered.tail, stream, first)?);
+        }
+        Ok(end)
+    }
+
+    /// Writes whole pages; returns when the host may go on.
+    #[inline]
+    fn write_whole<T: Timing, L: Layer>(
+        &mut self,
+        layer: &mut L,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        if self.writes.as_mut().is_none_or(|buffer| buffer.passes(pages)) {
+            return self.pass(layer, flash, pages, stream, at);
+        }
+        let whole = self.whole;
+        let mut end = at;
+        for page in pages.each() {
+            end = self.hold(layer, flash, page, whole, stream, end)?;
+        }
+        Ok(end)
+    }
+
+    /// Sends whole pages through the write buffer to the flash; returns when the buffer has taken them.
+    fn pass<T: Timing, L: Layer>(
+        &mut self,
+        layer: &mut L,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let Some(buffer) = &mut self.writes else { return layer.write(flash, pages, stream, at) };
+        let (mut first, mut left, mut accepted) = (pages.first.0, pages.count, at);
+        while left > 0 {
+            let count = left.min(buffer.most());
+            let piece = Pages { first: LogicalPage(first), count };
+            accepted = buffer.slots_free(count, accepted);
+            let end = layer.write(flash, piece, stream, accepted)?;
+            buffer.take_slots(count, end);
+            if buffer.waits() {
+                accepted = end;
+            }
+            first += count;
+            left -= count;
+        }
+        Ok(accepted)
+    }
+
+    /// Writes part of a page.
+    fn write_part<T: Timing, L: Layer>(
+        &mut self,
+        layer: &mut L,
+        flash: &mut Flash<T>,
+        page: LogicalPage,
+        part: Sectors,
+        stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        if self.writes.is_some() {
+            return self.hold(layer, flash, page, part, stream, at);
+        }
+        let ready = self.read_rest(layer, flash, page, at);
+        layer.write(flash, Pages { first: page, count: 1 }, stream, ready)
+    }
+
+    /// Puts sectors of a page into the write buffer and sends on what has to leave.
+    fn hold<T: Timing, L: Layer>(
+        &mut self,
+        layer: &mut L,
+        flash: &mut Flash<T>,
+        page: LogicalPage,
+        part: Sectors,
+        stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let Some(buffer) = &mut self.writes else { return Ok(at) };
+        buffer.put(page, part);
+        let mut accepted = at;
+        while let Some(leaving) = self.writes.as_mut().and_then(|buffer| buffer.take_due(page)) {
+            accepted = self.send(layer, flash, leaving, stream, accepted)?;
+        }
+        Ok(accepted)
+    }
+
+    /// Sends pages that leave the write buffer to the flash.
+    fn send<T: Timing, L: Layer>(
+        &mut self,
+        layer: &mut L,
+        flash: &mut Flash<T>,
+        leaving: Leaving,
+        stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        let ready = if leaving.partial { self.read_rest(layer, flash, leaving.pages.first, at) } else { at };
+        self.pass(layer, flash, leaving.pages, stream, ready)
+    }
+
+    /// Reads a page of which a part will be overwritten.
+    fn read_rest<T: Timing, L: Layer>(
+        &mut self,
+        layer: &mut L,
+        flash: &mut Flash<T>,
+        page: LogicalPage,
+        at: Nanos,
+    ) -> Nanos {
+        if !layer.holds(page) {
+            return at;
+        }
+        let before = flash.counts().pages_read(Cause::Host);
+        let ready = layer.read(flash, Pages { first: page, count: 1 }, at);
+        let read = (flash.counts().pages_read(Cause::Host) - before) as u32;
+        flash.counts_mut().charge_reads(Cause::Host, Cause::PartialPage, read);
+        ready
+    }
+
+    pub(super) fn discard<T: Timing, L: Layer>(
+        &mut self,
+        layer: &mut L,
+        flash: &mut Flash<T>,
+        offset: Bytes,
+        size: Bytes,
+    ) {
+        let (first, end) = (offset.0.div_ceil(self.page.0), (offset.0 + size.0) / self.page.0);
+        if first >= end {
+            return;
+        }
+        let pages = Pages { first: LogicalPage(first as u32), count: (end - first) as u32 };
+        if let Some(buffer) = &mut self.writes {
+            buffer.forget(pages);
+        }
+        if let Some(buffer) = &mut self.reads {
+            buffer.forget(pages);
+        }
+        layer.trim(flash, pages);
+    }
+
+    pub(super) fn flush<T: Timing, L: Layer>(
+        &mut self,
+        layer: &mut L,
+        flash: &mut Flash<T>,
+        now: Nanos,
+    ) -> Result<Nanos, Exhausted> {
+        while let Some(leaving) = self.writes.as_mut().and_then(WriteBuffer::take_oldest) {
+            self.send(layer, flash, leaving, 0, now)?;
+        }
+        Ok(self.writes.as_ref().map_or(now, |buffer| buffer.all_free().max(now)))
+    }
+}

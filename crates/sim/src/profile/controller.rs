@@ -1,0 +1,228 @@
+//! `[controller]`: what stands between the host and the flash that a profile describes.
+
+use flashlab_base::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::{Bandwidth, Illegal, pause, time};
+use crate::flash_device::{FlushPolicy, Limit};
+
+/// The section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ControllerSection {
+    /// What each read costs the controller.
+    pub read_command: Nanos,
+    /// What each write costs the controller.
+    pub write_command: Nanos,
+    /// What a write costs more that does not begin where the one before it ended: the controller turns to another part
+    /// of its map.
+    pub write_jump: Nanos,
+    /// The same for a read and the read before it: another part of the map is looked up.
+    pub read_jump: Nanos,
+    /// How far from the end of the one before it a request may begin without such costs.
+    pub jump_reach: Bytes,
+    /// The link to the host, for reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bandwidth: Option<Bandwidth>,
+    /// The link to the host, for writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<Bandwidth>,
+    /// How many requests may be in flight.
+    pub depth: u32,
+    /// Larger requests come as several commands of this size, as the host's driver cuts them up (120 KiB for USB
+    /// storage under Linux).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_command: Option<Bytes>,
+    /// What a provider lets a volume do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// Memory for what is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_buffer: Option<WriteBufferSection>,
+    /// Memory for what is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_buffer: Option<ReadBufferSection>,
+    /// Parts of the address space between which switching takes time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segment_groups: Option<SegmentGroups>,
+    /// Work that may wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundSection>,
+    /// Which stream the host's writes go to, by their address, as a host does that gives placement hints (NVMe
+    /// flexible data placement). Elsewhere it is stream 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<Placement>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for ControllerSection {
+    fn default() -> ControllerSection {
+        ControllerSection {
+            read_command: Nanos::from_micros(20),
+            write_command: Nanos::from_micros(20),
+            write_jump: Nanos::ZERO,
+            read_jump: Nanos::ZERO,
+            jump_reach: Bytes::ZERO,
+            read_bandwidth: None,
+            write_bandwidth: None,
+            depth: 32,
+            largest_command: None,
+            limit: None,
+            write_buffer: None,
+            read_buffer: None,
+            segment_groups: None,
+            background: None,
+            placement: Vec::new(),
+        }
+    }
+}
+
+impl ControllerSection {
+    pub(super) fn check(&self, page: Bytes) -> Result<(), Illegal> {
+        time("controller.read_command", self.read_command)?;
+        time("controller.write_command", self.write_command)?;
+        time("controller.write_jump", self.write_jump)?;
+        time("controller.read_jump", self.read_jump)?;
+        let pages = |key: &str, size: Bytes, least: u64| {
+            if size.is_multiple_of(page) && (least..=1 << 24).contains(&(size.0 / page.0)) {
+                return Ok(());
+            }
+            Err(Illegal::new(
+                format!("controller.{key}"),
+                size,
+                format!("a multiple of `flash.page` ({page}), {least} pages to 16777216"),
+            ))
+        };
+        if !(1..=1 << 16).contains(&self.depth) {
+            return Err(Illegal::new("controller.depth", self.depth, "1 to 65536"));
+        }
+        self.largest_command.map_or(Ok(()), |size| pages("largest_command", size, 1))?;
+        if let Some(limit) = &self.limit {
+            time("controller.limit.burst", limit.burst)?;
+            time("controller.limit.latency", limit.latency)?;
+            for (key, iops) in [("read_iops", limit.read_iops), ("write_iops", limit.write_iops)] {
+                if iops == Some(0) {
+                    return Err(Illegal::new(format!("controller.limit.{key}"), 0, "at least 1, or absent"));
+                }
+            }
+        }
+        if let Some(buffer) = &self.write_buffer {
+            pages("write_buffer.size", buffer.size, 1)?;
+            buffer.together.map_or(Ok(()), |together| pages("write_buffer.together", together, 1))?;
+            let on_the_way = |size: Bytes| match buffer.flush {
+                FlushPolicy::WhenFull if size >= buffer.size => Err(Illegal::new(
+                    "controller.write_buffer.on_the_way",
+                    size,
+                    "less than `controller.write_buffer.size`",
+                )),
+                _ => pages("write_buffer.on_the_way", size, 0),
+            };
+            buffer.on_the_way.map_or(Ok(()), on_the_way)?;
+        }
+        if let Some(buffer) = &self.read_buffer {
+            pages("read_buffer.size", buffer.size, 1)?;
+            pages("read_buffer.read_ahead", buffer.read_ahead, 0)?;
+        }
+        if let Some(groups) = &self.segment_groups {
+            if groups.count == 0 {
+                return Err(Illegal::new("controller.segment_groups.count", groups.count, "1 to 4294967295"));
+            }
+            time("controller.segment_groups.switch", groups.switch)?;
+            time("controller.segment_groups.write_switch", groups.write_switch.unwrap_or_default())?;
+            if groups.span == Bytes::ZERO {
+                return Err(Illegal::new("controller.segment_groups.span", groups.span, "at least 1B"));
+            }
+        }
+        if let Some(hint) = self.placement.iter().find(|hint| hint.from >= hint.to) {
+            return Err(Illegal::new("controller.placement.to", hint.to, "greater than its `from`"));
+        }
+        if let Some(background) = &self.background {
+            if background.pieces > 1 << 20 {
+                return Err(Illegal::new("controller.background.pieces", background.pieces, "0 to 1048576"));
+            }
+            pause("controller.background.idle_after", background.idle_after)?;
+            time("controller.background.slice", background.slice)?;
+            time("controller.background.read_slice", background.read_slice.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+/// `[[controller.placement]]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// The first address.
+    pub from: Bytes,
+    /// The first address behind it.
+    pub to: Bytes,
+    /// The stream; a layer with fewer takes its last one.
+    pub stream: u16,
+}
+
+/// `[controller.write_buffer]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteBufferSection {
+    /// How much it holds.
+    pub size: Bytes,
+    /// When whole pages leave it.
+    #[serde(default)]
+    pub flush: FlushPolicy,
+    /// Held pages within the same part of this size leave together. One block by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Bytes>,
+    /// How much may be on its way to the flash while the host goes on; with none the host waits for it. By default
+    /// all of `size`, or half of it when pages leave when it is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_the_way: Option<Bytes>,
+}
+
+/// `[controller.read_buffer]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadBufferSection {
+    /// How much it holds.
+    pub size: Bytes,
+    /// How much is read ahead of a sequential reader.
+    #[serde(default)]
+    pub read_ahead: Bytes,
+}
+
+/// `[controller.segment_groups]` (Sun and Zhang, section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentGroups {
+    /// How many groups there are.
+    pub count: u32,
+    /// How much of the address space lies together in one group.
+    pub span: Bytes,
+    /// What it costs to go to another group.
+    pub switch: Nanos,
+    /// What it costs a write, where that is not the same: what was changed in the map of a group is stored first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_switch: Option<Nanos>,
+}
+
+/// `[controller.background]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackgroundSection {
+    /// How long the host rests before the work begins.
+    #[serde(default)]
+    pub idle_after: Nanos,
+    /// What is done of it before each operation of the host on the same die.
+    #[serde(default)]
+    pub slice: Nanos,
+    /// The same for reads, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_slice: Option<Nanos>,
+    /// Whether it is done while the host asks for nothing; otherwise only while the host waits for another die.
+    #[serde(default = "yes")]
+    pub while_idle: bool,
+    /// How many merges a die may owe, having that many blocks to spare. More are done in the foreground.
+    pub pieces: u32,
+}
