@@ -220,6 +220,11 @@ impl<'a> Candidate<'a> {
         Ok(Candidate::Real { name, inspection, by })
     }
 
+    /// Whether it is a simulated device that is written in zones only.
+    pub fn is_zoned(&self) -> bool {
+        matches!(self, Candidate::Simulated(simulation) if simulation.profile.is_zoned())
+    }
+
     /// What is known of it so far.
     pub fn identity(&self) -> Identity {
         match self {

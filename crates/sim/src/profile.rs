@@ -197,6 +197,11 @@ impl Profile {
         }
     }
 
+    /// Whether it is written in zones only.
+    pub fn is_zoned(&self) -> bool {
+        self.flash.is_some() && matches!(self.translation, Translation::Zones(_))
+    }
+
     /// How it works, in a word or two: its translation layer, or that it is a throughput model.
     pub fn kind(&self) -> &'static str {
         match (&self.flash, &self.translation) {

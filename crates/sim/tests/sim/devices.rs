@@ -349,8 +349,8 @@ fn profiles_that_no_device_can_have_are_refused() {
     };
     insta::assert_snapshot!(error(""), @"profile t.toml: `flash` is absent; it may be there, or `throughput` or `disk`: a device is one of them");
     insta::assert_snapshot!(error("[flash]\npages_per_block = 0\n"), @"profile t.toml: `flash.pages_per_block` is 0; it may be 1 to 65536 with all planes together");
-    insta::assert_snapshot!(error("[flash]\nover_provisioning = 0.0\n"), @"profile t.toml: `flash.over_provisioning` is too small; it may be more: the capacity has 4096 pages, and there may be up to 3968: die 0 of 1 has 64 blocks of 64 pages, of which 1 are open and 1 in reserve");
-    insta::assert_snapshot!(error("[flash]\npage = \"3KiB\"\n"), @"profile t.toml: `flash.page` is 3072; it may be a power of two from 512 B to 1 MiB");
+    insta::assert_snapshot!(error("[flash]\nover_provisioning = 0.0\n"), @"profile t.toml: `flash.over_provisioning` is 0; it may be at least 0.0313: the capacity has 4096 pages, and there may be up to 3968: die 0 of 1 has 64 blocks of 64 pages, of which 1 are open and 1 in reserve");
+    insta::assert_snapshot!(error("[flash]\npage = \"3KiB\"\n"), @"profile t.toml: `flash.page` is 3 KiB; it may be a power of two from 512B to 1MiB");
     insta::assert_snapshot!(error("[flash]\nchannel_bandwidth = \"40MB\"\n"), @r#"
         profile t.toml: TOML parse error at line 8, column 21
           |
