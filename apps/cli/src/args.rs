@@ -367,36 +367,64 @@ pub struct Reproduce {
 }
 
 #[derive(Args)]
+#[command(
+    override_usage = "flashlab serve sim:NAME --loop [OPTIONS]\n       flashlab serve --control SOCKET --status [--watch]"
+)]
 pub struct Serve {
-    /// sim:NAME[@STATE] or sim:./profile.toml[@STATE]
-    #[arg(value_name = "TARGET")]
-    pub target: String,
+    /// sim:NAME[@STATE] or sim:./profile.toml[@STATE]; without it a running server is asked or told, over --control
+    #[arg(value_name = "TARGET", required_unless_present = "control")]
+    pub target: Option<String>,
     /// Size of the disk; the profile's if not given
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true, requires = "target")]
     pub size: Option<Bytes>,
-    /// As the file DIR/disk, through FUSE
-    #[arg(long, value_name = "DIR")]
-    pub fuse: Option<PathBuf>,
-    /// As a loop block device over the FUSE file
-    #[arg(long = "loop")]
+    /// As a loop block device with direct IO
+    #[arg(long = "loop", requires = "target")]
     pub loop_device: bool,
+    /// As the file DIR/disk, through FUSE
+    #[arg(long, value_name = "DIR", requires = "target")]
+    pub fuse: Option<PathBuf>,
     /// Keep the data in this file, which is made if it is not there, and the device's state beside it; in memory if
     /// not given
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "target")]
     pub backing: Option<PathBuf>,
     /// Consent to writing to a backing file that flashlab did not make
     #[arg(long, requires = "backing")]
     pub overwrite_file: bool,
     /// Keep no data: reads give zeroes, and only the times are real
-    #[arg(long, conflicts_with = "backing")]
+    #[arg(long, conflicts_with = "backing", requires = "target")]
     pub no_data: bool,
     /// How much a power loss takes back at most, of what was written and not flushed
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64MiB", allow_negative_numbers = true)]
     pub volatile_cache: Bytes,
-    /// What goes wrong: KIND[,KEY=VALUE]..., as error,on=write,share=0.01 (see docs/serve.md); may be repeated
+    /// Record every read and write into this folder, as a run of flashlab bench
+    #[arg(long, value_name = "DIR", requires = "target")]
+    pub record: Option<PathBuf>,
+    /// Serve metrics for Prometheus on this port of this machine; 0 takes a free one
+    #[arg(long, value_name = "PORT", requires = "target")]
+    pub metrics: Option<u16>,
+    /// The control socket: made there with TARGET, asked there without
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// What goes wrong: KIND[,KEY=VALUE]..., as error,on=write,share=0.01 (see docs/serve.md); may be repeated, and told
+    /// a running server
     #[arg(long, value_name = "FAULT")]
     pub fault: Vec<String>,
-    /// One line of JSON when the disk is ready
+    /// Tell a running server: disarm all faults
+    #[arg(long, conflicts_with = "target")]
+    pub clear_faults: bool,
+    /// Tell a running server: the power fails
+    #[arg(long, conflicts_with = "target")]
+    pub power_loss: bool,
+    /// Tell a running server: the power is back
+    #[arg(long, conflicts_with = "target")]
+    pub power_on: bool,
+    /// Ask a running server what it did
+    #[arg(long, conflicts_with = "target")]
+    pub status: bool,
+    /// With --status: again each second, until it ends
+    #[arg(long, requires = "status")]
+    pub watch: bool,
+    /// One line of JSON when the disk is ready; with --status, the status as JSON
     #[arg(long)]
     pub json: bool,
 }

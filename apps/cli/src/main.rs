@@ -24,6 +24,7 @@ mod resume;
 mod scratch;
 mod selection;
 mod serve;
+mod served;
 mod session;
 mod sim;
 mod sim_run;

@@ -10,6 +10,7 @@
 //! - where an answer is late, it is counted;
 //! - nothing that was flushed is lost when the server is killed.
 
+mod control;
 mod deadlines;
 mod faults;
 #[cfg(feature = "fuse")]
@@ -18,16 +19,21 @@ mod live;
 mod loop_device;
 mod model;
 mod overhead;
+mod recorder;
 mod setup;
 mod statistics;
+mod status;
 mod store;
 
+pub use control::{Control, ControlClient, LONGEST, Reply};
 pub use deadlines::{Deadlines, calibrate_lead};
 pub use faults::{Fault, Faults, ParseFaultError};
 pub use live::{Answer, Io, LiveDisk};
 pub use loop_device::LoopDevice;
 pub use model::{Data, Served};
 pub use overhead::{Line, Overhead, measure};
+pub use recorder::{RecordTo, Recorder};
 pub use setup::{ExportError, Keep, Session, Setup};
 pub use statistics::{ClassSummary, Percentiles, Summary};
+pub use status::{ArmedFault, STATUS_VERSION, Status, serve_metrics};
 pub use store::Store;

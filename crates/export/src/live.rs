@@ -52,6 +52,8 @@ pub struct Answer {
     arrived: Nanos,
     asked: Nanos,
     too_fast: bool,
+    /// Not while the way to the program is measured.
+    counted: bool,
 }
 
 /// A device that is served as a disk.
@@ -123,7 +125,8 @@ impl LiveDisk {
         let measuring = self.measuring_ns.load(Ordering::Relaxed);
         if measuring != NOT_MEASURING {
             let (due, asked) = (arrived + Nanos(measuring), Nanos(measuring));
-            return Answer { due, result: Ok(()), operation, offset, size, arrived, asked, too_fast: false };
+            let (result, too_fast, counted) = (Ok(()), false, false);
+            return Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted };
         }
         lock(&self.counters).enter();
         let verdict = match self.any_fault.load(Ordering::Acquire) {
@@ -140,15 +143,15 @@ impl LiveDisk {
             true => (arrived + Nanos(asked.0 - overhead.0), false),
             false => (arrived, true),
         };
-        Answer { due, result, operation, offset, size, arrived, asked, too_fast }
+        Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted: true }
     }
 
     /// Tells that the answer was sent.
     pub fn finish(&self, answer: &Answer, sent: Nanos) {
-        if self.measuring_ns.load(Ordering::Relaxed) != NOT_MEASURING {
+        let Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted } = *answer;
+        if !counted {
             return;
         }
-        let Answer { due, result, operation, offset, size, arrived, asked, too_fast } = *answer;
         let delivered = sent.since(arrived) + self.overhead(operation).of(size);
         let lateness = sent.since(due);
         let failed = result.is_err();
@@ -253,6 +256,11 @@ impl LiveDisk {
     fn overhead(&self, operation: Operation) -> crate::overhead::Line {
         let overhead = lock(&self.overhead);
         if operation == Operation::Read { overhead.read } else { overhead.write }
+    }
+
+    /// What is taken off each response time.
+    pub fn current_overhead(&self) -> Overhead {
+        *lock(&self.overhead)
     }
 
     /// From now on this is taken off each response time.

@@ -14,12 +14,17 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flashlab_base::Bytes;
+use flashlab_samples::SamplesError;
 use flashlab_sim::{FlashDevice, Profile, ProfileError, SimulatedDevice};
 
+use crate::control::Control;
 use crate::faults::Fault;
 use crate::live::LiveDisk;
+use crate::recorder::{RecordTo, Recorder};
+use crate::status::serve_metrics;
 use crate::store::Store;
 
 /// Where the data is kept.
@@ -51,15 +56,23 @@ pub struct Setup {
     pub volatile: Bytes,
     /// What goes wrong from the beginning.
     pub faults: Vec<Fault>,
+    /// Where the control socket is made.
+    pub control: Option<PathBuf>,
+    /// The port of the metrics, on this machine alone.
+    pub metrics: Option<u16>,
+    /// Where every read and write is recorded.
+    pub record: Option<RecordTo>,
 }
 
 /// A disk that is served, with what is to be saved at its end.
 pub struct Session {
     /// The disk.
-    pub disk: std::sync::Arc<LiveDisk>,
+    pub disk: Arc<LiveDisk>,
     /// What to tell a person about how it began.
     pub notices: Vec<String>,
     sidecar: Option<PathBuf>,
+    control: Option<Control>,
+    recorder: Option<Recorder>,
 }
 
 impl Setup {
@@ -68,14 +81,13 @@ impl Setup {
     /// # Errors
     /// See [`ExportError`].
     pub fn begin(self) -> Result<Session, ExportError> {
-        let Setup { mut profile, state, keep, volatile, faults } = self;
-        profile.capacity = profile.capacity.round_down(profile.block);
-        let capacity = profile.capacity;
+        let Setup { profile, state, keep, volatile, faults, control, metrics, record } = self;
+        let capacity = profile.capacity.round_down(profile.block);
+        check_memory(&profile, &keep)?;
         let mut notices = Vec::new();
         let (store, sidecar) = match &keep {
             Keep::Nothing => (None, None),
             Keep::Memory => {
-                check_memory(capacity)?;
                 let store =
                     Store::memory(capacity, volatile).map_err(ExportError::io("make", "a memory file"))?;
                 (Some(store), None)
@@ -120,19 +132,42 @@ impl Setup {
             // From now on the file is known as ours, also when the server is killed.
             fs::write(sidecar, b"").map_err(ExportError::io("write", sidecar.display()))?;
         }
-        let disk = LiveDisk::new(Box::new(device), store);
+        let disk = Arc::new(LiveDisk::new(Box::new(device), store));
         faults.into_iter().for_each(|fault| disk.arm(fault));
-        Ok(Session { disk: std::sync::Arc::new(disk), notices, sidecar })
+        let control = control.map(|path| {
+            let listening = Control::listen(&path, Arc::clone(&disk));
+            listening.map_err(ExportError::io("make the control socket", path.display()))
+        });
+        if let Some(port) = metrics {
+            let address = serve_metrics(port, Arc::clone(&disk));
+            let address = address.map_err(ExportError::io("serve metrics on port", port))?;
+            notices.push(format!("metrics: http://{address}/metrics"));
+        }
+        let recorder = record.map(|to| Recorder::start(&to, Arc::clone(&disk)));
+        Ok(Session {
+            disk,
+            notices,
+            sidecar,
+            control: control.transpose()?,
+            recorder: recorder.transpose().map_err(ExportError::Record)?,
+        })
     }
 }
 
 impl Session {
+    /// Where the control socket is, if there is one.
+    pub fn control(&self) -> Option<&Path> {
+        self.control.as_ref().map(Control::path)
+    }
+
     /// Ends the session: what was written is durable, and the device's state is beside it. Nothing is in flight.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn end(&self) -> Result<(), ExportError> {
+    pub fn end(self) -> Result<(), ExportError> {
+        let recorded = self.recorder.map_or(Ok(()), Recorder::end);
         self.disk.flush().map_err(ExportError::io("flush", "the data"))?;
+        recorded.map_err(ExportError::Record)?;
         let Some(sidecar) = &self.sidecar else { return Ok(()) };
         let state = self.disk.state().unwrap_or_default();
         replace(sidecar, &state).map_err(ExportError::io("write", sidecar.display()))
@@ -167,22 +202,15 @@ fn check_owner(path: &Path, sidecar: &Path, foreign: bool) -> Result<(), ExportE
     }
 }
 
-/// Refuses a disk that could never be filled.
-fn check_memory(capacity: Bytes) -> Result<(), ExportError> {
-    let Ok(text) = fs::read_to_string("/proc/meminfo") else { return Ok(()) };
-    match available(&text) {
-        Some(available) if capacity > available => Err(ExportError::Memory { capacity, available }),
-        _ => Ok(()),
+/// Refuses a disk that could never be filled, and a device whose tables would not fit.
+fn check_memory(profile: &Profile, keep: &Keep) -> Result<(), ExportError> {
+    let Some(available) = flashlab_host::available_memory() else { return Ok(()) };
+    let tables = profile.memory()?;
+    let data = if *keep == Keep::Memory { profile.capacity } else { Bytes::ZERO };
+    match Bytes(tables.0.saturating_add(data.0)) > available {
+        true => Err(ExportError::Memory { capacity: profile.capacity, tables, available }),
+        false => Ok(()),
     }
-}
-
-/// Memory and swap space that are free, by `/proc/meminfo`.
-fn available(meminfo: &str) -> Option<Bytes> {
-    let field = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-    };
-    Some(Bytes((field("MemAvailable:")? + field("SwapFree:").unwrap_or(0)).saturating_mul(1024)))
 }
 
 /// Why a disk is not served.
@@ -197,6 +225,8 @@ pub enum ExportError {
     Memory {
         /// What is asked for.
         capacity: Bytes,
+        /// What the device's tables take.
+        tables: Bytes,
         /// What there is.
         available: Bytes,
     },
@@ -206,6 +236,8 @@ pub enum ExportError {
     Size(PathBuf, String),
     /// The backing file was not made by flashlab.
     Foreign(PathBuf),
+    /// The recording cannot be made.
+    Record(SamplesError),
     /// The backing file is no regular file.
     NoFile(PathBuf),
     /// The operating system refused.
@@ -235,11 +267,12 @@ impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExportError::Profile(error) => error.fmt(f),
+            ExportError::Record(error) => error.fmt(f),
             ExportError::State(error) => write!(f, "the state cannot be used: {error}"),
-            ExportError::Memory { capacity, available } => write!(
+            ExportError::Memory { capacity, tables, available } => write!(
                 f,
-                "a disk of {capacity} does not fit into the {available} of memory that are free: give a smaller --size, \
-                 keep the data in a file with --backing FILE, or keep none with --no-data"
+                "a disk of {capacity}, with {tables} of tables, does not fit into the {available} of memory that are \
+                 free: give a smaller --size, keep the data in a file with --backing FILE, or keep none with --no-data"
             ),
             ExportError::Busy(path) => {
                 write!(f, "another flashlab serves {}: end it first, or give another file", path.display())
@@ -264,6 +297,7 @@ impl std::error::Error for ExportError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ExportError::Profile(error) => Some(error),
+            ExportError::Record(error) => Some(error),
             ExportError::Io { source, .. } => Some(source),
             _ => None,
         }

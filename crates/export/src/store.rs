@@ -101,7 +101,7 @@ impl Store {
     /// # Errors
     /// Of the file beneath.
     pub fn zero(&self, offset: Bytes, size: Bytes, durable: bool) -> io::Result<()> {
-        const ZEROES: [u8; 1 << 16] = [0; 1 << 16];
+        static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
         let end = offset.0 + size.0;
         let pieces = (offset.0..end).step_by(ZEROES.len());
         let piece = |start: u64| &ZEROES[..(end - start).min(ZEROES.len() as u64) as usize];

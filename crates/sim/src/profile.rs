@@ -174,6 +174,21 @@ impl Profile {
             .map_err(|illegal| ProfileError::value(&format!("sim:{}", self.name), illegal))
     }
 
+    /// The same device with another capacity, as a maker's series has it. A capacity that has too few blocks for all the
+    /// dies gets smaller blocks, by halves, down to 32 pages, and then fewer dies.
+    ///
+    /// # Errors
+    /// When the profile's parts do not fit together even so.
+    pub fn resized(&self, capacity: Bytes) -> Result<Profile, ProfileError> {
+        let mut resized = Profile { capacity: capacity.round_down(self.block), ..self.clone() };
+        loop {
+            let Err(illegal) = resized.check() else { return Ok(resized) };
+            if !resized.flash.as_mut().is_some_and(FlashSection::shrink) {
+                return Err(ProfileError::value(&format!("sim:{} of {capacity}", self.name), illegal));
+            }
+        }
+    }
+
     /// A number that changes when anything changes that the device is made of.
     pub(crate) fn fingerprint(&self) -> u64 {
         // FNV-1a over the text, but for what people read.

@@ -10,6 +10,7 @@ mod interruption;
 mod real_devices;
 mod replay;
 mod saved_states;
+mod serve;
 mod storage;
 mod support;
 mod wrong_commands;

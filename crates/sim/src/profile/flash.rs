@@ -182,6 +182,20 @@ impl FlashSection {
         })
     }
 
+    /// Makes the blocks half as large, or the dies half as many; `false` when there is nothing to halve.
+    pub(crate) fn shrink(&mut self) -> bool {
+        const LEAST_PAGES: u32 = 32;
+        if self.pages_per_block >= 2 * LEAST_PAGES && self.pages_per_block.is_multiple_of(2) {
+            self.pages_per_block /= 2;
+        } else if self.dies >= 2 && self.dies.is_multiple_of(2) {
+            self.dies /= 2;
+            self.channels = self.channels.min(self.dies);
+        } else {
+            return false;
+        }
+        true
+    }
+
     /// The pages of a block, in all planes.
     pub(crate) fn block_pages(&self) -> u32 {
         self.pages_per_block.saturating_mul(self.planes)

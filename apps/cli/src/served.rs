@@ -1,0 +1,154 @@
+//! A word to a running `flashlab serve`, and what it says of itself.
+
+use std::fmt::Write;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use flashlab_base::{Bytes, Nanos};
+use flashlab_export::{ControlClient, Reply};
+use serde_json::Value;
+
+use crate::args;
+use crate::exit::Usage;
+use crate::output;
+
+/// `flashlab serve --control SOCKET` without a target.
+pub fn ask(arguments: &args::Serve, control: &Path) -> Result<()> {
+    let mut server = ControlClient::connect(control).with_context(|| {
+        Usage(format!("no flashlab serve listens on {}: it says where when it is ready", control.display()))
+    })?;
+    let mut said = false;
+    for (wanted, command) in [
+        (arguments.clear_faults, "clear-faults"),
+        (arguments.power_loss, "power-loss"),
+        (arguments.power_on, "power-on"),
+    ] {
+        if wanted {
+            say(&mut server, command)?;
+            said = true;
+        }
+    }
+    for fault in &arguments.fault {
+        say(&mut server, &format!("fault {fault}"))?;
+        said = true;
+    }
+    match (arguments.status, said) {
+        (true, _) => status(&mut server, arguments.watch, arguments.json),
+        (false, true) => Ok(()),
+        (false, false) => bail!(Usage(
+            "what shall the server be told? Give --status, --fault, --clear-faults, --power-loss or --power-on"
+                .to_owned()
+        )),
+    }
+}
+
+fn say(server: &mut ControlClient, command: &str) -> Result<Value> {
+    match server.ask(command).context("the server does not answer")? {
+        Reply::Done(answer) => Ok(answer),
+        Reply::Refused(reason) => bail!(Usage(reason)),
+    }
+}
+
+fn status(server: &mut ControlClient, watch: bool, json: bool) -> Result<()> {
+    let mut before = say(server, "status")?;
+    if json && !watch {
+        return output::json(&before);
+    }
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = match server.ask("status") {
+            Ok(Reply::Done(now)) => now,
+            // The server ended, and with it the watching.
+            Err(error)
+                if watch && matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe) =>
+            {
+                return Ok(());
+            }
+            Ok(Reply::Refused(reason)) => bail!(Usage(reason)),
+            Err(error) => return Err(error).context("the server does not answer"),
+        };
+        match json {
+            true => output::text(&format!("{now}\n"))?,
+            false => {
+                let clear = if watch { "\x1b[H\x1b[2J" } else { "" };
+                output::text(&format!("{clear}{}", page(&before, &now)))?;
+            }
+        }
+        if !watch {
+            return Ok(());
+        }
+        before = now;
+    }
+}
+
+/// The status as a person reads it; the rates are those between two of them.
+fn page(before: &Value, now: &Value) -> String {
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let seconds = (number(&now["uptime_s"]) - number(&before["uptime_s"])).max(1e-9);
+    let mut page = String::new();
+    let up = Nanos::from_secs_f64(number(&now["uptime_s"]).round());
+    let size = Bytes(now["capacity_bytes"].as_u64().unwrap_or(0));
+    let target = flashlab_report::printable(now["target"].as_str().unwrap_or("?"));
+    let _ = writeln!(page, "{target}, {size}, served for {up}; {} IOs in flight", now["served"]["in_flight"]);
+    let _ = writeln!(
+        page,
+        "{:<8} {:>9} {:>9} {:>12} {:>21} {:>21} {:>8} {:>7} {:>7}",
+        "", "IO/s", "MiB/s", "IOs", "asked p50 / p99", "delivered p50 / p99", "too fast", "late", "errors"
+    );
+    let empty = Vec::new();
+    let classes = |status: &Value| status["served"]["classes"].as_array().unwrap_or(&empty).clone();
+    for (class, earlier) in classes(now).iter().zip(classes(before).iter()) {
+        let rate = |name: &str| (number(&class[name]) - number(&earlier[name])) / seconds;
+        let times = |name: &str| {
+            let time = |percentile: &str| Nanos(class[name][percentile].as_u64().unwrap_or(0)).to_string();
+            format!("{} / {}", time("p50_ns"), time("p99_ns"))
+        };
+        let ios = number(&class["ios"]);
+        let share = |name: &str| match ios > 0.0 {
+            true => format!("{:.1}%", number(&class[name]) / ios * 100.0),
+            false => String::new(),
+        };
+        let _ = writeln!(
+            page,
+            "{:<8} {:>9.0} {:>9.1} {:>12} {:>21} {:>21} {:>8} {:>7} {:>7}",
+            class["class"].as_str().unwrap_or("?"),
+            rate("ios"),
+            rate("bytes") / f64::from(1 << 20),
+            ios,
+            times("asked"),
+            times("delivered"),
+            share("faster_than_the_transport"),
+            share("late"),
+            class["errors"],
+        );
+    }
+    if let Some(device) = now.get("device") {
+        let amplification = device["write_amplification"]
+            .as_f64()
+            .map_or("none yet".to_owned(), |value| format!("{value:.2}"));
+        let _ = writeln!(
+            page,
+            "write amplification {amplification}; erases of a block {} to {}, mean {:.1}",
+            device["block_erases_min"],
+            device["block_erases_max"],
+            number(&device["block_erases_mean"])
+        );
+        for cause in device["operations"].as_array().unwrap_or(&empty) {
+            let counts = ["pages_read", "pages_programmed", "blocks_erased"].map(|name| &cause[name]);
+            if counts.iter().any(|count| count.as_u64() != Some(0)) {
+                let [read, programmed, erased] = counts;
+                let name = cause["cause"].as_str().unwrap_or("?");
+                let _ = writeln!(
+                    page,
+                    "  {name:<14} {read} pages read, {programmed} programmed, {erased} blocks erased"
+                );
+            }
+        }
+    }
+    for fault in now["faults"].as_array().unwrap_or(&empty) {
+        let _ = writeln!(page, "fault {fault}");
+    }
+    page
+}

@@ -1,0 +1,322 @@
+//! A simulated device is served as a live disk: other people's programs use it, it is killed at any moment, and nothing
+//! that was flushed is lost. Where FUSE or loop devices are missing the tests say that they were skipped.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Directory, program};
+
+/// A running server.
+struct Server {
+    child: Child,
+    path: PathBuf,
+    control: String,
+}
+
+impl Server {
+    /// Serves a device of 64 MiB; `None`, and the reason on standard output, where that cannot be done here.
+    fn start(directory: &Directory, options: &[&str]) -> Option<Server> {
+        let arguments = [&["serve", "sim:tlc-sata", "--size", "64MiB", "--json"], options].concat();
+        let mut command = directory.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut reason = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut reason).unwrap();
+            child.wait().unwrap();
+            assert!(reason.contains("it needs root") || reason.contains("FUSE needs"), "{reason}");
+            println!("skipped: {reason}");
+            return None;
+        }
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        let text = |name: &str| ready[name].as_str().unwrap().to_owned();
+        Some(Server { child, path: text("path").into(), control: text("control") })
+    }
+
+    fn tell(&self, directory: &Directory, words: &[&str]) {
+        directory.succeeds(&[&["serve", "--control", &self.control], words].concat());
+    }
+
+    fn status(&self, directory: &Directory) -> Value {
+        let ran = directory.succeeds(&["serve", "--control", &self.control, "--status", "--json"]);
+        serde_json::from_str(&ran.out).unwrap()
+    }
+
+    fn end(mut self) {
+        send(&self.child, "TERM");
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
+        assert!(!self.path.exists() || self.path.starts_with("/dev"), "it is still mounted: {said}");
+    }
+
+    fn open(&self) -> File {
+        OpenOptions::new().read(true).write(true).open(&self.path).unwrap()
+    }
+}
+
+fn send(child: &Child, signal: &str) {
+    let command = format!("kill -{signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+}
+
+/// A directory to mount on.
+fn mount_point(directory: &Directory) -> String {
+    let path = directory.path("mount");
+    fs::create_dir(&path).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    flashlab_base::Prng::new(flashlab_base::Seed(seed)).fill(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_file_keeps_what_is_written_at_any_offset() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    let Some(server) = Server::start(&directory, &["--fuse", &mount]) else { return };
+    let file = server.open();
+    assert_eq!(file.metadata().unwrap().len(), 64 << 20);
+    let mut wanted = vec![0; 1 << 20];
+    for (seed, offset, length) in
+        [(1, 0, 1 << 20), (2, 5, 77), (3, 4095, 2), (4, 512, 8192), (5, 70_001, 300_000)]
+    {
+        let bytes = pattern(seed, length);
+        file.write_all_at(&bytes, offset as u64).unwrap();
+        wanted[offset..offset + length].copy_from_slice(&bytes);
+    }
+    let mut read = vec![0; 1 << 20];
+    file.read_exact_at(&mut read, 0).unwrap();
+    assert!(read == wanted);
+    // The end of the disk is the end of the file, and cutting it does nothing, as with a block device.
+    assert_eq!(file.read_at(&mut read, (64 << 20) - 10).unwrap(), 10);
+    assert_eq!(file.read_at(&mut read, 64 << 20).unwrap(), 0);
+    assert_eq!(file.write_at(b"beyond", 64 << 20).unwrap_err().kind(), ErrorKind::StorageFull);
+    file.set_len(0).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(fs::metadata(&server.path).unwrap().len(), 64 << 20);
+    let status = server.status(&directory);
+    assert!(status["served"]["classes"][1]["bytes"].as_u64().unwrap() >= 1 << 20, "{status}");
+    assert_eq!(status["served"]["in_flight"], 0);
+    assert!(status["device"]["operations"].as_array().is_some_and(|operations| !operations.is_empty()));
+    drop(file);
+    server.end();
+}
+
+#[test]
+fn data_and_state_survive_a_restart_and_a_kill() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    let options = ["--fuse", &mount, "--backing", "disk.img"];
+    let Some(server) = Server::start(&directory, &options) else { return };
+    let first = pattern(1, 1 << 16);
+    let file = server.open();
+    file.write_all_at(&first, 4096).unwrap();
+    drop(file);
+    server.end();
+    assert!(
+        fs::metadata(directory.path("disk.img.flashlab")).unwrap().len() > 0,
+        "the state is beside the data"
+    );
+
+    let server = Server::start(&directory, &options).unwrap();
+    let file = server.open();
+    let mut read = vec![0; 1 << 16];
+    file.read_exact_at(&mut read, 4096).unwrap();
+    assert!(read == first);
+    // Killed under load: what was flushed is there, and the mount can be removed.
+    let second = pattern(2, 1 << 16);
+    file.write_all_at(&second, 1 << 20).unwrap();
+    file.sync_data().unwrap();
+    let load = file.try_clone().unwrap();
+    let load = std::thread::spawn(move || {
+        (0..1_000_000_u64).all(|write| load.write_all_at(&[1; 4096], (write % 64) << 12).is_ok())
+    });
+    let mut server = server;
+    send(&server.child, "KILL");
+    server.child.wait().unwrap();
+    assert!(!load.join().unwrap(), "no program hangs, and its writes fail");
+    drop(file);
+    program("umount", &[&mount]).or_else(|_| program("fusermount3", &["-u", &mount])).unwrap();
+
+    let server = Server::start(&directory, &options).unwrap();
+    server.open().read_exact_at(&mut read, 1 << 20).unwrap();
+    assert!(read == second);
+    server.end();
+}
+
+#[test]
+fn a_backing_file_is_served_once_and_only_if_it_is_ours() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    directory.write("precious", "somebody's data");
+    let serve = |options: &[&str]| {
+        directory
+            .flashlab(&[&["serve", "sim:tlc-sata", "--size", "64MiB", "--fuse", &mount], options].concat())
+    };
+    let refused = serve(&["--backing", "precious"]);
+    assert_eq!(refused.code, Some(3), "{refused}");
+    assert!(refused.err.contains("--overwrite-file"), "{refused}");
+    assert_eq!(fs::read(directory.path("precious")).unwrap(), b"somebody's data");
+    let other = serve(&["--backing", "precious", "--overwrite-file"]);
+    assert_eq!(other.code, Some(2), "{other}");
+    assert!(other.err.contains("it holds a disk of 15B, and not of 64MiB"), "{other}");
+
+    let Some(server) = Server::start(&directory, &["--fuse", &mount, "--backing", "disk.img"]) else {
+        return;
+    };
+    let second = directory.path("second");
+    fs::create_dir(&second).unwrap();
+    let arguments = ["serve", "sim:tlc-sata", "--size", "64MiB", "--backing", "disk.img", "--fuse"];
+    let refused = directory.flashlab(&[&arguments[..], &[second.to_str().unwrap()]].concat());
+    assert_eq!(refused.code, Some(3), "{refused}");
+    assert!(refused.err.contains("another flashlab serves disk.img"), "{refused}");
+    server.end();
+}
+
+#[test]
+fn faults_strike_and_power_comes_back() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    let Some(server) =
+        Server::start(&directory, &["--fuse", &mount, "--fault", "error,on=write,nth=1,errno=ENOSPC"])
+    else {
+        return;
+    };
+    let file = server.open();
+    file.write_all_at(&[1; 4096], 0).unwrap();
+    assert_eq!(file.write_all_at(&[1; 4096], 0).unwrap_err().raw_os_error(), Some(28));
+    file.write_all_at(&[2; 4096], 0).unwrap();
+    file.sync_data().unwrap();
+    file.write_all_at(&[3; 4096], 0).unwrap();
+    server.tell(&directory, &["--power-loss"]);
+    let mut read = [0; 4096];
+    assert_eq!(file.read_exact_at(&mut read, 0).unwrap_err().raw_os_error(), Some(5));
+    server.tell(&directory, &["--power-on"]);
+    file.read_exact_at(&mut read, 0).unwrap();
+    assert_eq!(read, [2; 4096], "what was flushed, and not what came after");
+    server.tell(&directory, &["--fault", "dead"]);
+    assert_eq!(file.read_exact_at(&mut read, 0).unwrap_err().raw_os_error(), Some(6));
+    server.tell(&directory, &["--clear-faults"]);
+    file.read_exact_at(&mut read, 0).unwrap();
+    let wrong = directory.flashlab(&["serve", "--control", &server.control, "--fault", "melt"]);
+    assert_eq!(wrong.code, Some(2), "{wrong}");
+    drop(file);
+    server.end();
+}
+
+#[test]
+fn a_block_device_carries_a_file_system() {
+    let directory = Directory::new();
+    let Some(server) = Server::start(&directory, &["--loop", "--record", "recorded"]) else { return };
+    let device = server.path.to_str().unwrap().to_owned();
+    if let Err(reason) = program("mkfs.ext4", &["-q", &device]) {
+        println!("skipped: {reason}");
+        return server.end();
+    }
+    let at = mount_point(&directory);
+    program("mount", &[&device, &at]).unwrap();
+    let content = pattern(7, 8 << 20);
+    fs::write(Path::new(&at).join("file"), &content).unwrap();
+    fs::write(Path::new(&at).join("gone"), &content).unwrap();
+    program("umount", &[&at]).unwrap();
+    program("mount", &[&device, &at]).unwrap();
+    assert!(fs::read(Path::new(&at).join("file")).unwrap() == content);
+    fs::remove_file(Path::new(&at).join("gone")).unwrap();
+    let discarded = |status: Value| status["served"]["classes"][2]["bytes"].as_u64().unwrap();
+    let before = discarded(server.status(&directory));
+    program("fstrim", &[&at]).unwrap();
+    assert!(discarded(server.status(&directory)) >= before + (8 << 20), "fstrim reaches the simulator");
+    program("umount", &[&at]).unwrap();
+    program("fsck.ext4", &["-f", "-n", &device]).unwrap();
+    server.end();
+    let samples = fs::read_dir(directory.path("recorded").join("samples")).unwrap().count();
+    assert!(samples > 0, "what was served is recorded");
+}
+
+#[test]
+fn a_killed_server_leaves_a_loop_device_that_can_be_removed() {
+    let directory = Directory::new();
+    let Some(mut server) = Server::start(&directory, &["--loop"]) else { return };
+    let device = server.path.to_str().unwrap().to_owned();
+    let file = program("losetup", &["--noheadings", "--output", "BACK-FILE", &device]).unwrap();
+    let load = server.open();
+    let load = std::thread::spawn(move || {
+        (0..).find(|write| {
+            load.write_all_at(&[1; 4096], (write % 64) << 12).is_err() || load.sync_data().is_err()
+        })
+    });
+    send(&server.child, "KILL");
+    server.child.wait().unwrap();
+    let begin = Instant::now();
+    while !load.is_finished() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "a program hangs on a dead disk");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    program("losetup", &["--detach", &device]).unwrap();
+    let mount = Path::new(file.trim()).parent().unwrap().to_owned();
+    program("umount", &["--lazy", mount.to_str().unwrap()]).unwrap();
+    let place = mount.parent().unwrap();
+    assert!(place.file_name().unwrap().to_str().unwrap().starts_with("flashlab-"), "{}", place.display());
+    fs::remove_dir(&mount).unwrap();
+    fs::remove_file(place.join("control")).unwrap();
+    fs::remove_dir(place).unwrap();
+}
+
+#[test]
+fn what_cannot_be_served_is_told() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    let told = |arguments: &[&str]| directory.flashlab(&[&["serve"], arguments].concat()).to_string();
+    insta::assert_snapshot!(told(&["sim:zeus"]), @r#"
+        exit 2
+        flashlab: how shall programs reach the disk? Give --loop for a block device, or --fuse DIR
+        "#);
+    insta::assert_snapshot!(told(&["sim:nothing", "--loop"]), @r#"
+        exit 2
+        flashlab: there is no simulated device `nothing`: `flashlab sim list` names them; or give a file as sim:./nothing.toml
+        "#);
+    insta::assert_snapshot!(told(&["disk.img", "--loop"]), @r#"
+        exit 2
+        flashlab: disk.img is no simulated device: give sim:NAME (`flashlab sim list` names them)
+        "#);
+    insta::assert_snapshot!(told(&["sim:zeus", "--size", "1GiB", "--fuse", "nowhere"]), @r#"
+        exit 2
+        flashlab: cannot mount on nowhere: No such file or directory (os error 2); give an empty directory to --fuse
+        "#);
+    insta::assert_snapshot!(told(&["sim:zeus", "--size", "1GiB", "--fuse", "."]), @r#"
+        exit 2
+        flashlab: cannot mount on .: it is not empty, or a disk is mounted there already
+        "#);
+    insta::assert_snapshot!(told(&["sim:zeus", "--fuse", &mount, "--fault", "melt"]), @r#"
+        exit 2
+        flashlab: "melt" is no fault: there is no kind "melt"; there are error, torn, lost-flush, stall, dead, worn, power-loss
+        "#);
+    insta::assert_snapshot!(told(&["--control", "nowhere", "--status"]), @r#"
+        exit 2
+        flashlab: no flashlab serve listens on nowhere: it says where when it is ready: No such file or directory (os error 2)
+        "#);
+    insta::assert_snapshot!(told(&["--status"]), @r#"
+        exit 2
+        error: the following required arguments were not provided:
+          <TARGET>
+
+        Usage: flashlab serve sim:NAME --loop [OPTIONS]
+               flashlab serve --control SOCKET --status [--watch]
+
+        For more information, try '--help'.
+        "#);
+    let large = told(&["sim:zeus", "--size", "500TiB", "--fuse", &mount]);
+    assert!(large.contains("exit 2") && large.contains("does not fit into the"), "{large}");
+    assert!(directory.names().iter().all(|name| name == "mount"), "nothing is left");
+}

@@ -1,0 +1,202 @@
+//! What a running server says of itself: as a document, and as Prometheus has it.
+
+use std::fmt::Write;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use flashlab_sim::Statistics;
+use serde::Serialize;
+
+use crate::faults::Fault;
+use crate::live::LiveDisk;
+use crate::overhead::Overhead;
+use crate::statistics::{Percentiles, Summary};
+
+/// The version of the document.
+pub const STATUS_VERSION: u32 = 1;
+
+/// What a server did so far.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// [`STATUS_VERSION`].
+    pub version: u32,
+    /// What is served.
+    pub target: String,
+    /// Its size.
+    pub capacity_bytes: u64,
+    /// How long it is served.
+    pub uptime_s: f64,
+    /// What the way to the program costs, which is taken off.
+    pub overhead: Overhead,
+    /// The IOs.
+    pub served: Summary,
+    /// What the device counted; absent when it counts nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<Statistics>,
+    /// What is armed.
+    pub faults: Vec<ArmedFault>,
+}
+
+/// A fault that is armed.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArmedFault {
+    /// Which.
+    #[serde(flatten)]
+    pub fault: Fault,
+    /// How many IOs it struck.
+    pub struck: u64,
+}
+
+impl Status {
+    /// Of this disk, at this moment.
+    pub fn of(disk: &LiveDisk) -> Status {
+        let faults = disk.with_faults(|faults| {
+            let armed = faults.armed().map(|(fault, struck)| ArmedFault { fault: fault.clone(), struck });
+            armed.collect()
+        });
+        Status {
+            version: STATUS_VERSION,
+            target: disk.identity().target.clone(),
+            capacity_bytes: disk.geometry().capacity.0,
+            uptime_s: disk.clock().now().as_secs_f64(),
+            overhead: disk.current_overhead(),
+            served: disk.summary(),
+            device: disk.device_statistics(),
+            faults,
+        }
+    }
+
+    /// The document in Prometheus's text format (version 0.0.4).
+    pub fn to_prometheus(&self) -> String {
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, lines: Vec<(String, f64)>| {
+            let _ = writeln!(text, "# HELP flashlab_{name} {help}\n# TYPE flashlab_{name} {kind}");
+            for (labels, value) in lines {
+                let _ = writeln!(text, "flashlab_{name}{labels} {value}");
+            }
+        };
+        let classes = &self.served.classes;
+        let of_classes = |value: fn(&crate::ClassSummary) -> u64| {
+            let line =
+                |class: &crate::ClassSummary| (format!("{{class=\"{}\"}}", class.class), value(class) as f64);
+            classes.iter().map(line).collect::<Vec<_>>()
+        };
+        family("ios_total", "counter", "IOs that were answered.", of_classes(|class| class.ios));
+        family(
+            "bytes_total",
+            "counter",
+            "Bytes of the IOs that were answered.",
+            of_classes(|class| class.bytes),
+        );
+        family("errors_total", "counter", "IOs that failed.", of_classes(|class| class.errors));
+        family(
+            "late_total",
+            "counter",
+            "IOs that were answered more than 5 us after they were due.",
+            of_classes(|class| class.late),
+        );
+        family(
+            "faster_than_the_transport_total",
+            "counter",
+            "IOs that the model wanted faster than the transport can be.",
+            of_classes(|class| class.faster_than_the_transport),
+        );
+        let quantiles = |of: fn(&crate::ClassSummary) -> Percentiles| {
+            let lines = |class: &crate::ClassSummary| {
+                let times = of(class);
+                let quantiles = [("0.5", times.p50_ns), ("0.99", times.p99_ns), ("0.999", times.p999_ns)];
+                let name = class.class;
+                quantiles.map(|(quantile, ns)| {
+                    (format!("{{class=\"{name}\",quantile=\"{quantile}\"}}"), ns as f64 / 1e9)
+                })
+            };
+            classes.iter().flat_map(lines).collect::<Vec<_>>()
+        };
+        family(
+            "response_asked_seconds",
+            "gauge",
+            "Response times that the model asked for, since the start.",
+            quantiles(|class| class.asked),
+        );
+        family(
+            "response_delivered_seconds",
+            "gauge",
+            "Response times that programs saw, since the start.",
+            quantiles(|class| class.delivered),
+        );
+        let one = |value: f64| vec![(String::new(), value)];
+        family("in_flight", "gauge", "IOs that are being served.", one(self.served.in_flight as f64));
+        family("uptime_seconds", "gauge", "How long the disk is served.", one(self.uptime_s));
+        if let Some(device) = &self.device {
+            if let Some(amplification) = device.write_amplification {
+                let help = "Pages programmed for each page that was written.";
+                family("write_amplification", "gauge", help, one(amplification));
+            }
+            let erases = [
+                ("min", f64::from(device.block_erases_min)),
+                ("mean", device.block_erases_mean),
+                ("max", f64::from(device.block_erases_max)),
+            ];
+            let erases = erases.map(|(of, value)| (format!("{{of=\"{of}\"}}"), value)).to_vec();
+            family("block_erases", "gauge", "Erases of the blocks of the flash.", erases);
+        }
+        text
+    }
+}
+
+/// Serves the status at `http://127.0.0.1:PORT/metrics`, and as JSON at `/status`; port 0 takes a free one. Returns where
+/// it listens. It ends with the process.
+///
+/// # Errors
+/// When the port is taken.
+pub fn serve_metrics(port: u16, disk: Arc<LiveDisk>) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    let address = listener.local_addr()?;
+    let server = tiny_http::Server::from_listener(listener, None).map_err(io::Error::other)?;
+    let work = move || {
+        for request in server.incoming_requests() {
+            let path = request.url().split('?').next().unwrap_or_default();
+            let (code, kind, body) = match path {
+                "/metrics" => (200, "text/plain; version=0.0.4", Status::of(&disk).to_prometheus()),
+                "/status" => match serde_json::to_string(&Status::of(&disk)) {
+                    Ok(status) => (200, "application/json", status),
+                    Err(error) => (500, "text/plain", error.to_string()),
+                },
+                _ => (404, "text/plain", "there are /metrics and /status\n".to_owned()),
+            };
+            let kind = tiny_http::Header::from_bytes("Content-Type", kind).expect("a legal header");
+            // A client that has gone away needs no answer.
+            let _ = request
+                .respond(tiny_http::Response::from_string(body).with_status_code(code).with_header(kind));
+        }
+    };
+    std::thread::Builder::new().name("metrics".to_owned()).spawn(work)?;
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write as _};
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn prometheus_reads_it() {
+        let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap();
+        let disk = Arc::new(LiveDisk::new(Box::new(profile.device().unwrap()), None));
+        let address = serve_metrics(0, disk).unwrap();
+        let get = |path: &str| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let metrics = get("/metrics");
+        assert!(metrics.contains("\nflashlab_ios_total{class=\"read\"} 0\n"), "{metrics}");
+        assert!(get("/status").contains("\"target\":\"sim:zeus\""));
+        assert!(get("/else").starts_with("HTTP/1.0 404"));
+    }
+}
