@@ -48,8 +48,11 @@ const DISKPLORER: [(&str, [u32; 4]); 2] =
 /// flashbench: two reads of 1 KiB around multiples of so many bytes.
 const BOUNDARIES: std::ops::RangeInclusive<u32> = 11..=27;
 
+/// What is measured of one device, or of several in the same way.
+type Part = fn(Seed) -> Result<Vec<Value>>;
+
 fn measure(seed: Seed) -> Result<Measured> {
-    let parts: [fn(Seed) -> Result<Vec<Value>>; 6] = [
+    let parts: [Part; 6] = [
         |seed| most("tlc-sata", &IOCOST, (64, 1), seed),
         |seed| most("nvme-consumer", &IOCOST, (64, 1), seed),
         |seed| most("nvme-enterprise", &SCYLLA, (512, 16), seed),
