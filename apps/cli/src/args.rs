@@ -359,6 +359,9 @@ pub struct Reproduce {
     /// Draw what was measured, with what the paper says of it, as SVG files in this folder
     #[arg(long, value_name = "DIR")]
     pub pictures: Option<PathBuf>,
+    /// The seed of the IOs; what is random inside the devices follows from their profiles
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    pub seed: Seed,
     #[command(flatten)]
     pub json: Json,
 }

@@ -96,6 +96,7 @@ impl Setup {
         self.check()?;
         let Setup { profile, state, keep, volatile, faults, control, metrics, record } = self;
         let capacity = profile.capacity.round_down(profile.block);
+        check_memory(&profile, &keep)?;
         let mut notices = Vec::new();
         let (store, sidecar) = match &keep {
             Keep::Nothing => (None, None),
@@ -213,22 +214,15 @@ fn check_owner(path: &Path, sidecar: &Path, foreign: bool) -> Result<(), ExportE
     }
 }
 
-/// Refuses a disk that could never be filled.
-fn check_memory(capacity: Bytes) -> Result<(), ExportError> {
-    let Ok(text) = fs::read_to_string("/proc/meminfo") else { return Ok(()) };
-    match available(&text) {
-        Some(available) if capacity > available => Err(ExportError::Memory { capacity, available }),
-        _ => Ok(()),
+/// Refuses a disk that could never be filled, and a device whose tables would not fit.
+fn check_memory(profile: &Profile, keep: &Keep) -> Result<(), ExportError> {
+    let Some(available) = flashlab_host::available_memory() else { return Ok(()) };
+    let tables = profile.memory()?;
+    let data = if *keep == Keep::Memory { profile.capacity } else { Bytes::ZERO };
+    match Bytes(tables.0.saturating_add(data.0)) > available {
+        true => Err(ExportError::Memory { capacity: profile.capacity, tables, available }),
+        false => Ok(()),
     }
-}
-
-/// Memory and swap space that are free, by `/proc/meminfo`.
-fn available(meminfo: &str) -> Option<Bytes> {
-    let field = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-    };
-    Some(Bytes((field("MemAvailable:")? + field("SwapFree:").unwrap_or(0)).saturating_mul(1024)))
 }
 
 /// Why a disk is not served.
@@ -245,6 +239,8 @@ pub enum ExportError {
     Memory {
         /// What is asked for.
         capacity: Bytes,
+        /// What the device's tables take.
+        tables: Bytes,
         /// What there is.
         available: Bytes,
     },
@@ -288,10 +284,10 @@ impl fmt::Display for ExportError {
             ExportError::Profile(error) => error.fmt(f),
             ExportError::Record(error) => error.fmt(f),
             ExportError::State(error) => write!(f, "the state cannot be used: {error}"),
-            ExportError::Memory { capacity, available } => write!(
+            ExportError::Memory { capacity, tables, available } => write!(
                 f,
-                "a disk of {capacity} does not fit into the {available} of memory that are free: give a smaller --size, \
-                 keep the data in a file with --backing FILE, or keep none with --no-data"
+                "a disk of {capacity}, with {tables} of tables, does not fit into the {available} of memory that are \
+                 free: give a smaller --size, keep the data in a file with --backing FILE, or keep none with --no-data"
             ),
             ExportError::Busy(path) => {
                 write!(f, "another flashlab serves {}: end it first, or give another file", path.display())

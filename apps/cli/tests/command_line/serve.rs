@@ -140,13 +140,14 @@ fn data_and_state_survive_a_restart_and_a_kill() {
     file.sync_data().unwrap();
     let load = file.try_clone().unwrap();
     let load = std::thread::spawn(move || {
-        (0..1_000_000_u64).all(|write| load.write_all_at(&[1; 4096], write % 64 << 12).is_ok())
+        (0..1_000_000_u64).all(|write| load.write_all_at(&[1; 4096], (write % 64) << 12).is_ok())
     });
     let mut server = server;
     send(&server.child, "KILL");
     server.child.wait().unwrap();
     assert!(!load.join().unwrap(), "no program hangs, and its writes fail");
     drop(file);
+    fs::remove_dir_all(Path::new(&server.control).parent().unwrap()).unwrap();
     program("umount", &[&mount]).or_else(|_| program("fusermount3", &["-u", &mount])).unwrap();
 
     let server = Server::start(&directory, &options).unwrap();
@@ -253,7 +254,7 @@ fn a_killed_server_leaves_a_loop_device_that_can_be_removed() {
     let load = server.open();
     let load = std::thread::spawn(move || {
         (0..).find(|write| {
-            load.write_all_at(&[1; 4096], write % 64 << 12).is_err() || load.sync_data().is_err()
+            load.write_all_at(&[1; 4096], (write % 64) << 12).is_err() || load.sync_data().is_err()
         })
     });
     send(&server.child, "KILL");
