@@ -81,9 +81,9 @@ impl Setup {
     /// # Errors
     /// See [`ExportError`].
     pub fn check(&self) -> Result<(), ExportError> {
+        check_memory(&self.profile, &self.keep)?;
         match &self.keep {
-            Keep::Nothing => Ok(()),
-            Keep::Memory => check_memory(self.profile.capacity),
+            Keep::Nothing | Keep::Memory => Ok(()),
             Keep::File { path, foreign } => check_owner(path, &sidecar_of(path), *foreign),
         }
     }
@@ -96,7 +96,6 @@ impl Setup {
         self.check()?;
         let Setup { profile, state, keep, volatile, faults, control, metrics, record } = self;
         let capacity = profile.capacity.round_down(profile.block);
-        check_memory(&profile, &keep)?;
         let mut notices = Vec::new();
         let (store, sidecar) = match &keep {
             Keep::Nothing => (None, None),
