@@ -58,7 +58,10 @@ fn a_day_of_use() {
             500..950 => {
                 let mut data = [1; BLOCK as usize];
                 assert!(ask(&disk, arrived, Operation::Read, block, Data::Read(&mut data)).result.is_ok());
-                assert!(data == [expected.now[at]; BLOCK as usize], "block {block} at {arrived}, seed {seed}");
+                assert!(
+                    data == [expected.now[at]; BLOCK as usize],
+                    "block {block} at {arrived}, seed {seed}"
+                );
             }
             950..980 => {
                 assert!(ask(&disk, arrived, Operation::Discard, block, Data::Nothing).result.is_ok());
