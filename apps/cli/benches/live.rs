@@ -205,10 +205,13 @@ fn precision(folder: &Path, rounds: usize, seconds: f64) {
     }
 }
 
+/// The other server's name, flashlab's options for the same transport, and how to start the other.
+type Pair = (&'static str, Vec<String>, Box<dyn Fn() -> Server>);
+
 fn ceiling(folder: &Path, rounds: usize, seconds: f64) {
     println!("\nceiling: IOPS of a model without delay / IOPS of the other server; goal: 0.90");
     let zero = profile(folder, 0);
-    let mut pairs: Vec<(&str, Vec<String>, Box<dyn Fn() -> Server>)> = Vec::new();
+    let mut pairs: Vec<Pair> = Vec::new();
     match build_plain_fuse(folder) {
         Some(program) => {
             let folder = folder.to_owned();

@@ -359,6 +359,9 @@ pub struct Reproduce {
     /// Draw what was measured, with what the paper says of it, as SVG files in this folder
     #[arg(long, value_name = "DIR")]
     pub pictures: Option<PathBuf>,
+    /// The seed of the IOs; what is random inside the devices follows from their profiles
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    pub seed: Seed,
     #[command(flatten)]
     pub json: Json,
 }
@@ -380,6 +383,15 @@ pub struct Serve {
     /// As the file DIR/disk, through FUSE
     #[arg(long, value_name = "DIR", requires = "target")]
     pub fuse: Option<PathBuf>,
+    /// As a block device of the kernel's driver ublk
+    #[arg(long, requires = "target", conflicts_with_all = ["fuse", "loop_device", "nbd"])]
+    pub ublk: bool,
+    /// Take over the block device /dev/ublkbN, whose server was killed; give the same --backing again
+    #[arg(long, value_name = "N", requires = "ublk")]
+    pub recover: Option<u32>,
+    /// To NBD clients at this Unix socket, through nbdkit
+    #[arg(long, value_name = "SOCKET", requires = "target", conflicts_with_all = ["fuse", "loop_device"])]
+    pub nbd: Option<PathBuf>,
     /// Keep the data in this file, which is made if it is not there, and the device's state beside it; in memory if
     /// not given
     #[arg(long, value_name = "FILE", requires = "target")]

@@ -66,6 +66,12 @@ fn measure_existing(
     let opening = Opening::new(target, selection.depth())?;
     let candidate = Candidate::find(name, selection.writes(&settings), target)?;
     let identity = candidate.identity();
+    if candidate.is_zoned() && settings.state == State::Random {
+        bail!(Usage(format!(
+            "{name} has zones, which are written in order and reset as a whole, and cannot be brought to the random \
+             state: give --state none, and with flashlab run a plan that only reads or writes in order"
+        )));
+    }
     if identity.capacity == Bytes::ZERO {
         bail!(Usage(format!("{name} is empty: give a device with a medium in it, or a file with content")));
     }

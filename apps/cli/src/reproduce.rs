@@ -25,7 +25,7 @@ pub fn reproduce(arguments: args::Reproduce) -> Result<()> {
     let mut figures = Vec::new();
     for reproduction in chosen {
         output::tell(&format!("{}: measuring", reproduction.name));
-        let outcome = reproduction.run()?;
+        let outcome = reproduction.run(arguments.seed)?;
         if let Some(folder) = &arguments.pictures {
             draw(folder, &outcome.pictures)?;
         }

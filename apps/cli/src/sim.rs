@@ -74,6 +74,11 @@ fn precondition(name: &str, state: FilledState, times: u32, out: &Path, seed: Se
     let SimulatedDevice::Flash(mut device) = new_device(&profile)? else {
         bail!(Usage(format!("sim:{name} is a {}, which has no state to save", profile.kind())));
     };
+    if profile.is_zoned() && (times > 1 || matches!(state, FilledState::Random)) {
+        bail!(Usage(format!(
+            "sim:{name} has zones, which are written once and in order until they are reset: --state sequential, once"
+        )));
+    }
     let written = fill(&mut device, state, times, seed)?;
     if let Some(reason) = device.exhausted() {
         bail!("sim:{name} can only be read any more: {reason}");
@@ -106,6 +111,10 @@ fn fill(device: &mut FlashDevice, state: FilledState, times: u32, seed: Seed) ->
         written += io.size;
         more.then_some((Operation::Write, io.offset, io.size))
     });
-    device.condition(&mut ios)?;
+    let conditioned = device.condition(&mut ios);
+    if let (Err(error), Some(reason)) = (conditioned, device.loss()) {
+        return Err(error).with_context(|| format!("{} {reason}", device.identity().target));
+    }
+    conditioned?;
     Ok(wanted)
 }

@@ -1,6 +1,6 @@
 //! From what a person named to an open device, with consent where it is written to.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -82,9 +82,12 @@ impl Simulation {
     pub fn device(&self) -> Result<SimulatedDevice> {
         let Some(file) = &self.state else { return new_device(&self.profile) };
         check_memory(&self.profile)?;
-        let read = std::fs::read(file)
+        let mut bytes = Vec::new();
+        let read = input::open(file)
+            .and_then(|mut file| file.read_to_end(&mut bytes))
             .map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())));
-        let device = FlashDevice::restore(&self.profile, &read?).map_err(|error| {
+        read?;
+        let device = FlashDevice::restore(&self.profile, &bytes).map_err(|error| {
             let name = &self.profile.name;
             Usage(format!("{}: {error}; flashlab sim precondition {name} makes another one", file.display()))
         });
@@ -215,6 +218,11 @@ impl<'a> Candidate<'a> {
         }
         let by = Some(By::of(name, &inspection, target)?);
         Ok(Candidate::Real { name, inspection, by })
+    }
+
+    /// Whether it is a simulated device that is written in zones only.
+    pub fn is_zoned(&self) -> bool {
+        matches!(self, Candidate::Simulated(simulation) if simulation.profile.is_zoned())
     }
 
     /// What is known of it so far.

@@ -183,11 +183,33 @@ impl Serialize for Bytes {
 }
 
 /// What a TOML or JSON file may hold for a quantity: a text with its unit, or a bare number.
-#[derive(Deserialize)]
-#[serde(untagged)]
 pub(crate) enum TextOrNumber {
     Text(String),
     Number(u64),
+}
+
+/// Reads one; what is expected ends the message about anything else. That a key is missing is told with its name.
+pub(crate) struct TextOrNumberVisitor(pub(crate) &'static str);
+
+impl de::Visitor<'_> for TextOrNumberVisitor {
+    type Value = TextOrNumber;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<TextOrNumber, E> {
+        Ok(TextOrNumber::Text(text.to_owned()))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<TextOrNumber, E> {
+        Ok(TextOrNumber::Number(number))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<TextOrNumber, E> {
+        let negative = |_| E::invalid_value(de::Unexpected::Signed(number), &self);
+        u64::try_from(number).map(TextOrNumber::Number).map_err(negative)
+    }
 }
 
 impl<'de> Deserialize<'de> for Bytes {
@@ -195,10 +217,10 @@ impl<'de> Deserialize<'de> for Bytes {
         if !deserializer.is_human_readable() {
             return u64::deserialize(deserializer).map(Bytes);
         }
-        match TextOrNumber::deserialize(deserializer) {
-            Ok(TextOrNumber::Text(text)) => text.parse().map_err(de::Error::custom),
-            Ok(TextOrNumber::Number(number)) => Ok(Bytes(number)),
-            Err(_) => Err(de::Error::custom("expected a size such as \"32KiB\" or a number of bytes")),
+        let expected = TextOrNumberVisitor("a size such as \"32KiB\" or a number of bytes");
+        match deserializer.deserialize_any(expected)? {
+            TextOrNumber::Text(text) => text.parse().map_err(de::Error::custom),
+            TextOrNumber::Number(number) => Ok(Bytes(number)),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::bytes::TextOrNumber;
+use crate::bytes::{TextOrNumber, TextOrNumberVisitor};
 
 /// Nanoseconds: a duration, or an instant since a clock's own origin.
 ///
@@ -203,10 +203,13 @@ impl<'de> Deserialize<'de> for Nanos {
         if !deserializer.is_human_readable() {
             return u64::deserialize(deserializer).map(Nanos);
         }
-        match TextOrNumber::deserialize(deserializer) {
-            Ok(TextOrNumber::Text(text)) => text.parse().map_err(de::Error::custom),
-            Ok(TextOrNumber::Number(0)) => Ok(Nanos::ZERO),
-            _ => Err(de::Error::custom("expected a duration with its unit such as \"0.1ms\"")),
+        const EXPECTED: &str = "a duration with its unit such as \"0.1ms\"";
+        match deserializer.deserialize_any(TextOrNumberVisitor(EXPECTED))? {
+            TextOrNumber::Text(text) => text.parse().map_err(de::Error::custom),
+            TextOrNumber::Number(0) => Ok(Nanos::ZERO),
+            TextOrNumber::Number(other) => {
+                Err(de::Error::invalid_value(de::Unexpected::Unsigned(other), &EXPECTED))
+            }
         }
     }
 }

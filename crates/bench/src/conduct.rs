@@ -27,6 +27,10 @@ use crate::step::{Schedule, Step};
 use crate::store::{Record, Store};
 use crate::{BenchError, Manifest};
 
+/// The most reads around the random writes of the lingering effect. On a simulated device whose reads take no time
+/// they would never be over.
+const MOST_READS: u64 = 1 << 24;
+
 /// How many IOs of a run may fail before it is given up.
 const FAILURES_ALLOWED: u64 = 10;
 /// A run whose IOs take longer than was estimated goes on until it has the least that it measures, but
@@ -152,7 +156,8 @@ impl<'a> Conduct<'a> {
             for (purpose, name, time) in parts {
                 let follows = purpose != Purpose::LingeringBefore;
                 let mut pattern = Pattern::baseline(name).expect("a baseline's name");
-                pattern.io_count = pattern.writes().then_some(lengths.baseline_ios_most);
+                let most = if pattern.writes() { lengths.baseline_ios_most } else { MOST_READS };
+                pattern.io_count = Some(most);
                 if follows {
                     self.before = Before::Nothing;
                 }

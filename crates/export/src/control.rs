@@ -171,6 +171,8 @@ impl ControlClient {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use flashlab_base::{Bytes, Nanos};
     use flashlab_device::Operation;
     use proptest::prelude::*;
@@ -229,11 +231,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn any_bytes_are_answered_or_end_the_connection(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
-            let disk = disk();
+            static DISK: LazyLock<Arc<LiveDisk>> = LazyLock::new(disk);
             let (ours, theirs) = UnixStream::pair().unwrap();
-            let server = std::thread::spawn(move || converse(&theirs, &disk));
+            let server = std::thread::spawn(move || converse(&theirs, &DISK));
             let mut writer = &ours;
             // It may have hung up already.
             let _ = writer.write_all(&bytes);

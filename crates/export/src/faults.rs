@@ -412,6 +412,20 @@ mod tests {
         assert!(worn(Operation::Read).iter().all(|worn| !worn));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_fault_or_an_error(
+            text in "(error|torn|stall|worn|dead|.{0,8})(,(on|nth|share|count|seed|errno|for|block|.{0,3})=?.{0,12}){0,4}",
+            range in (0..u64::MAX / 2, 0..1_u64 << 30),
+        ) {
+            if let Ok(fault) = text.parse::<Fault>() {
+                let mut faults = Faults::default();
+                faults.arm(fault);
+                faults.judge(Operation::Write, Bytes(range.0), Bytes(range.1));
+            }
+        }
+    }
+
     #[test]
     fn what_is_no_fault_is_told() {
         let message = |text: &str| text.parse::<Fault>().unwrap_err().to_string();

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use flashlab_base::{Bytes, Nanos};
-use flashlab_device::{Arena, Buffer, Device, IoError, Operation, Request};
+use flashlab_device::{Arena, Buffer, Device, IoError, MemoryDevice, Operation, Request};
 use flashlab_sim::{SimulatedDevice, Statistics};
 
 /// A device that can be served: what is asked of it beside IOs has an answer for those that know none.
@@ -54,6 +54,8 @@ impl Served for SimulatedDevice {
         }
     }
 }
+
+impl Served for MemoryDevice {}
 
 /// What an IO carries.
 pub enum Data<'a> {
@@ -154,5 +156,44 @@ impl Model {
             buffer[bytes.len()..(size.0 as usize).max(bytes.len())].fill(0);
         }
         buffer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn serve(model: &mut Model, arrived: u64, operation: Operation, data: &mut Data<'_>) -> Nanos {
+        let (done, result) = model.serve(Nanos(arrived), operation, (Bytes(4096), Bytes(512)), data);
+        assert_eq!(result, Ok(()));
+        done
+    }
+
+    #[test]
+    fn a_device_that_keeps_data_is_given_it() {
+        let mut model = Model::new(Box::new(MemoryDevice::new(Bytes::mib(1), Nanos(MS))));
+        let written = [7; 512];
+        assert_eq!(serve(&mut model, 0, Operation::Write, &mut Data::Write(&written)), Nanos(MS));
+        let mut read = [0; 512];
+        // It came while the first was served, and the device does one after the other.
+        assert_eq!(serve(&mut model, MS / 2, Operation::Read, &mut Data::Read(&mut read)), Nanos(2 * MS));
+        assert_eq!(read, written);
+        // After a rest the device is idle.
+        assert_eq!(serve(&mut model, 10 * MS, Operation::Read, &mut Data::Read(&mut read)), Nanos(11 * MS));
+    }
+
+    #[test]
+    fn what_finds_the_device_full_comes_in_when_the_next_is_done() {
+        let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "emmc").unwrap();
+        let mut profile = profile.resized(Bytes::mib(256)).unwrap();
+        profile.controller.depth = 2;
+        let mut model = Model::new(Box::new(profile.device().unwrap()));
+        let mut done: Vec<Nanos> =
+            (0..6).map(|_| serve(&mut model, 0, Operation::Write, &mut Data::Nothing)).collect();
+        done.sort_unstable();
+        assert_eq!(model.ahead.len(), 2);
+        assert_eq!(model.device.now(), done[3], "the last came in when the fourth was done");
     }
 }

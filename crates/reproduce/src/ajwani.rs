@@ -16,7 +16,7 @@ use flashlab_device::{Device, Operation};
 use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 
-use crate::lab::{ReproduceError, Result, consecutive, device, elapsed, on_all_processors, run};
+use crate::lab::{ReproduceError, Result, consecutive, device, elapsed, numbered, on_all_processors, run};
 use crate::papers::Value;
 use crate::{Measured, Reproduction};
 
@@ -63,18 +63,21 @@ const PATTERNS: [(&str, Mode, bool); 4] = [
     ("rw", Mode::Write, false),
 ];
 
-fn table_3_1() -> Result<Measured> {
-    Ok(Measured { values: on_all_processors(&DEVICES, |name| row(name))?.concat(), pictures: Vec::new() })
+fn table_3_1(seed: Seed) -> Result<Measured> {
+    Ok(Measured {
+        values: on_all_processors(&DEVICES, |name| row(name, seed))?.concat(),
+        pictures: Vec::new(),
+    })
 }
 
 /// A row of the table.
-fn row(name: &'static str) -> Result<Vec<Value>> {
+fn row(name: &'static str, seed: Seed) -> Result<Vec<Value>> {
     let mut row = Vec::new();
     for (label, size) in SIZES {
         let mut device = rewritten(name)?;
         for (quantity, mode, sequential) in PATTERNS {
-            let seed = Seed(size.0).derive(if sequential { "sequential" } else { "random" }, 0);
-            let rate = bandwidth(&mut device, &pattern(mode, sequential, size), seed)?;
+            let of_it = numbered(seed, size.0).derive(if sequential { "sequential" } else { "random" }, 0);
+            let rate = bandwidth(&mut device, &pattern(mode, sequential, size), of_it)?;
             row.push(Value::new(name, format!("{quantity}_{label}"), "MB/s", rate));
         }
     }

@@ -6,7 +6,9 @@ use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{ReproduceError, Result, bytes_per_s, consecutive, device, on_all_processors, run};
+use crate::lab::{
+    ReproduceError, Result, bytes_per_s, consecutive, device, numbered, on_all_processors, run,
+};
 use crate::papers::{Value, paper};
 use crate::picture::{Axis, Look, Picture, Scale, Series};
 use crate::{Measured, Reproduction};
@@ -46,7 +48,7 @@ enum Experiment {
     Threads,
 }
 
-fn measure() -> Result<Measured> {
+fn measure(seed: Seed) -> Result<Measured> {
     let experiments = [
         Experiment::RandomThenSequential,
         Experiment::EvenMix,
@@ -58,11 +60,11 @@ fn measure() -> Result<Measured> {
         Experiment::Threads,
     ];
     let parts = on_all_processors(&experiments, |&experiment| match experiment {
-        Experiment::RandomThenSequential => random_then_sequential(),
-        Experiment::EvenMix => even_mix(),
-        Experiment::Mix(writes) => Ok(measured(vec![mix(writes)?])),
-        Experiment::Reads => reads(),
-        Experiment::Threads => threads(),
+        Experiment::RandomThenSequential => random_then_sequential(seed),
+        Experiment::EvenMix => even_mix(seed),
+        Experiment::Mix(writes) => Ok(measured(vec![mix(writes, seed)?])),
+        Experiment::Reads => reads(seed),
+        Experiment::Threads => threads(seed),
     })?;
     let (mut values, mut pictures) = (Vec::new(), Vec::new());
     for part in parts {
@@ -112,10 +114,10 @@ fn age(device: &mut SimulatedDevice, writes: u64, random: &mut Prng) -> Result<(
 }
 
 /// A drive after so many times its capacity of random writes.
-fn aged(times: u64, seed: u64) -> Result<SimulatedDevice> {
+fn aged(times: u64, seed: Seed) -> Result<SimulatedDevice> {
     let mut drive = device(NAME)?;
     let pages = drive.geometry().capacity.0 / PAGE.0;
-    age(&mut drive, times * pages, &mut Prng::new(Seed(seed)))?;
+    age(&mut drive, times * pages, &mut Prng::new(seed))?;
     Ok(drive)
 }
 
@@ -149,24 +151,24 @@ fn level(quantity: &str, unit: &str) -> Series {
     Series::level(format!("paper: {value} {unit}"), value)
 }
 
-fn random_then_sequential() -> Result<Measured> {
+fn random_then_sequential(seed: Seed) -> Result<Measured> {
     let writes = ModeRule::Always(Mode::Write);
     let mut fresh = device(NAME)?;
     let capacity = fresh.geometry().capacity;
     let sequential = |count| pattern(writes, Location::Sequential, LARGE, THREADS, count);
-    let first = mib_s(&run(&mut fresh, &sequential(1000), Seed(1))?);
+    let first = mib_s(&run(&mut fresh, &sequential(1000), numbered(seed, 1))?);
 
     let mut drive = device(NAME)?;
     let random = pattern(writes, Location::Random, PAGE, THREADS, 40_000);
-    let at_first = mib_s(&run(&mut drive, &random, Seed(2))?);
+    let at_first = mib_s(&run(&mut drive, &random, numbered(seed, 2))?);
     let mut decline = vec![(0.0, at_first)];
-    decline.extend(day(&mut drive, writes, 1.0, Seed(3))?.split_off(1));
-    let after_a_day = mib_s(&run(&mut drive, &random, Seed(4))?);
+    decline.extend(day(&mut drive, writes, 1.0, numbered(seed, 3))?.split_off(1));
+    let after_a_day = mib_s(&run(&mut drive, &random, numbered(seed, 4))?);
     // Figure 1b.
     let pass = capacity.0 / LARGE.0;
-    let during = run(&mut drive, &sequential(pass), Seed(5))?;
+    let during = run(&mut drive, &sequential(pass), numbered(seed, 5))?;
     let begins = mib_s(&during[..100]);
-    let second = run(&mut drive, &sequential(pass), Seed(6))?;
+    let second = run(&mut drive, &sequential(pass), numbered(seed, 6))?;
     let recovered = mib_s(&second);
 
     let names = ["random 8 KiB write at first", "random 8 KiB write after 24 hours", RECOVERED];
@@ -212,8 +214,8 @@ fn over_bytes(samples: &[Sample], capacity: Bytes) -> Vec<(f64, f64)> {
 const RECOVERED: &str = "sequential write recovered after one full sequential write of the device";
 
 /// Figure 4a.
-fn even_mix() -> Result<Measured> {
-    let points = day(&mut device(NAME)?, ModeRule::WriteProbability(0.5), 0.5, Seed(12))?;
+fn even_mix(seed: Seed) -> Result<Measured> {
+    let points = day(&mut device(NAME)?, ModeRule::WriteProbability(0.5), 0.5, numbered(seed, 12))?;
     let series = vec![
         Series::new("half reads, half writes", Look::Curve, points),
         level("baseline_mib_s 50/50", "MiB/s"),
@@ -222,18 +224,18 @@ fn even_mix() -> Result<Measured> {
     Ok(Measured { values: Vec::new(), pictures: vec![over_hours("iodrive-fig4a", title, series)] })
 }
 
-fn reads() -> Result<Measured> {
+fn reads(seed: Seed) -> Result<Measured> {
     let large = pattern(ModeRule::Always(Mode::Read), Location::Sequential, LARGE, THREADS, 1000);
-    let rate = mib_s(&run(&mut aged(2, 7)?, &large, Seed(8))?);
+    let rate = mib_s(&run(&mut aged(2, numbered(seed, 7))?, &large, numbered(seed, 8))?);
     Ok(measured(vec![value("sustained read bandwidth (advertised)", "MiB/s", rate)]))
 }
 
 /// The fewest threads that write nearly as much as four times as many.
-fn threads() -> Result<Measured> {
+fn threads(seed: Seed) -> Result<Measured> {
     let mut rates = Vec::new();
     for threads in (1..=30).chain([60]) {
         let writes = pattern(ModeRule::Always(Mode::Write), Location::Random, PAGE, threads, 20_000);
-        rates.push((threads, mib_s(&run(&mut device(NAME)?, &writes, Seed(9))?)));
+        rates.push((threads, mib_s(&run(&mut device(NAME)?, &writes, numbered(seed, 9))?)));
     }
     let most = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
     let saturated = rates.iter().find(|rate| rate.1 >= 0.98 * most).map_or(0, |rate| rate.0);
@@ -241,10 +243,10 @@ fn threads() -> Result<Measured> {
 }
 
 /// Random reads and writes, when a day of random writes is over.
-fn mix(writes: f64) -> Result<Value> {
+fn mix(writes: f64, seed: Seed) -> Result<Value> {
     let mode = ModeRule::WriteProbability(writes);
     let mixed = pattern(mode, Location::Random, PAGE, THREADS, 60_000);
-    let rate = mib_s(&run(&mut aged(DAY, 10)?, &mixed, Seed(11))?);
+    let rate = mib_s(&run(&mut aged(DAY, numbered(seed, 10))?, &mixed, numbered(seed, 11))?);
     let (read, write) = (100.0 - 100.0 * writes, 100.0 * writes);
     Ok(value(format!("baseline_mib_s {read:.0}/{write:.0}"), "MiB/s", rate))
 }

@@ -66,6 +66,13 @@ pub(crate) fn consecutive(mode: ModeRule, location: Location, size: Bytes) -> Ba
     }
 }
 
+/// The seed of an experiment of this number, which is the number itself where the reproduction has the seed 1. The
+/// seeds of two reproductions lie so far apart that no experiment of one has the IOs of another of the other.
+pub(crate) fn numbered(seed: Seed, number: u64) -> Seed {
+    let apart = seed.0.wrapping_sub(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    Seed(number.wrapping_add(apart))
+}
+
 /// Runs a pattern on a device; the samples of all processes, process by process.
 pub(crate) fn run(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<Vec<Sample>> {
     let name = device.identity().target;

@@ -8,7 +8,7 @@
 //! # Invariants
 //! - the papers' values stand in `figures/`, with their source, and nowhere else;
 //! - what is measured does not depend on them: they are laid beside it when it is done, and drawn;
-//! - the same program gives the same figures and pictures, whatever the number of processors.
+//! - the same program and seed give the same figures and pictures, whatever the number of processors.
 
 mod ajwani;
 mod iodrive;
@@ -23,6 +23,7 @@ mod zeus;
 
 use std::fmt;
 
+use flashlab_base::Seed;
 use serde::Serialize;
 
 pub use lab::ReproduceError;
@@ -117,7 +118,7 @@ pub struct Reproduction {
     pub title: &'static str,
     /// The paper, and where in it.
     pub source: &'static str,
-    measure: fn() -> Result<Measured, ReproduceError>,
+    measure: fn(Seed) -> Result<Measured, ReproduceError>,
 }
 
 impl fmt::Debug for Reproduction {
@@ -127,12 +128,12 @@ impl fmt::Debug for Reproduction {
 }
 
 impl Reproduction {
-    /// Measures.
+    /// Measures, with the IOs of this seed. What is random inside the devices follows from their profiles.
     ///
     /// # Errors
     /// When a device could not be measured.
-    pub fn run(&self) -> Result<Outcome, ReproduceError> {
-        let Measured { values, mut pictures } = (self.measure)()?;
+    pub fn run(&self, seed: Seed) -> Result<Outcome, ReproduceError> {
+        let Measured { values, mut pictures } = (self.measure)(seed)?;
         let figures = papers::beside(self.name, values)?;
         if pictures.is_empty() {
             pictures.push(picture::of_table(self.name, self.title, &figures));

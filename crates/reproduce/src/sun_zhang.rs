@@ -49,13 +49,13 @@ struct Drive {
 
 impl Drive {
     /// A drive whose every page was written once, with anything.
-    fn written(name: &'static str) -> Result<Drive> {
+    fn written(name: &'static str, seed: Seed) -> Result<Drive> {
         let mut device = device(name)?;
         let capacity = device.geometry().capacity;
         let step = Bytes::kib(128);
         let mut ios = (0..capacity.0 / step.0).map(|i| (Operation::Write, Bytes(i * step.0), step));
         device.condition(&mut ios).map_err(|error| ReproduceError::new(name, error))?;
-        Ok(Drive { name, device, capacity, random: Prng::new(Seed(1)) })
+        Ok(Drive { name, device, capacity, random: Prng::new(seed) })
     }
 
     /// The response time of one request, in milliseconds.
@@ -122,8 +122,8 @@ fn times(ios: &[(Bytes, f64)]) -> Vec<f64> {
     ios.iter().map(|io| io.1).collect()
 }
 
-fn measure() -> Result<Measured> {
-    let drives = on_all_processors(&DRIVES, |name| table_3(name))?;
+fn measure(seed: Seed) -> Result<Measured> {
+    let drives = on_all_processors(&DRIVES, |name| table_3(name, seed))?;
     let (mut values, mut pictures) = (Vec::new(), Vec::new());
     for drive in drives {
         values.extend(drive.values);
@@ -133,8 +133,8 @@ fn measure() -> Result<Measured> {
 }
 
 /// Table 3 of one drive, and what else the paper says of the unknown one.
-fn table_3(name: &'static str) -> Result<Measured> {
-    let mut drive = Drive::written(name)?;
+fn table_3(name: &'static str, seed: Seed) -> Result<Measured> {
+    let mut drive = Drive::written(name, seed)?;
     let value = |quantity: &str, unit, value: f64| Value::new(name, quantity, unit, value);
 
     // Section 4.1: the shortest distance from the first block at which reads always switch.

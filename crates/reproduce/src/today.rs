@@ -7,7 +7,7 @@ use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{
-    ReproduceError, Result, bytes_per_s, consecutive, device, elapsed, mean, on_all_processors, run,
+    ReproduceError, Result, bytes_per_s, consecutive, device, elapsed, mean, numbered, on_all_processors, run,
 };
 use crate::papers::Value;
 use crate::{Measured, Reproduction};
@@ -48,16 +48,19 @@ const DISKPLORER: [(&str, [u32; 4]); 2] =
 /// flashbench: two reads of 1 KiB around multiples of so many bytes.
 const BOUNDARIES: std::ops::RangeInclusive<u32> = 11..=27;
 
-fn measure() -> Result<Measured> {
-    let parts: [fn() -> Result<Vec<Value>>; 6] = [
-        || most("tlc-sata", &IOCOST, (64, 1)),
-        || most("nvme-consumer", &IOCOST, (64, 1)),
-        || most("nvme-enterprise", &SCYLLA, (512, 16)),
-        || most("cloud-local", &SCYLLA, (512, 16)),
+/// What is measured of one device, or of several in the same way.
+type Part = fn(Seed) -> Result<Vec<Value>>;
+
+fn measure(seed: Seed) -> Result<Measured> {
+    let parts: [Part; 6] = [
+        |seed| most("tlc-sata", &IOCOST, (64, 1), seed),
+        |seed| most("nvme-consumer", &IOCOST, (64, 1), seed),
+        |seed| most("nvme-enterprise", &SCYLLA, (512, 16), seed),
+        |seed| most("cloud-local", &SCYLLA, (512, 16), seed),
         diskplorer,
         sd_card,
     ];
-    Ok(Measured { values: on_all_processors(&parts, |part| part())?.concat(), pictures: Vec::new() })
+    Ok(Measured { values: on_all_processors(&parts, |part| part(seed))?.concat(), pictures: Vec::new() })
 }
 
 /// A device that was written once from end to end and then rested.
@@ -82,7 +85,12 @@ fn rate(samples: &[Sample]) -> f64 {
 }
 
 /// Bytes or IOs a second, each quantity on a device that rested; so many small and so many large IOs in flight.
-fn most(name: &'static str, quantities: &[Most], (small, large): (u32, u32)) -> Result<Vec<Value>> {
+fn most(
+    name: &'static str,
+    quantities: &[Most],
+    (small, large): (u32, u32),
+    seed: Seed,
+) -> Result<Vec<Value>> {
     let mut device = written(name)?;
     let mut values = Vec::new();
     for &(quantity, mode, location, size) in quantities {
@@ -91,7 +99,8 @@ fn most(name: &'static str, quantities: &[Most], (small, large): (u32, u32)) -> 
         let count = if is_large { (2 << 30) / size } else { 100_000 };
         let rest = device.now() + Nanos::from_secs(1000);
         device.wait(rest);
-        let samples = run(&mut device, &pattern(mode, location, Bytes(size), in_flight, count), Seed(size))?;
+        let samples =
+            run(&mut device, &pattern(mode, location, Bytes(size), in_flight, count), numbered(seed, size))?;
         values.push(if is_large {
             Value::new(name, quantity, "B/s", bytes_per_s(&samples))
         } else {
@@ -101,7 +110,7 @@ fn most(name: &'static str, quantities: &[Most], (small, large): (u32, u32)) -> 
     Ok(values)
 }
 
-fn diskplorer() -> Result<Vec<Value>> {
+fn diskplorer(seed: Seed) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (name, rates) in DISKPLORER {
         let mut device = written(name)?;
@@ -109,8 +118,10 @@ fn diskplorer() -> Result<Vec<Value>> {
             let mut reads = pattern(Mode::Read, Location::Random, Bytes(512), 1024, 40_000);
             let per_second = f64::from(reads_a_second);
             reads.first.time = Time::Rate { per_second, arrival: Arrival::Poisson };
-            let mut times: Vec<u64> =
-                run(&mut device, &reads, Seed(1))?.iter().map(|sample| sample.response().0).collect();
+            let mut times: Vec<u64> = run(&mut device, &reads, numbered(seed, 1))?
+                .iter()
+                .map(|sample| sample.response().0)
+                .collect();
             times.sort_unstable();
             values.extend([50, 95].map(|percentile| {
                 let quantity = format!("p{percentile}_read_latency at {reads_a_second} IO/s");
@@ -120,9 +131,10 @@ fn diskplorer() -> Result<Vec<Value>> {
     }
     let name = "cloud-gp";
     let mut device = written(name)?;
-    let reads = run(&mut device, &pattern(Mode::Read, Location::Random, Bytes(512), 64, 40_000), Seed(2))?;
+    let reads =
+        run(&mut device, &pattern(Mode::Read, Location::Random, Bytes(512), 64, 40_000), numbered(seed, 2))?;
     let writes = pattern(Mode::Write, Location::Sequential, Bytes::kib(128), 64, 10_000);
-    let writes = run(&mut device, &writes, Seed(3))?;
+    let writes = run(&mut device, &writes, numbered(seed, 3))?;
     values.push(Value::new(name, "read_iops", "IO/s", rate(&reads)));
     values.push(Value::new(name, "write_bandwidth", "B/s", bytes_per_s(&writes)));
     Ok(values)
@@ -130,7 +142,7 @@ fn diskplorer() -> Result<Vec<Value>> {
 
 const SD_CARD: &str = "sdcard";
 
-fn sd_card() -> Result<Vec<Value>> {
+fn sd_card(seed: Seed) -> Result<Vec<Value>> {
     let mut device = written(SD_CARD)?;
     let mut values = Vec::new();
     // As flashbench does: each pair lies in another part of the largest boundary's size.
@@ -150,7 +162,7 @@ fn sd_card() -> Result<Vec<Value>> {
         let mut writes = pattern(Mode::Write, turns, Bytes::kib(256), 1, 16 * blocks);
         writes.first.target_size = Some(Bytes::mib(4 * blocks));
         writes.first.target_offset = Bytes::mib(64);
-        let samples = run(&mut device, &writes, Seed(4))?;
+        let samples = run(&mut device, &writes, numbered(seed, 4))?;
         let quantity = format!("256 KiB writes to {blocks} open blocks");
         values.push(Value::new(SD_CARD, quantity, "B/s", bytes_per_s(&samples)));
     }

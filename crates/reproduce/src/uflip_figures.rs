@@ -22,7 +22,7 @@ const fn reproduction(
     name: &'static str,
     title: &'static str,
     source: &'static str,
-    measure: fn() -> Result<Measured>,
+    measure: fn(Seed) -> Result<Measured>,
 ) -> Reproduction {
     Reproduction { name, title, source, measure }
 }
@@ -32,8 +32,8 @@ pub(crate) const FIGURE_3: Reproduction = reproduction(
     "uflip-fig3",
     "Start-up and running phase of random writes on the Mtron",
     "Bouganim et al., uFLIP (CIDR 2009), Figure 3 and sections 4.2 and 5.1",
-    || {
-        let run = measured(MTRON, &[])?;
+    |seed| {
+        let run = measured(MTRON, &[], seed)?;
         let random = baseline(&run.findings, "RW");
         let startup = random.map(|baseline| baseline.phases.startup_ios as f64);
         let period = random.and_then(|baseline| baseline.phases.period_ios).map(|ios| ios as f64);
@@ -56,8 +56,8 @@ pub(crate) const FIGURE_4: Reproduction = reproduction(
     "uflip-fig4",
     "Running phase of sequential writes on the Kingston DTI",
     "Bouganim et al., uFLIP (CIDR 2009), Figure 4 and section 4.2",
-    || {
-        let run = measured(DTI, &[])?;
+    |seed| {
+        let run = measured(DTI, &[], seed)?;
         let phases = baseline(&run.findings, "SW").map(|baseline| &baseline.phases);
         let startup = phases.map(|phases| phases.startup_ios as f64);
         let period = phases.and_then(|phases| phases.period_ios).map(|ios| ios as f64);
@@ -80,8 +80,8 @@ pub(crate) const FIGURE_5: Reproduction = reproduction(
     "uflip-fig5",
     "Sequential reads after random writes on the Mtron",
     "Bouganim et al., uFLIP (CIDR 2009), Figure 5 and section 4.3",
-    || {
-        let run = measured(MTRON, &[])?;
+    |seed| {
+        let run = measured(MTRON, &[], seed)?;
         let lingering = run.findings.lingering.as_ref();
         let reads = lingering.map(|lingering| lingering.affected_reads as f64);
         let time = lingering.map(|lingering| lingering.affected.as_secs_f64());
@@ -119,8 +119,8 @@ pub(crate) const FIGURE_6: Reproduction = reproduction(
     "uflip-fig6",
     "Granularity on the Memoright",
     "Bouganim et al., uFLIP (CIDR 2009), Figure 6 and section 5.2",
-    || {
-        let Run { findings: found, .. } = measured(MEMORIGHT, &[plan("granularity")])?;
+    |seed| {
+        let Run { findings: found, .. } = measured(MEMORIGHT, &[plan("granularity")], seed)?;
         let floor = |pattern| latency_us(points(&found, pattern));
         let random = |size| response_ms(&found, "RW", size);
         let small =
@@ -147,8 +147,8 @@ pub(crate) const FIGURE_7: Reproduction = reproduction(
     "uflip-fig7",
     "Granularity on the Kingston DTI, with the random writes that the figure omits as all the same",
     "Bouganim et al., uFLIP (CIDR 2009), Figure 7 and section 5.2",
-    || {
-        let Run { findings: found, .. } = measured(DTI, &[plan("granularity")])?;
+    |seed| {
+        let Run { findings: found, .. } = measured(DTI, &[plan("granularity")], seed)?;
         let sizes = [Bytes::kib(4), Bytes::kib(32), Bytes::kib(64)];
         let all: Vec<f64> = points(&found, "RW").iter().map(|point| point.response_ns_mean / 1e6).collect();
         let any = "random write response time (any IO size)";
@@ -168,9 +168,10 @@ pub(crate) const FIGURE_8: Reproduction = reproduction(
     "uflip-fig8",
     "Locality of random writes on the Samsung, the Memoright and the Mtron",
     "Bouganim et al., uFLIP (CIDR 2009), Figure 8 and Table 3",
-    || {
+    |seed| {
         let names = [SAMSUNG, MEMORIGHT, MTRON];
-        let found = on_all_processors(&names, |name| Ok(measured(name, &[plan("locality")])?.findings))?;
+        let found =
+            on_all_processors(&names, |name| Ok(measured(name, &[plan("locality")], seed)?.findings))?;
         let (mut values, mut series) = (Vec::new(), Vec::new());
         for (name, found) in names.into_iter().zip(&found) {
             let row = &found.characteristics;
@@ -196,9 +197,9 @@ pub(crate) const STATE: Reproduction = reproduction(
     "uflip-state",
     "Random writes of 16 KiB on the Samsung, out of the box and after all of it was written at random",
     "Bouganim et al., uFLIP (CIDR 2009), section 4.1",
-    || {
-        let new = random_writes(&mut device(SAMSUNG)?, Bytes::kib(16), Bytes::ZERO)?;
-        let written = random_writes(&mut in_random_state(SAMSUNG)?, Bytes::kib(16), Bytes::ZERO)?;
+    |seed| {
+        let new = random_writes(&mut device(SAMSUNG)?, Bytes::kib(16), Bytes::ZERO, seed)?;
+        let written = random_writes(&mut in_random_state(SAMSUNG, seed)?, Bytes::kib(16), Bytes::ZERO, seed)?;
         let (out_of_the_box, after) =
             ("16 KiB random write out of the box", "16 KiB random write after writing the whole device");
         let values = vec![
@@ -225,41 +226,43 @@ pub(crate) const STATE: Reproduction = reproduction(
 );
 
 /// The alignment of section 5.2.
-pub(crate) const ALIGNMENT: Reproduction =
-    reproduction(
-        "uflip-alignment",
-        "Random writes on the Samsung, aligned to 16 KiB and not",
-        "Bouganim et al., uFLIP (CIDR 2009), section 5.2",
-        || {
-            let shifts = [0, 512, 1024, 2048, 4096, 8192, 16_384, 32_768].map(Bytes);
-            let ms = on_all_processors(&shifts, |shift| {
-                Ok(mean_us(&random_writes(&mut in_random_state(SAMSUNG)?, Bytes::kib(32), *shift)?) / 1e3)
-            })?;
-            let measured: Vec<(Bytes, f64)> = shifts.into_iter().zip(ms).collect();
-            let is_aligned = |shift: Bytes| shift.is_multiple_of(Bytes::kib(16));
-            let of = |aligned: bool| {
-                let ms = measured.iter().filter(|(shift, _)| is_aligned(*shift) == aligned).map(|one| one.1);
-                mean(&ms.collect::<Vec<f64>>())
-            };
-            let (aligned, not) = ("random write aligned to 16 KiB", "random write not aligned to 16 KiB");
-            let mut values =
-                vec![Value::new(SAMSUNG, aligned, "ms", of(true)), Value::new(SAMSUNG, not, "ms", of(false))];
-            values.extend(measured.iter().map(|(shift, ms)| {
+pub(crate) const ALIGNMENT: Reproduction = reproduction(
+    "uflip-alignment",
+    "Random writes on the Samsung, aligned to 16 KiB and not",
+    "Bouganim et al., uFLIP (CIDR 2009), section 5.2",
+    |seed| {
+        let shifts = [0, 512, 1024, 2048, 4096, 8192, 16_384, 32_768].map(Bytes);
+        let ms = on_all_processors(&shifts, |shift| {
+            Ok(mean_us(&random_writes(&mut in_random_state(SAMSUNG, seed)?, Bytes::kib(32), *shift, seed)?)
+                / 1e3)
+        })?;
+        let measured: Vec<(Bytes, f64)> = shifts.into_iter().zip(ms).collect();
+        let is_aligned = |shift: Bytes| shift.is_multiple_of(Bytes::kib(16));
+        let of = |aligned: bool| {
+            let ms = measured.iter().filter(|(shift, _)| is_aligned(*shift) == aligned).map(|one| one.1);
+            mean(&ms.collect::<Vec<f64>>())
+        };
+        let (aligned, not) = ("random write aligned to 16 KiB", "random write not aligned to 16 KiB");
+        let mut values =
+            vec![Value::new(SAMSUNG, aligned, "ms", of(true)), Value::new(SAMSUNG, not, "ms", of(false))];
+        values.extend(
+            measured.iter().map(|(shift, ms)| {
                 Value::new(SAMSUNG, format!("random write shifted by {shift}"), "ms", *ms)
-            }));
-            let points = measured.iter().map(|(shift, ms)| (shift.0 as f64 / 1024.0, *ms)).collect();
-            let level = |quantity| paper("uflip-alignment", SAMSUNG, quantity);
-            let series = vec![
-                Series::new("random writes of 32 KiB", Look::Curve, points),
-                Series::level("paper: 18 ms aligned, 32 ms not", level(aligned)),
-                Series::level("", level(not)),
-            ];
-            let (x, y) =
-                (Axis::new("IOShift (KiB)", Scale::Linear), Axis::new("response time (ms)", Scale::Linear));
-            let title = "Random writes on the Samsung over their shift";
-            Ok(Measured { values, pictures: vec![Picture::new("uflip-alignment", title, x, y, series)] })
-        },
-    );
+            }),
+        );
+        let points = measured.iter().map(|(shift, ms)| (shift.0 as f64 / 1024.0, *ms)).collect();
+        let level = |quantity| paper("uflip-alignment", SAMSUNG, quantity);
+        let series = vec![
+            Series::new("random writes of 32 KiB", Look::Curve, points),
+            Series::level("paper: 18 ms aligned, 32 ms not", level(aligned)),
+            Series::level("", level(not)),
+        ];
+        let (x, y) =
+            (Axis::new("IOShift (KiB)", Scale::Linear), Axis::new("response time (ms)", Scale::Linear));
+        let title = "Random writes on the Samsung over their shift";
+        Ok(Measured { values, pictures: vec![Picture::new("uflip-alignment", title, x, y, series)] })
+    },
+);
 
 const MEMORIGHT: &str = "uflip-memoright";
 const MTRON: &str = "uflip-mtron";
@@ -332,12 +335,12 @@ fn latency_us(points: &[Point]) -> Option<f64> {
 }
 
 /// A device of which everything was written at random, as uFLIP's section 4.1 has it.
-fn in_random_state(name: &str) -> Result<SimulatedDevice> {
+fn in_random_state(name: &str, seed: Seed) -> Result<SimulatedDevice> {
     let mut device = device(name)?;
     let wrong = |error: &dyn std::fmt::Display| ReproduceError::new(name, error);
     let flashlab_device::Geometry { capacity, block, .. } = device.geometry();
     let pattern = plan("random-state").experiments.swap_remove(0).pattern;
-    let placed = pattern.place(Space { capacity, block }, Seed(1)).map_err(|error| wrong(&error))?;
+    let placed = pattern.place(Space { capacity, block }, seed).map_err(|error| wrong(&error))?;
     let mut written = 0;
     let mut ios = placed.ios(0).map_while(|io| {
         let more = written < capacity.0;
@@ -349,11 +352,11 @@ fn in_random_state(name: &str) -> Result<SimulatedDevice> {
 }
 
 /// Random writes over the whole device.
-fn random_writes(device: &mut SimulatedDevice, size: Bytes, shift: Bytes) -> Result<Vec<Sample>> {
+fn random_writes(device: &mut SimulatedDevice, size: Bytes, shift: Bytes, seed: Seed) -> Result<Vec<Sample>> {
     let basic =
         Basic { io_shift: shift, ..consecutive(ModeRule::Always(Mode::Write), Location::Random, size) };
     let pattern = Pattern { io_count: Some(5120), ..Pattern::basic(basic) };
-    run(device, &pattern, Seed(1))
+    run(device, &pattern, seed)
 }
 
 #[cfg(test)]
@@ -362,7 +365,7 @@ mod tests {
 
     /// What does not agree, with what was found.
     fn differing(reproductions: &[Reproduction]) -> Vec<String> {
-        let figures = reproductions.iter().flat_map(|one| one.run().unwrap().figures);
+        let figures = reproductions.iter().flat_map(|one| one.run(Seed(1)).unwrap().figures);
         let differing = figures.filter(|figure| !figure.agrees());
         differing.map(|figure| format!("{} {:.1?}", figure.quantity, figure.flashlab)).collect()
     }

@@ -3,7 +3,7 @@
 use flashlab_base::{Nanos, Prng, Seed};
 use serde::{Deserialize, Serialize};
 
-use crate::profile::Illegal;
+use crate::profile::{Illegal, time};
 
 /// A response time is multiplied by a log-normal variable of mean 1, and now and then it is an outlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,12 +22,12 @@ pub struct Noise {
 impl Noise {
     pub(crate) fn check(&self) -> Result<(), Illegal> {
         if !(0.0..=3.0).contains(&self.sigma) {
-            return Err(Illegal::new("noise.sigma", self.sigma, "0 to 3"));
+            return Err(Illegal::number("noise.sigma", self.sigma, "0 to 3"));
         }
         if !(0.0..=1.0).contains(&self.outlier_share) {
-            return Err(Illegal::new("noise.outlier_share", self.outlier_share, "0 to 1"));
+            return Err(Illegal::number("noise.outlier_share", self.outlier_share, "0 to 1"));
         }
-        Ok(())
+        time("noise.outlier", self.outlier)
     }
 }
 

@@ -86,6 +86,36 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// Whether an operation may take so long. What takes longer is a mistake in the unit, and millions of such operations
+/// would not fit into a clock of nanoseconds.
+pub(crate) fn time(key: &str, time: Nanos) -> Result<(), Illegal> {
+    if time <= Nanos::from_secs(100) { Ok(()) } else { Err(Illegal::new(key, time, "0 to 100s")) }
+}
+
+/// Whether something may go on for so long while the host rests.
+pub(crate) fn pause(key: &str, pause: Nanos) -> Result<(), Illegal> {
+    if pause <= Nanos::from_secs(86_400) { Ok(()) } else { Err(Illegal::new(key, pause, "0 to 24h")) }
+}
+
+/// What the reader of TOML says, with the ranges of its types in place of their names.
+fn plain(message: &str) -> String {
+    const NAMES: [(&str, &str); 9] = [
+        ("expected u16", "expected a whole number from 0 to 65535"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("expected u64", "expected a whole number from 0 on"),
+        ("expected f64", "expected a number"),
+        ("expected any value", "which is too large"),
+        (" as i128", ""),
+        (
+            "wanted exactly 1 element, more than 1 element",
+            "expected one translation layer, and there are more",
+        ),
+        ("unit variant, expected newtype variant", "string, expected a section as [translation.page_map]"),
+        ("expected struct ", "expected a section, as of "),
+    ];
+    NAMES.iter().fold(message.to_owned(), |told, (name, words)| told.replace(name, words))
+}
+
 /// A value that no device can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Illegal {
@@ -98,12 +128,22 @@ impl Illegal {
     pub(crate) fn new(key: impl Into<String>, value: impl fmt::Display, legal: impl Into<String>) -> Illegal {
         Illegal { key: key.into(), value: value.to_string(), legal: legal.into() }
     }
-}
 
-/// Whether an operation may take so long. What takes longer is a mistake in the unit, and millions of such operations
-/// would not fit into a clock of nanoseconds.
-fn time(key: &str, time: Nanos) -> Result<(), Illegal> {
-    if time <= Nanos::from_secs(100) { Ok(()) } else { Err(Illegal::new(key, time, "0 to 100s")) }
+    /// The key that is wrong.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The same with the least that the value may be, and what is legal as the reason.
+    pub(crate) fn at_least(self, least: String) -> Illegal {
+        Illegal { legal: format!("{least}: {}", self.legal), ..self }
+    }
+
+    /// The same for a number that may have hundreds of digits.
+    pub(crate) fn number(key: impl Into<String>, value: f64, legal: impl Into<String>) -> Illegal {
+        let digits = if value.abs() < 1e12 { value.to_string() } else { format!("{value:e}") };
+        Illegal::new(key, digits, legal)
+    }
 }
 
 impl Profile {
@@ -112,8 +152,10 @@ impl Profile {
     /// # Errors
     /// Says the file, the line, the key and the legal range.
     pub fn parse(text: &str, file: &str) -> Result<Profile, ProfileError> {
-        let profile: Profile = toml::from_str(text)
-            .map_err(|error| ProfileError::Syntax { file: file.to_owned(), message: error.to_string() })?;
+        let profile: Profile = toml::from_str(text).map_err(|error| ProfileError::Syntax {
+            file: file.to_owned(),
+            message: plain(&error.to_string()),
+        })?;
         profile.check().map_err(|illegal| ProfileError::value(file, illegal))?;
         Ok(profile)
     }
@@ -170,6 +212,11 @@ impl Profile {
         }
     }
 
+    /// Whether it is written in zones only.
+    pub fn is_zoned(&self) -> bool {
+        self.flash.is_some() && matches!(self.translation, Translation::Zones(_))
+    }
+
     /// How it works, in a word or two: its translation layer, or that it is a throughput model.
     pub fn kind(&self) -> &'static str {
         match (&self.flash, &self.translation) {
@@ -206,6 +253,15 @@ impl Profile {
                 }
             }
         }
+        if self.flash.is_none() {
+            for (key, absent) in
+                [("controller", is_default(&self.controller)), ("translation", is_default(&self.translation))]
+            {
+                if !absent {
+                    return Err(Illegal::new(key, "there", "absent: it belongs to flash"));
+                }
+            }
+        }
         match (&self.throughput, &self.flash, &self.disk) {
             (Some(throughput), None, None) => {
                 throughput.check()?;
@@ -216,20 +272,9 @@ impl Profile {
             (None, Some(flash), None) => {
                 flash.check(self.block)?;
                 self.controller.check(flash.page)?;
-                let geometry = flash.geometry(self.capacity, self.translation.spare_blocks())?;
-                self.translation.check(self, flash, &geometry)
+                self.translation.check(self, flash)
             }
-            (None, None, Some(disk)) => {
-                for (key, absent) in [
-                    ("controller", is_default(&self.controller)),
-                    ("translation", is_default(&self.translation)),
-                ] {
-                    if !absent {
-                        return Err(Illegal::new(key, "there", "absent: it belongs to flash"));
-                    }
-                }
-                disk.check(self.capacity, self.block)
-            }
+            (None, None, Some(disk)) => disk.check(self.capacity, self.block),
             (None, None, None) => {
                 let legal = "there, or `throughput` or `disk`: a device is one of them";
                 Err(Illegal::new("flash", "absent", legal))

@@ -8,8 +8,8 @@ use crate::flash::{Flash, Geometry, LogicalPage, Timing};
 use crate::flash_device::FlushPolicy;
 use crate::layer::{
     DemandMap, DemandMapOptions, Exhausted, FastRegion, FastRegionOptions, Layer, LogBlocks,
-    LogBlocksOptions, OptionsError, PageMap, PageMapOptions, Pages, SharedLogs, SharedLogsOptions, Zones,
-    ZonesOptions,
+    LogBlocksOptions, OptionsError, PageMap, PageMapOptions, Pages, Policy, SharedLogs, SharedLogsOptions,
+    Zones, ZonesOptions,
 };
 use crate::profile::{FlashSection, Illegal, Profile};
 
@@ -78,19 +78,27 @@ impl Translation {
                 reliability: flash.reliability,
                 ..options.clone()
             }),
-            Translation::Zones(options) => {
-                Translation::Zones(ZonesOptions { logical_pages, ..options.clone() })
-            }
+            Translation::Zones(options) => Translation::Zones(ZonesOptions {
+                logical_pages,
+                reliability: flash.reliability,
+                ..options.clone()
+            }),
         }
     }
 
     /// Whether the layer can be built over the array, and nothing that is built.
-    pub(crate) fn check(
-        &self,
-        profile: &Profile,
-        flash: &FlashSection,
-        geometry: &Geometry,
-    ) -> Result<(), Illegal> {
+    pub(crate) fn check(&self, profile: &Profile, flash: &FlashSection) -> Result<(), Illegal> {
+        let (section, policy) = match self {
+            Translation::PageMap(options) => ("page_map", options.policy),
+            Translation::DemandMap(options) => ("demand_map.page_map", options.page_map.policy),
+            _ => ("", Policy::Greedy),
+        };
+        if let Policy::Choices(choices) = policy
+            && !(1..=MOST_CHOICES).contains(&choices)
+        {
+            let key = format!("translation.{section}.policy.choices");
+            return Err(Illegal::new(key, choices, format!("1 to {MOST_CHOICES}")));
+        }
         if matches!(self, Translation::Zones(_)) {
             let late =
                 profile.controller.write_buffer.is_some_and(|buffer| buffer.flush == FlushPolicy::WhenFull);
@@ -109,24 +117,71 @@ impl Translation {
                 return Err(Illegal::new("controller.write_buffer.flush", "when-full", legal));
             }
         }
+        self.fits(profile, flash).map_err(|illegal| {
+            if illegal.key() != OVER_PROVISIONING {
+                return illegal;
+            }
+            let least = self.least_over_provisioning(profile, flash);
+            illegal.at_least(least.map_or("more".to_owned(), |share| format!("at least {share}")))
+        })
+    }
+
+    /// Whether there is enough flash for the layer.
+    fn fits(&self, profile: &Profile, flash: &FlashSection) -> Result<(), Illegal> {
+        let geometry = &flash.geometry(profile.capacity, self.spare_blocks())?;
         match self.with_array(flash, flash.logical_pages(profile.capacity)?) {
-            Translation::PageMap(options) => options.check(geometry).map_err(in_section("page_map")),
-            Translation::DemandMap(options) => options.check(geometry).map_err(in_section("demand_map")),
-            Translation::LogBlocks(options) => options.check(geometry).map_err(in_section("log_blocks")),
-            Translation::SharedLogs(options) => options.check(geometry).map_err(in_section("shared_logs")),
-            Translation::Zones(options) => options.check(geometry).map_err(in_section("zones")),
+            Translation::PageMap(options) => options.check(geometry).map_err(in_section("page_map", flash)),
+            Translation::DemandMap(options) => {
+                options.check(geometry).map_err(in_section("demand_map", flash))
+            }
+            Translation::LogBlocks(options) => {
+                options.check(geometry).map_err(in_section("log_blocks", flash))
+            }
+            Translation::SharedLogs(options) => {
+                options.check(geometry).map_err(in_section("shared_logs", flash))
+            }
+            Translation::Zones(options) => options.check(geometry).map_err(in_section("zones", flash)),
         }
+    }
+
+    /// What `over_provisioning` has to be that the layer has enough flash; `None` when it is not that.
+    fn least_over_provisioning(&self, profile: &Profile, flash: &FlashSection) -> Option<f64> {
+        let row = flash.page.0 as f64 * f64::from(flash.block_pages()) * f64::from(flash.dies);
+        // As so many blocks more on each die are, in steps that can be written down.
+        let share = |blocks: u32| {
+            let more = flash.over_provisioning + f64::from(blocks) * row / profile.capacity.0 as f64;
+            (more * 1e4).ceil() / 1e4
+        };
+        let is_enough = |blocks: u32| {
+            let over_provisioning = share(blocks);
+            let more = FlashSection { over_provisioning, ..flash.clone() };
+            over_provisioning <= 100.0 && self.fits(profile, &more).is_ok()
+        };
+        let mut enough = (0..=MOST_DOUBLINGS).map(|power| 1 << power).find(|&blocks| is_enough(blocks))?;
+        let mut short = enough / 2;
+        while enough - short > 1 {
+            let middle = short + (enough - short) / 2;
+            *(if is_enough(middle) { &mut enough } else { &mut short }) = middle;
+        }
+        Some(share(enough))
     }
 }
 
+/// The key that is to be changed where the flash is not enough for the capacity.
+const OVER_PROVISIONING: &str = "flash.over_provisioning";
+/// What is lacking is looked for up to 2^16 blocks of a die.
+const MOST_DOUBLINGS: u32 = 16;
+/// The most blocks that are chosen among at random; more are as good as all of them.
+const MOST_CHOICES: u32 = 1024;
+
 /// Says what is wrong in a section of the profile.
-fn in_section(section: &'static str) -> impl Fn(OptionsError) -> Illegal {
+fn in_section(section: &'static str, flash: &FlashSection) -> impl Fn(OptionsError) -> Illegal {
+    let over_provisioning = flash.over_provisioning;
     move |error| match error.key {
         // A profile does not have this key: its capacity is what is too much for its flash.
         "logical_pages" => {
-            let legal =
-                format!("more: the capacity has {} pages, and there may be {}", error.value, error.legal);
-            Illegal::new("flash.over_provisioning", "too small", legal)
+            let legal = format!("the capacity has {} pages, and there may be {}", error.value, error.legal);
+            Illegal::number(OVER_PROVISIONING, over_provisioning, legal)
         }
         key => Illegal::new(format!("translation.{section}.{key}"), error.value, error.legal),
     }
@@ -151,19 +206,19 @@ impl AnyLayer {
     ) -> Result<AnyLayer, Illegal> {
         match profile.translation.with_array(flash, flash.logical_pages(profile.capacity)?) {
             Translation::PageMap(options) => {
-                PageMap::new(geometry, &options).map(AnyLayer::PageMap).map_err(in_section("page_map"))
+                PageMap::new(geometry, &options).map(AnyLayer::PageMap).map_err(in_section("page_map", flash))
             }
-            Translation::DemandMap(options) => {
-                DemandMap::new(geometry, &options).map(AnyLayer::DemandMap).map_err(in_section("demand_map"))
-            }
-            Translation::LogBlocks(options) => {
-                LogBlocks::new(geometry, &options).map(AnyLayer::LogBlocks).map_err(in_section("log_blocks"))
-            }
+            Translation::DemandMap(options) => DemandMap::new(geometry, &options)
+                .map(AnyLayer::DemandMap)
+                .map_err(in_section("demand_map", flash)),
+            Translation::LogBlocks(options) => LogBlocks::new(geometry, &options)
+                .map(AnyLayer::LogBlocks)
+                .map_err(in_section("log_blocks", flash)),
             Translation::SharedLogs(options) => SharedLogs::new(geometry, &options)
                 .map(AnyLayer::SharedLogs)
-                .map_err(in_section("shared_logs")),
+                .map_err(in_section("shared_logs", flash)),
             Translation::Zones(options) => {
-                Zones::new(geometry, &options).map(AnyLayer::Zones).map_err(in_section("zones"))
+                Zones::new(geometry, &options).map(AnyLayer::Zones).map_err(in_section("zones", flash))
             }
         }
     }
@@ -208,8 +263,13 @@ impl FrontLayer {
                 .map_or(u32::MAX, |size| pages(size).div_ceil(geometry.pages_per_block())),
             reliability: flash.reliability,
         };
-        let wrong =
-            |error: OptionsError| Illegal::new(format!("flash.fast.{}", error.key), error.value, error.legal);
+        let wrong = |error: OptionsError| {
+            Illegal::new(
+                "flash.fast.size",
+                fast.size,
+                format!("more: {} blocks are {}", error.value, error.legal),
+            )
+        };
         FastRegion::new(geometry, layer, &options).map(FrontLayer::Fast).map_err(wrong)
     }
 

@@ -335,6 +335,8 @@ fn of_reproduce() {
           --all             All of them
           --pictures <DIR>  Draw what was measured, with what the paper says of it, as SVG files in this
                             folder
+          --seed <SEED>     The seed of the IOs; what is random inside the devices follows from their
+                            profiles [default: 1]
           --json            Print one JSON document
       -h, --help            Print help
     ");

@@ -72,6 +72,9 @@ impl Conduct<'_> {
         }
         if let (Err(error), Some(PlannedIo { mode, offset, size, .. })) = (conditioned, last) {
             let target = self.device.identity().target;
+            if let Some(loss) = self.device.loss() {
+                return Err(BenchError::Lost { target, run, loss });
+            }
             let failure = Failure { operation: mode.into(), offset, size, error };
             return Err(BenchError::Device { target, run, failure });
         }

@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Mode, Seed};
 
 use super::{bandwidth, pattern, rewrite, rewritten};
-use crate::lab::{Result, on_all_processors};
+use crate::lab::{Result, numbered, on_all_processors};
 use crate::papers::Value;
 use crate::picture::{Axis, Look, Picture, Scale, Series};
 use crate::{Measured, Reproduction};
@@ -25,12 +25,12 @@ const AGED: &str = "transmemory-512m";
 /// in a profile depends on the number.
 const REWRITES: [u32; 5] = [0, 25, 50, 75, 100];
 
-fn measure() -> Result<Measured> {
-    let ratios = on_all_processors(&DEVICES, |name| misaligned_over_aligned(name))?;
+fn measure(seed: Seed) -> Result<Measured> {
+    let ratios = on_all_processors(&DEVICES, |name| misaligned_over_aligned(name, seed))?;
     let mut values: Vec<Value> =
         DEVICES.iter().zip(&ratios).flat_map(|(name, ratios)| ratio_values(name, ratios)).collect();
     let series = DEVICES.iter().zip(&ratios).map(|(name, ratios)| ratio_series(name, ratios)).collect();
-    let (aged, over_rewrites) = aged()?;
+    let (aged, over_rewrites) = aged(seed)?;
     values.extend(aged);
     let title = "Misaligned random writes of 2 MiB";
     let pictures = vec![ratio_picture("ajwani-fig3.4a", title, series), over_rewrites];
@@ -38,11 +38,11 @@ fn measure() -> Result<Measured> {
 }
 
 /// The bandwidth of random writes at each shift as a share of that without.
-pub(super) fn misaligned_over_aligned(name: &str) -> Result<[f64; SHIFTS.len()]> {
+pub(super) fn misaligned_over_aligned(name: &str, seed: Seed) -> Result<[f64; SHIFTS.len()]> {
     let speed = |shift| {
         let mut writes = pattern(Mode::Write, false, SIZE);
         writes.first.io_shift = shift;
-        bandwidth(&mut rewritten(name)?, &writes, Seed(34))
+        bandwidth(&mut rewritten(name)?, &writes, numbered(seed, 34))
     };
     let aligned = speed(Bytes::ZERO)?;
     let mut ratios = [0.0; SHIFTS.len()];
@@ -73,7 +73,7 @@ pub(super) fn ratio_picture(name: &str, title: &str, mut series: Vec<Series>) ->
 }
 
 /// A drive that is rewritten again and again.
-fn aged() -> Result<(Vec<Value>, Picture)> {
+fn aged(seed: Seed) -> Result<(Vec<Value>, Picture)> {
     let patterns = [
         ("sequential read", "aged_sequential_read_over_new", Mode::Read, true),
         ("random read", "aged_random_read_over_new", Mode::Read, false),
@@ -86,7 +86,7 @@ fn aged() -> Result<(Vec<Value>, Picture)> {
             rewrite(&mut device)?;
         }
         let mut speed = |&(_, _, mode, sequential)| {
-            bandwidth(&mut device, &pattern(mode, sequential, Bytes::kib(32)), Seed(35))
+            bandwidth(&mut device, &pattern(mode, sequential, Bytes::kib(32)), numbered(seed, 35))
         };
         patterns.iter().map(&mut speed).collect::<Result<Vec<f64>>>()
     })?;

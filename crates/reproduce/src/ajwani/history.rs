@@ -11,7 +11,7 @@ use flashlab_samples::Sample;
 
 use super::alignment::{misaligned_over_aligned, ratio_picture, ratio_series, ratio_values};
 use super::{bandwidth, pattern, rewritten, start_anywhere};
-use crate::lab::{Result, mean, on_all_processors, run};
+use crate::lab::{Result, mean, numbered, on_all_processors, run};
 use crate::papers::{Value, paper};
 use crate::picture::{Axis, Look, Picture, Scale, Series};
 use crate::{Measured, Reproduction};
@@ -70,12 +70,13 @@ impl After {
         random: Bytes,
         sequential: Bytes,
         mode: Mode,
+        seed: Seed,
     ) -> Result<After> {
-        let usual = bandwidth(&mut rewritten(name)?, &pattern(mode, true, sequential), Seed(1))?;
+        let usual = bandwidth(&mut rewritten(name)?, &pattern(mode, true, sequential), numbered(seed, 1))?;
         let mut device = rewritten(name)?;
-        burst(&mut device, seconds, random)?;
+        burst(&mut device, seconds, random, seed)?;
         let watch = Pattern { duration: Some(PHASE * PHASES as u64), ..pattern(mode, true, sequential) };
-        let samples = start_anywhere(&mut device, &watch, Seed(2))?;
+        let samples = start_anywhere(&mut device, &watch, numbered(seed, 2))?;
         Ok(After { phases: phases(&samples).iter().map(|speed| speed / usual).collect() })
     }
 
@@ -100,9 +101,9 @@ impl After {
 }
 
 /// Random writes for some seconds.
-pub(super) fn burst(device: &mut dyn Device, seconds: u64, size: Bytes) -> Result<()> {
+pub(super) fn burst(device: &mut dyn Device, seconds: u64, size: Bytes, seed: Seed) -> Result<()> {
     let random = Pattern { duration: Some(Nanos::from_secs(seconds)), ..pattern(Mode::Write, false, size) };
-    run(device, &random, Seed(seconds)).map(drop)
+    run(device, &random, numbered(seed, seconds)).map(drop)
 }
 
 /// The speed in each phase, in MB/s. An IO counts where it ended.
@@ -132,14 +133,14 @@ const MDRIVE: &str = "mdrive-100";
 /// Medians over the block size: after how many seconds of random writes, and the mode of what comes then.
 const CURVES: [(u64, Mode); 4] = [(5, Mode::Write), (30, Mode::Write), (60, Mode::Write), (60, Mode::Read)];
 
-fn figure_3_3() -> Result<Measured> {
+fn figure_3_3(seed: Seed) -> Result<Measured> {
     let name = TRANSMEMORY;
     let cases: Vec<(u64, Mode, &str, Bytes)> = CURVES
         .iter()
         .flat_map(|&(seconds, mode)| SIZES.map(|(label, size)| (seconds, mode, label, size)))
         .collect();
     let medians = on_all_processors(&cases, |&(seconds, mode, _, size)| {
-        Ok(After::burst(name, seconds, Bytes::kib(2), size, mode)?.median())
+        Ok(After::burst(name, seconds, Bytes::kib(2), size, mode, seed)?.median())
     })?;
     let word = |mode| if mode == Mode::Read { "read" } else { "write" };
     let values = cases.iter().zip(&medians).map(|(&(seconds, mode, label, _), &median)| {
@@ -170,14 +171,14 @@ fn figure_3_3() -> Result<Measured> {
     })
 }
 
-fn figure_c_1() -> Result<Measured> {
+fn figure_c_1(seed: Seed) -> Result<Measured> {
     let name = TRANSMEMORY;
     let recoveries = on_all_processors(&SIZES, |&(_, size)| {
-        After::burst(name, 30, size, size, Mode::Write).map(|after| after.recovery_s(0.6))
+        After::burst(name, 30, size, size, Mode::Write, seed).map(|after| after.recovery_s(0.6))
     })?;
     let longest = recoveries.iter().copied().fold(0.0, f64::max);
     let at_once = recoveries.iter().filter(|&&seconds| seconds == 0.0).count();
-    let ratios = misaligned_over_aligned(name)?;
+    let ratios = misaligned_over_aligned(name, seed)?;
     let mut values = vec![
         // "In some buffer sizes, it can take it 20-30 seconds to recover."
         Value::new(name, "longest_recovery_after_30s_s", "s", longest),
@@ -203,12 +204,12 @@ fn figure_c_1() -> Result<Measured> {
     Ok(Measured { values, pictures: vec![recovery, misaligned] })
 }
 
-fn figure_c_2() -> Result<Measured> {
+fn figure_c_2(seed: Seed) -> Result<Measured> {
     let name = MDRIVE;
-    let small = After::burst(name, 60, Bytes::kib(2), Bytes::kib(32), Mode::Write)?;
+    let small = After::burst(name, 60, Bytes::kib(2), Bytes::kib(32), Mode::Write, seed)?;
     let large = Bytes::mib(2);
-    let after_small = After::burst(name, 60, Bytes::kib(2), large, Mode::Write)?.median();
-    let after_large = After::burst(name, 60, large, large, Mode::Write)?.median();
+    let after_small = After::burst(name, 60, Bytes::kib(2), large, Mode::Write, seed)?.median();
+    let after_large = After::burst(name, 60, large, large, Mode::Write, seed)?.median();
     let change = mean(&small.phases[PHASES - 10..]) / mean(&small.phases[1..11]);
     let value = |quantity, unit, value: f64| Value::new(name, quantity, unit, value);
     let values = vec![
@@ -226,10 +227,10 @@ fn figure_c_2() -> Result<Measured> {
     Ok(Measured { values, pictures: vec![picture] })
 }
 
-fn figure_c_3() -> Result<Measured> {
+fn figure_c_3(seed: Seed) -> Result<Measured> {
     let name = TRANSMEMORY;
     let size = Bytes::kib(32);
-    let after = |seconds| After::burst(name, seconds, size, size, Mode::Write);
+    let after = |seconds| After::burst(name, seconds, size, size, Mode::Write, seed);
     let (long, short) = (after(30)?, after(5)?);
     let mut first: Vec<f64> = long.phases[..7].to_vec();
     first.sort_by(f64::total_cmp);

@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_plan::Pattern;
 
 use super::{pattern, rewritten};
-use crate::lab::{Result, mean, run};
+use crate::lab::{Result, mean, numbered, run};
 use crate::papers::{Value, paper};
 use crate::picture::{Axis, Look, Picture, Scale, Series};
 use crate::{Measured, Reproduction};
@@ -25,13 +25,13 @@ const FILE: Bytes = Bytes(8 << 30);
 /// The figure shows several spikes.
 const WRITES: u64 = 12_000;
 
-fn measure() -> Result<Measured> {
+fn measure(seed: Seed) -> Result<Measured> {
     let mut device = rewritten(DEVICE)?;
     let mut writes = pattern(Mode::Write, false, PAGE);
     writes.first.target_size = Some(FILE);
     let writes = Pattern { duration: None, io_count: Some(WRITES), ..writes };
     let times: Vec<Nanos> =
-        run(&mut device, &writes, Seed(32))?.iter().map(|sample| sample.response()).collect();
+        run(&mut device, &writes, numbered(seed, 32))?.iter().map(|sample| sample.response()).collect();
     let spikes: Vec<usize> = (0..times.len()).filter(|&i| times[i] > Nanos::from_secs(1)).collect();
     let between: Vec<f64> = spikes.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     let took: Vec<f64> = spikes.iter().map(|&i| times[i].as_secs_f64()).collect();

@@ -6,7 +6,7 @@ use flashlab_plan::Pattern;
 
 use super::history::{APPENDIX, After, burst};
 use super::{pattern, rewritten};
-use crate::lab::{Result, elapsed, on_all_processors, run};
+use crate::lab::{Result, elapsed, numbered, on_all_processors, run};
 use crate::papers::{Value, paper};
 use crate::picture::{Axis, Look, Picture, Scale, Series};
 use crate::{Measured, Reproduction};
@@ -44,14 +44,14 @@ const CASES: [(&str, u64, u64); 15] = [
 /// What the table has a row of; the others are in the picture.
 const TOLD: [(u64, u64); 4] = [(5, 512), (60, 512), (60, 1024), (60, 2048)];
 
-fn measure() -> Result<Measured> {
+fn measure(seed: Seed) -> Result<Measured> {
     let minutes = on_all_processors(&CASES, |&(name, seconds, size)| {
         let mut device = rewritten(name)?;
         if seconds > 0 {
-            burst(&mut device, seconds, Bytes(size))?;
+            burst(&mut device, seconds, Bytes(size), seed)?;
         }
-        let first = whole_device_minutes(&mut device)?;
-        Ok((first, whole_device_minutes(&mut device)?))
+        let first = whole_device_minutes(&mut device, seed)?;
+        Ok((first, whole_device_minutes(&mut device, seed)?))
     })?;
     let mut values = Vec::new();
     let mut usual = 1.0;
@@ -73,18 +73,18 @@ fn measure() -> Result<Measured> {
         values.push(Value::new(name, format!("second_rewrite_{after}_over_usual"), "", second / usual));
     }
     for (label, size) in [("512b", 512), ("2k", 2048)] {
-        let share = After::burst(SMALL, 30, Bytes(size), Bytes(size), Mode::Write)?.median();
+        let share = After::burst(SMALL, 30, Bytes(size), Bytes(size), Mode::Write, seed)?.median();
         values.push(Value::new(SMALL, format!("sequential_write_{label}_share_after_30s"), "", share));
     }
     Ok(Measured { values, pictures: vec![picture(&minutes)] })
 }
 
 /// How long it takes to write the whole device in order with requests of 2 MB.
-fn whole_device_minutes(device: &mut dyn Device) -> Result<f64> {
+fn whole_device_minutes(device: &mut dyn Device, seed: Seed) -> Result<f64> {
     let size = Bytes::mib(2);
     let count = device.geometry().capacity.0 / size.0;
     let whole = Pattern { duration: None, io_count: Some(count), ..pattern(Mode::Write, true, size) };
-    Ok(elapsed(&run(device, &whole, Seed(4))?).as_secs_f64() / 60.0)
+    Ok(elapsed(&run(device, &whole, numbered(seed, 4))?).as_secs_f64() / 60.0)
 }
 
 fn picture(minutes: &[(f64, f64)]) -> Picture {

@@ -4,7 +4,8 @@
 //! A zone is a number of blocks spread over the dies. Its pages are dealt out row by row to its blocks, so a zone is
 //! written at the speed of all dies it lies on. It takes its blocks, the least erased ones of their dies, with its first
 //! write, and gives them back erased when the host discards all of it. Nothing is ever moved: write
-//! amplification is 1.
+//! amplification is 1. A block that fails when it is erased is given to no zone any more; when a die has none left, the
+//! device can only be read.
 //!
 //! # Invariants
 //! - a zone is written from its beginning, without a gap; anything else is refused before it changes anything;
@@ -19,10 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use super::data_blocks::ensure;
 use super::{Exhausted, Layer, OptionsError, Pages};
-use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Reliability, Timing};
 
 /// What a zoned device can be told: the section `[translation.zones]` of a profile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ZonesOptions {
     /// How many logical pages there are. A profile's capacity gives it.
@@ -32,11 +33,14 @@ pub struct ZonesOptions {
     pub zone_blocks: Option<u32>,
     /// How many zones may be begun and not full. Default: 14.
     pub active_zones: u32,
+    /// How blocks age; the flash below has the same. `None`: they do not.
+    #[serde(skip)]
+    pub reliability: Option<Reliability>,
 }
 
 impl Default for ZonesOptions {
     fn default() -> ZonesOptions {
-        ZonesOptions { logical_pages: 0, zone_blocks: None, active_zones: 14 }
+        ZonesOptions { logical_pages: 0, zone_blocks: None, active_zones: 14, reliability: None }
     }
 }
 
@@ -57,12 +61,15 @@ impl ZonesOptions {
         }
         let pages = u64::from(blocks) * u64::from(geometry.pages_per_block());
         if !u64::from(self.logical_pages).is_multiple_of(pages) {
-            let legal = format!("a multiple of a zone, which has {pages} pages of {}", geometry.page());
-            return wrong("logical_pages", self.logical_pages, legal);
+            let (all, page) = (self.logical_pages, geometry.page());
+            let legal = format!(
+                "such that the capacity, {all} pages of {page}, is a multiple of a zone, {pages} pages"
+            );
+            return wrong("zone_blocks", blocks, legal);
         }
         let zones = self.logical_pages / pages as u32;
         let per_die = (zones * blocks).div_ceil(dies);
-        let least = (geometry.blocks() - geometry.fast_blocks()) / dies;
+        let least = self.free(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
         if per_die > least {
             let most = u64::from(least) * u64::from(dies) * u64::from(geometry.pages_per_block());
             return wrong(
@@ -72,6 +79,16 @@ impl ZonesOptions {
             );
         }
         Ok(())
+    }
+
+    /// The blocks of each die that are not bad from the factory, with their erases.
+    fn free(&self, geometry: &Geometry) -> Vec<BTreeSet<(u32, u32)>> {
+        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
+        let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
+        for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
+            free[geometry.die(block) as usize].insert((0, block));
+        }
+        free
     }
 }
 
@@ -110,10 +127,7 @@ impl Zones {
         let blocks_per_zone = options.zone_blocks.unwrap_or(dies);
         let zone_pages = blocks_per_zone * geometry.pages_per_block();
         let zones = (options.logical_pages / zone_pages) as usize;
-        let mut free = vec![BTreeSet::new(); dies as usize];
-        for block in geometry.fast_blocks()..geometry.blocks() {
-            free[geometry.die(block) as usize].insert((0, block));
-        }
+        let free = options.free(geometry);
         Ok(Zones {
             zones: vec![Zone::default(); zones],
             blocks: vec![u32::MAX; zones * blocks_per_zone as usize],
@@ -164,10 +178,10 @@ impl Zones {
             ensure(right, || format!("zone {number} is {zone:?}"))?;
             active += u32::from(zone.begun && zone.written < self.zone_pages);
         }
-        ensure(
-            active == self.active && seen.iter().skip(geometry.fast_blocks() as usize).all(|&seen| seen),
-            || format!("{active} zones are active and not {}, or a block is in none", self.active),
-        )
+        let is_known = |block: u32| seen[block as usize] || flash.failed(block);
+        ensure(active == self.active && (geometry.fast_blocks()..geometry.blocks()).all(is_known), || {
+            format!("{active} zones are active and not {}, or a block is in none", self.active)
+        })
     }
 
     /// How many pages of the block `i` of a zone are written when `written` pages of the zone are.
@@ -191,12 +205,18 @@ impl Zones {
 
     /// Gives a zone its blocks.
     fn begin(&mut self, zone: u32) -> Result<(), Exhausted> {
-        for i in 0..self.blocks_per_zone {
-            let index = zone * self.blocks_per_zone + i;
-            let die = index % self.dies;
-            let Some((_, block)) = self.free[die as usize].pop_first() else {
-                return Err(Exhausted { reason: format!("die {die} has no free block for zone {zone}") });
-            };
+        let places = zone * self.blocks_per_zone..(zone + 1) * self.blocks_per_zone;
+        let needed = self.blocks_per_zone.div_ceil(self.dies) as usize;
+        for die in places.clone().take(self.dies as usize).map(|index| index % self.dies) {
+            if self.free[die as usize].len() < needed {
+                let reason =
+                    format!("so many blocks of die {die} have failed that none is left for zone {zone}");
+                return Err(Exhausted { reason });
+            }
+        }
+        for index in places {
+            let free = &mut self.free[(index % self.dies) as usize];
+            let (_, block) = free.pop_first().expect("as many were counted");
             self.blocks[index as usize] = block;
         }
         self.zones[zone as usize].begun = true;
@@ -215,8 +235,10 @@ impl Zones {
         for index in first..first + self.blocks_per_zone as usize {
             let block = std::mem::replace(&mut self.blocks[index], u32::MAX);
             flash.erase(block, Cause::Host, Nanos::ZERO);
-            let erases = flash.blocks()[block as usize].erases;
-            self.free[flash.geometry().die(block) as usize].insert((erases, block));
+            if !flash.failed(block) {
+                let erases = flash.blocks()[block as usize].erases;
+                self.free[flash.geometry().die(block) as usize].insert((erases, block));
+            }
         }
     }
 }

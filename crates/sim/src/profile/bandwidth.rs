@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use flashlab_base::{Bytes, Nanos};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bytes a second, written as `40MB/s`.
@@ -53,7 +54,16 @@ impl Serialize for Bandwidth {
 
 impl<'de> Deserialize<'de> for Bandwidth {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bandwidth, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Bandwidth;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a bandwidth with its unit such as \"40MB/s\"")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Bandwidth, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text)
     }
 }

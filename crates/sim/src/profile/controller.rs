@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Bandwidth, Illegal, time};
+use super::{Bandwidth, Illegal, pause, time};
 use crate::flash_device::{FlushPolicy, Limit};
 
 /// The section.
@@ -85,6 +85,7 @@ impl ControllerSection {
         time("controller.read_command", self.read_command)?;
         time("controller.write_command", self.write_command)?;
         time("controller.write_jump", self.write_jump)?;
+        time("controller.read_jump", self.read_jump)?;
         let pages = |key: &str, size: Bytes, least: u64| {
             if size.is_multiple_of(page) && (least..=1 << 24).contains(&(size.0 / page.0)) {
                 return Ok(());
@@ -130,6 +131,7 @@ impl ControllerSection {
                 return Err(Illegal::new("controller.segment_groups.count", groups.count, "1 to 4294967295"));
             }
             time("controller.segment_groups.switch", groups.switch)?;
+            time("controller.segment_groups.write_switch", groups.write_switch.unwrap_or_default())?;
             if groups.span == Bytes::ZERO {
                 return Err(Illegal::new("controller.segment_groups.span", groups.span, "at least 1B"));
             }
@@ -137,10 +139,13 @@ impl ControllerSection {
         if let Some(hint) = self.placement.iter().find(|hint| hint.from >= hint.to) {
             return Err(Illegal::new("controller.placement.to", hint.to, "greater than its `from`"));
         }
-        if let Some(background) = &self.background
-            && background.pieces > 1 << 20
-        {
-            return Err(Illegal::new("controller.background.pieces", background.pieces, "0 to 1048576"));
+        if let Some(background) = &self.background {
+            if background.pieces > 1 << 20 {
+                return Err(Illegal::new("controller.background.pieces", background.pieces, "0 to 1048576"));
+            }
+            pause("controller.background.idle_after", background.idle_after)?;
+            time("controller.background.slice", background.slice)?;
+            time("controller.background.read_slice", background.read_slice.unwrap_or_default())?;
         }
         Ok(())
     }

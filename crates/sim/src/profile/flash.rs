@@ -8,7 +8,10 @@ use crate::flash::{CellTimes, Geometry, Reliability, RowTimes};
 
 /// One time, or one for each kind of row: `"200us"` or `["200us", "900us"]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a duration with its unit such as \"200us\", or a list of one to four"
+)]
 pub enum PerRow {
     /// Every row takes the same.
     All(Nanos),
@@ -219,11 +222,25 @@ impl FlashSection {
         let fast = self.fast.as_ref().map_or(0, |fast| per_die(fast.size.0));
         let least = per_die(capacity.0).saturating_add(u64::from(spare) * dies);
         let usual = per_die((capacity.0 as f64 * (1.0 + self.over_provisioning)).ceil() as u64).max(least);
-        let blocks = u32::try_from(usual + fast).map_err(|_| {
-            Illegal::new("flash.pages_per_block", self.pages_per_block, "more: there are too many blocks")
-        })?;
-        let illegal = |error: crate::flash::GeometryError| {
-            Illegal::new(format!("flash.{}", error.what), error.value, error.legal)
+        let too_many = || {
+            let pages = (usual + fast) as f64 * f64::from(self.block_pages());
+            let legal =
+                "and its translation layer's spare blocks such that there are fewer than 4294967295 pages";
+            let legal = format!("less, {legal}, which are {pages:e}; or `flash.page` larger");
+            if fast > usual {
+                Illegal::new(
+                    "flash.fast.size",
+                    self.fast.as_ref().map_or(Bytes::ZERO, |fast| fast.size),
+                    legal,
+                )
+            } else {
+                Illegal::new("capacity", capacity, legal)
+            }
+        };
+        let blocks = u32::try_from(usual + fast).map_err(|_| too_many())?;
+        let illegal = |error: crate::flash::GeometryError| match error.what {
+            "blocks" => too_many(),
+            what => Illegal::new(format!("flash.{what}"), error.value, error.legal),
         };
         Geometry::new(self.page, self.block_pages(), self.planes, blocks, self.dies, self.channels)
             .and_then(|geometry| geometry.with_fast_blocks(fast as u32))
@@ -231,17 +248,23 @@ impl FlashSection {
     }
 
     pub(super) fn check(&self, block: Bytes) -> Result<(), Illegal> {
+        if !self.page.0.is_power_of_two() || !(512..=1 << 20).contains(&self.page.0) {
+            return Err(Illegal::new("flash.page", self.page, "a power of two from 512B to 1MiB"));
+        }
         if block > self.page {
             return Err(Illegal::new("block", block, "at most `flash.page`"));
         }
         if !(0.0..=100.0).contains(&self.over_provisioning) {
-            return Err(Illegal::new(
+            return Err(Illegal::number(
                 "flash.over_provisioning",
                 self.over_provisioning,
                 "0 to 100, as a share",
             ));
         }
-        if self.pages_per_block == 0 || self.planes == 0 || self.block_pages() > 1 << 16 {
+        if self.planes == 0 {
+            return Err(Illegal::new("flash.planes", 0, "from 1 on"));
+        }
+        if self.pages_per_block == 0 || self.block_pages() > 1 << 16 {
             let legal = "1 to 65536 with all planes together";
             return Err(Illegal::new("flash.pages_per_block", self.pages_per_block, legal));
         }
@@ -258,10 +281,22 @@ impl FlashSection {
         if let Some(fast) = &self.fast {
             rows("flash.fast", &fast.read, &fast.program)?;
             time("flash.fast.erase", fast.erase)?;
+            if fast.size == Bytes::ZERO {
+                return Err(Illegal::new("flash.fast.size", fast.size, "from one page on"));
+            }
         }
         time("flash.erase", self.erase)?;
         time("flash.command", self.command)?;
         time("flash.register_move", self.register_move)?;
+        time("flash.copy", self.copy)?;
+        let Energy { read_uj, program_uj, erase_uj, idle_mw } = self.energy;
+        for (key, energy) in
+            [("read_uj", read_uj), ("program_uj", program_uj), ("erase_uj", erase_uj), ("idle_mw", idle_mw)]
+        {
+            if !(0.0..=1e9).contains(&energy) {
+                return Err(Illegal::number(format!("flash.energy.{key}"), energy, "0 to 1000000000"));
+            }
+        }
         if let Some(reliability) = self.reliability {
             let illegal = |error: crate::flash::GeometryError| {
                 Illegal::new(format!("flash.reliability.{}", error.what), error.value, error.legal)
@@ -273,7 +308,7 @@ impl FlashSection {
             ("flash.ones_program_share", self.ones_program_share),
         ] {
             if !(0.0..=10.0).contains(&share) {
-                return Err(Illegal::new(key, share, "0 to 10"));
+                return Err(Illegal::number(key, share, "0 to 10"));
             }
         }
         Ok(())

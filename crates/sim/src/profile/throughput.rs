@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::Illegal;
+use super::{Illegal, pause, time};
 
 /// The throughput model of El Maghraoui et al. section 4: T(n) = A + n B for each of four classes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ impl Throughput {
             ("random_write", self.random_write),
         ] {
             if !(0.0..=1e6).contains(&line.b_us_per_kb) {
-                return Err(Illegal::new(
+                return Err(Illegal::number(
                     format!("throughput.{class}.b_us_per_kb"),
                     line.b_us_per_kb,
                     "0 to 1000000",
@@ -112,12 +112,12 @@ impl Throughput {
 impl Startup {
     pub(super) fn check(&self) -> Result<(), Illegal> {
         if !(0.0..=1000.0).contains(&self.factor) {
-            return Err(Illegal::new("startup.factor", self.factor, "0 to 1000"));
+            return Err(Illegal::number("startup.factor", self.factor, "0 to 1000"));
         }
         if self.ios > 1 << 32 {
             return Err(Illegal::new("startup.ios", self.ios, "0 to 4294967296"));
         }
-        Ok(())
+        pause("startup.rest", self.rest)
     }
 }
 
@@ -127,7 +127,7 @@ impl Oscillation {
             return Err(Illegal::new("oscillation.period", self.period, "2 to 4294967296"));
         }
         if !(1.0 / self.period as f64..=1.0).contains(&self.peak_share) {
-            return Err(Illegal::new("oscillation.peak_share", self.peak_share, "1/period to 1"));
+            return Err(Illegal::number("oscillation.peak_share", self.peak_share, "1/period to 1"));
         }
         Ok(())
     }
@@ -135,9 +135,10 @@ impl Oscillation {
 
 impl Lingering {
     pub(super) fn check(&self) -> Result<(), Illegal> {
-        if (0.0..=1000.0).contains(&self.read_factor) {
-            return Ok(());
+        if !(0.0..=1000.0).contains(&self.read_factor) {
+            return Err(Illegal::number("lingering.read_factor", self.read_factor, "0 to 1000"));
         }
-        Err(Illegal::new("lingering.read_factor", self.read_factor, "0 to 1000"))
+        time("lingering.per_write", self.per_write)?;
+        pause("lingering.longest", self.longest)
     }
 }

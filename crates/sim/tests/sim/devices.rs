@@ -349,8 +349,8 @@ fn profiles_that_no_device_can_have_are_refused() {
     };
     insta::assert_snapshot!(error(""), @"profile t.toml: `flash` is absent; it may be there, or `throughput` or `disk`: a device is one of them");
     insta::assert_snapshot!(error("[flash]\npages_per_block = 0\n"), @"profile t.toml: `flash.pages_per_block` is 0; it may be 1 to 65536 with all planes together");
-    insta::assert_snapshot!(error("[flash]\nover_provisioning = 0.0\n"), @"profile t.toml: `flash.over_provisioning` is too small; it may be more: the capacity has 4096 pages, and there may be up to 3968: die 0 of 1 has 64 blocks of 64 pages, of which 1 are open and 1 in reserve");
-    insta::assert_snapshot!(error("[flash]\npage = \"3KiB\"\n"), @"profile t.toml: `flash.page` is 3072; it may be a power of two from 512 B to 1 MiB");
+    insta::assert_snapshot!(error("[flash]\nover_provisioning = 0.0\n"), @"profile t.toml: `flash.over_provisioning` is 0; it may be at least 0.0157: the capacity has 4096 pages, and there may be up to 3968: die 0 of 1 has 64 blocks of 64 pages, of which 1 are open and 1 in reserve");
+    insta::assert_snapshot!(error("[flash]\npage = \"3KiB\"\n"), @"profile t.toml: `flash.page` is 3 KiB; it may be a power of two from 512B to 1MiB");
     insta::assert_snapshot!(error("[flash]\nchannel_bandwidth = \"40MB\"\n"), @r#"
         profile t.toml: TOML parse error at line 8, column 21
           |
@@ -360,6 +360,91 @@ fn profiles_that_no_device_can_have_are_refused() {
         "#);
     insta::assert_snapshot!(error("[flash]\n[controller]\nread_buffer = { size = \"5000B\" }\n"), @"profile t.toml: `controller.read_buffer.size` is 4.9 KiB; it may be a multiple of `flash.page` (4 KiB), 1 pages to 16777216");
     insta::assert_snapshot!(error("[flash]\n[translation.log_blocks]\nlogs = 4\nstripe_pages = 0\n"), @"profile t.toml: `translation.log_blocks.stripe_pages` is 0; it may be 1 to 4096, the pages of a die for data");
+}
+
+#[test]
+fn every_refusal_names_the_key_its_value_and_what_is_legal() {
+    for (text, named) in [
+        ("[flash]\npage = \"15EiB\"\n", ["flash.page", "15 EiB", "512B to 1MiB"]),
+        ("[flash]\npage = 0\n", ["flash.page", "0 B", "512B to 1MiB"]),
+        ("[flash]\nplanes = 0\n", ["flash.planes", "0", "from 1 on"]),
+        ("[flash]\nplanes = -1\n", ["planes", "-1", "from 0 to 4294967295"]),
+        ("[flash]\ncopy = \"5h\"\n", ["flash.copy", "5.0 h", "0 to 100s"]),
+        ("[flash]\nread = -1\n", ["read", "-1", "a list of one to four"]),
+        ("[flash]\nchannel_bandwidth = 0\n", ["channel_bandwidth", "0", "40MB/s"]),
+        ("[flash]\nover_provisioning = 1e308\n", ["flash.over_provisioning", "1e308", "0 to 100"]),
+        ("[flash]\nenergy = { read_uj = nan }\n", ["flash.energy.read_uj", "NaN", "0 to 1000000000"]),
+        ("[flash]\nfast = { read = \"1us\" }\n", ["fast", "missing field", "`size`"]),
+        (
+            "[flash]\nfast = { size = 0, read = 0, program = 0, erase = 0 }\n",
+            ["flash.fast.size", "0 B", "from one page on"],
+        ),
+        ("[flash]\n[controller]\nread_jump = \"5h\"\n", ["controller.read_jump", "5.0 h", "0 to 100s"]),
+        ("[flash]\n[noise]\noutlier = \"5h\"\n", ["noise.outlier", "5.0 h", "0 to 100s"]),
+        (
+            "[flash]\n[translation.page_map]\npolicy = { choices = 0 }\n",
+            ["translation.page_map.policy.choices", "0", "1 to 1024"],
+        ),
+        (
+            "[flash]\n[translation.log_blocks]\nlogs = 4294967295\n",
+            ["capacity", "16 MiB", "4294967295 pages"],
+        ),
+        (
+            "[flash]\n[translation.zones]\n[translation.page_map]\n",
+            ["translation", "zones", "one translation layer"],
+        ),
+        (
+            "block = \"4KiB\"\n[flash]\n[translation.zones]\nzone_blocks = 3\n",
+            ["translation.zones.zone_blocks", "3", "4096 pages of 4 KiB"],
+        ),
+        ("translation = \"zones\"\n[flash]\n", ["translation", "zones", "a section"]),
+        ("[disk]\n[controller]\ndepth = 3\n", ["controller", "there", "absent"]),
+    ] {
+        let error = Profile::parse(&format!("{HEAD}{text}"), "t.toml").unwrap_err().to_string();
+        assert!(named.iter().all(|part| error.contains(part)), "{named:?}: {error}");
+    }
+    let error = Profile::parse(&HEAD.replace("capacity", "#"), "t.toml").unwrap_err().to_string();
+    assert!(error.contains("missing field `capacity`"), "{error}");
+}
+
+#[test]
+fn what_is_said_to_be_enough_over_provisioning_is_enough_and_no_less_is() {
+    for layer in ["page_map", "demand_map", "page_map]\nstreams = 7\nlow_watermark = 30\n#"] {
+        let parse = |share: &str| {
+            let text =
+                format!("{HEAD}[flash]\ndies = 3\nover_provisioning = {share}\n[translation.{layer}]\n");
+            Profile::parse(&text, "t.toml").map_err(|error| error.to_string())
+        };
+        let error = parse("0.0").unwrap_err();
+        let least = error.split("at least ").nth(1).and_then(|rest| rest.split(':').next()).unwrap();
+        assert!(parse(least).is_ok(), "{layer}: {least}");
+        // Flash comes in blocks on each of the dies, so the next smaller share is one of them less.
+        let less = least.parse::<f64>().unwrap() - 3.0 * 64.0 * 4096.0 / (16 << 20) as f64 - 2e-4;
+        assert!(parse(&less.max(0.0).to_string()).is_err(), "{layer}: {less}");
+    }
+}
+
+#[test]
+fn a_zoned_device_whose_blocks_have_failed_can_only_be_read() {
+    let text = "block = \"4KiB\"\n[flash]\ndies = 2\nreliability = { endurance = 2 }\n[translation.zones]\n";
+    let mut device = device(text);
+    let zone = 512 << 10;
+    let result = |device: &mut FlashDevice, operation, offset, size| {
+        submit(device, operation, offset, size);
+        device.wait(Nanos::MAX).unwrap().result
+    };
+    let mut rounds = 0;
+    let error = loop {
+        if let Err(error) = result(&mut device, Operation::Write, 0, zone) {
+            break error;
+        }
+        assert_eq!(result(&mut device, Operation::Discard, 0, zone), Ok(()));
+        rounds += 1;
+        assert!(rounds < 1000, "no block ever failed");
+    };
+    assert_eq!(error, IoError::READ_ONLY);
+    let reason = device.exhausted().unwrap();
+    assert!(reason.contains("have failed that none is left for zone 0"), "{reason}");
 }
 
 #[test]
