@@ -126,5 +126,17 @@ attend() {
     return "$result"
 }
 
+# Whatever still runs in our own cgroup ends, and then the cgroup.
+end_group() {
+    [ -n "$group" ] || return 0
+    local tries process
+    for tries in $(seq 100); do
+        rmdir "$group" && break
+        while read -r process; do kill -KILL "$process"; done <"$group/cgroup.procs"
+        sleep 0.1
+    done
+    group=''
+}
+
 # load: how busy the machine is, as the table's last line.
 load() { echo "load of this machine: $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) processors, $(date -u +%FT%RZ)"; }
