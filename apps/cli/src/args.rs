@@ -383,6 +383,15 @@ pub struct Serve {
     /// As the file DIR/disk, through FUSE
     #[arg(long, value_name = "DIR", requires = "target")]
     pub fuse: Option<PathBuf>,
+    /// As a block device of the kernel's driver ublk
+    #[arg(long, requires = "target", conflicts_with_all = ["fuse", "loop_device", "nbd"])]
+    pub ublk: bool,
+    /// Take over the block device /dev/ublkbN, whose server was killed; give the same --backing again
+    #[arg(long, value_name = "N", requires = "ublk")]
+    pub recover: Option<u32>,
+    /// To NBD clients at this Unix socket, through nbdkit
+    #[arg(long, value_name = "SOCKET", requires = "target", conflicts_with_all = ["fuse", "loop_device"])]
+    pub nbd: Option<PathBuf>,
     /// Keep the data in this file, which is made if it is not there, and the device's state beside it; in memory if
     /// not given
     #[arg(long, value_name = "FILE", requires = "target")]

@@ -15,6 +15,7 @@ mod devices;
 mod exit;
 mod flash_statistics;
 mod input;
+mod nbd;
 mod output;
 mod plans;
 mod progress;

@@ -2,21 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use flashlab_base::Nanos;
 use flashlab_export::fuse::Mount;
-use flashlab_export::{Fault, Keep, LiveDisk, LoopDevice, RecordTo, Session, Setup, calibrate_lead, measure};
+use flashlab_export::ublk::Ublk;
+use flashlab_export::{LiveDisk, LoopDevice, Session, Setup, calibrate_lead, measure};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args;
 use crate::exit::Usage;
+use crate::nbd;
 use crate::output;
 use crate::served;
-use crate::target::Simulation;
 
 /// `flashlab serve`.
 pub fn serve(arguments: args::Serve) -> Result<()> {
@@ -30,67 +30,65 @@ pub fn serve(arguments: args::Serve) -> Result<()> {
 }
 
 fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
-    if arguments.fuse.is_none() && !arguments.loop_device {
+    if arguments.fuse.is_none() && !arguments.loop_device && arguments.nbd.is_none() && !arguments.ublk {
         bail!(Usage(
-            "how shall programs reach the disk? Give --loop for a block device, or --fuse DIR".to_owned()
+            "how shall programs reach the disk? Give --loop or --ublk for a block device, --fuse DIR or --nbd SOCKET"
+                .to_owned()
         ));
     }
     // Before anything is made that a signal would leave behind.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
     let place = Place::new()?;
     let control = arguments.control.clone().unwrap_or_else(|| place.directory.join("control"));
-    let session = setup(arguments, target, control)?.begin()?;
+    let keys = keys(arguments, target, &control)?;
+    let setup = Setup::from_keys(keys.iter().map(|(key, value)| (*key, value.as_str())))?;
+    if let Some(socket) = &arguments.nbd {
+        setup.check()?;
+        return nbd::serve(socket, &keys, &mut signals, |path| ready(arguments.json, path, Some(&control)));
+    }
+    let session = setup.begin()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
-    let ways = Ways::open(arguments, &session, &place)?;
-    let overhead = measure(&session.disk, ways.path()).context("cannot measure the way to the disk")?;
-    session.disk.set_overhead(overhead);
-    tell!(
-        "an IO of 4 KiB costs {:.0} us on its way to the program: IOs that the model has faster are answered at once, \
-         and counted",
-        overhead.read.of(flashlab_base::Bytes::kib(4)).0 as f64 / 1e3
-    );
-    ready(arguments.json, ways.path(), session.control())?;
+    let way = Way::open(arguments, &session, &place)?;
+    match arguments.recover {
+        // Programs use it already: nothing may be measured with their IOs.
+        Some(_) => tell!("what the way to the program costs is not taken off the response times"),
+        None => {
+            let overhead =
+                measure(&session.disk, &way.path()).context("cannot measure the way to the disk")?;
+            session.disk.set_overhead(overhead);
+            tell!(
+                "an IO of 4 KiB costs {:.0} us on its way to the program: IOs that the model has faster are answered \
+                 at once, and counted",
+                overhead.read.of(flashlab_base::Bytes::kib(4)).0 as f64 / 1e3
+            );
+        }
+    }
+    ready(arguments.json, &way.path(), session.control())?;
     signals.forever().next();
-    ways.close()?;
+    way.close()?;
     session.end()?;
     Ok(())
 }
 
-fn setup(arguments: &args::Serve, target: &str, control: PathBuf) -> Result<Setup> {
-    let Some(Simulation { mut profile, state }) = Simulation::of(target)? else {
-        bail!(Usage(format!(
-            "{target} is no simulated device: give sim:NAME (`flashlab sim list` names them)"
-        )));
+/// What is served, and how, as keys that [`Setup::from_keys`] reads.
+fn keys(arguments: &args::Serve, target: &str, control: &Path) -> Result<Vec<(&'static str, String)>> {
+    let path = |path: &Path| {
+        let text = path.to_str().map(str::to_owned);
+        text.with_context(|| Usage(format!("{}: the path is no text in UTF-8", path.display())))
     };
-    if let Some(size) = arguments.size {
-        profile = profile.resized(size)?;
+    let mut keys = vec![("target", target.to_owned()), ("control", path(control)?)];
+    for (key, file) in [("backing", &arguments.backing), ("record", &arguments.record)] {
+        if let Some(file) = file {
+            keys.push((key, path(file)?));
+        }
     }
-    let state = state.map(|file| {
-        let read = std::fs::read(&file);
-        read.map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())))
-    });
-    let keep = match (&arguments.backing, arguments.no_data) {
-        (Some(path), _) => Keep::File { path: path.clone(), foreign: arguments.overwrite_file },
-        (None, true) => Keep::Nothing,
-        (None, false) => Keep::Memory,
-    };
-    let faults = arguments.fault.iter().map(|fault| fault.parse::<Fault>());
-    let faults = faults.collect::<Result<_, _>>().map_err(|error| Usage(error.to_string()))?;
-    let record = arguments.record.as_ref().map(|folder| RecordTo {
-        folder: folder.clone(),
-        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-    });
-    Ok(Setup {
-        profile,
-        state: state.transpose()?,
-        keep,
-        volatile: arguments.volatile_cache,
-        faults,
-        control: Some(control),
-        metrics: arguments.metrics,
-        record,
-    })
+    keys.extend(arguments.size.map(|size| ("size", size.0.to_string())));
+    keys.push(("volatile-cache", arguments.volatile_cache.0.to_string()));
+    keys.push(("overwrite-file", arguments.overwrite_file.to_string()));
+    keys.push(("no-data", arguments.no_data.to_string()));
+    keys.extend(arguments.metrics.map(|port| ("metrics", port.to_string())));
+    keys.extend(arguments.fault.iter().map(|fault| ("fault", fault.clone())));
+    Ok(keys)
 }
 
 /// A directory of the server's own, for the control socket and a mount that nobody named.
@@ -120,20 +118,29 @@ impl Drop for Place {
     }
 }
 
-/// The ways in which programs reach the disk; the later stand on the earlier, and are dropped before them.
-struct Ways {
-    loop_device: Option<LoopDevice>,
-    mount: Mount,
+/// The way in which programs reach the disk.
+enum Way {
+    /// What stands on another is dropped before it.
+    Files {
+        loop_device: Option<LoopDevice>,
+        mount: Mount,
+    },
+    Ublk(Ublk),
 }
 
-impl Ways {
-    fn open(arguments: &args::Serve, session: &Session, place: &Place) -> Result<Ways> {
+impl Way {
+    fn open(arguments: &args::Serve, session: &Session, place: &Place) -> Result<Way> {
         let disk = &session.disk;
+        let lead = calibrate_lead(disk.clock());
+        if arguments.ublk {
+            let ublk = Ublk::start(disk, lead, arguments.recover);
+            return ublk.map(Way::Ublk).map_err(|error| no_ublk(error, arguments.recover));
+        }
         let directory = match &arguments.fuse {
             Some(directory) => empty(directory)?,
             None => place.mount_point()?,
         };
-        let mount = mount(disk, &directory, calibrate_lead(disk.clock()))?;
+        let mount = mount(disk, &directory, lead)?;
         let loop_device = arguments.loop_device.then(|| {
             LoopDevice::attach(mount.file(), disk.geometry().block).with_context(|| {
                 format!(
@@ -142,21 +149,49 @@ impl Ways {
                 )
             })
         });
-        Ok(Ways { loop_device: loop_device.transpose()?, mount })
+        Ok(Way::Files { loop_device: loop_device.transpose()?, mount })
     }
 
-    fn path(&self) -> &Path {
-        self.loop_device.as_ref().map_or(self.mount.file(), LoopDevice::path)
+    fn path(&self) -> PathBuf {
+        match self {
+            Way::Files { loop_device: Some(device), .. } => device.path().to_owned(),
+            Way::Files { loop_device: None, mount } => mount.file().to_owned(),
+            Way::Ublk(ublk) => ublk.path(),
+        }
     }
 
     fn close(self) -> Result<()> {
-        let Ways { loop_device, mount } = self;
-        if let Some(device) = loop_device {
-            let path = device.path().to_owned();
-            device.detach().with_context(|| format!("cannot detach {}", path.display()))?;
+        let path = self.path();
+        match self {
+            Way::Files { loop_device, mount } => {
+                if let Some(device) = loop_device {
+                    device.detach().with_context(|| format!("cannot detach {}", path.display()))?;
+                }
+                let file = mount.file().to_owned();
+                mount.end().with_context(|| format!("cannot unmount {}", file.display()))
+            }
+            Way::Ublk(ublk) => ublk.end().with_context(|| format!("cannot stop {}", path.display())),
         }
-        let file = mount.file().to_owned();
-        mount.end().with_context(|| format!("cannot unmount {}", file.display()))
+    }
+}
+
+fn no_ublk(error: std::io::Error, recover: Option<u32>) -> anyhow::Error {
+    use std::io::ErrorKind::{NotFound, PermissionDenied, ResourceBusy};
+    match (error.kind(), recover) {
+        (NotFound, None) => Usage(
+            "there is no /dev/ublk-control: load the driver with `modprobe ublk_drv` (Linux 6.0 or later), or serve \
+             with --loop"
+                .to_owned(),
+        )
+        .into(),
+        (PermissionDenied, _) => anyhow::Error::new(error).context("ublk needs root; --fuse and --nbd do not"),
+        (ResourceBusy, Some(number)) => {
+            Usage(format!("the server of /dev/ublkb{number} still lives: end it first")).into()
+        }
+        (_, Some(number)) => anyhow::Error::new(error).context(format!(
+            "cannot take over /dev/ublkb{number}: is that the device of a flashlab that was killed?"
+        )),
+        _ => anyhow::Error::new(error).context("the kernel makes no block device of ublk"),
     }
 }
 

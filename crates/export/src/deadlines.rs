@@ -37,6 +37,18 @@ pub fn calibrate_lead(clock: Clock) -> Nanos {
     Nanos((late[TRIES * 9 / 10] + 5_000).clamp(10_000, 120_000))
 }
 
+/// Keeps the calling thread until `due`: asleep until `lead` before it, and spinning for the rest.
+pub fn wait_until(clock: Clock, lead: Nanos, due: Nanos) {
+    if due.since(clock.now()) > lead {
+        use_precise_timers();
+        clock.sleep_in_the_kernel(Nanos(due.0 - lead.0));
+    }
+    while clock.now() < due {
+        // Others spin as well, and programs have to run: they may have the processor first.
+        std::thread::yield_now();
+    }
+}
+
 /// Holds answers of type `T` until they are due.
 pub struct Deadlines<T: Send + 'static> {
     shared: Arc<Shared<T>>,

@@ -15,19 +15,23 @@ mod deadlines;
 mod faults;
 #[cfg(feature = "fuse")]
 pub mod fuse;
+mod keys;
 mod live;
 mod loop_device;
 mod model;
+pub mod nbd;
 mod overhead;
 mod recorder;
 mod setup;
 mod statistics;
 mod status;
 mod store;
+pub mod ublk;
 
 pub use control::{Control, ControlClient, LONGEST, Reply};
-pub use deadlines::{Deadlines, calibrate_lead};
+pub use deadlines::{Deadlines, calibrate_lead, wait_until};
 pub use faults::{Fault, Faults, ParseFaultError};
+pub use keys::HELP as KEYS_HELP;
 pub use live::{Answer, Io, LiveDisk};
 pub use loop_device::LoopDevice;
 pub use model::{Data, Served};

@@ -69,7 +69,7 @@ pub struct LiveDisk {
     any_fault: AtomicBool,
     counters: Mutex<Counters>,
     overhead: Mutex<Overhead>,
-    /// While the way to the program is measured, every IO takes this long and reaches neither model nor data;
+    /// While the way to the program is measured, every IO takes this long and does not reach the model;
     /// [`NOT_MEASURING`] otherwise.
     measuring_ns: AtomicU64,
     record: Mutex<Option<Record>>,
@@ -125,7 +125,12 @@ impl LiveDisk {
         let measuring = self.measuring_ns.load(Ordering::Relaxed);
         if measuring != NOT_MEASURING {
             let (due, asked) = (arrived + Nanos(measuring), Nanos(measuring));
-            let (result, too_fast, counted) = (Ok(()), false, false);
+            // The data is what it is: others look at a new block device as well, for what is on it.
+            let result = match self.device_keeps_data {
+                true => Ok(()),
+                false => self.keep(operation, (offset, size), durable, &mut data, &Verdict::default()),
+            };
+            let (too_fast, counted) = (false, false);
             return Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted };
         }
         lock(&self.counters).enter();
@@ -268,7 +273,7 @@ impl LiveDisk {
         *lock(&self.overhead) = overhead;
     }
 
-    /// From now on every IO takes `response` and does nothing else, so that the way to the program can be measured; as
+    /// From now on every IO takes `response` whatever the model says, so that the way to the program can be measured; as
     /// it should be with `None`.
     pub(crate) fn measure(&self, response: Option<Nanos>) {
         self.measuring_ns.store(response.map_or(NOT_MEASURING, |response| response.0), Ordering::Relaxed);

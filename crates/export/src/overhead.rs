@@ -47,7 +47,7 @@ impl Line {
 }
 
 /// How long an IO is made to take meanwhile: long enough for the thread that waits to sleep, as it will.
-const RESPONSE: Nanos = Nanos(300_000);
+pub(crate) const RESPONSE: Nanos = Nanos(300_000);
 /// Of some rounds the one with the smallest median counts: what else the machine does meanwhile is not the way's cost.
 const ROUNDS: usize = 5;
 const READS: u64 = 60;
@@ -60,34 +60,46 @@ const LARGE: Bytes = Bytes::mib(1);
 /// # Errors
 /// When the path cannot be read.
 pub fn measure(disk: &LiveDisk, path: &Path) -> Result<Overhead, HostError> {
+    let options = OpenOptions { name: None, ..OpenOptions::default() };
+    let mut device = flashlab_host::open(path, &options)?;
+    let geometry = disk.geometry();
+    let mut spare = Arena::buffers(1, LARGE.min(geometry.capacity));
     disk.measure(Some(RESPONSE));
-    let measured = line(disk, path);
+    let measured = line(geometry.capacity, geometry.block, |offset, size| {
+        let buffer = spare.pop().expect("it comes back with every completion");
+        device.submit(Request { tag: 0, operation: Operation::Read, offset, size, buffer });
+        let done = device.wait(Nanos::MAX).expect("every request is answered");
+        spare.push(done.buffer);
+        Ok(done.completed.since(done.submitted))
+    });
     disk.measure(None);
     measured.map(|line| Overhead { read: line, write: line })
 }
 
-fn line(disk: &LiveDisk, path: &Path) -> Result<Line, HostError> {
-    let options = OpenOptions { name: None, ..OpenOptions::default() };
-    let mut device = flashlab_host::open(path, &options)?;
-    let geometry = disk.geometry();
-    let large = LARGE.min(geometry.capacity.round_down(geometry.block));
-    let small = SMALL.max(geometry.block).min(large);
-    let mut spare = Arena::buffers(1, large);
+/// The line through the times lost of small reads and of large ones; `read` makes one and tells its response time.
+pub(crate) fn line<E>(
+    capacity: Bytes,
+    block: Bytes,
+    mut read: impl FnMut(Bytes, Bytes) -> Result<Nanos, E>,
+) -> Result<Line, E> {
+    let large = LARGE.min(capacity.round_down(block));
+    let small = SMALL.max(block).min(large);
     let mut round = |size: Bytes| {
-        let mut lost: Vec<u64> = (0..READS)
-            .map(|read| {
-                let places = geometry.capacity.0 / size.0;
-                let offset = Bytes(read * 7919 % places * size.0);
-                let buffer = spare.pop().expect("it comes back with every completion");
-                device.submit(Request { tag: read, operation: Operation::Read, offset, size, buffer });
-                let done = device.wait(Nanos::MAX).expect("every request is answered");
-                spare.push(done.buffer);
-                done.completed.since(done.submitted).0.saturating_sub(RESPONSE.0)
-            })
-            .collect();
+        let mut lost = Vec::new();
+        for number in 0..READS {
+            let places = capacity.0 / size.0;
+            let response = read(Bytes(number * 7919 % places * size.0), size)?;
+            lost.push(response.0.saturating_sub(RESPONSE.0));
+        }
         lost.sort_unstable();
-        Nanos(lost[lost.len() / 2])
+        Ok(Nanos(lost[lost.len() / 2]))
     };
-    let mut cost = |size: Bytes| (0..ROUNDS).map(|_| round(size)).min().unwrap_or_default();
-    Ok(Line::through((small, cost(small)), (large, cost(large))))
+    let mut cost = |size: Bytes| {
+        let mut least = Nanos::MAX;
+        for _ in 0..ROUNDS {
+            least = least.min(round(size)?);
+        }
+        Ok(least)
+    };
+    Ok(Line::through((small, cost(small)?), (large, cost(large)?)))
 }

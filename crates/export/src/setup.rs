@@ -76,14 +76,26 @@ pub struct Session {
 }
 
 impl Setup {
+    /// Whether the disk may be made and could be filled; makes nothing.
+    ///
+    /// # Errors
+    /// See [`ExportError`].
+    pub fn check(&self) -> Result<(), ExportError> {
+        check_memory(&self.profile, &self.keep)?;
+        match &self.keep {
+            Keep::Nothing | Keep::Memory => Ok(()),
+            Keep::File { path, foreign } => check_owner(path, &sidecar_of(path), *foreign),
+        }
+    }
+
     /// Makes the disk.
     ///
     /// # Errors
     /// See [`ExportError`].
     pub fn begin(self) -> Result<Session, ExportError> {
+        self.check()?;
         let Setup { profile, state, keep, volatile, faults, control, metrics, record } = self;
         let capacity = profile.capacity.round_down(profile.block);
-        check_memory(&profile, &keep)?;
         let mut notices = Vec::new();
         let (store, sidecar) = match &keep {
             Keep::Nothing => (None, None),
@@ -92,9 +104,8 @@ impl Setup {
                     Store::memory(capacity, volatile).map_err(ExportError::io("make", "a memory file"))?;
                 (Some(store), None)
             }
-            Keep::File { path, foreign } => {
+            Keep::File { path, .. } => {
                 let sidecar = sidecar_of(path);
-                check_owner(path, &sidecar, *foreign)?;
                 let store = Store::file(path, capacity, volatile).map_err(|source| match source.kind() {
                     ErrorKind::WouldBlock => ExportError::Busy(path.clone()),
                     ErrorKind::InvalidInput => ExportError::Size(path.clone(), source.to_string()),
@@ -217,6 +228,8 @@ fn check_memory(profile: &Profile, keep: &Keep) -> Result<(), ExportError> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExportError {
+    /// A key or its value cannot be used.
+    Key(String),
     /// The profile's parts do not fit together.
     Profile(ProfileError),
     /// A state that is none of this device.
@@ -266,6 +279,7 @@ impl From<ProfileError> for ExportError {
 impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ExportError::Key(error) => f.write_str(error),
             ExportError::Profile(error) => error.fmt(f),
             ExportError::Record(error) => error.fmt(f),
             ExportError::State(error) => write!(f, "the state cannot be used: {error}"),

@@ -38,6 +38,7 @@ mod surroundings;
 mod synchronous;
 mod system;
 mod target;
+mod ublk;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub use refusal::{Reason, Refusal};
 pub use ring::RingDevice;
 pub use scratch::{ScratchFile, check_room, stale_scratch_files};
 pub use synchronous::SyncDevice;
+pub use ublk::{UblkDevice, UblkOperation, UblkQueue, UblkRequest, UblkShape};
 
 /// How IOs are issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

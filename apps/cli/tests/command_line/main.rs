@@ -7,6 +7,7 @@ mod determinism;
 mod documents;
 mod help;
 mod interruption;
+mod nbd;
 mod real_devices;
 mod replay;
 mod saved_states;

@@ -279,18 +279,18 @@ fn what_cannot_be_served_is_told() {
     let directory = Directory::new();
     let mount = mount_point(&directory);
     let told = |arguments: &[&str]| directory.flashlab(&[&["serve"], arguments].concat()).to_string();
-    insta::assert_snapshot!(told(&["sim:zeus"]), @r#"
-        exit 2
-        flashlab: how shall programs reach the disk? Give --loop for a block device, or --fuse DIR
-        "#);
+    insta::assert_snapshot!(told(&["sim:zeus"]), @r"
+    exit 2
+    flashlab: how shall programs reach the disk? Give --loop or --ublk for a block device, --fuse DIR or --nbd SOCKET
+    ");
     insta::assert_snapshot!(told(&["sim:nothing", "--loop"]), @r#"
         exit 2
         flashlab: there is no simulated device `nothing`: `flashlab sim list` names them; or give a file as sim:./nothing.toml
         "#);
-    insta::assert_snapshot!(told(&["disk.img", "--loop"]), @r#"
-        exit 2
-        flashlab: disk.img is no simulated device: give sim:NAME (`flashlab sim list` names them)
-        "#);
+    insta::assert_snapshot!(told(&["disk.img", "--loop"]), @r"
+    exit 2
+    flashlab: target=disk.img: this is no simulated device: give sim:NAME (`flashlab sim list` names them)
+    ");
     insta::assert_snapshot!(told(&["sim:zeus", "--size", "1GiB", "--fuse", "nowhere"]), @r#"
         exit 2
         flashlab: cannot mount on nowhere: No such file or directory (os error 2); give an empty directory to --fuse

@@ -1,0 +1,167 @@
+//! `flashlab serve --nbd`: nbdkit as a child process, with flashlab's plugin.
+//!
+//! # Invariants
+//! - nbdkit does not outlive this process, however that ends.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use flashlab_export::nbd::Client;
+use signal_hook::consts::SIGCHLD;
+use signal_hook::iterator::Signals;
+
+use crate::exit::{Refused, Usage};
+
+/// How many requests of one client are served at once; what comes beyond waits in the socket.
+const THREADS: &str = "64";
+
+/// Serves what `keys` say until a signal comes; `ready` is told where clients find it. `signals` are those that end it.
+pub fn serve(
+    socket: &Path,
+    keys: &[(&'static str, String)],
+    signals: &mut Signals,
+    ready: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    let socket = std::path::absolute(socket).context("cannot tell where the socket is")?;
+    let plugin = plugin()?;
+    make_free(&socket)?;
+    signals.add_signal(SIGCHLD).context("cannot listen to the end of nbdkit")?;
+    let mut nbdkit = Nbdkit { process: start(&plugin, &socket, keys)?, socket };
+    nbdkit.wait_until_ready(signals)?;
+    let uri = format!("nbd+unix:///?socket={}", nbdkit.socket.display());
+    ready(Path::new(&uri))?;
+    let mut asked = false;
+    for signal in signals.forever() {
+        match (signal, nbdkit.process.try_wait().context("cannot wait for nbdkit")?) {
+            (_, Some(status)) if asked && status.success() => break,
+            (_, Some(status)) => return Err(ended(status)),
+            (SIGCHLD, None) => {}
+            // Somebody is in a hurry.
+            (_, None) if asked => nbdkit.process.kill().context("cannot end nbdkit")?,
+            (_, None) => {
+                asked = true;
+                nbdkit.ask_to_end();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A running nbdkit; it is killed, and its socket removed, when this is dropped.
+struct Nbdkit {
+    process: Child,
+    socket: PathBuf,
+}
+
+impl Nbdkit {
+    /// Waits until a client is let in: then the way is measured.
+    fn wait_until_ready(&mut self, signals: &mut Signals) -> Result<()> {
+        loop {
+            match Client::connect(&self.socket, "") {
+                Ok(_) => return Ok(()),
+                Err(error)
+                    if !matches!(
+                        error.kind(),
+                        ErrorKind::NotFound
+                            | ErrorKind::ConnectionRefused
+                            | ErrorKind::ConnectionReset
+                            | ErrorKind::BrokenPipe
+                            | ErrorKind::UnexpectedEof
+                    ) =>
+                {
+                    return Err(error).context("nbdkit does not serve the disk");
+                }
+                Err(_) => {}
+            }
+            if let Some(status) = self.process.try_wait().context("cannot wait for nbdkit")? {
+                return Err(ended(status));
+            }
+            if signals.pending().any(|signal| signal != SIGCHLD) {
+                bail!("interrupted");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn ask_to_end(&self) {
+        if let Some(process) = rustix::process::Pid::from_raw(self.process.id() as i32) {
+            // If it has ended by itself, that is heard of next.
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Nbdkit {
+    fn drop(&mut self) {
+        // After a good end there is nobody to be killed.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+fn start(plugin: &Path, socket: &Path, keys: &[(&'static str, String)]) -> Result<Child> {
+    let mut command = Command::new("nbdkit");
+    command.args(["--foreground", "--exit-with-parent", "--threads", THREADS, "--unix"]);
+    command.arg(socket).arg(plugin);
+    command.args(keys.iter().map(|(key, value)| format!("{key}={value}")));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Usage(
+            "there is no program nbdkit, which serves NBD: install it (the package is nbdkit), or serve with --loop"
+                .to_owned(),
+        )
+        .into(),
+        _ => anyhow::Error::new(error).context("cannot start nbdkit"),
+    })
+}
+
+/// Where the plugin is: where the build puts it, where an installation does, or where the person says.
+fn plugin() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot tell where flashlab itself is")?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let named = std::env::var_os("FLASHLAB_NBDKIT_PLUGIN").map(PathBuf::from);
+    let places = match named {
+        Some(named) => vec![named],
+        None => vec![
+            folder.join("libflashlab_nbdkit.so"),
+            folder.join("../lib/nbdkit/plugins/nbdkit-flashlab-plugin.so"),
+        ],
+    };
+    match places.iter().find(|place| place.is_file()) {
+        Some(place) => std::path::absolute(place).context("cannot tell where the plugin is"),
+        None => {
+            let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+            bail!(Usage(format!(
+                "flashlab's plugin for nbdkit is not at {}: build it with `cargo build --release --package \
+                 flashlab-nbdkit-plugin`, or name its place in FLASHLAB_NBDKIT_PLUGIN",
+                looked.join(" or ")
+            )))
+        }
+    }
+}
+
+/// Removes a socket that a killed server left.
+fn make_free(socket: &Path) -> Result<()> {
+    let Ok(metadata) = std::fs::symlink_metadata(socket) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        bail!(Refused(format!("{} exists and is no socket: give another path to --nbd", socket.display())));
+    }
+    match UnixStream::connect(socket) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(socket)
+            .with_context(|| format!("cannot remove {}, which a server left", socket.display())),
+        _ => bail!(Refused(format!(
+            "a server listens on {} already: end it first, or give another path to --nbd",
+            socket.display()
+        ))),
+    }
+}
+
+fn ended(status: ExitStatus) -> anyhow::Error {
+    anyhow::anyhow!("nbdkit ended ({status}): what it says above is why")
+}

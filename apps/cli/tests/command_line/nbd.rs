@@ -1,0 +1,145 @@
+//! `flashlab serve --nbd`: nbdkit runs as a child with flashlab's plugin, and never outlives the server. Where nbdkit is
+//! missing, or the plugin was not built (`cargo build --package flashlab-nbdkit-plugin`), the tests say that they were
+//! skipped.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use flashlab_base::Bytes;
+use flashlab_export::nbd::Client;
+use serde_json::Value;
+
+use crate::support::Directory;
+
+fn can_be_done() -> bool {
+    let nbdkit = Command::new("nbdkit").arg("--version").stdout(Stdio::null()).status().is_ok();
+    let plugin = Path::new(env!("CARGO_BIN_EXE_flashlab")).with_file_name("libflashlab_nbdkit.so").exists();
+    if !nbdkit || !plugin {
+        println!("skipped: nbdkit is there: {nbdkit}; the plugin was built: {plugin}");
+    }
+    nbdkit && plugin
+}
+
+/// Serves 16 MiB at the socket `s`, kept in `disk`; returns the process when it says that it is ready.
+fn serve(directory: &Directory) -> (Child, Value) {
+    let arguments =
+        ["serve", "sim:uflip-mtron", "--size", "16MiB", "--nbd", "s", "--backing", "disk", "--json"];
+    let mut command = directory.command(&arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (child, serde_json::from_str(&line).expect("it is ready"))
+}
+
+fn send(child: &Child, signal: &str) {
+    let command = format!("kill -{signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+}
+
+fn reads(directory: &Directory) -> std::io::Result<()> {
+    let mut client = Client::connect(&directory.path("s"), "")?;
+    assert_eq!(client.size(), Bytes::mib(16));
+    client.read(Bytes::ZERO, &mut [0; 4096])
+}
+
+#[test]
+fn a_signal_takes_everything_down() {
+    if !can_be_done() {
+        return;
+    }
+    let directory = Directory::new();
+    let (mut child, ready) = serve(&directory);
+    let path = directory.path("s").canonicalize().unwrap();
+    assert_eq!(ready["path"], format!("nbd+unix:///?socket={}", path.display()));
+    reads(&directory).unwrap();
+    let control = ready["control"].as_str().unwrap();
+    let status = directory.succeeds(&["serve", "--control", control, "--status", "--json"]);
+    let status: Value = serde_json::from_str(&status.out).unwrap();
+    assert_eq!(status["served"]["classes"][0]["ios"], 1);
+    send(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!Path::new(control).parent().unwrap().exists(), "{control} is left");
+    assert_eq!(directory.names(), ["disk", "disk.flashlab"]);
+    assert!(fs::metadata(directory.path("disk.flashlab")).unwrap().len() > 0, "the state was not saved");
+}
+
+#[test]
+fn a_killed_server_takes_nbdkit_with_it_and_can_be_started_again() {
+    if !can_be_done() {
+        return;
+    }
+    let directory = Directory::new();
+    let (mut child, _) = serve(&directory);
+    reads(&directory).unwrap();
+    send(&child, "KILL");
+    child.wait().unwrap();
+    // Nobody waits for nbdkit: it ends a moment later.
+    while reads(&directory).is_ok() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    // The backing file is locked until it has ended.
+    let child = loop {
+        let ran = directory.command(&[
+            "serve",
+            "sim:uflip-mtron",
+            "--size",
+            "16MiB",
+            "--nbd",
+            "s",
+            "--backing",
+            "disk",
+        ]);
+        match started(ran) {
+            Some(child) => break child,
+            None => thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    reads(&directory).unwrap();
+    send(&child, "TERM");
+    assert_eq!({ child }.wait().unwrap().code(), Some(0));
+}
+
+/// The server, once it is ready; `None` if it ends before.
+fn started(mut command: Command) -> Option<Child> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if line.is_empty() {
+        child.wait().unwrap();
+        return None;
+    }
+    Some(child)
+}
+
+#[test]
+fn what_is_missing_is_told_with_what_to_do() {
+    let directory = Directory::new();
+    let plugin = directory.file("plugin.so", 0);
+    let wrong = |path: &str, plugin: &Path, socket: &str| {
+        let mut command = directory.command(&["serve", "sim:zeus", "--size", "1MiB", "--nbd", socket]);
+        command.env("PATH", path).env("FLASHLAB_NBDKIT_PLUGIN", plugin);
+        directory.ran(command.output().unwrap()).to_string()
+    };
+    insta::assert_snapshot!(wrong("/nowhere", &plugin, "s"), @r"
+    exit 2
+    flashlab: there is no program nbdkit, which serves NBD: install it (the package is nbdkit), or serve with --loop
+    ");
+    insta::assert_snapshot!(wrong("/nowhere", Path::new("/nowhere/plugin.so"), "s"), @r"
+    exit 2
+    flashlab: flashlab's plugin for nbdkit is not at /nowhere/plugin.so: build it with `cargo build --release --package flashlab-nbdkit-plugin`, or name its place in FLASHLAB_NBDKIT_PLUGIN
+    ");
+    insta::assert_snapshot!(wrong("/nowhere", &plugin, "plugin.so"), @r"
+    exit 3
+    flashlab: DIR/plugin.so exists and is no socket: give another path to --nbd
+    ");
+    let _listening = UnixListener::bind(directory.path("s")).unwrap();
+    insta::assert_snapshot!(wrong("/nowhere", &plugin, "s"), @r"
+    exit 3
+    flashlab: a server listens on DIR/s already: end it first, or give another path to --nbd
+    ");
+}

@@ -1,0 +1,224 @@
+//! A setup from keys and values, as they stand on a command line.
+//!
+//! # Keys
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `target` | the device: `sim:NAME[@STATE]` or `sim:./FILE.toml[@STATE]` |
+//! | `profile` | the device, as the file of its profile |
+//! | `state` | a saved state to begin with |
+//! | `size` | how large the disk is, as `4GiB`; the profile's size if not given |
+//! | `backing` | the file that keeps the data; memory if not given |
+//! | `overwrite-file` | `true`: the backing file may be one that flashlab did not make |
+//! | `no-data` | `true`: no data is kept, reads give zeroes |
+//! | `volatile-cache` | how much a power loss takes back at most, as `64MiB` |
+//! | `fault` | what goes wrong; may be given again |
+//! | `control` | where the control socket is made |
+//! | `metrics` | the port of the metrics for Prometheus, on this machine alone; 0 takes a free one |
+//! | `record` | the folder that every read and write is recorded into |
+//!
+//! # Invariants
+//! - nothing is made, and nothing but profiles and states is opened.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use flashlab_base::Bytes;
+use flashlab_sim::{Profile, zoo};
+
+use crate::recorder::RecordTo;
+use crate::setup::{ExportError, Keep, Setup};
+
+/// How much a power loss takes back at most, if nothing is said of it.
+pub const VOLATILE: Bytes = Bytes::mib(64);
+/// Larger than any profile. A device that is named by mistake may have no end.
+const LARGEST_PROFILE: u64 = 1 << 20;
+
+/// The keys, as a help text has them.
+pub const HELP: &str = "\
+target=sim:NAME[@STATE]   the device: one of the zoo, or sim:./FILE.toml
+profile=FILE.toml         the device: a profile, instead of target
+state=FILE                a saved state of the device to begin with
+size=SIZE                 how large the disk is; the profile's size if not given
+backing=FILE              keep the data in this file; in memory if not given
+overwrite-file=true       the backing file may be one that flashlab did not make
+no-data=true              keep no data: reads give zeroes
+volatile-cache=SIZE       what a power loss takes back at most (64MiB)
+fault=KIND[,KEY=VALUE]... what goes wrong; may be given again
+control=SOCKET            where the control socket is made
+metrics=PORT              serve metrics for Prometheus on this port
+record=DIR                record every read and write into this folder";
+
+impl Setup {
+    /// The setup that these keys and values ask for; see the module.
+    ///
+    /// # Errors
+    /// A key that there is not, a value that it cannot have, a file that cannot be read; no device, or two.
+    pub fn from_keys<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Setup, ExportError> {
+        let (mut profile, mut state, mut size, mut backing) = (None, None, None, None);
+        let (mut foreign, mut no_data, mut volatile, mut faults) = (false, false, VOLATILE, Vec::new());
+        let (mut control, mut metrics, mut record) = (None, None, None);
+        for (key, value) in keys {
+            let wrong = |what: &str| ExportError::Key(format!("{key}={value}: {what}"));
+            match key {
+                "target" | "profile" if profile.is_some() => return Err(wrong("a device is given already")),
+                "target" => {
+                    let name = value.strip_prefix("sim:").ok_or_else(|| {
+                        wrong("this is no simulated device: give sim:NAME (`flashlab sim list` names them)")
+                    })?;
+                    let (name, saved) = split_state(name);
+                    profile = Some(profile_named(name)?);
+                    state = saved.map(PathBuf::from).or(state);
+                }
+                "profile" => profile = Some(profile_of(Path::new(value))?),
+                "state" => state = Some(PathBuf::from(value)),
+                "size" => size = Some(size_of(value).map_err(|error| wrong(&error))?),
+                "volatile-cache" => volatile = size_of(value).map_err(|error| wrong(&error))?,
+                "backing" => backing = Some(PathBuf::from(value)),
+                "overwrite-file" => foreign = flag(value).map_err(wrong)?,
+                "no-data" => no_data = flag(value).map_err(wrong)?,
+                "fault" => {
+                    faults.push(value.parse().map_err(|error| ExportError::Key(format!("{error}")))?);
+                }
+                "control" => control = Some(PathBuf::from(value)),
+                "metrics" => {
+                    metrics = Some(value.parse().map_err(|_| wrong("a port is a number from 0 to 65535"))?);
+                }
+                "record" => record = Some(record_to(value)),
+                _ => return Err(wrong(&format!("there is no such key; there are\n{HELP}"))),
+            }
+        }
+        let Some(profile) = profile else {
+            return Err(ExportError::Key(
+                "which device? Give target=sim:NAME (`flashlab sim list` names them) or profile=FILE.toml"
+                    .to_owned(),
+            ));
+        };
+        let profile = match size {
+            Some(size) => profile.resized(size)?,
+            None => profile,
+        };
+        let keep = match (backing, no_data) {
+            (Some(_), true) => {
+                return Err(ExportError::Key(
+                    "backing keeps data, and no-data keeps none: leave one away".to_owned(),
+                ));
+            }
+            (Some(path), false) => Keep::File { path, foreign },
+            (None, true) => Keep::Nothing,
+            (None, false) => Keep::Memory,
+        };
+        let state =
+            state.map(|file| std::fs::read(&file).map_err(ExportError::io("read the state", file.display())));
+        Ok(Setup { profile, state: state.transpose()?, keep, volatile, faults, control, metrics, record })
+    }
+}
+
+fn record_to(folder: &str) -> RecordTo {
+    RecordTo {
+        folder: PathBuf::from(folder),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+    }
+}
+
+/// A simulated device's name, and the file of its state behind an `@`.
+fn split_state(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once('@') {
+        Some((device, state)) if !name.ends_with(".toml") => (device, Some(state)),
+        _ => (name, None),
+    }
+}
+
+/// The profile of the zoo or in the file of this name.
+fn profile_named(name: &str) -> Result<Profile, ExportError> {
+    if name.contains('/') || name.ends_with(".toml") {
+        return profile_of(Path::new(name));
+    }
+    zoo().into_iter().find(|profile| profile.name == name).ok_or_else(|| {
+        ExportError::Key(format!(
+            "there is no simulated device `{name}`: `flashlab sim list` names them; or give a file as sim:./{name}.toml"
+        ))
+    })
+}
+
+fn profile_of(file: &Path) -> Result<Profile, ExportError> {
+    let failed =
+        |reason: &str| ExportError::Key(format!("cannot read the profile {}: {reason}", file.display()));
+    let mut bytes = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(LARGEST_PROFILE + 1).read_to_end(&mut bytes))
+        .map_err(|error| failed(&error.to_string()))?;
+    if bytes.len() as u64 > LARGEST_PROFILE {
+        return Err(failed("it is larger than 1 MiB, as no profile is"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| failed("it is no text in UTF-8"))?;
+    Ok(Profile::parse(&text, &file.display().to_string())?)
+}
+
+fn size_of(value: &str) -> Result<Bytes, String> {
+    match value.parse::<Bytes>() {
+        Ok(Bytes::ZERO) => Err("it must be more than 0".to_owned()),
+        Ok(size) => Ok(size),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn flag(value: &str) -> Result<bool, &'static str> {
+    match value {
+        "true" | "yes" | "on" | "1" => Ok(true),
+        "false" | "no" | "off" | "0" => Ok(false),
+        _ => Err("give true or false"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(keys: &[(&str, &str)]) -> Result<Setup, String> {
+        Setup::from_keys(keys.iter().copied()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn keys_make_a_setup() {
+        let setup = setup(&[
+            ("target", "sim:zeus"),
+            ("size", "1G"),
+            ("backing", "/tmp/disk"),
+            ("overwrite-file", "true"),
+            ("fault", "torn,nth=3"),
+            ("fault", "dead,nth=9"),
+        ]);
+        let setup = setup.unwrap();
+        assert_eq!((setup.profile.name.as_str(), setup.profile.capacity), ("zeus", Bytes::gib(1)));
+        assert_eq!(setup.keep, Keep::File { path: PathBuf::from("/tmp/disk"), foreign: true });
+        assert_eq!((setup.faults.len(), setup.volatile), (2, VOLATILE));
+    }
+
+    #[test]
+    fn every_key_that_is_taken_is_in_the_help() {
+        let told: Vec<&str> = HELP.lines().map(|line| line.split_once('=').unwrap().0).collect();
+        for key in &told {
+            let refused = setup(&[(key, "")]).err().unwrap_or_default();
+            assert!(!refused.contains("no such key"), "{key}: {refused}");
+        }
+        assert_eq!(told.len(), 12);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let wrong = |keys: &[(&str, &str)]| setup(keys).unwrap_err();
+        insta::assert_snapshot!(wrong(&[]), @"which device? Give target=sim:NAME (`flashlab sim list` names them) or profile=FILE.toml");
+        insta::assert_snapshot!(wrong(&[("target", "/dev/sda")]), @"target=/dev/sda: this is no simulated device: give sim:NAME (`flashlab sim list` names them)");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeuss")]), @"there is no simulated device `zeuss`: `flashlab sim list` names them; or give a file as sim:./zeuss.toml");
+        insta::assert_snapshot!(wrong(&[("profile", "/nowhere.toml")]), @"cannot read the profile /nowhere.toml: No such file or directory (os error 2)");
+        insta::assert_snapshot!(wrong(&[("profile", "/dev/zero")]), @"cannot read the profile /dev/zero: it is larger than 1 MiB, as no profile is");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("size", "0")]), @"size=0: it must be more than 0");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("no-data", "perhaps")]), @"no-data=perhaps: give true or false");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("target", "sim:smi")]), @"target=sim:smi: a device is given already");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("backing", "a"), ("no-data", "1")]), @"backing keeps data, and no-data keeps none: leave one away");
+    }
+}
