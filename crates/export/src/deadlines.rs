@@ -49,6 +49,9 @@ pub fn wait_until(clock: Clock, lead: Nanos, due: Nanos) {
     }
 }
 
+/// How long after an answer the thread stays awake for the next.
+const LINGER: Nanos = Nanos(50_000);
+
 /// Holds answers of type `T` until they are due.
 pub struct Deadlines<T: Send + 'static> {
     shared: Arc<Shared<T>>,
@@ -122,6 +125,8 @@ impl<T> Shared<T> {
     fn work(&self, clock: Clock, lead: Nanos, mut send: impl FnMut(T)) {
         use_precise_timers();
         let mut queue = lock(&self.queue);
+        // Whether it spun in vain since the last answer.
+        let mut rested = true;
         loop {
             let due = queue.held.peek().map_or(Nanos::MAX, |next| next.due);
             self.earliest.store(due.0, Memory::Release);
@@ -131,9 +136,22 @@ impl<T> Shared<T> {
                 drop(queue);
                 send(answer);
                 queue = lock(&self.queue);
+                rested = false;
             } else if due == Nanos::MAX {
                 if queue.ending {
                     return;
+                }
+                if !rested {
+                    // A program that waits for each answer asks again at once: waking up would cost more than its next
+                    // IO may take.
+                    rested = true;
+                    drop(queue);
+                    let until = clock.now() + LINGER;
+                    while clock.now() < until && self.earliest.load(Memory::Acquire) == u64::MAX {
+                        std::hint::spin_loop();
+                    }
+                    queue = lock(&self.queue);
+                    continue;
                 }
                 queue.sleeping = true;
                 queue = self.changed.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);

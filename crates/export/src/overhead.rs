@@ -48,9 +48,7 @@ impl Line {
 
 /// How long an IO is made to take meanwhile: long enough for the thread that waits to sleep, as it will.
 pub(crate) const RESPONSE: Nanos = Nanos(300_000);
-/// Of some rounds the one with the smallest median counts: what else the machine does meanwhile is not the way's cost.
-const ROUNDS: usize = 5;
-const READS: u64 = 60;
+const READS: u64 = 300;
 const SMALL: Bytes = Bytes::kib(4);
 const LARGE: Bytes = Bytes::mib(1);
 
@@ -84,7 +82,7 @@ pub(crate) fn line<E>(
 ) -> Result<Line, E> {
     let large = LARGE.min(capacity.round_down(block));
     let small = SMALL.max(block).min(large);
-    let mut round = |size: Bytes| {
+    let mut cost = |size: Bytes| {
         let mut lost = Vec::new();
         for number in 0..READS {
             let places = capacity.0 / size.0;
@@ -93,13 +91,6 @@ pub(crate) fn line<E>(
         }
         lost.sort_unstable();
         Ok(Nanos(lost[lost.len() / 2]))
-    };
-    let mut cost = |size: Bytes| {
-        let mut least = Nanos::MAX;
-        for _ in 0..ROUNDS {
-            least = least.min(round(size)?);
-        }
-        Ok(least)
     };
     Ok(Line::through((small, cost(small)?), (large, cost(large)?)))
 }
