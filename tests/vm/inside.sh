@@ -2,7 +2,7 @@
 # What the virtual machine of run.sh does: its one process. The story: drives of every kind are told to
 # flashlab's user as they are; each that is in use, or carries something, is refused and not written to;
 # a drive that is taken away in the middle ends the measurement with an error; and what was
-# measured until then can be gone on with.
+# measured until then can be gone on with. And a simulated disk is served as a block device, whose server is killed.
 #
 # Prints `ok NAME`, `FAILED NAME` with what was seen indented beneath it, or `skipped NAME`.
 
@@ -363,13 +363,108 @@ a_drive_that_fails_ends_the_run() {
     ends "a drive that fails every IO ends the run" 1 /dev/dm-0 "Input/output error" "kernel's log"
 }
 
+# serve OPTIONS...: a server in the background; sets $server, $disk and $control when it is ready.
+serve() {
+    rm -f /tmp/ready
+    flashlab serve "$@" --json >/tmp/ready 2>/tmp/served &
+    server=$!
+    for _ in $(seq 600); do
+        [ -s /tmp/ready ] && break
+        kill -0 $server 2>/dev/null || break
+        sleep 0.1
+    done
+    disk=$(sed -n 's/.*"path":"\([^"]*\)".*/\1/p' /tmp/ready)
+    control=$(sed -n 's/.*"control":"\([^"]*\)".*/\1/p' /tmp/ready)
+    said=$(cat /tmp/served)
+}
+# served CLASS FIELD: what the server counted of a class of IOs.
+served() {
+    flashlab serve --control "$control" --status --json |
+        awk -v class="\"$1\"," -v field="\"$2\":" '
+            $1 == "\"class\":" { mine = $2 == class }
+            mine && $1 == field { sub(/,$/, "", $2); print $2; exit }'
+}
+# does NAME COMMAND...: the command must succeed.
+does() {
+    local name=$1 words
+    shift
+    if words=$("$@" 2>&1); then ok "$name"; else failed "$name" "$*" "$words" "$(cat /tmp/served)" "$(dmesg | tail -n 5)"; fi
+}
+
+a_simulated_disk_is_served_through_ublk() {
+    if [ ! -e /dev/ublk-control ]; then
+        echo "skipped ublk: this kernel has none"
+        return
+    fi
+    serve sim:uflip-mtron --size 128MiB --ublk --backing /tmp/disk.img
+    if [ ! -b "$disk" ]; then
+        failed "a simulated disk is a block device" "$said"
+        return
+    fi
+    ok "a simulated disk is a block device"
+    equal "it has the size that was asked for" "$(blockdev --getsize64 "$disk")" 134217728
+    equal "and says that it has a write cache" "$(cat "/sys/block/$(name_of "$disk")/queue/write_cache")" "write back"
+    mkdir -p /tmp/mounted
+    does "a file system is made on it" mkfs.ext4 -q "$disk"
+    does "and mounted" mount -t ext4 "$disk" /tmp/mounted
+    dd if=/dev/urandom of=/tmp/data bs=1M count=24 2>/dev/null
+    cp /tmp/data /tmp/mounted/data
+    sync
+    umount /tmp/mounted
+    does "it is whole" e2fsck -fn "$disk"
+    mount -t ext4 "$disk" /tmp/mounted
+    does "what was written is there" cmp /tmp/data /tmp/mounted/data
+    rm /tmp/mounted/data
+    sync
+    local before
+    before=$(served discard ios)
+    does "fstrim goes through" fstrim /tmp/mounted
+    if [ "$(served discard ios)" -gt "$before" ]; then ok "and reaches the simulator"; else
+        failed "and reaches the simulator" "discards before: $before" "$(served discard ios)"
+    fi
+    umount /tmp/mounted
+    [ "$(served flush ios)" -gt 0 ] && ok "flushes reach the simulator" || failed "flushes reach the simulator"
+    if [ -e /bin/fio ]; then
+        does "fio reads back what it wrote" fio --name=a --filename="$disk" --direct=1 --rw=randrw --bs=4k-64k \
+            --ioengine=io_uring --iodepth=16 --size=64m --io_size=48m --verify=crc32c --verify_fatal=1 --fallocate=none
+    else
+        echo "skipped fio: it is not on the machine that made this one"
+    fi
+    a_killed_server_is_taken_over
+    kill -TERM $server
+    wait $server
+    equal "SIGTERM ends it well" $? 0
+    sleep 1
+    [ -e "$disk" ] && failed "and the block device is gone" "$(ls /dev/ublk*)" || ok "and the block device is gone"
+}
+
+a_killed_server_is_taken_over() {
+    local number writer
+    number=${disk#/dev/ublkb}
+    # Writes are under way when the server is killed, and wait for the next one.
+    dd if=/tmp/data of="$disk" bs=64k oflag=direct 2>/tmp/writer &
+    writer=$!
+    sleep 0.3
+    kill -KILL $server
+    wait $server 2>/dev/null
+    kill -0 $writer 2>/dev/null && ok "writes wait for a server" || failed "writes wait for a server" "$(cat /tmp/writer)"
+    serve sim:uflip-mtron --size 128MiB --ublk --recover "$number" --backing /tmp/disk.img
+    equal "a killed server's device is taken over" "$disk" "/dev/ublkb$number"
+    wait $writer
+    equal "and no write failed" $? 0
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+    dd if="$disk" of=/tmp/back bs=1M count=24 iflag=direct 2>/dev/null
+    does "what was written over the kill is there" cmp /tmp/data /tmp/back
+}
+
 write_plans
 for step in load_modules every_drive_is_told_as_it_is the_health_log_counts_what_is_written \
     nobody_without_rights_is_let_in without_consent_nothing_is_written a_partitioned_drive_is_refused \
     a_mounted_drive_is_refused_by_every_name what_others_are_built_upon_is_refused \
     a_member_of_an_md_array_is_refused swap_space_is_refused a_drive_that_a_program_holds_is_refused \
     a_drive_that_fails_ends_the_run a_controller_that_is_reset_is_waited_for drives_that_are_taken_away \
-    a_drive_is_measured_to_the_end; do
+    a_drive_is_measured_to_the_end a_simulated_disk_is_served_through_ublk; do
     echo "step $step at $(cut -d. -f1 /proc/uptime) s"
     $step
 done

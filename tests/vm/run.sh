@@ -129,11 +129,11 @@ make_initramfs() {
     local program module
     put_program "$(busybox_program)" busybox
     put_program "$flashlab" flashlab
-    for program in mkfs.ext4 wipefs partx dmsetup; do
+    for program in mkfs.ext4 e2fsck fio wipefs partx dmsetup; do
         have "$program" && put_program "$(command -v "$program")" "$program"
     done
     for module in nvme virtio_blk ahci sd_mod usb_storage xhci_pci sdhci_pci mmc_block dm_mod raid1 null_blk \
-        crc32c_generic ext4; do
+        ublk_drv crc32c_generic ext4; do
         put_module "$module"
     done
     cp "$here/inside.sh" "$root/init"

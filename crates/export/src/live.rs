@@ -130,10 +130,13 @@ impl LiveDisk {
     pub fn begin(&self, arrived: Nanos, io: Io<'_>) -> Answer {
         let Io { operation, offset, size, durable, mut data } = io;
         let measuring = self.measuring_ns.load(Ordering::Relaxed);
-        if measuring != NOT_MEASURING && operation == Operation::Read && !self.device_keeps_data {
-            // Whoever else uses the disk already reads what is there.
-            let result = self.keep(operation, (offset, size), durable, &mut data, &Verdict::default());
+        if measuring != NOT_MEASURING && operation == Operation::Read {
             let (due, asked) = (arrived + Nanos(measuring), Nanos(measuring));
+            // The data is what it is: others look at a new block device as well, for what is on it.
+            let result = match self.device_keeps_data {
+                true => Ok(()),
+                false => self.keep(operation, (offset, size), durable, &mut data, &Verdict::default()),
+            };
             let (too_fast, counted) = (false, false);
             return Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted };
         }

@@ -145,9 +145,11 @@ impl UblkQueue {
             5 => UblkOperation::WriteZeroes,
             _ => UblkOperation::Unknown,
         };
+        // A flush has no place: the kernel says minus one.
+        let offset = if operation == UblkOperation::Flush { 0 } else { first_sector.saturating_mul(512) };
         let request = UblkRequest {
             operation,
-            offset: Bytes(first_sector * 512),
+            offset: Bytes(offset),
             size: Bytes(u64::from(sectors) * 512),
             durable: operation_and_flags & FUA != 0,
         };
