@@ -1,7 +1,9 @@
 //! `flashlab serve`: a simulated device as a live disk, or a word to one that runs.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flashlab_base::Nanos;
@@ -65,9 +67,9 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
     }
     ready(arguments.json, &way.path(), session.control())?;
     signals.forever().next();
-    way.close()?;
+    let closed = way.close(&mut signals);
     session.end()?;
-    Ok(())
+    closed
 }
 
 /// What is served, and how, as keys that [`Setup::from_keys`] reads.
@@ -98,9 +100,15 @@ struct Place {
 
 impl Place {
     fn new() -> Result<Place> {
-        let directory = std::env::temp_dir().join(format!("flashlab-{}", std::process::id()));
-        std::fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        Ok(Place { directory })
+        let own = std::env::temp_dir().join(format!("flashlab-{}", std::process::id()));
+        // A server that was killed, and had the same number, may have left its directory.
+        let others = (2..1000).map(|number| own.with_extension(number.to_string()));
+        let free = std::iter::once(own.clone())
+            .chain(others)
+            .map(|directory| std::fs::create_dir(&directory).map(|()| directory))
+            .find(|made| !matches!(made, Err(error) if error.kind() == ErrorKind::AlreadyExists));
+        let made = free.unwrap_or_else(|| Err(ErrorKind::AlreadyExists.into()));
+        Ok(Place { directory: made.with_context(|| format!("cannot make {}", own.display()))? })
     }
 
     fn mount_point(&self) -> Result<PathBuf> {
@@ -160,18 +168,45 @@ impl Way {
         }
     }
 
-    fn close(self) -> Result<()> {
-        let path = self.path();
-        match self {
-            Way::Files { loop_device, mount } => {
+    /// Takes everything down as soon as no program uses the disk; a second signal does not wait for them.
+    fn close(self, signals: &mut Signals) -> Result<()> {
+        let path = self.path().display().to_string();
+        let (loop_device, mut mount) = match self {
+            Way::Files { loop_device, mount } => (loop_device, mount),
+            Way::Ublk(ublk) => return ublk.end().with_context(|| format!("cannot stop {path}")),
+        };
+        let mut told = false;
+        while !try_end(loop_device.as_ref(), &mut mount)
+            .with_context(|| format!("cannot take {path} down"))?
+        {
+            if signals.pending().next().is_some() {
+                mount.abandon();
+                // Its users keep it, and the kernel detaches it when they let go.
                 if let Some(device) = loop_device {
-                    device.detach().with_context(|| format!("cannot detach {}", path.display()))?;
+                    std::mem::forget(device);
                 }
-                let file = mount.file().to_owned();
-                mount.end().with_context(|| format!("cannot unmount {}", file.display()))
+                bail!(
+                    "{path} was in use: what its users have not flushed is lost; unmount what is mounted on it"
+                );
             }
-            Way::Ublk(ublk) => ublk.end().with_context(|| format!("cannot stop {}", path.display())),
+            if !told {
+                tell!(
+                    "{path} is in use: it is served until it is unmounted and the last program has closed it; a second \
+                     signal ends it at once, and what is not flushed is lost"
+                );
+                told = true;
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
+        Ok(())
+    }
+}
+
+/// What stands on another goes before it.
+fn try_end(loop_device: Option<&LoopDevice>, mount: &mut Mount) -> Result<bool> {
+    match loop_device {
+        Some(device) if !device.try_detach()? => Ok(false),
+        _ => Ok(mount.try_end()?),
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! - nothing that comes in can stop the server: a line of more than [`LONGEST`] bytes, or one that is no text, ends its
-//!   connection;
+//!   connection, and so does being one of too many;
 //! - the socket is for its owner alone.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -33,6 +33,8 @@ use crate::status::Status;
 
 /// The longest command, in bytes.
 pub const LONGEST: u64 = 4096;
+/// So many connections are answered at a time: more would take the files that the server needs for its end.
+const CONNECTIONS: usize = 64;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -48,14 +50,20 @@ impl Control {
     /// When the socket cannot be made.
     pub fn listen(path: &Path, disk: Arc<LiveDisk>) -> io::Result<Control> {
         let listener = UnixListener::bind(path)?;
+        let connections = Arc::new(());
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         let work = move || {
             for connection in listener.incoming().flatten() {
-                let disk = Arc::clone(&disk);
+                if Arc::strong_count(&connections) > CONNECTIONS {
+                    continue;
+                }
+                let (disk, one) = (Arc::clone(&disk), Arc::clone(&connections));
+                let work = move || {
+                    converse(&connection, &disk);
+                    drop(one);
+                };
                 // Whoever finds no thread finds his connection closed.
-                let _ = std::thread::Builder::new()
-                    .name("control".to_owned())
-                    .spawn(move || converse(&connection, &disk));
+                let _ = std::thread::Builder::new().name("control".to_owned()).spawn(work);
             }
         };
         std::thread::Builder::new().name("control".to_owned()).spawn(work)?;

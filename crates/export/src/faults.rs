@@ -187,7 +187,7 @@ impl Faults {
             match armed.fault.kind {
                 Kind::Error { errno } => verdict.error = Some(IoError { errno }),
                 Kind::Worn { .. } => verdict.error = Some(IoError::IO),
-                Kind::Stall { for_ns } => verdict.longer += Nanos(for_ns),
+                Kind::Stall { for_ns } => verdict.longer = verdict.longer.saturating_add(Nanos(for_ns)),
                 Kind::Torn => verdict.torn = Some(armed.prng.below(size.0.div_ceil(512)) * 512),
                 Kind::LostFlush => verdict.lost_flush = true,
                 Kind::Dead => {

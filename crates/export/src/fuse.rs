@@ -13,6 +13,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -24,6 +25,8 @@ use fuser::{
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, Session, SessionACL,
     TimeOrNow, WriteFlags,
 };
+
+use rustix::mount::UnmountFlags;
 
 use crate::deadlines::Deadlines;
 use crate::live::{Answer, Io, LiveDisk};
@@ -75,12 +78,60 @@ impl Mount {
         &self.file
     }
 
-    /// Unmounts.
+    /// Unmounts, and says whether that could be done: it cannot while a program uses the file.
     ///
     /// # Errors
-    /// When a program still uses the file.
-    pub fn end(mut self) -> io::Result<()> {
-        self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join)
+    /// When the system refuses for another reason.
+    pub fn try_end(&mut self) -> io::Result<bool> {
+        let Some(session) = &self.session else { return Ok(true) };
+        if !session.guard.is_finished() && !unmount(self.directory(), false)? {
+            return Ok(false);
+        }
+        // The kernel lets go a moment later, and not while the disk is mounted elsewhere as well.
+        for _ in 0..100 {
+            if session.guard.is_finished() {
+                // Its own end would unmount once more, whatever is mounted there by then.
+                std::mem::forget(self.session.take());
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(false)
+    }
+
+    /// Takes the file away from the programs that use it; their IOs fail when this process has ended.
+    pub fn abandon(mut self) {
+        // What cannot be unmounted stays, as when the process is killed.
+        let _ = unmount(self.directory(), true);
+        // Its own end would wait for those programs.
+        if let Some(session) = self.session.take() {
+            std::mem::forget(session);
+        }
+    }
+
+    fn directory(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// Unmounts `directory`, from under its users if `lazily`; false if they keep it.
+fn unmount(directory: &Path, lazily: bool) -> io::Result<bool> {
+    let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(directory, flags) {
+        // Somebody else did it.
+        Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(true),
+        Err(rustix::io::Errno::BUSY) => Ok(false),
+        Err(rustix::io::Errno::PERM) => {
+            let flags = if lazily { "-uz" } else { "-u" };
+            let output = Command::new("fusermount3").arg(flags).arg("--").arg(directory).output()?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            match output.status.success() {
+                true => Ok(true),
+                false if said.contains("busy") => Ok(false),
+                false => Err(io::Error::other(said.trim().to_owned())),
+            }
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -106,6 +157,8 @@ struct Sender {
 impl Sender {
     fn send(&self, reply: Reply) {
         let Reply { answer, way } = reply;
+        // What the way back costs from here on is in the overhead, which is added.
+        self.disk.finish(&answer, self.disk.clock().now());
         let error = answer.result.err().map(|IoError { errno }| Errno::from_i32(errno));
         let mut buffer = None;
         match (way, error) {
@@ -119,7 +172,6 @@ impl Sender {
             (Way::Written(reply, _), Some(error)) => reply.error(error),
             (Way::Empty(reply), Some(error)) => reply.error(error),
         }
-        self.disk.finish(&answer, self.disk.clock().now());
         if let Some(buffer) = buffer {
             let mut spare = lock(&self.spare);
             if spare.len() < SPARE {
@@ -326,7 +378,11 @@ impl Filesystem for Export {
         const PUNCH_HOLE: i32 = 2;
         const ZERO_RANGE: i32 = 16;
         let size = self.within(offset, length);
-        if mode & (PUNCH_HOLE | ZERO_RANGE) == 0 || size == 0 {
+        if mode & (PUNCH_HOLE | ZERO_RANGE) == 0 {
+            // All room is there already, and there will be no more.
+            return if size == length { reply.ok() } else { reply.error(Errno::ENOSPC) };
+        }
+        if size == 0 {
             return reply.ok();
         }
         let answer = self.begin(Operation::Discard, offset, size, Data::Nothing);

@@ -8,10 +8,11 @@
 //!
 //! # Invariants
 //! - data is moved before the answer is due, whatever the model says;
-//! - an IO that the model or a fault fails changes no data, but for a torn write.
+//! - an IO that the model or a fault fails changes no data, but for a torn write;
+//! - an IO is begun wholly before a power loss or wholly after it: no flush says that what the loss took back is durable.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use flashlab_base::{Bytes, Identity, Mode, Nanos};
 use flashlab_device::{Geometry, IoError, Operation};
@@ -67,15 +68,20 @@ pub struct LiveDisk {
     device_keeps_data: bool,
     faults: Mutex<Faults>,
     any_fault: AtomicBool,
+    /// Held for reading while an IO is begun, and for writing while the power fails.
+    power: RwLock<()>,
     counters: Mutex<Counters>,
     overhead: Mutex<Overhead>,
-    /// While the way to the program is measured, every IO takes this long and does not reach the model;
+    /// While the way to the program is measured, every read takes this long and does not reach the model;
     /// [`NOT_MEASURING`] otherwise.
     measuring_ns: AtomicU64,
     record: Mutex<Option<Record>>,
 }
 
 const NOT_MEASURING: u64 = u64::MAX;
+
+/// No IO takes longer, whatever the faults say: a day, so that no clock overflows.
+const LONGEST: Nanos = Nanos::from_secs(86_400);
 
 /// Where samples go.
 struct Record {
@@ -97,6 +103,7 @@ impl LiveDisk {
             store,
             faults: Mutex::default(),
             any_fault: AtomicBool::new(false),
+            power: RwLock::default(),
             counters: Mutex::default(),
             overhead: Mutex::default(),
             measuring_ns: AtomicU64::new(NOT_MEASURING),
@@ -123,7 +130,7 @@ impl LiveDisk {
     pub fn begin(&self, arrived: Nanos, io: Io<'_>) -> Answer {
         let Io { operation, offset, size, durable, mut data } = io;
         let measuring = self.measuring_ns.load(Ordering::Relaxed);
-        if measuring != NOT_MEASURING {
+        if measuring != NOT_MEASURING && operation == Operation::Read {
             let (due, asked) = (arrived + Nanos(measuring), Nanos(measuring));
             // The data is what it is: others look at a new block device as well, for what is on it.
             let result = match self.device_keeps_data {
@@ -134,6 +141,7 @@ impl LiveDisk {
             return Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted };
         }
         lock(&self.counters).enter();
+        let begun = self.power.read().unwrap_or_else(PoisonError::into_inner);
         let verdict = match self.any_fault.load(Ordering::Acquire) {
             true => self.judge(operation, offset, size),
             false => Verdict::default(),
@@ -142,7 +150,12 @@ impl LiveDisk {
             Some(error) => (arrived, Err(error)),
             None => self.serve(arrived, (operation, offset, size), durable, &mut data, &verdict),
         };
-        let asked = done.since(arrived) + verdict.longer;
+        drop(begun);
+        if verdict.power_loss {
+            // An error of the store beneath leaves more than it should; the IOs fail either way.
+            let _ = self.lose_power();
+        }
+        let asked = done.since(arrived).saturating_add(verdict.longer).min(LONGEST);
         let overhead = self.overhead(operation).of(size);
         let (due, too_fast) = match asked > overhead {
             true => (arrived + Nanos(asked.0 - overhead.0), false),
@@ -189,11 +202,6 @@ impl LiveDisk {
         let mut faults = lock(&self.faults);
         let verdict = faults.judge(operation, offset, size);
         self.any_fault.store(!faults.are_none(), Ordering::Release);
-        drop(faults);
-        if verdict.power_loss {
-            // An error of the store beneath leaves more than it should; the IOs fail either way.
-            let _ = self.lose_power();
-        }
         verdict
     }
 
@@ -273,7 +281,7 @@ impl LiveDisk {
         *lock(&self.overhead) = overhead;
     }
 
-    /// From now on every IO takes `response` whatever the model says, so that the way to the program can be measured; as
+    /// From now on every read takes `response`, so that the way to the program can be measured; as
     /// it should be with `None`.
     pub(crate) fn measure(&self, response: Option<Nanos>) {
         self.measuring_ns.store(response.map_or(NOT_MEASURING, |response| response.0), Ordering::Relaxed);
@@ -299,6 +307,7 @@ impl LiveDisk {
     /// # Errors
     /// Of the file beneath.
     pub fn lose_power(&self) -> std::io::Result<u64> {
+        let _alone = self.power.write().unwrap_or_else(PoisonError::into_inner);
         self.with_faults(Faults::power_off);
         lock(&self.model).device.power_cut();
         self.store.as_ref().map_or(Ok(0), Store::power_loss)

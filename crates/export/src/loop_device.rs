@@ -14,7 +14,8 @@ use flashlab_base::Bytes;
 /// A loop device; it is detached when this is dropped.
 pub struct LoopDevice {
     path: PathBuf,
-    attached: bool,
+    /// The file beneath, as the kernel names it.
+    beneath: String,
 }
 
 impl LoopDevice {
@@ -27,7 +28,8 @@ impl LoopDevice {
         let arguments = ["--find", "--show", "--direct-io=on", "--sector-size", &sector];
         let output = losetup(Command::new("losetup").args(arguments).arg(file))?;
         let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        Ok(LoopDevice { path, attached: true })
+        let beneath = beneath(&path).unwrap_or_default();
+        Ok(LoopDevice { path, beneath })
     }
 
     /// The block device.
@@ -35,36 +37,42 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Detaches the device. A mounted one stays until it is unmounted: then the kernel detaches it.
+    /// Detaches the device, and says whether it is: one that is in use stays until its last user lets go of it, and is
+    /// then detached by the kernel.
     ///
     /// # Errors
     /// As [`LoopDevice::attach`].
-    pub fn detach(mut self) -> io::Result<()> {
-        self.attached = false;
-        detach(&self.path)
+    pub fn try_detach(&self) -> io::Result<bool> {
+        if !self.is_attached() {
+            return Ok(true);
+        }
+        let asked = losetup(Command::new("losetup").arg("--detach").arg(&self.path));
+        // The kernel lets go of the file beneath a moment later.
+        for _ in 0..100 {
+            if !self.is_attached() {
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        asked.map(|_| false)
+    }
+
+    /// Whether it is there, and still ours: once detached its name may be given to somebody else's file.
+    fn is_attached(&self) -> bool {
+        beneath(&self.path).is_some_and(|beneath| beneath == self.beneath)
     }
 }
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        if self.attached {
-            let _ = detach(&self.path);
-        }
+        let _ = self.try_detach();
     }
 }
 
-fn detach(path: &Path) -> io::Result<()> {
-    losetup(Command::new("losetup").arg("--detach").arg(path))?;
-    // The kernel lets go of the file beneath a moment later.
-    let name = path.file_name().unwrap_or_default();
-    let beneath = Path::new("/sys/block").join(name).join("loop/backing_file");
-    for _ in 0..200 {
-        if !beneath.exists() {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("{} is still in use", path.display())))
+/// The file beneath a loop device; `None` if it is detached.
+fn beneath(path: &Path) -> Option<String> {
+    let name = path.file_name()?;
+    std::fs::read_to_string(Path::new("/sys/block").join(name).join("loop/backing_file")).ok()
 }
 
 fn losetup(command: &mut Command) -> io::Result<Output> {

@@ -35,7 +35,11 @@ pub struct Line {
 impl Line {
     /// The line through two measured points; it neither falls nor begins below zero.
     pub fn through(small: (Bytes, Nanos), large: (Bytes, Nanos)) -> Line {
-        let ns_per_byte = large.1.since(small.1).0 as f64 / (large.0.0 - small.0.0).max(1) as f64;
+        // A disk of one block has one size of IO.
+        let ns_per_byte = match large.0.0 - small.0.0 {
+            0 => 0.0,
+            bytes => large.1.since(small.1).0 as f64 / bytes as f64,
+        };
         let base_ns = (small.1.0 as f64 - small.0.0 as f64 * ns_per_byte).max(0.0);
         Line { base_ns, ns_per_byte }
     }
@@ -93,4 +97,17 @@ pub(crate) fn line<E>(
         Ok(Nanos(lost[lost.len() / 2]))
     };
     Ok(Line::through((small, cost(small)?), (large, cost(large)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_of_one_block_has_a_flat_line() {
+        let line = Line::through((Bytes::kib(4), Nanos(9_000)), (Bytes::kib(4), Nanos(12_000)));
+        assert_eq!(line, Line { base_ns: 9_000.0, ns_per_byte: 0.0 });
+        let line = Line::through((Bytes::kib(4), Nanos(9_000)), (Bytes::kib(8), Nanos(13_096)));
+        assert_eq!(line, Line { base_ns: 4_904.0, ns_per_byte: 1.0 });
+    }
 }

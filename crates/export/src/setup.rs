@@ -81,7 +81,7 @@ impl Setup {
     /// # Errors
     /// See [`ExportError`].
     pub fn check(&self) -> Result<(), ExportError> {
-        check_memory(&self.profile, &self.keep)?;
+        check_memory(&self.profile, &self.keep, self.volatile)?;
         match &self.keep {
             Keep::Nothing | Keep::Memory => Ok(()),
             Keep::File { path, foreign } => check_owner(path, &sidecar_of(path), *foreign),
@@ -97,22 +97,9 @@ impl Setup {
         let Setup { profile, state, keep, volatile, faults, control, metrics, record } = self;
         let capacity = profile.capacity.round_down(profile.block);
         let mut notices = Vec::new();
-        let (store, sidecar) = match &keep {
-            Keep::Nothing => (None, None),
-            Keep::Memory => {
-                let store =
-                    Store::memory(capacity, volatile).map_err(ExportError::io("make", "a memory file"))?;
-                (Some(store), None)
-            }
-            Keep::File { path, .. } => {
-                let sidecar = sidecar_of(path);
-                let store = Store::file(path, capacity, volatile).map_err(|source| match source.kind() {
-                    ErrorKind::WouldBlock => ExportError::Busy(path.clone()),
-                    ErrorKind::InvalidInput => ExportError::Size(path.clone(), source.to_string()),
-                    _ => ExportError::Io { action: "open", what: path.display().to_string(), source },
-                })?;
-                (Some(store), Some(sidecar))
-            }
+        let sidecar = match &keep {
+            Keep::File { path, .. } => Some(sidecar_of(path)),
+            Keep::Nothing | Keep::Memory => None,
         };
         let kept = match &sidecar {
             Some(sidecar) if sidecar.exists() => {
@@ -139,6 +126,20 @@ impl Setup {
             }
             (None, None) => profile.device()?,
         };
+        let store = match &keep {
+            Keep::Nothing => None,
+            Keep::Memory => {
+                Some(Store::memory(capacity, volatile).map_err(ExportError::io("make", "a memory file"))?)
+            }
+            Keep::File { path, .. } => {
+                let store = Store::file(path, capacity, volatile);
+                Some(store.map_err(|source| match source.kind() {
+                    ErrorKind::WouldBlock => ExportError::Busy(path.clone()),
+                    ErrorKind::InvalidInput => ExportError::Size(path.clone(), source.to_string()),
+                    _ => ExportError::Io { action: "open", what: path.display().to_string(), source },
+                })?)
+            }
+        };
         if let Some(sidecar) = sidecar.as_ref().filter(|sidecar| !sidecar.exists()) {
             // From now on the file is known as ours, also when the server is killed.
             fs::write(sidecar, b"").map_err(ExportError::io("write", sidecar.display()))?;
@@ -147,7 +148,7 @@ impl Setup {
         faults.into_iter().for_each(|fault| disk.arm(fault));
         let control = control.map(|path| {
             let listening = Control::listen(&path, Arc::clone(&disk));
-            listening.map_err(ExportError::io("make the control socket", path.display()))
+            listening.map_err(|source| ExportError::Control(path, source))
         });
         if let Some(port) = metrics {
             let address = serve_metrics(port, Arc::clone(&disk));
@@ -214,11 +215,17 @@ fn check_owner(path: &Path, sidecar: &Path, foreign: bool) -> Result<(), ExportE
 }
 
 /// Refuses a disk that could never be filled, and a device whose tables would not fit.
-fn check_memory(profile: &Profile, keep: &Keep) -> Result<(), ExportError> {
+fn check_memory(profile: &Profile, keep: &Keep, volatile: Bytes) -> Result<(), ExportError> {
     let Some(available) = flashlab_host::available_memory() else { return Ok(()) };
     let tables = profile.memory()?;
-    let data = if *keep == Keep::Memory { profile.capacity } else { Bytes::ZERO };
-    match Bytes(tables.0.saturating_add(data.0)) > available {
+    // What can be taken back is held twice.
+    let twice = volatile.min(profile.capacity).0;
+    let data = match keep {
+        Keep::Memory => profile.capacity.0.saturating_add(twice),
+        Keep::File { .. } => twice,
+        Keep::Nothing => 0,
+    };
+    match Bytes(tables.0.saturating_add(data)) > available {
         true => Err(ExportError::Memory { capacity: profile.capacity, tables, available }),
         false => Ok(()),
     }
@@ -249,6 +256,8 @@ pub enum ExportError {
     Size(PathBuf, String),
     /// The backing file was not made by flashlab.
     Foreign(PathBuf),
+    /// The control socket cannot be made there.
+    Control(PathBuf, io::Error),
     /// The recording cannot be made.
     Record(SamplesError),
     /// The backing file is no regular file.
@@ -299,6 +308,15 @@ impl fmt::Display for ExportError {
                 "{} exists and was not made by flashlab serve: give --overwrite-file if it may be written to",
                 path.display()
             ),
+            ExportError::Control(path, source) if source.kind() == ErrorKind::AddrInUse => write!(
+                f,
+                "cannot make the control socket {}: there is something already; if it is the socket of a server that was \
+                     killed, remove it",
+                path.display()
+            ),
+            ExportError::Control(path, source) => {
+                write!(f, "cannot make the control socket {}: {source}", path.display())
+            }
             ExportError::NoFile(path) => {
                 write!(f, "{} is no regular file: a backing file is one", path.display())
             }
@@ -312,7 +330,7 @@ impl std::error::Error for ExportError {
         match self {
             ExportError::Profile(error) => Some(error),
             ExportError::Record(error) => Some(error),
-            ExportError::Io { source, .. } => Some(source),
+            ExportError::Io { source, .. } | ExportError::Control(_, source) => Some(source),
             _ => None,
         }
     }

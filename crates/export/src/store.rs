@@ -8,7 +8,9 @@
 //!
 //! # Invariants
 //! - what was flushed, or written with FUA, is never taken back;
-//! - what is not set aside is as it was written last.
+//! - what is not set aside is as it was written last;
+//! - to set a block aside and to write it are one step: what is set aside is never what another write has just made
+//!   durable.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -36,7 +38,7 @@ pub struct Store {
 struct Volatile {
     most: usize,
     held: HashMap<u64, Box<[u8]>>,
-    /// The blocks in the order in which they were first written; one that is durable by now may still be named.
+    /// The same blocks, in the order in which they were first written.
     order: VecDeque<u64>,
 }
 
@@ -91,8 +93,12 @@ impl Store {
     /// # Errors
     /// Of the file beneath.
     pub fn write(&self, offset: Bytes, data: &[u8], durable: bool) -> io::Result<()> {
-        self.set_aside(offset.0, data.len() as u64, durable.then_some(data))?;
+        let mut volatile = self.volatile.as_ref().map(lock);
+        if let Some(volatile) = &mut volatile {
+            self.set_aside(volatile, offset.0, data.len() as u64, durable.then_some(data))?;
+        }
         self.file.write_all_at(data, offset.0)?;
+        drop(volatile);
         if durable { self.sync() } else { Ok(()) }
     }
 
@@ -105,10 +111,11 @@ impl Store {
         let end = offset.0 + size.0;
         let pieces = (offset.0..end).step_by(ZEROES.len());
         let piece = |start: u64| &ZEROES[..(end - start).min(ZEROES.len() as u64) as usize];
-        if self.volatile.is_some() {
+        let mut volatile = self.volatile.as_ref().map(lock);
+        if let Some(volatile) = &mut volatile {
             for start in pieces.clone() {
                 let piece = piece(start);
-                self.set_aside(start, piece.len() as u64, durable.then_some(piece))?;
+                self.set_aside(volatile, start, piece.len() as u64, durable.then_some(piece))?;
             }
         }
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -117,6 +124,7 @@ impl Store {
                 self.file.write_all_at(piece(start), start)?;
             }
         }
+        drop(volatile);
         if durable { self.sync() } else { Ok(()) }
     }
 
@@ -156,9 +164,13 @@ impl Store {
 
     /// Sets aside what the blocks of a range hold. Durable bytes go into what is set aside as well: they stay when the
     /// rest of their block is taken back.
-    fn set_aside(&self, offset: u64, size: u64, durable: Option<&[u8]>) -> io::Result<()> {
-        let Some(volatile) = &self.volatile else { return Ok(()) };
-        let mut volatile = lock(volatile);
+    fn set_aside(
+        &self,
+        volatile: &mut Volatile,
+        offset: u64,
+        size: u64,
+        durable: Option<&[u8]>,
+    ) -> io::Result<()> {
         let end = offset + size;
         for block in offset / BLOCK..end.div_ceil(BLOCK) {
             let start = block * BLOCK;
