@@ -156,6 +156,66 @@ fn data_and_state_survive_a_restart_and_a_kill() {
     server.end();
 }
 
+/// Reads what the server says until it says that the disk is in use.
+fn until_in_use(said: &mut impl BufRead) {
+    let told = said.lines().map(Result::unwrap).find(|line| line.contains("is in use"));
+    assert!(told.is_some_and(|line| line.contains("a second signal ends it at once")));
+}
+
+#[test]
+fn a_disk_in_use_is_served_until_its_users_let_go() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    let Some(mut server) = Server::start(&directory, &["--fuse", &mount]) else { return };
+    let mut said = BufReader::new(server.child.stderr.take().unwrap());
+    let file = server.open();
+    send(&server.child, "TERM");
+    until_in_use(&mut said);
+    file.write_all_at(&[5; 4096], 0).unwrap();
+    file.sync_data().unwrap();
+    drop(file);
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    assert!(!server.path.exists(), "it is still mounted");
+}
+
+#[test]
+fn a_second_signal_waits_for_nobody() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    let Some(mut server) = Server::start(&directory, &["--fuse", &mount, "--fault", "stall,for=1000000000s"])
+    else {
+        return;
+    };
+    let mut said = BufReader::new(server.child.stderr.take().unwrap());
+    let file = server.open();
+    let stalled = std::thread::spawn(move || file.read_at(&mut [0; 4096], 0));
+    while server.status(&directory)["served"]["in_flight"] == 0 {}
+    send(&server.child, "INT");
+    until_in_use(&mut said);
+    send(&server.child, "TERM");
+    assert_eq!(server.child.wait().unwrap().code(), Some(1));
+    assert!(stalled.join().unwrap().is_err(), "the program that was stalled gets an error");
+    assert!(!server.path.exists(), "it is still mounted");
+}
+
+#[test]
+fn a_loop_device_that_was_given_to_another_file_is_left_alone() {
+    let directory = Directory::new();
+    let Some(server) = Server::start(&directory, &["--loop"]) else { return };
+    let device = server.path.to_str().unwrap().to_owned();
+    directory.write("other", &"x".repeat(4096));
+    let other = directory.path("other").to_str().unwrap().to_owned();
+    program("losetup", &["--detach", &device]).unwrap();
+    if let Err(reason) = program("losetup", &[&device, &other]) {
+        println!("skipped: {reason}");
+        return server.end();
+    }
+    server.end();
+    let beneath = program("losetup", &["--noheadings", "--output", "BACK-FILE", &device]).unwrap();
+    program("losetup", &["--detach", &device]).unwrap();
+    assert!(beneath.trim().ends_with("other"), "{beneath}");
+}
+
 #[test]
 fn a_backing_file_is_served_once_and_only_if_it_is_ours() {
     let directory = Directory::new();
