@@ -203,7 +203,7 @@ fn a_loop_device_that_was_given_to_another_file_is_left_alone() {
     let directory = Directory::new();
     let Some(server) = Server::start(&directory, &["--loop"]) else { return };
     let device = server.path.to_str().unwrap().to_owned();
-    directory.write("other", &"x".repeat(4096));
+    directory.write("other", "x".repeat(4096));
     let other = directory.path("other").to_str().unwrap().to_owned();
     program("losetup", &["--detach", &device]).unwrap();
     if let Err(reason) = program("losetup", &[&device, &other]) {
