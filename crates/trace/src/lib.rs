@@ -1,7 +1,7 @@
 //! Recorded IOs of other programs: what arrived when, and where.
 //!
 //! # Model
-//! [`parse`] reads a text line by line, in one of four formats that it recognises by their first line, into a
+//! [`parse()`] reads a text line by line, in one of four formats that it recognises by their first line, into a
 //! [`Trace`]: IOs in the order of their arrival, the first one at time zero. [`Trace::fit`] makes them IOs that a
 //! device of some size and block can serve. Response times that a trace carries are not looked at: it is replayed to
 //! find out what they are elsewhere.
