@@ -13,6 +13,7 @@ mod curve;
 mod disturbance;
 pub mod findings;
 mod hints;
+pub mod inference;
 mod lingering;
 mod period;
 mod phases;
