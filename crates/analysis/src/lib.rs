@@ -10,6 +10,7 @@ mod characteristics;
 mod classes;
 mod compare;
 mod curve;
+pub mod decide;
 mod disturbance;
 pub mod findings;
 mod hints;
