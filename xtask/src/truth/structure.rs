@@ -1,0 +1,136 @@
+//! The parameters that a profile says.
+
+use flashlab_analysis::inference::{Parameter, Value};
+use flashlab_base::Bytes;
+use flashlab_sim::flash_device::FlushPolicy;
+use flashlab_sim::profile::{FlashSection, Profile};
+use flashlab_sim::{Translation, layer::LogOrder};
+
+use super::Truth;
+use crate::population::Family;
+
+const ONE_DIE: &str = "with one die there is no other to tell it from";
+
+/// The truth that the profile says, or that it does not say it.
+pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
+    let Some(flash) = &profile.flash else { return Truth::Unjudged("it is no flash") };
+    let device = Structure { profile, flash, family };
+    match parameter {
+        // A page straddled costs another read, or another die or channel: visible on every device whose flash is.
+        Parameter::ReadPageSize => flash.page.into(),
+        // Pages of a row are read with one sense; the next row takes another, or another die.
+        Parameter::PlanesReadAtOnce => u64::from(flash.planes).into(),
+        Parameter::SegmentGroups => device.groups().map_or(1, |(count, _)| count).into(),
+        Parameter::SegmentGroupSpan => match device.groups() {
+            Some((_, span)) => span.into(),
+            None => Truth::NotIdentifiable("going anywhere costs the same"),
+        },
+        Parameter::ReadBufferSize => {
+            profile.controller.read_buffer.map_or(Bytes::ZERO, |buffer| buffer.size).into()
+        }
+        Parameter::ReadAheadSize => {
+            profile.controller.read_buffer.map_or(Bytes::ZERO, |buffer| buffer.read_ahead).into()
+        }
+        Parameter::ChunkSize if flash.dies == 1 => Truth::NotIdentifiable(ONE_DIE),
+        Parameter::StripeSize if flash.dies == 1 => Truth::NotIdentifiable(ONE_DIE),
+        Parameter::ChunkSize => device.chunk().into(),
+        Parameter::StripeSize => (device.chunk() * u64::from(flash.dies)).into(),
+        Parameter::ParallelUnits => u64::from(flash.dies).into(),
+        // One die uses one channel; of several, those that share one wait for each other's transfers.
+        Parameter::Channels => u64::from(flash.channels).into(),
+        // Smaller writes are not possible where the device's block is a page.
+        Parameter::WritePageSize => flash.page.into(),
+        Parameter::EraseBlockSize => device.unit().into(),
+        Parameter::OpenBlocks => match &profile.translation {
+            Translation::LogBlocks(options) => u64::from(options.logs).into(),
+            Translation::SharedLogs(options) => u64::from(options.logs).into(),
+            _ => Truth::NotIdentifiable("a page map writes everywhere at the same cost"),
+        },
+        Parameter::MappingGranularity if family.maps_pages() => flash.page.into(),
+        Parameter::MappingGranularity => device.unit().into(),
+        Parameter::TranslationFamily => device.family_word().into(),
+        Parameter::WriteBufferSize => device.write_buffer().into(),
+        Parameter::WriteBufferFlush => match profile.controller.write_buffer.map(|buffer| buffer.flush) {
+            None => Truth::NotIdentifiable("there is no write buffer"),
+            Some(FlushPolicy::Immediately) => "immediately".into(),
+            Some(FlushPolicy::WhenFull) => "when-full".into(),
+        },
+        Parameter::FastRegionSize => device.fast_region().into(),
+        Parameter::FastRegionRefill => match &flash.fast {
+            None => Truth::NotIdentifiable("there is no fast region"),
+            // The region is emptied by whole blocks.
+            Some(fast) => match fast.refill {
+                None => device.fast_region().into(),
+                Some(refill) => refill.round_up(device.block()).min(device.fast_region()).into(),
+            },
+        },
+        _ => Truth::Unjudged("it has to be measured"),
+    }
+}
+
+/// A profile with what follows from it.
+struct Structure<'a> {
+    profile: &'a Profile,
+    flash: &'a FlashSection,
+    family: Family,
+}
+
+impl Structure<'_> {
+    /// Consecutive bytes on one die.
+    fn chunk(&self) -> Bytes {
+        let row = self.flash.page * u64::from(self.flash.planes);
+        match &self.profile.translation {
+            Translation::LogBlocks(options) => self.flash.page * u64::from(options.stripe_pages),
+            Translation::SharedLogs(options) => self.flash.page * u64::from(options.stripe_pages),
+            _ => row,
+        }
+    }
+
+    /// A block of one die.
+    fn block(&self) -> Bytes {
+        self.flash.page * u64::from(self.flash.planes) * u64::from(self.flash.pages_per_block)
+    }
+
+    /// The blocks of all dies that consecutive addresses are dealt to: they fill, and are merged or erased, together.
+    fn unit(&self) -> Bytes {
+        self.block() * u64::from(self.flash.dies)
+    }
+
+    /// How many segment groups the addresses reach, and their span, if that is more than one.
+    fn groups(&self) -> Option<(u64, Bytes)> {
+        let groups = self.profile.controller.segment_groups?;
+        let reached = self.profile.capacity.0.div_ceil(groups.span.0).min(u64::from(groups.count));
+        (reached > 1).then_some((reached, groups.span))
+    }
+
+    fn family_word(&self) -> Value {
+        let word = match (self.family, &self.profile.translation) {
+            (Family::Page, _) => "page",
+            (Family::Demand, _) => "demand-cached page",
+            (Family::Shared, _) => "shared log-block",
+            (_, Translation::LogBlocks(options)) if options.order == LogOrder::Any => "log-block",
+            _ => "block",
+        };
+        word.into()
+    }
+
+    /// What is taken at once: all of a buffer that is emptied immediately; what one that is emptied when it is full
+    /// keeps, without what is on its way.
+    fn write_buffer(&self) -> Bytes {
+        let Some(buffer) = self.profile.controller.write_buffer else { return Bytes::ZERO };
+        let pages = buffer.size.0 / self.flash.page.0;
+        match (buffer.flush, buffer.on_the_way) {
+            (FlushPolicy::Immediately, way) => way.unwrap_or(buffer.size),
+            (FlushPolicy::WhenFull, Some(way)) => buffer.size - way,
+            (FlushPolicy::WhenFull, None) => self.flash.page * (pages - pages.div_ceil(2)),
+        }
+    }
+
+    /// Whole blocks, as many on each die.
+    fn fast_region(&self) -> Bytes {
+        let Some(fast) = &self.flash.fast else { return Bytes::ZERO };
+        let dies = u64::from(self.flash.dies);
+        let blocks = fast.size.0.div_ceil(self.block().0).div_ceil(dies) * dies;
+        self.block() * blocks
+    }
+}
