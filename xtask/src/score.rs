@@ -84,12 +84,12 @@ fn one(seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
     let begin = Instant::now();
     let known = inferred(&mut device, seed);
     let real = begin.elapsed();
-    let twin = truth::Twin::new(&profile)?;
+    let twin = truth::Twin::new(&profile, family);
     let answers = only
         .iter()
         .filter_map(|&parameter| {
             let finding = known.get(parameter)?.clone();
-            let truth = twin.truth(family, parameter);
+            let truth = twin.truth(parameter);
             let mark = truth::judge(parameter, finding.verdict, finding.value.as_ref(), &truth);
             Some(Answer { parameter, finding, truth, mark })
         })

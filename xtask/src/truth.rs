@@ -9,6 +9,9 @@
 //! - the truth of a device depends on its seed alone;
 //! - what the harness cannot tell for sure is not judged, and says why.
 
+mod curves;
+mod lab;
+mod states;
 mod structure;
 mod twin;
 

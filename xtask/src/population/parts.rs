@@ -157,7 +157,7 @@ fn write_buffer(
     let size = draw.logarithmic(flash.page.0 as f64 * 8.0, most.max(flash.page.0 as f64 * 16.0));
     let flush = draw.weighted(&[(2, FlushPolicy::Immediately), (1, FlushPolicy::WhenFull)]);
     Some(WriteBufferSection {
-        size: Bytes(size as u64).round_down(flash.page),
+        size: Bytes(size as u64).round_down(flash.page * 2),
         flush,
         together: None,
         on_the_way: None,

@@ -43,13 +43,20 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
         Parameter::EraseBlockSize => device.unit().into(),
         Parameter::OpenBlocks => match &profile.translation {
             Translation::LogBlocks(options) => u64::from(options.logs).into(),
-            Translation::SharedLogs(options) => u64::from(options.logs).into(),
+            Translation::SharedLogs(options) => {
+                let pages = u64::from(options.logs * flash.pages_per_block * flash.planes);
+                if profile.capacity.0 / device.unit().0 > pages {
+                    pages.into()
+                } else {
+                    Truth::NotIdentifiable("the logs hold a page of every unit that there is")
+                }
+            }
             _ => Truth::NotIdentifiable("a page map writes everywhere at the same cost"),
         },
         Parameter::MappingGranularity if family.maps_pages() => flash.page.into(),
         Parameter::MappingGranularity => device.unit().into(),
         Parameter::TranslationFamily => device.family_word().into(),
-        Parameter::WriteBufferSize => device.write_buffer().into(),
+        Parameter::WriteBufferSize => device.write_buffer(),
         Parameter::WriteBufferFlush => match profile.controller.write_buffer.map(|buffer| buffer.flush) {
             None => Truth::NotIdentifiable("there is no write buffer"),
             Some(FlushPolicy::Immediately) => "immediately".into(),
@@ -114,15 +121,16 @@ impl Structure<'_> {
         word.into()
     }
 
-    /// What is taken at once: all of a buffer that is emptied immediately; what one that is emptied when it is full
-    /// keeps, without what is on its way.
-    fn write_buffer(&self) -> Bytes {
-        let Some(buffer) = self.profile.controller.write_buffer else { return Bytes::ZERO };
-        let pages = buffer.size.0 / self.flash.page.0;
-        match (buffer.flush, buffer.on_the_way) {
-            (FlushPolicy::Immediately, way) => way.unwrap_or(buffer.size),
-            (FlushPolicy::WhenFull, Some(way)) => buffer.size - way,
-            (FlushPolicy::WhenFull, None) => self.flash.page * (pages - pages.div_ceil(2)),
+    /// A buffer that is emptied when it is full keeps a part of itself for what is on its way. Writes that leave one by
+    /// one find only that part empty, those that leave together all of it.
+    fn write_buffer(&self) -> Truth {
+        let Some(buffer) = self.profile.controller.write_buffer else { return Bytes::ZERO.into() };
+        match buffer.flush {
+            FlushPolicy::Immediately => buffer.size.into(),
+            FlushPolicy::WhenFull => {
+                let way = Bytes(buffer.size.0 / 2).round_up(self.flash.page);
+                Truth::OneOf([buffer.size, way, buffer.size - way].map(Value::from).to_vec())
+            }
         }
     }
 
