@@ -1,5 +1,6 @@
 //! `cargo xtask`: tasks of flashlab's developers.
 
+mod foreign;
 mod hidden;
 mod population;
 mod report;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use flashlab_analysis::inference::Parameter;
 
 use population::Family;
+use score::Set;
 
 /// Tasks of flashlab's developers.
 #[derive(Parser)]
@@ -46,6 +48,9 @@ pub struct InferScore {
     /// Only devices of this family
     #[arg(long, value_parser = Family::from_str)]
     family: Option<Family>,
+    /// The devices that were not written with flashlab's simulator
+    #[arg(long, conflicts_with_all = ["family", "show_profile"])]
+    foreign: bool,
     /// How many devices at once
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -88,7 +93,8 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
         return Ok(());
     }
     let only = if arguments.only.is_empty() { Parameter::ALL.to_vec() } else { arguments.only.clone() };
-    let outcomes = score::all(&seeds, &only, arguments.threads)?;
+    let set = if arguments.foreign { Set::Foreign } else { Set::Simulated };
+    let outcomes = score::all(set, &seeds, &only, arguments.threads)?;
     if arguments.json {
         println!("{}", report::json(&outcomes, &only));
         return Ok(());
@@ -96,6 +102,6 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
     if arguments.verbose {
         print!("{}", report::answers(&outcomes));
     }
-    print!("{}", report::text(&outcomes, &only));
+    print!("{}", report::text(set, &outcomes, &only));
     Ok(())
 }

@@ -7,8 +7,7 @@ use flashlab_analysis::inference::{Parameter, Unit, Value, Verdict};
 use flashlab_base::{Bytes, Nanos};
 use serde_json::{Map, json};
 
-use crate::population::Family;
-use crate::score::{Answer, Outcome, Tally};
+use crate::score::{Answer, Outcome, Set, Tally};
 use crate::truth::{Mark, Rule, Truth, rule};
 
 /// How many of the worst answers are listed.
@@ -45,13 +44,13 @@ fn of(outcomes: &[Outcome], parameter: Parameter) -> impl Iterator<Item = (&Outc
 }
 
 /// The tables.
-pub fn text(outcomes: &[Outcome], only: &[Parameter]) -> String {
+pub fn text(set: Set, outcomes: &[Outcome], only: &[Parameter]) -> String {
     let mut out = String::new();
-    let _ = write_all(&mut out, outcomes, only);
+    let _ = write_all(&mut out, set, outcomes, only);
     out
 }
 
-fn write_all(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt::Result {
+fn write_all(out: &mut String, set: Set, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt::Result {
     writeln!(
         out,
         "{:<22}{:>6} {:>8}{:>6}{:>6}{:>6}{:>6} {:>9}{:>7}{:>7}",
@@ -79,7 +78,7 @@ fn write_all(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std:
          which is right. denied: not identifiable, which is wrong. Devices whose truth is not known are not counted."
     )?;
     confusion(out, outcomes, only)?;
-    worst(out, outcomes)?;
+    worst(out, set, outcomes)?;
     times(out, outcomes)
 }
 
@@ -87,14 +86,14 @@ fn write_all(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std:
 fn confusion(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt::Result {
     writeln!(out, "\nConfusion, by parameter and family (truth -> answer: how often)")?;
     for &parameter in only {
-        let mut counts: BTreeMap<(Family, String), u64> = BTreeMap::new();
+        let mut counts: BTreeMap<(&str, String), u64> = BTreeMap::new();
         for (outcome, answer) in of(outcomes, parameter) {
             if let Some(kind) = confused(answer) {
                 *counts.entry((outcome.family, kind)).or_default() += 1;
             }
         }
         for ((family, kind), count) in counts {
-            writeln!(out, "  {parameter:<22}{family:<8}{kind}: {count}")?;
+            writeln!(out, "  {parameter:<22}{family:<12}{kind}: {count}")?;
         }
     }
     Ok(())
@@ -116,7 +115,7 @@ fn confused(answer: &Answer) -> Option<String> {
 }
 
 /// The wrong answers, the surest first, each with the command that makes it again.
-fn worst(out: &mut String, outcomes: &[Outcome]) -> std::fmt::Result {
+fn worst(out: &mut String, set: Set, outcomes: &[Outcome]) -> std::fmt::Result {
     let is_bad = |answer: &Answer| matches!(answer.mark, Some(Mark::Wrong | Mark::NotIdentifiableWrong));
     let mut bad: Vec<(&Outcome, &Answer)> = outcomes
         .iter()
@@ -132,8 +131,10 @@ fn worst(out: &mut String, outcomes: &[Outcome]) -> std::fmt::Result {
         writeln!(out, "{}", line(outcome, answer))?;
         writeln!(
             out,
-            "      cargo xtask infer-score --devices 1 --seed {} --only {} --verbose",
-            outcome.seed, answer.parameter
+            "      cargo xtask infer-score{} --devices 1 --seed {} --only {} --verbose",
+            if set == Set::Foreign { " --foreign" } else { "" },
+            outcome.seed,
+            answer.parameter
         )?;
     }
     Ok(())
@@ -166,7 +167,7 @@ fn line(outcome: &Outcome, answer: &Answer) -> String {
         Some(Mark::NotIdentifiableWrong) => "DENIED",
     };
     format!(
-        "{:>6} {:<7}{:<22}{mark:<11}{found} ({:.3}); truth: {}; {}",
+        "{:>6} {:<12}{:<22}{mark:<11}{found} ({:.3}); truth: {}; {}",
         outcome.seed,
         outcome.family,
         answer.parameter.name(),

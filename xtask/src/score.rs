@@ -11,8 +11,9 @@ use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_infer::{Settings, infer, nothing_known};
 
+use crate::foreign::{self, Foreign};
 use crate::hidden::Hidden;
-use crate::population::{self, Family};
+use crate::population;
 use crate::truth::{self, Mark, Truth};
 
 /// The longest that a group of probes may take, on the device's clock.
@@ -44,7 +45,7 @@ impl Answer {
 #[derive(Debug)]
 pub struct Outcome {
     pub seed: u64,
-    pub family: Family,
+    pub family: &'static str,
     pub capacity: Bytes,
     pub answers: Vec<Answer>,
     /// What the inference took on this machine.
@@ -55,19 +56,31 @@ pub struct Outcome {
     pub written: Bytes,
 }
 
+/// Which devices are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// Those of the simulator.
+    Simulated,
+    /// Those that were not written with it.
+    Foreign,
+}
+
 /// Infers and judges the devices of these seeds, `threads` at a time. They are in the order of the seeds, whatever the
 /// number of threads.
 ///
 /// # Errors
 /// When a device cannot be built.
-pub fn all(seeds: &[u64], only: &[Parameter], threads: usize) -> anyhow::Result<Vec<Outcome>> {
+pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> anyhow::Result<Vec<Outcome>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..threads.clamp(1, seeds.len().max(1)) {
             scope.spawn(|| {
                 while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = one(seed, only);
+                    let outcome = match set {
+                        Set::Simulated => simulated(seed, only),
+                        Set::Foreign => Ok(foreign(seed, only)),
+                    };
                     done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((seed, outcome));
                 }
             });
@@ -78,31 +91,43 @@ pub fn all(seeds: &[u64], only: &[Parameter], threads: usize) -> anyhow::Result<
     done.into_iter().map(|(seed, outcome)| outcome.with_context(|| format!("seed {seed}"))).collect()
 }
 
-fn one(seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
+fn simulated(seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
     let (profile, family) = (population::profile(seed), population::family_of(seed));
-    let mut device = Hidden::new(profile.device()?);
+    let twin = truth::Twin::new(&profile, family);
+    let device = Hidden::new(profile.device()?);
+    Ok(judged(device, (seed, family.name()), only, |parameter| twin.truth(parameter)))
+}
+
+fn foreign(seed: u64, only: &[Parameter]) -> Outcome {
+    let (model, truth) = (foreign::model(seed), foreign::model(seed));
+    let device = Hidden::new(Foreign::new(model, seed));
+    judged(device, (seed, truth.name()), only, |parameter| truth.truth(parameter))
+}
+
+fn judged(
+    mut device: impl Device,
+    (seed, family): (u64, &'static str),
+    only: &[Parameter],
+    truth: impl Fn(Parameter) -> Truth,
+) -> Outcome {
     let begin = Instant::now();
     let known = inferred(&mut device, seed);
     let real = begin.elapsed();
-    let twin = truth::Twin::new(&profile, family);
-    let answers = only
-        .iter()
-        .filter_map(|&parameter| {
-            let finding = known.get(parameter)?.clone();
-            let truth = twin.truth(parameter);
-            let mark = truth::judge(parameter, finding.verdict, finding.value.as_ref(), &truth);
-            Some(Answer { parameter, finding, truth, mark })
-        })
-        .collect();
-    Ok(Outcome {
+    let answers = only.iter().filter_map(|&parameter| {
+        let finding = known.get(parameter)?.clone();
+        let truth = truth(parameter);
+        let mark = truth::judge(parameter, finding.verdict, finding.value.as_ref(), &truth);
+        Some(Answer { parameter, finding, truth, mark })
+    });
+    Outcome {
         seed,
         family,
-        capacity: profile.capacity,
-        answers,
+        capacity: device.geometry().capacity,
+        answers: answers.collect(),
         real,
         virtual_time: device.now(),
         written: Bytes(known.findings.iter().map(|finding| finding.bytes_written.0).sum()),
-    })
+    }
 }
 
 /// What is inferred of a device; a parameter that no group of probes answers is undetermined.
