@@ -11,6 +11,7 @@
 
 mod curves;
 mod lab;
+mod recovery;
 mod states;
 mod structure;
 mod twin;

@@ -27,7 +27,7 @@ fn kept_back(profile: &Profile) -> u64 {
 }
 
 /// The device filled, written randomly until costs are steady, and rested.
-fn steady(profile: &Profile, random: &mut Prng) -> Lab {
+pub fn steady(profile: &Profile, random: &mut Prng) -> Lab {
     let mut lab = Lab::filled(profile);
     let slots = lab.capacity().0 / IO.0;
     let writes = match &profile.translation {

@@ -75,6 +75,11 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
     }
 }
 
+/// What sequential writes fill between one expensive one and the next.
+pub fn unit(profile: &Profile, family: Family) -> Bytes {
+    profile.flash.as_ref().map_or(profile.block, |flash| Structure { profile, flash, family }.unit())
+}
+
 /// A profile with what follows from it.
 struct Structure<'a> {
     profile: &'a Profile,

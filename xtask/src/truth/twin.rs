@@ -8,7 +8,7 @@ use flashlab_device::Operation;
 use flashlab_sim::Profile;
 
 use super::lab::Content;
-use super::{Truth, curves, states, structure};
+use super::{Truth, curves, recovery, states, structure};
 use crate::population::{self, Family};
 
 /// A device without noise. What gives several truths is measured once.
@@ -19,6 +19,7 @@ pub struct Twin {
     reads: OnceCell<(Truth, Truth)>,
     writes: OnceCell<(Truth, Truth)>,
     phases: OnceCell<(Truth, Truth)>,
+    recovery: OnceCell<recovery::Truths>,
 }
 
 const FAST_REGION: &str = "it depends on how full the fast region is";
@@ -34,6 +35,7 @@ impl Twin {
             reads: OnceCell::new(),
             writes: OnceCell::new(),
             phases: OnceCell::new(),
+            recovery: OnceCell::new(),
         }
     }
 
@@ -69,9 +71,9 @@ impl Twin {
             Parameter::PauseBenefit => states::pause_benefit(profile),
             Parameter::PhysicalCapacity => states::physical_capacity(profile),
             Parameter::OverProvisioning => states::over_provisioning(profile),
-            Parameter::RecoveryTime | Parameter::RecoveryEnds | Parameter::RewriteCures => {
-                Truth::Unjudged("not measured yet")
-            }
+            Parameter::RecoveryTime => self.recovery().time.clone(),
+            Parameter::RecoveryEnds => self.recovery().ends.clone(),
+            Parameter::RewriteCures => self.recovery().cures.clone(),
             _ => structure::truth(profile, self.family, parameter),
         }
     }
@@ -92,5 +94,10 @@ impl Twin {
 
     fn phases(&self) -> &(Truth, Truth) {
         self.phases.get_or_init(|| states::start_up_and_period(&self.profile))
+    }
+
+    fn recovery(&self) -> &recovery::Truths {
+        let unit = structure::unit(&self.profile, self.family);
+        self.recovery.get_or_init(|| recovery::truths(&self.profile, unit))
     }
 }
