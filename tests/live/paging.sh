@@ -56,7 +56,7 @@ page_to() {
     swap_on
     for of in java postgres; do
         note "$of, paging to $name"
-        within 600 python3 "$live/paging.py" drive "$of" --name "$name" --group "$group" --seconds "$seconds" \
+        within 300 python3 "$live/paging.py" drive "$of" --name "$name" --group "$group" --seconds "$seconds" \
             --work "$work" --to points.csv
     done
     swap_off
