@@ -14,6 +14,7 @@ pub mod decide;
 mod disturbance;
 pub mod findings;
 mod hints;
+pub mod inference;
 mod lingering;
 mod period;
 mod phases;
