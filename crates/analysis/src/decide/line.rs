@@ -11,7 +11,7 @@
 //! others fitted by least squares for each place of the bend, first weighted by 1 / y squared, then
 //! by what the first fit has for y (figures' own weights would favour the low ones). Its p is
 //! that of the F-test against one line, corrected for the places; its interval are the places
-//! at which the fit is less likely by a factor of e squared at most.
+//! at which the fit is less likely by a factor of twenty at most.
 
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
@@ -26,11 +26,12 @@ const BEND_POINTS_MIN: usize = 8;
 /// So many neighbours tell what a figure should be.
 const NEIGHBOURS: usize = 5;
 /// Figures this many times the typical distance from their neighbours' median are outliers.
-const OUTLYING: f64 = 8.0;
+const OUTLYING: f64 = 14.0;
 /// The least distance (as a logarithm) that makes an outlier.
 const OUTLYING_MIN: f64 = 0.1;
-/// The drop of log likelihood that bounds the interval of the bend.
-const LIKELIHOOD_DROP: f64 = 2.0;
+/// The drop of log likelihood that bounds the interval of the bend: 2 would be 95 % if the noise
+/// were normal and its outliers known.
+const LIKELIHOOD_DROP: f64 = 3.0;
 
 /// y = intercept + slope x.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -144,7 +145,8 @@ pub fn bend(points: &[(f64, f64)]) -> Option<Bend> {
     let p = FisherSnedecor::new(1.0, degrees).map_or(1.0, |f| if gain > 0.0 { f.sf(gain) } else { 1.0 });
     let likely = best.squares.max(rounding) * (2.0 * LIKELIHOOD_DROP / scaled.len() as f64).exp();
     let mut possible = fits.iter().filter(|fit| fit.squares <= likely).map(|fit| fit.place);
-    let x = |place: f64| origin + place * width;
+    // The point's own x, which scaling back would miss by a rounding.
+    let x = |place: f64| points[scaled.partition_point(|p| p.0 < place)].0;
     let low = possible.next().unwrap_or(best.place);
     let place = Interval {
         estimate: x(best.place),
