@@ -8,6 +8,8 @@
 //! | one cluster or several: cheap and expensive IOs | [`separation`] |
 //! | from which IO on is it another level | [`change`] |
 //! | the period of rare expensive events, from their places | [`events`] |
+//! | what an IO costs at all and for each byte; where that line bends | [`line`] |
+//! | which of several hypotheses is right | [`choice`] |
 //!
 //! Model: a response time is a cost times a jitter, which is about log-normal with a few per cent,
 //! and one in a hundred is an outlier of about ten times. So everything goes by ranks and medians,
@@ -24,8 +26,10 @@
 use statrs::distribution::{ContinuousCDF, Normal};
 
 pub mod change;
+pub mod choice;
 pub mod events;
 pub mod level;
+pub mod line;
 pub mod ranks;
 pub mod separation;
 

@@ -70,7 +70,8 @@ pub fn change(values: &[f64], direction: Direction) -> Option<Change> {
 
 /// All changes with a p of at most `alpha`, in order.
 pub fn changes(values: &[f64], direction: Direction, alpha: f64) -> Vec<Change> {
-    let (mut places, mut stretches) = (Vec::new(), vec![0..values.len()]);
+    let mut places = Vec::new();
+    let mut stretches: Vec<_> = std::iter::once(0..values.len()).collect();
     while let Some(stretch) = stretches.pop() {
         if let Some(found) = find(values, stretch.clone(), direction).filter(|found| found.p <= alpha) {
             stretches.extend([stretch.start..found.index, found.index..stretch.end]);
