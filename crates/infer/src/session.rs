@@ -288,7 +288,8 @@ impl<'d, 's> Session<'d, 's> {
     fn share_of(&self, group: &Group) -> Bytes {
         let whole = self.settings.write_budget.unwrap_or_default();
         let after = GROUPS.iter().skip_while(|other| other.name != group.name).skip(1);
-        let shares = |groups: &mut dyn Iterator<Item = &Group>| groups.map(|group| group.write_share).sum::<f64>();
+        let shares =
+            |groups: &mut dyn Iterator<Item = &Group>| groups.map(|group| group.write_share).sum::<f64>();
         let until = shares(&mut GROUPS.iter()) - shares(&mut after.into_iter());
         let spent = whole.0.saturating_sub(self.budget.0);
         Bytes(((whole.0 as f64 * until) as u64).saturating_sub(spent))
