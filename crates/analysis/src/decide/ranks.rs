@@ -132,8 +132,8 @@ pub fn kruskal_wallis(groups: &[&[f64]]) -> f64 {
 }
 
 /// p that paired figures of which these are the differences are not above 0 on the whole
-/// (Wilcoxon's signed ranks, one-sided, differences of 0 left out). Exact up to 200 differences
-/// without ties; else by the normal approximation.
+/// (Wilcoxon's signed ranks, one-sided, differences of 0 left out). Exact up to 200 differences,
+/// ties included; else by the normal approximation.
 pub fn signed_ranks(differences: &[f64]) -> f64 {
     let nonzero: Vec<f64> = differences.iter().copied().filter(|&d| d != 0.0 && !d.is_nan()).collect();
     let ranks = doubled_ranks(&nonzero.iter().map(|d| d.abs()).collect::<Vec<_>>());
