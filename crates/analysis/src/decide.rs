@@ -63,7 +63,7 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 }
 
 /// The Kullback-Leibler divergence of a coin with probability `observed` from one with `expected`.
-/// By Hoeffding's inequality (JASA 58(301), 1963, theorem 1) n tosses of the latter show a share
+/// By Hoeffding's inequality (JASA 58(301), 1963) n tosses of the latter show a share
 /// at least as far out as `observed`, to its side, with probability at most exp(-n divergence); so
 /// do draws without replacement.
 fn divergence(observed: f64, expected: f64) -> f64 {

@@ -5,8 +5,7 @@
 //! distribution, so that every order of the figures is as likely as any other; ties included.
 //!
 //! Sources: Mann and Whitney 1947, Kruskal and Wallis 1952, Wilcoxon 1945, Hodges and Lehmann 1963,
-//! all as in Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd edition, 3.1,
-//! 4.1 to 4.3 and 6.1; Holm, Scandinavian Journal of Statistics 6(2), 1979.
+//! all as in Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd edition; Holm, Scandinavian Journal of Statistics 6(2), 1979.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 use statrs::function::factorial::ln_factorial;
