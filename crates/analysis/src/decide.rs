@@ -8,7 +8,7 @@
 //! | one cluster or several: cheap and expensive IOs | [`separation`] |
 //! | from which IO on is it another level | [`change`] |
 //! | the period of rare expensive events, from their places | [`events`] |
-//! | what an IO costs at all and for each byte; where that line bends | [`line`] |
+//! | what an IO costs at all and for each byte; where that line bends | [`mod@line`] |
 //! | which of several hypotheses is right | [`choice`] |
 //!
 //! Model: a response time is a cost times a jitter, which is about log-normal with a few per cent,
