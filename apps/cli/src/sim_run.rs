@@ -13,6 +13,7 @@ use flashlab_plan::{Choice, Space};
 use flashlab_report::{class_table, shell_word};
 use flashlab_samples::{Lane, Recording, SamplesError};
 use flashlab_sim::flash_device::Statistics;
+use flashlab_sim::split_state;
 use flashlab_trace::{Fit, Fitted, Misfit, Trace};
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ use crate::args::{SimRun, Target, TraceFit};
 use crate::exit::Usage;
 use crate::selection::Selection;
 use crate::sim::bare;
-use crate::target::{Candidate, OpenDevice, Opening, Simulation, split_state};
+use crate::target::{Candidate, OpenDevice, Opening, Simulation};
 use crate::watch::{Upcoming, Watch};
 use crate::{flash_statistics, output, session, traces};
 
@@ -139,7 +140,7 @@ fn open(arguments: &SimRun, job: &Job) -> Result<OpenDevice> {
     if !arguments.live {
         let mut simulation = Simulation::named(bare(name))?;
         if let Some(size) = arguments.size {
-            simulation = simulation.with_capacity(size)?;
+            simulation = simulation.resized(size)?;
         }
         return Ok(OpenDevice::Simulated(Box::new(simulation.device()?)));
     }

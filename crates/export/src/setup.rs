@@ -214,10 +214,10 @@ fn check_owner(path: &Path, sidecar: &Path, foreign: bool) -> Result<(), ExportE
     }
 }
 
-/// Refuses a disk that could never be filled, and a device whose tables would not fit.
+/// Refuses a device whose tables would not fit, and a disk that could never be filled.
 fn check_memory(profile: &Profile, keep: &Keep, volatile: Bytes) -> Result<(), ExportError> {
     let Some(available) = flashlab_host::available_memory() else { return Ok(()) };
-    let tables = profile.memory()?;
+    let tables = profile.fits_memory(available)?;
     // What can be taken back is held twice.
     let twice = volatile.min(profile.capacity).0;
     let data = match keep {
@@ -274,6 +274,10 @@ pub enum ExportError {
 }
 
 impl ExportError {
+    /// Why a size and a saved state do not go together.
+    pub const STATE_AND_SIZE: &str =
+        "--size makes another device than the one that the state is of: leave one of them away";
+
     pub(crate) fn io(action: &'static str, what: impl fmt::Display) -> impl FnOnce(io::Error) -> ExportError {
         move |source| ExportError::Io { action, what: what.to_string(), source }
     }
