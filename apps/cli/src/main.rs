@@ -11,6 +11,7 @@ macro_rules! tell {
 
 mod args;
 mod bench;
+mod caretaker;
 mod devices;
 mod exit;
 mod flash_statistics;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Serve(arguments) => serve::serve(arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(arguments),
         Verb::Report(report) => report::report(report),
+        Verb::Caretaker => caretaker::caretaker(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

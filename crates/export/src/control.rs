@@ -205,8 +205,7 @@ mod tests {
             disk.clock().now(),
             Io { operation, offset, size, durable: false, data: Data::Write(&data) },
         );
-        disk.finish(&answer, answer.due);
-        answer.result.is_ok()
+        disk.finish(&answer, answer.due).is_ok()
     }
 
     fn first_byte(disk: &LiveDisk) -> u8 {
@@ -214,7 +213,7 @@ mod tests {
         let (operation, offset, size) = (Operation::Read, Bytes::ZERO, Bytes::kib(4));
         let io = Io { operation, offset, size, durable: false, data: Data::Read(&mut data) };
         let answer = disk.begin(Nanos::ZERO, io);
-        disk.finish(&answer, answer.due);
+        disk.finish(&answer, answer.due).unwrap();
         data[0]
     }
 
@@ -236,6 +235,24 @@ mod tests {
         assert!(
             matches!(client.ask("fault melt").unwrap(), Reply::Refused(reason) if reason.contains("melt"))
         );
+    }
+
+    #[test]
+    fn an_answer_that_is_held_while_the_power_fails_is_an_error() {
+        let disk = disk();
+        let begin = |operation| {
+            let (data, size) = (Data::Write(&[7; 4096]), Bytes::kib(4));
+            let (offset, durable) = (Bytes::ZERO, false);
+            disk.begin(disk.clock().now(), Io { operation, offset, size, durable, data })
+        };
+        let (write, read) = (begin(Operation::Write), begin(Operation::Read));
+        disk.lose_power().unwrap();
+        disk.with_faults(Faults::power_on);
+        // The data is gone, and a flush that comes now would say that it is durable.
+        assert!(disk.finish(&write, write.due).is_err());
+        assert!(disk.finish(&read, read.due).is_err());
+        let again = begin(Operation::Write);
+        assert_eq!(disk.finish(&again, again.due), Ok(()));
     }
 
     proptest! {

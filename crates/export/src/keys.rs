@@ -13,6 +13,7 @@
 //! | `no-data` | `true`: no data is kept, reads give zeroes |
 //! | `volatile-cache` | how much a power loss takes back at most, as `64MiB` |
 //! | `fault` | what goes wrong; may be given again |
+//! | `seed` | what faults are drawn with that bring no seed of their own; 1 if not given |
 //! | `control` | where the control socket is made |
 //! | `metrics` | the port of the metrics for Prometheus, on this machine alone; 0 takes a free one |
 //! | `record` | the folder that every read and write is recorded into |
@@ -23,7 +24,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Seed};
 use flashlab_sim::{Profile, split_state};
 
 use crate::recorder::RecordTo;
@@ -43,6 +44,7 @@ overwrite-file=true       the backing file may be one that flashlab did not make
 no-data=true              keep no data: reads give zeroes
 volatile-cache=SIZE       what a power loss takes back at most (64MiB)
 fault=KIND[,KEY=VALUE]... what goes wrong; may be given again
+seed=N                    what faults are drawn with (1)
 control=SOCKET            where the control socket is made
 metrics=PORT              serve metrics for Prometheus on this port
 record=DIR                record every read and write into this folder";
@@ -55,7 +57,7 @@ impl Setup {
     pub fn from_keys<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Setup, ExportError> {
         let (mut profile, mut state, mut size, mut backing) = (None, None, None, None);
         let (mut foreign, mut no_data, mut volatile, mut faults) = (false, false, VOLATILE, Vec::new());
-        let (mut control, mut metrics, mut record) = (None, None, None);
+        let (mut control, mut metrics, mut record, mut seed) = (None, None, None, Seed(1));
         for (key, value) in keys {
             let wrong = |what: &str| ExportError::Key(format!("{key}={value}: {what}"));
             match key {
@@ -79,6 +81,9 @@ impl Setup {
                 "no-data" => no_data = flag(value).map_err(wrong)?,
                 "fault" => {
                     faults.push(value.parse().map_err(|error| ExportError::Key(format!("{error}")))?);
+                }
+                "seed" => {
+                    seed = Seed(value.parse().map_err(|_| wrong("a seed is a whole number from 0"))?);
                 }
                 "control" => control = Some(PathBuf::from(value)),
                 "metrics" => {
@@ -112,7 +117,7 @@ impl Setup {
             (None, true) => Keep::Nothing,
             (None, false) => Keep::Memory,
         };
-        Ok(Setup { profile, state, keep, volatile, faults, control, metrics, record })
+        Ok(Setup { profile, state, keep, volatile, faults, seed, control, metrics, record })
     }
 }
 
@@ -185,7 +190,7 @@ mod tests {
             let refused = setup(&[(key, "")]).err().unwrap_or_default();
             assert!(!refused.contains("no such key"), "{key}: {refused}");
         }
-        assert_eq!(told.len(), 12);
+        assert_eq!(told.len(), 13);
     }
 
     #[test]
@@ -195,7 +200,7 @@ mod tests {
         insta::assert_snapshot!(wrong(&[("target", "/dev/sda")]), @"target=/dev/sda: this is no simulated device: give sim:NAME (`flashlab sim list` names them)");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeuss")]), @"there is no simulated device `zeuss`: `flashlab sim list` names them; or give a file as sim:./zeuss.toml");
         insta::assert_snapshot!(wrong(&[("profile", "/nowhere.toml")]), @"cannot read the profile /nowhere.toml: No such file or directory (os error 2)");
-        insta::assert_snapshot!(wrong(&[("profile", "/dev/zero")]), @"cannot read the profile /dev/zero: it is larger than 1 MiB, as no profile is");
+        insta::assert_snapshot!(wrong(&[("profile", "/dev/zero")]), @"cannot read the profile /dev/zero: it is a pipe or a device and not a file");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("size", "0")]), @"size=0: it must be more than 0");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("no-data", "perhaps")]), @"no-data=perhaps: give true or false");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("target", "sim:smi")]), @"target=sim:smi: a device is given already");

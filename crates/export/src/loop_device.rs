@@ -32,6 +32,17 @@ impl LoopDevice {
         Ok(LoopDevice { path, beneath })
     }
 
+    /// Those that stand over this file, whoever put them there: they are detached when they are dropped.
+    pub fn all_over(file: &Path) -> Vec<LoopDevice> {
+        let names = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let over = names.filter_map(|name| {
+            let path = Path::new("/dev").join(name.file_name());
+            let beneath = beneath(&path)?;
+            (Path::new(beneath.trim_end()) == file).then_some(LoopDevice { path, beneath })
+        });
+        over.collect()
+    }
+
     /// The block device.
     pub fn path(&self) -> &Path {
         &self.path
@@ -58,7 +69,7 @@ impl LoopDevice {
     }
 
     /// Whether it is there, and still ours: once detached its name may be given to somebody else's file.
-    fn is_attached(&self) -> bool {
+    pub fn is_attached(&self) -> bool {
         beneath(&self.path).is_some_and(|beneath| beneath == self.beneath)
     }
 }

@@ -16,12 +16,12 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Seed};
 use flashlab_samples::SamplesError;
 use flashlab_sim::{FlashDevice, Profile, ProfileError, SimulatedDevice};
 
 use crate::control::Control;
-use crate::faults::Fault;
+use crate::faults::{Fault, Faults};
 use crate::live::LiveDisk;
 use crate::recorder::{RecordTo, Recorder};
 use crate::status::serve_metrics;
@@ -56,6 +56,8 @@ pub struct Setup {
     pub volatile: Bytes,
     /// What goes wrong from the beginning.
     pub faults: Vec<Fault>,
+    /// What faults are drawn with that bring no seed of their own.
+    pub seed: Seed,
     /// Where the control socket is made.
     pub control: Option<PathBuf>,
     /// The port of the metrics, on this machine alone.
@@ -94,7 +96,7 @@ impl Setup {
     /// See [`ExportError`].
     pub fn begin(self) -> Result<Session, ExportError> {
         self.check()?;
-        let Setup { profile, state, keep, volatile, faults, control, metrics, record } = self;
+        let Setup { profile, state, keep, volatile, faults, seed, control, metrics, record } = self;
         let capacity = profile.capacity.round_down(profile.block);
         let mut notices = Vec::new();
         let sidecar = match &keep {
@@ -145,6 +147,7 @@ impl Setup {
             fs::write(sidecar, b"").map_err(ExportError::io("write", sidecar.display()))?;
         }
         let disk = Arc::new(LiveDisk::new(Box::new(device), store));
+        disk.with_faults(|none| *none = Faults::with_seed(seed));
         faults.into_iter().for_each(|fault| disk.arm(fault));
         let control = control.map(|path| {
             let listening = Control::listen(&path, Arc::clone(&disk));

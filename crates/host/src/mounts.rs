@@ -49,6 +49,12 @@ pub(crate) fn parse_mounts(text: &[u8], device_at: impl Fn(&Path) -> Option<Devi
     text.split(|&byte| byte == b'\n').filter_map(parse).collect()
 }
 
+/// The type of the file system that is mounted on this directory, as `ext4`; `None` where none is.
+pub fn file_system_at(directory: &Path) -> Option<String> {
+    let text = std::fs::read("/proc/self/mountinfo").ok()?;
+    parse_mounts(&text, |_| None).into_iter().rfind(|mount| mount.point == directory).map(|mount| mount.kind)
+}
+
 /// Reads `/proc/swaps`, after its heading.
 pub(crate) fn parse_swaps(text: &[u8], node_at: impl Fn(&Path) -> Option<Node>) -> Vec<Swap> {
     let parse = |line: &[u8]| {
