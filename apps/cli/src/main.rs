@@ -20,6 +20,7 @@ mod nbd;
 mod output;
 mod plans;
 mod progress;
+mod recordings;
 mod report;
 mod reproduce;
 mod resume;
