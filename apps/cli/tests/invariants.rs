@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which crates of the workspace a crate may use; DESIGN.md's table, with the crate `bench`.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("base", &[]),
     ("plan", &["base"]),
     ("device", &["base"]),
@@ -19,6 +19,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("engine", &["base", "plan", "device", "samples", "trace"]),
     ("analysis", &["base"]),
     ("bench", &["base", "plan", "device", "samples", "engine", "analysis"]),
+    ("infer", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("report", &["base", "plan", "analysis"]),
     ("export", &["base", "device", "host", "sim", "samples"]),
     ("reproduce", &["base", "plan", "device", "sim", "samples", "engine", "analysis", "bench"]),
@@ -35,7 +36,10 @@ const RULES: [Rule; 7] = [
     Rule {
         forbidden: &["Instant", "SystemTime", "clock_gettime", "UNIX_EPOCH", "thread::sleep"],
         in_crates: |name| {
-            matches!(name, "base" | "plan" | "device" | "sim" | "trace" | "engine" | "analysis" | "report")
+            matches!(
+                name,
+                "base" | "plan" | "device" | "sim" | "trace" | "engine" | "analysis" | "infer" | "report"
+            )
         },
         reason: "the Device owns the clock: only so can an hour on a disk be a second in a test, and figures be \
                  computed again from the files",
@@ -51,7 +55,7 @@ const RULES: [Rule; 7] = [
             "/dev/urandom",
         ],
         in_crates: |name| {
-            matches!(name, "plan" | "sim" | "trace" | "engine" | "analysis" | "report" | "bench")
+            matches!(name, "plan" | "sim" | "trace" | "engine" | "analysis" | "infer" | "report" | "bench")
         },
         reason: "the same seed and the same plan give the same samples, byte for byte: everything random comes \
                  from flashlab_base::Prng, and nothing is kept in an order that changes from run to run",
@@ -72,7 +76,7 @@ const RULES: [Rule; 7] = [
             "std::env::",
             "TcpStream",
         ],
-        in_crates: |name| matches!(name, "plan" | "sim" | "analysis" | "report"),
+        in_crates: |name| matches!(name, "plan" | "sim" | "analysis" | "infer" | "report"),
         reason: "these crates are pure functions from values to values: reading and writing is for samples, host \
                  and the app",
     },

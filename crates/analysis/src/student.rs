@@ -21,7 +21,12 @@ pub(crate) fn upper_p(t: f64, degrees: f64) -> f64 {
 /// The value that is exceeded in either direction once in twenty times: half the width of a 95 %
 /// confidence interval in standard errors.
 pub(crate) fn quantile_95(degrees: f64) -> f64 {
-    student(degrees).inverse_cdf(0.975)
+    quantile(0.95, degrees)
+}
+
+/// As above for another confidence, which is limited to what can be told from 0 and 1.
+pub(crate) fn quantile(confidence: f64, degrees: f64) -> f64 {
+    student(degrees).inverse_cdf(0.5 + confidence.clamp(1e-9, 1.0 - 1e-9) / 2.0)
 }
 
 #[cfg(test)]

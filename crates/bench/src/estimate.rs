@@ -97,7 +97,7 @@ pub(crate) fn weighted(pattern: &Pattern, figure: impl Fn(&Basic) -> f64) -> f64
     }
 }
 
-/// The largest IO of the pattern.
+/// The widest slot of the pattern.
 pub(crate) fn widest(pattern: &Pattern) -> Bytes {
-    pattern.basics().map(|basic| basic.io_size.largest()).max().unwrap_or(Bytes(1))
+    pattern.basics().map(Basic::slot).max().unwrap_or(Bytes(1))
 }

@@ -90,6 +90,11 @@ fn check_basic(basic: &Basic) -> Checked {
     if let ModeRule::WriteProbability(p) = basic.mode {
         require((0.0..=1.0).contains(&p), Parameter::WriteProbability, p, "from 0 to 1")?;
     }
+    let largest = io_size_range(basic.io_size).1;
+    if let Some(slot) = basic.slot_size {
+        let legal = format!("from {}, the largest IOSize, to {}", largest.exact(), BYTES_MAX.exact());
+        require((largest..=BYTES_MAX).contains(&slot), Parameter::SlotSize, slot.exact(), legal)?;
+    }
     let bytes = [
         (Parameter::IoShift, basic.io_shift),
         (Parameter::TargetOffset, basic.target_offset),

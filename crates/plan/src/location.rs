@@ -1,8 +1,9 @@
 //! The location functions: which byte of the target comes next (uFLIP section 3.1 and Table 1).
 //!
 //! # Model
-//! The target is cut into slots. For IOs of one size a slot is one IOSize, so that a slot's number
-//! times IOSize is the paper's address relative to TargetOffset + IOShift. For IOs of random sizes:
+//! The target is cut into slots, which are one SlotSize wide where the pattern has one. Otherwise, for IOs of one
+//! size, a slot is one IOSize, so that a slot's number times IOSize is the paper's address relative to
+//! TargetOffset + IOShift. For IOs of random sizes:
 //! `Sequential` starts each IO where the one before ended; `Random`, `Zipf` and `HotCold` start at
 //! any multiple of the smallest size; the others have slots of the largest size.
 //!
@@ -27,25 +28,28 @@ pub(crate) struct Slots {
     pub(crate) width: Bytes,
     /// Where their IOs end, relative to the first one's start.
     pub(crate) end: Bytes,
+    /// Whether the pattern has a SlotSize: then each IO, of whatever size, starts with a slot.
+    pub(crate) apart: bool,
 }
 
 impl Slots {
     /// The slots of a target of `length` for IOs of `io_size`, whose sizes are multiples of the
     /// device's block already.
-    pub(crate) fn of(location: Location, io_size: IoSize, length: Bytes) -> Slots {
+    pub(crate) fn of(location: Location, io_size: IoSize, slot: Option<Bytes>, length: Bytes) -> Slots {
         let largest = io_size.largest();
         let scattered =
             matches!(location, Location::Random | Location::Zipf { .. } | Location::HotCold { .. });
-        let width = match io_size {
-            IoSize::Uniform { min, .. } if scattered => min,
+        let width = match (slot, io_size) {
+            (Some(slot), _) => slot,
+            (None, IoSize::Uniform { min, .. }) if scattered => min,
             _ => largest,
         };
         let count = length.0.checked_sub(largest.0).map_or(0, |rest| rest / width.0 + 1);
-        let end = match (location, io_size) {
-            (Location::Sequential, IoSize::Uniform { .. }) => length,
+        let end = match (location, slot, io_size) {
+            (Location::Sequential, None, IoSize::Uniform { .. }) => length,
             _ => Bytes(count.saturating_sub(1) * width.0 + largest.0),
         };
-        Slots { count, width, end }
+        Slots { count, width, end, apart: slot.is_some() }
     }
 }
 
@@ -72,6 +76,9 @@ impl Walk {
     /// (as [`crate::Pattern::place`] checks).
     pub(crate) fn new(location: Location, slots: Slots, seed: Seed) -> Walk {
         let step = match location {
+            Location::Sequential if slots.apart => {
+                Step::Ordered { stride: 1, upwards: true, slot: 0, column: 0 }
+            }
             Location::Sequential => Step::Cursor { next: Bytes::ZERO },
             Location::Random => Step::Random,
             Location::Permutation => Step::Permutation {

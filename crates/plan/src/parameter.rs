@@ -17,6 +17,8 @@ use crate::{Arrival, Basic, IoSize, Location, ModeRule, Pattern, Time};
 pub enum Parameter {
     /// IOSize, in bytes.
     IoSize,
+    /// SlotSize, in bytes.
+    SlotSize,
     /// IOShift, in bytes.
     IoShift,
     /// TargetOffset, in bytes.
@@ -73,8 +75,9 @@ pub(crate) enum Quantity {
 pub(crate) const EXACT_MAX: u64 = 1 << 53;
 
 /// A parameter's name in the papers, key in the language, and quantity.
-const TABLE: [(Parameter, &str, &str, Quantity); 19] = [
+const TABLE: [(Parameter, &str, &str, Quantity); 20] = [
     (Parameter::IoSize, "IOSize", "io_size", Quantity::Bytes),
+    (Parameter::SlotSize, "SlotSize", "slot_size", Quantity::Bytes),
     (Parameter::IoShift, "IOShift", "io_shift", Quantity::Bytes),
     (Parameter::TargetOffset, "TargetOffset", "target_offset", Quantity::Bytes),
     (Parameter::TargetSize, "TargetSize", "target_size", Quantity::Bytes),
@@ -173,6 +176,7 @@ impl Parameter {
     pub(crate) fn set_basic(self, basic: &mut Basic, number: f64) -> Result<(), &'static str> {
         match self {
             Parameter::IoSize => basic.io_size = IoSize::Fixed(Bytes(number as u64)),
+            Parameter::SlotSize => basic.slot_size = Some(Bytes(number as u64)),
             Parameter::IoShift => basic.io_shift = Bytes(number as u64),
             Parameter::TargetOffset => basic.target_offset = Bytes(number as u64),
             Parameter::TargetSize => basic.target_size = Some(Bytes(number as u64)),

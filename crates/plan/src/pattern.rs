@@ -52,6 +52,8 @@ pub struct Basic {
     pub time: Time,
     /// IOSize.
     pub io_size: IoSize,
+    /// SlotSize: how far slots are apart, at least the largest IOSize; `None`: IOs lie side by side.
+    pub slot_size: Option<Bytes>,
     /// IOShift: how far all IOs are moved from their alignment.
     pub io_shift: Bytes,
     /// TargetOffset: where the target starts on the device.
@@ -72,7 +74,7 @@ pub enum ModeRule {
 }
 
 /// LBA(IO): the location function. Formulas are relative to TargetOffset + IOShift; a slot is one
-/// IOSize of the target.
+/// IOSize of the target, or one SlotSize where there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Location {
     /// (i x IOSize) mod TargetSize.
@@ -187,6 +189,13 @@ pub enum Content {
 /// those.
 pub type IgnoreAndCount = (u64, u64);
 
+impl Basic {
+    /// How wide a slot of the target is: SlotSize, or else the largest IOSize.
+    pub fn slot(&self) -> Bytes {
+        self.slot_size.unwrap_or(self.io_size.largest())
+    }
+}
+
 impl Pattern {
     /// A pattern of one basic pattern: one process, one IO in flight, without an end.
     pub fn basic(first: Basic) -> Pattern {
@@ -219,6 +228,7 @@ impl Pattern {
             location,
             time: Time::Consecutive,
             io_size: IoSize::Fixed(Bytes::kib(32)),
+            slot_size: None,
             io_shift: Bytes::ZERO,
             target_offset: Bytes::ZERO,
             target_size: None,

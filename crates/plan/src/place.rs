@@ -118,11 +118,12 @@ impl Site {
         let io_size = fit_to_block(basic, block)?;
         let target = target_size(basic, space)?;
         let largest = io_size.largest();
-        let part = if degree == 1 { target } else { Bytes(target.0 / u64::from(degree)).round_down(largest) };
+        let slot = basic.slot();
+        let part = if degree == 1 { target } else { Bytes(target.0 / u64::from(degree)).round_down(slot) };
         let length = Bytes(part.0.saturating_sub(basic.io_shift.0));
-        let slots = Slots::of(basic.location, io_size, length);
+        let slots = Slots::of(basic.location, io_size, basic.slot_size, length);
         if slots.count == 0 {
-            return Err(no_slot(basic, largest, degree, target));
+            return Err(no_slot(basic, largest, slot, degree, target));
         }
         check_slots(basic.location, slots.count, target)?;
         let base = basic.target_offset + basic.io_shift;
@@ -162,6 +163,7 @@ fn fit_to_block(basic: &Basic, block: Bytes) -> Result<IoSize, PlanError> {
         let legal = format!("a multiple of the device's block of {}", block.exact());
         Err(misfit(parameter, value.exact(), legal, Misfit::Block))
     };
+    multiple(Parameter::SlotSize, basic.slot_size.unwrap_or_default())?;
     multiple(Parameter::IoShift, basic.io_shift)?;
     multiple(Parameter::TargetOffset, basic.target_offset)?;
     multiple(Parameter::TargetSize, basic.target_size.unwrap_or_default())?;
@@ -201,14 +203,14 @@ fn target_size(basic: &Basic, space: Space) -> Result<Bytes, PlanError> {
 }
 
 /// The error that the target has no room for one IO of each process.
-fn no_slot(basic: &Basic, largest: Bytes, degree: u32, target: Bytes) -> PlanError {
+fn no_slot(basic: &Basic, largest: Bytes, slot: Bytes, degree: u32, target: Bytes) -> PlanError {
     let one = largest + basic.io_shift;
     let fits = format!("one IO of {} with IOShift {}", largest.exact(), basic.io_shift.exact());
     let legal = if degree == 1 {
         format!("at least {}, for {fits}", one.exact())
     } else {
-        // Each process's part is rounded down to IOSize, so that its shift costs a whole IOSize.
-        let least = Bytes(one.round_up(largest).0.saturating_mul(u64::from(degree)));
+        // Each process's part is rounded down to whole slots, so that its shift costs a whole one.
+        let least = Bytes(one.round_up(slot).0.saturating_mul(u64::from(degree)));
         format!("at least {}, for {fits} in each of {degree} processes", least.exact())
     };
     misfit(Parameter::TargetSize, target.exact(), legal, Misfit::Space)

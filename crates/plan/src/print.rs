@@ -71,6 +71,9 @@ fn print_basic(text: &mut String, basic: &Basic) {
             line(text, Parameter::IoSize.key(), table);
         }
     }
+    if let Some(size) = basic.slot_size {
+        set(text, Parameter::SlotSize, size.0 as f64);
+    }
     set(text, Parameter::IoShift, basic.io_shift.0 as f64);
     set(text, Parameter::TargetOffset, basic.target_offset.0 as f64);
     if let Some(size) = basic.target_size {

@@ -276,12 +276,14 @@ fn any_placeable() -> impl Strategy<Value = Pattern> {
             IoSize::Uniform { min: Bytes(min * 512), max: Bytes((min + more) * 512) }
         }),
     ];
-    let basic = (location, size, 0u64..40, 0u64..3000, proptest::option::of(1u64..3000), 0.0..1.0).prop_map(
-        |(location, io_size, shift, offset, target, probability)| Basic {
+    let target = (0u64..3000, proptest::option::of(1u64..3000));
+    let basic = (location, size, proptest::option::of(0u64..40), 0u64..40, target, 0.0..1.0).prop_map(
+        |(location, io_size, apart, shift, (offset, target), probability)| Basic {
             mode: ModeRule::WriteProbability(probability),
             location,
             time: Time::Consecutive,
             io_size,
+            slot_size: apart.map(|n| io_size.largest() + Bytes(n * 512)),
             io_shift: Bytes(shift * 512),
             target_offset: Bytes(offset * 512),
             target_size: target.map(|n| Bytes(n * 512)),
@@ -417,4 +419,27 @@ proptest! {
         prop_assert!(ignore == 0 || !suffices(ignore - 1, first, second));
         prop_assert!(suffices(count, first + 1, second + 1) && !suffices(count - 1, first + 1, second + 1));
     }
+}
+
+#[test]
+fn slots_that_are_wider_than_the_ios_keep_them_apart() {
+    let offsets = |location, shift| -> Vec<u64> {
+        let mut pattern = Pattern::baseline("SR").unwrap();
+        pattern.first.location = location;
+        pattern.first.io_size = IoSize::Fixed(Bytes(1024));
+        pattern.first.slot_size = Some(Bytes(4096));
+        pattern.first.io_shift = Bytes(shift);
+        pattern.first.target_size = Some(Bytes(16384));
+        let space = Space { capacity: Bytes::mib(1), block: Bytes(512) };
+        let placed = pattern.place(space, Seed(1)).unwrap();
+        placed.ios(0).take(5).map(|io| io.offset.0).collect()
+    };
+    assert_eq!(offsets(Location::Sequential, 0), [0, 4096, 8192, 12288, 0]);
+    // A read of 1 KiB across each boundary of 4 KiB: the last one would end behind the target.
+    assert_eq!(offsets(Location::Sequential, 3584), [3584, 7680, 11776, 3584, 7680]);
+    assert_eq!(offsets(Location::Ordered { incr: 2 }, 0), [0, 8192, 4096, 12288, 0]);
+    let mut permutation = offsets(Location::Permutation, 0);
+    permutation.pop();
+    permutation.sort_unstable();
+    assert_eq!(permutation, [0, 4096, 8192, 12288]);
 }

@@ -140,9 +140,9 @@ fn deep_nesting_is_a_mistake_and_not_a_crash() {
 fn unknown_keys_and_missing_ones() {
     insta::assert_snapshot!(with("io_sise = \"4KiB\""), @"p.toml:5: unknown key `io_sise`: did you mean `io_size`?");
     insta::assert_snapshot!(with("IOSize = \"4KiB\""), @"p.toml:5: unknown key `IOSize`: did you mean `io_size`?");
-    insta::assert_snapshot!(with("colour = 5"), @"p.toml:5: unknown key `colour`: legal here are version, name, title, description, patterns, experiment, vary, values, quick_values, pattern, mode, location, arrival, content, io_size, io_shift, target_offset, target_size, incr, partitions, theta, hot_ios, hot_space, pause, burst, per_second, write_probability, mix, parallel_degree, queue_depth, io_count, io_ignore, duration");
+    insta::assert_snapshot!(with("colour = 5"), @"p.toml:5: unknown key `colour`: legal here are version, name, title, description, patterns, experiment, vary, values, quick_values, pattern, mode, location, arrival, content, io_size, slot_size, io_shift, target_offset, target_size, incr, partitions, theta, hot_ios, hot_space, pause, burst, per_second, write_probability, mix, parallel_degree, queue_depth, io_count, io_ignore, duration");
     insta::assert_snapshot!(with("mix = { pattern = \"RR\", ration = 4 }"), @"p.toml:5: unknown key `ration`: did you mean `ratio`?");
-    insta::assert_snapshot!(with("mix = { pattern = \"RR\", rate = 4 }"), @"p.toml:5: unknown key `rate`: legal here are pattern, mode, location, arrival, content, io_size, io_shift, target_offset, target_size, incr, partitions, theta, hot_ios, hot_space, pause, burst, per_second, write_probability, ratio");
+    insta::assert_snapshot!(with("mix = { pattern = \"RR\", rate = 4 }"), @"p.toml:5: unknown key `rate`: legal here are pattern, mode, location, arrival, content, io_size, slot_size, io_shift, target_offset, target_size, incr, partitions, theta, hot_ios, hot_space, pause, burst, per_second, write_probability, ratio");
     insta::assert_snapshot!(error_of("location = \"random\""), @r#"p.toml:1: `mode` is missing: add mode = "read" or "write", or the name of a pattern to depart from"#);
     insta::assert_snapshot!(error_of("mode = \"read\""), @r#"p.toml:1: `location` is missing: add the location function, as in location = "random""#);
     insta::assert_snapshot!(error_of("[[experiment]]\npattern = \"SR\""), @r#"p.toml:3: `name` is missing: add a name for the experiment, as in name = "SR""#);
@@ -201,7 +201,7 @@ fn parameters_of_another_pattern() {
 #[test]
 fn mistakes_in_what_varies() {
     insta::assert_snapshot!(varying("vary = \"io_size\""), @r#"p.toml:3: vary = "io_size": must be a parameter's name: did you mean "IOSize"?"#);
-    insta::assert_snapshot!(varying("vary = \"Colour\""), @r#"p.toml:3: vary = "Colour": must be a parameter's name: one of IOSize, IOShift, TargetOffset, TargetSize, Incr, Partitions, Theta, HotIOs, HotSpace, Pause, Burst, Rate, WriteProbability, Ratio, ParallelDegree, QueueDepth, IOCount, IOIgnore, Duration"#);
+    insta::assert_snapshot!(varying("vary = \"Colour\""), @r#"p.toml:3: vary = "Colour": must be a parameter's name: one of IOSize, SlotSize, IOShift, TargetOffset, TargetSize, Incr, Partitions, Theta, HotIOs, HotSpace, Pause, Burst, Rate, WriteProbability, Ratio, ParallelDegree, QueueDepth, IOCount, IOIgnore, Duration"#);
     insta::assert_snapshot!(varying("vary = \"IOSize\""), @"p.toml:3: `values` is missing: add the list of values that the parameter takes");
     insta::assert_snapshot!(varying("values = [1]"), @"p.toml:3: values = [1]: must be left out, or used with `vary`, the parameter's name");
     insta::assert_snapshot!(varying("vary = \"IOSize\"\nvalues = 5"), @"p.toml:4: values = 5: must be a list in [ ]");
@@ -266,14 +266,16 @@ fn any_basic() -> impl Strategy<Value = Basic> {
         Content::Incompressible,
         Content::Stamped,
     ]);
-    let place = (0u64..1 << 20, number(0), proptest::option::of(number(0)));
+    let apart = proptest::option::of(0u64..1 << 20);
+    let place = (0u64..1 << 20, apart, number(0), proptest::option::of(number(0)));
     (mode, location, prop_oneof![3 => closed, 1 => open], size, content, place).prop_map(
-        |(mode, location, time, io_size, content, (shift, offset, room))| {
+        |(mode, location, time, io_size, content, (shift, apart, offset, room))| {
             let smallest = match io_size {
                 IoSize::Fixed(size) => size,
                 IoSize::Uniform { min, .. } => min,
             };
             let io_shift = Bytes(shift);
+            let slot_size = apart.map(|apart| Bytes((io_size.largest().0 + apart).min(1 << 53)));
             // A target holds one IO at least, and no more than is exact.
             let target_size = room.map(|room| Bytes((smallest.0 + shift + room).min(1 << 53)));
             let target_size = target_size.filter(|size| size.0 >= smallest.0 + shift);
@@ -282,6 +284,7 @@ fn any_basic() -> impl Strategy<Value = Basic> {
                 location,
                 time,
                 io_size,
+                slot_size,
                 io_shift,
                 target_offset: Bytes(offset),
                 target_size,

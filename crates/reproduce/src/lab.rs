@@ -59,6 +59,7 @@ pub(crate) fn consecutive(mode: ModeRule, location: Location, size: Bytes) -> Ba
         location,
         time: Time::Consecutive,
         io_size: IoSize::Fixed(size),
+        slot_size: None,
         io_shift: Bytes::ZERO,
         target_offset: Bytes::ZERO,
         target_size: None,

@@ -1,0 +1,360 @@
+//! Comparing samples by ranks: whether they differ, by how much, and many such questions at once.
+//!
+//! Model: the figures of a sample are independent and from one distribution of any shape. Ranks do
+//! not see how far out an outlier lies. Without an effect all samples are from the same
+//! distribution, so that every order of the figures is as likely as any other; ties included.
+//!
+//! Sources: Mann and Whitney 1947, Kruskal and Wallis 1952, Wilcoxon 1945, Hodges and Lehmann 1963,
+//! all as in Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd edition, 3.1,
+//! 4.1 to 4.3 and 6.1; Holm, Scandinavian Journal of Statistics 6(2), 1979.
+
+use statrs::distribution::{ChiSquared, ContinuousCDF};
+use statrs::function::factorial::ln_factorial;
+
+use super::{logarithms, median_of_sorted, normal_quantile, normal_upper_p, sorted};
+
+/// The exact distribution is computed if that takes at most so many additions.
+const EXACT_ADDITIONS_MAX: usize = 4_000_000;
+/// Of longer samples so many quantiles stand for all figures when pairs are formed.
+const PAIRED_MAX: usize = 512;
+
+/// How two samples compare.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankSum {
+    /// The probability that a figure of the first sample is above one of the second, ties counted
+    /// half.
+    pub superiority: f64,
+    /// p that the first is not above the second.
+    pub p_above: f64,
+    /// p that the first is not below the second.
+    pub p_below: f64,
+    /// p that the two do not differ.
+    pub p: f64,
+}
+
+/// Whether the figures of two samples differ in level (Mann and Whitney's U). Exact for small
+/// samples, ties included, else by the normal approximation with corrections for ties and
+/// continuity; never below the probability of one order of the figures. p = 1 if one is empty.
+pub fn mann_whitney(first: &[f64], second: &[f64]) -> RankSum {
+    if first.is_empty() || second.is_empty() {
+        return RankSum { superiority: 0.5, p_above: 1.0, p_below: 1.0, p: 1.0 };
+    }
+    let ranks = doubled_ranks(&[first, second].concat());
+    let (m, n) = (first.len() as f64, second.len() as f64);
+    let sum = ranks[..first.len()].iter().sum::<u64>();
+    // Twice U: the pairs in which the first is above, ties counted half.
+    let doubled_u = sum as f64 - m * (m + 1.0);
+    let smaller = first.len().min(second.len());
+    let additions = 2 * ranks.len().saturating_mul(ranks.len()).saturating_mul(smaller * smaller);
+    let (p_above, p_below) = if smaller <= 2000 && additions <= EXACT_ADDITIONS_MAX {
+        exact_tails(&ranks, first.len())
+    } else {
+        let deviation = (m * n / 12.0 * spread_of_ranks(&ranks)).sqrt();
+        let above = doubled_u / 2.0 - m * n / 2.0;
+        let one_order = (ln_factorial(first.len() as u64) + ln_factorial(second.len() as u64)
+            - ln_factorial(ranks.len() as u64))
+        .exp();
+        // Half a step towards the middle, by which the approximation is continuous.
+        let tail = |distance: f64| normal_upper_p((distance - 0.5) / deviation).max(one_order);
+        (tail(above), tail(-above))
+    };
+    let p = (2.0 * p_above.min(p_below)).min(1.0);
+    RankSum { superiority: doubled_u / (2.0 * m * n), p_above, p_below, p }
+}
+
+/// Twice the ranks from 1 on, so that the mean ranks of ties are whole numbers.
+fn doubled_ranks(values: &[f64]) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0; values.len()];
+    let mut begin = 0;
+    for ties in order.chunk_by(|&a, &b| values[a] == values[b]) {
+        let end = begin + ties.len();
+        ties.iter().for_each(|&i| ranks[i] = (begin + 1 + end) as u64);
+        begin = end;
+    }
+    ranks
+}
+
+/// (N + 1) less the correction for ties: 12 / N times the ranks' variance (divided by N - 1).
+fn spread_of_ranks(doubled_ranks: &[u64]) -> f64 {
+    let n = doubled_ranks.len() as f64;
+    let squares: f64 = doubled_ranks.iter().map(|&r| (r as f64 / 2.0 - (n + 1.0) / 2.0).powi(2)).sum();
+    12.0 * squares / (n * (n - 1.0))
+}
+
+/// The shares of all choices of `chosen` of the ranks of which the sum is at least, and at most,
+/// that of the first `chosen`.
+fn exact_tails(doubled_ranks: &[u64], chosen: usize) -> (f64, f64) {
+    // The sum of the others decides as well: the shorter part is counted.
+    if chosen > doubled_ranks.len() - chosen {
+        let mut others = doubled_ranks[chosen..].to_vec();
+        others.extend(&doubled_ranks[..chosen]);
+        let (above, below) = exact_tails(&others, doubled_ranks.len() - chosen);
+        return (below, above);
+    }
+    let observed = doubled_ranks[..chosen].iter().sum::<u64>() as usize;
+    let width = 2 * doubled_ranks.len() * chosen + 1;
+    // choices[k * width + s]: in how many ways k of the ranks seen so far have the sum s.
+    let mut choices = vec![0.0; (chosen + 1) * width];
+    choices[0] = 1.0;
+    for &rank in doubled_ranks {
+        let rank = rank as usize;
+        for k in (1..=chosen).rev() {
+            let (fewer, these) = choices.split_at_mut(k * width);
+            let fewer = &fewer[(k - 1) * width..width * k - rank];
+            these[rank..width].iter_mut().zip(fewer).for_each(|(sum, ways)| *sum += ways);
+        }
+    }
+    let ways = &choices[chosen * width..];
+    let all: f64 = ways.iter().sum();
+    (ways[observed..].iter().sum::<f64>() / all, ways[..=observed].iter().sum::<f64>() / all)
+}
+
+/// p that all groups have the same level (Kruskal and Wallis), by the chi-squared approximation;
+/// empty groups do not count, and p = 1 with fewer than two.
+pub fn kruskal_wallis(groups: &[&[f64]]) -> f64 {
+    let groups: Vec<&[f64]> = groups.iter().copied().filter(|group| !group.is_empty()).collect();
+    let ranks = doubled_ranks(&groups.concat());
+    let (n, spread) = (ranks.len() as f64, spread_of_ranks(&ranks));
+    if groups.len() < 2 || spread.is_nan() || spread <= 0.0 {
+        return 1.0;
+    }
+    let (mut begin, mut between) = (0, 0.0);
+    for group in &groups {
+        let end = begin + group.len();
+        let mean = ranks[begin..end].iter().sum::<u64>() as f64 / 2.0 / group.len() as f64;
+        between += group.len() as f64 * (mean - (n + 1.0) / 2.0).powi(2);
+        begin = end;
+    }
+    let h = 12.0 / (n * spread) * between;
+    ChiSquared::new(groups.len() as f64 - 1.0).map_or(1.0, |distribution| distribution.sf(h))
+}
+
+/// p that paired figures of which these are the differences are not above 0 on the whole
+/// (Wilcoxon's signed ranks, one-sided, differences of 0 left out). Exact up to 200 differences
+/// without ties; else by the normal approximation.
+pub fn signed_ranks(differences: &[f64]) -> f64 {
+    let nonzero: Vec<f64> = differences.iter().copied().filter(|&d| d != 0.0 && !d.is_nan()).collect();
+    let ranks = doubled_ranks(&nonzero.iter().map(|d| d.abs()).collect::<Vec<_>>());
+    let positive = |(d, rank): (&f64, &u64)| if *d > 0.0 { *rank } else { 0 };
+    let observed = nonzero.iter().zip(&ranks).map(positive).sum::<u64>() as usize;
+    let all = ranks.iter().sum::<u64>() as usize;
+    if ranks.len() <= 200 {
+        // share[s]: the probability that the positive ones of the ranks seen so far have the sum s.
+        let mut share = vec![0.0; all + 1];
+        share[0] = 1.0;
+        for &rank in &ranks {
+            for s in (0..=all).rev() {
+                let with = if s >= rank as usize { share[s - rank as usize] } else { 0.0 };
+                share[s] = (share[s] + with) / 2.0;
+            }
+        }
+        return share[observed..].iter().sum::<f64>().min(1.0);
+    }
+    let deviation = ranks.iter().map(|&r| (r as f64).powi(2)).sum::<f64>().sqrt() / 2.0;
+    normal_upper_p((observed as f64 - all as f64 / 2.0 - 1.0) / deviation)
+}
+
+/// Each p times their number, for as many questions asked at once: none of them is a false alarm
+/// with more than the corrected probability.
+pub fn bonferroni(ps: &[f64]) -> Vec<f64> {
+    ps.iter().map(|p| (p * ps.len() as f64).min(1.0)).collect()
+}
+
+/// As [`bonferroni`], but the second smallest p is corrected for one question less, and so on
+/// (Holm 1979), in the order given: as safe, and never larger.
+pub fn holm(ps: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..ps.len()).collect();
+    order.sort_by(|&a, &b| ps[a].total_cmp(&ps[b]));
+    let (mut corrected, mut least) = (vec![1.0; ps.len()], 0.0_f64);
+    for (place, &i) in order.iter().enumerate() {
+        least = least.max(ps[i] * (ps.len() - place) as f64).min(1.0);
+        corrected[i] = least;
+    }
+    corrected
+}
+
+/// An estimate and where the true figure lies with the confidence asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The most likely figure.
+    pub estimate: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether the interval holds `value`, its ends included.
+    pub fn holds(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// The further of the ends from the estimate, as a share of the estimate's size; infinite for
+    /// an estimate of 0 in a wider interval.
+    pub fn relative_half_width(&self) -> f64 {
+        let wide = (self.high - self.estimate).max(self.estimate - self.low);
+        if wide == 0.0 { 0.0 } else { wide / self.estimate.abs() }
+    }
+}
+
+/// By how much the figures of `first` are above those of `second`: the median of all differences
+/// between the two (Hodges and Lehmann), in their unit, with an interval that holds the true shift
+/// with probability `confidence` (Moses). None where there are too few for it: 4 in each sample
+/// give 95 %.
+pub fn shift(first: &[f64], second: &[f64], confidence: f64) -> Option<Interval> {
+    let (m, n) = (first.len() as f64, second.len() as f64);
+    let pairs = m * n;
+    let deviation = (pairs * (m + n + 1.0) / 12.0).sqrt();
+    let outside = (pairs / 2.0 - normal_quantile(confidence) * deviation).floor();
+    if outside < 1.0 {
+        return None;
+    }
+    let (first, second) = (thinned(&sorted(first)), thinned(&sorted(second)));
+    let differences =
+        sorted(&first.iter().flat_map(|f| second.iter().map(move |s| f - s)).collect::<Vec<_>>());
+    // The same share of the pairs lies outside where quantiles stand for the figures.
+    let place = ((outside / pairs * differences.len() as f64) as usize).max(1) - 1;
+    let estimate = median_of_sorted(&differences)?;
+    Some(Interval { estimate, low: differences[place], high: differences[differences.len() - 1 - place] })
+}
+
+/// How many times the figures of `second` those of `first` are: [`shift`] on logarithms.
+pub fn ratio(first: &[f64], second: &[f64], confidence: f64) -> Option<Interval> {
+    let Interval { estimate, low, high } = shift(&logarithms(first), &logarithms(second), confidence)?;
+    Some(Interval { estimate: estimate.exp(), low: low.exp(), high: high.exp() })
+}
+
+fn thinned(sorted: &[f64]) -> Vec<f64> {
+    if sorted.len() <= PAIRED_MAX {
+        return sorted.to_vec();
+    }
+    (0..PAIRED_MAX).map(|i| sorted[(2 * i + 1) * sorted.len() / (2 * PAIRED_MAX)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::decide::noise::{assert_honest, odd_samples, sample};
+    use crate::synthetic::Source;
+
+    #[test]
+    fn agrees_with_examples_worked_by_hand() {
+        // All of 3 below all of 4: one of 35 choices.
+        let apart = mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0, 7.0]);
+        assert!((apart.p_below - 1.0 / 35.0).abs() < 1e-12 && (apart.p - 2.0 / 35.0).abs() < 1e-12);
+        assert_eq!((apart.superiority, apart.p_above), (0.0, 1.0));
+        // Ties: of the 6 choices of 2 out of {1, 2, 2, 3} two have a sum of ranks of 6.5 or more.
+        let tied = mann_whitney(&[2.0, 3.0], &[1.0, 2.0]);
+        assert!((tied.p_above - 2.0 / 6.0).abs() < 1e-12, "{tied:?}");
+        // Three groups of two, in order: H = 12 / 42 * 2 * (4 + 0 + 4) = 32 / 7, exp(-H / 2).
+        let p = kruskal_wallis(&[&[1.0, 2.0], &[3.0, 4.0], &[5.0, 6.0]]);
+        assert!((p - (-16.0_f64 / 7.0).exp()).abs() < 1e-9, "{p}");
+        assert_eq!(holm(&[0.01, 0.04, 0.03]), [0.03, 0.06, 0.06]);
+        assert_eq!(bonferroni(&[0.01, 0.5]), [0.02, 1.0]);
+        assert!((signed_ranks(&[1.0, 2.0, 3.0, 4.0, 5.0]) - 1.0 / 32.0).abs() < 1e-12);
+        assert_eq!(signed_ranks(&[-1.0, -2.0, -3.0]), 1.0);
+    }
+
+    #[test]
+    fn exact_and_approximate_p_agree() {
+        let mut source = Source::new(1);
+        for shift in [1.0, 1.01, 1.03] {
+            let (a, b) = (sample(&mut source, 31, shift), sample(&mut source, 31, 1.0));
+            let repeated = |values: &[f64]| values.iter().cycle().take(31 * 5).copied().collect::<Vec<_>>();
+            let (exact, longer) = (mann_whitney(&a, &b), mann_whitney(&repeated(&a), &repeated(&b)));
+            let approximate =
+                normal_upper_p((exact.superiority - 0.5) * 961.0 / (961.0_f64 * 63.0 / 12.0).sqrt());
+            assert!((exact.p_above - approximate).abs() < 0.01, "{exact:?} {approximate}");
+            assert!((exact.superiority - longer.superiority).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn false_alarms_are_no_more_than_p_says() {
+        let mut source = Source::new(2);
+        for (m, n) in [(3, 5), (8, 8), (1, 200), (60, 200)] {
+            let trials: Vec<RankSum> = (0..400)
+                .map(|_| mann_whitney(&sample(&mut source, m, 1.0), &sample(&mut source, n, 1.0)))
+                .collect();
+            for p in [|t: &RankSum| t.p, |t: &RankSum| t.p_above, |t: &RankSum| t.p_below] {
+                assert_honest(&trials.iter().map(p).collect::<Vec<_>>(), "Mann-Whitney");
+            }
+        }
+        let groups = |source: &mut Source| [5, 7, 20].map(|n| sample(source, n, 1.0));
+        let ps: Vec<f64> = (0..1000)
+            .map(|_| kruskal_wallis(&groups(&mut source).each_ref().map(|group| group.as_slice())))
+            .collect();
+        assert_honest(&ps, "Kruskal-Wallis");
+        let symmetric = |source: &mut Source, n| (0..n).map(|_| source.normal().powi(3)).collect::<Vec<_>>();
+        for n in [7, 40, 300] {
+            let ps: Vec<f64> = (0..300).map(|_| signed_ranks(&symmetric(&mut source, n))).collect();
+            assert_honest(&ps, "signed ranks");
+        }
+    }
+
+    #[test]
+    fn a_difference_of_three_percent_is_seen_through_jitter_and_outliers() {
+        let mut source = Source::new(3);
+        let seen = (0..200)
+            .filter(|_| {
+                mann_whitney(&sample(&mut source, 100, 1.03), &sample(&mut source, 100, 1.0)).p < 0.01
+            })
+            .count();
+        assert!(seen >= 180, "{seen} of 200");
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_as_often_as_they_say() {
+        let mut source = Source::new(4);
+        for (m, n) in [(4, 4), (10, 30), (50, 50), (20, 600)] {
+            let held = (0..150)
+                .filter(|_| {
+                    let (a, b) = (sample(&mut source, m, 3e6), sample(&mut source, n, 2e6));
+                    ratio(&a, &b, 0.95).is_some_and(|ratio| ratio.holds(1.5))
+                })
+                .count();
+            assert!(held >= 134, "{held} of 150 with {m} and {n}");
+        }
+        let (a, b) = (sample(&mut source, 600, 3e6), sample(&mut source, 700, 2e6));
+        assert!(ratio(&a, &b, 0.95).is_some_and(|ratio| ratio.relative_half_width() < 0.008));
+        assert_eq!(shift(&a[..3], &b[..3], 0.95), None);
+    }
+
+    #[test]
+    fn odd_figures_do_no_harm() {
+        for a in odd_samples() {
+            for b in odd_samples() {
+                let RankSum { superiority, p_above, p_below, p } = mann_whitney(&a, &b);
+                for p in [superiority, p_above, p_below, p, kruskal_wallis(&[&a, &b]), signed_ranks(&a)] {
+                    assert!((0.0..=1.0).contains(&p), "{p} for {a:?} and {b:?}");
+                }
+                let _ = (shift(&a, &b, 0.95), ratio(&a, &b, 2.0), ratio(&a, &b, 0.0));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn only_the_order_counts(a in prop::collection::vec(1u32..50, 1..12), b in prop::collection::vec(1u32..50, 1..12)) {
+            let plain = |v: &[u32]| v.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
+            let (a, b) = (plain(&a), plain(&b));
+            let cubed = |v: &[f64]| v.iter().map(|v| v.powi(3)).collect::<Vec<_>>();
+            let (one, other) = (mann_whitney(&a, &b), mann_whitney(&b, &a));
+            prop_assert_eq!(mann_whitney(&cubed(&a), &cubed(&b)), one);
+            prop_assert!((one.p_above - other.p_below).abs() < 1e-12 && (one.p - other.p).abs() < 1e-12);
+            prop_assert!(one.p_above + one.p_below >= 1.0 - 1e-12);
+        }
+
+        #[test]
+        fn holm_is_between_the_p_and_bonferroni(ps in prop::collection::vec(0.0..=1.0f64, 0..20)) {
+            for ((&p, holm), bonferroni) in ps.iter().zip(holm(&ps)).zip(bonferroni(&ps)) {
+                prop_assert!(p <= holm && holm <= bonferroni);
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The vocabulary of what was inferred of a black box: parameters, their findings, and what a person looks at.
+//!
+//! Invariants:
+//! - a value stands only where the verdict is "found";
+//! - evidence is a sentence with the figures that decided;
+//! - a picture shows what the estimator saw, and no more.
+
+mod finding;
+mod parameter;
+mod picture;
+
+pub use finding::{Finding, INFERENCE_VERSION, Inference, Value, Verdict};
+pub use parameter::{Parameter, Unit};
+pub use picture::{Axis, Picture, Series, Style};

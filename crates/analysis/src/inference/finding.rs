@@ -1,0 +1,187 @@
+//! One parameter's answer, and all of them together.
+
+use std::fmt;
+
+use flashlab_base::{Bytes, Identity, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::{Parameter, Picture, Unit};
+
+/// The version of [`Inference`] as a file.
+pub const INFERENCE_VERSION: u32 = 1;
+
+/// What could be said of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Verdict {
+    /// It has the value given, with the confidence given.
+    #[serde(rename = "found")]
+    Found,
+    /// It has a value that could be found in principle, but not here: too much noise, too small a device, no consent.
+    #[serde(rename = "undetermined")]
+    Undetermined,
+    /// Nothing that can be seen from outside depends on it on this device.
+    #[serde(rename = "not identifiable")]
+    NotIdentifiable,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::Found => "found",
+            Verdict::Undetermined => "undetermined",
+            Verdict::NotIdentifiable => "not identifiable",
+        })
+    }
+}
+
+/// A parameter's value, in the parameter's unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Whether something is so.
+    Truth(bool),
+    /// Bytes, nanoseconds, a count or a ratio.
+    Number(f64),
+    /// One of a few words.
+    Word(String),
+}
+
+impl From<Bytes> for Value {
+    fn from(bytes: Bytes) -> Value {
+        Value::Number(bytes.0 as f64)
+    }
+}
+
+impl From<Nanos> for Value {
+    fn from(nanos: Nanos) -> Value {
+        Value::Number(nanos.0 as f64)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(count: u64) -> Value {
+        Value::Number(count as f64)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(ratio: f64) -> Value {
+        Value::Number(ratio)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(truth: bool) -> Value {
+        Value::Truth(truth)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(word: &str) -> Value {
+        Value::Word(word.to_owned())
+    }
+}
+
+/// What was found out about one parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Which.
+    pub parameter: Parameter,
+    /// Its value where the verdict is [`Verdict::Found`].
+    pub value: Option<Value>,
+    /// The probability that the verdict, with its value, is right: 0 to 1. Of [`Verdict::Undetermined`] it is how
+    /// likely the best guess was, or 0.
+    pub confidence: f64,
+    /// Whether it was found.
+    pub verdict: Verdict,
+    /// The figures that decided, in a sentence.
+    pub evidence: String,
+    /// What was written to find it out.
+    pub bytes_written: Bytes,
+    /// What the estimator saw.
+    pub picture: Option<Picture>,
+}
+
+impl Finding {
+    /// A value, with the probability that it is right.
+    pub fn found(
+        parameter: Parameter,
+        value: impl Into<Value>,
+        confidence: f64,
+        evidence: impl Into<String>,
+    ) -> Finding {
+        let verdict = Verdict::Found;
+        Finding { value: Some(value.into()), confidence, ..Finding::without(parameter, verdict, evidence) }
+    }
+
+    /// No answer, and why.
+    pub fn undetermined(parameter: Parameter, evidence: impl Into<String>) -> Finding {
+        Finding::without(parameter, Verdict::Undetermined, evidence)
+    }
+
+    /// The answer that there can be none on this device, why, and with what probability.
+    pub fn not_identifiable(parameter: Parameter, confidence: f64, evidence: impl Into<String>) -> Finding {
+        Finding { confidence, ..Finding::without(parameter, Verdict::NotIdentifiable, evidence) }
+    }
+
+    /// The same with a picture.
+    pub fn with(self, picture: Picture) -> Finding {
+        Finding { picture: Some(picture), ..self }
+    }
+
+    fn without(parameter: Parameter, verdict: Verdict, evidence: impl Into<String>) -> Finding {
+        let evidence = evidence.into();
+        Finding {
+            parameter,
+            value: None,
+            confidence: 0.0,
+            verdict,
+            evidence,
+            bytes_written: Bytes::ZERO,
+            picture: None,
+        }
+    }
+
+    /// The value as a number in the parameter's unit, if it was found and is one.
+    pub fn number(&self) -> Option<f64> {
+        match self.value {
+            Some(Value::Number(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The value as people write it, with its unit; empty where there is none.
+    pub fn value_in_words(&self) -> String {
+        match (&self.value, self.parameter.unit()) {
+            (None, _) => String::new(),
+            (Some(Value::Truth(truth)), _) => if *truth { "yes" } else { "no" }.to_owned(),
+            (Some(Value::Word(word)), _) => word.clone(),
+            (Some(Value::Number(number)), Unit::Bytes) => Bytes(number.round() as u64).to_string(),
+            (Some(Value::Number(number)), Unit::Nanos) => Nanos(number.round() as u64).to_string(),
+            (Some(Value::Number(number)), Unit::Count) => format!("{number:.0}"),
+            (Some(Value::Number(number)), Unit::Ratio | Unit::None) => format!("{number:.3}"),
+        }
+    }
+}
+
+/// All that was inferred of a device; the document `inference.json` of its folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Inference {
+    /// [`INFERENCE_VERSION`].
+    pub version: u32,
+    /// The target, as it was named.
+    pub target: String,
+    /// What is known of the device's make.
+    pub identity: Identity,
+    /// Its size.
+    pub capacity: Bytes,
+    /// In the order in which they were found; no parameter stands twice.
+    pub findings: Vec<Finding>,
+}
+
+impl Inference {
+    /// What is known of this parameter so far.
+    pub fn get(&self, parameter: Parameter) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.parameter == parameter)
+    }
+}

@@ -1,0 +1,150 @@
+//! The parameters that are inferred: names, units and definitions.
+//!
+//! Whoever scores an answer and whoever gives one mean the same by a name: the definition here.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a parameter's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanos,
+    /// A whole number.
+    Count,
+    /// A number relative to another.
+    Ratio,
+    /// A word, or yes or no.
+    None,
+}
+
+impl Unit {
+    /// As in files: `bytes`, `ns`, `ratio`, or empty.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Bytes => "bytes",
+            Unit::Nanos => "ns",
+            Unit::Ratio => "ratio",
+            Unit::Count | Unit::None => "",
+        }
+    }
+}
+
+macro_rules! parameters {
+    ($($variant:ident $name:literal $unit:ident $title:literal $definition:literal)*) => {
+        /// A hidden parameter of a device.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Parameter {
+            $(#[doc = $definition] #[serde(rename = $name)] $variant,)*
+        }
+
+        impl Parameter {
+            /// All of them.
+            pub const ALL: &'static [Parameter] = &[$(Parameter::$variant),*];
+
+            /// Its name in files, as `erase_block_size`.
+            pub fn name(self) -> &'static str {
+                match self { $(Parameter::$variant => $name,)* }
+            }
+
+            /// Its name among people.
+            pub fn title(self) -> &'static str {
+                match self { $(Parameter::$variant => $title,)* }
+            }
+
+            /// What it is, in a clause.
+            pub fn definition(self) -> &'static str {
+                match self { $(Parameter::$variant => $definition,)* }
+            }
+
+            /// What its value is.
+            pub fn unit(self) -> Unit {
+                match self { $(Parameter::$variant => Unit::$unit,)* }
+            }
+        }
+    };
+}
+
+parameters! {
+    ReadPageSize "read_page_size" Bytes "Read page"
+        "the smallest unit that is read from the flash"
+    PlanesReadAtOnce "planes_read_at_once" Count "Planes read at once"
+        "pages that one read operation of the flash brings"
+    SegmentGroups "segment_groups" Count "Segment groups"
+        "parts of the address space between which going costs time (Sun and Zhang, section 4.1)"
+    SegmentGroupSpan "segment_group_span" Bytes "Span of a segment group"
+        "how much of the addresses lies together in one segment group"
+    ReadBufferSize "read_buffer_size" Bytes "Read buffer"
+        "what was read last and is answered without the flash"
+    ReadAheadSize "read_ahead_size" Bytes "Read-ahead"
+        "what is read beyond a sequential read"
+    ChunkSize "chunk_size" Bytes "Chunk"
+        "consecutive bytes on one die (Chen, Lee and Zhang, HPCA 2011)"
+    ParallelUnits "parallel_units" Count "Parallel units"
+        "dies that serve reads at the same time"
+    StripeSize "stripe_size" Bytes "Stripe"
+        "the period in which addresses come back to the same die"
+    Channels "channels" Count "Channels"
+        "paths to the dies that transfer at the same time"
+    UsefulQueueDepth "useful_queue_depth" Count "Useful queue depth"
+        "IOs in flight from which more bring less than 2.5 % of throughput, for random reads of one page"
+    ReadCostPerIo "read_cost_per_io" Nanos "Cost of a read"
+        "what a read takes beyond its bytes: A of T = A + nB over large sequential reads"
+    ReadSaturationSize "read_saturation_size" Bytes "Read saturation"
+        "the IOSize from which doubling brings less than 2.5 % of sequential read throughput (Ajwani et al., appendix A)"
+    WriteCostPerIo "write_cost_per_io" Nanos "Cost of a write"
+        "what a write takes beyond its bytes: A of T = A + nB, fitted to the median response times of sequential writes of 64, 128, 256, 512 and 1024 KiB"
+    WriteSaturationSize "write_saturation_size" Bytes "Write saturation"
+        "the smallest IOSize, a power of two from 4 KiB on, from which doubling brings less than 2.5 % of throughput, by the median response times of sequential writes (Ajwani et al., appendix A)"
+    WritePageSize "write_page_size" Bytes "Write page"
+        "the smallest aligned write for which nothing has to be read"
+    EraseBlockSize "erase_block_size" Bytes "Erase block"
+        "the unit in which space is allocated or merged: log block, erase block or allocation unit; where sequential writes fill those of several dies at the same time, all of these together"
+    OpenBlocks "open_blocks" Count "Open blocks"
+        "units of this size (erase_block_size) that can be written to in turns without a merge for each write: the log blocks of a die; with shared logs as many as hold single pages before one makes room"
+    ZerosProgramShare "zeros_program_share" Ratio "Cost of zeros"
+        "what writing zeros costs, relative to random content: median response times of aligned sequential writes of one write page (Sun and Zhang, section 4.2)"
+    OnesProgramShare "ones_program_share" Ratio "Cost of ones"
+        "what writing ones costs, relative to random content, in the same way"
+    MappingGranularity "mapping_granularity" Bytes "Mapping granularity"
+        "the smallest aligned write that costs the same at random places as in sequence: the write page where every page may lie anywhere, else erase_block_size"
+    TranslationFamily "translation_family" None "Translation layer"
+        "'page', 'demand-cached page', 'block' (only writes that continue a block are cheap), 'log-block' (rewriting pages of a few blocks in any order is cheap) or 'shared log-block' (of any blocks, until the logs are full)"
+    MisalignmentPenalty "misalignment_penalty" Nanos "Misalignment penalty"
+        "the median response time of writes of one write page at random places in the first MiB, shifted by half a page, less that without the shift (Ajwani et al., section 3.3.4)"
+    WriteBufferSize "write_buffer_size" Bytes "Write buffer"
+        "what a rested device takes at once"
+    WriteBufferFlush "write_buffer_flush" None "Flush policy"
+        "when the write buffer is emptied: immediately or when-full"
+    StartupIos "startup_ios" Count "Start-up phase"
+        "random writes of a rested device that are cheaper than those after them (uFLIP section 4.2)"
+    PeriodIos "period_ios" Count "Period"
+        "random writes in one oscillation of the running phase (uFLIP section 4.2)"
+    LingeringTime "lingering_time" Nanos "Lingering effect"
+        "how long random writes slow down the reads after them (uFLIP section 4.3)"
+    PauseBenefit "pause_benefit" Ratio "What a pause buys"
+        "the cost of random writes with pauses of their own length between them, relative to without"
+    RecoveryTime "recovery_time" Nanos "Recovery"
+        "how long sequential writes are slowed down after a burst of random writes (Ajwani et al., appendix C)"
+    RecoveryEnds "recovery_ends" None "Recovery ends"
+        "whether sequential writes come back to their speed by themselves"
+    RewriteCures "rewrite_cures" None "Rewriting cures"
+        "whether writing the device sequentially brings it back"
+    PhysicalCapacity "physical_capacity" Bytes "Physical capacity"
+        "flash that holds data before anything has to be collected"
+    OverProvisioning "over_provisioning" Ratio "Over-provisioning"
+        "physical capacity beyond the capacity, relative to the capacity"
+    FastRegionSize "fast_region_size" Bytes "Fast region"
+        "what is written at speed before the cache of fast cells is full"
+    FastRegionRefill "fast_region_refill" Bytes "Refill of the fast region"
+        "how much of the fast region a long pause makes free again"
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

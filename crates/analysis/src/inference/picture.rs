@@ -1,0 +1,82 @@
+//! What a person looks at to see what an estimator saw.
+
+use serde::{Deserialize, Serialize};
+
+/// A chart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Picture {
+    /// How to read it, in a sentence.
+    pub caption: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn.
+    pub series: Vec<Series>,
+    /// Vertical lines at these places of x, with their names: what was found.
+    pub marks: Vec<(f64, String)>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Axis {
+    /// What it measures.
+    pub label: String,
+    /// `ns`, `bytes`, `ratio`, or empty for a count.
+    pub unit: String,
+    /// Whether it is logarithmic; then all its values are above zero.
+    pub logarithmic: bool,
+}
+
+impl Axis {
+    /// A linear axis of `unit`: `ns`, `bytes`, `ratio`, or empty for a count.
+    pub fn linear(label: &str, unit: &str) -> Axis {
+        Axis { label: label.to_owned(), unit: unit.to_owned(), logarithmic: false }
+    }
+
+    /// A logarithmic axis.
+    pub fn logarithmic(label: &str, unit: &str) -> Axis {
+        Axis { logarithmic: true, ..Axis::linear(label, unit) }
+    }
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// As in the legend.
+    pub name: String,
+    /// How they are drawn.
+    pub style: Style,
+    /// x and y, ascending in x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Style {
+    /// Each by itself.
+    Dots,
+    /// Joined by a line.
+    Line,
+}
+
+impl Picture {
+    /// A picture without anything in it.
+    pub fn new(caption: impl Into<String>, x: Axis, y: Axis) -> Picture {
+        Picture { caption: caption.into(), x, y, series: Vec::new(), marks: Vec::new() }
+    }
+
+    /// The same with points that belong together, in whatever order they come.
+    pub fn draw(mut self, name: &str, style: Style, mut points: Vec<(f64, f64)>) -> Picture {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.series.push(Series { name: name.to_owned(), style, points });
+        self
+    }
+
+    /// The same with a vertical line.
+    pub fn mark(mut self, x: f64, name: impl Into<String>) -> Picture {
+        self.marks.push((x, name.into()));
+        self
+    }
+}

@@ -1,0 +1,51 @@
+//! The groups of probes, and their order.
+
+use flashlab_analysis::inference::Parameter;
+
+use crate::groups;
+use crate::session::{Halt, Session};
+
+/// Probes that answer some parameters by one signal.
+pub struct Group {
+    /// As in the names of its probes: `large-requests`.
+    pub name: &'static str,
+    /// What it looks for and by which signal, in a sentence.
+    pub about: &'static str,
+    /// What it answers.
+    pub parameters: &'static [Parameter],
+    /// The share of the write budget that it may use; 0: it only reads.
+    pub write_share: f64,
+    /// Runs its probes and concludes its parameters. Those that it leaves are undetermined.
+    pub(crate) probe: fn(&mut Session<'_, '_>) -> Result<(), Halt>,
+}
+
+impl Group {
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        self.write_share > 0.0
+    }
+}
+
+/// All groups, in the order in which they run: the ones that only read come first.
+pub const GROUPS: &[Group] = &[groups::large_requests::READS];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_groups_come_first_and_the_shares_of_the_budget_add_up() {
+        let writing: Vec<bool> = GROUPS.iter().map(Group::writes).collect();
+        assert!(writing.is_sorted(), "{writing:?}");
+        let shares: f64 = GROUPS.iter().map(|group| group.write_share).sum();
+        assert!(shares <= 1.0, "{shares}");
+    }
+
+    #[test]
+    fn a_parameter_is_answered_by_one_group_only() {
+        for &parameter in Parameter::ALL {
+            let answered = GROUPS.iter().filter(|group| group.parameters.contains(&parameter)).count();
+            assert!(answered <= 1, "{parameter}");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The probes, a file for each signal.
+
+pub(crate) mod large_requests;
+pub(crate) mod patterns;

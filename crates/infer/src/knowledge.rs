@@ -1,0 +1,43 @@
+//! What was found so far, for the groups that follow.
+
+use flashlab_analysis::inference::{Inference, Parameter, Value, Verdict};
+use flashlab_base::{Bytes, Nanos};
+
+/// What is known of the device: only what was found counts.
+#[derive(Clone, Copy)]
+pub struct Knowledge<'a>(pub(crate) &'a Inference);
+
+impl Knowledge<'_> {
+    /// A number in its unit.
+    pub fn number(self, parameter: Parameter) -> Option<f64> {
+        self.0.get(parameter).and_then(|finding| finding.number())
+    }
+
+    /// A size.
+    pub fn bytes(self, parameter: Parameter) -> Option<Bytes> {
+        self.number(parameter).map(|number| Bytes(number.round() as u64))
+    }
+
+    /// A time.
+    pub fn nanos(self, parameter: Parameter) -> Option<Nanos> {
+        self.number(parameter).map(|number| Nanos(number.round() as u64))
+    }
+
+    /// A count.
+    pub fn count(self, parameter: Parameter) -> Option<u64> {
+        self.number(parameter).map(|number| number.round() as u64)
+    }
+
+    /// A word.
+    pub fn word(&self, parameter: Parameter) -> Option<&str> {
+        match &self.0.get(parameter)?.value {
+            Some(Value::Word(word)) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// What could be said of it.
+    pub fn verdict(self, parameter: Parameter) -> Option<Verdict> {
+        self.0.get(parameter).map(|finding| finding.verdict)
+    }
+}

@@ -1,0 +1,123 @@
+//! The hidden parameters of a black box: adaptive probing of a [`Device`], each answer with evidence and confidence.
+//!
+//! # Model
+//! A [`Group`] of probes answers some [`Parameter`]s that are seen by the same signal. It runs patterns on the device
+//! through a [`Session`], which counts what is written and how long it takes, decides by the statistics of
+//! `flashlab_analysis::decide`, and concludes a [`Finding`] for each parameter. Groups that only read come first; the
+//! others run with consent. What is concluded is [`Knowledge`] for the groups that follow.
+//!
+//! # Invariants
+//! - The device is known by its answers alone: geometry, completions and its clock. This crate does not know the
+//!   simulator.
+//! - Every IO is one of a pattern, which is kept as a plan that can be run again ([`Session::run`]).
+//! - Nothing is written without consent, and never more than the budget.
+//! - A value is "found" only with a confidence that follows from a test, corrected for what was looked at; a probe
+//!   whose figures do not decide says so. Being silent is better than being wrong.
+//! - One group's failure is told by its parameters, and the others go on, unless the device is gone.
+
+mod group;
+mod groups;
+mod knowledge;
+mod session;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter};
+use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_device::Device;
+use flashlab_plan::Plan;
+
+pub use group::{GROUPS, Group};
+pub use knowledge::Knowledge;
+pub use session::{Halt, Session};
+
+/// What an inference may do.
+pub struct Settings<'a> {
+    /// The target's name, for the document.
+    pub target: String,
+    /// Of everything random.
+    pub seed: Seed,
+    /// How much may be written; `None`: the device is only read.
+    pub write_budget: Option<Bytes>,
+    /// The longest that the groups that only read may take together, on the device's clock.
+    pub reading_time: Nanos,
+    /// The longest that each of the other groups may take.
+    pub writing_time: Nanos,
+    /// Set it to end; what is known is kept.
+    pub interrupt: &'a AtomicBool,
+}
+
+impl Settings<'_> {
+    /// The budget where nobody gives another: twice the capacity.
+    pub fn usual_budget(capacity: Bytes) -> Bytes {
+        capacity * 2
+    }
+}
+
+/// Who is told while it goes on.
+pub trait Progress {
+    /// A group begins: its name, which it is of how many.
+    fn begin(&mut self, _group: &'static str, _index: usize, _count: usize) {}
+    /// A parameter has its answer.
+    fn concluded(&mut self, _finding: &Finding) {}
+    /// A group ended; all that is known so far, and the plan of the probes that it ran.
+    fn ended(&mut self, _group: &'static str, _known: &Inference, _probes: &Plan) {}
+}
+
+impl Progress for () {}
+
+/// How an inference ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Every parameter has its answer.
+    Done,
+    /// It was interrupted: some parameters have none yet.
+    Interrupted,
+}
+
+/// Infers all parameters that `known` has no finding of, and adds theirs to it.
+pub fn infer(
+    device: &mut dyn Device,
+    settings: &Settings<'_>,
+    known: &mut Inference,
+    progress: &mut dyn Progress,
+) -> Ended {
+    let mut session = Session::new(device, settings, known);
+    let mut gone = None;
+    for (index, group) in GROUPS.iter().enumerate() {
+        if group.parameters.iter().all(|&parameter| session.is_concluded(parameter)) {
+            continue;
+        }
+        progress.begin(group.name, index, GROUPS.len());
+        let halt = match &gone {
+            Some(reason) => Some(Halt::Gone(String::clone(reason))),
+            None => session.run_group(group, progress),
+        };
+        if matches!(halt, Some(Halt::Interrupted)) || settings.interrupt.load(Ordering::Relaxed) {
+            return Ended::Interrupted;
+        }
+        if let Some(Halt::Gone(reason)) = &halt {
+            gone = Some(reason.clone());
+        }
+        session.conclude_rest(group, halt, progress);
+        let probes = session.take_probes(group);
+        progress.ended(group.name, session.inference(), &probes);
+    }
+    Ended::Done
+}
+
+/// A document without findings, of a device that is about to be inferred.
+pub fn nothing_known(device: &dyn Device, target: &str) -> Inference {
+    Inference {
+        version: INFERENCE_VERSION,
+        target: target.to_owned(),
+        identity: device.identity(),
+        capacity: device.geometry().capacity,
+        findings: Vec::new(),
+    }
+}
+
+/// Which group answers a parameter.
+pub fn group_of(parameter: Parameter) -> Option<&'static Group> {
+    GROUPS.iter().find(|group| group.parameters.contains(&parameter))
+}

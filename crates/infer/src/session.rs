@@ -1,0 +1,309 @@
+//! A device while it is probed: every IO passes here, is counted, and belongs to a pattern that is kept.
+
+use std::fmt;
+use std::mem;
+use std::sync::atomic::Ordering;
+
+use flashlab_analysis::inference::{Finding, Inference, Parameter};
+use flashlab_base::{Bytes, Nanos, Operation, Seed};
+use flashlab_device::Device;
+use flashlab_engine::{Control, Ended, WAIT_PIECE};
+use flashlab_plan::{Experiment, ModeRule, Pattern, Plan, Space};
+use flashlab_samples::Sample;
+
+use crate::group::Group;
+use crate::knowledge::Knowledge;
+use crate::{Progress, Settings};
+
+/// Why a group could not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// Somebody wants it to end.
+    Interrupted,
+    /// The device is gone: nobody can go on.
+    Gone(String),
+    /// An IO failed.
+    Failed(String),
+    /// The device is too small for the probe, or takes no such IOs.
+    Misfit(String),
+    /// More would be written than is allowed.
+    Budget {
+        /// What the probe needs.
+        needed: Bytes,
+        /// What the group has left.
+        left: Bytes,
+    },
+    /// The group's time is used up.
+    Time,
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Halt::Interrupted => f.write_str("interrupted"),
+            Halt::Gone(reason) => write!(f, "the device is gone: {reason}"),
+            Halt::Failed(reason) => f.write_str(reason),
+            Halt::Misfit(reason) => {
+                write!(f, "the device is too small or too coarse for this probe: {reason}")
+            }
+            Halt::Budget { needed, left } => {
+                write!(
+                    f,
+                    "{needed} would have to be written, and {left} of the write budget are left for this"
+                )
+            }
+            Halt::Time => f.write_str("the time for this was used up"),
+        }
+    }
+}
+
+/// What a group has.
+struct Allowance {
+    group: &'static str,
+    /// What it may still write.
+    writes: Bytes,
+    /// Until when it may submit IOs.
+    deadline: Nanos,
+    /// What was written since it concluded a parameter.
+    written: Bytes,
+}
+
+/// A device while it is probed.
+pub struct Session<'d, 's> {
+    device: &'d mut dyn Device,
+    settings: &'s Settings<'s>,
+    inference: &'d mut Inference,
+    allowance: Allowance,
+    /// What all groups together may still write.
+    budget: Bytes,
+    probes: Vec<Experiment>,
+    /// Makes each run's seed its own.
+    runs: u64,
+    /// What the groups that only read have left of their time.
+    reading_time: Nanos,
+    concluded: Vec<Parameter>,
+}
+
+impl<'d, 's> Session<'d, 's> {
+    pub(crate) fn new(
+        device: &'d mut dyn Device,
+        settings: &'s Settings<'s>,
+        inference: &'d mut Inference,
+    ) -> Session<'d, 's> {
+        let spent: u64 = inference.findings.iter().map(|finding| finding.bytes_written.0).sum();
+        let budget = Bytes(settings.write_budget.unwrap_or_default().0.saturating_sub(spent));
+        let allowance =
+            Allowance { group: "", writes: Bytes::ZERO, deadline: Nanos::MAX, written: Bytes::ZERO };
+        Session {
+            device,
+            settings,
+            inference,
+            allowance,
+            budget,
+            probes: Vec::new(),
+            runs: 0,
+            reading_time: settings.reading_time,
+            concluded: Vec::new(),
+        }
+    }
+
+    /// The device's size.
+    pub fn capacity(&self) -> Bytes {
+        self.device.geometry().capacity
+    }
+
+    /// The smallest IO.
+    pub fn block(&self) -> Bytes {
+        self.device.geometry().block
+    }
+
+    /// How many IOs the device takes at once.
+    pub fn depth(&self) -> u32 {
+        self.device.geometry().depth
+    }
+
+    /// Whether the device may look at what is written.
+    pub fn sees_content(&self) -> bool {
+        self.device.sees_content()
+    }
+
+    /// What is known by now.
+    pub fn known(&self) -> Knowledge<'_> {
+        Knowledge(self.inference)
+    }
+
+    /// What the group may still write.
+    pub fn writes_left(&self) -> Bytes {
+        self.allowance.writes
+    }
+
+    /// How long the group may still take.
+    pub fn time_left(&mut self) -> Nanos {
+        let now = self.device.now();
+        self.allowance.deadline.since(now)
+    }
+
+    /// A seed for what a probe chooses at random, another one for each label and index.
+    pub fn seed(&self, label: &str, index: u64) -> Seed {
+        self.settings.seed.derive(self.allowance.group, 0).derive(label, index)
+    }
+
+    /// Runs a pattern and gives its samples, in the order in which the IOs were done. It is kept as the experiment
+    /// `name` of the group's plan. Each run has random numbers of its own: running a pattern again is a repetition.
+    ///
+    /// # Errors
+    /// [`Halt::Budget`] before anything is written, if more might be than is left; [`Halt::Misfit`] for a pattern that
+    /// has no place on the device; [`Halt::Time`] when the time was used up before the pattern was done;
+    /// [`Halt::Failed`] and [`Halt::Gone`] with the IO that failed.
+    ///
+    /// # Panics
+    /// If the pattern has no IOCount: a probe knows how much it does.
+    pub fn run(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
+        let ios = pattern.io_count.expect("a probe has an IOCount") * u64::from(pattern.parallel_degree);
+        let writes = most_written(pattern, ios);
+        if writes > self.allowance.writes {
+            return Err(Halt::Budget { needed: writes, left: self.allowance.writes });
+        }
+        let time_limit = self.time_left();
+        if time_limit == Nanos::ZERO {
+            return Err(Halt::Time);
+        }
+        self.runs += 1;
+        let seed = self.seed(name, self.runs);
+        let space = Space { capacity: self.capacity(), block: self.block() };
+        let misfit = |error: &dyn fmt::Display| Halt::Misfit(error.to_string());
+        let placed = pattern.place(space, seed).map_err(|error| misfit(&error))?;
+        flashlab_engine::check(self.device, pattern).map_err(|error| misfit(&error))?;
+        self.keep(name, pattern);
+        let mut samples: Vec<Vec<Sample>> =
+            (0..placed.processes()).map(|_| Vec::with_capacity(ios as usize)).collect();
+        let control =
+            Control { interrupt: self.settings.interrupt, time_limit: Some(time_limit), failures_allowed: 0 };
+        let outcome = flashlab_engine::run(self.device, &placed, &mut samples, &control)
+            .map_err(|error| misfit(&error))?;
+        self.allowance.writes = Bytes(self.allowance.writes.0.saturating_sub(outcome.written.0));
+        self.budget = Bytes(self.budget.0.saturating_sub(outcome.written.0));
+        self.allowance.written += outcome.written;
+        if let Some(reason) = self.device.loss() {
+            return Err(Halt::Gone(reason));
+        }
+        match (outcome.ended, outcome.first_failure) {
+            (Ended::Interrupted, _) => Err(Halt::Interrupted),
+            (_, Some(failure)) if failure.error.device_is_gone() => Err(Halt::Gone(failure.to_string())),
+            (_, Some(failure)) => Err(Halt::Failed(failure.to_string())),
+            (Ended::TimeUsed, None) => Err(Halt::Time),
+            _ => {
+                let mut samples = samples.concat();
+                samples.sort_by_key(|sample| (sample.completed, sample.process, sample.position));
+                Ok(samples)
+            }
+        }
+    }
+
+    /// Lets the device rest.
+    ///
+    /// # Errors
+    /// [`Halt::Interrupted`] and [`Halt::Time`].
+    pub fn rest(&mut self, time: Nanos) -> Result<(), Halt> {
+        if time > self.time_left() {
+            return Err(Halt::Time);
+        }
+        let until = self.device.now().saturating_add(time);
+        loop {
+            if self.settings.interrupt.load(Ordering::Relaxed) {
+                return Err(Halt::Interrupted);
+            }
+            let now = self.device.now();
+            if now >= until {
+                return Ok(());
+            }
+            self.device.wait(until.min(now.saturating_add(WAIT_PIECE)));
+        }
+    }
+
+    /// Gives a parameter its answer. What was written since the group's last answer was for this one.
+    ///
+    /// # Panics
+    /// If it has one already.
+    pub fn conclude(&mut self, finding: Finding) {
+        assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
+        let bytes_written = mem::take(&mut self.allowance.written);
+        self.concluded.push(finding.parameter);
+        self.inference.findings.push(Finding { bytes_written, ..finding });
+    }
+
+    pub(crate) fn is_concluded(&self, parameter: Parameter) -> bool {
+        self.inference.get(parameter).is_some()
+    }
+
+    pub(crate) fn inference(&self) -> &Inference {
+        self.inference
+    }
+
+    /// Runs a group's probes; returns why it could not go on, if so.
+    pub(crate) fn run_group(&mut self, group: &Group, progress: &mut dyn Progress) -> Option<Halt> {
+        let begin = self.device.now();
+        let time = if group.writes() { self.settings.writing_time } else { self.reading_time };
+        let budget = self.settings.write_budget.unwrap_or_default();
+        self.allowance = Allowance {
+            group: group.name,
+            writes: Bytes((budget.0 as f64 * group.write_share) as u64).min(self.budget),
+            deadline: begin.saturating_add(time),
+            written: Bytes::ZERO,
+        };
+        if group.writes() && self.settings.write_budget.is_none() {
+            return Some(Halt::Failed("it has to be written to, and there is no consent".to_owned()));
+        }
+        let halt = (group.probe)(self).err();
+        if !group.writes() {
+            let used = self.device.now().since(begin);
+            self.reading_time = self.reading_time.since(used);
+        }
+        self.tell_concluded(progress);
+        halt
+    }
+
+    /// Concludes what the group left.
+    pub(crate) fn conclude_rest(&mut self, group: &Group, halt: Option<Halt>, progress: &mut dyn Progress) {
+        let reason = halt.map_or("no probe decided".to_owned(), |halt| halt.to_string());
+        for &parameter in group.parameters {
+            if !self.is_concluded(parameter) {
+                self.conclude(Finding::undetermined(parameter, reason.clone()));
+            }
+        }
+        self.tell_concluded(progress);
+    }
+
+    /// The probes that were run since the last time, as a plan.
+    pub(crate) fn take_probes(&mut self, group: &Group) -> Plan {
+        Plan::new(group.name, group.about, "Run by flashlab infer.", mem::take(&mut self.probes))
+    }
+
+    fn tell_concluded(&mut self, progress: &mut dyn Progress) {
+        for parameter in mem::take(&mut self.concluded) {
+            if let Some(finding) = self.inference.get(parameter) {
+                progress.concluded(finding);
+            }
+        }
+    }
+
+    /// Keeps a probe as an experiment; a repetition is the same experiment.
+    fn keep(&mut self, name: &str, pattern: &Pattern) {
+        let same = |experiment: &&Experiment| experiment.name.starts_with(name);
+        if self.probes.iter().any(|kept| kept.pattern == *pattern && same(&kept)) {
+            return;
+        }
+        let before = self.probes.iter().filter(same).count();
+        let name = if before == 0 { name.to_owned() } else { format!("{name}-{}", before + 1) };
+        self.probes.push(Experiment { name, pattern: pattern.clone(), vary: None });
+    }
+}
+
+/// The most that so many IOs of a pattern can write.
+fn most_written(pattern: &Pattern, ios: u64) -> Bytes {
+    let writes = |basic: &flashlab_plan::Basic| match basic.mode {
+        ModeRule::Always(mode) if Operation::from(mode) == Operation::Read => Bytes::ZERO,
+        _ => basic.io_size.largest(),
+    };
+    pattern.basics().map(writes).max().unwrap_or_default() * ios
+}
