@@ -26,7 +26,7 @@ cd "$work"
 mkdir files
 RANDOM=$seed
 
-serve() { start_server sim:emmc --size 128MiB --loop --backing "$work/backing" "$@"; }
+serve() { start_server sim:emmc --size 128MiB --loop --backing "$work/backing"; }
 
 # Files of up to 40 KiB, each fsynced with its folder; the names and sums of those go to a file that is elsewhere.
 write_files() {
@@ -64,14 +64,16 @@ stop_server
 fsynced=0 missing=0 broken=0
 for loss in $(seq "$losses"); do
     rm -f sums
-    if [ -n "$lies" ]; then serve --fault lost-flush; else serve; fi
+    serve
     mount "$disk" files || fail "mount before power loss $loss"
     rm -rf files/[0-9]*
     sync -f files
-    # What was there before this round does not count.
-    [ -z "$lies" ] || "$flashlab" serve --control "$control" --clear-faults
-    [ -z "$lies" ] || { sync -f files; "$flashlab" serve --control "$control" --fault lost-flush; }
+    [ -z "$lies" ] || "$flashlab" serve --control "$control" --fault lost-flush
     write_files "$loss" sums & writer=$!
+    for tries in $(seq 600); do
+        [ ! -s sums ] || break
+        sleep 0.1
+    done
     sleep "0.$((RANDOM % 9 + 1))"
     "$flashlab" serve --control "$control" --power-loss
     wait "$writer" || fail "the program that writes, at power loss $loss"

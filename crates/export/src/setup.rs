@@ -182,10 +182,11 @@ impl Session {
     pub fn end(self) -> Result<(), ExportError> {
         let recorded = self.recorder.map_or(Ok(()), Recorder::end);
         self.disk.flush().map_err(ExportError::io("flush", "the data"))?;
-        recorded.map_err(ExportError::Record)?;
-        let Some(sidecar) = &self.sidecar else { return Ok(()) };
-        let state = self.disk.state().unwrap_or_default();
-        replace(sidecar, &state).map_err(ExportError::io("write", sidecar.display()))
+        if let Some(sidecar) = &self.sidecar {
+            let state = self.disk.state().unwrap_or_default();
+            replace(sidecar, &state).map_err(ExportError::io("write", sidecar.display()))?;
+        }
+        recorded.map_err(ExportError::Record)
     }
 }
 

@@ -74,8 +74,9 @@ impl Server {
         let begin = Instant::now();
         let is_left = || {
             let mounts = fs::read_to_string("/proc/mounts").unwrap();
-            let own = place.display().to_string();
-            place.exists() || mounts.contains(&own) || mounts.contains(file.trim_end_matches("/disk"))
+            let own =
+                [format!(" {}/mount ", place.display()), format!(" {} ", file.trim_end_matches("/disk"))];
+            place.exists() || own.iter().any(|own| mounts.contains(own))
         };
         while is_left() {
             assert!(begin.elapsed() < Duration::from_secs(60), "{} or {file} is left", place.display());

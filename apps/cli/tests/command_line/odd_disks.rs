@@ -46,23 +46,23 @@ fn a_worn_out_device_can_be_read_and_keeps_its_data() {
     let Some(server) = Server::of(&directory, "sim:./odd.toml", &options) else { return };
     let file = server.open();
     let fills = (0..10_000).map(|round| (round % 255 + 1) as u8);
-    let mut written = 0;
+    let mut last = (0, 0);
     let error = fills.zip((0..1024).cycle()).find_map(|(fill, block)| {
         let result = file.write_all_at(&[fill; 8192], block << 13);
-        written = if result.is_ok() { fill } else { written };
-        result.err().map(|error| (error, block))
+        last = if result.is_ok() { (fill, block << 13) } else { last };
+        result.err()
     });
-    let (error, block) = error.expect("its endurance is 2");
+    let (error, (written, offset)) = (error.expect("its endurance is 2"), last);
     assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem);
     let mut read = [0; 8192];
-    file.read_exact_at(&mut read, (block - 1) << 13).unwrap();
+    file.read_exact_at(&mut read, offset).unwrap();
     assert_eq!(read, [written; 8192], "what was written last");
     file.sync_data().unwrap();
     drop(file);
     server.end();
     let server = Server::of(&directory, "sim:./odd.toml", &options).unwrap();
     let file = server.open();
-    file.read_exact_at(&mut read, (block - 1) << 13).unwrap();
+    file.read_exact_at(&mut read, offset).unwrap();
     assert_eq!(read, [written; 8192]);
     let error = file.write_all_at(&read, 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "its state says that it is worn out");
