@@ -36,8 +36,9 @@ pub struct Caretaker {
 impl Caretaker {
     /// Starts it.
     pub fn start() -> Result<Caretaker> {
-        let program = env::current_exe().context("cannot tell where flashlab itself is")?;
-        let mut command = Command::new(program);
+        // This program, also where its file was replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("flashlab");
         // Ctrl-C is for the server.
         command.arg("caretaker").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -67,7 +68,13 @@ impl Caretaker {
 impl Drop for Caretaker {
     fn drop(&mut self) {
         drop(self.pipe.take());
-        let _ = self.process.wait();
+        // What hangs on this process, as a loop device on a disk that stalls, it can only clear up when this one is gone.
+        for _ in 0..400 {
+            if !matches!(self.process.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

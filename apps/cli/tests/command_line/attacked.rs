@@ -21,10 +21,10 @@ fn a_server_is_killed_at_random_moments() {
 
 #[test]
 fn ext4_survives_power_losses() {
-    attack("power_losses.sh", &["--losses", "3"]);
+    attack("power_losses.sh", &["--losses", "2"]);
 }
 
 #[test]
 fn a_disk_that_loses_flushes_loses_files() {
-    attack("power_losses.sh", &["--losses", "3", "--lost-flush"]);
+    attack("power_losses.sh", &["--losses", "2", "--lost-flush"]);
 }
