@@ -35,8 +35,8 @@ use crate::store::lock;
 
 /// The file's name in the directory.
 pub const FILE: &str = "disk";
-/// What the kernel calls the file system.
-const KIND: &str = "fuse.flashlab";
+/// What is mounted, by its name.
+const NAME: &str = "flashlab";
 const FILE_NODE: INodeNo = INodeNo(2);
 /// What the kernel may believe without asking again: nothing here changes.
 const VALID: Duration = Duration::from_secs(3600);
@@ -61,7 +61,7 @@ impl Mount {
     pub fn new(disk: Arc<LiveDisk>, directory: &Path, lead: Nanos) -> io::Result<Mount> {
         let mut config = Config::default();
         config.mount_options = vec![
-            MountOption::FSName("flashlab".to_owned()),
+            MountOption::FSName(NAME.to_owned()),
             MountOption::Subtype("flashlab".to_owned()),
             MountOption::DefaultPermissions,
             MountOption::NoDev,
@@ -126,7 +126,7 @@ impl Mount {
 /// # Errors
 /// The system's.
 pub fn unmount_what_is_left(directory: &Path) -> io::Result<()> {
-    match flashlab_host::file_system_at(directory).is_some_and(|kind| kind == KIND) {
+    match flashlab_host::mounted_on(directory).is_some_and(|source| source == Path::new(NAME)) {
         true => unmount(directory, true).map(drop),
         false => Ok(()),
     }

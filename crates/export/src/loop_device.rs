@@ -4,6 +4,7 @@
 //! Direct IO is on: what is written to the block device goes to the file beneath at once, in the sizes in which the
 //! block layer has it. util-linux knows the kernel's ways to set one up, old and new; flashlab asks it.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -54,10 +55,13 @@ impl LoopDevice {
     /// # Errors
     /// As [`LoopDevice::attach`].
     pub fn try_detach(&self) -> io::Result<bool> {
+        // While it is open its name is given to nobody else, between looking whose it is and detaching it.
+        let open = File::open(&self.path);
         if !self.is_attached() {
             return Ok(true);
         }
         let asked = losetup(Command::new("losetup").arg("--detach").arg(&self.path));
+        drop(open);
         // The kernel lets go of the file beneath a moment later.
         for _ in 0..100 {
             if !self.is_attached() {

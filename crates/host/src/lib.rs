@@ -52,7 +52,7 @@ pub use error::HostError;
 pub use input::{read_file, read_text};
 pub use inspection::{Inspection, devices, inspect};
 pub use machine::available_memory;
-pub use mounts::file_system_at;
+pub use mounts::mounted_on;
 pub use refusal::{Reason, Refusal};
 pub use ring::RingDevice;
 pub use scratch::{ScratchFile, check_room, stale_scratch_files};

@@ -49,10 +49,13 @@ pub(crate) fn parse_mounts(text: &[u8], device_at: impl Fn(&Path) -> Option<Devi
     text.split(|&byte| byte == b'\n').filter_map(parse).collect()
 }
 
-/// The type of the file system that is mounted on this directory, as `ext4`; `None` where none is.
-pub fn file_system_at(directory: &Path) -> Option<String> {
+/// What is mounted on this directory, as it was called then, as `/dev/sda1`; `None` where nothing is.
+pub fn mounted_on(directory: &Path) -> Option<PathBuf> {
     let text = std::fs::read("/proc/self/mountinfo").ok()?;
-    parse_mounts(&text, |_| None).into_iter().rfind(|mount| mount.point == directory).map(|mount| mount.kind)
+    parse_mounts(&text, |_| None)
+        .into_iter()
+        .rfind(|mount| mount.point == directory)
+        .map(|mount| mount.source)
 }
 
 /// Reads `/proc/swaps`, after its heading.

@@ -40,7 +40,7 @@ fn a_worn_out_device_can_be_read_and_keeps_its_data() {
     let directory = Directory::new();
     let mount = mount_point(&directory);
     // The times of flash that is worn out in a moment.
-    let fast = "program = \"1us\"\nerase = \"1us\"\nread = \"1us\"\nreliability = { endurance = 2 }\n";
+    let fast = "over_provisioning = 0.3\nprogram = \"1us\"\nerase = \"1us\"\nread = \"1us\"\nreliability = { endurance = 2 }\n";
     directory.write("odd.toml", flash(fast));
     let options = ["--fuse", mount.as_str(), "--backing", "disk.img"];
     let Some(server) = Server::of(&directory, "sim:./odd.toml", &options) else { return };
@@ -94,7 +94,7 @@ fn sizes_and_models_of_all_kinds_are_served() {
         ("sim:zeus", "4KiB", 4096),
         ("sim:zeus", "1000001B", 1_000_001 / 512 * 512),
         ("sim:barracuda", "64MiB", 64 << 20),
-        ("sim:cloud-gp", "3MiB", 3 << 20),
+        ("sim:cloud-gp", "64MiB", 64 << 20),
         ("sim:emmc", "30001KiB", 30_001 << 10),
     ] {
         let options = ["--size", asked, "--fuse", &mount];
