@@ -39,7 +39,8 @@ impl LoopDevice {
         let over = names.filter_map(|name| {
             let path = Path::new("/dev").join(name.file_name());
             let beneath = beneath(&path)?;
-            (Path::new(beneath.trim_end()) == file).then_some(LoopDevice { path, beneath })
+            // To make one is to detach it in the end: only of those that are meant.
+            (Path::new(beneath.trim_end()) == file).then(|| LoopDevice { path, beneath })
         });
         over.collect()
     }

@@ -95,7 +95,7 @@ fn sizes_and_models_of_all_kinds_are_served() {
         ("sim:zeus", "1000001B", 1_000_001 / 512 * 512),
         ("sim:barracuda", "64MiB", 64 << 20),
         ("sim:cloud-gp", "64MiB", 64 << 20),
-        ("sim:emmc", "30001KiB", 30_001 << 10),
+        ("sim:emmc", "60001KiB", 60_001 << 10),
     ] {
         let options = ["--size", asked, "--fuse", &mount];
         let Some(server) = Server::of(&directory, target, &options) else { return };
