@@ -38,6 +38,9 @@ pub enum Verb {
     /// Clear up behind a server: started by `serve` itself
     #[command(hide = true)]
     Caretaker,
+    /// What a server starts in order to measure the way to its disk
+    #[command(hide = true)]
+    ReadThrough { path: PathBuf },
 }
 
 /// What is measured, and by what right.

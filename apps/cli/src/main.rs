@@ -34,6 +34,7 @@ mod sim_run;
 mod target;
 mod traces;
 mod watch;
+mod way;
 
 use std::process::ExitCode;
 
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Reproduce(arguments) => reproduce::reproduce(arguments),
         Verb::Report(report) => report::report(report),
         Verb::Caretaker => caretaker::caretaker(),
+        Verb::ReadThrough { path } => way::read(&path),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -82,6 +83,47 @@ fn data_and_state_survive_a_restart_and_a_kill() {
     server.open().read_exact_at(&mut read, 1 << 20).unwrap();
     assert!(read == second);
     server.end();
+}
+
+/// Also while it measures the way to its own disk: nothing waits for it in the kernel for ever.
+#[test]
+fn a_server_that_is_killed_at_its_start_ends() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    let Some(server) = Server::start(&directory, &["--fuse", &mount]) else { return };
+    server.end();
+    let disk = Path::new(&mount).join("disk");
+    let mut killed_before_ready = 0;
+    for delay in 0..20 {
+        let arguments = ["serve", "sim:tlc-sata", "--size", "64MiB", "--fuse", &mount];
+        let mut command = directory.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !disk.exists() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(8 * delay));
+        child.kill().unwrap();
+        // Its end, and that of the process that reads: both have the pipe.
+        let ended = std::thread::spawn(move || {
+            let [mut out, mut err] = [String::new(), String::new()];
+            child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+            child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+            child.wait().unwrap();
+            out
+        });
+        let begin = Instant::now();
+        while !ended.is_finished() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "a killed server hangs");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        killed_before_ready += u32::from(ended.join().unwrap().is_empty());
+        while fs::read_to_string("/proc/mounts").unwrap().contains(&format!(" {mount} ")) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "a mount is left");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert!(killed_before_ready > 0, "no kill came while the way was measured");
 }
 
 /// Reads what the server says until it says that the disk is in use.
