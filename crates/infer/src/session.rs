@@ -81,7 +81,9 @@ pub struct Session<'d, 's> {
     runs: u64,
     /// What was written in this session.
     written: Bytes,
-    /// What had been written when the whole device had been, one address after the other.
+    /// Until where the device was written, one address after the other from its beginning on.
+    filled_until: Bytes,
+    /// What had been written when the whole device had been.
     filled_at: Option<Bytes>,
     /// What the groups that only read have left of their time.
     reading_time: Nanos,
@@ -107,6 +109,7 @@ impl<'d, 's> Session<'d, 's> {
             probes: Vec::new(),
             runs: 0,
             written: Bytes::ZERO,
+            filled_until: Bytes::ZERO,
             filled_at: None,
             reading_time: settings.reading_time,
             concluded: Vec::new(),
@@ -149,9 +152,17 @@ impl<'d, 's> Session<'d, 's> {
         self.allowance.deadline.since(now)
     }
 
-    /// The whole device was just written, one address after the other.
-    pub(crate) fn filled(&mut self) {
-        self.filled_at = Some(self.written);
+    /// Until where the device was written, one address after the other from its beginning on.
+    pub(crate) fn filled_until(&self) -> Bytes {
+        self.filled_until
+    }
+
+    /// So much was written behind that.
+    pub(crate) fn filled(&mut self, length: Bytes) {
+        self.filled_until += length;
+        if self.filled_until >= self.capacity().round_down(self.block()) {
+            self.filled_at = Some(self.written);
+        }
     }
 
     /// What was written since the whole device was, in this session.
