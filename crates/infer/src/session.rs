@@ -85,6 +85,8 @@ pub struct Session<'d, 's> {
     filled_until: Bytes,
     /// What had been written when the whole device had been.
     filled_at: Option<Bytes>,
+    /// What filling it took in the end, in nanoseconds a byte.
+    fill_cost: f64,
     /// What the groups that only read have left of their time.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
@@ -111,6 +113,7 @@ impl<'d, 's> Session<'d, 's> {
             written: Bytes::ZERO,
             filled_until: Bytes::ZERO,
             filled_at: None,
+            fill_cost: 0.0,
             reading_time: settings.reading_time,
             concluded: Vec::new(),
         }
@@ -163,6 +166,15 @@ impl<'d, 's> Session<'d, 's> {
         if self.filled_until >= self.capacity().round_down(self.block()) {
             self.filled_at = Some(self.written);
         }
+    }
+
+    /// What filling the device took in the end, in nanoseconds a byte; 0 if it was not filled.
+    pub(crate) fn fill_cost(&self) -> f64 {
+        self.fill_cost
+    }
+
+    pub(crate) fn fill_took(&mut self, nanos_per_byte: f64) {
+        self.fill_cost = nanos_per_byte;
     }
 
     /// What was written since the whole device was, in this session.

@@ -63,6 +63,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.rest(REST)?;
     let costs = sequential_writes(session, "fill", size, begin, length)?;
     session.filled(length);
+    session.fill_took(mean(&costs[costs.len() / 2..]) / size.0 as f64);
     let Some(step) = rise(&costs).filter(|step| step.ratio() > RISE_LEAST) else {
         conclude_none(session, size, &costs);
         return Ok(());

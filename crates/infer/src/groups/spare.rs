@@ -141,12 +141,13 @@ fn between(step: &Step, cost: f64) -> f64 {
     (cost / step.before).ln() / step.ratio().ln()
 }
 
-/// The mean cost of as many sequential writes, without the first ones, which a buffer may take.
+/// The mean cost of sequential writes: of a few of the same size, without the first ones, and at least what the fill took
+/// for as many bytes, as a buffer may take a few.
 fn reference(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<f64, Halt> {
     let count = count.min(REFERENCE);
     let pattern = ios(Mode::Write, Location::Sequential, size, count);
     let costs = responses(&session.run("sequential-writes", &pattern)?);
-    Ok(mean(&costs[costs.len() / 2..]))
+    Ok(mean(&costs[costs.len() / 2..]).max(session.fill_cost() * size.0 as f64))
 }
 
 /// Whether a rise is as high as collecting blocks makes it, when this share of the device was overwritten.

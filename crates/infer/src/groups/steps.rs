@@ -92,18 +92,7 @@ fn by_rate(costs: &[f64], lumps: &[usize]) -> Option<Step> {
     };
     let best = (0..lumps.len() / 2).min_by(|&a, &b| p(a).total_cmp(&p(b)))?;
     let p = p(best) * all;
-    let place = lumps[best];
-    let distance = (costs.len() - place) as f64 / (lumps.len() - best) as f64;
-    (p <= P_OF_LUMPS).then(|| Step {
-        place: Interval {
-            estimate: place as f64,
-            low: (place as f64 - distance).max(0.0),
-            high: place as f64 + distance,
-        },
-        before: mean(&costs[..place]),
-        after: mean(&costs[place..]),
-        p,
-    })
+    (p <= P_OF_LUMPS).then(|| placed(costs, lumps[best], p))
 }
 
 /// The rise at the first lump, if the lumps after it are regular.
