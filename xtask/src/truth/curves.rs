@@ -8,7 +8,7 @@ use super::Truth;
 use super::lab::{Content, Lab, median};
 
 /// Throughput has to grow by 2.5 %; what lies between these two is as good as either.
-const GROWTH: [f64; 3] = [1.025, 1.015, 1.035];
+const GROWTH: [f64; 3] = [1.025, 1.021, 1.029];
 const LARGEST: Bytes = Bytes::mib(16);
 /// The sizes that a cost per IO is fitted to.
 const FITTED: [Bytes; 5] = [Bytes::kib(64), Bytes::kib(128), Bytes::kib(256), Bytes::kib(512), Bytes::mib(1)];
@@ -35,8 +35,8 @@ pub fn sequential(profile: &Profile, operation: Operation, settle: Bytes) -> (Tr
     let fitted: Vec<(f64, f64)> =
         curve.iter().copied().filter(|&(size, _)| FITTED.iter().any(|fit| fit.0 as f64 == size)).collect();
     let cost = match relative_line(&fitted) {
-        cost if cost > 0.0 => cost.into(),
-        _ => Truth::Unjudged("response times do not grow as a line with a cost for each IO"),
+        cost if cost > 0.01 * fitted[0].1 => cost.into(),
+        _ => Truth::unjudged("response times are no line with a cost for each IO"),
     };
     let throughput: Vec<(f64, f64)> = curve.iter().map(|&(size, time)| (size, size / time)).collect();
     (cost, saturation(&throughput, None))
@@ -49,6 +49,7 @@ fn saturation(throughput: &[(f64, f64)], otherwise: Option<f64>) -> Truth {
         flat.map(|two| two[0].0).or(otherwise)
     };
     let mut values: Vec<f64> = GROWTH.iter().filter_map(|&growth| from(growth)).collect();
+    values.sort_by(f64::total_cmp);
     values.dedup();
     match (from(GROWTH[0]), &values[..]) {
         (None, _) => Truth::NotIdentifiable("the largest IOs bring more yet"),
@@ -88,7 +89,7 @@ pub fn content_share(profile: &Profile, page: Bytes, settle: Bytes, content: Con
         return 1.0.into();
     }
     if flash.is_some_and(|flash| flash.rows_wait) {
-        return Truth::Unjudged(
+        return Truth::unjudged(
             "of the pages of a row only the last one waits for the flash: a median is no cost",
         );
     }
@@ -148,7 +149,7 @@ mod tests {
         };
         assert_eq!(saturation(&curve(&[1.5, 1.1, 1.001]), None), Truth::from(16384.0));
         let either = Truth::OneOf(vec![Value::from(8192.0), Value::from(16384.0)]);
-        assert_eq!(saturation(&curve(&[1.5, 1.02, 1.001]), None), either);
+        assert_eq!(saturation(&curve(&[1.5, 1.024, 1.001]), None), either);
         assert!(matches!(saturation(&curve(&[1.5, 1.4]), None), Truth::NotIdentifiable(_)));
         assert_eq!(saturation(&curve(&[1.5, 1.4]), Some(7.0)), Truth::from(7.0));
     }

@@ -54,7 +54,7 @@ impl Twin {
             | Parameter::MisalignmentPenalty
                 if fast =>
             {
-                Truth::Unjudged(FAST_REGION)
+                Truth::unjudged(FAST_REGION)
             }
             Parameter::WriteCostPerIo => self.writes().0.clone(),
             Parameter::WriteSaturationSize => self.writes().1.clone(),
