@@ -105,7 +105,7 @@ fn foreign(seed: u64, only: &[Parameter]) -> Outcome {
 }
 
 fn judged(
-    mut device: impl Device,
+    mut device: Hidden<impl Device>,
     (seed, family): (u64, &'static str),
     only: &[Parameter],
     truth: impl Fn(Parameter) -> Truth,
@@ -126,7 +126,7 @@ fn judged(
         answers: answers.collect(),
         real,
         virtual_time: device.now(),
-        written: Bytes(known.findings.iter().map(|finding| finding.bytes_written.0).sum()),
+        written: device.written(),
     }
 }
 

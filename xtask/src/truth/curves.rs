@@ -88,11 +88,6 @@ pub fn content_share(profile: &Profile, page: Bytes, settle: Bytes, content: Con
     if flash.is_none_or(|flash| flash.zeros_program_share == 1.0 && flash.ones_program_share == 1.0) {
         return 1.0.into();
     }
-    if flash.is_some_and(|flash| flash.rows_wait) {
-        return Truth::unjudged(
-            "of the pages of a row only the last one waits for the flash: a median is no cost",
-        );
-    }
     let mut lab = Lab::filled(profile);
     let mut at = Bytes::ZERO;
     let mut time = |content| {

@@ -56,6 +56,11 @@ impl Twin {
             {
                 Truth::unjudged(FAST_REGION)
             }
+            Parameter::ZerosProgramShare | Parameter::OnesProgramShare | Parameter::MisalignmentPenalty
+                if self.pages_differ() =>
+            {
+                Truth::unjudged("pages are programmed in different times: a median over them is no cost")
+            }
             Parameter::WriteCostPerIo => self.writes().0.clone(),
             Parameter::WriteSaturationSize => self.writes().1.clone(),
             Parameter::ZerosProgramShare => {
@@ -76,6 +81,11 @@ impl Twin {
             Parameter::RewriteCures => self.recovery().cures.clone(),
             _ => structure::truth(profile, self.family, parameter),
         }
+    }
+
+    /// Whether writes of one page take times of two kinds: fast and slow pages, and pages that wait for their row.
+    fn pages_differ(&self) -> bool {
+        self.profile.flash.as_ref().is_some_and(|flash| flash.rows_wait || flash.program.count() > 1)
     }
 
     /// So much is written before a device that was rested is as it stays.
