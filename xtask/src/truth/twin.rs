@@ -14,6 +14,7 @@ use crate::population::{self, Family};
 /// A device without noise. What gives several truths is measured once.
 pub struct Twin {
     profile: Profile,
+    noisy: Profile,
     family: Family,
     page: Bytes,
     reads: OnceCell<(Truth, Truth)>,
@@ -22,6 +23,8 @@ pub struct Twin {
     recovery: OnceCell<recovery::Truths>,
 }
 
+/// The noise of the twin is not that of the device.
+const NOISE_OF_TWIN: u64 = 1 << 32;
 const FAST_REGION: &str = "it depends on how full the fast region is";
 
 impl Twin {
@@ -30,6 +33,7 @@ impl Twin {
         let page = profile.flash.as_ref().map_or(profile.block, |flash| flash.page);
         Twin {
             profile: population::quiet(profile),
+            noisy: population::with_noise(profile, NOISE_OF_TWIN),
             family,
             page,
             reads: OnceCell::new(),
@@ -95,11 +99,13 @@ impl Twin {
     }
 
     fn reads(&self) -> &(Truth, Truth) {
-        self.reads.get_or_init(|| curves::sequential(&self.profile, Operation::Read, Bytes::kib(256)))
+        self.reads
+            .get_or_init(|| curves::sequential(&self.profile, &self.noisy, Operation::Read, Bytes::kib(256)))
     }
 
     fn writes(&self) -> &(Truth, Truth) {
-        self.writes.get_or_init(|| curves::sequential(&self.profile, Operation::Write, self.settle()))
+        self.writes
+            .get_or_init(|| curves::sequential(&self.profile, &self.noisy, Operation::Write, self.settle()))
     }
 
     fn phases(&self) -> &(Truth, Truth) {
