@@ -25,7 +25,7 @@ pub enum Verb {
     Run(Run),
     /// Show the plans that come with flashlab, or check one of yours
     Plan(PlanVerb),
-    /// Find out the hidden parameters of a device, each with evidence and confidence; reads only, if not allowed more
+    /// Find out the hidden parameters of a device, each with evidence and confidence
     Infer(Infer),
     /// List the block devices, and what flashlab would refuse to write to, and why
     Devices(Devices),

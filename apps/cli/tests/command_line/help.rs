@@ -18,6 +18,7 @@ fn of_the_program() {
       bench      Characterise a device with uFLIP; without TARGET, the disk under the current directory
       run        Run a plan of your own
       plan       Show the plans that come with flashlab, or check one of yours
+      infer      Find out the hidden parameters of a device, each with evidence and confidence
       devices    List the block devices, and what flashlab would refuse to write to, and why
       sim        The simulated devices
       serve      A simulated device as a live disk
@@ -34,8 +35,7 @@ fn of_the_program() {
 #[test]
 fn of_infer() {
     insta::assert_snapshot!(help(&["infer", "--help"]), @r"
-    Find out the hidden parameters of a device, each with evidence and confidence; reads only, if not
-    allowed more
+    Find out the hidden parameters of a device, each with evidence and confidence
 
     Usage: flashlab infer [OPTIONS] [TARGET]
 

@@ -65,9 +65,9 @@ fn a_simulated_device_is_written_to_within_the_budget() {
     let ran =
         directory.succeeds(&["infer", "sim:./small.toml", "--write-budget", "100MiB", "--output", "run"]);
     assert!(ran.err.contains("at most 100 MiB will be written (to a simulated device)"), "{ran}");
-    let inference = read_json(&directory, "run/inference.json");
-    let findings = inference["findings"].as_array().unwrap();
-    let written: u64 = findings.iter().map(|finding| finding["bytes_written"].as_u64().unwrap()).sum();
+    let findings = json(&directory.succeeds(&["infer", "run", "--json"]).out);
+    let findings = findings.as_object().unwrap();
+    let written: u64 = findings.values().map(|finding| finding["bytes_written"].as_u64().unwrap()).sum();
     assert!((1..=100 << 20).contains(&written), "{written}");
     // Reading only is a choice here, too.
     let ran = directory.succeeds(&["infer", "sim:./small.toml", "--read-only", "--output", "read"]);
@@ -215,6 +215,6 @@ fn what_is_wrong_is_told() {
     flashlab: newer/inference.json: has version 2, and this program reads version 1
     flashlab: surer/inference.json: the confidence of read_saturation_size is 2: it is 0 to 1
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
-    flashlab: run is there already: choose another name with --output, or continue the run in it with flashlab bench --resume
+    flashlab: run is there already: choose another name with --output, or continue the run in it with --resume
     ");
 }
