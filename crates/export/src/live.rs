@@ -12,7 +12,7 @@
 //! - an IO is begun wholly before a power loss or wholly after it: no flush says that what the loss took back is durable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 use flashlab_base::{Bytes, Identity, Mode, Nanos};
 use flashlab_device::{Geometry, IoError, Operation};
@@ -20,9 +20,10 @@ use flashlab_host::Clock;
 use flashlab_samples::{Lane, Sample};
 use flashlab_sim::Statistics;
 
+use crate::awake::Awake;
 use crate::faults::{Fault, Faults, Verdict};
 use crate::model::{Data, Model, Served};
-use crate::overhead::Overhead;
+use crate::overhead::{MARK, Overhead};
 use crate::statistics::{Counters, Outcome, Summary};
 use crate::store::{Store, lock};
 
@@ -52,6 +53,8 @@ pub struct Answer {
     size: Bytes,
     arrived: Nanos,
     asked: Nanos,
+    /// What the way to the program and back costs, which was taken off.
+    way: Nanos,
     too_fast: bool,
     /// Not while the way to the program is measured.
     counted: bool,
@@ -71,11 +74,13 @@ pub struct LiveDisk {
     /// Held for reading while an IO is begun, and for writing while the power fails.
     power: RwLock<()>,
     counters: Mutex<Counters>,
-    overhead: Mutex<Overhead>,
-    /// While the way to the program is measured, every read takes this long and does not reach the model;
+    overhead: OnceLock<Overhead>,
+    /// While the way to the program is measured, every read takes this long and does not reach the model, nor does a
+    /// write that measures;
     /// [`NOT_MEASURING`] otherwise.
     measuring_ns: AtomicU64,
     record: Mutex<Option<Record>>,
+    awake: Awake,
 }
 
 const NOT_MEASURING: u64 = u64::MAX;
@@ -105,9 +110,10 @@ impl LiveDisk {
             any_fault: AtomicBool::new(false),
             power: RwLock::default(),
             counters: Mutex::default(),
-            overhead: Mutex::default(),
+            overhead: OnceLock::new(),
             measuring_ns: AtomicU64::new(NOT_MEASURING),
             record: Mutex::default(),
+            awake: Awake::start(),
         }
     }
 
@@ -128,17 +134,18 @@ impl LiveDisk {
 
     /// Takes an IO that arrived at `arrived`.
     pub fn begin(&self, arrived: Nanos, io: Io<'_>) -> Answer {
+        self.awake.used();
         let Io { operation, offset, size, durable, mut data } = io;
         let measuring = self.measuring_ns.load(Ordering::Relaxed);
-        if measuring != NOT_MEASURING && operation == Operation::Read {
+        if measuring != NOT_MEASURING && (operation == Operation::Read || measures(&data)) {
             let (due, asked) = (arrived + Nanos(measuring), Nanos(measuring));
-            // The data is what it is: others look at a new block device as well, for what is on it.
-            let result = match self.device_keeps_data {
+            // What is read is what is there: others look at a new block device as well, for what is on it.
+            let result = match self.device_keeps_data || operation == Operation::Write {
                 true => Ok(()),
                 false => self.keep(operation, (offset, size), durable, &mut data, &Verdict::default()),
             };
-            let (too_fast, counted) = (false, false);
-            return Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted };
+            let (way, too_fast, counted) = (Nanos::ZERO, false, false);
+            return Answer { due, result, operation, offset, size, arrived, asked, way, too_fast, counted };
         }
         lock(&self.counters).enter();
         let begun = self.power.read().unwrap_or_else(PoisonError::into_inner);
@@ -156,21 +163,21 @@ impl LiveDisk {
             let _ = self.lose_power();
         }
         let asked = done.since(arrived).saturating_add(verdict.longer).min(LONGEST);
-        let overhead = self.overhead(operation).of(size);
-        let (due, too_fast) = match asked > overhead {
-            true => (arrived + Nanos(asked.0 - overhead.0), false),
+        let way = self.overhead.get().map_or(Nanos::ZERO, |overhead| overhead.of(operation, size));
+        let (due, too_fast) = match asked > way {
+            true => (arrived + Nanos(asked.0 - way.0), false),
             false => (arrived, true),
         };
-        Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted: true }
+        Answer { due, result, operation, offset, size, arrived, asked, way, too_fast, counted: true }
     }
 
     /// Tells that the answer was sent.
     pub fn finish(&self, answer: &Answer, sent: Nanos) {
-        let Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted } = *answer;
+        let Answer { due, result, operation, offset, size, arrived, asked, way, too_fast, counted } = *answer;
         if !counted {
             return;
         }
-        let delivered = sent.since(arrived) + self.overhead(operation).of(size);
+        let delivered = sent.since(arrived) + way;
         let lateness = sent.since(due);
         let failed = result.is_err();
         let outcome = Outcome { operation, bytes: size.0, failed, asked, delivered, lateness, too_fast };
@@ -266,22 +273,17 @@ impl LiveDisk {
         kept.map_err(|error| IoError { errno: error.raw_os_error().unwrap_or(IoError::IO.errno) })
     }
 
-    fn overhead(&self, operation: Operation) -> crate::overhead::Line {
-        let overhead = lock(&self.overhead);
-        if operation == Operation::Read { overhead.read } else { overhead.write }
-    }
-
     /// What is taken off each response time.
     pub fn current_overhead(&self) -> Overhead {
-        *lock(&self.overhead)
+        self.overhead.get().cloned().unwrap_or_default()
     }
 
-    /// From now on this is taken off each response time.
+    /// From now on this is taken off each response time. It is measured once: later calls change nothing.
     pub fn set_overhead(&self, overhead: Overhead) {
-        *lock(&self.overhead) = overhead;
+        let _ = self.overhead.set(overhead);
     }
 
-    /// From now on every read takes `response`, so that the way to the program can be measured; as
+    /// From now on every read and every write that measures takes `response`, so that the way to the program can be measured; as
     /// it should be with `None`.
     pub(crate) fn measure(&self, response: Option<Nanos>) {
         self.measuring_ns.store(response.map_or(NOT_MEASURING, |response| response.0), Ordering::Relaxed);
@@ -343,10 +345,54 @@ impl LiveDisk {
     }
 }
 
+/// Whether it is a write that is to be forgotten.
+fn measures(data: &Data<'_>) -> bool {
+    matches!(data, Data::Write(bytes) if bytes.starts_with(MARK))
+}
+
 fn mode_of(operation: Operation) -> Option<Mode> {
     match operation {
         Operation::Read => Some(Mode::Read),
         Operation::Write => Some(Mode::Write),
         Operation::Flush | Operation::Discard => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_device::MemoryDevice;
+
+    use super::*;
+    use crate::overhead::mark;
+
+    #[test]
+    fn while_the_way_is_measured_only_writes_that_measure_it_are_forgotten() {
+        let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "emmc").unwrap();
+        let profile = profile.resized(Bytes::mib(256)).unwrap();
+        let store = Store::memory(profile.capacity, Bytes::mib(1)).unwrap();
+        let disks = [
+            LiveDisk::new(Box::new(profile.device().unwrap()), Some(store)),
+            LiveDisk::new(Box::new(MemoryDevice::new(Bytes::mib(1), Nanos(1))), None),
+        ];
+        for disk in disks {
+            let serve = |operation, offset, data: Data<'_>| {
+                let io = Io { operation, offset, size: Bytes(512), durable: false, data };
+                disk.begin(disk.clock().now(), io)
+            };
+            let (mut marked, mut read) = ([0; 1024], [1; 512]);
+            mark(&mut marked);
+            disk.measure(Some(Nanos(300_000)));
+            // The kernel may have split it.
+            for piece in marked.chunks(512) {
+                let measuring = serve(Operation::Write, Bytes(0), Data::Write(piece));
+                assert_eq!((measuring.result, measuring.asked), (Ok(()), Nanos(300_000)));
+            }
+            assert_eq!(serve(Operation::Write, Bytes(4096), Data::Write(&[7; 512])).result, Ok(()));
+            disk.measure(None);
+            assert_eq!(serve(Operation::Read, Bytes(0), Data::Read(&mut read)).result, Ok(()));
+            assert_eq!(read, [0; 512]);
+            assert_eq!(serve(Operation::Read, Bytes(4096), Data::Read(&mut read)).result, Ok(()));
+            assert_eq!(read, [7; 512]);
+        }
     }
 }
