@@ -53,7 +53,9 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
     if arguments.loop_device || arguments.ublk {
         // A block device may become somebody's swap space, and the threads are still to be started.
         let refused = keep_in_memory();
-        refused.iter().for_each(|refused| tell!("no swap space should be put on this disk: {refused}"));
+        if !refused.is_empty() {
+            tell!("swap space on this disk is not safe: {}", refused.join("; "));
+        }
     }
     let session = setup.begin()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));

@@ -114,9 +114,9 @@ impl Drop for Memory {
 /// Returns what the system refused, in words; it goes on without.
 pub fn keep_in_memory() -> Vec<String> {
     let steps = [
-        ("its memory cannot be locked", lock_memory()),
-        ("it may wait for IO when memory is short", become_io_flusher()),
-        ("it may be killed when memory is short", fs::write("/proc/self/oom_score_adj", "-1000")),
+        ("the server's memory is not locked", lock_memory()),
+        ("when memory is short it may wait for IO", become_io_flusher()),
+        ("when memory is short it may be killed", fs::write("/proc/self/oom_score_adj", "-1000")),
     ];
     let refused =
         |(what, result): (&str, io::Result<()>)| result.err().map(|error| format!("{what}: {error}"));
@@ -126,7 +126,7 @@ pub fn keep_in_memory() -> Vec<String> {
 fn lock_memory() -> io::Result<()> {
     // With a limit, memory that is asked for later would be refused.
     if !may_lock_memory(&fs::read_to_string("/proc/self/status")?) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it takes root (CAP_IPC_LOCK)"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it needs CAP_IPC_LOCK, which root has"));
     }
     // Pages are locked when they are touched: what is only reserved takes no memory.
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
