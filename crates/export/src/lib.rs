@@ -11,6 +11,7 @@
 //! - nothing that was flushed is lost when the server is killed.
 
 mod awake;
+mod connections;
 mod control;
 mod deadlines;
 mod faults;

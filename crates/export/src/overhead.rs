@@ -167,7 +167,42 @@ pub(crate) fn line<E>(
 
 #[cfg(test)]
 mod tests {
+    use flashlab_device::MemoryDevice;
+
     use super::*;
+    use crate::live::Io;
+    use crate::model::Data;
+    use crate::store::Store;
+
+    #[test]
+    fn while_the_way_is_measured_only_writes_that_measure_it_are_forgotten() {
+        let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "emmc").unwrap();
+        let profile = profile.resized(Bytes::mib(256)).unwrap();
+        let store = Store::memory(profile.capacity, Bytes::mib(1)).unwrap();
+        let disks = [
+            LiveDisk::new(Box::new(profile.device().unwrap()), Some(store)),
+            LiveDisk::new(Box::new(MemoryDevice::new(Bytes::mib(1), Nanos(1))), None),
+        ];
+        for disk in disks {
+            let serve = |operation, offset, data: Data<'_>| {
+                disk.begin(Nanos::ZERO, Io { operation, offset, size: Bytes(512), durable: false, data })
+            };
+            let (mut marked, mut read) = ([0; 1024], [1; 512]);
+            mark(&mut marked);
+            disk.measure(Some(RESPONSE));
+            // The kernel may have split it.
+            for piece in marked.chunks(512) {
+                let measuring = serve(Operation::Write, Bytes(0), Data::Write(piece));
+                assert_eq!((measuring.result, measuring.due), (Ok(()), RESPONSE));
+            }
+            assert_eq!(serve(Operation::Write, Bytes(4096), Data::Write(&[7; 512])).result, Ok(()));
+            disk.measure(None);
+            assert_eq!(serve(Operation::Read, Bytes(0), Data::Read(&mut read)).result, Ok(()));
+            assert_eq!(read, [0; 512]);
+            assert_eq!(serve(Operation::Read, Bytes(4096), Data::Read(&mut read)).result, Ok(()));
+            assert_eq!(read, [7; 512]);
+        }
+    }
 
     fn line(points: [(u64, u64); 5]) -> Line {
         Line::through(points.map(|(kib, time)| (Bytes::kib(kib), Nanos(time))))
