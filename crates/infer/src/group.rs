@@ -27,7 +27,15 @@ impl Group {
 }
 
 /// All groups, in the order in which they run: the ones that only read come first.
-pub const GROUPS: &[Group] = &[groups::large_requests::READS];
+pub const GROUPS: &[Group] = &[
+    groups::large_requests::READS,
+    groups::write_page::GROUP,
+    groups::translation::GROUP,
+    groups::erase_block::GROUP,
+    groups::open_blocks::GROUP,
+    groups::content::GROUP,
+    groups::large_writes::GROUP,
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,223 @@
+//! The family of the translation layer: which writes it likes.
+//!
+//! # Model
+//! Writes of one page, in five patterns. With `1` for what they cost in sequence and `M` for a merge, which copies a
+//! block and costs tens to hundreds of times as much as a page:
+//!
+//! | family | anywhere, usual | anywhere, mean | within a few pages |
+//! | --- | --- | --- | --- |
+//! | block (writes that continue a block only) | M | M | M |
+//! | log-block (logs of one block each) | M | M | 1 |
+//! | shared log-block | 1 | M: a log that makes room merges a block for each of its pages | 1 |
+//! | page | 1 | up to about 10: what collecting costs (write amplification) | 1 |
+//!
+//! Writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
+//! A page map that is kept on the flash (DFTL, Gupta et al., ASPLOS 2009) has to look up addresses that were not
+//! used lately: reads and writes of the same few addresses are cheaper than of fresh ones, wherever these are. Buffers
+//! do that as well, but one kind of IO each.
+//!
+//! # Invariants
+//! - nothing is concluded from costs between the two levels, however sure the difference is;
+//! - what is compared alternates.
+
+use flashlab_analysis::decide::ranks::mann_whitney;
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_plan::{Location, Pattern};
+
+use super::patterns::ios;
+use super::writes::{apart, mean, median, place, times, unit, writes};
+use crate::group::Group;
+use crate::session::{Halt, Session};
+
+pub(crate) const GROUP: Group = Group {
+    name: "translation",
+    about: "single pages in sequence, anywhere, within a few pages and at a few places: which of them cost a merge",
+    parameters: &[Parameter::TranslationFamily],
+    write_share: 0.06,
+    probe,
+};
+
+/// Writes of a turn, and the most writes anywhere.
+const TURN: u64 = 128;
+const ANYWHERE_MOST: u64 = 1 << 14;
+/// Pages that a log block holds for sure.
+const FEW_PAGES: u64 = 12;
+/// Addresses that any map in memory holds.
+const HOT: u64 = 32;
+/// Up to so many times the cost in sequence a write is as cheap, and from so many times on it costs a merge: a block
+/// has 16 pages at least, each of which is read and written.
+const CHEAP: f64 = 4.0;
+const MERGE: f64 = 8.0;
+/// Means: up to here it is collecting pages, from here on merging blocks for each page.
+const COLLECTING: f64 = 16.0;
+const MERGING: f64 = 32.0;
+/// Stalls that have to be seen before their mean says anything.
+const STALLS_MIN: usize = 6;
+/// p of a difference between hot and cold, and its least size.
+const P: f64 = 1e-6;
+const LOOK_UP: f64 = 1.04;
+
+/// Response times in nanoseconds by pattern.
+struct Seen {
+    size: Bytes,
+    sequence: Vec<f64>,
+    anywhere: Vec<f64>,
+    near: Vec<f64>,
+}
+
+fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let seen = measure(session)?;
+    let (usual, near) = (median(&seen.anywhere) / seen.base(), median(&seen.near) / seen.base());
+    let evidence = format!(
+        "writes of {} take {} in sequence, {:.1} times that anywhere (on average {:.1} times the average), \
+         and {:.1} times within a few pages",
+        seen.size,
+        Nanos(seen.base() as u64),
+        usual,
+        seen.mean_ratio(),
+        near
+    );
+    let picture = seen.picture();
+    let finding = match seen.word() {
+        Some((word @ ("block" | "log-block" | "shared log-block"), confidence)) => {
+            Finding::found(Parameter::TranslationFamily, word, confidence, evidence)
+        }
+        Some((_, confidence)) => demand_cached(session, seen.size, confidence, &evidence)?,
+        None => Finding::undetermined(Parameter::TranslationFamily, evidence),
+    };
+    session.conclude(finding.with(picture));
+    Ok(())
+}
+
+/// The patterns in turns.
+fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
+    let size = unit(session);
+    let capacity = session.capacity().round_down(size);
+    let pages = Bytes(FEW_PAGES * size.0);
+    let mut seen = Seen { size, sequence: Vec::new(), anywhere: Vec::new(), near: Vec::new() };
+    let begin = session.time_left();
+    for turn in 0.. {
+        let target = size * TURN;
+        let origin = place(session, 0.31, Bytes::mib(1)) + target * (turn % 64);
+        let anywhere = writes(Location::Random, size, TURN, Bytes::ZERO, capacity);
+        seen.anywhere.extend(late(&times(session, "anywhere", &anywhere)?));
+        let sequence = writes(Location::Sequential, size, TURN, origin, target);
+        seen.sequence.extend(late(&times(session, "in-sequence", &sequence)?));
+        if turn < 4 {
+            let spot = place(session, 0.53 + 0.1 * turn as f64, Bytes::mib(1)) + size * 2;
+            let near = writes(Location::Random, size, TURN, spot, pages);
+            seen.near.extend(late(&times(session, "near", &near)?));
+        }
+        let used = begin.since(session.time_left());
+        let spent = used.0 > begin.0 / 3 || session.writes_left() < size * (4 * TURN);
+        let is_clear = seen.word().is_some_and(|(_, confidence)| confidence >= 0.95);
+        if turn >= 3 && (is_clear || spent || turn * TURN > ANYWHERE_MOST) {
+            return Ok(seen);
+        }
+    }
+    Ok(seen)
+}
+
+/// A run without its beginning, where buffers hide what it costs and the last pattern is cleared away.
+fn late(times: &[f64]) -> &[f64] {
+    &times[times.len() / 4..]
+}
+
+impl Seen {
+    /// The usual cost in sequence.
+    fn base(&self) -> f64 {
+        median(&self.sequence).max(1.0)
+    }
+
+    fn mean_ratio(&self) -> f64 {
+        mean(&self.anywhere) / mean(&self.sequence).max(1.0)
+    }
+
+    /// Writes anywhere that cost a merge or a collection.
+    fn stalls(&self) -> usize {
+        self.anywhere.iter().filter(|&&time| time > MERGE * self.base()).count()
+    }
+
+    /// The family, a page map kept on the flash counting as a page map, and how sure it is.
+    fn word(&self) -> Option<(&'static str, f64)> {
+        let (usual, near) = (median(&self.anywhere) / self.base(), median(&self.near) / self.base());
+        // The largest of the stalls is left out: one of them alone is no average.
+        let most = self.anywhere.iter().copied().fold(0.0, f64::max);
+        let without = (self.anywhere.iter().sum::<f64>() - most) / self.anywhere.len() as f64;
+        let mean_ratio = without / mean(&self.sequence).max(1.0);
+        if usual >= MERGE && near >= MERGE {
+            Some(("block", 0.97))
+        } else if usual >= MERGE && near <= CHEAP {
+            Some(("log-block", 0.97))
+        } else if usual <= CHEAP && near <= CHEAP && mean_ratio >= MERGING {
+            Some(("shared log-block", 0.97))
+        } else if usual <= CHEAP && near <= CHEAP && self.mean_ratio() <= COLLECTING {
+            // One write in a hundred may be an outlier.
+            let outliers = self.anywhere.len() / 50;
+            Some(("page", if self.stalls() > STALLS_MIN + outliers { 0.97 } else { 0.8 }))
+        } else {
+            None
+        }
+    }
+
+    fn picture(&self) -> Picture {
+        let by_rank = |times: &[f64]| {
+            let mut sorted = times.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            let stride = sorted.len().div_ceil(1024).max(1);
+            let all = sorted.len() as f64;
+            let point = |(i, &time): (usize, &f64)| ((i as f64 + 0.5) / all, time);
+            sorted.iter().enumerate().rev().step_by(stride).map(point).collect::<Vec<_>>()
+        };
+        Picture::new(
+            format!("Writes of {} in three patterns, ascending: those that cost a merge stand out.", self.size),
+            Axis::linear("share of the writes", "ratio"),
+            Axis::logarithmic("response time", "ns"),
+        )
+        .draw("in sequence", Style::Line, by_rank(&self.sequence))
+        .draw("anywhere", Style::Line, by_rank(&self.anywhere))
+        .draw("within a few pages", Style::Line, by_rank(&self.near))
+    }
+}
+
+/// Which of the page maps: reads and writes of a few places, and of fresh ones.
+fn demand_cached(
+    session: &mut Session<'_, '_>,
+    size: Bytes,
+    confidence: f64,
+    evidence: &str,
+) -> Result<Finding, Halt> {
+    let capacity = session.capacity().round_down(size);
+    let slot = Bytes(capacity.0 / HOT).round_down(size);
+    let hot = |mode| few_places(mode, size, slot, capacity);
+    let cold = |mode| ios(mode, Location::Random, size, 3 * HOT).on_target(Bytes::ZERO, capacity);
+    let mut more = Vec::new();
+    let mut compared = Vec::new();
+    for (name, mode, turns) in [("read", Mode::Read, 6), ("write", Mode::Write, 4)] {
+        let (mut of_hot, mut of_cold) = (Vec::new(), Vec::new());
+        for _ in 0..turns {
+            // The first pass brings the places to mind.
+            let seen = times(session, &format!("{name}-few-places"), &hot(mode))?;
+            of_hot.extend_from_slice(&seen[HOT as usize..]);
+            of_cold.extend(times(session, &format!("{name}-anywhere"), &cold(mode))?);
+        }
+        let ranks = mann_whitney(&of_cold, &of_hot);
+        let ratio = median(&of_cold) / median(&of_hot).max(1.0);
+        more.push(ranks.p_above <= P && ratio >= LOOK_UP);
+        compared.push(format!("{name} {ratio:.2}"));
+    }
+    let evidence =
+        format!("{evidence}; fresh addresses cost more than {HOT} that were used just before: {} times", compared.join(", "));
+    let parameter = Parameter::TranslationFamily;
+    Ok(match more[..] {
+        [true, true] => Finding::found(parameter, "demand-cached page", confidence, evidence),
+        [false, false] => Finding::found(parameter, "page", confidence, evidence),
+        _ => Finding::undetermined(parameter, format!("{evidence}; one of them may be a buffer")),
+    })
+}
+
+/// A few places all over the device, four times each.
+fn few_places(mode: Mode, size: Bytes, slot: Bytes, capacity: Bytes) -> Pattern {
+    apart(ios(mode, Location::Permutation, size, 4 * HOT).on_target(Bytes::ZERO, capacity), slot)
+}
