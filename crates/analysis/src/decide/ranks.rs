@@ -63,7 +63,7 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> RankSum {
 }
 
 /// Twice the ranks from 1 on, so that the mean ranks of ties are whole numbers.
-fn doubled_ranks(values: &[f64]) -> Vec<u64> {
+pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0; values.len()];
