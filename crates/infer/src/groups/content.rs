@@ -60,10 +60,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         },
     );
     let [random, zeros, ones] = costs;
-    for (parameter, of, name) in [
-        (Parameter::ZerosProgramShare, zeros, "zeros"),
-        (Parameter::OnesProgramShare, ones, "ones"),
-    ] {
+    for (parameter, of, name) in
+        [(Parameter::ZerosProgramShare, zeros, "zeros"), (Parameter::OnesProgramShare, ones, "ones")]
+    {
         let share = median(&of) / median(&random).max(1.0);
         let evidence = format!(
             "writing {size} of {name} takes {share:.3} times as long as random content (medians of {} writes each)",

@@ -36,19 +36,19 @@ pub(crate) const GROUP: Group = Group {
     name: "erase-block",
     about: "small writes in sequence, of one page again and again, and of whole and half units: how often one is expensive",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
-    write_share: 0.15,
+    write_share: 0.11,
     probe,
 };
 
 /// Writes that are looked at first; then twice as many, and so on.
 const FIRST: u64 = 1024;
 /// So many periods have to foretell themselves, and in this share of them it has to be right.
-const FORETOLD: usize = 4;
+const FORETOLD: usize = 2;
 const RIGHT: f64 = 0.8;
 /// Sizes of the writes in sequence, at least a page each.
 const SIZES: [Bytes; 3] = [Bytes::kib(16), Bytes::kib(64), Bytes::kib(256)];
 /// Which share of the group's budget and time one pattern may use.
-const PART: f64 = 0.2;
+const PART: f64 = 0.24;
 /// More dies than this do not fill their blocks at the same time.
 const DIES_MOST: u64 = 64;
 /// Times that a unit is written whole and in halves.
@@ -99,9 +99,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut candidate = None;
     for size in SIZES.map(|size| size.max(page)) {
         let origin = place(session, 0.125, Bytes::mib(1));
-        let sequence = |begin, count| {
-            writes(Location::Sequential, size, count, origin + size * begin, size * count)
-        };
+        let sequence =
+            |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
         let budget = budget.min(Bytes((session.capacity() - origin).0 / 2));
         sequences.push(grow(session, "in-sequence", size, (budget, time), sequence)?);
         candidate = decide(session, &sequences, in_place.as_ref());
@@ -185,7 +184,13 @@ fn rewrite(session: &mut Session<'_, '_>, span: Bytes) -> Result<Option<bool>, H
     let (mut whole, mut halves) = (Vec::new(), Vec::new());
     for round in 0..2 {
         let count = REWRITES / 2;
-        let fresh = writes(Location::Sequential, span, count, origin + span * (1 + round * count).min(4), span * count);
+        let fresh = writes(
+            Location::Sequential,
+            span,
+            count,
+            origin + span * (1 + round * count).min(4),
+            span * count,
+        );
         sequence.extend(times(session, "whole-in-sequence", &fresh)?);
         // The first of each clears away what was there.
         whole.extend_from_slice(&times(session, "whole-again", &again(span, count + 1))?[1..]);
@@ -230,7 +235,8 @@ fn conclude(
     let picture = picture(sequences, in_place);
     let Some(candidate) = candidate else {
         let writes: usize = sequences.iter().chain(in_place).map(|seen| seen.costs.len()).sum();
-        let evidence = format!("the expensive ones of {writes} writes in sequence and in one place have no period");
+        let evidence =
+            format!("the expensive ones of {writes} writes in sequence and in one place have no period");
         session.conclude(Finding::undetermined(parameter, evidence).with(picture));
         return;
     };
@@ -243,7 +249,9 @@ fn conclude(
         evidence.push(format!("one page written again and again is each {one}"));
     }
     match rewritten {
-        Some(true) => evidence.push("replacing such a unit is cheap, and replacing its half is not".to_owned()),
+        Some(true) => {
+            evidence.push("replacing such a unit is cheap, and replacing its half is not".to_owned())
+        }
         Some(false) => {
             evidence.push("but it is not a unit that is replaced as a whole and not in halves".to_owned());
         }

@@ -3,8 +3,8 @@
 //! # Model
 //! A sequential write of n bytes takes T = A + nB (El Maghraoui et al., section 4). Throughput grows with the size as
 //! long as A counts, or dies are left without work; where doubling brings less than 2.5 % it is saturated (Ajwani et
-//! al., appendix A). Sizes are measured in turns, small and large ones, so that the device's state is the same for
-//! all; medians leave merges and outliers out.
+//! al., appendix A). All sizes together are one sequence of writes, large ones first in each turn so that all are aligned:
+//! nothing is merged but what sequential writes merge anyway. Medians leave most of that and outliers out.
 //!
 //! # Invariants
 //! - growth that may be 2.5 % or not, by the figures' interval, decides nothing.
@@ -23,48 +23,56 @@ pub(crate) const GROUP: Group = Group {
     name: "large-writes",
     about: "sequential writes of doubling size: what each costs beyond its bytes, and where larger brings nothing",
     parameters: &[Parameter::WriteCostPerIo, Parameter::WriteSaturationSize],
-    write_share: 0.05,
+    write_share: 0.04,
     probe,
 };
 
-/// The sizes that are measured.
+/// The sizes that are measured; those of the line are the last but those beyond it.
 const SMALLEST: Bytes = Bytes::kib(4);
 const LARGEST: Bytes = Bytes::mib(32);
-/// The sizes that the line is fitted to.
 const LINE: (Bytes, Bytes) = (Bytes::kib(64), Bytes::mib(1));
+/// What is written with each size in a turn: whole numbers of the largest of the line.
+const IN_TURN: Bytes = Bytes::mib(2);
+/// The most turns, and the fewest that say anything.
+const TURNS: (u64, u64) = (3, 8);
+/// Writes of each size beyond the line.
+const BEYOND: u64 = 8;
 /// Throughput has to grow by this much.
 const GROWTH: f64 = 1.025;
-/// Writes of each size: of those of the line, and the fewest.
-const MOST: u64 = 64;
-const FEWEST: u64 = 8;
-const TURNS: u64 = 4;
+/// Growth below this is none: something else is seen.
+const SLOWER: f64 = 0.9;
 
 /// Response times by size, ascending.
 type Curve = Vec<(Bytes, Vec<f64>)>;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let mut curve = Curve::new();
-    let line_bytes = LINE.1 * 2;
-    let turn = session.writes_left().0 / 2 / line_bytes.0 / TURNS;
-    let each = turn.clamp(FEWEST / TURNS, MOST / TURNS);
-    let mut size = SMALLEST.max(session.block());
-    let mut sizes = Vec::new();
-    while size <= LINE.1 {
-        sizes.push(size);
-        size = size * 2;
+    let smallest = SMALLEST.max(session.block());
+    let mut sizes = vec![smallest];
+    while sizes[sizes.len() - 1] < LINE.1 {
+        sizes.push(sizes[sizes.len() - 1] * 2);
     }
-    curve.extend(sizes.iter().map(|&size| (size, Vec::new())));
-    for turn in 0..TURNS {
-        for (size, costs) in &mut curve {
-            costs.extend(sequential(session, *size, each, turn)?);
+    let turn = IN_TURN * sizes.len() as u64;
+    let turns = (session.writes_left().0 / turn.0).min(TURNS.1);
+    if turns < TURNS.0 {
+        return Err(Halt::Budget { needed: turn * TURNS.0, left: session.writes_left() });
+    }
+    let mut curve: Curve = sizes.into_iter().map(|size| (size, Vec::new())).collect();
+    let mut stream = Stream { origin: place(session, 0.07, LINE.1), length: turn * 2, written: Bytes::ZERO };
+    if stream.length * 2 > session.capacity() {
+        stream.length = turn;
+    }
+    for _ in 0..turns {
+        for (size, costs) in curve.iter_mut().rev() {
+            costs.extend(stream.write(session, *size, IN_TURN.0 / size.0)?);
         }
     }
     // Larger ones until two of them bring nothing, as far as the budget goes.
-    while size <= LARGEST && !is_saturated(&curve) && size * FEWEST <= session.writes_left() {
-        let mut costs = Vec::new();
-        for turn in 0..TURNS {
-            costs.extend(sequential(session, size, (FEWEST / TURNS).max(1), turn)?);
-        }
+    let mut size = LINE.1 * 2;
+    while size <= LARGEST
+        && !is_saturated(&curve)
+        && size * BEYOND <= session.writes_left().min(stream.length)
+    {
+        let costs = stream.write(session, size, BEYOND)?;
         curve.push((size, costs));
         size = size * 2;
     }
@@ -73,11 +81,24 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-fn sequential(session: &mut Session<'_, '_>, size: Bytes, count: u64, turn: u64) -> Result<Vec<f64>, Halt> {
-    let length = size * count;
-    let last = (session.capacity() - length).round_down(LINE.1);
-    let origin = place(session, 0.07 + 0.2 * turn as f64, LINE.1).min(last);
-    times(session, "sequential-writes", &writes(Location::Sequential, size, count, origin, length))
+/// One sequence of writes of all sizes, round and round through a part of the device.
+struct Stream {
+    origin: Bytes,
+    length: Bytes,
+    written: Bytes,
+}
+
+impl Stream {
+    fn write(&mut self, session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<Vec<f64>, Halt> {
+        let length = size * count;
+        let mut at = Bytes(self.written.0 % self.length.0);
+        if at + length > self.length {
+            at = Bytes::ZERO;
+        }
+        self.written = at + length;
+        let pattern = writes(Location::Sequential, size, count, self.origin + at, length);
+        times(session, "sequential-writes", &pattern)
+    }
 }
 
 /// By how much throughput grows from each size to its double.
@@ -96,7 +117,8 @@ fn growths(curve: &Curve) -> Vec<(Bytes, Option<Interval>)> {
 /// The last two doublings brought nothing.
 fn is_saturated(curve: &Curve) -> bool {
     let growths = growths(curve);
-    growths.len() >= 2 && growths[growths.len() - 2..].iter().all(|(_, growth)| growth.is_some_and(|g| g.high < GROWTH))
+    growths.len() >= 2
+        && growths[growths.len() - 2..].iter().all(|(_, growth)| growth.is_some_and(|g| g.high < GROWTH))
 }
 
 fn picture(curve: &Curve) -> Picture {
@@ -112,7 +134,8 @@ fn picture(curve: &Curve) -> Picture {
 fn conclude_cost(session: &mut Session<'_, '_>, curve: &Curve) {
     let parameter = Parameter::WriteCostPerIo;
     let within = curve.iter().filter(|(size, _)| (LINE.0..=LINE.1).contains(size));
-    let medians: Vec<(f64, f64)> = within.clone().map(|(size, costs)| (size.0 as f64, median(costs))).collect();
+    let medians: Vec<(f64, f64)> =
+        within.clone().map(|(size, costs)| (size.0 as f64, median(costs))).collect();
     let picture = picture(curve);
     let (mean_x, mean_y) = medians.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0, y + point.1));
     let count = medians.len().max(1) as f64;
@@ -138,7 +161,8 @@ fn conclude_cost(session: &mut Session<'_, '_>, curve: &Curve) {
     let (low, high) = (robust.intercept.low, robust.intercept.high);
     let half = ((high - low) / 2.0).max((robust.intercept.estimate - cost).abs()) / cost;
     if half > 0.5 {
-        let evidence = format!("{evidence}; what each takes beyond them may be {:.0} % more or less", half * 100.0);
+        let evidence =
+            format!("{evidence}; what each takes beyond them may be {:.0} % more or less", half * 100.0);
         session.conclude(Finding::undetermined(parameter, evidence).with(picture));
         return;
     }
@@ -152,7 +176,8 @@ fn conclude_saturation(session: &mut Session<'_, '_>, curve: &Curve) {
     let growths = growths(curve);
     let first = growths.iter().find(|(_, growth)| growth.is_none_or(|growth| growth.low < GROWTH));
     let Some((size, growth)) = first else {
-        let evidence = format!("throughput still grows with writes of {}", curve.last().map_or(Bytes::ZERO, |c| c.0));
+        let evidence =
+            format!("throughput still grows with writes of {}", curve.last().map_or(Bytes::ZERO, |c| c.0));
         session.conclude(Finding::undetermined(parameter, evidence).with(picture));
         return;
     };
@@ -164,9 +189,14 @@ fn conclude_saturation(session: &mut Session<'_, '_>, curve: &Curve) {
             (growth.high - 1.0) * 100.0
         )
     });
-    let evidence = format!("from {size} to its double, throughput grows by {shown}; before that it always grows by more");
+    let evidence = format!(
+        "from {size} to its double, throughput grows by {shown}; before that it always grows by more"
+    );
     let finding = match growth {
-        Some(growth) if growth.high < GROWTH => Finding::found(parameter, *size, 0.95, evidence),
+        // A larger write that is slower than two of its halves was merged: it says nothing of larger writes.
+        Some(growth) if growth.high < GROWTH && growth.low > SLOWER => {
+            Finding::found(parameter, *size, 0.95, evidence)
+        }
         _ => Finding::undetermined(parameter, evidence),
     };
     session.conclude(finding.with(picture.mark(size.0 as f64, "saturated")));

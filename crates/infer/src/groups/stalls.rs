@@ -62,7 +62,8 @@ pub(crate) fn stalls(costs: &[f64]) -> Vec<Stalls> {
     let costs = &costs[..costs.len().min(WRITES_MOST)];
     let least = ABOVE * quantile(costs, 0.8);
     let expensive: Vec<f64> = costs.iter().copied().filter(|&cost| cost > least).collect();
-    let thresholds = [least, quantile(&expensive, 0.5), quantile(&expensive, 0.8), quantile(&expensive, 0.95)];
+    let thresholds =
+        [least, quantile(&expensive, 0.5), quantile(&expensive, 0.8), quantile(&expensive, 0.95)];
     let mut found: Vec<Stalls> = Vec::new();
     for threshold in thresholds {
         if let Some(stalls) = smallest_period(costs, threshold)

@@ -34,12 +34,12 @@ pub(crate) const GROUP: Group = Group {
     name: "translation",
     about: "single pages in sequence, anywhere, within a few pages and at a few places: which of them cost a merge",
     parameters: &[Parameter::TranslationFamily],
-    write_share: 0.06,
+    write_share: 0.07,
     probe,
 };
 
 /// Writes of a turn, and the most writes anywhere.
-const TURN: u64 = 128;
+const TURN: u64 = 64;
 const ANYWHERE_MOST: u64 = 1 << 14;
 /// Pages that a log block holds for sure.
 const FEW_PAGES: u64 = 12;
@@ -56,6 +56,10 @@ const MERGING: f64 = 32.0;
 const STALLS_MIN: usize = 6;
 /// p of a difference between hot and cold, and its least size.
 const P: f64 = 1e-6;
+/// What looking for that difference writes, in pages.
+const LOOK_UP_WRITES: u64 = WRITE_TURNS * 6 * HOT;
+const READ_TURNS: u64 = 8;
+const WRITE_TURNS: u64 = 2;
 const LOOK_UP: f64 = 1.04;
 
 /// Response times in nanoseconds by pattern.
@@ -104,15 +108,15 @@ fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
         seen.anywhere.extend(late(&times(session, "anywhere", &anywhere)?));
         let sequence = writes(Location::Sequential, size, TURN, origin, target);
         seen.sequence.extend(late(&times(session, "in-sequence", &sequence)?));
-        if turn < 4 {
+        if turn < 3 {
             let spot = place(session, 0.53 + 0.1 * turn as f64, Bytes::mib(1)) + size * 2;
             let near = writes(Location::Random, size, TURN, spot, pages);
             seen.near.extend(late(&times(session, "near", &near)?));
         }
         let used = begin.since(session.time_left());
-        let spent = used.0 > begin.0 / 3 || session.writes_left() < size * (4 * TURN);
+        let spent = used.0 > begin.0 / 3 || session.writes_left() < size * (3 * TURN + LOOK_UP_WRITES);
         let is_clear = seen.word().is_some_and(|(_, confidence)| confidence >= 0.95);
-        if turn >= 3 && (is_clear || spent || turn * TURN > ANYWHERE_MOST) {
+        if turn >= 2 && (is_clear || spent || turn * TURN > ANYWHERE_MOST) {
             return Ok(seen);
         }
     }
@@ -171,7 +175,10 @@ impl Seen {
             sorted.iter().enumerate().rev().step_by(stride).map(point).collect::<Vec<_>>()
         };
         Picture::new(
-            format!("Writes of {} in three patterns, ascending: those that cost a merge stand out.", self.size),
+            format!(
+                "Writes of {} in three patterns, ascending: those that cost a merge stand out.",
+                self.size
+            ),
             Axis::linear("share of the writes", "ratio"),
             Axis::logarithmic("response time", "ns"),
         )
@@ -194,7 +201,7 @@ fn demand_cached(
     let cold = |mode| ios(mode, Location::Random, size, 3 * HOT).on_target(Bytes::ZERO, capacity);
     let mut more = Vec::new();
     let mut compared = Vec::new();
-    for (name, mode, turns) in [("read", Mode::Read, 6), ("write", Mode::Write, 4)] {
+    for (name, mode, turns) in [("read", Mode::Read, READ_TURNS), ("write", Mode::Write, WRITE_TURNS)] {
         let (mut of_hot, mut of_cold) = (Vec::new(), Vec::new());
         for _ in 0..turns {
             // The first pass brings the places to mind.
@@ -207,8 +214,10 @@ fn demand_cached(
         more.push(ranks.p_above <= P && ratio >= LOOK_UP);
         compared.push(format!("{name} {ratio:.2}"));
     }
-    let evidence =
-        format!("{evidence}; fresh addresses cost more than {HOT} that were used just before: {} times", compared.join(", "));
+    let evidence = format!(
+        "{evidence}; fresh addresses cost more than {HOT} that were used just before: {} times",
+        compared.join(", ")
+    );
     let parameter = Parameter::TranslationFamily;
     Ok(match more[..] {
         [true, true] => Finding::found(parameter, "demand-cached page", confidence, evidence),
@@ -217,7 +226,7 @@ fn demand_cached(
     })
 }
 
-/// A few places all over the device, four times each.
+/// A few places all over the device, three times each.
 fn few_places(mode: Mode, size: Bytes, slot: Bytes, capacity: Bytes) -> Pattern {
-    apart(ios(mode, Location::Permutation, size, 4 * HOT).on_target(Bytes::ZERO, capacity), slot)
+    apart(ios(mode, Location::Permutation, size, 3 * HOT).on_target(Bytes::ZERO, capacity), slot)
 }

@@ -29,7 +29,7 @@ pub(crate) const GROUP: Group = Group {
     name: "write-page",
     about: "aligned and shifted writes of doubling size: the largest that all cost more when shifted by half is the page",
     parameters: &[Parameter::WritePageSize, Parameter::MisalignmentPenalty],
-    write_share: 0.08,
+    write_share: 0.07,
     probe,
 };
 
@@ -38,8 +38,8 @@ const LARGEST: Bytes = Bytes::kib(64);
 /// Where random writes go.
 const TARGET: Bytes = Bytes::mib(1);
 /// Writes of each kind in a comparison, and in its confirmation.
-const FEW: u64 = 24;
-const MANY: u64 = 64;
+const FEW: u64 = 16;
+const MANY: u64 = 32;
 /// If shifted writes are above aligned ones in this share of the pairs, all of them cost more: of writes within
 /// pages twice as large only half do, which is 0.75.
 const ALL: f64 = 0.92;
@@ -78,7 +78,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut curves = Vec::new();
     for (name, location) in [("sequential", Location::Sequential), ("random", Location::Random)] {
         let curve = doubling(session, name, location)?;
-        if let Some(page) = page_of(&curve) {
+        if let Some(page) = page_of(&curve)
+            && session.writes_left() >= page * (2 * 3 * MANY)
+        {
             let again = [page, page * 2].map(|size| compare(session, name, location, size, MANY, 0.71));
             let [at_page, beyond] = again;
             let (at_page, beyond) = (at_page?, beyond?);
@@ -99,10 +101,14 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 fn doubling(session: &mut Session<'_, '_>, name: &str, location: Location) -> Result<Vec<Comparison>, Halt> {
     let mut curve: Vec<Comparison> = Vec::new();
     let mut size = session.block() * 2;
-    while size <= LARGEST && TARGET.0 * 16 <= session.capacity().0 {
+    while size <= LARGEST
+        && TARGET.0 * 16 <= session.capacity().0
+        && session.writes_left() >= size * (2 * FEW + 2)
+    {
         let compared = compare(session, name, location, size, FEW, 0.43)?;
         let free = |compared: &Comparison| compared.superiority() <= NONE;
-        let done = free(&compared) && curve.last().is_some_and(free) && curve.iter().any(Comparison::all_cost_more);
+        let done =
+            free(&compared) && curve.last().is_some_and(free) && curve.iter().any(Comparison::all_cost_more);
         curve.push(compared);
         if done {
             break;
@@ -186,14 +192,16 @@ fn conclude_page(
     session.conclude(found.with(picture.mark(page.0 as f64, "page")));
 }
 
-/// Turns of the comparison that gives the penalty, and writes of each kind in a turn.
+/// Turns of the comparison that gives the penalty, and the fewest and the most writes of each kind in a turn.
 const TURNS: u64 = 6;
-const IN_TURN: u64 = 64;
+const IN_TURN: (u64, u64) = (8, 64);
 
 fn penalty(session: &mut Session<'_, '_>, page: Bytes) -> Result<(), Halt> {
     let parameter = Parameter::MisalignmentPenalty;
     let (mut aligned, mut across) = (Vec::new(), Vec::new());
-    let pattern = writes(Location::Random, page, IN_TURN, Bytes::ZERO, TARGET);
+    let affordable = session.writes_left().0 / page.0 / (2 * TURNS);
+    let count = affordable.clamp(IN_TURN.0, IN_TURN.1);
+    let pattern = writes(Location::Random, page, count, Bytes::ZERO, TARGET);
     for _ in 0..TURNS {
         aligned.extend(times(session, "aligned", &pattern)?);
         across.extend(times(session, "across", &shifted(pattern.clone(), Bytes(page.0 / 2)))?);
