@@ -8,7 +8,7 @@
 //! | one cluster or several: cheap and expensive IOs | [`separation`] |
 //! | from which IO on is it another level | [`change`] |
 //! | the period of rare expensive events, from their places | [`events`] |
-//! | what an IO costs at all and for each byte; where that line bends | [`line`] |
+//! | what an IO costs at all and for each byte; where that line bends | [`mod@line`] |
 //! | which of several hypotheses is right | [`choice`] |
 //!
 //! Model: a response time is a cost times a jitter, which is about log-normal with a few per cent,
@@ -63,7 +63,7 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 }
 
 /// The Kullback-Leibler divergence of a coin with probability `observed` from one with `expected`.
-/// By Hoeffding's inequality (JASA 58(301), 1963, theorem 1) n tosses of the latter show a share
+/// By Hoeffding's inequality (JASA 58(301), 1963) n tosses of the latter show a share
 /// at least as far out as `observed`, to its side, with probability at most exp(-n divergence); so
 /// do draws without replacement.
 fn divergence(observed: f64, expected: f64) -> f64 {

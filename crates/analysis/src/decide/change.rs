@@ -4,7 +4,7 @@
 //! figures' ranks, so that outliers count no more than any other figure. The change is where the ranks before and after are furthest apart in standard
 //! errors (the largest of all Mann-Whitney statistics, which is the least-squares change of the
 //! ranks). Its p is corrected for all the places by Miller and Siegmund's tail of the
-//! largest standardised difference (Biometrics 38, 1982, formula 8): ranks have
+//! largest standardised difference (Biometrics 38, 1982): ranks have
 //! lighter tails than the normal figures it is for, so that it is safe at the ends, too.
 //! The place is then the most likely one between the two levels, by logarithms and with Laplace's
 //! distribution around the medians; no figure says more for a place than an outlier may lie.
@@ -176,7 +176,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 }
 
 /// The probability that the largest of the standardised differences at all places of `n` figures
-/// is at least `z`, either way (Miller and Siegmund 1982, formula 8).
+/// is at least `z`, either way (Miller and Siegmund 1982).
 fn largest_p(z: f64, n: usize) -> f64 {
     if z <= 1.0 {
         return 1.0;

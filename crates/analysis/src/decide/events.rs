@@ -7,7 +7,7 @@
 //!
 //! Without a period the events are drawn from all places alike. How many of the k events are among
 //! the K places of one period and phase is hypergeometric then, and the probability of h or more
-//! at most exp(-k KL(h / k, K / cells)) (Hoeffding, JASA 58(301), 1963, section 6). It is corrected
+//! at most exp(-k KL(h / k, K / cells)) (Hoeffding, JASA 58(301), 1963). It is corrected
 //! for all periods and phases that are possible. A multiple of the period has fewer of the events,
 //! a part of it more places without one: both are less surprising, so that the most surprising
 //! period is the true one; by how much says how sure that is. With half of the events missing they
