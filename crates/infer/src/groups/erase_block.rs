@@ -40,7 +40,7 @@ pub(crate) const GROUP: Group = Group {
     probe,
 };
 
-/// Writes that are looked at first; then twice as many, and so on.
+/// Writes that are looked at first; then half as many more, and so on.
 const FIRST: u64 = 1024;
 /// So many periods have to foretell themselves, and in this share of them it has to be right.
 const FORETOLD: usize = 2;
@@ -102,6 +102,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let sequence =
             |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
         let budget = budget.min(Bytes((session.capacity() - origin).0 / 2));
+        // Without the other pattern there is more for this one.
+        let budget = if in_place.is_none() { Bytes(budget.0 * 3 / 2) } else { budget };
         sequences.push(grow(session, "in-sequence", size, (budget, time), sequence)?);
         candidate = decide(session, &sequences, in_place.as_ref());
         if candidate.as_ref().is_some_and(|candidate| candidate.in_sequence && candidate.in_place.is_some()) {
@@ -118,7 +120,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// Runs a pattern, doubled again and again, until its stalls have a period that foretells the next ones.
+/// Runs a pattern, longer and longer, until its stalls have a period that foretells the next ones.
 fn grow(
     session: &mut Session<'_, '_>,
     name: &str,
@@ -131,7 +133,7 @@ fn grow(
     let begin = session.time_left();
     while (seen.costs.len() as u64) < most && begin.since(session.time_left()) < time {
         let known = seen.costs.len() as u64;
-        let count = FIRST.max(known).min(most - known);
+        let count = FIRST.min(most.div_ceil(2)).max(known / 2).min(most - known);
         let costs = times(session, name, &pattern(known, count))?;
         let foretells = |period: &Stalls| {
             let (share, periods) = period.confirmed(&costs, known as usize);

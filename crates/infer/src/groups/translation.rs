@@ -26,7 +26,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
 use super::patterns::ios;
-use super::writes::{apart, mean, median, place, times, unit, writes};
+use super::writes::{apart, mean, median, place, quantile, times, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -51,9 +51,19 @@ const CHEAP: f64 = 4.0;
 const MERGE: f64 = 8.0;
 /// Means: up to here it is collecting pages, from here on merging blocks for each page.
 const COLLECTING: f64 = 16.0;
-const MERGING: f64 = 32.0;
-/// Stalls that have to be seen before their mean says anything.
-const STALLS_MIN: usize = 6;
+const MERGING: f64 = 24.0;
+/// From so many times the usual cost on a write stalled: outliers are below.
+const STALL: f64 = 20.0;
+/// A block at a time is collected: among stalls the long ones are up to so many times the usual ones. A log that makes
+/// room merges one block or hundreds.
+const ALIKE: f64 = 8.0;
+/// So many stalls, or so many writes, tell that there is no other kind of stall.
+const STALLS_MIN: usize = 12;
+const WRITES_MIN: usize = 8192;
+/// Turns after each other without writes in sequence.
+const SPARSE: u64 = 4;
+/// How long the device rests before it is seen whether a buffer takes what is written near.
+const REST: Nanos = Nanos::from_secs(2);
 /// p of a difference between hot and cold, and its least size.
 const P: f64 = 1e-6;
 /// What looking for that difference writes, in pages.
@@ -68,6 +78,8 @@ struct Seen {
     sequence: Vec<f64>,
     anywhere: Vec<f64>,
     near: Vec<f64>,
+    /// The mean cost of each run in sequence.
+    runs: Vec<f64>,
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
@@ -84,6 +96,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     );
     let picture = seen.picture();
     let finding = match seen.word() {
+        Some(("log-block", _)) if is_buffered(session, &seen)? => {
+            let evidence = format!(
+                "{evidence}; but as many anywhere are as cheap after a rest: it may be a write buffer"
+            );
+            Finding::found(Parameter::TranslationFamily, "log-block", 0.6, evidence)
+        }
         Some((word @ ("block" | "log-block" | "shared log-block"), confidence)) => {
             Finding::found(Parameter::TranslationFamily, word, confidence, evidence)
         }
@@ -99,15 +117,20 @@ fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
     let size = unit(session);
     let capacity = session.capacity().round_down(size);
     let pages = Bytes(FEW_PAGES * size.0);
-    let mut seen = Seen { size, sequence: Vec::new(), anywhere: Vec::new(), near: Vec::new() };
+    let mut seen =
+        Seen { size, sequence: Vec::new(), anywhere: Vec::new(), near: Vec::new(), runs: Vec::new() };
     let begin = session.time_left();
     for turn in 0.. {
         let target = size * TURN;
-        let origin = place(session, 0.31, Bytes::mib(1)) + target * (turn % 64);
+        let origin = place(session, 0.31, Bytes::mib(1)) + target * (seen.runs.len() as u64 % 64);
         let anywhere = writes(Location::Random, size, TURN, Bytes::ZERO, capacity);
         seen.anywhere.extend(late(&times(session, "anywhere", &anywhere)?));
-        let sequence = writes(Location::Sequential, size, TURN, origin, target);
-        seen.sequence.extend(late(&times(session, "in-sequence", &sequence)?));
+        if turn < 3 || turn % SPARSE == 0 {
+            let sequence = writes(Location::Sequential, size, TURN, origin, target);
+            let costs = times(session, "in-sequence", &sequence)?;
+            seen.runs.push(mean(late(&costs)));
+            seen.sequence.extend(late(&costs));
+        }
         if turn < 3 {
             let spot = place(session, 0.53 + 0.1 * turn as f64, Bytes::mib(1)) + size * 2;
             let near = writes(Location::Random, size, TURN, spot, pages);
@@ -123,6 +146,18 @@ fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
     Ok(seen)
 }
 
+/// Whether as many writes as lie near each other are cheap anywhere as well when the device has rested.
+fn is_buffered(session: &mut Session<'_, '_>, seen: &Seen) -> Result<bool, Halt> {
+    let capacity = session.capacity().round_down(seen.size);
+    let burst = writes(Location::Random, seen.size, FEW_PAGES, Bytes::ZERO, capacity);
+    let mut costs = Vec::new();
+    for _ in 0..2 {
+        session.rest(REST)?;
+        costs.extend(times(session, "burst-after-rest", &burst)?);
+    }
+    Ok(median(&costs) < MERGE * seen.base())
+}
+
 /// A run without its beginning, where buffers hide what it costs and the last pattern is cleared away.
 fn late(times: &[f64]) -> &[f64] {
     &times[times.len() / 4..]
@@ -134,32 +169,28 @@ impl Seen {
         median(&self.sequence).max(1.0)
     }
 
+    /// What writes anywhere cost on average, relative to those runs in sequence in which the device had not much else to do.
     fn mean_ratio(&self) -> f64 {
-        mean(&self.anywhere) / mean(&self.sequence).max(1.0)
-    }
-
-    /// Writes anywhere that cost a merge or a collection.
-    fn stalls(&self) -> usize {
-        self.anywhere.iter().filter(|&&time| time > MERGE * self.base()).count()
+        mean(&self.anywhere) / quantile(&self.runs, 0.25).max(self.base())
     }
 
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
     fn word(&self) -> Option<(&'static str, f64)> {
         let (usual, near) = (median(&self.anywhere) / self.base(), median(&self.near) / self.base());
-        // The largest of the stalls is left out: one of them alone is no average.
-        let most = self.anywhere.iter().copied().fold(0.0, f64::max);
-        let without = (self.anywhere.iter().sum::<f64>() - most) / self.anywhere.len() as f64;
-        let mean_ratio = without / mean(&self.sequence).max(1.0);
+        let stalls: Vec<f64> =
+            self.anywhere.iter().copied().filter(|&time| time > STALL * self.base()).collect();
+        let alike = quantile(&stalls, 0.9) <= ALIKE * median(&stalls);
+        let enough = stalls.len() >= STALLS_MIN;
         if usual >= MERGE && near >= MERGE {
             Some(("block", 0.97))
         } else if usual >= MERGE && near <= CHEAP {
             Some(("log-block", 0.97))
-        } else if usual <= CHEAP && near <= CHEAP && mean_ratio >= MERGING {
+        } else if usual > CHEAP || near > CHEAP {
+            None
+        } else if self.mean_ratio() >= MERGING && enough {
             Some(("shared log-block", 0.97))
-        } else if usual <= CHEAP && near <= CHEAP && self.mean_ratio() <= COLLECTING {
-            // One write in a hundred may be an outlier.
-            let outliers = self.anywhere.len() / 50;
-            Some(("page", if self.stalls() > STALLS_MIN + outliers { 0.97 } else { 0.8 }))
+        } else if self.mean_ratio() <= COLLECTING && alike {
+            Some(("page", if enough || self.anywhere.len() >= WRITES_MIN { 0.97 } else { 0.8 }))
         } else {
             None
         }

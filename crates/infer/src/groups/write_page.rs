@@ -46,6 +46,8 @@ const ALL: f64 = 0.92;
 /// Up to this share the shift costs nothing that matters.
 const NONE: f64 = 0.72;
 const P: f64 = 1e-4;
+/// Aligned writes that cost so many times what they do in sequence are merges.
+const MERGE: f64 = 4.0;
 
 /// Aligned and shifted writes of one size.
 struct Comparison {
@@ -79,12 +81,16 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     for (name, location) in [("sequential", Location::Sequential), ("random", Location::Random)] {
         let curve = doubling(session, name, location)?;
         if let Some(page) = page_of(&curve)
-            && session.writes_left() >= page * (2 * 3 * MANY)
+            && session.writes_left() >= page * (7 * MANY)
         {
             let again = [page, page * 2].map(|size| compare(session, name, location, size, MANY, 0.71));
             let [at_page, beyond] = again;
             let (at_page, beyond) = (at_page?, beyond?);
-            if at_page.all_cost_more() && beyond.superiority() <= NONE {
+            let usual = sequential_cost(session, page)?;
+            if median(&at_page.aligned) <= MERGE * usual
+                && at_page.all_cost_more()
+                && beyond.superiority() <= NONE
+            {
                 seen.push((name, page, at_page.ratio(), beyond.ratio()));
             }
         }
@@ -95,6 +101,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Some(page) => penalty(session, page),
         None => Ok(()),
     }
+}
+
+/// What aligned writes of a size usually cost in sequence.
+fn sequential_cost(session: &mut Session<'_, '_>, size: Bytes) -> Result<f64, Halt> {
+    let pattern = writes(Location::Sequential, size, MANY, place(session, 0.91, TARGET), size * MANY);
+    Ok(median(&times(session, "sequential-aligned", &pattern)?))
 }
 
 /// Compares sizes from the smallest on until the shift costs nothing twice in a row.
