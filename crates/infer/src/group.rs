@@ -13,7 +13,7 @@ pub struct Group {
     pub about: &'static str,
     /// What it answers.
     pub parameters: &'static [Parameter],
-    /// The share of the write budget that it may use; 0: it only reads.
+    /// The share of the write budget that it may use, beside what the groups before it leave; 0: it only reads.
     pub write_share: f64,
     /// Runs its probes and concludes its parameters. Those that it leaves are undetermined.
     pub(crate) probe: fn(&mut Session<'_, '_>) -> Result<(), Halt>,
@@ -29,12 +29,19 @@ impl Group {
 /// All groups, in the order in which they run: the ones that only read come first.
 pub const GROUPS: &[Group] = &[
     groups::large_requests::READS,
+    groups::write_buffer::GROUP,
+    groups::fill::GROUP,
+    groups::spare::GROUP,
     groups::write_page::GROUP,
     groups::translation::GROUP,
     groups::erase_block::GROUP,
     groups::open_blocks::GROUP,
     groups::content::GROUP,
     groups::large_writes::GROUP,
+    groups::startup::GROUP,
+    groups::pause::GROUP,
+    groups::lingering::GROUP,
+    groups::recovery::GROUP,
 ];
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use flashlab_analysis::decide::ranks::ratio;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_plan::{Content, Location};
 
-use super::writes::{median, place, times, unit, with_content, writes};
+use super::writes::{median, place, times, with_content, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -32,7 +32,11 @@ const TURNS: u64 = 6;
 const IN_TURN: (u64, u64) = (12, 96);
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let size = unit(session);
+    let known = session.known();
+    let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
+    let Some(size) = page else {
+        return Err(Halt::Failed("the share depends on the write page, which is not known".to_owned()));
+    };
     let affordable = session.writes_left().0 / size.0 / (3 * TURNS);
     let count = affordable.clamp(IN_TURN.0, IN_TURN.1);
     let length = size * count;

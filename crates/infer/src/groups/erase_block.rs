@@ -261,7 +261,9 @@ fn conclude(
     }
     let confidence = match (in_sequence, in_place, rewritten) {
         (true, Some(_), Some(true)) => 0.99,
-        (true, Some(_), None) => 0.96,
+        // With one die the two are the same; with several the number of dies is only seen in one way.
+        (true, Some(one), None) if one == span => 0.96,
+        (true, Some(_), None) => 0.9,
         (true, None, Some(true)) | (false, Some(_), Some(true)) => 0.96,
         (true, Some(_), Some(false)) => 0.7,
         (true, None, None) => 0.7,

@@ -62,6 +62,8 @@ const STALLS_MIN: usize = 12;
 const WRITES_MIN: usize = 8192;
 /// Turns after each other without writes in sequence.
 const SPARSE: u64 = 4;
+/// The longest that all of them may take: writes that merge hundreds of blocks each need not be many.
+const LONGEST: Nanos = Nanos::from_secs(900);
 /// How long the device rests before it is seen whether a buffer takes what is written near.
 const REST: Nanos = Nanos::from_secs(2);
 /// p of a difference between hot and cold, and its least size.
@@ -95,12 +97,17 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         near
     );
     let picture = seen.picture();
+    let unbuffered = session.known().bytes(Parameter::WriteBufferSize) == Some(Bytes::ZERO);
     let finding = match seen.word() {
         Some(("log-block", _)) if is_buffered(session, &seen)? => {
             let evidence = format!(
                 "{evidence}; but as many anywhere are as cheap after a rest: it may be a write buffer"
             );
             Finding::found(Parameter::TranslationFamily, "log-block", 0.6, evidence)
+        }
+        Some((word @ ("block" | "log-block" | "shared log-block"), _)) if !unbuffered => {
+            let evidence = format!("{evidence}; a write buffer may hide which writes pay");
+            Finding::found(Parameter::TranslationFamily, word, 0.8, evidence)
         }
         Some((word @ ("block" | "log-block" | "shared log-block"), confidence)) => {
             Finding::found(Parameter::TranslationFamily, word, confidence, evidence)
@@ -137,7 +144,8 @@ fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
             seen.near.extend(late(&times(session, "near", &near)?));
         }
         let used = begin.since(session.time_left());
-        let spent = used.0 > begin.0 / 3 || session.writes_left() < size * (3 * TURN + LOOK_UP_WRITES);
+        let spent = used > Nanos(begin.0 / 3).min(LONGEST)
+            || session.writes_left() < size * (3 * TURN + LOOK_UP_WRITES);
         let is_clear = seen.word().is_some_and(|(_, confidence)| confidence >= 0.95);
         if turn >= 2 && (is_clear || spent || turn * TURN > ANYWHERE_MOST) {
             return Ok(seen);
@@ -181,18 +189,21 @@ impl Seen {
             self.anywhere.iter().copied().filter(|&time| time > STALL * self.base()).collect();
         let alike = quantile(&stalls, 0.9) <= ALIKE * median(&stalls);
         let enough = stalls.len() >= STALLS_MIN;
-        if usual >= MERGE && near >= MERGE {
+        let mean_ratio = self.mean_ratio();
+        if mean_ratio > COLLECTING && mean_ratio < MERGING {
+            None
+        } else if mean_ratio <= COLLECTING {
+            let sure =
+                alike && usual <= CHEAP && near <= CHEAP && (enough || self.anywhere.len() >= WRITES_MIN);
+            (usual <= MERGE && near <= MERGE).then_some(("page", if sure { 0.97 } else { 0.8 }))
+        } else if usual >= MERGE && near >= MERGE {
             Some(("block", 0.97))
         } else if usual >= MERGE && near <= CHEAP {
             Some(("log-block", 0.97))
         } else if usual > CHEAP || near > CHEAP {
             None
-        } else if self.mean_ratio() >= MERGING && enough {
-            Some(("shared log-block", 0.97))
-        } else if self.mean_ratio() <= COLLECTING && alike {
-            Some(("page", if enough || self.anywhere.len() >= WRITES_MIN { 0.97 } else { 0.8 }))
         } else {
-            None
+            Some(("shared log-block", if enough { 0.97 } else { 0.8 }))
         }
     }
 
