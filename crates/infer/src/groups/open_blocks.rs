@@ -29,7 +29,7 @@ pub(crate) const GROUP: Group = Group {
     name: "open-blocks",
     about: "rounds of writes one unit apart, over more and more units, until each costs a merge",
     parameters: &[Parameter::OpenBlocks],
-    write_share: 0.03,
+    write_share: 0.02,
     probe,
 };
 

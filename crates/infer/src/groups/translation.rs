@@ -34,7 +34,7 @@ pub(crate) const GROUP: Group = Group {
     name: "translation",
     about: "single pages in sequence, anywhere, within a few pages and at a few places: which of them cost a merge",
     parameters: &[Parameter::TranslationFamily],
-    write_share: 0.07,
+    write_share: 0.05,
     probe,
 };
 
