@@ -11,6 +11,11 @@
 //! | shared log-block | 1 | M: a log that makes room merges a block for each of its pages | 1 |
 //! | page | 1 | up to about 10: what collecting costs (write amplification) | 1 |
 //!
+//! Shared logs are expensive only when they are full, which takes as much as they hold: more than can be written to find
+//! out. But a write to the beginning of a block goes to a log block of its own, in the hope that the block's other
+//! pages follow (FAST, Lee et al., ACM TECS 6(3), 2007, section 4), and what was there is merged with the rest of its
+//! block. So the device's first page, which begins a block for sure, costs a merge each time it is written again.
+//!
 //! Writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
 //! A page map that is kept on the flash (DFTL, Gupta et al., ASPLOS 2009) has to look up addresses that were not
 //! used lately: reads and writes of the same few addresses are cheaper than of fresh ones, wherever these are. Buffers
@@ -69,7 +74,7 @@ const REST: Nanos = Nanos::from_secs(2);
 /// p of a difference between hot and cold, and its least size.
 const P: f64 = 1e-6;
 /// What looking for that difference writes, in pages.
-const LOOK_UP_WRITES: u64 = WRITE_TURNS * 6 * HOT;
+const LOOK_UP_WRITES: u64 = WRITE_TURNS * 6 * HOT + TURN;
 const READ_TURNS: u64 = 8;
 const WRITE_TURNS: u64 = 2;
 const LOOK_UP: f64 = 1.04;
@@ -97,7 +102,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         near
     );
     let picture = seen.picture();
-    let unbuffered = session.known().bytes(Parameter::WriteBufferSize) == Some(Bytes::ZERO);
+    // Runs that are not far longer than a write buffer show the buffer.
+    let buffer = session.known().bytes(Parameter::WriteBufferSize);
+    let unbuffered = buffer.is_some_and(|buffer| buffer * 4 <= seen.size * TURN);
     let finding = match seen.word() {
         Some(("log-block", _)) if is_buffered(session, &seen)? => {
             let evidence = format!(
@@ -112,7 +119,20 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Some((word @ ("block" | "log-block" | "shared log-block"), confidence)) => {
             Finding::found(Parameter::TranslationFamily, word, confidence, evidence)
         }
-        Some((_, confidence)) => demand_cached(session, seen.size, confidence, &evidence)?,
+        Some((_, confidence)) => {
+            let at_start = start_cost(session, seen.size)? / seen.base();
+            let evidence =
+                format!("{evidence}; the device's first page costs {at_start:.1} times that again and again");
+            if at_start >= MERGE {
+                let confidence = if unbuffered { 0.96 } else { 0.8 };
+                Finding::found(Parameter::TranslationFamily, "shared log-block", confidence, evidence)
+            } else if at_start > CHEAP {
+                Finding::undetermined(Parameter::TranslationFamily, evidence)
+            } else {
+                let most = if unbuffered { 0.97 } else { 0.85 };
+                demand_cached(session, seen.size, confidence.min(most), &evidence)?
+            }
+        }
         None => Finding::undetermined(Parameter::TranslationFamily, evidence),
     };
     session.conclude(finding.with(picture));
@@ -164,6 +184,12 @@ fn is_buffered(session: &mut Session<'_, '_>, seen: &Seen) -> Result<bool, Halt>
         costs.extend(times(session, "burst-after-rest", &burst)?);
     }
     Ok(median(&costs) < MERGE * seen.base())
+}
+
+/// What writing the device's first page again and again costs.
+fn start_cost(session: &mut Session<'_, '_>, size: Bytes) -> Result<f64, Halt> {
+    let pattern = writes(Location::Sequential, size, TURN, Bytes::ZERO, size);
+    Ok(median(late(&times(session, "first-page", &pattern)?)))
 }
 
 /// A run without its beginning, where buffers hide what it costs and the last pattern is cleared away.

@@ -207,6 +207,8 @@ fn conclude_page(
 /// Turns of the comparison that gives the penalty, and the fewest and the most writes of each kind in a turn.
 const TURNS: u64 = 6;
 const IN_TURN: (u64, u64) = (8, 64);
+/// The most that a page more takes, relative to the first.
+const MORE_MOST: f64 = 1.3;
 
 fn penalty(session: &mut Session<'_, '_>, page: Bytes) -> Result<(), Halt> {
     let parameter = Parameter::MisalignmentPenalty;
@@ -241,7 +243,13 @@ fn penalty(session: &mut Session<'_, '_>, page: Bytes) -> Result<(), Halt> {
     let finding = match interval {
         Some(interval) => {
             let half = (interval.high - interval.low) / 2.0 / more;
-            let confidence = if half <= 0.03 { 0.96 } else { (0.9 - half).max(0.5) };
+            // Two pages written instead of one, and the rest of both read: more than that is other work.
+            let plausible = more <= MORE_MOST * median(&aligned);
+            let confidence = match (plausible, half <= 0.03) {
+                (true, true) => 0.96,
+                (true, false) => (0.9 - half).max(0.5),
+                (false, _) => 0.5,
+            };
             Finding::found(parameter, Nanos(more as u64), confidence, evidence)
         }
         None => Finding::undetermined(parameter, evidence),
