@@ -264,7 +264,9 @@ fn conclude(
         // With one die the two are the same; with several the number of dies is only seen in one way.
         (true, Some(one), None) if one == span => 0.96,
         (true, Some(_), None) => 0.9,
-        (true, None, Some(true)) | (false, Some(_), Some(true)) => 0.96,
+        (true, None, Some(true)) => 0.95,
+        // Nobody says how many dies there are.
+        (false, Some(_), Some(true)) => 0.6,
         (true, Some(_), Some(false)) => 0.7,
         (true, None, None) => 0.7,
         _ => 0.0,
