@@ -156,7 +156,7 @@ fn grow(
 /// The unit that most speaks for.
 fn decide(session: &Session<'_, '_>, sequences: &[Seen], in_place: Option<&Seen>) -> Option<Candidate> {
     let one = in_place.and_then(|seen| seen.spans().next());
-    let agrees = |all: &Bytes, one: &Bytes| all.0 % one.0 == 0 && all.0 / one.0 <= DIES_MOST;
+    let agrees = |all: &Bytes, one: &Bytes| all.0.is_multiple_of(one.0) && all.0 / one.0 <= DIES_MOST;
     let spans = || sequences.iter().flat_map(Seen::spans);
     let candidate =
         |unit, in_place, in_sequence| Some(Candidate { unit, in_place, in_sequence, rewritten: None });
@@ -177,7 +177,10 @@ fn decide(session: &Session<'_, '_>, sequences: &[Seen], in_place: Option<&Seen>
 fn rewrite(session: &mut Session<'_, '_>, span: Bytes) -> Result<Option<bool>, Halt> {
     let half = Bytes(span.0 / 2);
     let needed = span * (3 * REWRITES + 2);
-    if half.0 % session.block().0 != 0 || needed > session.writes_left() || span * 8 > session.capacity() {
+    if !half.0.is_multiple_of(session.block().0)
+        || needed > session.writes_left()
+        || span * 8 > session.capacity()
+    {
         return Ok(None);
     }
     let origin = place(session, 0.45, span);

@@ -105,7 +105,7 @@ impl Rounds {
 fn rounds(session: &mut Session<'_, '_>, block: Bytes) -> Result<(), Halt> {
     let parameter = Parameter::OpenBlocks;
     let size = unit(session);
-    if block.0 % size.0 != 0 || block.0 / size.0 < 8 {
+    if !block.0.is_multiple_of(size.0) || block.0 / size.0 < 8 {
         session.conclude(Finding::undetermined(parameter, format!("{block} are too few writes of {size}")));
         return Ok(());
     }
