@@ -5,6 +5,8 @@
 //! | --- | --- |
 //! | do two or more samples differ, and by how much; many questions at once | [`ranks`] |
 //! | how large is it, and how sure is that | [`level`] |
+//! | pages, planes and blocks from reads across boundaries | [`boundaries`] |
+//! | the period of an effect that depends on the distance of two places | [`distances`] |
 //!
 //! Model: a response time is a cost times a jitter, which is about log-normal with a few per cent,
 //! and one in a hundred is an outlier of about ten times. So everything goes by ranks and medians,
@@ -20,6 +22,8 @@
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
+pub mod boundaries;
+pub mod distances;
 pub mod level;
 pub mod ranks;
 

@@ -27,7 +27,15 @@ impl Group {
 }
 
 /// All groups, in the order in which they run: the ones that only read come first.
-pub const GROUPS: &[Group] = &[groups::large_requests::READS];
+pub const GROUPS: &[Group] = &[
+    groups::segment_groups::SEGMENT_GROUPS,
+    groups::parallel_reads::PARALLEL_READS,
+    groups::channels::CHANNELS,
+    groups::read_pages::READ_PAGES,
+    groups::rereads::REREADS,
+    groups::queue_depth::QUEUE_DEPTH,
+    groups::large_reads::LARGE_READS,
+];
 
 #[cfg(test)]
 mod tests {

@@ -127,6 +127,13 @@ impl<'d, 's> Session<'d, 's> {
         self.device.sees_content()
     }
 
+    /// Whether the device is known to hold data everywhere: as much was written to it as it holds, which the fill
+    /// does first. What holds no data may be read without the flash.
+    pub fn holds_data(&self) -> bool {
+        let budget = self.settings.write_budget.unwrap_or_default();
+        budget.0 - self.budget.0.min(budget.0) >= self.capacity().0 / 100 * 99
+    }
+
     /// What is known by now.
     pub fn known(&self) -> Knowledge<'_> {
         Knowledge(self.inference)
