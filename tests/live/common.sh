@@ -8,7 +8,7 @@ PATH=$PATH:/usr/sbin:/sbin
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 live=$root/tests/live
 server='' disk='' control='' work='' group='' fuse_pages=''
-attended='' prefer=()
+attended='' swap='' prefer=()
 
 skip() { echo "skipped: $*"; exit 0; }
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -21,7 +21,7 @@ need_live_disk() {
     [ -c /dev/fuse ] || skip "no /dev/fuse"
     [ -c /dev/loop-control ] || skip "no loop devices"
     local program
-    for program in losetup mount python3 pkill "$@"; do have "$program" || skip "no program $program"; done
+    for program in losetup mount python3 pkill ps "$@"; do have "$program" || skip "no program $program"; done
 }
 
 # find_flashlab [PROGRAM]: the program to check; a release build is made if it is not given.
@@ -47,6 +47,7 @@ clean_up() {
     [ -z "$attended" ] || { pkill -P "$attended"; end "$attended"; }
     restore_fuse_pages
     end_group
+    swap_off
     ! mountpoint -q "$work/files" || umount "$work/files" || umount --lazy "$work/files"
     stop_server
     rm -rf "$work"
@@ -124,6 +125,51 @@ attend() {
     wait "$attended" || result=$?
     attended=''
     return "$result"
+}
+
+# within SECONDS COMMAND...: as attend, for what waits for the disk. When it takes longer, what hangs is shown and the
+# server is killed: then all IOs to its disk fail, and nothing waits for it any more.
+within() {
+    local seconds=$1 result=0 tries
+    shift
+    "$@" &
+    attended=$!
+    for tries in $(seq $((seconds * 5))); do
+        kill -0 "$attended" 2>/dev/null || break
+        sleep 0.2
+    done
+    if kill -0 "$attended" 2>/dev/null; then
+        stuck
+        kill -KILL "$server" "$attended"
+        server=''
+        fail "$1 was not done after $seconds s"
+    fi
+    wait "$attended" || result=$?
+    attended=''
+    return "$result"
+}
+
+# stuck: where in the kernel those are who wait there and cannot be killed.
+stuck() {
+    local process
+    for process in $(ps -eLo state=,tid= | awk '$1 == "D" { print $2 }'); do
+        note "--- $(cat "/proc/$process/comm"), $process, waits in the kernel:"
+        head -12 "/proc/$process/stack" >&2
+    done
+}
+
+# swap_on: the live disk is swap space.
+swap_on() {
+    mkswap "$disk" >/dev/null
+    swap=$disk
+    within 30 swapon "$disk"
+}
+
+swap_off() {
+    [ -n "$swap" ] || return 0
+    local disk=$swap
+    swap=''
+    ! grep -q "^$disk " /proc/swaps || within 60 swapoff "$disk"
 }
 
 # Whatever still runs in our own cgroup ends, and then the cgroup.

@@ -1,9 +1,9 @@
 """The arithmetic of paging.sh, and what starts a program in a group and measures it.
 
-  paging.py fio-jobs DISK              what a throughput model is fitted to, as a job file for fio
-  paging.py fit FIO_JSON NAME SIZE     the fitted profile
+  paging.py plan                       what a throughput model is fitted to, as a plan for flashlab sim run
+  paging.py fit MEASURED NAME SIZE     the fitted profile, from what sim run --json printed
   paging.py drive PROGRAM ...          measures a program over memory sizes
-  paging.py table POINTS FIO_JSON FTL  the tables
+  paging.py table POINTS MEASURED FTL  the tables
 """
 import argparse
 import csv
@@ -18,42 +18,37 @@ import time
 
 import picture
 
+# Reads first: writes change the state that is measured.
 CLASSES = {
-    "sequential_write": "write",
-    "random_write": "randwrite",
-    "sequential_read": "read",
-    "random_read": "randread",
+    "random_read": ("read", "random"),
+    "sequential_read": ("read", "sequential"),
+    "random_write": ("write", "random"),
+    "sequential_write": ("write", "sequential"),
 }
-SIZES_KIB = [4, 8, 16, 32, 64, 128, 256, 512]
-# The part of the disk that is measured: what the programs' pages take.
-AREA = "256m"
-# What the programs hold, and how much memory they get, in MiB.
-DATA = 96
-MEMORY = [192, 128, 112, 96, 80]
+# The kernel reads up to 32 KiB from swap space at once and writes up to 32 pages one after the other.
+SIZES_KIB = [4, 8, 16, 32, 64, 128]
+# What the programs hold, in MiB, and how much memory they get.
+DATA = 128
+MEMORY = {"java": [192, 128, 112, 96], "postgres": [256, 160, 128, 96]}
+# How often the operations are counted at each memory, and how often before that.
 WINDOWS = 3
+WARM_UP = 1
 
 
-def fio_jobs(disk):
-    print(f"[global]\nfilename={disk}\nioengine=psync\ndirect=1\nthread=1\nsize={AREA}\nrandrepeat=1\nrandseed=1")
-    print("\n[fill]\nstonewall\nrw=write\nbs=512k")
-    for name, rw in CLASSES.items():
-        for kib in SIZES_KIB:
-            print(f"\n[{name}-{kib}]\nstonewall\nrw={rw}\nbs={kib}k\nruntime=500ms\ntime_based=1")
+def plan():
+    print('version = 1\nname = "fit"\ntitle = "What a throughput model is fitted to"')
+    sizes = ", ".join(f'"{kib}KiB"' for kib in SIZES_KIB)
+    for name, (mode, location) in CLASSES.items():
+        print(f'\n[[experiment]]\nname = "{name}"\nmode = "{mode}"\nlocation = "{location}"\nduration = "5s"')
+        print(f'vary = "IOSize"\nvalues = [{sizes}]')
 
 
 def measured(path):
     """class -> [(KiB, mean response time in us)]."""
     with open(path) as file:
-        jobs = json.load(file)["jobs"]
-    points = {}
-    for job in jobs:
-        if job["error"]:
-            raise SystemExit(f"fio: {job['jobname']} failed with error {job['error']}")
-        name, _, kib = job["jobname"].rpartition("-")
-        if name in CLASSES:
-            side = job[name.split("_")[1]]
-            points.setdefault(name, []).append((int(kib), side["lat_ns"]["mean"] / 1e3))
-    return points
+        runs = iter(json.load(file)["runs"])
+    return {name: [(kib, next(runs)["rows"][0]["response"]["mean_ns"] / 1e3) for kib in SIZES_KIB]
+            for name in CLASSES}
 
 
 def line(points):
@@ -74,8 +69,8 @@ def line(points):
 def fit(path, name, size):
     points = measured(path)
     print(f'version = 1\nname = "model-of-{name}"\ntitle = "The throughput model of {name}"')
-    print(f'source = "measured on the live disk sim:{name} by tests/live/paging.sh"')
-    print('fit = "T = A + n B, least squares of relative errors, 4 KiB to 512 KiB"')
+    print(f'source = "measured on sim:{name} by tests/live/paging.sh"')
+    print('fit = "T = A + n B, least squares of relative errors, 4 KiB to 128 KiB"')
     print(f'capacity = "{size}"\nblock = "512B"')
     for of, values in points.items():
         a, b = line(values)
@@ -99,12 +94,14 @@ class Program:
 
 class Java(Program):
     def __init__(self, group, work):
-        command = ["java", "-XX:+UseSerialGC", "-XX:-AlwaysPreTouch", f"-XX:AllocateHeapAt={work}/files",
-                   "-Xms32m", f"-Xmx{DATA * 3 // 2}m", "-Xmn16m",
+        command = ["java", "-XX:+UseSerialGC", "-Xms32m", f"-Xmx{DATA * 3 // 2}m", "-Xmn16m",
                    "-cp", f"{work}/classes", "Heap", str(DATA)]
         self.start(command, group, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self.process.stdout.readline().strip() != "ready":
             raise SystemExit("the Java program ended before its heap was full")
+
+    def rates(self, seconds):
+        return [self.rate(seconds) for _ in range(WARM_UP + WINDOWS)]
 
     def rate(self, seconds):
         self.process.stdin.write(f"{seconds}\n")
@@ -116,19 +113,20 @@ class Java(Program):
 
 
 class Postgres(Program):
-    """pgbench's table of accounts, read at random by four clients; the server's own buffers are small."""
+    """pgbench's table of accounts, read at random by four clients; the server's own buffers hold all of it."""
 
     SCALE = DATA * 1024 * 1024 // (15 << 20)
+    TABLES = ("pgbench_accounts", "pgbench_accounts_pkey")
 
     def __init__(self, group, work):
-        data, self.sockets = f"{work}/files/postgres", f"{work}/sockets"
+        data, self.sockets = f"{work}/postgres", f"{work}/sockets"
         for path in (data, self.sockets):
             os.makedirs(path, exist_ok=True)
             shutil.chown(path, "postgres", "postgres")
         self.run("initdb", "--pgdata", data, "--auth", "trust", "--no-sync")
         self.start(["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "postgres", "-D", data,
                     "-c", "listen_addresses=", "-c", f"unix_socket_directories={self.sockets}",
-                    "-c", "shared_buffers=8MB", "-c", "max_connections=20", "-c", "autovacuum=off", "-c", "fsync=off",
+                    "-c", f"shared_buffers={DATA * 3 // 2}MB", "-c", "max_connections=20", "-c", "autovacuum=off", "-c", "fsync=off",
                     "-c", "max_wal_size=64MB"],
                    group, cwd=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -136,6 +134,9 @@ class Postgres(Program):
             self.bench("--initialize", "--scale", str(self.SCALE), "--quiet")
             # The first reads write, once, that what they see is committed.
             self.bench("--initialize", "--init-steps=v")
+            self.ask("create extension pg_prewarm")
+            for table in self.TABLES:
+                self.ask(f"select pg_prewarm('{table}')")
         except BaseException:
             self.stop()
             raise
@@ -145,31 +146,40 @@ class Postgres(Program):
                                 cwd="/", capture_output=True, text=True)
         if result.returncode:
             raise SystemExit(f"{command[0]}: {result.stderr.strip()[-500:]}")
-        return result.stdout
+        return result
 
     def bench(self, *options):
         return self.run("pgbench", "-h", self.sockets, "-U", "postgres", *options, "postgres")
+
+    def ask(self, query):
+        return self.run("psql", "-h", self.sockets, "-U", "postgres", "-c", query, "postgres")
 
     def wait_until_ready(self):
         for _ in range(200):
             if os.path.exists(f"{self.sockets}/.s.PGSQL.5432") and self.process.poll() is None:
                 try:
-                    self.run("psql", "-h", self.sockets, "-U", "postgres", "-c", "select 1", "postgres")
+                    self.ask("select 1")
                     return
                 except SystemExit:
                     pass
             time.sleep(0.1)
         raise SystemExit("postgres did not begin within 20 s")
 
-    def rate(self, seconds):
-        report = self.bench("--select-only", "--client", "4", "--time", str(max(1, round(seconds))), "--no-vacuum")
-        return next(float(line.split()[2]) for line in report.splitlines() if line.startswith("tps ="))
+    def rates(self, seconds):
+        # One run for all: to connect takes longer than a window when memory is short.
+        total = round(seconds * (WARM_UP + WINDOWS)) + 1
+        options = ["--select-only", "--client", "4", "--time", str(total), "--progress", str(round(seconds)), "--no-vacuum"]
+        report = self.run("pgbench", "-h", self.sockets, "-U", "postgres", *options, "postgres").stderr
+        counted = [float(line.split()[3]) for line in report.splitlines() if line.startswith("progress: ")]
+        if len(counted) < WARM_UP + WINDOWS:
+            raise SystemExit(f"pgbench counted {len(counted)} times only:\n{report[-500:]}")
+        return counted[:WARM_UP + WINDOWS]
 
     def stop(self):
         # Immediate shutdown: the data are not used again, and its children end with it.
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait()
-        shutil.rmtree(f"{os.path.dirname(self.sockets)}/files/postgres", ignore_errors=True)
+        shutil.rmtree(f"{os.path.dirname(self.sockets)}/postgres", ignore_errors=True)
 
 
 def limit(group, mib):
@@ -188,14 +198,14 @@ def limit(group, mib):
 def drive(given):
     # SIGTERM ends it as an error does: the program is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    limit(given.group, MEMORY[0])
+    memory = MEMORY[given.program]
+    limit(given.group, memory[0])
     begin = time.monotonic()
     program = {"java": Java, "postgres": Postgres}[given.program](given.group, given.work)
     try:
-        for mib in MEMORY:
+        for mib in memory:
             limit(given.group, mib)
-            program.rate(given.seconds)
-            rates = [program.rate(given.seconds) for _ in range(WINDOWS)]
+            rates = program.rates(given.seconds)[WARM_UP:]
             with open(given.to, "a", newline="") as file:
                 csv.writer(file).writerow([given.program, given.name, mib, *(f"{rate:.1f}" for rate in rates)])
             shown = ", ".join(f"{rate:.0f}" for rate in rates)
@@ -212,7 +222,7 @@ def table(given):
     if given.csv:
         shutil.copyfile(given.points, given.csv)
     print(f"The model of {given.ftl}: T = A + n B\n")
-    for name, points in measured(given.fio).items():
+    for name, points in measured(given.measured).items():
         a, b = line(points)
         errors = [abs(a + n * b - t) / t * 100 for n, t in points]
         print(f"  {name.replace('_', ' '):18}A {a:9.1f} us   B {b:7.3f} us/KiB   "
@@ -242,26 +252,26 @@ def draw(path, program, disks):
 def main():
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("fio-jobs").add_argument("disk")
+    commands.add_parser("plan")
     of = commands.add_parser("fit")
-    for word in ("fio", "name", "size"):
+    for word in ("measured", "name", "size"):
         of.add_argument(word)
     of = commands.add_parser("drive")
     of.add_argument("program", choices=["java", "postgres"])
     for word in ("--name", "--group", "--work", "--to"):
         of.add_argument(word, required=True)
-    of.add_argument("--seconds", type=float, required=True)
+    of.add_argument("--seconds", type=int, required=True)
     of = commands.add_parser("table")
-    for word in ("points", "fio", "ftl"):
+    for word in ("points", "measured", "ftl"):
         of.add_argument(word)
     of.add_argument("--csv")
     of.add_argument("--pictures")
     given = parser.parse_args()
     match given.command:
-        case "fio-jobs":
-            fio_jobs(given.disk)
+        case "plan":
+            plan()
         case "fit":
-            fit(given.fio, given.name, given.size)
+            fit(given.measured, given.name, given.size)
         case "drive":
             drive(given)
         case _:

@@ -4,18 +4,18 @@
 #
 #   tests/live/paging.sh [FLASHLAB] [--csv FILE] [--pictures DIR] [--ftl NAME] [--disk NAME] [--seconds N] [--keep-model FILE]
 #
-# Two programs have less and less memory (a memory cgroup below this script's own): a Java program whose heap is a file
-# on the live disk, which the kernel pages in and out, and a PostgreSQL server under load whose data are there. The
-# disks are a hard disk of Ajwani's tables, the Zeus, a device with a translation layer, and the throughput model that
-# the script fits to that one: it measures the live disk with fio, fits T = A + n B for the four classes, and serves it.
-# Prints operations a second for each disk and memory, and how far the model is from the device that it was fitted to.
+# Two programs have less and less memory (a memory cgroup below this script's own), and the live disk is the swap space:
+# a Java program with a growing heap, and a PostgreSQL server under load. The disks are a hard disk of Ajwani's tables, the
+# Zeus, a device with a translation layer, which was filled at random twice, and the throughput model that the script fits
+# to that one: it measures the device, fits T = A + n B for the four classes, and serves that. Prints operations a second
+# for each disk and memory, and how far the model is from the device that it was fitted to.
 #
-# The disks are never swap space: Linux would put pages of every program there, and those of the server, which is then
-# waited for by itself.
+# Swap space is everybody's. Other programs keep their pages as long as the machine is not short of memory: the limit is
+# the cgroup's. What waits for the disk is waited for with a limit; then the server is killed, and its IOs fail.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
-program='' csv='' pictures='' ftl=emmc hard_disk=barracuda seconds=1 keep_model=''
+program='' csv='' pictures='' ftl=tlc-sata hard_disk=barracuda seconds=3 keep_model=''
 while [ $# -gt 0 ]; do
     case $1 in
         --csv) csv=$(realpath -m "$2"); shift 2 ;;
@@ -30,7 +30,7 @@ while [ $# -gt 0 ]; do
 done
 postgres=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
 PATH=$PATH:$postgres
-need_live_disk fio java javac mkfs.ext4 setpriv postgres initdb pgbench
+need_live_disk java javac mkswap swapon swapoff setpriv postgres initdb pgbench
 id postgres >/dev/null 2>&1 || skip "no user postgres, whom the server runs as"
 parent=$(awk -F: '$2 == "memory" { print $3 }' /proc/self/cgroup)
 [ -n "$parent" ] && [ -w "/sys/fs/cgroup/memory$parent/cgroup.procs" ] || skip "no memory cgroup (version 1)"
@@ -39,7 +39,6 @@ size=2GiB
 cd "$work"
 # The server's user has to reach its data.
 chmod 711 "$work"
-mkdir files
 cp "$live/Heap.java" .
 
 # The class data and the libraries are in the page cache, and charged to this script, before a limit holds.
@@ -49,33 +48,35 @@ attend javac -d classes Heap.java
 group=/sys/fs/cgroup/memory$parent/flashlab-live-$$
 mkdir "$group"
 
-# page_to NAME PROFILE: both programs with their pages on this disk; appends lines to points.csv.
+# page_to NAME TARGET [OPTION...]: both programs with their swap space on this disk; appends lines to points.csv.
 page_to() {
-    start_server "sim:$2" --size $size --loop
-    mkfs.ext4 -q -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$disk"
-    mount -t ext4 -o noatime "$disk" files
-    local of
+    local name=$1 of
+    shift
+    start_server "$@" --loop
+    swap_on
     for of in java postgres; do
-        note "$of, paging to $1"
-        attend python3 "$live/paging.py" drive "$of" --name "$1" --group "$group" --seconds "$seconds" --work "$work" \
-            --to points.csv
+        note "$of, paging to $name"
+        within 300 python3 "$live/paging.py" drive "$of" --name "$name" --group "$group" --seconds "$seconds" \
+            --work "$work" --to points.csv
     done
-    umount files
+    swap_off
     stop_server
 }
 
-note "sim:$ftl: measured as a live disk, for its model"
-start_server "sim:$ftl" --size $size --no-data --loop
-python3 "$live/paging.py" fio-jobs "$disk" >fit.fio
-attend "${prefer[@]}" fio fit.fio --output-format=json --output=fit.json
-stop_server
+# A device that is new has no garbage to collect: it would slow down while it is used.
+"$flashlab" sim show "$ftl" | sed "s/^capacity = .*/capacity = \"$size\"/" >ftl.toml
+"$flashlab" sim precondition ./ftl.toml --times 2 --out ftl.state >/dev/null
+aged=sim:./ftl.toml@ftl.state
+# In the device's own time: what the way to the live disk adds must not be in the model, to which it is added again.
+python3 "$live/paging.py" plan >fit.toml
+attend "$flashlab" sim run "$aged" --plan fit.toml --json >fit.json
 python3 "$live/paging.py" fit fit.json "$ftl" $size >model.toml
 [ -z "$keep_model" ] || cp model.toml "$keep_model"
 
-page_to "$hard_disk" "$hard_disk"
-page_to zeus zeus
-page_to "$ftl" "$ftl"
-page_to "model of $ftl" ./model.toml
+page_to "$hard_disk" "sim:$hard_disk" --size $size
+page_to zeus sim:zeus --size $size
+page_to "$ftl" "$aged"
+page_to "model of $ftl" sim:./model.toml
 
 [ -z "$pictures" ] || mkdir -p "$pictures"
 python3 "$live/paging.py" table points.csv fit.json "$ftl" ${csv:+--csv "$csv"} ${pictures:+--pictures "$pictures"}

@@ -35,6 +35,9 @@ pub enum Verb {
     Reproduce(Reproduce),
     /// Rebuild the report of a run, or compare runs
     Report(Report),
+    /// What a server starts in order to measure the way to its disk
+    #[command(hide = true)]
+    ReadThrough { path: PathBuf },
 }
 
 /// What is measured, and by what right.

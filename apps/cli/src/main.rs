@@ -32,6 +32,7 @@ mod sim_run;
 mod target;
 mod traces;
 mod watch;
+mod way;
 
 use std::process::ExitCode;
 
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Serve(arguments) => serve::serve(arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(arguments),
         Verb::Report(report) => report::report(report),
+        Verb::ReadThrough { path } => way::read(&path),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use flashlab_base::Nanos;
 use flashlab_export::fuse::Mount;
 use flashlab_export::ublk::Ublk;
-use flashlab_export::{LiveDisk, LoopDevice, Session, Setup, calibrate_lead, measure};
+use flashlab_export::{LiveDisk, LoopDevice, Session, Setup, calibrate_lead};
+use flashlab_host::keep_in_memory;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -19,6 +20,7 @@ use crate::exit::Usage;
 use crate::nbd;
 use crate::output;
 use crate::served;
+use crate::way;
 
 /// `flashlab serve`.
 pub fn serve(arguments: args::Serve) -> Result<()> {
@@ -48,6 +50,13 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
         setup.check()?;
         return nbd::serve(socket, &keys, &mut signals, |path| ready(arguments.json, path, Some(&control)));
     }
+    if arguments.loop_device || arguments.ublk {
+        // A block device may become somebody's swap space, and the threads are still to be started.
+        let refused = keep_in_memory();
+        if !refused.is_empty() {
+            tell!("swap space on this disk is not safe: {}", refused.join("; "));
+        }
+    }
     let session = setup.begin()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
     let way = Way::open(arguments, &session, &place)?;
@@ -55,8 +64,7 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
         // Programs use it already: nothing may be measured with their IOs.
         Some(_) => tell!("what the way to the program costs is not taken off the response times"),
         None => {
-            let overhead =
-                measure(&session.disk, &way.path()).context("cannot measure the way to the disk")?;
+            let overhead = way::measure(&session.disk, &way.path())?;
             session.disk.set_overhead(overhead);
             tell!(
                 "an IO of 4 KiB costs {:.0} us on its way to the program: IOs that the model has faster are answered \

@@ -35,7 +35,7 @@ pub use keys::HELP as KEYS_HELP;
 pub use live::{Answer, Io, LiveDisk};
 pub use loop_device::LoopDevice;
 pub use model::{Data, Served};
-pub use overhead::{Line, Overhead, measure};
+pub use overhead::{Line, Overhead, measure, read_through};
 pub use recorder::{RecordTo, Recorder};
 pub use setup::{ExportError, Keep, Session, Setup};
 pub use statistics::{ClassSummary, Percentiles, Summary};

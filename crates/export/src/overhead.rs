@@ -1,15 +1,17 @@
 //! What the way between a program and the server costs, so that it can be subtracted.
 //!
 //! # Model
-//! At start, before anybody is told of the disk, the server is its own program: it reads through the transport, while
-//! every IO is made to take one and the same time, and takes that time off what it sees.
+//! At start, before anybody is told of the disk, a program of the server's own reads through the transport, while every
+//! IO is made to take one and the same time, and takes that time off what it sees. It is another process: a server that
+//! waits for itself in the kernel cannot be killed.
 
+use std::io;
 use std::path::Path;
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{Arena, Operation, Request};
 use flashlab_host::{HostError, OpenOptions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::live::LiveDisk;
 
@@ -24,7 +26,7 @@ pub struct Overhead {
 }
 
 /// A time that grows with the size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// At size zero.
     pub base_ns: f64,
@@ -56,29 +58,40 @@ const READS: u64 = 300;
 const SMALL: Bytes = Bytes::kib(4);
 const LARGE: Bytes = Bytes::mib(1);
 
-/// What is lost on the way to the disk that is reached at `path`, and back. Only reads are made: writes are taken to
-/// cost the same.
+/// What is lost on the way to the disk and back, while [`read_through`] runs in another process: `read` starts that and
+/// hands over what it found. Only reads are made: writes are taken to cost the same.
+///
+/// # Errors
+/// Those of `read`.
+pub fn measure<E>(disk: &LiveDisk, read: impl FnOnce() -> Result<Line, E>) -> Result<Overhead, E> {
+    // To open it is to read from it: no fault may strike that, and nobody counts it.
+    disk.measure(Some(RESPONSE));
+    let measured = read();
+    disk.measure(None);
+    measured.map(|line| Overhead { read: line, write: line })
+}
+
+/// What reads of the disk at `path` lose, while its server is in [`measure`].
 ///
 /// # Errors
 /// When the path cannot be read.
-pub fn measure(disk: &LiveDisk, path: &Path) -> Result<Overhead, HostError> {
-    let options = OpenOptions { name: None, ..OpenOptions::default() };
-    let geometry = disk.geometry();
+pub fn read_through(path: &Path) -> Result<Line, HostError> {
+    let mut device = flashlab_host::open(path, &OpenOptions::default())?;
+    let geometry = device.geometry();
     let mut spare = Arena::buffers(1, LARGE.min(geometry.capacity));
-    // To open it is to read from it: no fault may strike that, and nobody counts it.
-    disk.measure(Some(RESPONSE));
-    let opened = flashlab_host::open(path, &options);
-    let measured = opened.and_then(|mut device| {
-        line(geometry.capacity, geometry.block, |offset, size| {
-            let buffer = spare.pop().expect("it comes back with every completion");
-            device.submit(Request { tag: 0, operation: Operation::Read, offset, size, buffer });
-            let done = device.wait(Nanos::MAX).expect("every request is answered");
-            spare.push(done.buffer);
-            Ok(done.completed.since(done.submitted))
-        })
-    });
-    disk.measure(None);
-    measured.map(|line| Overhead { read: line, write: line })
+    line(geometry.capacity, geometry.block, |offset, size| {
+        let buffer = spare.pop().expect("it comes back with every completion");
+        device.submit(Request { tag: 0, operation: Operation::Read, offset, size, buffer });
+        let done = device.wait(Nanos::MAX).expect("every request is answered");
+        spare.push(done.buffer);
+        match done.result {
+            Ok(()) => Ok(done.completed.since(done.submitted)),
+            Err(error) => {
+                let source = io::Error::from_raw_os_error(error.errno);
+                Err(HostError::System { attempt: "read", path: path.to_owned(), source })
+            }
+        }
+    })
 }
 
 /// The line through the times lost of small reads and of large ones; `read` makes one and tells its response time.

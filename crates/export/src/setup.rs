@@ -128,9 +128,9 @@ impl Setup {
         };
         let store = match &keep {
             Keep::Nothing => None,
-            Keep::Memory => {
-                Some(Store::memory(capacity, volatile).map_err(ExportError::io("make", "a memory file"))?)
-            }
+            Keep::Memory => Some(
+                Store::memory(capacity, volatile).map_err(ExportError::io("make", "memory for the data"))?,
+            ),
             Keep::File { path, .. } => {
                 let store = Store::file(path, capacity, volatile);
                 Some(store.map_err(|source| match source.kind() {

@@ -1,10 +1,11 @@
 //! Where the data of a live disk is kept.
 //!
 //! # Model
-//! A sparse file as large as the disk: in memory, or one that survives. What was written and not yet flushed can be
-//! taken back, as when the power fails: before a block is overwritten the first time since the last flush, what it held
-//! is set aside. Only so much is set aside; beyond it the oldest is durable, as if the device had written it out by
-//! itself.
+//! Memory of this process that is taken as it is written, or a sparse file that survives, as large as the disk. It is no
+//! memory file: programs may have their swap space on the disk, and the kernel would swap a memory file's pages out, to
+//! the server itself. What was written and not yet flushed can be taken back, as when the power fails: before a block is
+//! overwritten the first time since the last flush, what it held is set aside. Only so much is set aside; beyond it the
+//! oldest is durable, as if the device had written it out by itself.
 //!
 //! # Invariants
 //! - what was flushed, or written with FUA, is never taken back;
@@ -14,31 +15,43 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use flashlab_base::Bytes;
-use rustix::fs::{FallocateFlags, MemfdFlags};
+use flashlab_host::Memory;
+use rustix::fs::FallocateFlags;
 
 /// What is set aside is so large.
 const BLOCK: u64 = 4096;
 
 /// The data of a live disk.
 pub struct Store {
-    file: File,
+    place: Place,
     size: Bytes,
-    /// Whether a flush has to reach a disk.
-    survives: bool,
     volatile: Option<Mutex<Volatile>>,
 }
 
-/// What blocks held at the last flush that were written since.
+enum Place {
+    /// Gone at the end.
+    Memory(RwLock<Memory>),
+    /// Survives: a flush has to reach a disk.
+    File(File),
+}
+
+/// What blocks held at the last flush that were written since. All room is taken at the beginning, as address space: the
+/// path of an IO allocates nothing.
 struct Volatile {
+    /// Slots of a block each, which are used in turn.
+    held: Memory,
     most: usize,
-    held: HashMap<u64, Box<[u8]>>,
-    /// The same blocks, in the order in which they were first written.
+    /// The slot that is used next.
+    next: usize,
+    /// Which slot has a block.
+    slots: HashMap<u64, usize>,
+    /// The blocks, in the order in which they were first written.
     order: VecDeque<u64>,
 }
 
@@ -46,11 +59,9 @@ impl Store {
     /// Zeroes, in memory.
     ///
     /// # Errors
-    /// When the system gives no memory file.
+    /// When the system has no such address space.
     pub fn memory(size: Bytes, volatile: Bytes) -> io::Result<Store> {
-        let file = File::from(rustix::fs::memfd_create("flashlab", MemfdFlags::CLOEXEC)?);
-        file.set_len(size.0)?;
-        Ok(Store::new(file, size, false, volatile))
+        Store::new(Place::Memory(RwLock::new(Memory::zeroes(size)?)), size, volatile)
     }
 
     /// A file that has `size`, or is made so large when it is empty. It is locked against other servers.
@@ -67,17 +78,16 @@ impl Store {
             length => {
                 let has =
                     format!("it holds a disk of {}, and not of {}", Bytes(length).exact(), size.exact());
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, has));
+                return Err(io::Error::new(ErrorKind::InvalidInput, has));
             }
         }
-        Ok(Store::new(file, size, true, volatile))
+        Store::new(Place::File(file), size, volatile)
     }
 
-    fn new(file: File, size: Bytes, survives: bool, volatile: Bytes) -> Store {
-        let most = (volatile.0 / BLOCK) as usize;
-        let volatile =
-            (most > 0).then(|| Mutex::new(Volatile { most, held: HashMap::new(), order: VecDeque::new() }));
-        Store { file, size, survives, volatile }
+    fn new(place: Place, size: Bytes, volatile: Bytes) -> io::Result<Store> {
+        let most = (volatile.0 / BLOCK).min(size.0.div_ceil(BLOCK)) as usize;
+        let volatile = if most > 0 { Some(Mutex::new(Volatile::new(most)?)) } else { None };
+        Ok(Store { place, size, volatile })
     }
 
     /// Fills `data` from `offset`.
@@ -85,7 +95,7 @@ impl Store {
     /// # Errors
     /// Of the file beneath.
     pub fn read(&self, offset: Bytes, data: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(data, offset.0)
+        self.place.read(offset.0, data)
     }
 
     /// Puts `data` to `offset`; `durable` is FUA.
@@ -97,7 +107,7 @@ impl Store {
         if let Some(volatile) = &mut volatile {
             self.set_aside(volatile, offset.0, data.len() as u64, durable.then_some(data))?;
         }
-        self.file.write_all_at(data, offset.0)?;
+        self.place.write(offset.0, data)?;
         drop(volatile);
         if durable { self.sync() } else { Ok(()) }
     }
@@ -107,23 +117,13 @@ impl Store {
     /// # Errors
     /// Of the file beneath.
     pub fn zero(&self, offset: Bytes, size: Bytes, durable: bool) -> io::Result<()> {
-        static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
-        let end = offset.0 + size.0;
-        let pieces = (offset.0..end).step_by(ZEROES.len());
-        let piece = |start: u64| &ZEROES[..(end - start).min(ZEROES.len() as u64) as usize];
         let mut volatile = self.volatile.as_ref().map(lock);
         if let Some(volatile) = &mut volatile {
-            for start in pieces.clone() {
-                let piece = piece(start);
-                self.set_aside(volatile, start, piece.len() as u64, durable.then_some(piece))?;
+            for (start, zeroes) in zeroes(offset, size) {
+                self.set_aside(volatile, start, zeroes.len() as u64, durable.then_some(zeroes))?;
             }
         }
-        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if rustix::fs::fallocate(&self.file, punch, offset.0, size.0).is_err() {
-            for start in pieces {
-                self.file.write_all_at(piece(start), start)?;
-            }
-        }
+        self.place.zero(offset, size)?;
         drop(volatile);
         if durable { self.sync() } else { Ok(()) }
     }
@@ -134,15 +134,16 @@ impl Store {
     /// Of the file beneath.
     pub fn flush(&self) -> io::Result<()> {
         if let Some(volatile) = &self.volatile {
-            let mut volatile = lock(volatile);
-            volatile.held.clear();
-            volatile.order.clear();
+            lock(volatile).clear();
         }
         self.sync()
     }
 
     fn sync(&self) -> io::Result<()> {
-        if self.survives { self.file.sync_data() } else { Ok(()) }
+        match &self.place {
+            Place::Memory(_) => Ok(()),
+            Place::File(file) => file.sync_data(),
+        }
     }
 
     /// The power fails: what was not flushed is as it was at the last flush. Returns how many blocks of 4 KiB that were.
@@ -152,14 +153,18 @@ impl Store {
     pub fn power_loss(&self) -> io::Result<u64> {
         let Some(volatile) = &self.volatile else { return Ok(0) };
         let mut volatile = lock(volatile);
-        volatile.order.clear();
-        let mut lost = 0;
-        for (block, held) in volatile.held.drain() {
-            self.file.write_all_at(&held, block * BLOCK)?;
-            lost += 1;
+        for (&block, &slot) in &volatile.slots {
+            self.place.write(block * BLOCK, &volatile.held[slot * BLOCK as usize..][..self.length(block)])?;
         }
+        let lost = volatile.slots.len() as u64;
+        volatile.clear();
         self.sync()?;
         Ok(lost)
+    }
+
+    /// The last block of a disk may be a part of one.
+    fn length(&self, block: u64) -> usize {
+        BLOCK.min(self.size.0 - block * BLOCK) as usize
     }
 
     /// Sets aside what the blocks of a range hold. Durable bytes go into what is set aside as well: they stay when the
@@ -175,15 +180,15 @@ impl Store {
         for block in offset / BLOCK..end.div_ceil(BLOCK) {
             let start = block * BLOCK;
             match durable {
-                None if !volatile.held.contains_key(&block) => {
-                    let mut held = vec![0; BLOCK.min(self.size.0 - start) as usize].into_boxed_slice();
-                    self.file.read_exact_at(&mut held, start)?;
-                    volatile.hold(block, held);
+                None if !volatile.slots.contains_key(&block) => {
+                    self.place.read(start, &mut volatile.spare()[..self.length(block)])?;
+                    volatile.hold(block);
                 }
                 None => {}
                 Some(data) => {
-                    let Some(held) = volatile.held.get_mut(&block) else { continue };
-                    let (from, to) = (offset.max(start), end.min(start + held.len() as u64));
+                    let length = self.length(block) as u64;
+                    let Some(held) = volatile.held(block) else { continue };
+                    let (from, to) = (offset.max(start), end.min(start + length));
                     held[(from - start) as usize..(to - start) as usize]
                         .copy_from_slice(&data[(from - offset) as usize..(to - offset) as usize]);
                 }
@@ -193,15 +198,91 @@ impl Store {
     }
 }
 
+impl Place {
+    fn read(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        match self {
+            Place::Memory(memory) => {
+                let memory = memory.read().unwrap_or_else(PoisonError::into_inner);
+                let kept = memory.get(offset as usize..offset as usize + data.len());
+                kept.map(|kept| data.copy_from_slice(kept)).ok_or(ErrorKind::UnexpectedEof.into())
+            }
+            Place::File(file) => file.read_exact_at(data, offset),
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        match self {
+            Place::Memory(memory) => {
+                let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
+                let kept = memory.get_mut(offset as usize..offset as usize + data.len());
+                kept.map(|kept| kept.copy_from_slice(data)).ok_or(ErrorKind::UnexpectedEof.into())
+            }
+            Place::File(file) => file.write_all_at(data, offset),
+        }
+    }
+
+    fn zero(&self, offset: Bytes, size: Bytes) -> io::Result<()> {
+        match self {
+            Place::Memory(memory) => {
+                memory.write().unwrap_or_else(PoisonError::into_inner).zero(offset, size);
+                Ok(())
+            }
+            Place::File(file) => {
+                let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                if rustix::fs::fallocate(file, punch, offset.0, size.0).is_ok() {
+                    return Ok(());
+                }
+                zeroes(offset, size).try_for_each(|(start, zeroes)| file.write_all_at(zeroes, start))
+            }
+        }
+    }
+}
+
+/// A range in pieces of zeroes, each with where it starts.
+fn zeroes(offset: Bytes, size: Bytes) -> impl Iterator<Item = (u64, &'static [u8])> {
+    static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
+    let end = offset.0 + size.0;
+    let piece = move |start: u64| (start, &ZEROES[..(end - start).min(ZEROES.len() as u64) as usize]);
+    (offset.0..end).step_by(ZEROES.len()).map(piece)
+}
+
 impl Volatile {
-    fn hold(&mut self, block: u64, held: Box<[u8]>) {
-        while self.held.len() >= self.most
+    fn new(most: usize) -> io::Result<Volatile> {
+        let held = Memory::zeroes(Bytes(most as u64 * BLOCK))?;
+        let (slots, order) = (HashMap::with_capacity(most), VecDeque::with_capacity(most));
+        Ok(Volatile { held, most, next: 0, slots, order })
+    }
+
+    /// The slot for the next block; the oldest loses its own if all are used.
+    fn spare(&mut self) -> &mut [u8] {
+        if self.order.len() == self.most
             && let Some(oldest) = self.order.pop_front()
         {
-            self.held.remove(&oldest);
+            self.slots.remove(&oldest);
         }
-        self.held.insert(block, held);
+        self.slot(self.next)
+    }
+
+    /// What is in the spare slot is of this block.
+    fn hold(&mut self, block: u64) {
+        self.slots.insert(block, self.next);
         self.order.push_back(block);
+        self.next = (self.next + 1) % self.most;
+    }
+
+    /// What is held of a block.
+    fn held(&mut self, block: u64) -> Option<&mut [u8]> {
+        let slot = *self.slots.get(&block)?;
+        Some(self.slot(slot))
+    }
+
+    fn slot(&mut self, slot: usize) -> &mut [u8] {
+        &mut self.held[slot * BLOCK as usize..][..BLOCK as usize]
+    }
+
+    fn clear(&mut self) {
+        self.slots.clear();
+        self.order.clear();
     }
 }
 

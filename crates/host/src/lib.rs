@@ -25,6 +25,7 @@ mod error;
 mod identity;
 mod inspection;
 mod machine;
+mod memory;
 mod mounts;
 mod node;
 mod nvme;
@@ -50,6 +51,7 @@ pub use consent::{Consent, consent_by_flag, consent_by_typing, consent_to_overwr
 pub use error::HostError;
 pub use inspection::{Inspection, devices, inspect};
 pub use machine::available_memory;
+pub use memory::{Memory, keep_in_memory};
 pub use refusal::{Reason, Refusal};
 pub use ring::RingDevice;
 pub use scratch::{ScratchFile, check_room, stale_scratch_files};

@@ -144,8 +144,7 @@ impl FlashDevice {
             completed += bucket.latency();
         }
         if self.noisy {
-            let response = completed.since(now).0 as f64 * self.noise.factor();
-            completed = now + Nanos(response.round() as u64) + self.noise.outlier();
+            completed = now + self.noise.disturbed(completed.since(now).0 as f64);
         }
         self.queue.push(request, completed, served.map(drop));
     }

@@ -80,9 +80,8 @@ impl ThroughputDevice {
         };
         let factor = self.startup_factor(class, start)
             * self.oscillation_factor(class)
-            * self.lingering_factor(class, start)
-            * self.noise.factor();
-        Nanos((line.time_ns(size) * factor).round() as u64) + self.noise.outlier()
+            * self.lingering_factor(class, start);
+        self.noise.disturbed(line.time_ns(size) * factor)
     }
 
     fn startup_factor(&mut self, class: Class, start: Nanos) -> f64 {

@@ -156,6 +156,46 @@ fn data_and_state_survive_a_restart_and_a_kill() {
     server.end();
 }
 
+/// Also while it measures the way to its own disk: nothing waits for it in the kernel for ever.
+#[test]
+fn a_server_that_is_killed_at_its_start_ends() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    let Some(server) = Server::start(&directory, &["--fuse", &mount]) else { return };
+    server.end();
+    let disk = Path::new(&mount).join("disk");
+    let mut killed_before_ready = 0;
+    for delay in 0..20 {
+        let arguments = ["serve", "sim:tlc-sata", "--size", "64MiB", "--fuse", &mount];
+        let mut command = directory.command(&arguments);
+        // What a killed server leaves goes with the directory.
+        command.env("TMPDIR", directory.path("."));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !disk.exists() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(8 * delay));
+        child.kill().unwrap();
+        // Its end, and that of the process that reads: both have the pipe.
+        let ended = std::thread::spawn(move || {
+            let [mut out, mut err] = [String::new(), String::new()];
+            child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+            child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+            child.wait().unwrap();
+            out
+        });
+        let begin = Instant::now();
+        while !ended.is_finished() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "a killed server hangs");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        killed_before_ready += u32::from(ended.join().unwrap().is_empty());
+        program("umount", &[&mount]).or_else(|_| program("fusermount3", &["-u", &mount])).unwrap();
+    }
+    assert!(killed_before_ready > 0, "no kill came while the way was measured");
+}
+
 /// Reads what the server says until it says that the disk is in use.
 fn until_in_use(said: &mut impl BufRead) {
     let told = said.lines().map(Result::unwrap).find(|line| line.contains("is in use"));

@@ -1,7 +1,8 @@
 //! How large a figure is, told from a sample of it.
 //!
 //! Model: independent figures from one distribution of any shape. The median's interval comes from
-//! order statistics (Hollander, Wolfe and Chicken, 3.6): how many figures lie below the true
+//! order statistics (Hollander, Wolfe and Chicken, "Nonparametric Statistical
+//! Methods"): how many figures lie below the true
 //! median is binomial with one half, whatever the distribution. Outliers move it by their share
 //! only. A mean is needed where costs add up; the trimmed mean leaves out the extremes at either
 //! end, and its error comes from the winsorised variance (Tukey and McLaughlin, Sankhya A 25(3),

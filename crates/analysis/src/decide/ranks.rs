@@ -5,8 +5,7 @@
 //! distribution, so that every order of the figures is as likely as any other; ties included.
 //!
 //! Sources: Mann and Whitney 1947, Kruskal and Wallis 1952, Wilcoxon 1945, Hodges and Lehmann 1963,
-//! all as in Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd edition, 3.1,
-//! 4.1 to 4.3 and 6.1; Holm, Scandinavian Journal of Statistics 6(2), 1979.
+//! all as in Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd edition; Holm, Scandinavian Journal of Statistics 6(2), 1979.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 use statrs::function::factorial::ln_factorial;
@@ -63,7 +62,7 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> RankSum {
 }
 
 /// Twice the ranks from 1 on, so that the mean ranks of ties are whole numbers.
-fn doubled_ranks(values: &[f64]) -> Vec<u64> {
+pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0; values.len()];
@@ -132,8 +131,8 @@ pub fn kruskal_wallis(groups: &[&[f64]]) -> f64 {
 }
 
 /// p that paired figures of which these are the differences are not above 0 on the whole
-/// (Wilcoxon's signed ranks, one-sided, differences of 0 left out). Exact up to 200 differences
-/// without ties; else by the normal approximation.
+/// (Wilcoxon's signed ranks, one-sided, differences of 0 left out). Exact up to 200 differences,
+/// ties included; else by the normal approximation.
 pub fn signed_ranks(differences: &[f64]) -> f64 {
     let nonzero: Vec<f64> = differences.iter().copied().filter(|&d| d != 0.0 && !d.is_nan()).collect();
     let ranks = doubled_ranks(&nonzero.iter().map(|d| d.abs()).collect::<Vec<_>>());

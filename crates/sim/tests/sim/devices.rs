@@ -381,6 +381,7 @@ fn every_refusal_names_the_key_its_value_and_what_is_legal() {
         ),
         ("[flash]\n[controller]\nread_jump = \"5h\"\n", ["controller.read_jump", "5.0 h", "0 to 100s"]),
         ("[flash]\n[noise]\noutlier = \"5h\"\n", ["noise.outlier", "5.0 h", "0 to 100s"]),
+        ("[flash]\n[noise]\noutlier_factor = 0.5\n", ["noise.outlier_factor", "0.5", "1 to 1000"]),
         (
             "[flash]\n[translation.page_map]\npolicy = { choices = 0 }\n",
             ["translation.page_map.policy.choices", "0", "1 to 1024"],

@@ -1,0 +1,285 @@
+//! Change-points: from which figure on the level is another one.
+//!
+//! Model: stretches of independent figures from one distribution each. Everything goes by the
+//! figures' ranks, so that outliers count no more than any other figure. The change is where the ranks before and after are furthest apart in standard
+//! errors (the largest of all Mann-Whitney statistics, which is the least-squares change of the
+//! ranks). Its p is corrected for all the places by Miller and Siegmund's tail of the
+//! largest standardised difference (Biometrics 38, 1982): ranks have
+//! lighter tails than the normal figures it is for, so that it is safe at the ends, too.
+//! The place is then the most likely one between the two levels, by logarithms and with Laplace's
+//! distribution around the medians; no figure says more for a place than an outlier may lie.
+//! Several changes are found by dividing again (binary segmentation; Vostrikova 1981): each test
+//! has the error rate asked for, so that with K true changes there are at most (K + 1) times as
+//! many false ones. Neighbours that depend on each other make false changes: thin them before.
+
+use super::ranks::Interval;
+use super::separation::OUTLIER_SHARE;
+use super::{logarithms, median_of_sorted, sorted};
+
+/// A stretch of at least so many figures is a level.
+const STRETCH_MIN: usize = 2;
+/// Places at which the change is less likely than at the best by this difference of log
+/// likelihoods are not in its interval: exp(3) is twenty.
+const LIKELIHOOD_DROP: f64 = 3.0;
+
+/// Which changes are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Up or down.
+    Either,
+    /// To larger figures.
+    Up,
+    /// To smaller figures.
+    Down,
+}
+
+/// A change of level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// The first figure of the other level, counted from 0.
+    pub index: usize,
+    /// The first of the places where it may be instead, with 95 %.
+    pub index_low: usize,
+    /// The last of them.
+    pub index_high: usize,
+    /// The median of the stretch before.
+    pub before: f64,
+    /// The median of the stretch after.
+    pub after: f64,
+    /// p that there is no change.
+    pub p: f64,
+}
+
+impl Change {
+    /// How many times the level before the level after is.
+    pub fn ratio(&self) -> f64 {
+        self.after / self.before
+    }
+
+    /// The place as an interval.
+    pub fn place(&self) -> Interval {
+        Interval { estimate: self.index as f64, low: self.index_low as f64, high: self.index_high as f64 }
+    }
+}
+
+/// The most likely change of level. None with fewer than 5 figures or where no place shows any in
+/// that direction.
+pub fn change(values: &[f64], direction: Direction) -> Option<Change> {
+    find(values, 0..values.len(), direction)
+}
+
+/// All changes with a p of at most `alpha`, in order.
+pub fn changes(values: &[f64], direction: Direction, alpha: f64) -> Vec<Change> {
+    let mut places = Vec::new();
+    let mut stretches: Vec<_> = std::iter::once(0..values.len()).collect();
+    while let Some(stretch) = stretches.pop() {
+        if let Some(found) = find(values, stretch.clone(), direction).filter(|found| found.p <= alpha) {
+            stretches.extend([stretch.start..found.index, found.index..stretch.end]);
+            places.push(found.index);
+        }
+    }
+    places.sort_unstable();
+    settled(values, places, direction, alpha)
+}
+
+/// The changes at `places`, each looked for anew between its neighbours: the first were found while
+/// the others disturbed. Those that are none then are left out, one at a time.
+fn settled(values: &[f64], mut places: Vec<usize>, direction: Direction, alpha: f64) -> Vec<Change> {
+    loop {
+        let bounds = |i: usize| {
+            let start = if i == 0 { 0 } else { places[i - 1] };
+            start..places.get(i + 1).copied().unwrap_or(values.len())
+        };
+        let found: Vec<Option<Change>> =
+            (0..places.len()).map(|i| find(values, bounds(i), direction)).collect();
+        let p = |change: &Option<Change>| change.map_or(1.0, |change| change.p);
+        match (0..found.len()).max_by(|&a, &b| p(&found[a]).total_cmp(&p(&found[b]))) {
+            Some(worst) if p(&found[worst]) > alpha => _ = places.remove(worst),
+            _ => return found.into_iter().flatten().collect(),
+        }
+    }
+}
+
+/// The most likely change within a stretch of `values`.
+fn find(values: &[f64], stretch: std::ops::Range<usize>, direction: Direction) -> Option<Change> {
+    let start = stretch.start;
+    let part = &values[stretch];
+    let scores = scores(part);
+    let wanted = |score: f64| match direction {
+        Direction::Either => score.abs(),
+        Direction::Up => score,
+        Direction::Down => -score,
+    };
+    let last = part.len().checked_sub(STRETCH_MIN)?;
+    let best = (STRETCH_MIN..=last).max_by(|&a, &b| wanted(scores[a]).total_cmp(&wanted(scores[b])))?;
+    let z = wanted(scores[best]);
+    if part.len() <= 2 * STRETCH_MIN || z <= 0.0 {
+        return None;
+    }
+    let sides = if direction == Direction::Either { 1.0 } else { 0.5 };
+    let likelihood = likelihoods(part, best);
+    let places = STRETCH_MIN..=last;
+    let likeliest = places.clone().max_by(|&a, &b| likelihood[a].total_cmp(&likelihood[b])).unwrap_or(best);
+    let possible = |place: &usize| likelihood[*place] >= likelihood[likeliest] - LIKELIHOOD_DROP;
+    let level = |part: &[f64]| median_of_sorted(&sorted(part)).unwrap_or(0.0);
+    Some(Change {
+        index: start + likeliest,
+        index_low: start + places.clone().find(possible).unwrap_or(likeliest),
+        index_high: start + places.rev().find(possible).unwrap_or(likeliest),
+        before: level(&part[..likeliest]),
+        after: level(&part[likeliest..]),
+        p: (sides * largest_p(z, part.len())).min(1.0),
+    })
+}
+
+/// For each place the log likelihood that the change is there, but for what is the same for all,
+/// with the levels and the scatter that the change at `place` shows. All are equal where
+/// the levels are.
+fn likelihoods(part: &[f64], place: usize) -> Vec<f64> {
+    let logs = logarithms(part);
+    let median = |values: &[f64]| median_of_sorted(&sorted(values)).unwrap_or(0.0);
+    let (before, after) = (median(&logs[..place]), median(&logs[place..]));
+    let residual = |(i, log): (usize, &f64)| (log - if i < place { before } else { after }).abs();
+    let residuals: Vec<f64> = logs.iter().enumerate().map(residual).collect();
+    // Half of what is drawn from Laplace's distribution lies within ln 2 times its scale.
+    let scale = (median(&residuals) / std::f64::consts::LN_2).max(f64::MIN_POSITIVE);
+    let most = -OUTLIER_SHARE.ln();
+    let mut sum = 0.0;
+    let next = |log: &f64| {
+        let likelihood = sum;
+        sum += (((log - after).abs() - (log - before).abs()) / scale).clamp(-most, most);
+        likelihood
+    };
+    logs.iter().map(next).collect()
+}
+
+/// For each place the standardised difference of the ranks from it on and those before it, above 0
+/// if the figures are larger from it on; 0 where all are equal and at both ends.
+fn scores(values: &[f64]) -> Vec<f64> {
+    let n = values.len() as f64;
+    let ranks = ranks(values);
+    let middle = (n + 1.0) / 2.0;
+    let variance = ranks.iter().map(|r| (r - middle).powi(2)).sum::<f64>() / (n - 1.0);
+    let mut before = 0.0;
+    let score = |(place, rank): (usize, &f64)| {
+        let k = place as f64;
+        let score = -before / (variance * k * (n - k) / n).sqrt();
+        before += rank - middle;
+        if score.is_finite() { score } else { 0.0 }
+    };
+    ranks.iter().enumerate().map(score).collect()
+}
+
+/// The ranks from 1 on, ties with their mean rank.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    super::ranks::doubled_ranks(values).iter().map(|&doubled| doubled as f64 / 2.0).collect()
+}
+
+/// The probability that the largest of the standardised differences at all places of `n` figures
+/// is at least `z`, either way (Miller and Siegmund 1982).
+fn largest_p(z: f64, n: usize) -> f64 {
+    if z <= 1.0 {
+        return 1.0;
+    }
+    let end = STRETCH_MIN as f64 / n as f64;
+    let density = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+    let places = 2.0 * ((1.0 - end) / end).ln();
+    (density * (4.0 / z + (z - 1.0 / z) * places)).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::noise::{assert_honest, jitter, odd_samples, sample};
+    use crate::synthetic::Source;
+
+    /// Figures at the level that each place has.
+    fn stairs(source: &mut Source, steps: &[(usize, f64)]) -> Vec<f64> {
+        steps.iter().flat_map(|&(n, level)| sample(source, n, level)).collect()
+    }
+
+    #[test]
+    fn false_alarms_are_no_more_than_p_says() {
+        let mut source = Source::new(10);
+        for direction in [Direction::Either, Direction::Up, Direction::Down] {
+            for n in [6, 30, 300] {
+                let p = |values: &[f64]| change(values, direction).map_or(1.0, |change| change.p);
+                let ps: Vec<f64> = (0..400).map(|_| p(&sample(&mut source, n, 1.0))).collect();
+                assert_honest(&ps, "change");
+            }
+        }
+        // Where there are only few different figures, and where there is one true change.
+        let few: Vec<f64> = (0..400)
+            .map(|_| {
+                change(&(0..60).map(|_| (source.unit() * 3.0).floor()).collect::<Vec<_>>(), Direction::Either)
+            })
+            .map(|change| change.map_or(1.0, |change| change.p))
+            .collect();
+        assert_honest(&few, "change of ties");
+        let more = (0..200)
+            .filter(|_| {
+                let values = stairs(&mut source, &[(100, 1.0), (100, 2.0)]);
+                changes(&values, Direction::Either, 0.05).len() > 1
+            })
+            .count();
+        assert!(more <= 2 * 10 + 12, "{more} of 200");
+    }
+
+    #[test]
+    fn a_change_is_found_where_it_is() {
+        let mut source = Source::new(11);
+        for (before, after, ratio) in [(50, 50, 1.1), (8, 200, 2.0), (300, 12, 0.5), (100, 100, 30.0)] {
+            let (mut found, mut held, mut exact) = (0, 0, 0);
+            for _ in 0..100 {
+                let values = stairs(&mut source, &[(before, 1.0), (after, ratio)]);
+                let change = change(&values, Direction::Either).unwrap();
+                found += usize::from(change.p < 1e-3);
+                held += usize::from((change.index_low..=change.index_high).contains(&before));
+                exact += usize::from(change.index == before);
+                assert!((change.ratio() / ratio - 1.0).abs() < 0.1, "{change:?}");
+            }
+            assert!(found >= 95 && held >= 93, "{found}, {held} of 100 with {before}, {after}, {ratio}");
+            assert!(exact >= if ratio == 1.1 { 40 } else { 85 }, "{exact} of 100 with {before}, {ratio}");
+        }
+    }
+
+    #[test]
+    fn stairs_that_rise_are_counted() {
+        let mut source = Source::new(12);
+        let steps = [(40, 1.0), (25, 1.3), (60, 2.0), (30, 9.0)];
+        let right = (0..50)
+            .filter(|_| {
+                let found = changes(&stairs(&mut source, &steps), Direction::Up, 1e-3);
+                found.len() == 3
+                    && found.iter().zip([40, 65, 125]).all(|(f, place)| f.index.abs_diff(place) <= 2)
+            })
+            .count();
+        assert!(right >= 46, "{right} of 50");
+        let falling = stairs(&mut source, &[(40, 3.0), (40, 1.0)]);
+        assert!(changes(&falling, Direction::Up, 1e-3).is_empty());
+        assert_eq!(changes(&falling, Direction::Down, 1e-3).len(), 1);
+    }
+
+    #[test]
+    fn the_size_of_outliers_makes_no_difference() {
+        let mut source = Source::new(13);
+        let mut values: Vec<f64> = (0..100).map(|_| jitter(&mut source)).collect();
+        values[20] = 1e3;
+        let one = change(&values, Direction::Either).unwrap();
+        values[20] = 1e12;
+        assert_eq!(change(&values, Direction::Either), Some(one));
+    }
+
+    #[test]
+    fn odd_figures_do_no_harm() {
+        for values in odd_samples() {
+            for direction in [Direction::Either, Direction::Up, Direction::Down] {
+                if let Some(found) = change(&values, direction) {
+                    assert!((0.0..=1.0).contains(&found.p), "{found:?}");
+                    assert!(found.index_low <= found.index && found.index <= found.index_high);
+                }
+                assert!(changes(&values, direction, 2.0).len() <= values.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `cargo xtask`: tasks of flashlab's developers.
+
+mod foreign;
+mod hidden;
+mod population;
+mod report;
+mod score;
+mod truth;
+
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand};
+use flashlab_analysis::inference::Parameter;
+
+use population::Family;
+use score::Set;
+
+/// Tasks of flashlab's developers.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Judges `flashlab infer` on random devices whose truth it does not know
+    InferScore(InferScore),
+}
+
+/// Judges `flashlab infer` on random devices whose truth it does not know.
+#[derive(Args)]
+pub struct InferScore {
+    /// How many devices
+    #[arg(long, default_value_t = 20)]
+    devices: u64,
+    /// The seed of the first one; the next ones have the seeds after it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The score as JSON
+    #[arg(long)]
+    json: bool,
+    /// Only these parameters, as NAME,NAME. The whole device is inferred all the same
+    #[arg(long, value_delimiter = ',', value_parser = parameter)]
+    only: Vec<Parameter>,
+    /// Only devices of this family
+    #[arg(long, value_parser = Family::from_str)]
+    family: Option<Family>,
+    /// The devices that were not written with flashlab's simulator
+    #[arg(long, conflicts_with_all = ["family", "show_profile"])]
+    foreign: bool,
+    /// How many devices at once
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Each answer, beside the truth
+    #[arg(long)]
+    verbose: bool,
+    /// Print the devices' profiles, for `flashlab infer sim:./FILE`, and do nothing else
+    #[arg(long)]
+    show_profile: bool,
+}
+
+fn parameter(name: &str) -> Result<Parameter, String> {
+    let found = Parameter::ALL.iter().copied().find(|parameter| parameter.name() == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
+        format!("{name} is no parameter: write one of {}", names.join(", "))
+    })
+}
+
+fn main() -> ExitCode {
+    let Task::InferScore(arguments) = Arguments::parse().task;
+    match infer_score(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
+    let seeds: Vec<u64> = (arguments.seed..)
+        .filter(|&seed| arguments.family.is_none_or(|family| population::family_of(seed) == family))
+        .take(arguments.devices as usize)
+        .collect();
+    if arguments.show_profile {
+        for seed in seeds {
+            println!("{}", population::profile(seed).to_toml());
+        }
+        return Ok(());
+    }
+    let only = if arguments.only.is_empty() { Parameter::ALL.to_vec() } else { arguments.only.clone() };
+    let set = if arguments.foreign { Set::Foreign } else { Set::Simulated };
+    let outcomes = score::all(set, &seeds, &only, arguments.threads)?;
+    if arguments.json {
+        println!("{}", report::json(&outcomes, &only));
+        return Ok(());
+    }
+    if arguments.verbose {
+        print!("{}", report::answers(&outcomes));
+    }
+    print!("{}", report::text(set, &outcomes, &only));
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! The random devices that `flashlab infer` is judged on: profiles of every family, legal and plausible.
+//!
+//! # Model
+//! A device is made from its seed alone, so that any one can be made again. First its class is drawn (USB stick, SATA
+//! disk, NVMe disk), whose times belong together: commands, link, channel and cells. Then its flash, its translation
+//! layer and what stands before them. A draw that the simulator refuses (too little flash for its logs, for instance) is
+//! drawn again.
+//!
+//! # Invariants
+//! - reading a page from the flash takes at least as long as its transfer over the link and the command, so that what the
+//!   flash does is not hidden behind the link: what is asked for can be seen;
+//! - every device has 5 % log-normal jitter and 1 % outliers of ten times.
+
+mod draw;
+mod layers;
+mod parts;
+
+use std::fmt;
+use std::str::FromStr;
+
+use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_sim::Profile;
+use flashlab_sim::profile::{Noise, PROFILE_VERSION};
+
+use draw::Draw;
+
+/// The families of translation layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// A page map.
+    Page,
+    /// A demand-cached page map (DFTL).
+    Demand,
+    /// Replacement blocks that take pages in order.
+    Block,
+    /// Log blocks of one data block each (BAST).
+    Log,
+    /// Log blocks that all data blocks share (FAST).
+    Shared,
+}
+
+impl Family {
+    /// All of them; a device's family is its seed modulo their number.
+    pub const ALL: [Family; 5] = [Family::Page, Family::Demand, Family::Block, Family::Log, Family::Shared];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Page => "page",
+            Family::Demand => "demand",
+            Family::Block => "block",
+            Family::Log => "log",
+            Family::Shared => "shared",
+        }
+    }
+
+    /// Whether every page has a place of its own for good.
+    pub fn maps_pages(self) -> bool {
+        matches!(self, Family::Page | Family::Demand)
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Family {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Family, String> {
+        let found = Family::ALL.into_iter().find(|family| family.name() == text);
+        found.ok_or_else(|| {
+            format!("{text} is no family: write one of {}", Family::ALL.map(Family::name).join(", "))
+        })
+    }
+}
+
+/// How fast a device is, all in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// USB sticks and cards: slow links, one request at a time, one or two dies.
+    Stick,
+    /// SATA disks.
+    Sata,
+    /// NVMe disks.
+    Nvme,
+}
+
+/// The family of the device that a seed makes.
+pub fn family_of(seed: u64) -> Family {
+    Family::ALL[(seed % Family::ALL.len() as u64) as usize]
+}
+
+/// The device that a seed makes, with its noise.
+pub fn profile(seed: u64) -> Profile {
+    (0..).find_map(|attempt| legal(draw(seed, attempt))).expect("there is always another draw")
+}
+
+/// The same device without noise.
+pub fn quiet(profile: &Profile) -> Profile {
+    Profile { noise: None, ..profile.clone() }
+}
+
+/// The profile, if the simulator takes it, as it is read back from its file.
+fn legal(profile: Profile) -> Option<Profile> {
+    let read = Profile::parse(&profile.to_toml(), &profile.name).ok()?;
+    assert_eq!(read, profile, "a profile is read back as it was written");
+    Some(read)
+}
+
+fn draw(seed: u64, attempt: u64) -> Profile {
+    let family = family_of(seed);
+    let mut draw = Draw::new(Seed(seed).derive("infer-score", attempt));
+    let class = match family {
+        Family::Page | Family::Demand => {
+            draw.weighted(&[(1, Class::Stick), (5, Class::Sata), (4, Class::Nvme)])
+        }
+        Family::Block | Family::Log | Family::Shared => draw.weighted(&[(6, Class::Stick), (4, Class::Sata)]),
+    };
+    let block = if class == Class::Nvme { draw.of(&[512, 512, 4096]) } else { 512 };
+    let capacity = Bytes(draw.logarithmic(64e6, 2.1e9) as u64).round_down(Bytes::kib(16));
+    let flash = parts::flash(&mut draw, class, family, capacity, Bytes(block));
+    let translation = layers::translation(&mut draw, family, &flash, capacity);
+    let controller = parts::controller(&mut draw, class, family, &flash, capacity);
+    Profile {
+        version: PROFILE_VERSION,
+        name: format!("score-{seed}"),
+        title: format!("Random device {seed}"),
+        source: format!("cargo xtask infer-score --devices 1 --seed {seed}"),
+        fit: "random".to_owned(),
+        capacity,
+        block: Bytes(block),
+        throughput: None,
+        startup: None,
+        oscillation: None,
+        lingering: None,
+        flash: Some(flash),
+        disk: None,
+        controller,
+        translation,
+        noise: Some(Noise {
+            sigma: 0.05,
+            outlier_share: 0.01,
+            outlier_factor: 10.0,
+            outlier: Nanos::ZERO,
+            seed: Seed(seed),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_sim::profile::FlashSection;
+
+    #[test]
+    fn a_seed_makes_one_device_that_is_plausible() {
+        for seed in 0..500 {
+            let device = profile(seed);
+            assert_eq!(device, profile(seed));
+            let flash = device.flash.as_ref().unwrap();
+            assert!((1_000_000..10_000_000).contains(&flash.erase.0), "{seed}: {}", flash.erase);
+            assert!((64_000_000..2_200_000_000).contains(&device.capacity.0), "{seed}: {}", device.capacity);
+            let read = parts::page_read(flash);
+            assert!(device.controller.read_command <= read, "{seed}: {read}");
+            let link = device.controller.read_bandwidth.unwrap().time(flash.page);
+            assert!(link.0 <= read.0 + 1, "{seed}: {link} over the link, {read} from the flash");
+            assert!(quiet(&device).device().is_ok());
+        }
+    }
+
+    #[test]
+    fn devices_are_of_every_kind() {
+        let devices: Vec<Profile> = (0..500).map(profile).collect();
+        let share = |is: &dyn Fn(&Profile, &FlashSection) -> bool| {
+            devices.iter().filter(|device| is(device, device.flash.as_ref().unwrap())).count()
+        };
+        for (what, count) in [
+            ("odd pages per block", share(&|_, flash| !flash.pages_per_block.is_power_of_two())),
+            ("planes", share(&|_, flash| flash.planes > 1)),
+            ("dies", share(&|_, flash| flash.dies > 1)),
+            ("one die", share(&|_, flash| flash.dies == 1)),
+            ("dies that share channels", share(&|_, flash| flash.channels < flash.dies)),
+            ("groups", share(&|device, _| device.controller.segment_groups.is_some())),
+            ("contents", share(&|_, flash| flash.zeros_program_share != 1.0)),
+            ("write buffers", share(&|device, _| device.controller.write_buffer.is_some())),
+            ("read buffers", share(&|device, _| device.controller.read_buffer.is_some())),
+            ("fast regions", share(&|_, flash| flash.fast.is_some())),
+            ("background work", share(&|device, _| device.controller.background.is_some())),
+        ] {
+            assert!(count > 25, "{what}: {count} of 500");
+        }
+        assert!(devices.iter().all(|device| !device.capacity.0.is_power_of_two()));
+    }
+}

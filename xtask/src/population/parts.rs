@@ -1,0 +1,207 @@
+//! The flash and the controller of a random device.
+
+use flashlab_base::{Bytes, Nanos};
+use flashlab_sim::flash_device::FlushPolicy;
+use flashlab_sim::profile::{
+    BackgroundSection, Bandwidth, ControllerSection, FastCells, FlashSection, PerRow, ReadBufferSection,
+    SegmentGroups, WriteBufferSection,
+};
+
+use super::draw::Draw;
+use super::{Class, Family};
+
+/// What reading one page from the flash takes, without command and link.
+pub fn page_read(flash: &FlashSection) -> Nanos {
+    let sense = match &flash.read {
+        PerRow::All(time) => *time,
+        PerRow::InTurn(times) => times.iter().copied().min().unwrap_or_default(),
+    };
+    flash.command + sense + flash.channel_bandwidth.time(flash.page)
+}
+
+pub fn flash(draw: &mut Draw, class: Class, family: Family, capacity: Bytes, block: Bytes) -> FlashSection {
+    let page = Bytes::kib(match class {
+        Class::Stick => draw.of(&[2, 4, 4, 8, 16]),
+        Class::Sata | Class::Nvme => draw.of(&[4, 4, 8, 8, 16]),
+    });
+    let planes = draw.weighted(&[(5, 1), (4, 2), (2, 4)]);
+    let dies = match class {
+        Class::Stick => draw.of(&[1, 1, 1, 2, 2, 4]),
+        Class::Sata => draw.of(&[2, 3, 4, 4, 6, 8, 8, 12, 16]),
+        Class::Nvme => draw.of(&[4, 8, 8, 12, 16, 16]),
+    };
+    let divisors: Vec<u32> = (1..=dies).filter(|channels| dies % channels == 0).collect();
+    let channels = draw.of(&divisors);
+    // So many blocks of a die that its spare ones are not all it has.
+    let die = capacity.0 / u64::from(dies);
+    let fits = |pages: &u32| u64::from(*pages) * u64::from(planes) * page.0.max(block.0) * 24 <= die;
+    let all = [16, 24, 32, 48, 64, 64, 96, 128, 128, 192, 256, 256, 320, 384, 512];
+    let pages: Vec<u32> = all.into_iter().filter(fits).collect();
+    let pages_per_block = if pages.is_empty() { 16 } else { draw.of(&pages) };
+    let (read, program, channel) = match class {
+        Class::Stick => (draw.micros(25.0, 120.0), draw.micros(200.0, 1000.0), draw.bandwidth(25.0, 60.0)),
+        Class::Sata => (draw.micros(25.0, 90.0), draw.micros(200.0, 1300.0), draw.bandwidth(60.0, 400.0)),
+        Class::Nvme => (draw.micros(15.0, 60.0), draw.micros(150.0, 900.0), draw.bandwidth(300.0, 1200.0)),
+    };
+    let program = if draw.chance(0.2) {
+        PerRow::InTurn(vec![program, Nanos((program.0 as f64 * draw.uniform(1.5, 4.0)) as u64)])
+    } else {
+        PerRow::All(program)
+    };
+    let sees_content = draw.chance(0.25);
+    FlashSection {
+        page,
+        pages_per_block,
+        planes,
+        dies,
+        channels,
+        over_provisioning: (draw.uniform(0.07, 0.35) * 1000.0).round() / 1000.0,
+        read: PerRow::All(read),
+        program,
+        erase: draw.micros(1500.0, 6000.0),
+        channel_bandwidth: channel,
+        cache_mode: draw.chance(0.2),
+        rows_wait: planes > 1 && draw.chance(0.5),
+        copy_back: !family.maps_pages() && draw.chance(0.3),
+        zeros_program_share: if sees_content { draw.share(0.05, 0.9) } else { 1.0 },
+        ones_program_share: if sees_content { draw.share(0.05, 1.0) } else { 1.0 },
+        fast: None,
+        ..FlashSection::default()
+    }
+    .with_fast_region(draw, family, capacity)
+}
+
+trait WithFastRegion {
+    fn with_fast_region(self, draw: &mut Draw, family: Family, capacity: Bytes) -> FlashSection;
+}
+
+impl WithFastRegion for FlashSection {
+    /// A fourth of the devices with a page map have an SLC cache.
+    fn with_fast_region(self, draw: &mut Draw, family: Family, capacity: Bytes) -> FlashSection {
+        if !family.maps_pages() || !draw.chance(0.25) {
+            return self;
+        }
+        let (PerRow::All(read), program) = (&self.read, self.program.longest()) else { return self };
+        let quicker = |time: Nanos, factor: f64| Nanos((time.0 as f64 * factor) as u64);
+        let size = Bytes((capacity.0 as f64 * draw.uniform(0.04, 0.15)) as u64).round_up(self.page);
+        let refill = draw
+            .chance(0.3)
+            .then(|| Bytes((size.0 as f64 * draw.uniform(0.2, 0.7)) as u64).round_up(self.page));
+        let fast = FastCells {
+            size,
+            read: PerRow::All(quicker(*read, draw.uniform(0.6, 0.9))),
+            program: PerRow::All(quicker(program, draw.uniform(0.15, 0.35))),
+            erase: self.erase,
+            bypass_from: None,
+            refill,
+        };
+        FlashSection { fast: Some(fast), ..self }
+    }
+}
+
+pub fn controller(
+    draw: &mut Draw,
+    class: Class,
+    family: Family,
+    flash: &FlashSection,
+    capacity: Bytes,
+) -> ControllerSection {
+    let read = page_read(flash);
+    let (read_command, write_command, depth) = match class {
+        Class::Stick => (draw.micros(80.0, 400.0), draw.micros(80.0, 500.0), draw.of(&[1, 1, 2])),
+        Class::Sata => (draw.micros(15.0, 80.0), draw.micros(15.0, 80.0), 32),
+        Class::Nvme => (draw.micros(2.0, 8.0), draw.micros(2.0, 8.0), draw.of(&[64, 128, 256])),
+    };
+    let (down, up) = match class {
+        Class::Stick => (draw.bandwidth(18.0, 40.0), draw.bandwidth(12.0, 40.0)),
+        Class::Sata => (draw.bandwidth(150.0, 540.0), draw.bandwidth(100.0, 500.0)),
+        Class::Nvme => (draw.bandwidth(1500.0, 7000.0), draw.bandwidth(1000.0, 5000.0)),
+    };
+    // A page is not longer on the link than in the flash.
+    let least = (flash.page.0 as f64 / read.as_secs_f64()).ceil() as u64;
+    let at_least = |link: Bandwidth| Some(Bandwidth(Bytes(link.0.0.max(least))));
+    let jumps = draw.chance(0.2);
+    let write_buffer = write_buffer(draw, class, flash, capacity);
+    let read_buffer = draw.chance(0.35).then(|| read_buffer(draw, class, flash));
+    ControllerSection {
+        read_command: read_command.min(read),
+        write_command,
+        read_jump: if jumps { Nanos(read.0 / draw.between(4, 20)) } else { Nanos::ZERO },
+        write_jump: if jumps { draw.micros(5.0, 300.0) } else { Nanos::ZERO },
+        read_bandwidth: at_least(down),
+        write_bandwidth: at_least(up),
+        depth,
+        write_buffer,
+        read_buffer,
+        segment_groups: draw.chance(0.2).then(|| segment_groups(draw, read, capacity)),
+        background: background(draw, family, flash),
+        ..ControllerSection::default()
+    }
+}
+
+fn write_buffer(
+    draw: &mut Draw,
+    class: Class,
+    flash: &FlashSection,
+    capacity: Bytes,
+) -> Option<WriteBufferSection> {
+    let (share, most) = match class {
+        Class::Stick => (0.2, 256e3),
+        Class::Sata => (0.6, 4e6),
+        Class::Nvme => (0.8, 16e6),
+    };
+    if !draw.chance(share) {
+        return None;
+    }
+    let most = f64::min(most, capacity.0 as f64 / 100.0);
+    let size = draw.logarithmic(flash.page.0 as f64 * 8.0, most.max(flash.page.0 as f64 * 16.0));
+    let flush = draw.weighted(&[(2, FlushPolicy::Immediately), (1, FlushPolicy::WhenFull)]);
+    Some(WriteBufferSection {
+        size: Bytes(size as u64).round_down(flash.page * 2),
+        flush,
+        together: None,
+        on_the_way: None,
+    })
+}
+
+fn read_buffer(draw: &mut Draw, class: Class, flash: &FlashSection) -> ReadBufferSection {
+    let most = if class == Class::Stick { 64 } else { 512 };
+    let pages = draw.logarithmic(4.0, f64::from(most)) as u64;
+    let ahead = if draw.chance(0.6) { draw.between(1, pages / 2) } else { 0 };
+    ReadBufferSection { size: flash.page * pages, read_ahead: flash.page * ahead }
+}
+
+/// Several groups, all of which the addresses reach, and each more than once if they are to.
+fn segment_groups(draw: &mut Draw, read: Nanos, capacity: Bytes) -> SegmentGroups {
+    let count = draw.of(&[2, 3, 4, 4, 6, 8]);
+    let turns = draw.of(&[1, 1, 2, 4, 16]);
+    let span = Bytes(capacity.0 / (u64::from(count) * turns)).round_down(Bytes::mib(1)).0.max(1 << 20);
+    let switch = Nanos((read.0 as f64 * draw.uniform(0.3, 2.0)) as u64);
+    let write_switch = draw.chance(0.3).then(|| switch * draw.between(2, 10));
+    SegmentGroups { count, span: Bytes(span), switch, write_switch }
+}
+
+/// Merges that are put off; with a fast region, that it is emptied only after a while.
+fn background(draw: &mut Draw, family: Family, flash: &FlashSection) -> Option<BackgroundSection> {
+    let idle_after = draw.micros(1000.0, 200_000.0);
+    if flash.fast.is_some() {
+        return Some(BackgroundSection {
+            idle_after,
+            slice: Nanos::ZERO,
+            read_slice: None,
+            while_idle: true,
+            pieces: 0,
+        });
+    }
+    if family.maps_pages() || !draw.chance(0.35) {
+        return None;
+    }
+    let slice = draw.micros(100.0, 2000.0);
+    Some(BackgroundSection {
+        idle_after,
+        slice,
+        read_slice: None,
+        while_idle: draw.chance(0.8),
+        pieces: draw.between(1, 24) as u32,
+    })
+}

@@ -1,0 +1,221 @@
+//! The score for people and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use flashlab_analysis::inference::{Parameter, Unit, Value, Verdict};
+use flashlab_base::{Bytes, Nanos};
+use serde_json::{Map, json};
+
+use crate::score::{Answer, Outcome, Set, Tally};
+use crate::truth::{Mark, Rule, Truth, rule};
+
+/// How many of the worst answers are listed.
+const WORST: usize = 40;
+
+/// Per parameter, as an object.
+pub fn json(outcomes: &[Outcome], only: &[Parameter]) -> String {
+    let parameters: Map<String, serde_json::Value> = only
+        .iter()
+        .map(|&parameter| {
+            let tally = Tally::of(of(outcomes, parameter).map(|(_, answer)| answer));
+            let object = json!({
+                "exact": tally.exact,
+                "within_3_percent": tally.within_3_percent,
+                "wrong": tally.wrong,
+                "confidently_wrong": tally.confidently_wrong,
+                "undetermined": tally.undetermined,
+                "not_identifiable": tally.not_identifiable,
+                "not_identifiable_wrong": tally.not_identifiable_wrong,
+                "identifiable": tally.identifiable,
+                "devices": tally.devices,
+            });
+            (parameter.name().to_owned(), object)
+        })
+        .collect();
+    serde_json::to_string_pretty(&parameters).expect("names and numbers")
+}
+
+fn of(outcomes: &[Outcome], parameter: Parameter) -> impl Iterator<Item = (&Outcome, &Answer)> {
+    outcomes.iter().flat_map(move |outcome| {
+        let answers = outcome.answers.iter().filter(move |answer| answer.parameter == parameter);
+        answers.map(move |answer| (outcome, answer))
+    })
+}
+
+/// The tables.
+pub fn text(set: Set, outcomes: &[Outcome], only: &[Parameter]) -> String {
+    let mut out = String::new();
+    let _ = write_all(&mut out, set, outcomes, only);
+    out
+}
+
+fn write_all(out: &mut String, set: Set, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt::Result {
+    writeln!(
+        out,
+        "{:<22}{:>6} {:>8}{:>6}{:>6}{:>6}{:>6} {:>9}{:>7}{:>7}",
+        "parameter", "rule", "devices", "exact", "<=3%", "wrong", "sure", "undeterm.", "hidden", "denied"
+    )?;
+    for &parameter in only {
+        let tally = Tally::of(of(outcomes, parameter).map(|(_, answer)| answer));
+        let rule = if rule(parameter) == Rule::Exact { "exact" } else { "3 %" };
+        writeln!(
+            out,
+            "{parameter:<22}{rule:>6} {:>8}{:>6}{:>6}{:>6}{:>6} {:>9}{:>7}{:>7}",
+            tally.devices,
+            tally.exact,
+            tally.within_3_percent,
+            tally.wrong,
+            tally.confidently_wrong,
+            tally.undetermined,
+            tally.not_identifiable,
+            tally.not_identifiable_wrong,
+        )?;
+    }
+    writeln!(
+        out,
+        "\n<=3%: the exact ones among them. sure: wrong with a confidence of at least 0.95. hidden: not identifiable, \
+         which is right. denied: not identifiable, which is wrong. Devices whose truth is not known are not counted."
+    )?;
+    confusion(out, outcomes, only)?;
+    worst(out, set, outcomes)?;
+    times(out, outcomes)
+}
+
+/// Truth and answer of the parameters that are words or truths, over and under of the others; by family.
+fn confusion(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt::Result {
+    writeln!(out, "\nConfusion, by parameter and family (truth -> answer: how often)")?;
+    for &parameter in only {
+        let mut counts: BTreeMap<(&str, String), u64> = BTreeMap::new();
+        for (outcome, answer) in of(outcomes, parameter) {
+            if let Some(kind) = confused(answer) {
+                *counts.entry((outcome.family, kind)).or_default() += 1;
+            }
+        }
+        for ((family, kind), count) in counts {
+            writeln!(out, "  {parameter:<22}{family:<12}{kind}: {count}")?;
+        }
+    }
+    Ok(())
+}
+
+/// In what way an answer differs from the truth, if it does.
+fn confused(answer: &Answer) -> Option<String> {
+    let (mark, truth) = (answer.mark?, in_words(&answer.truth, answer.parameter));
+    match (mark, &answer.finding.value, &answer.truth) {
+        (Mark::Exact | Mark::Near | Mark::NotIdentifiable, ..) => None,
+        (Mark::Undetermined, ..) => Some("undetermined".to_owned()),
+        (_, _, Truth::NotIdentifiable(_)) => Some("not identifiable -> found".to_owned()),
+        (Mark::NotIdentifiableWrong, ..) => Some("found -> not identifiable".to_owned()),
+        (_, Some(Value::Number(found)), Truth::Is(Value::Number(right))) => {
+            Some(if found > right { "over" } else { "under" }.to_owned())
+        }
+        _ => Some(format!("{truth} -> {}", answer.finding.value_in_words())),
+    }
+}
+
+/// The wrong answers, the surest first, each with the command that makes it again.
+fn worst(out: &mut String, set: Set, outcomes: &[Outcome]) -> std::fmt::Result {
+    let is_bad = |answer: &Answer| matches!(answer.mark, Some(Mark::Wrong | Mark::NotIdentifiableWrong));
+    let mut bad: Vec<(&Outcome, &Answer)> = outcomes
+        .iter()
+        .flat_map(|outcome| outcome.answers.iter().map(move |answer| (outcome, answer)))
+        .filter(|(_, answer)| is_bad(answer))
+        .collect();
+    bad.sort_by(|(a, x), (b, y)| {
+        let sure = y.finding.confidence.total_cmp(&x.finding.confidence);
+        sure.then(x.parameter.cmp(&y.parameter)).then(a.seed.cmp(&b.seed))
+    });
+    writeln!(out, "\nWrong answers ({}), the surest first", bad.len())?;
+    for (outcome, answer) in bad.iter().take(WORST) {
+        writeln!(out, "{}", line(outcome, answer))?;
+        writeln!(
+            out,
+            "      cargo xtask infer-score{} --devices 1 --seed {} --only {} --verbose",
+            if set == Set::Foreign { " --foreign" } else { "" },
+            outcome.seed,
+            answer.parameter
+        )?;
+    }
+    Ok(())
+}
+
+/// All answers, beside the truth.
+pub fn answers(outcomes: &[Outcome]) -> String {
+    let mut out = String::new();
+    for outcome in outcomes {
+        for answer in &outcome.answers {
+            let _ = writeln!(out, "{}", line(outcome, answer));
+        }
+    }
+    out
+}
+
+fn line(outcome: &Outcome, answer: &Answer) -> String {
+    let finding = &answer.finding;
+    let found = match finding.verdict {
+        Verdict::Found => finding.value_in_words(),
+        other => other.to_string(),
+    };
+    let mark = match answer.mark {
+        None => "not judged",
+        Some(Mark::Exact) => "exact",
+        Some(Mark::Near) => "near",
+        Some(Mark::Wrong) => "WRONG",
+        Some(Mark::Undetermined) => "-",
+        Some(Mark::NotIdentifiable) => "right",
+        Some(Mark::NotIdentifiableWrong) => "DENIED",
+    };
+    format!(
+        "{:>6} {:<12}{:<22}{mark:<11}{found} ({:.3}); truth: {}; {}",
+        outcome.seed,
+        outcome.family,
+        answer.parameter.name(),
+        finding.confidence,
+        in_words(&answer.truth, answer.parameter),
+        finding.evidence
+    )
+}
+
+/// A truth, with its unit.
+fn in_words(truth: &Truth, parameter: Parameter) -> String {
+    let value = |value: &Value| match (value, parameter.unit()) {
+        (Value::Truth(truth), _) => if *truth { "yes" } else { "no" }.to_owned(),
+        (Value::Word(word), _) => word.clone(),
+        (Value::Number(number), Unit::Bytes) => Bytes(number.round() as u64).exact(),
+        (Value::Number(number), Unit::Nanos) => Nanos(number.round() as u64).to_string(),
+        (Value::Number(number), Unit::Count) => format!("{number:.0}"),
+        (Value::Number(number), _) => format!("{number:.4}"),
+    };
+    match truth {
+        Truth::Is(right) => value(right),
+        Truth::OneOf(right) => right.iter().map(value).collect::<Vec<_>>().join(" or "),
+        Truth::NotIdentifiable(why) => format!("not identifiable ({why})"),
+        Truth::Unjudged(why) => format!("not judged ({why})"),
+    }
+}
+
+/// What the inferences took.
+fn times(out: &mut String, outcomes: &[Outcome]) -> std::fmt::Result {
+    let Some(slowest) = outcomes.iter().max_by_key(|outcome| outcome.real) else { return Ok(()) };
+    let total: f64 = outcomes.iter().map(|outcome| outcome.real.as_secs_f64()).sum();
+    let per_gib = |outcome: &Outcome| {
+        outcome.real.as_secs_f64() / (outcome.capacity.0 as f64 / f64::from(1 << 30)).max(1.0)
+    };
+    let worst = outcomes.iter().map(per_gib).fold(0.0, f64::max);
+    let most_written = outcomes
+        .iter()
+        .map(|outcome| outcome.written.0 as f64 / outcome.capacity.0 as f64)
+        .fold(0.0, f64::max);
+    writeln!(
+        out,
+        "\n{} devices; real time of an inference: mean {:.1} s, longest {:.1} s (seed {}, {}, {} on its clock), at most \
+         {worst:.1} s for each GiB begun; written at most {most_written:.2} times the capacity",
+        outcomes.len(),
+        total / outcomes.len() as f64,
+        slowest.real.as_secs_f64(),
+        slowest.seed,
+        slowest.capacity,
+        slowest.virtual_time,
+    )
+}

@@ -1,0 +1,193 @@
+//! Inferring the random devices, and what became of each parameter of each.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
+use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_device::Device;
+use flashlab_infer::{Settings, infer, nothing_known};
+
+use crate::foreign::{self, Foreign};
+use crate::hidden::Hidden;
+use crate::population;
+use crate::truth::{self, Mark, Truth};
+
+/// The longest that a group of probes may take, on the device's clock.
+const WRITING_TIME: Nanos = Nanos::from_secs(4 * 3600);
+/// The longest that the groups that only read may take together.
+const READING_TIME: Nanos = Nanos::from_secs(60);
+
+/// A confidence from which a wrong answer is a confidently wrong one.
+pub const CONFIDENT: f64 = 0.95;
+
+/// One parameter of one device.
+#[derive(Debug)]
+pub struct Answer {
+    pub parameter: Parameter,
+    pub finding: Finding,
+    pub truth: Truth,
+    /// `None` where the truth is not known.
+    pub mark: Option<Mark>,
+}
+
+impl Answer {
+    /// Whether it is wrong, and says that it is not.
+    pub fn is_confidently_wrong(&self) -> bool {
+        self.mark == Some(Mark::Wrong) && self.finding.confidence >= CONFIDENT
+    }
+}
+
+/// What became of one device.
+#[derive(Debug)]
+pub struct Outcome {
+    pub seed: u64,
+    pub family: &'static str,
+    pub capacity: Bytes,
+    pub answers: Vec<Answer>,
+    /// What the inference took on this machine.
+    pub real: Duration,
+    /// What it took on the device's clock.
+    pub virtual_time: Nanos,
+    /// What it wrote.
+    pub written: Bytes,
+}
+
+/// Which devices are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// Those of the simulator.
+    Simulated,
+    /// Those that were not written with it.
+    Foreign,
+}
+
+/// Infers and judges the devices of these seeds, `threads` at a time. They are in the order of the seeds, whatever the
+/// number of threads.
+///
+/// # Errors
+/// When a device cannot be built.
+pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> anyhow::Result<Vec<Outcome>> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, seeds.len().max(1)) {
+            scope.spawn(|| {
+                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = match set {
+                        Set::Simulated => simulated(seed, only),
+                        Set::Foreign => Ok(foreign(seed, only)),
+                    };
+                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((seed, outcome));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    done.sort_by_key(|&(seed, _)| seed);
+    done.into_iter().map(|(seed, outcome)| outcome.with_context(|| format!("seed {seed}"))).collect()
+}
+
+fn simulated(seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
+    let (profile, family) = (population::profile(seed), population::family_of(seed));
+    let twin = truth::Twin::new(&profile, family);
+    let device = Hidden::new(profile.device()?);
+    Ok(judged(device, (seed, family.name()), only, |parameter| twin.truth(parameter)))
+}
+
+fn foreign(seed: u64, only: &[Parameter]) -> Outcome {
+    let (model, truth) = (foreign::model(seed), foreign::model(seed));
+    let device = Hidden::new(Foreign::new(model, seed));
+    judged(device, (seed, truth.name()), only, |parameter| truth.truth(parameter))
+}
+
+fn judged(
+    mut device: impl Device,
+    (seed, family): (u64, &'static str),
+    only: &[Parameter],
+    truth: impl Fn(Parameter) -> Truth,
+) -> Outcome {
+    let begin = Instant::now();
+    let known = inferred(&mut device, seed);
+    let real = begin.elapsed();
+    let answers = only.iter().filter_map(|&parameter| {
+        let finding = known.get(parameter)?.clone();
+        let truth = truth(parameter);
+        let mark = truth::judge(parameter, finding.verdict, finding.value.as_ref(), &truth);
+        Some(Answer { parameter, finding, truth, mark })
+    });
+    Outcome {
+        seed,
+        family,
+        capacity: device.geometry().capacity,
+        answers: answers.collect(),
+        real,
+        virtual_time: device.now(),
+        written: Bytes(known.findings.iter().map(|finding| finding.bytes_written.0).sum()),
+    }
+}
+
+/// What is inferred of a device; a parameter that no group of probes answers is undetermined.
+fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
+    let settings = Settings {
+        target: "hidden".to_owned(),
+        seed: Seed(seed).derive("inference", 0),
+        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        reading_time: READING_TIME,
+        writing_time: WRITING_TIME,
+        interrupt: &AtomicBool::new(false),
+    };
+    let mut known = nothing_known(device, "hidden");
+    infer(device, &settings, &mut known, &mut ());
+    for &parameter in Parameter::ALL {
+        if known.get(parameter).is_none() {
+            known.findings.push(Finding::undetermined(parameter, "no probe answers it"));
+        }
+    }
+    known
+}
+
+/// How many answers came to what, of some parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Answers whose truth is known.
+    pub devices: u64,
+    /// Of them those where there is a value to be found.
+    pub identifiable: u64,
+    /// Found and equal.
+    pub exact: u64,
+    /// Found and within 3 %, the exact ones among them.
+    pub within_3_percent: u64,
+    /// Found and not right.
+    pub wrong: u64,
+    /// Of these, with a confidence of at least [`CONFIDENT`].
+    pub confidently_wrong: u64,
+    pub undetermined: u64,
+    /// Not identifiable, which is the truth.
+    pub not_identifiable: u64,
+    /// Not identifiable, and it is.
+    pub not_identifiable_wrong: u64,
+}
+
+impl Tally {
+    /// Counts these answers.
+    pub fn of<'a>(answers: impl Iterator<Item = &'a Answer>) -> Tally {
+        let mut tally = Tally::default();
+        for answer in answers {
+            let Some(mark) = answer.mark else { continue };
+            tally.devices += 1;
+            tally.identifiable += u64::from(!matches!(answer.truth, Truth::NotIdentifiable(_)));
+            tally.exact += u64::from(mark == Mark::Exact);
+            tally.within_3_percent += u64::from(matches!(mark, Mark::Exact | Mark::Near));
+            tally.wrong += u64::from(mark == Mark::Wrong);
+            tally.confidently_wrong += u64::from(answer.is_confidently_wrong());
+            tally.undetermined += u64::from(answer.finding.verdict == Verdict::Undetermined);
+            tally.not_identifiable += u64::from(mark == Mark::NotIdentifiable);
+            tally.not_identifiable_wrong += u64::from(mark == Mark::NotIdentifiableWrong);
+        }
+        tally
+    }
+}

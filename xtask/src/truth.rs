@@ -1,0 +1,163 @@
+//! What is true of a device: the other half of a score, which the code under test never sees.
+//!
+//! # Model
+//! Structural parameters are read off the profile by the definitions of
+//! `flashlab_analysis::inference::Parameter`; behavioural ones are measured, straight by their definitions, on a twin of
+//! the device without noise. A parameter on which nothing depends that can be seen from outside has no value there.
+//!
+//! # Invariants
+//! - the truth of a device depends on its seed alone;
+//! - what the harness cannot tell for sure is not judged, and says why.
+
+mod curves;
+mod lab;
+mod recovery;
+mod states;
+mod structure;
+mod twin;
+
+use flashlab_analysis::inference::{Parameter, Unit, Value, Verdict};
+
+pub use twin::Twin;
+
+/// What is true of one parameter of one device.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Truth {
+    /// It has this value.
+    Is(Value),
+    /// The measured figure lies so near a limit of the definition that each of these values is right.
+    OneOf(Vec<Value>),
+    /// Nothing that can be seen from outside depends on it, and why.
+    NotIdentifiable(&'static str),
+    /// The harness does not know, and why: this answer is not judged.
+    Unjudged(&'static str),
+}
+
+impl<T: Into<Value>> From<T> for Truth {
+    fn from(value: T) -> Truth {
+        Truth::Is(value.into())
+    }
+}
+
+/// How an answer is to be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Counts, powers of two, words, yes and no: right is what is equal.
+    Exact,
+    /// Sizes, times and ratios: right is what is within 3 %.
+    Near,
+}
+
+/// What "within 3 %" is.
+pub const NEAR: f64 = 0.03;
+
+/// The rule for a parameter.
+pub fn rule(parameter: Parameter) -> Rule {
+    match parameter {
+        // Powers of two by their definition, or by how flash is made.
+        Parameter::ReadPageSize
+        | Parameter::WritePageSize
+        | Parameter::ReadSaturationSize
+        | Parameter::WriteSaturationSize => Rule::Exact,
+        // IOs of a phase are counted, but each of thousands is not told from its neighbour.
+        Parameter::StartupIos | Parameter::PeriodIos => Rule::Near,
+        other => match other.unit() {
+            Unit::Count | Unit::None => Rule::Exact,
+            Unit::Bytes | Unit::Nanos | Unit::Ratio => Rule::Near,
+        },
+    }
+}
+
+/// What became of one parameter on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mark {
+    /// Found, and equal to the truth.
+    Exact,
+    /// Found, and within 3 % of the truth, which is enough for it.
+    Near,
+    /// Found, and neither; also where there is nothing to be found.
+    Wrong,
+    /// Undetermined.
+    Undetermined,
+    /// Not identifiable, which is the truth.
+    NotIdentifiable,
+    /// Not identifiable, and it is.
+    NotIdentifiableWrong,
+}
+
+/// Judges an answer; `None` where the truth is not known.
+pub fn judge(parameter: Parameter, verdict: Verdict, value: Option<&Value>, truth: &Truth) -> Option<Mark> {
+    if matches!(truth, Truth::Unjudged(_)) {
+        return None;
+    }
+    Some(match (verdict, truth) {
+        (Verdict::Undetermined, _) => Mark::Undetermined,
+        (Verdict::NotIdentifiable, Truth::NotIdentifiable(_)) => Mark::NotIdentifiable,
+        (Verdict::NotIdentifiable, _) => Mark::NotIdentifiableWrong,
+        (Verdict::Found, Truth::Is(right)) => compare(parameter, value, right),
+        (Verdict::Found, Truth::OneOf(right)) => {
+            right.iter().map(|right| compare(parameter, value, right)).min().unwrap_or(Mark::Wrong)
+        }
+        (Verdict::Found, _) => Mark::Wrong,
+    })
+}
+
+fn compare(parameter: Parameter, value: Option<&Value>, right: &Value) -> Mark {
+    match (value, right) {
+        (Some(Value::Number(value)), Value::Number(right)) => {
+            // Times and ratios are equal when they print alike; whole numbers when they are.
+            let exact = match parameter.unit() {
+                Unit::Ratio => (value - right).abs() < 5e-4,
+                _ => value.round() == right.round(),
+            };
+            let near = rule(parameter) == Rule::Near && (value - right).abs() <= NEAR * right.abs();
+            if exact {
+                Mark::Exact
+            } else if near {
+                Mark::Near
+            } else {
+                Mark::Wrong
+            }
+        }
+        (Some(value), right) if value == right => Mark::Exact,
+        _ => Mark::Wrong,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(parameter: Parameter, value: impl Into<Value>, truth: &Truth) -> Mark {
+        judge(parameter, Verdict::Found, Some(&value.into()), truth).unwrap()
+    }
+
+    #[test]
+    fn counts_have_to_be_exact_and_sizes_near() {
+        assert_eq!(found(Parameter::Channels, 4, &Truth::from(4)), Mark::Exact);
+        assert_eq!(found(Parameter::SegmentGroups, 101, &Truth::from(100)), Mark::Wrong);
+        assert_eq!(found(Parameter::EraseBlockSize, 102, &Truth::from(100)), Mark::Near);
+        assert_eq!(found(Parameter::EraseBlockSize, 104, &Truth::from(100)), Mark::Wrong);
+        assert_eq!(found(Parameter::ReadPageSize, 8193, &Truth::from(8192)), Mark::Wrong);
+        assert_eq!(found(Parameter::RecoveryEnds, true, &Truth::from(false)), Mark::Wrong);
+        assert_eq!(found(Parameter::TranslationFamily, "page", &Truth::from("page")), Mark::Exact);
+        assert_eq!(found(Parameter::ReadBufferSize, 0, &Truth::from(0)), Mark::Exact);
+        let either = Truth::OneOf(vec![Value::from(8), Value::from(16)]);
+        assert_eq!(found(Parameter::UsefulQueueDepth, 16, &either), Mark::Exact);
+        assert_eq!(found(Parameter::UsefulQueueDepth, 32, &either), Mark::Wrong);
+    }
+
+    #[test]
+    fn what_is_not_identifiable_is_right_where_it_is_so() {
+        let hidden = Truth::NotIdentifiable("one die");
+        let judge = |verdict, value: Option<Value>, truth: &Truth| {
+            judge(Parameter::ChunkSize, verdict, value.as_ref(), truth)
+        };
+        assert_eq!(judge(Verdict::NotIdentifiable, None, &hidden), Some(Mark::NotIdentifiable));
+        assert_eq!(judge(Verdict::Found, Some(Value::from(1)), &hidden), Some(Mark::Wrong));
+        assert_eq!(judge(Verdict::Undetermined, None, &hidden), Some(Mark::Undetermined));
+        let is = Truth::from(1);
+        assert_eq!(judge(Verdict::NotIdentifiable, None, &is), Some(Mark::NotIdentifiableWrong));
+        assert_eq!(judge(Verdict::Found, Some(Value::from(1)), &Truth::Unjudged("")), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! Truths that are read off response times and throughput over size and depth.
+
+use flashlab_base::{Bytes, Prng, Seed};
+use flashlab_device::Operation;
+use flashlab_sim::Profile;
+
+use super::Truth;
+use super::lab::{Content, Lab, median};
+
+/// Throughput has to grow by 2.5 %; what lies between these two is as good as either.
+const GROWTH: [f64; 3] = [1.025, 1.015, 1.035];
+const LARGEST: Bytes = Bytes::mib(16);
+/// The sizes that a cost per IO is fitted to.
+const FITTED: [Bytes; 5] = [Bytes::kib(64), Bytes::kib(128), Bytes::kib(256), Bytes::kib(512), Bytes::mib(1)];
+/// IOs of one size.
+const IOS: u64 = 256;
+/// Random reads for each depth.
+const READS: u64 = 30_000;
+
+/// Cost per IO and saturation of sequential IOs: (A, size).
+pub fn sequential(profile: &Profile, operation: Operation, settle: Bytes) -> (Truth, Truth) {
+    let mut lab = Lab::filled(profile);
+    let mut at = Bytes::ZERO;
+    let mut time = |size: Bytes| {
+        // What was cheap because the device was rested is over.
+        let before = settle.0.div_ceil(size.0);
+        let count = IOS.min((Bytes::gib(1).0 / size.0).max(24));
+        lab.sequential(operation, at, size, before);
+        let times = lab.sequential(operation, at + size * before, size, count);
+        at = at + size * (before + count);
+        median(times)
+    };
+    let sizes: Vec<Bytes> = (0..).map(|power| Bytes::kib(4 << power)).take_while(|&s| s <= LARGEST).collect();
+    let curve: Vec<(f64, f64)> = sizes.iter().map(|&size| (size.0 as f64, time(size))).collect();
+    let fitted: Vec<(f64, f64)> =
+        curve.iter().copied().filter(|&(size, _)| FITTED.iter().any(|fit| fit.0 as f64 == size)).collect();
+    let cost = match relative_line(&fitted) {
+        cost if cost > 0.0 => cost.into(),
+        _ => Truth::Unjudged("response times do not grow as a line with a cost for each IO"),
+    };
+    let throughput: Vec<(f64, f64)> = curve.iter().map(|&(size, time)| (size, size / time)).collect();
+    (cost, saturation(&throughput, None))
+}
+
+/// From where on doubling brings less; where it always brings more, `otherwise`.
+fn saturation(throughput: &[(f64, f64)], otherwise: Option<f64>) -> Truth {
+    let from = |growth: f64| {
+        let flat = throughput.windows(2).find(|two| two[1].1 < growth * two[0].1);
+        flat.map(|two| two[0].0).or(otherwise)
+    };
+    let mut values: Vec<f64> = GROWTH.iter().filter_map(|&growth| from(growth)).collect();
+    values.dedup();
+    match (from(GROWTH[0]), &values[..]) {
+        (None, _) => Truth::NotIdentifiable("the largest IOs bring more yet"),
+        (Some(value), [_]) => value.into(),
+        _ => Truth::OneOf(values.into_iter().map(Into::into).collect()),
+    }
+}
+
+/// A of T = A + n B, with the least squares of the relative deviations.
+fn relative_line(points: &[(f64, f64)]) -> f64 {
+    // Weights 1 / T^2: the normal equations of two unknowns.
+    let sum = |f: &dyn Fn(f64, f64) -> f64| points.iter().map(|&(n, t)| f(n, t) / (t * t)).sum::<f64>();
+    let (one, n, nn, t, nt) =
+        (sum(&|_, _| 1.0), sum(&|n, _| n), sum(&|n, _| n * n), sum(&|_, t| t), sum(&|n, t| n * t));
+    (t * nn - nt * n) / (one * nn - n * n)
+}
+
+/// Useful queue depth.
+pub fn useful_depth(profile: &Profile, page: Bytes) -> Truth {
+    let mut lab = Lab::filled(profile);
+    let depths: Vec<u64> =
+        (0..).map(|power| 1 << power).take_while(|&depth| depth <= u64::from(lab.depth())).collect();
+    let throughput: Vec<(f64, f64)> = depths
+        .iter()
+        .map(|&depth| {
+            let mut random = Prng::new(Seed(depth));
+            (depth as f64, 1.0 / lab.random_read_interval(page, depth, READS, &mut random))
+        })
+        .collect();
+    saturation(&throughput, depths.last().map(|&depth| depth as f64))
+}
+
+/// What aligned sequential writes of one page cost with this content, relative to random content.
+pub fn content_share(profile: &Profile, page: Bytes, settle: Bytes, content: Content) -> Truth {
+    let flash = profile.flash.as_ref();
+    if flash.is_none_or(|flash| flash.zeros_program_share == 1.0 && flash.ones_program_share == 1.0) {
+        return 1.0.into();
+    }
+    if flash.is_some_and(|flash| flash.rows_wait) {
+        return Truth::Unjudged(
+            "of the pages of a row only the last one waits for the flash: a median is no cost",
+        );
+    }
+    let mut lab = Lab::filled(profile);
+    let mut at = Bytes::ZERO;
+    let mut time = |content| {
+        lab.write_content(content);
+        let before = settle.0.div_ceil(page.0);
+        lab.sequential(Operation::Write, at, page, before);
+        let times = lab.sequential(Operation::Write, at + page * before, page, 1001);
+        at = at + page * (before + 1001);
+        median(times)
+    };
+    let random = time(Content::Random);
+    (time(content) / random).into()
+}
+
+/// Writes of one page in the first MiB, shifted by half of it, against those without the shift.
+pub fn misalignment(profile: &Profile, page: Bytes) -> Truth {
+    let mut lab = Lab::filled(profile);
+    if lab.block() == page {
+        return Truth::NotIdentifiable("no write can be shifted by less than a page");
+    }
+    let mut random = Prng::new(Seed(2));
+    let (mut aligned, mut shifted) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        let mut writes = |shift| lab.random(Operation::Write, (Bytes::mib(1), shift, page), 50, &mut random);
+        aligned.extend(writes(Bytes::ZERO));
+        shifted.extend(writes(Bytes(page.0 / 2)));
+    }
+    match median(shifted) - median(aligned) {
+        penalty if penalty >= 1.0 => penalty.into(),
+        _ => 0.0.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_analysis::inference::Value;
+
+    #[test]
+    fn a_line_is_fitted_exactly() {
+        let points: Vec<(f64, f64)> = [64.0, 128.0, 256.0].map(|n| (n, 100.0 + 3.0 * n)).to_vec();
+        assert!((relative_line(&points) - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn saturation_is_where_doubling_brings_little_and_near_the_limit_either() {
+        let curve = |growths: &[f64]| {
+            let mut points = vec![(4096.0, 1.0)];
+            for growth in growths {
+                let &(size, rate) = points.last().unwrap();
+                points.push((size * 2.0, rate * growth));
+            }
+            points
+        };
+        assert_eq!(saturation(&curve(&[1.5, 1.1, 1.001]), None), Truth::from(16384.0));
+        let either = Truth::OneOf(vec![Value::from(8192.0), Value::from(16384.0)]);
+        assert_eq!(saturation(&curve(&[1.5, 1.02, 1.001]), None), either);
+        assert!(matches!(saturation(&curve(&[1.5, 1.4]), None), Truth::NotIdentifiable(_)));
+        assert_eq!(saturation(&curve(&[1.5, 1.4]), Some(7.0)), Truth::from(7.0));
+    }
+}

@@ -1,0 +1,162 @@
+//! A device without noise that IOs are done on, one after the other or several at once.
+
+use std::collections::VecDeque;
+
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::{Arena, Buffer, Device, Operation, Request};
+use flashlab_sim::flash::Cause;
+use flashlab_sim::{Profile, SimulatedDevice};
+
+/// What a write puts on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    Random,
+    Zeros,
+    Ones,
+}
+
+/// The size of the writes that fill a device.
+const FILL: Bytes = Bytes::kib(128);
+/// The largest IO.
+const LARGEST: Bytes = Bytes::mib(16);
+
+pub struct Lab {
+    device: SimulatedDevice,
+    /// Lent to the IO that is in flight; empty where content makes no difference.
+    buffer: Buffer,
+    content: Content,
+}
+
+impl Lab {
+    /// The device, filled sequentially without times, and rested since for ever: nothing is in flight or owed.
+    pub fn filled(profile: &Profile) -> Lab {
+        let mut lab = Lab::empty(profile);
+        let capacity = lab.capacity();
+        let fill = (0..capacity.0.div_ceil(FILL.0)).map(|i| {
+            let offset = FILL * i;
+            (Operation::Write, offset, FILL.min(capacity - offset))
+        });
+        lab.condition(&mut fill.into_iter());
+        lab
+    }
+
+    /// The device with nothing written to it.
+    pub fn empty(profile: &Profile) -> Lab {
+        let device = profile.device().expect("the profile was checked");
+        let size = if device.sees_content() { LARGEST } else { Bytes::ZERO };
+        let buffer = Arena::buffers(1, size).pop().expect("one buffer");
+        let mut lab = Lab { device, buffer, content: Content::Zeros };
+        lab.write_content(Content::Random);
+        lab
+    }
+
+    /// What is written from now on.
+    pub fn write_content(&mut self, content: Content) {
+        match content {
+            Content::Random => Prng::new(Seed(1)).fill(&mut self.buffer),
+            Content::Zeros => self.buffer.fill(0x00),
+            Content::Ones => self.buffer.fill(0xFF),
+        }
+        self.content = content;
+    }
+
+    pub fn capacity(&self) -> Bytes {
+        self.device.geometry().capacity
+    }
+
+    pub fn block(&self) -> Bytes {
+        self.device.geometry().block
+    }
+
+    pub fn depth(&self) -> u32 {
+        self.device.geometry().depth
+    }
+
+    pub fn now(&mut self) -> Nanos {
+        self.device.now()
+    }
+
+    /// Lets the device rest.
+    pub fn rest(&mut self, time: Nanos) {
+        let until = self.device.now().saturating_add(time);
+        assert!(self.device.wait(until).is_none(), "nothing is in flight");
+    }
+
+    /// Serves IOs without times.
+    pub fn condition(&mut self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) {
+        self.device.condition(ios).expect("the device serves what lies on it");
+    }
+
+    /// The response time of an IO.
+    pub fn io(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> Nanos {
+        let buffer = std::mem::replace(&mut self.buffer, Buffer::empty());
+        self.device.submit(Request { tag: 0, operation, offset, size, buffer });
+        let done = self.device.wait(Nanos::MAX).expect("an IO is in flight");
+        done.result.expect("the device serves what lies on it");
+        self.buffer = done.buffer;
+        done.completed.since(done.submitted)
+    }
+
+    /// The response times of `count` IOs of a size, one after the other from `from` on, around the end of the device.
+    pub fn sequential(&mut self, operation: Operation, from: Bytes, size: Bytes, count: u64) -> Vec<f64> {
+        let slots = self.capacity().0 / size.0;
+        let first = from.0 / size.0;
+        (0..count).map(|i| self.io(operation, size * ((first + i) % slots), size).0 as f64).collect()
+    }
+
+    /// The response times of `count` IOs at random places of the first `span` bytes, shifted by `shift`.
+    pub fn random(
+        &mut self,
+        operation: Operation,
+        (span, shift, size): (Bytes, Bytes, Bytes),
+        count: u64,
+        random: &mut Prng,
+    ) -> Vec<f64> {
+        let slots = (span - shift).0 / size.0;
+        (0..count).map(|_| self.io(operation, shift + size * random.below(slots), size).0 as f64).collect()
+    }
+
+    /// The mean time between completions of random reads of `size`, so many in flight, in nanoseconds.
+    pub fn random_read_interval(
+        &mut self,
+        size: Bytes,
+        in_flight: u64,
+        count: u64,
+        random: &mut Prng,
+    ) -> f64 {
+        let slots = self.capacity().0 / size.0;
+        let begin = self.device.now();
+        let mut left: VecDeque<u64> = (0..count).map(|_| random.below(slots)).collect();
+        let mut submit = |device: &mut SimulatedDevice| {
+            if let Some(slot) = left.pop_front() {
+                let offset = size * slot;
+                let operation = Operation::Read;
+                device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
+            }
+        };
+        for _ in 0..in_flight {
+            submit(&mut self.device);
+        }
+        while self.device.wait(Nanos::MAX).is_some() {
+            submit(&mut self.device);
+        }
+        self.device.now().since(begin).0 as f64 / count as f64
+    }
+
+    /// Blocks that were erased to make room.
+    pub fn collected(&self) -> u64 {
+        self.device.as_flash().map_or(0, |flash| flash.flash().counts().blocks_erased(Cause::Reclaim))
+    }
+}
+
+/// The median.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
+}
+
+/// The mean.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}

@@ -1,0 +1,162 @@
+//! Truths about states: phases of random writes, what they leave behind, and spare space.
+
+use flashlab_analysis::{lingering, phases};
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::Operation;
+use flashlab_sim::{Profile, Translation};
+
+use super::lab::{Lab, mean};
+use super::{NEAR, Truth};
+
+/// The IOSize of the definitions.
+const IO: Bytes = Bytes::kib(4);
+/// The rest of the definitions.
+const REST: Nanos = Nanos::from_secs(60);
+const CHANCE: &str = "measured twice, the figures lie apart: it depends on chance";
+/// The most random writes that are measured.
+const MOST: u64 = 200_000;
+
+/// What a profile keeps back for later, at the most: its buffers, its fast region, and the merges that it may owe, in
+/// random writes. Several times as many show what comes after them.
+fn kept_back(profile: &Profile) -> u64 {
+    let Some(flash) = &profile.flash else { return 0 };
+    let fast = flash.fast.as_ref().map_or(0, |fast| fast.size.0);
+    let buffer = profile.controller.write_buffer.map_or(0, |buffer| buffer.size.0);
+    let owed = profile.controller.background.map_or(0, |background| u64::from(background.pieces));
+    (fast + buffer) / IO.0 + owed * u64::from(flash.dies)
+}
+
+/// The device filled, written randomly until costs are steady, and rested.
+pub fn steady(profile: &Profile, random: &mut Prng) -> Lab {
+    let mut lab = Lab::filled(profile);
+    let slots = lab.capacity().0 / IO.0;
+    let writes = match &profile.translation {
+        Translation::LogBlocks(_) => 4000,
+        Translation::SharedLogs(options) => {
+            let flash = profile.flash.as_ref().expect("a layer has flash");
+            let ring = u64::from(options.logs * flash.pages_per_block * flash.planes * flash.dies);
+            ring + ring / 4
+        }
+        _ => slots + slots / 2,
+    };
+    let mut ios = (0..writes).map(|_| (Operation::Write, IO * random.below(slots), IO));
+    lab.condition(&mut ios);
+    lab.rest(REST);
+    lab
+}
+
+fn random_writes(lab: &mut Lab, count: u64, random: &mut Prng) -> Vec<f64> {
+    let span = lab.capacity();
+    lab.random(Operation::Write, (span, Bytes::ZERO, IO), count, random)
+}
+
+/// Start-up phase and period of random writes.
+pub fn start_up_and_period(profile: &Profile) -> (Truth, Truth) {
+    let count = (4 * kept_back(profile) + 4096).min(MOST);
+    let [first, second] = [3, 4].map(|seed| {
+        let mut random = Prng::new(Seed(seed));
+        let mut lab = steady(profile, &mut random);
+        let times = random_writes(&mut lab, count, &mut random);
+        phases(&times.iter().map(|&ns| ns as u64).collect::<Vec<_>>())
+    });
+    (
+        agreed(first.startup_ios as f64, second.startup_ios as f64),
+        agreed(first.period_ios.unwrap_or(0) as f64, second.period_ios.unwrap_or(0) as f64),
+    )
+}
+
+/// How long random reads are slower after random writes.
+pub fn lingering_time(profile: &Profile) -> Truth {
+    let [first, second] = [5, 6].map(|seed| {
+        let mut random = Prng::new(Seed(seed));
+        let mut lab = steady(profile, &mut random);
+        let span = lab.capacity();
+        let before = lab.random(Operation::Read, (span, Bytes::ZERO, IO), 2000, &mut random);
+        random_writes(&mut lab, (kept_back(profile) * (seed - 4) + 1000).min(MOST), &mut random);
+        let end = lab.now();
+        let after: Vec<(Nanos, u64)> = (0..20_000)
+            .map(|_| {
+                let start = lab.now();
+                let read = lab.random(Operation::Read, (span, Bytes::ZERO, IO), 1, &mut random);
+                (start, read[0] as u64)
+            })
+            .collect();
+        let before: Vec<u64> = before.iter().map(|&ns| ns as u64).collect();
+        lingering(&before, end, &after).affected.0 as f64
+    });
+    agreed(first, second)
+}
+
+/// The cost of random writes with pauses as long as they take, relative to without.
+pub fn pause_benefit(profile: &Profile) -> Truth {
+    let count = (2 * kept_back(profile) + 4096).min(MOST);
+    let [first, second] = [7, 8].map(|seed| {
+        let mut random = Prng::new(Seed(seed));
+        let mut lab = steady(profile, &mut random);
+        random_writes(&mut lab, count, &mut random);
+        let without = mean(&random_writes(&mut lab, count, &mut random));
+        let mut paused = |count: u64| -> Vec<f64> {
+            (0..count)
+                .map(|_| {
+                    lab.rest(Nanos(without as u64));
+                    random_writes(&mut lab, 1, &mut random)[0]
+                })
+                .collect()
+        };
+        paused(count);
+        mean(&paused(count)) / without
+    });
+    agreed(first, second)
+}
+
+/// The capacity, and the random writes until something is collected.
+pub fn physical_capacity(profile: &Profile) -> Truth {
+    let Some(flash) = &profile.flash else { return Truth::Unjudged("it is no flash") };
+    if flash.fast.is_some() {
+        return Truth::Unjudged("what the fast region holds counts once or twice");
+    }
+    let capacity = profile.capacity.round_down(profile.block).0;
+    match &profile.translation {
+        Translation::LogBlocks(_) => Truth::NotIdentifiable("log blocks belong to one data block each"),
+        Translation::SharedLogs(options) => {
+            let pages = u64::from(options.logs * flash.pages_per_block * flash.planes * flash.dies);
+            Bytes(capacity + flash.page.0 * pages).into()
+        }
+        _ => {
+            let mut lab = Lab::filled(profile);
+            let mut random = Prng::new(Seed(9));
+            let (before, slots) = (lab.collected(), capacity / flash.page.0);
+            let mut written = 0;
+            while lab.collected() == before && written < 4 * slots {
+                let mut ios =
+                    (0..8).map(|_| (Operation::Write, flash.page * random.below(slots), flash.page));
+                lab.condition(&mut ios);
+                written += 8;
+            }
+            Bytes(capacity + flash.page.0 * written).into()
+        }
+    }
+}
+
+/// What is beyond the capacity, as a share of it.
+pub fn over_provisioning(profile: &Profile) -> Truth {
+    let capacity = profile.capacity.round_down(profile.block).0 as f64;
+    match (&profile.translation, physical_capacity(profile)) {
+        (Translation::SharedLogs(_), Truth::Is(_)) if profile.flash.as_ref().is_some_and(|f| f.dies > 1) => {
+            Truth::Unjudged("the logs of the dies become full one after the other, by chance")
+        }
+        (_, Truth::Is(flashlab_analysis::inference::Value::Number(physical))) => {
+            (physical / capacity - 1.0).into()
+        }
+        (_, other) => other,
+    }
+}
+
+/// The mean of two figures that lie near each other.
+fn agreed(first: f64, second: f64) -> Truth {
+    if (first - second).abs() <= NEAR / 2.0 * first.max(second) {
+        ((first + second) / 2.0).into()
+    } else {
+        Truth::Unjudged(CHANCE)
+    }
+}

@@ -1,0 +1,149 @@
+//! The parameters that a profile says.
+
+use flashlab_analysis::inference::{Parameter, Value};
+use flashlab_base::Bytes;
+use flashlab_sim::flash_device::FlushPolicy;
+use flashlab_sim::profile::{FlashSection, Profile};
+use flashlab_sim::{Translation, layer::LogOrder};
+
+use super::Truth;
+use crate::population::Family;
+
+const ONE_DIE: &str = "with one die there is no other to tell it from";
+
+/// The truth that the profile says, or that it does not say it.
+pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
+    let Some(flash) = &profile.flash else { return Truth::Unjudged("it is no flash") };
+    let device = Structure { profile, flash, family };
+    match parameter {
+        // A page straddled costs another read, or another die or channel: visible on every device whose flash is.
+        Parameter::ReadPageSize => flash.page.into(),
+        // Pages of a row are read with one sense; the next row takes another, or another die.
+        Parameter::PlanesReadAtOnce => u64::from(flash.planes).into(),
+        Parameter::SegmentGroups => device.groups().map_or(1, |(count, _)| count).into(),
+        Parameter::SegmentGroupSpan => match device.groups() {
+            Some((_, span)) => span.into(),
+            None => Truth::NotIdentifiable("going anywhere costs the same"),
+        },
+        Parameter::ReadBufferSize => {
+            profile.controller.read_buffer.map_or(Bytes::ZERO, |buffer| buffer.size).into()
+        }
+        Parameter::ReadAheadSize => {
+            profile.controller.read_buffer.map_or(Bytes::ZERO, |buffer| buffer.read_ahead).into()
+        }
+        Parameter::ChunkSize if flash.dies == 1 => Truth::NotIdentifiable(ONE_DIE),
+        Parameter::StripeSize if flash.dies == 1 => Truth::NotIdentifiable(ONE_DIE),
+        Parameter::ChunkSize => device.chunk().into(),
+        Parameter::StripeSize => (device.chunk() * u64::from(flash.dies)).into(),
+        Parameter::ParallelUnits => u64::from(flash.dies).into(),
+        // One die uses one channel; of several, those that share one wait for each other's transfers.
+        Parameter::Channels => u64::from(flash.channels).into(),
+        // Smaller writes are not possible where the device's block is a page.
+        Parameter::WritePageSize => flash.page.into(),
+        Parameter::EraseBlockSize => device.unit().into(),
+        Parameter::OpenBlocks => match &profile.translation {
+            Translation::LogBlocks(options) => u64::from(options.logs).into(),
+            Translation::SharedLogs(options) => {
+                let pages = u64::from(options.logs * flash.pages_per_block * flash.planes);
+                if profile.capacity.0 / device.unit().0 > pages {
+                    pages.into()
+                } else {
+                    Truth::NotIdentifiable("the logs hold a page of every unit that there is")
+                }
+            }
+            _ => Truth::NotIdentifiable("a page map writes everywhere at the same cost"),
+        },
+        Parameter::MappingGranularity if family.maps_pages() => flash.page.into(),
+        Parameter::MappingGranularity => device.unit().into(),
+        Parameter::TranslationFamily => device.family_word().into(),
+        Parameter::WriteBufferSize => device.write_buffer(),
+        Parameter::WriteBufferFlush => match profile.controller.write_buffer.map(|buffer| buffer.flush) {
+            None => Truth::NotIdentifiable("there is no write buffer"),
+            Some(FlushPolicy::Immediately) => "immediately".into(),
+            Some(FlushPolicy::WhenFull) => "when-full".into(),
+        },
+        Parameter::FastRegionSize => device.fast_region().into(),
+        Parameter::FastRegionRefill => match &flash.fast {
+            None => Truth::NotIdentifiable("there is no fast region"),
+            // The region is emptied by whole blocks.
+            Some(fast) => match fast.refill {
+                None => device.fast_region().into(),
+                Some(refill) => refill.round_up(device.block()).min(device.fast_region()).into(),
+            },
+        },
+        _ => Truth::Unjudged("it has to be measured"),
+    }
+}
+
+/// What sequential writes fill between one expensive one and the next.
+pub fn unit(profile: &Profile, family: Family) -> Bytes {
+    profile.flash.as_ref().map_or(profile.block, |flash| Structure { profile, flash, family }.unit())
+}
+
+/// A profile with what follows from it.
+struct Structure<'a> {
+    profile: &'a Profile,
+    flash: &'a FlashSection,
+    family: Family,
+}
+
+impl Structure<'_> {
+    /// Consecutive bytes on one die.
+    fn chunk(&self) -> Bytes {
+        let row = self.flash.page * u64::from(self.flash.planes);
+        match &self.profile.translation {
+            Translation::LogBlocks(options) => self.flash.page * u64::from(options.stripe_pages),
+            Translation::SharedLogs(options) => self.flash.page * u64::from(options.stripe_pages),
+            _ => row,
+        }
+    }
+
+    /// A block of one die.
+    fn block(&self) -> Bytes {
+        self.flash.page * u64::from(self.flash.planes) * u64::from(self.flash.pages_per_block)
+    }
+
+    /// The blocks of all dies that consecutive addresses are dealt to: they fill, and are merged or erased, together.
+    fn unit(&self) -> Bytes {
+        self.block() * u64::from(self.flash.dies)
+    }
+
+    /// How many segment groups the addresses reach, and their span, if that is more than one.
+    fn groups(&self) -> Option<(u64, Bytes)> {
+        let groups = self.profile.controller.segment_groups?;
+        let reached = self.profile.capacity.0.div_ceil(groups.span.0).min(u64::from(groups.count));
+        (reached > 1).then_some((reached, groups.span))
+    }
+
+    fn family_word(&self) -> Value {
+        let word = match (self.family, &self.profile.translation) {
+            (Family::Page, _) => "page",
+            (Family::Demand, _) => "demand-cached page",
+            (Family::Shared, _) => "shared log-block",
+            (_, Translation::LogBlocks(options)) if options.order == LogOrder::Any => "log-block",
+            _ => "block",
+        };
+        word.into()
+    }
+
+    /// A buffer that is emptied when it is full keeps a part of itself for what is on its way. Writes that leave one by
+    /// one find only that part empty, those that leave together all of it.
+    fn write_buffer(&self) -> Truth {
+        let Some(buffer) = self.profile.controller.write_buffer else { return Bytes::ZERO.into() };
+        match buffer.flush {
+            FlushPolicy::Immediately => buffer.size.into(),
+            FlushPolicy::WhenFull => {
+                let way = Bytes(buffer.size.0 / 2).round_up(self.flash.page);
+                Truth::OneOf([buffer.size, way, buffer.size - way].map(Value::from).to_vec())
+            }
+        }
+    }
+
+    /// Whole blocks, as many on each die.
+    fn fast_region(&self) -> Bytes {
+        let Some(fast) = &self.flash.fast else { return Bytes::ZERO };
+        let dies = u64::from(self.flash.dies);
+        let blocks = fast.size.0.div_ceil(self.block().0).div_ceil(dies) * dies;
+        self.block() * blocks
+    }
+}
