@@ -35,6 +35,9 @@ pub enum Verb {
     Reproduce(Reproduce),
     /// Rebuild the report of a run, or compare runs
     Report(Report),
+    /// Clear up behind a server: started by `serve` itself
+    #[command(hide = true)]
+    Caretaker,
     /// What a server starts in order to measure the way to its disk
     #[command(hide = true)]
     ReadThrough { path: PathBuf },
@@ -421,6 +424,9 @@ pub struct Serve {
     /// a running server
     #[arg(long, value_name = "FAULT")]
     pub fault: Vec<String>,
+    /// The seed of faults that bring none of their own
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    pub seed: Seed,
     /// Tell a running server: disarm all faults
     #[arg(long, conflicts_with = "target")]
     pub clear_faults: bool,

@@ -3,12 +3,13 @@
 use anyhow::{Context, Result, bail};
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::{Settings, State, Thoroughness, expected_written, most_written};
+use flashlab_sim::{is_profile_file, split_state};
 
 use crate::exit::Usage;
 use crate::progress::Bar;
 use crate::selection::Selection;
 use crate::session::{self, Session};
-use crate::target::{Candidate, Opening, is_profile_file, split_state};
+use crate::target::{Candidate, Opening};
 use crate::{args, resume, scratch};
 
 /// `flashlab bench`.

@@ -11,6 +11,7 @@ macro_rules! tell {
 
 mod args;
 mod bench;
+mod caretaker;
 mod devices;
 mod exit;
 mod flash_statistics;
@@ -19,6 +20,7 @@ mod nbd;
 mod output;
 mod plans;
 mod progress;
+mod recordings;
 mod report;
 mod reproduce;
 mod resume;
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Verb::Serve(arguments) => serve::serve(arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(arguments),
         Verb::Report(report) => report::report(report),
+        Verb::Caretaker => caretaker::caretaker(),
         Verb::ReadThrough { path } => way::read(&path),
     };
     match result {

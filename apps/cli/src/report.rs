@@ -2,19 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use flashlab_analysis::compare;
 use flashlab_analysis::findings::Findings;
 use flashlab_samples::{RunFolder, SamplesError};
 
 use crate::args;
 use crate::exit::Usage;
-use crate::{output, session};
+use crate::{output, recordings, session};
 
 /// `flashlab report`.
 pub fn report(arguments: args::Report) -> Result<()> {
     match arguments.runs.as_slice() {
         [run] => {
+            if let Some((folder, manifest)) = recordings::open(run) {
+                if arguments.output.is_some() {
+                    bail!(Usage(format!(
+                        "{} is a recording, of which there is no page: leave --output away",
+                        run.display()
+                    )));
+                }
+                return recordings::report(&folder, manifest, arguments.json.json);
+            }
             let (folder, _, _) = flashlab_bench::open_run(run)?;
             match arguments.output {
                 Some(path) => page(&folder, &path, arguments.json.json),
@@ -49,6 +58,12 @@ fn write(path: &Path, page: &str) -> Result<()> {
 }
 
 fn comparison(runs: &[PathBuf], output: Option<PathBuf>, json: bool) -> Result<()> {
+    if let Some(run) = runs.iter().find(|run| recordings::open(run).is_some()) {
+        bail!(Usage(format!(
+            "{} is a recording: only runs of flashlab bench and flashlab run are compared",
+            run.display()
+        )));
+    }
     let found =
         runs.iter().map(|run| Ok(flashlab_bench::rebuild(run)?.0)).collect::<Result<Vec<Findings>>>()?;
     let comparison = compare(&found.iter().collect::<Vec<_>>());

@@ -1,6 +1,5 @@
 //! `flashlab serve`: a simulated device as a live disk, or a word to one that runs.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args;
+use crate::caretaker::Caretaker;
 use crate::exit::Usage;
 use crate::nbd;
 use crate::output;
@@ -42,8 +42,8 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
     }
     // Before anything is made that a signal would leave behind.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
-    let place = Place::new()?;
-    let control = arguments.control.clone().unwrap_or_else(|| place.directory.join("control"));
+    let mut caretaker = Caretaker::start()?;
+    let control = arguments.control.clone().unwrap_or_else(|| caretaker.directory().join("control"));
     let keys = keys(arguments, target, &control)?;
     let setup = Setup::from_keys(keys.iter().map(|(key, value)| (*key, value.as_str())))?;
     if let Some(socket) = &arguments.nbd {
@@ -59,7 +59,7 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
     }
     let session = setup.begin()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
-    let way = Way::open(arguments, &session, &place)?;
+    let way = Way::open(arguments, &session, &mut caretaker)?;
     match arguments.recover {
         // Programs use it already: nothing may be measured with their IOs.
         Some(_) => tell!("what the way to the program costs is not taken off the response times"),
@@ -74,10 +74,10 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
         }
     }
     ready(arguments.json, &way.path(), session.control())?;
-    signals.forever().next();
+    let taken = way.wait(&mut signals);
     let closed = way.close(&mut signals);
     session.end()?;
-    closed
+    closed.and(taken)
 }
 
 /// What is served, and how, as keys that [`Setup::from_keys`] reads.
@@ -96,42 +96,10 @@ fn keys(arguments: &args::Serve, target: &str, control: &Path) -> Result<Vec<(&'
     keys.push(("volatile-cache", arguments.volatile_cache.0.to_string()));
     keys.push(("overwrite-file", arguments.overwrite_file.to_string()));
     keys.push(("no-data", arguments.no_data.to_string()));
+    keys.push(("seed", arguments.seed.0.to_string()));
     keys.extend(arguments.metrics.map(|port| ("metrics", port.to_string())));
     keys.extend(arguments.fault.iter().map(|fault| ("fault", fault.clone())));
     Ok(keys)
-}
-
-/// A directory of the server's own, for the control socket and a mount that nobody named.
-struct Place {
-    directory: PathBuf,
-}
-
-impl Place {
-    fn new() -> Result<Place> {
-        let own = std::env::temp_dir().join(format!("flashlab-{}", std::process::id()));
-        // A server that was killed, and had the same number, may have left its directory.
-        let others = (2..1000).map(|number| own.with_extension(number.to_string()));
-        let free = std::iter::once(own.clone())
-            .chain(others)
-            .map(|directory| std::fs::create_dir(&directory).map(|()| directory))
-            .find(|made| !matches!(made, Err(error) if error.kind() == ErrorKind::AlreadyExists));
-        let made = free.unwrap_or_else(|| Err(ErrorKind::AlreadyExists.into()));
-        Ok(Place { directory: made.with_context(|| format!("cannot make {}", own.display()))? })
-    }
-
-    fn mount_point(&self) -> Result<PathBuf> {
-        let directory = self.directory.join("mount");
-        std::fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        Ok(directory)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // What is not empty stays: it is not ours to delete.
-        let _ = std::fs::remove_dir(self.directory.join("mount"));
-        let _ = std::fs::remove_dir(&self.directory);
-    }
 }
 
 /// The way in which programs reach the disk.
@@ -145,7 +113,7 @@ enum Way {
 }
 
 impl Way {
-    fn open(arguments: &args::Serve, session: &Session, place: &Place) -> Result<Way> {
+    fn open(arguments: &args::Serve, session: &Session, caretaker: &mut Caretaker) -> Result<Way> {
         let disk = &session.disk;
         let lead = calibrate_lead(disk.clock());
         if arguments.ublk {
@@ -154,8 +122,9 @@ impl Way {
         }
         let directory = match &arguments.fuse {
             Some(directory) => empty(directory)?,
-            None => place.mount_point()?,
+            None => make_mount_point(caretaker.directory())?,
         };
+        caretaker.will_mount(&directory)?;
         let mount = mount(disk, &directory, lead)?;
         let loop_device = arguments.loop_device.then(|| {
             LoopDevice::attach(mount.file(), disk.geometry().block).with_context(|| {
@@ -166,6 +135,29 @@ impl Way {
             })
         });
         Ok(Way::Files { loop_device: loop_device.transpose()?, mount })
+    }
+
+    /// Waits for the first signal, or until somebody else takes the disk away, which is an error.
+    fn wait(&self, signals: &mut Signals) -> Result<()> {
+        const LOOK: Duration = Duration::from_millis(50);
+        const LOOKS_FOR_SIGNALS: u32 = 10;
+        loop {
+            for _ in 0..LOOKS_FOR_SIGNALS {
+                if signals.pending().next().is_some() {
+                    return Ok(());
+                }
+                std::thread::sleep(LOOK);
+            }
+            if let Way::Files { loop_device, mount } = self {
+                let path = self.path();
+                if loop_device.as_ref().is_some_and(|device| !device.is_attached()) {
+                    bail!("{} was detached by somebody else: the disk is served no more", path.display());
+                }
+                if !mount.is_there() {
+                    bail!("{} was unmounted by somebody else: the disk is served no more", path.display());
+                }
+            }
+        }
     }
 
     fn path(&self) -> PathBuf {
@@ -247,7 +239,13 @@ fn empty(directory: &Path) -> Result<PathBuf> {
     if entries.next().is_some() {
         bail!(Usage(format!("cannot mount on {name}: it is not empty, or a disk is mounted there already")));
     }
-    Ok(directory.to_owned())
+    directory.canonicalize().with_context(|| format!("cannot tell where {name} is"))
+}
+
+fn make_mount_point(own: &Path) -> Result<PathBuf> {
+    let directory = own.join("mount");
+    std::fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    directory.canonicalize().with_context(|| format!("cannot tell where {} is", directory.display()))
 }
 
 fn mount(disk: &Arc<LiveDisk>, directory: &Path, lead: Nanos) -> Result<Mount> {

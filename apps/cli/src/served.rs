@@ -8,11 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_export::{ControlClient, Reply};
+use flashlab_sim::Statistics;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::args;
 use crate::exit::Usage;
-use crate::output;
+use crate::{flash_statistics, output};
 
 /// `flashlab serve --control SOCKET` without a target.
 pub fn ask(arguments: &args::Serve, control: &Path) -> Result<()> {
@@ -124,28 +126,9 @@ fn page(before: &Value, now: &Value) -> String {
             class["errors"],
         );
     }
-    if let Some(device) = now.get("device") {
-        let amplification = device["write_amplification"]
-            .as_f64()
-            .map_or("none yet".to_owned(), |value| format!("{value:.2}"));
-        let _ = writeln!(
-            page,
-            "write amplification {amplification}; erases of a block {} to {}, mean {:.1}",
-            device["block_erases_min"],
-            device["block_erases_max"],
-            number(&device["block_erases_mean"])
-        );
-        for cause in device["operations"].as_array().unwrap_or(&empty) {
-            let counts = ["pages_read", "pages_programmed", "blocks_erased"].map(|name| &cause[name]);
-            if counts.iter().any(|count| count.as_u64() != Some(0)) {
-                let [read, programmed, erased] = counts;
-                let name = cause["cause"].as_str().unwrap_or("?");
-                let _ = writeln!(
-                    page,
-                    "  {name:<14} {read} pages read, {programmed} programmed, {erased} blocks erased"
-                );
-            }
-        }
+    // A server of another version may count other things.
+    if let Ok(device) = Statistics::deserialize(&now["device"]) {
+        page += &flash_statistics::text(&device);
     }
     for fault in now["faults"].as_array().unwrap_or(&empty) {
         let _ = writeln!(page, "fault {fault}");

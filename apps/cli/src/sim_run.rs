@@ -11,8 +11,9 @@ use flashlab_device::Geometry;
 use flashlab_engine::{Control, Ended, Outcome, Pace, replay};
 use flashlab_plan::{Choice, Space};
 use flashlab_report::{class_table, shell_word};
-use flashlab_samples::{Lane, Recording, SamplesError};
+use flashlab_samples::{Lane, RecordedRun, Recording, RunFolder};
 use flashlab_sim::flash_device::Statistics;
+use flashlab_sim::split_state;
 use flashlab_trace::{Fit, Fitted, Misfit, Trace};
 use serde::Serialize;
 
@@ -20,9 +21,9 @@ use crate::args::{SimRun, Target, TraceFit};
 use crate::exit::Usage;
 use crate::selection::Selection;
 use crate::sim::bare;
-use crate::target::{Candidate, OpenDevice, Opening, Simulation, split_state};
+use crate::target::{Candidate, OpenDevice, Opening, Simulation};
 use crate::watch::{Upcoming, Watch};
-use crate::{flash_statistics, output, session, traces};
+use crate::{flash_statistics, output, recordings, session, traces};
 
 /// The version of the JSON document.
 const VERSION: u32 = 1;
@@ -79,8 +80,8 @@ pub fn run(arguments: &SimRun) -> Result<()> {
     }
     let geometry = device.as_mut().geometry();
     let counts = device.as_flash().map(|device| device.flash().counts().clone());
-    let mut runner =
-        Runner { device: &mut device, recorder: Recorder::new(arguments)?, interrupt: session::interrupt()? };
+    let recorder = Recorder::new(arguments, &mut device)?;
+    let mut runner = Runner { device: &mut device, recorder, interrupt: session::interrupt()? };
     let (trace, runs) = match job {
         Job::Trace(trace) => {
             let (facts, run) = runner.trace(trace, geometry, arguments)?;
@@ -139,7 +140,7 @@ fn open(arguments: &SimRun, job: &Job) -> Result<OpenDevice> {
     if !arguments.live {
         let mut simulation = Simulation::named(bare(name))?;
         if let Some(size) = arguments.size {
-            simulation = simulation.with_capacity(size)?;
+            simulation = simulation.resized(size)?;
         }
         return Ok(OpenDevice::Simulated(Box::new(simulation.device()?)));
     }
@@ -165,33 +166,35 @@ fn open(arguments: &SimRun, job: &Job) -> Result<OpenDevice> {
 }
 
 /// Where samples go, if they are kept.
+#[derive(Default)]
 struct Recorder {
-    recording: Option<Recording>,
+    recording: Option<(RunFolder, Recording)>,
     runs: u32,
 }
 
 impl Recorder {
-    fn new(arguments: &SimRun) -> Result<Recorder> {
-        let Some(folder) = &arguments.record else { return Ok(Recorder { recording: None, runs: 0 }) };
-        if folder.symlink_metadata().is_ok() {
-            bail!(SamplesError::Exists { path: folder.clone() });
-        }
-        std::fs::create_dir(folder)
-            .map_err(|error| Usage(format!("--record {}: cannot be made: {error}", folder.display())))?;
-        Ok(Recorder { recording: Some(Recording::start(folder)), runs: 0 })
+    fn new(arguments: &SimRun, device: &mut OpenDevice) -> Result<Recorder> {
+        let Some(path) = &arguments.record else { return Ok(Recorder::default()) };
+        let consent = if arguments.live { "given on the command line" } else { "none needed: simulated" };
+        let folder = recordings::create(path, device.as_mut().identity(), consent, &arguments.target)?;
+        let recording = Recording::start(&folder.samples());
+        Ok(Recorder { recording: Some((folder, recording)), runs: 0 })
     }
 
     /// The lanes of the next run.
-    fn start(&mut self, processes: u32) -> Result<Vec<Option<Lane>>> {
+    fn start(&mut self, name: &str, processes: u32) -> Result<Vec<Option<Lane>>> {
         self.runs += 1;
         match &mut self.recording {
-            Some(recording) => Ok(recording.start_run(self.runs, processes)?.into_iter().map(Some).collect()),
+            Some((folder, recording)) => {
+                folder.add_run(&RecordedRun { run: self.runs, name: name.to_owned() })?;
+                Ok(recording.start_run(self.runs, processes)?.into_iter().map(Some).collect())
+            }
             None => Ok((0..processes).map(|_| None).collect()),
         }
     }
 
     fn finish(&mut self, lanes: Vec<Lane>) -> Result<()> {
-        if let Some(recording) = &mut self.recording {
+        if let Some((_, recording)) = &mut self.recording {
             recording.finish_run(lanes)?;
         }
         Ok(())
@@ -237,7 +240,7 @@ impl Runner<'_> {
             Pace::Recorded { speed: arguments.speed }
         };
         announce(&trace, &fitted, pace, arguments);
-        let lane = self.recorder.start(1)?.pop().flatten();
+        let lane = self.recorder.start("trace", 1)?.pop().flatten();
         let mut watch = Watch::new(trace.ios.iter().map(Upcoming::from), lane);
         let control = control(&self.interrupt, None);
         let outcome = replay(self.device.as_mut(), &trace.ios, pace, &mut watch, &control)?;
@@ -260,7 +263,9 @@ impl Runner<'_> {
             for (value, pattern) in experiment.runs(Choice::Full) {
                 let placed = pattern.place(space, arguments.seed)?;
                 let has_end = pattern.io_count.is_some() || pattern.duration.is_some();
-                let lanes = self.recorder.start(placed.processes())?;
+                let names = [plan.name.as_str(), &experiment.name, &value.label];
+                let name = names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" ");
+                let lanes = self.recorder.start(&name, placed.processes())?;
                 let mut watches: Vec<_> = lanes
                     .into_iter()
                     .enumerate()
@@ -275,8 +280,6 @@ impl Runner<'_> {
                     lanes.extend(lane);
                 }
                 self.recorder.finish(lanes)?;
-                let names = [plan.name.as_str(), &experiment.name, &value.label];
-                let name = names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" ");
                 runs.push(finished(name, &classes, &outcome)?);
             }
         }

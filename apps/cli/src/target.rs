@@ -1,15 +1,16 @@
 //! From what a person named to an open device, with consent where it is written to.
 
-use std::io::{BufRead, IsTerminal, Read, Write};
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::Settings;
 use flashlab_device::Device;
+use flashlab_export::ExportError;
 use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
 use flashlab_report::{printable, shell_word};
-use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, split_state};
 
 use crate::exit::{Refused, Usage};
 use crate::{args, input};
@@ -65,28 +66,20 @@ impl Simulation {
         Ok(Simulation { profile: profile_named(name)?, state: state.map(PathBuf::from) })
     }
 
-    /// The same device with another capacity, of which there is no saved state.
-    pub fn with_capacity(mut self, capacity: Bytes) -> Result<Simulation> {
+    /// The same device with another capacity ([`Profile::resized`]), of which there is no saved state.
+    pub fn resized(mut self, capacity: Bytes) -> Result<Simulation> {
         if self.state.is_some() {
-            bail!(Usage(
-                "--size makes another device than the one that the state is of: leave one of them away"
-                    .into()
-            ));
+            bail!(Usage(ExportError::STATE_AND_SIZE.to_owned()));
         }
-        self.profile.capacity = capacity;
-        // A file of this capacity would have to be legal as well.
-        self.profile = Profile::parse(&self.profile.to_toml(), &self.profile.name)?;
+        self.profile = self.profile.resized(capacity)?;
         Ok(self)
     }
 
     pub fn device(&self) -> Result<SimulatedDevice> {
         let Some(file) = &self.state else { return new_device(&self.profile) };
         check_memory(&self.profile)?;
-        let mut bytes = Vec::new();
-        let read = input::open(file)
-            .and_then(|mut file| file.read_to_end(&mut bytes))
-            .map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())));
-        read?;
+        let bytes = flashlab_host::read_file(file, "state of this device", self.profile.largest_state()?)
+            .map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())))?;
         let device = FlashDevice::restore(&self.profile, &bytes).map_err(|error| {
             let name = &self.profile.name;
             Usage(format!("{}: {error}; flashlab sim precondition {name} makes another one", file.display()))
@@ -102,54 +95,15 @@ pub fn new_device(profile: &Profile) -> Result<SimulatedDevice> {
 }
 
 fn check_memory(profile: &Profile) -> Result<()> {
-    match flashlab_host::available_memory() {
-        Some(available) => Ok(fits_memory(profile, available)?),
-        None => Ok(()),
+    if let Some(available) = flashlab_host::available_memory() {
+        profile.fits_memory(available)?;
     }
-}
-
-/// Refuses a device whose tables would not fit: memory that is promised and not there ends the whole program.
-fn fits_memory(profile: &Profile, available: Bytes) -> Result<()> {
-    let needed = profile.memory()?;
-    if needed <= available {
-        return Ok(());
-    }
-    let (name, capacity) = (&profile.name, profile.capacity);
-    let page = profile.flash.as_ref().map_or(Bytes::ZERO, |flash| flash.page);
-    let most = (capacity.0 as f64 * available.0 as f64 / needed.0 as f64) as u64;
-    let most = 1 << most.max(1).ilog2();
-    bail!(Usage(format!(
-        "sim:{name}: to simulate a `capacity` of {capacity} in pages of {page} takes {needed} of memory, and {available} \
-         are available: choose a larger `flash.page`, or a `capacity` of up to {}",
-        Bytes(most)
-    )))
-}
-
-/// A simulated device's name, and the file of its state behind an `@`.
-pub fn split_state(name: &str) -> (&str, Option<&str>) {
-    match name.rsplit_once('@') {
-        Some((device, state)) if !name.ends_with(".toml") => (device, Some(state)),
-        _ => (name, None),
-    }
-}
-
-/// Whether what follows `sim:` is a file and not a name of the zoo.
-pub fn is_profile_file(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".toml")
+    Ok(())
 }
 
 /// The profile of the zoo or in the file of this name.
 pub fn profile_named(name: &str) -> Result<Profile> {
-    if is_profile_file(name) {
-        let text = input::text(name, "profile", "")?;
-        return Ok(Profile::parse(&text, name)?);
-    }
-    let found = zoo().into_iter().find(|profile| profile.name == name);
-    found.with_context(|| {
-        Usage(format!(
-            "there is no simulated device `{name}`: `flashlab sim list` names them; or give a file as sim:./{name}.toml"
-        ))
-    })
+    Profile::named(name, |file| input::text(file, "profile", ""))
 }
 
 /// How a target is opened.
@@ -333,20 +287,4 @@ pub fn short_name(target: &str) -> String {
 
 fn stem(path: &str) -> String {
     PathBuf::from(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("target").to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_device_that_does_not_fit_the_memory_is_refused() {
-        let profile = Profile::parse(
-            "version = 1\nname = \"large\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"8TiB\"\n[flash]\n",
-            "large.toml",
-        );
-        let profile = profile.unwrap();
-        insta::assert_snapshot!(fits_memory(&profile, Bytes::gib(16)).unwrap_err(), @"sim:large: to simulate a `capacity` of 8 TiB in pages of 4 KiB takes 18.3 GiB of memory, and 16 GiB are available: choose a larger `flash.page`, or a `capacity` of up to 4 TiB");
-        fits_memory(&profile, Bytes::gib(32)).unwrap();
-    }
 }

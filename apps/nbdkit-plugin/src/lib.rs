@@ -227,8 +227,7 @@ impl Connection {
         let (offset, size) = (Bytes(offset), Bytes(size));
         let answer = self.disk.begin(clock.now(), Io { operation, offset, size, durable, data });
         wait_until(clock, self.lead, answer.due);
-        self.disk.finish(&answer, clock.now());
-        answer.result.map_err(|IoError { errno }| {
+        self.disk.finish(&answer, clock.now()).map_err(|IoError { errno }| {
             // Of the errors that NBD knows no number for, nbdkit would make invalid arguments.
             let known = [libc::EPERM, libc::EIO, libc::ENOMEM, libc::EINVAL, libc::ENOSPC, libc::EROFS];
             let sent = if known.contains(&errno) { errno } else { libc::EIO };

@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! - nothing that comes in can stop the server: a line of more than [`LONGEST`] bytes, or one that is no text, ends its
-//!   connection, and so does being one of too many;
+//!   connection, and there are only so many connections (module `connections`);
 //! - the socket is for its owner alone.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -27,14 +27,13 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::connections;
 use crate::faults::{Fault, Faults};
 use crate::live::LiveDisk;
 use crate::status::Status;
 
 /// The longest command, in bytes.
 pub const LONGEST: u64 = 4096;
-/// So many connections are answered at a time: more would take the files that the server needs for its end.
-const CONNECTIONS: usize = 64;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -50,23 +49,9 @@ impl Control {
     /// When the socket cannot be made.
     pub fn listen(path: &Path, disk: Arc<LiveDisk>) -> io::Result<Control> {
         let listener = UnixListener::bind(path)?;
-        let connections = Arc::new(());
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        let work = move || {
-            for connection in listener.incoming().flatten() {
-                if Arc::strong_count(&connections) > CONNECTIONS {
-                    continue;
-                }
-                let (disk, one) = (Arc::clone(&disk), Arc::clone(&connections));
-                let work = move || {
-                    converse(&connection, &disk);
-                    drop(one);
-                };
-                // Whoever finds no thread finds his connection closed.
-                let _ = std::thread::Builder::new().name("control".to_owned()).spawn(work);
-            }
-        };
-        std::thread::Builder::new().name("control".to_owned()).spawn(work)?;
+        let accept = move || listener.accept().map(|(connection, _)| connection);
+        connections::answer("control", accept, move |connection| converse(connection, &disk))?;
         Ok(Control { path: path.to_owned() })
     }
 
@@ -205,8 +190,7 @@ mod tests {
             disk.clock().now(),
             Io { operation, offset, size, durable: false, data: Data::Write(&data) },
         );
-        disk.finish(&answer, answer.due);
-        answer.result.is_ok()
+        disk.finish(&answer, answer.due).is_ok()
     }
 
     fn first_byte(disk: &LiveDisk) -> u8 {
@@ -214,7 +198,7 @@ mod tests {
         let (operation, offset, size) = (Operation::Read, Bytes::ZERO, Bytes::kib(4));
         let io = Io { operation, offset, size, durable: false, data: Data::Read(&mut data) };
         let answer = disk.begin(Nanos::ZERO, io);
-        disk.finish(&answer, answer.due);
+        disk.finish(&answer, answer.due).unwrap();
         data[0]
     }
 
@@ -236,6 +220,63 @@ mod tests {
         assert!(
             matches!(client.ask("fault melt").unwrap(), Reply::Refused(reason) if reason.contains("melt"))
         );
+    }
+
+    #[test]
+    fn an_answer_that_is_held_while_the_power_fails_is_an_error() {
+        let disk = disk();
+        let begin = |operation| {
+            let (data, size) = (Data::Write(&[7; 4096]), Bytes::kib(4));
+            let (offset, durable) = (Bytes::ZERO, false);
+            disk.begin(disk.clock().now(), Io { operation, offset, size, durable, data })
+        };
+        let (write, read) = (begin(Operation::Write), begin(Operation::Read));
+        disk.lose_power().unwrap();
+        disk.with_faults(Faults::power_on);
+        // The data is gone, and a flush that comes now would say that it is durable.
+        assert!(disk.finish(&write, write.due).is_err());
+        assert!(disk.finish(&read, read.due).is_err());
+        let again = begin(Operation::Write);
+        assert_eq!(disk.finish(&again, again.due), Ok(()));
+    }
+
+    #[test]
+    fn those_who_hold_connections_keep_nobody_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = Control::listen(&folder.path().join("control"), disk()).unwrap();
+        // Some say nothing, some half of a command, some never read what they are answered.
+        let crowd: Vec<UnixStream> = (0..300)
+            .map(|number| {
+                let mut one = UnixStream::connect(control.path()).unwrap();
+                match number % 3 {
+                    0 => {}
+                    1 => one.write_all(b"stat").unwrap(),
+                    _ => one.write_all(&b"status\n".repeat(100)).unwrap_or(()),
+                }
+                one
+            })
+            .collect();
+        for _ in 0..3 {
+            let mut client = ControlClient::connect(control.path()).unwrap();
+            assert!(matches!(client.ask("status").unwrap(), Reply::Done(_)));
+        }
+        // The first ones were hung up on, and the last ones not.
+        let mut oldest = &crowd[0];
+        oldest.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(oldest.read(&mut [0; 1]).unwrap(), 0);
+        let mut last = BufReader::new(&crowd[298]);
+        last.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+        last.get_mut().write_all(b"us\n").unwrap();
+        let mut line = String::new();
+        last.read_line(&mut line).unwrap();
+        assert!(line.starts_with("{\"ok\""), "{line}");
+        assert!(threads() < 2 * connections::MOST, "{} threads", threads());
+    }
+
+    fn threads() -> usize {
+        let named = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten().filter_map(named);
+        tasks.filter(|name| name.trim() == "control").count()
     }
 
     proptest! {

@@ -14,7 +14,8 @@
 //! | `power-loss` | it fails, what was not flushed is gone, and all that follow fail until `power-on` |
 //!
 //! Which IOs: `on=read|write|flush|discard|any`; `nth=N` (the N-th from now, from 0, that `on` names), or `share=P` of
-//! them, drawn with `seed`; `count=N` ends it after N strikes. With none of them every one is struck.
+//! them, drawn with `seed` (the disk's if not given); `count=N` ends it after N strikes. With none of them every one is
+//! struck.
 //!
 //! # Invariants
 //! - the same faults, seed and order of IOs strike the same IOs.
@@ -43,8 +44,9 @@ pub struct Fault {
     /// So many times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// What the share is drawn with.
-    pub seed: u64,
+    /// What the share is drawn with; the disk's seed if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
 /// What happens to an IO.
@@ -120,6 +122,7 @@ pub struct Verdict {
 /// The faults of a live disk.
 #[derive(Debug, Default)]
 pub struct Faults {
+    seed: Seed,
     armed: Vec<Armed>,
     /// Whether the device is dead or without power: nothing is served.
     off: Option<Off>,
@@ -136,19 +139,25 @@ struct Armed {
     fault: Fault,
     seen: u64,
     struck: u64,
+    seed: Seed,
     prng: Prng,
 }
 
 impl Faults {
+    /// None yet; those that bring no seed of their own are drawn with `seed`.
+    pub fn with_seed(seed: Seed) -> Faults {
+        Faults { seed, ..Faults::default() }
+    }
+
     /// Arms a fault.
     pub fn arm(&mut self, fault: Fault) {
-        let prng = Prng::new(Seed(fault.seed));
-        self.armed.push(Armed { fault, seen: 0, struck: 0, prng });
+        let seed = fault.seed.map_or(self.seed, Seed);
+        self.armed.push(Armed { fault, seen: 0, struck: 0, seed, prng: Prng::new(seed) });
     }
 
     /// Disarms all, and gives a dead device its life and power back.
     pub fn clear(&mut self) {
-        *self = Faults::default();
+        *self = Faults::with_seed(self.seed);
     }
 
     /// The power is back, and a dead device as well; what is armed stays.
@@ -208,7 +217,7 @@ impl Faults {
 
 impl Armed {
     fn strikes(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> bool {
-        let Fault { kind, on, nth, share, count, seed } = self.fault;
+        let Fault { kind, on, nth, share, count, seed: _ } = self.fault;
         let meant = match kind {
             Kind::Torn | Kind::Worn { .. } => operation == Operation::Write,
             Kind::LostFlush => operation == Operation::Flush,
@@ -223,7 +232,7 @@ impl Armed {
             (Kind::Worn { block_bytes }, _, share) => {
                 let blocks = offset.0 / block_bytes..=(offset.0 + size.0.max(1) - 1) / block_bytes;
                 let share = share.unwrap_or(1.0);
-                blocks.into_iter().any(|block| Prng::new(Seed(seed).derive("worn", block)).unit() < share)
+                blocks.into_iter().any(|block| Prng::new(self.seed.derive("worn", block)).unit() < share)
             }
             (_, Some(nth), _) => number == nth,
             (_, None, Some(share)) => self.prng.unit() < share,
@@ -271,7 +280,7 @@ impl FromStr for Fault {
         let wrong = |what: String| ParseFaultError(format!("{text:?} is no fault: {what}"));
         let mut parts = text.split(',').map(str::trim);
         let kind = parts.next().unwrap_or("");
-        let mut fault = Fault { kind: Kind::Torn, on: None, nth: None, share: None, count: None, seed: 0 };
+        let mut fault = Fault { kind: Kind::Torn, on: None, nth: None, share: None, count: None, seed: None };
         let (mut errno, mut longer, mut block) = (IoError::IO.errno, Nanos::from_secs(1), Bytes::mib(1));
         let mut given = Vec::new();
         for part in parts {
@@ -284,7 +293,7 @@ impl FromStr for Fault {
                 "on" => fault.on = on(value).map_err(wrong)?,
                 "nth" => fault.nth = Some(number()?),
                 "count" => fault.count = Some(number()?),
-                "seed" => fault.seed = number()?,
+                "seed" => fault.seed = Some(number()?),
                 "share" => {
                     let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
                     fault.share =
@@ -388,6 +397,11 @@ mod tests {
         assert!((900..1100).contains(&share), "{share} of 10000");
         assert_eq!(strikes(1), strikes(1));
         assert_ne!(strikes(1), strikes(2));
+        let mut of_the_disk = Faults::with_seed(Seed(2));
+        of_the_disk.arm("error,share=0.1".parse().unwrap());
+        let struck: Vec<bool> =
+            (0..10_000).map(|_| judge(&mut of_the_disk, Operation::Read).error.is_some()).collect();
+        assert_eq!(struck, strikes(2));
     }
 
     #[test]

@@ -35,6 +35,8 @@ use crate::store::lock;
 
 /// The file's name in the directory.
 pub const FILE: &str = "disk";
+/// What is mounted, by its name.
+const NAME: &str = "flashlab";
 const FILE_NODE: INodeNo = INodeNo(2);
 /// What the kernel may believe without asking again: nothing here changes.
 const VALID: Duration = Duration::from_secs(3600);
@@ -59,7 +61,7 @@ impl Mount {
     pub fn new(disk: Arc<LiveDisk>, directory: &Path, lead: Nanos) -> io::Result<Mount> {
         let mut config = Config::default();
         config.mount_options = vec![
-            MountOption::FSName("flashlab".to_owned()),
+            MountOption::FSName(NAME.to_owned()),
             MountOption::Subtype("flashlab".to_owned()),
             MountOption::DefaultPermissions,
             MountOption::NoDev,
@@ -76,6 +78,11 @@ impl Mount {
     /// Where the file is.
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// Whether the kernel still asks for the file: it was not unmounted by somebody else.
+    pub fn is_there(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
     }
 
     /// Unmounts, and says whether that could be done: it cannot while a program uses the file.
@@ -111,6 +118,17 @@ impl Mount {
 
     fn directory(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// Unmounts the disk that a server which is no more left on this directory, from under its users.
+///
+/// # Errors
+/// The system's.
+pub fn unmount_what_is_left(directory: &Path) -> io::Result<()> {
+    match flashlab_host::mounted_on(directory).is_some_and(|source| source == Path::new(NAME)) {
+        true => unmount(directory, true).map(drop),
+        false => Ok(()),
     }
 }
 
@@ -158,8 +176,8 @@ impl Sender {
     fn send(&self, reply: Reply) {
         let Reply { answer, way } = reply;
         // What the way back costs from here on is in the overhead, which is added.
-        self.disk.finish(&answer, self.disk.clock().now());
-        let error = answer.result.err().map(|IoError { errno }| Errno::from_i32(errno));
+        let result = self.disk.finish(&answer, self.disk.clock().now());
+        let error = result.err().map(|IoError { errno }| Errno::from_i32(errno));
         let mut buffer = None;
         match (way, error) {
             (Way::Data(reply, data), None) => {

@@ -13,6 +13,7 @@
 //! | `no-data` | `true`: no data is kept, reads give zeroes |
 //! | `volatile-cache` | how much a power loss takes back at most, as `64MiB` |
 //! | `fault` | what goes wrong; may be given again |
+//! | `seed` | what faults are drawn with that bring no seed of their own; 1 if not given |
 //! | `control` | where the control socket is made |
 //! | `metrics` | the port of the metrics for Prometheus, on this machine alone; 0 takes a free one |
 //! | `record` | the folder that every read and write is recorded into |
@@ -20,21 +21,17 @@
 //! # Invariants
 //! - nothing is made, and nothing but profiles and states is opened.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use flashlab_base::Bytes;
-use flashlab_sim::{Profile, zoo};
+use flashlab_base::{Bytes, Seed};
+use flashlab_sim::{Profile, split_state};
 
 use crate::recorder::RecordTo;
 use crate::setup::{ExportError, Keep, Setup};
 
 /// How much a power loss takes back at most, if nothing is said of it.
 pub const VOLATILE: Bytes = Bytes::mib(64);
-/// Larger than any profile. A device that is named by mistake may have no end.
-const LARGEST_PROFILE: u64 = 1 << 20;
 
 /// The keys, as a help text has them.
 pub const HELP: &str = "\
@@ -47,6 +44,7 @@ overwrite-file=true       the backing file may be one that flashlab did not make
 no-data=true              keep no data: reads give zeroes
 volatile-cache=SIZE       what a power loss takes back at most (64MiB)
 fault=KIND[,KEY=VALUE]... what goes wrong; may be given again
+seed=N                    what faults are drawn with (1)
 control=SOCKET            where the control socket is made
 metrics=PORT              serve metrics for Prometheus on this port
 record=DIR                record every read and write into this folder";
@@ -59,7 +57,7 @@ impl Setup {
     pub fn from_keys<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Setup, ExportError> {
         let (mut profile, mut state, mut size, mut backing) = (None, None, None, None);
         let (mut foreign, mut no_data, mut volatile, mut faults) = (false, false, VOLATILE, Vec::new());
-        let (mut control, mut metrics, mut record) = (None, None, None);
+        let (mut control, mut metrics, mut record, mut seed) = (None, None, None, Seed(1));
         for (key, value) in keys {
             let wrong = |what: &str| ExportError::Key(format!("{key}={value}: {what}"));
             match key {
@@ -72,7 +70,9 @@ impl Setup {
                     profile = Some(profile_named(name)?);
                     state = saved.map(PathBuf::from).or(state);
                 }
-                "profile" => profile = Some(profile_of(Path::new(value))?),
+                "profile" => {
+                    profile = Some(Profile::parse(&profile_text(Path::new(value))?, value)?);
+                }
                 "state" => state = Some(PathBuf::from(value)),
                 "size" => size = Some(size_of(value).map_err(|error| wrong(&error))?),
                 "volatile-cache" => volatile = size_of(value).map_err(|error| wrong(&error))?,
@@ -81,6 +81,9 @@ impl Setup {
                 "no-data" => no_data = flag(value).map_err(wrong)?,
                 "fault" => {
                     faults.push(value.parse().map_err(|error| ExportError::Key(format!("{error}")))?);
+                }
+                "seed" => {
+                    seed = Seed(value.parse().map_err(|_| wrong("a seed is a whole number from 0"))?);
                 }
                 "control" => control = Some(PathBuf::from(value)),
                 "metrics" => {
@@ -97,9 +100,13 @@ impl Setup {
             ));
         };
         let profile = match size {
+            Some(_) if state.is_some() => {
+                return Err(ExportError::Key(ExportError::STATE_AND_SIZE.to_owned()));
+            }
             Some(size) => profile.resized(size)?,
             None => profile,
         };
+        let state = state.map(|file| state_of(&file, &profile)).transpose()?;
         let keep = match (backing, no_data) {
             (Some(_), true) => {
                 return Err(ExportError::Key(
@@ -110,9 +117,7 @@ impl Setup {
             (None, true) => Keep::Nothing,
             (None, false) => Keep::Memory,
         };
-        let state =
-            state.map(|file| std::fs::read(&file).map_err(ExportError::io("read the state", file.display())));
-        Ok(Setup { profile, state: state.transpose()?, keep, volatile, faults, control, metrics, record })
+        Ok(Setup { profile, state, keep, volatile, faults, seed, control, metrics, record })
     }
 }
 
@@ -124,38 +129,18 @@ fn record_to(folder: &str) -> RecordTo {
     }
 }
 
-/// A simulated device's name, and the file of its state behind an `@`.
-fn split_state(name: &str) -> (&str, Option<&str>) {
-    match name.rsplit_once('@') {
-        Some((device, state)) if !name.ends_with(".toml") => (device, Some(state)),
-        _ => (name, None),
-    }
-}
-
-/// The profile of the zoo or in the file of this name.
 fn profile_named(name: &str) -> Result<Profile, ExportError> {
-    if name.contains('/') || name.ends_with(".toml") {
-        return profile_of(Path::new(name));
-    }
-    zoo().into_iter().find(|profile| profile.name == name).ok_or_else(|| {
-        ExportError::Key(format!(
-            "there is no simulated device `{name}`: `flashlab sim list` names them; or give a file as sim:./{name}.toml"
-        ))
-    })
+    Profile::named(name, |file| profile_text(Path::new(file)))
 }
 
-fn profile_of(file: &Path) -> Result<Profile, ExportError> {
-    let failed =
-        |reason: &str| ExportError::Key(format!("cannot read the profile {}: {reason}", file.display()));
-    let mut bytes = Vec::new();
-    File::open(file)
-        .and_then(|file| file.take(LARGEST_PROFILE + 1).read_to_end(&mut bytes))
-        .map_err(|error| failed(&error.to_string()))?;
-    if bytes.len() as u64 > LARGEST_PROFILE {
-        return Err(failed("it is larger than 1 MiB, as no profile is"));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| failed("it is no text in UTF-8"))?;
-    Ok(Profile::parse(&text, &file.display().to_string())?)
+fn profile_text(file: &Path) -> Result<String, ExportError> {
+    flashlab_host::read_text(file, "profile")
+        .map_err(|error| ExportError::Key(format!("cannot read the profile {}: {error}", file.display())))
+}
+
+fn state_of(file: &Path, profile: &Profile) -> Result<Vec<u8>, ExportError> {
+    flashlab_host::read_file(file, "state of this device", profile.largest_state()?)
+        .map_err(|error| ExportError::Key(format!("cannot read the state {}: {error}", file.display())))
 }
 
 fn size_of(value: &str) -> Result<Bytes, String> {
@@ -205,7 +190,7 @@ mod tests {
             let refused = setup(&[(key, "")]).err().unwrap_or_default();
             assert!(!refused.contains("no such key"), "{key}: {refused}");
         }
-        assert_eq!(told.len(), 12);
+        assert_eq!(told.len(), 13);
     }
 
     #[test]
@@ -215,7 +200,7 @@ mod tests {
         insta::assert_snapshot!(wrong(&[("target", "/dev/sda")]), @"target=/dev/sda: this is no simulated device: give sim:NAME (`flashlab sim list` names them)");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeuss")]), @"there is no simulated device `zeuss`: `flashlab sim list` names them; or give a file as sim:./zeuss.toml");
         insta::assert_snapshot!(wrong(&[("profile", "/nowhere.toml")]), @"cannot read the profile /nowhere.toml: No such file or directory (os error 2)");
-        insta::assert_snapshot!(wrong(&[("profile", "/dev/zero")]), @"cannot read the profile /dev/zero: it is larger than 1 MiB, as no profile is");
+        insta::assert_snapshot!(wrong(&[("profile", "/dev/zero")]), @"cannot read the profile /dev/zero: it is a pipe or a device and not a file");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("size", "0")]), @"size=0: it must be more than 0");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("no-data", "perhaps")]), @"no-data=perhaps: give true or false");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("target", "sim:smi")]), @"target=sim:smi: a device is given already");

@@ -10,6 +10,7 @@
 //! - where an answer is late, it is counted;
 //! - nothing that was flushed is lost when the server is killed.
 
+mod connections;
 mod control;
 mod deadlines;
 mod faults;

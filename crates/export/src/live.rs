@@ -4,12 +4,14 @@
 //! A transport stamps an IO when it takes it out of its queue and hands it to [`LiveDisk::begin`], which moves the data
 //! and asks the model when the IO is done. The transport holds the answer until [`Answer::due`], sends it, and tells
 //! [`LiveDisk::finish`]. What the way to the program and back costs is measured at start ([`LiveDisk::set_overhead`])
-//! and taken off.
+//! and taken off. [`LiveDisk::finish`] tells what the answer says: it may have become an error while it was held.
 //!
 //! # Invariants
 //! - data is moved before the answer is due, whatever the model says;
 //! - an IO that the model or a fault fails changes no data, but for a torn write;
-//! - an IO is begun wholly before a power loss or wholly after it: no flush says that what the loss took back is durable.
+//! - an IO is begun wholly before a power loss or wholly after it: no flush says that what the loss took back is durable;
+//! - an answer that is held while the power fails is an error, as a program that waits for a device without power gets one;
+//! - a discard reaches no byte beyond its range: blocks of the device that it covers in part stay written there.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -45,8 +47,10 @@ pub struct Io<'a> {
 pub struct Answer {
     /// When the answer is to be sent, by the clock of the disk.
     pub due: Nanos,
-    /// What it says.
+    /// What it says, unless the power fails before it is sent.
     pub result: Result<(), IoError>,
+    /// How often the power had failed when it was begun.
+    power_losses: u64,
     operation: Operation,
     offset: Bytes,
     size: Bytes,
@@ -70,6 +74,7 @@ pub struct LiveDisk {
     any_fault: AtomicBool,
     /// Held for reading while an IO is begun, and for writing while the power fails.
     power: RwLock<()>,
+    power_losses: AtomicU64,
     counters: Mutex<Counters>,
     overhead: Mutex<Overhead>,
     /// While the way to the program is measured, every read takes this long and does not reach the model;
@@ -104,6 +109,7 @@ impl LiveDisk {
             faults: Mutex::default(),
             any_fault: AtomicBool::new(false),
             power: RwLock::default(),
+            power_losses: AtomicU64::new(0),
             counters: Mutex::default(),
             overhead: Mutex::default(),
             measuring_ns: AtomicU64::new(NOT_MEASURING),
@@ -138,10 +144,23 @@ impl LiveDisk {
                 false => self.keep(operation, (offset, size), durable, &mut data, &Verdict::default()),
             };
             let (too_fast, counted) = (false, false);
-            return Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted };
+            let power_losses = self.power_losses.load(Ordering::Acquire);
+            return Answer {
+                due,
+                result,
+                power_losses,
+                operation,
+                offset,
+                size,
+                arrived,
+                asked,
+                too_fast,
+                counted,
+            };
         }
         lock(&self.counters).enter();
         let begun = self.power.read().unwrap_or_else(PoisonError::into_inner);
+        let power_losses = self.power_losses.load(Ordering::Acquire);
         let verdict = match self.any_fault.load(Ordering::Acquire) {
             true => self.judge(operation, offset, size),
             false => Verdict::default(),
@@ -161,14 +180,21 @@ impl LiveDisk {
             true => (arrived + Nanos(asked.0 - overhead.0), false),
             false => (arrived, true),
         };
-        Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted: true }
+        Answer { due, result, power_losses, operation, offset, size, arrived, asked, too_fast, counted: true }
     }
 
-    /// Tells that the answer was sent.
-    pub fn finish(&self, answer: &Answer, sent: Nanos) {
-        let Answer { due, result, operation, offset, size, arrived, asked, too_fast, counted } = *answer;
+    /// Tells that the answer is sent at `sent`, and returns what it says.
+    ///
+    /// # Errors
+    /// Of the IO, and EIO when the power failed since it was begun.
+    pub fn finish(&self, answer: &Answer, sent: Nanos) -> Result<(), IoError> {
+        let Answer { due, operation, offset, size, arrived, asked, too_fast, counted, .. } = *answer;
+        let result = match self.power_losses.load(Ordering::Acquire) == answer.power_losses {
+            true => answer.result,
+            false => answer.result.and(Err(IoError::IO)),
+        };
         if !counted {
-            return;
+            return result;
         }
         let delivered = sent.since(arrived) + self.overhead(operation).of(size);
         let lateness = sent.since(due);
@@ -196,6 +222,7 @@ impl LiveDisk {
             // A full disk ends the recording and not the serving; whoever finishes the run is told.
             let _ = record.lane.record(&sample);
         }
+        result
     }
 
     fn judge(&self, operation: Operation, offset: Bytes, size: Bytes) -> Verdict {
@@ -218,12 +245,19 @@ impl LiveDisk {
             _ if self.device_keeps_data => (offset, size),
             // The host's page cache and mapped files know no blocks: the model serves whole ones.
             _ => {
-                let block = self.geometry.block;
-                let start = offset.round_down(block);
-                let end = Bytes(offset.0.saturating_add(size.0)).round_up(block);
-                (start, Bytes(end.0 - start.0))
+                let (block, end) = (self.geometry.block, Bytes(offset.0.saturating_add(size.0)));
+                let (start, end) = match operation {
+                    Operation::Discard => (offset.round_up(block), end.round_down(block)),
+                    _ => (offset.round_down(block), end.round_up(block)),
+                };
+                (start, Bytes(end.0.saturating_sub(start.0)))
             }
         };
+        if operation == Operation::Discard && range.1 == Bytes::ZERO {
+            // No block of the device is discarded, and it has nothing to do.
+            let result = self.keep(operation, (offset, size), durable, data, verdict);
+            return (arrived, result);
+        }
         let mut model = lock(&self.model);
         let (mut done, mut result) = model.serve(arrived, operation, range, data);
         if durable && result.is_ok() && operation != Operation::Flush {
@@ -308,6 +342,7 @@ impl LiveDisk {
     /// Of the file beneath.
     pub fn lose_power(&self) -> std::io::Result<u64> {
         let _alone = self.power.write().unwrap_or_else(PoisonError::into_inner);
+        self.power_losses.fetch_add(1, Ordering::AcqRel);
         self.with_faults(Faults::power_off);
         lock(&self.model).device.power_cut();
         self.store.as_ref().map_or(Ok(0), Store::power_loss)

@@ -4,6 +4,7 @@
 //! Direct IO is on: what is written to the block device goes to the file beneath at once, in the sizes in which the
 //! block layer has it. util-linux knows the kernel's ways to set one up, old and new; flashlab asks it.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -32,6 +33,18 @@ impl LoopDevice {
         Ok(LoopDevice { path, beneath })
     }
 
+    /// Those that stand over this file, whoever put them there: they are detached when they are dropped.
+    pub fn all_over(file: &Path) -> Vec<LoopDevice> {
+        let names = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let over = names.filter_map(|name| {
+            let path = Path::new("/dev").join(name.file_name());
+            let beneath = beneath(&path)?;
+            // To make one is to detach it in the end: only of those that are meant.
+            (Path::new(beneath.trim_end()) == file).then(|| LoopDevice { path, beneath })
+        });
+        over.collect()
+    }
+
     /// The block device.
     pub fn path(&self) -> &Path {
         &self.path
@@ -43,10 +56,13 @@ impl LoopDevice {
     /// # Errors
     /// As [`LoopDevice::attach`].
     pub fn try_detach(&self) -> io::Result<bool> {
+        // While it is open its name is given to nobody else, between looking whose it is and detaching it.
+        let open = File::open(&self.path);
         if !self.is_attached() {
             return Ok(true);
         }
         let asked = losetup(Command::new("losetup").arg("--detach").arg(&self.path));
+        drop(open);
         // The kernel lets go of the file beneath a moment later.
         for _ in 0..100 {
             if !self.is_attached() {
@@ -58,7 +74,7 @@ impl LoopDevice {
     }
 
     /// Whether it is there, and still ours: once detached its name may be given to somebody else's file.
-    fn is_attached(&self) -> bool {
+    pub fn is_attached(&self) -> bool {
         beneath(&self.path).is_some_and(|beneath| beneath == self.beneath)
     }
 }

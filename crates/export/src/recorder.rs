@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flashlab_samples::{MANIFEST_VERSION, Manifest, Recording, RunFolder, SamplesError};
-use serde::Serialize;
+use flashlab_samples::{Manifest, RecordedRun, Recording, RecordingSettings, RunFolder, SamplesError};
 
 use crate::live::LiveDisk;
 
@@ -25,13 +24,6 @@ pub struct RecordTo {
     pub started: String,
 }
 
-/// What a manifest says of a run that is not flashlab's own.
-#[derive(Serialize)]
-struct Settings {
-    target: String,
-    recorded_by: &'static str,
-}
-
 impl Recorder {
     /// Makes the folder and begins.
     ///
@@ -39,22 +31,14 @@ impl Recorder {
     /// When the folder is there already, or cannot be made.
     pub fn start(to: &RecordTo, disk: Arc<LiveDisk>) -> Result<Recorder, SamplesError> {
         let identity = disk.identity().clone();
-        let manifest = Manifest {
-            version: MANIFEST_VERSION,
-            flashlab: env!("CARGO_PKG_VERSION").to_owned(),
-            command: to.command.clone(),
-            started: to.started.clone(),
-            consent: "none needed: a simulated device".to_owned(),
-            settings: Settings { target: identity.target.clone(), recorded_by: "flashlab serve" },
-            identity,
-            plans: Vec::new(),
-            prepared_bytes: 0,
-            warnings: Vec::new(),
-            overhead_ns_per_io: None,
-            clock_ns_per_reading: None,
-        };
+        let settings =
+            RecordingSettings { target: identity.target.clone(), recorded_by: "flashlab serve".to_owned() };
+        let consent = "none needed: a simulated device";
+        let (command, started) = (to.command.clone(), to.started.clone());
+        let manifest = Manifest::of_recording(identity, consent, settings, command, started);
         let folder = RunFolder::create(Path::new(&to.folder), &manifest)?;
         let mut recording = Recording::start(&folder.samples());
+        folder.add_run(&RecordedRun { run: 0, name: "served".to_owned() })?;
         let lanes = recording.start_run(0, 1)?;
         disk.record(lanes.into_iter().next());
         Ok(Recorder { recording, disk })

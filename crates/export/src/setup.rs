@@ -16,12 +16,12 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Seed};
 use flashlab_samples::SamplesError;
 use flashlab_sim::{FlashDevice, Profile, ProfileError, SimulatedDevice};
 
 use crate::control::Control;
-use crate::faults::Fault;
+use crate::faults::{Fault, Faults};
 use crate::live::LiveDisk;
 use crate::recorder::{RecordTo, Recorder};
 use crate::status::serve_metrics;
@@ -56,6 +56,8 @@ pub struct Setup {
     pub volatile: Bytes,
     /// What goes wrong from the beginning.
     pub faults: Vec<Fault>,
+    /// What faults are drawn with that bring no seed of their own.
+    pub seed: Seed,
     /// Where the control socket is made.
     pub control: Option<PathBuf>,
     /// The port of the metrics, on this machine alone.
@@ -94,7 +96,7 @@ impl Setup {
     /// See [`ExportError`].
     pub fn begin(self) -> Result<Session, ExportError> {
         self.check()?;
-        let Setup { profile, state, keep, volatile, faults, control, metrics, record } = self;
+        let Setup { profile, state, keep, volatile, faults, seed, control, metrics, record } = self;
         let capacity = profile.capacity.round_down(profile.block);
         let mut notices = Vec::new();
         let sidecar = match &keep {
@@ -145,6 +147,7 @@ impl Setup {
             fs::write(sidecar, b"").map_err(ExportError::io("write", sidecar.display()))?;
         }
         let disk = Arc::new(LiveDisk::new(Box::new(device), store));
+        disk.with_faults(|none| *none = Faults::with_seed(seed));
         faults.into_iter().for_each(|fault| disk.arm(fault));
         let control = control.map(|path| {
             let listening = Control::listen(&path, Arc::clone(&disk));
@@ -179,10 +182,11 @@ impl Session {
     pub fn end(self) -> Result<(), ExportError> {
         let recorded = self.recorder.map_or(Ok(()), Recorder::end);
         self.disk.flush().map_err(ExportError::io("flush", "the data"))?;
-        recorded.map_err(ExportError::Record)?;
-        let Some(sidecar) = &self.sidecar else { return Ok(()) };
-        let state = self.disk.state().unwrap_or_default();
-        replace(sidecar, &state).map_err(ExportError::io("write", sidecar.display()))
+        if let Some(sidecar) = &self.sidecar {
+            let state = self.disk.state().unwrap_or_default();
+            replace(sidecar, &state).map_err(ExportError::io("write", sidecar.display()))?;
+        }
+        recorded.map_err(ExportError::Record)
     }
 }
 
@@ -214,10 +218,10 @@ fn check_owner(path: &Path, sidecar: &Path, foreign: bool) -> Result<(), ExportE
     }
 }
 
-/// Refuses a disk that could never be filled, and a device whose tables would not fit.
+/// Refuses a device whose tables would not fit, and a disk that could never be filled.
 fn check_memory(profile: &Profile, keep: &Keep, volatile: Bytes) -> Result<(), ExportError> {
     let Some(available) = flashlab_host::available_memory() else { return Ok(()) };
-    let tables = profile.memory()?;
+    let tables = profile.fits_memory(available)?;
     // What can be taken back is held twice.
     let twice = volatile.min(profile.capacity).0;
     let data = match keep {
@@ -274,6 +278,10 @@ pub enum ExportError {
 }
 
 impl ExportError {
+    /// Why a size and a saved state do not go together.
+    pub const STATE_AND_SIZE: &str =
+        "--size makes another device than the one that the state is of: leave one of them away";
+
     pub(crate) fn io(action: &'static str, what: impl fmt::Display) -> impl FnOnce(io::Error) -> ExportError {
         move |source| ExportError::Io { action, what: what.to_string(), source }
     }

@@ -1,13 +1,14 @@
 //! What a running server says of itself: as a document, and as Prometheus has it.
 
-use std::fmt::Write;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use flashlab_sim::Statistics;
 use serde::Serialize;
 
+use crate::connections;
 use crate::faults::Fault;
 use crate::live::LiveDisk;
 use crate::overhead::Overhead;
@@ -145,6 +146,9 @@ impl Status {
     }
 }
 
+/// The longest request, in bytes.
+const LONGEST: u64 = 16 << 10;
+
 /// Serves the status at `http://127.0.0.1:PORT/metrics`, and as JSON at `/status`; port 0 takes a free one. Returns where
 /// it listens. It ends with the process.
 ///
@@ -153,50 +157,107 @@ impl Status {
 pub fn serve_metrics(port: u16, disk: Arc<LiveDisk>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let address = listener.local_addr()?;
-    let server = tiny_http::Server::from_listener(listener, None).map_err(io::Error::other)?;
-    let work = move || {
-        for request in server.incoming_requests() {
-            let path = request.url().split('?').next().unwrap_or_default();
-            let (code, kind, body) = match path {
-                "/metrics" => (200, "text/plain; version=0.0.4", Status::of(&disk).to_prometheus()),
-                "/status" => match serde_json::to_string(&Status::of(&disk)) {
-                    Ok(status) => (200, "application/json", status),
-                    Err(error) => (500, "text/plain", error.to_string()),
-                },
-                _ => (404, "text/plain", "there are /metrics and /status\n".to_owned()),
-            };
-            let kind = tiny_http::Header::from_bytes("Content-Type", kind).expect("a legal header");
-            // A client that has gone away needs no answer.
-            let _ = request
-                .respond(tiny_http::Response::from_string(body).with_status_code(code).with_header(kind));
-        }
-    };
-    std::thread::Builder::new().name("metrics".to_owned()).spawn(work)?;
+    let accept = move || listener.accept().map(|(connection, _)| connection);
+    connections::answer("metrics", accept, move |connection| {
+        // A client that has gone away needs no answer.
+        let _ = answer(connection, &disk);
+    })?;
     Ok(address)
+}
+
+/// Answers the one request of a connection (RFC 9112), which is closed then. What is no request is not answered.
+fn answer(mut connection: &TcpStream, disk: &LiveDisk) -> io::Result<()> {
+    let mut lines = BufReader::new(connection.take(LONGEST)).lines();
+    let request = lines.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))?;
+    loop {
+        match lines.next().transpose()? {
+            Some(header) if header.is_empty() => break,
+            Some(_) => {}
+            None => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+    let mut words = request.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let text = "text/plain; version=0.0.4";
+    let (status, kind, body) = match (method, target.split('?').next().unwrap_or_default()) {
+        ("GET", "/metrics") => ("200 OK", text, Status::of(disk).to_prometheus()),
+        ("GET", "/status") => match serde_json::to_string(&Status::of(disk)) {
+            Ok(status) => ("200 OK", "application/json", status),
+            Err(error) => ("500 Internal Server Error", text, error.to_string()),
+        },
+        ("GET", _) => ("404 Not Found", text, "there are /metrics and /status\n".to_owned()),
+        _ => ("405 Method Not Allowed", text, "only GET is answered\n".to_owned()),
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    connection.write_all((head + &body).as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write as _};
-    use std::net::TcpStream;
+    use proptest::prelude::*;
 
     use super::*;
 
+    fn served() -> SocketAddr {
+        let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap();
+        serve_metrics(0, Arc::new(LiveDisk::new(Box::new(profile.device().unwrap()), None))).unwrap()
+    }
+
+    fn ask(address: SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // It may have hung up already.
+        let _ = stream.write_all(request);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[test]
+    fn slow_clients_keep_nobody_out() {
+        let address = served();
+        let crowd: Vec<TcpStream> = (0..300)
+            .map(|_| {
+                let mut one = TcpStream::connect(address).unwrap();
+                one.write_all(b"GET /metrics HTTP/1.1\r\nHost").unwrap();
+                one
+            })
+            .collect();
+        assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
+        let mut oldest = &crowd[0];
+        assert!(matches!(oldest.read(&mut [0; 1]), Ok(0) | Err(_)), "it was hung up on");
+    }
+
+    #[test]
+    fn only_requests_are_answered() {
+        let address = served();
+        assert_eq!(ask(address, b"GET /metrics HTTP/1.1\r\n"), "");
+        assert_eq!(ask(address, &vec![b'a'; 1 << 20]), "");
+        assert!(ask(address, b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_bytes_are_answered_or_end_the_connection(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(b' ')], 0..200),
+        ) {
+            static ADDRESS: std::sync::LazyLock<SocketAddr> = std::sync::LazyLock::new(served);
+            let answer = ask(*ADDRESS, &bytes);
+            prop_assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 "), "{}", answer);
+        }
+    }
+
     #[test]
     fn prometheus_reads_it() {
-        let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap();
-        let disk = Arc::new(LiveDisk::new(Box::new(profile.device().unwrap()), None));
-        let address = serve_metrics(0, disk).unwrap();
-        let get = |path: &str| {
-            let mut stream = TcpStream::connect(address).unwrap();
-            write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            answer
-        };
+        let address = served();
+        let get = |path: &str| ask(address, format!("GET {path} HTTP/1.1\r\nHost: here\r\n\r\n").as_bytes());
         let metrics = get("/metrics");
         assert!(metrics.contains("\nflashlab_ios_total{class=\"read\"} 0\n"), "{metrics}");
         assert!(get("/status").contains("\"target\":\"sim:zeus\""));
-        assert!(get("/else").starts_with("HTTP/1.0 404"));
+        assert!(get("/else").starts_with("HTTP/1.1 404"));
     }
 }

@@ -181,8 +181,8 @@ impl Worker<'_> {
 
     fn answer(&mut self, tag: u16) {
         let Some((answer, size)) = self.answers[usize::from(tag)].take() else { return };
-        self.queue.commit(tag, answer.result.map(|()| size));
-        self.disk.finish(&answer, self.disk.clock().now());
+        let result = self.disk.finish(&answer, self.disk.clock().now());
+        self.queue.commit(tag, result.map(|()| size));
     }
 }
 

@@ -31,7 +31,7 @@ fn ask(disk: &LiveDisk, arrived: Nanos, operation: Operation, block: u64, data: 
     };
     let answer = disk.begin(arrived, Io { operation, offset, size, durable: false, data });
     assert!(answer.due >= arrived);
-    disk.finish(&answer, answer.due);
+    assert_eq!(disk.finish(&answer, answer.due), answer.result);
     answer
 }
 

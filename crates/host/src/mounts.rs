@@ -49,6 +49,15 @@ pub(crate) fn parse_mounts(text: &[u8], device_at: impl Fn(&Path) -> Option<Devi
     text.split(|&byte| byte == b'\n').filter_map(parse).collect()
 }
 
+/// What is mounted on this directory, as it was called then, as `/dev/sda1`; `None` where nothing is.
+pub fn mounted_on(directory: &Path) -> Option<PathBuf> {
+    let text = std::fs::read("/proc/self/mountinfo").ok()?;
+    parse_mounts(&text, |_| None)
+        .into_iter()
+        .rfind(|mount| mount.point == directory)
+        .map(|mount| mount.source)
+}
+
 /// Reads `/proc/swaps`, after its heading.
 pub(crate) fn parse_swaps(text: &[u8], node_at: impl Fn(&Path) -> Option<Node>) -> Vec<Swap> {
     let parse = |line: &[u8]| {

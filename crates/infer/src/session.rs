@@ -11,7 +11,7 @@ use flashlab_engine::{Control, Ended, WAIT_PIECE};
 use flashlab_plan::{Experiment, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
 
-use crate::group::Group;
+use crate::group::{GROUPS, Group};
 use crate::knowledge::Knowledge;
 use crate::{Progress, Settings};
 
@@ -79,6 +79,10 @@ pub struct Session<'d, 's> {
     probes: Vec<Experiment>,
     /// Makes each run's seed its own.
     runs: u64,
+    /// What was written in this session.
+    written: Bytes,
+    /// What had been written when the whole device had been, one address after the other.
+    filled_at: Option<Bytes>,
     /// What the groups that only read have left of their time.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
@@ -102,6 +106,8 @@ impl<'d, 's> Session<'d, 's> {
             budget,
             probes: Vec::new(),
             runs: 0,
+            written: Bytes::ZERO,
+            filled_at: None,
             reading_time: settings.reading_time,
             concluded: Vec::new(),
         }
@@ -127,11 +133,9 @@ impl<'d, 's> Session<'d, 's> {
         self.device.sees_content()
     }
 
-    /// Whether the device is known to hold data everywhere: as much was written to it as it holds, which the fill
-    /// does first. What holds no data may be read without the flash.
+    /// Whether the device is known to hold data everywhere, and in order. What holds none may be read without the flash.
     pub fn holds_data(&self) -> bool {
-        let budget = self.settings.write_budget.unwrap_or_default();
-        budget.0 - self.budget.0.min(budget.0) >= self.capacity().0 / 100 * 99
+        self.filled_at.is_some()
     }
 
     /// What is known by now.
@@ -148,6 +152,21 @@ impl<'d, 's> Session<'d, 's> {
     pub fn time_left(&mut self) -> Nanos {
         let now = self.device.now();
         self.allowance.deadline.since(now)
+    }
+
+    /// The whole device was just written, one address after the other.
+    pub(crate) fn filled(&mut self) {
+        self.filled_at = Some(self.written);
+    }
+
+    /// What was written since the whole device was, in this session.
+    ///
+    /// # Errors
+    /// [`Halt::Failed`] if it was not.
+    pub fn written_since_fill(&self) -> Result<Bytes, Halt> {
+        let filled =
+            self.filled_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
+        Ok(self.written - filled)
     }
 
     /// A seed for what a probe chooses at random, another one for each label and index.
@@ -191,6 +210,7 @@ impl<'d, 's> Session<'d, 's> {
         self.allowance.writes = Bytes(self.allowance.writes.0.saturating_sub(outcome.written.0));
         self.budget = Bytes(self.budget.0.saturating_sub(outcome.written.0));
         self.allowance.written += outcome.written;
+        self.written += outcome.written;
         if let Some(reason) = self.device.loss() {
             return Err(Halt::Gone(reason));
         }
@@ -251,10 +271,9 @@ impl<'d, 's> Session<'d, 's> {
     pub(crate) fn run_group(&mut self, group: &Group, progress: &mut dyn Progress) -> Option<Halt> {
         let begin = self.device.now();
         let time = if group.writes() { self.settings.writing_time } else { self.reading_time };
-        let budget = self.settings.write_budget.unwrap_or_default();
         self.allowance = Allowance {
             group: group.name,
-            writes: Bytes((budget.0 as f64 * group.write_share) as u64).min(self.budget),
+            writes: if group.writes() { self.share_of(group) } else { Bytes::ZERO },
             deadline: begin.saturating_add(time),
             written: Bytes::ZERO,
         };
@@ -268,6 +287,17 @@ impl<'d, 's> Session<'d, 's> {
         }
         self.tell_concluded(progress);
         halt
+    }
+
+    /// What a group may write: its share, and what the groups before it left of theirs.
+    fn share_of(&self, group: &Group) -> Bytes {
+        let whole = self.settings.write_budget.unwrap_or_default();
+        let after = GROUPS.iter().skip_while(|other| other.name != group.name).skip(1);
+        let shares =
+            |groups: &mut dyn Iterator<Item = &Group>| groups.map(|group| group.write_share).sum::<f64>();
+        let until = shares(&mut GROUPS.iter()) - shares(&mut after.into_iter());
+        let spent = whole.0.saturating_sub(self.budget.0);
+        Bytes(((whole.0 as f64 * until) as u64).saturating_sub(spent))
     }
 
     /// Concludes what the group left.

@@ -13,6 +13,7 @@ pub mod disk;
 pub mod flash;
 pub mod flash_device;
 pub mod layer;
+mod name;
 mod noise;
 pub mod profile;
 mod simulated;
@@ -21,6 +22,7 @@ mod translation;
 mod zoo;
 
 pub use flash_device::{FlashDevice, Statistics};
+pub use name::{is_profile_file, split_state};
 pub use profile::{Profile, ProfileError};
 pub use simulated::SimulatedDevice;
 pub use translation::Translation;

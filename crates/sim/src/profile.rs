@@ -311,6 +311,24 @@ pub enum ProfileError {
         /// What it may be.
         legal: String,
     },
+    /// No profile of the zoo has this name.
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// The device's tables do not fit into memory.
+    Memory {
+        /// The profile's name.
+        name: String,
+        /// The device's size.
+        capacity: Bytes,
+        /// The size of its pages.
+        page: Bytes,
+        /// What its tables take.
+        needed: Bytes,
+        /// What there is.
+        available: Bytes,
+    },
 }
 
 impl ProfileError {
@@ -326,6 +344,19 @@ impl fmt::Display for ProfileError {
             ProfileError::Syntax { file, message } => write!(f, "profile {file}: {message}"),
             ProfileError::Value { file, key, value, legal } => {
                 write!(f, "profile {file}: `{key}` is {value}; it may be {legal}")
+            }
+            ProfileError::Unknown { name } => write!(
+                f,
+                "there is no simulated device `{name}`: `flashlab sim list` names them; or give a file as sim:./{name}.toml"
+            ),
+            ProfileError::Memory { name, capacity, page, needed, available } => {
+                let most = (capacity.0 as f64 * available.0 as f64 / needed.0 as f64) as u64;
+                let most = Bytes(1 << most.max(1).ilog2());
+                write!(
+                    f,
+                    "sim:{name}: to simulate a `capacity` of {capacity} in pages of {page} takes {needed} of memory, and \
+                     {available} are available: choose a larger `flash.page`, or a `capacity` of up to {most}"
+                )
             }
         }
     }

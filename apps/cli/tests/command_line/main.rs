@@ -3,11 +3,14 @@
 //! Tests that need root (loop devices, mounts) say so and do nothing where they may not; no test
 //! depends on how fast anything is.
 
+mod attacked;
 mod determinism;
 mod documents;
 mod help;
 mod interruption;
+mod live_disk;
 mod nbd;
+mod odd_disks;
 mod real_devices;
 mod replay;
 mod saved_states;

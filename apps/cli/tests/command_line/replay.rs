@@ -67,6 +67,13 @@ fn recorded_samples_are_a_trace_of_the_same_ios() {
     assert_eq!(first["device"], serde_json::Value::Null);
     let ran = directory.flashlab(&[&arguments[..], &["mixed.trace", "--record", "samples-1"]].concat());
     assert_eq!(ran.code, Some(2), "{ran}");
+    let report = json(&directory.succeeds(&["report", "samples-1", "--json"]).out);
+    assert_eq!(report["target"], "./small.toml");
+    assert_eq!(report["runs"][0]["name"], "trace");
+    assert_eq!(report["runs"][0]["rows"][0]["response"], again["runs"][0]["rows"][0]["response"]);
+    let refused = directory.flashlab(&["report", "samples-1", "samples-1"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.err.contains("is a recording"), "{refused}");
 }
 
 #[test]

@@ -1,84 +1,17 @@
 //! A simulated device is served as a live disk: other people's programs use it, it is killed at any moment, and nothing
 //! that was flushed is lost. Where FUSE or loop devices are missing the tests say that they were skipped.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::live_disk::{Server, mount_point, pattern, send};
 use crate::support::{Directory, program};
-
-/// A running server.
-struct Server {
-    child: Child,
-    path: PathBuf,
-    control: String,
-}
-
-impl Server {
-    /// Serves a device of 64 MiB; `None`, and the reason on standard output, where that cannot be done here.
-    fn start(directory: &Directory, options: &[&str]) -> Option<Server> {
-        let arguments = [&["serve", "sim:tlc-sata", "--size", "64MiB", "--json"], options].concat();
-        let mut command = directory.command(&arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        if line.is_empty() {
-            let mut reason = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut reason).unwrap();
-            child.wait().unwrap();
-            assert!(reason.contains("it needs root") || reason.contains("FUSE needs"), "{reason}");
-            println!("skipped: {reason}");
-            return None;
-        }
-        let ready: Value = serde_json::from_str(&line).unwrap();
-        let text = |name: &str| ready[name].as_str().unwrap().to_owned();
-        Some(Server { child, path: text("path").into(), control: text("control") })
-    }
-
-    fn tell(&self, directory: &Directory, words: &[&str]) {
-        directory.succeeds(&[&["serve", "--control", &self.control], words].concat());
-    }
-
-    fn status(&self, directory: &Directory) -> Value {
-        let ran = directory.succeeds(&["serve", "--control", &self.control, "--status", "--json"]);
-        serde_json::from_str(&ran.out).unwrap()
-    }
-
-    fn end(mut self) {
-        send(&self.child, "TERM");
-        let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
-        assert!(!self.path.exists() || self.path.starts_with("/dev"), "it is still mounted: {said}");
-    }
-
-    fn open(&self) -> File {
-        OpenOptions::new().read(true).write(true).open(&self.path).unwrap()
-    }
-}
-
-fn send(child: &Child, signal: &str) {
-    let command = format!("kill -{signal} {}", child.id());
-    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
-}
-
-/// A directory to mount on.
-fn mount_point(directory: &Directory) -> String {
-    let path = directory.path("mount");
-    fs::create_dir(&path).unwrap();
-    path.to_str().unwrap().to_owned()
-}
-
-fn pattern(seed: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    flashlab_base::Prng::new(flashlab_base::Seed(seed)).fill(&mut bytes);
-    bytes
-}
 
 #[test]
 fn a_file_keeps_what_is_written_at_any_offset() {
@@ -142,13 +75,9 @@ fn data_and_state_survive_a_restart_and_a_kill() {
     let load = std::thread::spawn(move || {
         (0..1_000_000_u64).all(|write| load.write_all_at(&[1; 4096], (write % 64) << 12).is_ok())
     });
-    let mut server = server;
-    send(&server.child, "KILL");
-    server.child.wait().unwrap();
+    server.kill();
     assert!(!load.join().unwrap(), "no program hangs, and its writes fail");
     drop(file);
-    fs::remove_dir_all(Path::new(&server.control).parent().unwrap()).unwrap();
-    program("umount", &[&mount]).or_else(|_| program("fusermount3", &["-u", &mount])).unwrap();
 
     let server = Server::start(&directory, &options).unwrap();
     server.open().read_exact_at(&mut read, 1 << 20).unwrap();
@@ -168,8 +97,6 @@ fn a_server_that_is_killed_at_its_start_ends() {
     for delay in 0..20 {
         let arguments = ["serve", "sim:tlc-sata", "--size", "64MiB", "--fuse", &mount];
         let mut command = directory.command(&arguments);
-        // What a killed server leaves goes with the directory.
-        command.env("TMPDIR", directory.path("."));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         while !disk.exists() {
             assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
@@ -191,7 +118,10 @@ fn a_server_that_is_killed_at_its_start_ends() {
             std::thread::sleep(Duration::from_millis(1));
         }
         killed_before_ready += u32::from(ended.join().unwrap().is_empty());
-        program("umount", &[&mount]).or_else(|_| program("fusermount3", &["-u", &mount])).unwrap();
+        while fs::read_to_string("/proc/mounts").unwrap().contains(&format!(" {mount} ")) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "a mount is left");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
     assert!(killed_before_ready > 0, "no kill came while the way was measured");
 }
@@ -238,6 +168,15 @@ fn a_second_signal_waits_for_nobody() {
     assert!(!server.path.exists(), "it is still mounted");
 }
 
+/// The server ends by itself with code 1; returns why.
+fn gave_up(mut server: Server) -> String {
+    let mut said = String::new();
+    server.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(server.child.wait().unwrap().code(), Some(1), "{said}");
+    server.is_cleared();
+    said
+}
+
 #[test]
 fn a_loop_device_that_was_given_to_another_file_is_left_alone() {
     let directory = Directory::new();
@@ -246,14 +185,32 @@ fn a_loop_device_that_was_given_to_another_file_is_left_alone() {
     directory.write("other", "x".repeat(4096));
     let other = directory.path("other").to_str().unwrap().to_owned();
     program("losetup", &["--detach", &device]).unwrap();
-    if let Err(reason) = program("losetup", &[&device, &other]) {
-        println!("skipped: {reason}");
-        return server.end();
+    let taken = program("losetup", &[&device, &other]);
+    let said = gave_up(server);
+    assert!(said.contains(&format!("{device} was detached by somebody else")), "{said}");
+    if let Err(reason) = taken {
+        return println!("skipped: {reason}");
     }
-    server.end();
     let beneath = program("losetup", &["--noheadings", "--output", "BACK-FILE", &device]).unwrap();
     program("losetup", &["--detach", &device]).unwrap();
     assert!(beneath.trim().ends_with("other"), "{beneath}");
+}
+
+#[test]
+fn a_disk_that_somebody_unmounts_is_served_no_more_and_its_state_is_kept() {
+    let directory = Directory::new();
+    let mount = mount_point(&directory);
+    let Some(server) = Server::start(&directory, &["--fuse", &mount, "--backing", "disk.img"]) else {
+        return;
+    };
+    server.open().write_all_at(&[7; 4096], 0).unwrap();
+    if program("umount", &[&mount]).is_err() {
+        program("fusermount3", &["-u", &mount]).unwrap();
+    }
+    let said = gave_up(server);
+    assert!(said.contains("was unmounted by somebody else"), "{said}");
+    assert_eq!(fs::read(directory.path("disk.img")).unwrap()[..4096], [7; 4096]);
+    assert!(fs::metadata(directory.path("disk.img.flashlab")).unwrap().len() > 0, "the state is kept");
 }
 
 #[test]
@@ -346,11 +303,10 @@ fn a_block_device_carries_a_file_system() {
 }
 
 #[test]
-fn a_killed_server_leaves_a_loop_device_that_can_be_removed() {
+fn a_killed_server_leaves_nothing() {
     let directory = Directory::new();
     let Some(mut server) = Server::start(&directory, &["--loop"]) else { return };
     let device = server.path.to_str().unwrap().to_owned();
-    let file = program("losetup", &["--noheadings", "--output", "BACK-FILE", &device]).unwrap();
     let load = server.open();
     let load = std::thread::spawn(move || {
         (0..).find(|write| {
@@ -364,14 +320,13 @@ fn a_killed_server_leaves_a_loop_device_that_can_be_removed() {
         assert!(begin.elapsed() < Duration::from_secs(60), "a program hangs on a dead disk");
         std::thread::sleep(Duration::from_millis(10));
     }
-    program("losetup", &["--detach", &device]).unwrap();
-    let mount = Path::new(file.trim()).parent().unwrap().to_owned();
-    program("umount", &["--lazy", mount.to_str().unwrap()]).unwrap();
-    let place = mount.parent().unwrap();
-    assert!(place.file_name().unwrap().to_str().unwrap().starts_with("flashlab-"), "{}", place.display());
-    fs::remove_dir(&mount).unwrap();
-    fs::remove_file(place.join("control")).unwrap();
-    fs::remove_dir(place).unwrap();
+    server.is_cleared();
+    // The kernel detaches it when the last program lets go.
+    while Path::new("/sys/block").join(device.trim_start_matches("/dev/")).join("loop/backing_file").exists()
+    {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the loop device stays");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

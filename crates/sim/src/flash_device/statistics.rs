@@ -1,14 +1,14 @@
 //! What a flash device did, added up.
 
 use flashlab_base::Nanos;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::controller::Controller;
 use crate::flash::{CAUSES, Cause, Counts, Flash, Resources};
 use crate::profile::Energy;
 
 /// What a flash device did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// The operations on the flash by their cause.
     pub operations: Vec<Operations>,
@@ -41,7 +41,7 @@ pub struct Statistics {
 }
 
 /// The operations for one cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operations {
     /// The cause.
     pub cause: Cause,

@@ -44,6 +44,34 @@ impl Profile {
         let content = if flash.sees_content() { pages } else { 0.0 };
         Ok(Bytes((layer + blocks * BLOCK + fast + content) as u64))
     }
+
+    /// No saved state of the device is larger.
+    ///
+    /// # Errors
+    /// Those of [`Profile::memory`].
+    pub fn largest_state(&self) -> Result<Bytes, ProfileError> {
+        Ok(Bytes(self.memory()?.0.saturating_mul(2)) + Bytes::mib(1))
+    }
+
+    /// Refuses a device whose tables would not fit into the `available` memory: what is promised and not there ends the
+    /// whole program. Returns how much they take.
+    ///
+    /// # Errors
+    /// [`ProfileError::Memory`], and those of [`Profile::memory`].
+    pub fn fits_memory(&self, available: Bytes) -> Result<Bytes, ProfileError> {
+        let needed = self.memory()?;
+        if needed <= available {
+            return Ok(needed);
+        }
+        let page = self.flash.as_ref().map_or(Bytes::ZERO, |flash| flash.page);
+        Err(ProfileError::Memory {
+            name: self.name.clone(),
+            capacity: self.capacity,
+            page,
+            needed,
+            available,
+        })
+    }
 }
 
 fn of_page_map(options: &PageMapOptions, logical: f64, pages: f64) -> f64 {
@@ -72,6 +100,27 @@ mod tests {
             };
             let ratio = profile.memory().unwrap().0 as f64 / map.memory().0 as f64;
             assert!((0.95..1.1).contains(&ratio), "{options}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_does_not_fit_the_memory_is_refused() {
+        let profile = Profile::parse(
+            "version = 1\nname = \"large\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"8TiB\"\n[flash]\n",
+            "large.toml",
+        );
+        let profile = profile.unwrap();
+        insta::assert_snapshot!(profile.fits_memory(Bytes::gib(16)).unwrap_err(), @"sim:large: to simulate a `capacity` of 8 TiB in pages of 4 KiB takes 18.3 GiB of memory, and 16 GiB are available: choose a larger `flash.page`, or a `capacity` of up to 4 TiB");
+        assert!(profile.fits_memory(Bytes::gib(32)).unwrap() > Bytes::gib(18));
+    }
+
+    #[test]
+    fn every_state_is_smaller_than_the_largest() {
+        for profile in crate::zoo() {
+            let Ok(small) = profile.resized(profile.capacity.min(Bytes::mib(256))) else { continue };
+            let crate::SimulatedDevice::Flash(device) = small.device().unwrap() else { continue };
+            let (size, most) = (device.save().len() as u64, small.largest_state().unwrap());
+            assert!(size < most.0, "{}: {size} against {most}", profile.name);
         }
     }
 

@@ -1,0 +1,106 @@
+//! Recordings, as `sim run --record` and `serve --record` make them: the folder of one, and what `flashlab report` says
+//! of it.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::Result;
+use flashlab_analysis::{ClassTable, Classes, Done, Locality};
+use flashlab_base::{Bytes, Identity, Mode, Nanos};
+use flashlab_report::class_table;
+use flashlab_samples::{Manifest, RecordedRun, RecordingSettings, RunFolder, Sample};
+use serde::Serialize;
+
+use crate::output;
+
+/// The version of the JSON document.
+const VERSION: u32 = 1;
+
+/// Makes the folder of a recording.
+pub fn create(folder: &Path, identity: Identity, consent: &str, target: &str) -> Result<RunFolder> {
+    let settings =
+        RecordingSettings { target: target.to_owned(), recorded_by: "flashlab sim run".to_owned() };
+    let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    Ok(RunFolder::create(folder, &Manifest::of_recording(identity, consent, settings, command, started))?)
+}
+
+/// A recording's folder; `None` if it is that of a bench run, or none.
+pub fn open(path: &Path) -> Option<(RunFolder, Manifest<RecordingSettings>)> {
+    RunFolder::open::<RecordingSettings>(path).ok()
+}
+
+#[derive(Serialize)]
+struct Document {
+    version: u32,
+    target: String,
+    recorded_by: String,
+    started: String,
+    runs: Vec<Run>,
+}
+
+#[derive(Serialize)]
+struct Run {
+    name: String,
+    #[serde(flatten)]
+    table: ClassTable,
+}
+
+/// Shows the classes of IOs of each run of a recording.
+pub fn report(folder: &RunFolder, manifest: Manifest<RecordingSettings>, json: bool) -> Result<()> {
+    let RecordingSettings { target, recorded_by } = manifest.settings;
+    let runs = folder.runs::<RecordedRun>()?.into_iter().map(|RecordedRun { run, name }| {
+        let mut seen = Seen::default();
+        folder.each_sample(run, |sample| seen.add(sample))?;
+        Ok(Run { name, table: seen.classes.table(seen.last.since(seen.first.unwrap_or_default())) })
+    });
+    let (runs, started) = (runs.collect::<Result<Vec<_>>>()?, manifest.started);
+    let document = Document { version: VERSION, target, recorded_by, started, runs };
+    if json {
+        return output::json(&document);
+    }
+    let mut text =
+        format!("{}, recorded by {} at {}\n", document.target, document.recorded_by, document.started);
+    for Run { name, table } in &document.runs {
+        let time = Nanos(table.duration_ns);
+        text += &format!("\n{name}: {time} from the first IO to the end of the last\n{}", class_table(table));
+    }
+    output::text(&text)
+}
+
+/// What was seen of a run.
+#[derive(Default)]
+struct Seen {
+    classes: Classes,
+    first: Option<Nanos>,
+    last: Nanos,
+    /// Where the last read and the last write of each process ended.
+    ends: Vec<[Option<Bytes>; 2]>,
+}
+
+impl Seen {
+    fn add(&mut self, sample: &Sample) {
+        self.first = Some(self.first.map_or(sample.intended, |first| first.min(sample.intended)));
+        self.last = self.last.max(sample.completed);
+        if sample.errno != 0 {
+            return self.classes.add_failed();
+        }
+        // A damaged file may name any process: only those that can be are told apart.
+        let process = sample.process.min(1 << 16) as usize;
+        if self.ends.len() <= process {
+            self.ends.resize(process + 1, [None; 2]);
+        }
+        let end = &mut self.ends[process][usize::from(sample.mode == Mode::Write)];
+        let follows =
+            end.replace(Bytes(sample.offset.0.saturating_add(sample.size.0))) == Some(sample.offset);
+        let locality = if follows { Locality::Sequential } else { Locality::Random };
+        let (operation, waited) = (sample.mode.into(), sample.submitted.since(sample.intended));
+        self.classes.add(&Done {
+            operation,
+            locality,
+            size: sample.size,
+            waited,
+            response: sample.response(),
+        });
+    }
+}

@@ -1,0 +1,108 @@
+//! A server and its live disk, as tests use them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::Directory;
+
+/// A running server.
+pub struct Server {
+    pub child: Child,
+    pub path: PathBuf,
+    pub control: String,
+}
+
+impl Server {
+    /// Serves a device of 64 MiB; `None`, and the reason on standard output, where that cannot be done here.
+    pub fn start(directory: &Directory, options: &[&str]) -> Option<Server> {
+        Server::of(directory, "sim:tlc-sata", &[&["--size", "64MiB"], options].concat())
+    }
+
+    /// Serves this device.
+    pub fn of(directory: &Directory, target: &str, options: &[&str]) -> Option<Server> {
+        let arguments = [&["serve", target, "--json"], options].concat();
+        let mut command = directory.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut reason = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut reason).unwrap();
+            child.wait().unwrap();
+            assert!(reason.contains("it needs root") || reason.contains("FUSE needs"), "{reason}");
+            println!("skipped: {reason}");
+            return None;
+        }
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        let text = |name: &str| ready[name].as_str().unwrap().to_owned();
+        Some(Server { child, path: text("path").into(), control: text("control") })
+    }
+
+    pub fn tell(&self, directory: &Directory, words: &[&str]) {
+        directory.succeeds(&[&["serve", "--control", &self.control], words].concat());
+    }
+
+    pub fn status(&self, directory: &Directory) -> Value {
+        let ran = directory.succeeds(&["serve", "--control", &self.control, "--status", "--json"]);
+        serde_json::from_str(&ran.out).unwrap()
+    }
+
+    pub fn end(mut self) {
+        send(&self.child, "TERM");
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
+        assert!(!self.path.exists() || self.path.starts_with("/dev"), "it is still mounted: {said}");
+    }
+
+    /// Kills it.
+    pub fn kill(mut self) {
+        send(&self.child, "KILL");
+        self.child.wait().unwrap();
+        self.is_cleared();
+    }
+
+    /// Waits until nothing is left of it, which is soon.
+    pub fn is_cleared(&self) {
+        let place = Path::new(&self.control).parent().unwrap();
+        let file = self.path.display().to_string();
+        let begin = Instant::now();
+        let is_left = || {
+            let mounts = fs::read_to_string("/proc/mounts").unwrap();
+            let own =
+                [format!(" {}/mount ", place.display()), format!(" {} ", file.trim_end_matches("/disk"))];
+            place.exists() || own.iter().any(|own| mounts.contains(own))
+        };
+        while is_left() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{} or {file} is left", place.display());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn open(&self) -> File {
+        OpenOptions::new().read(true).write(true).open(&self.path).unwrap()
+    }
+}
+
+pub fn send(child: &Child, signal: &str) {
+    let command = format!("kill -{signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+}
+
+/// A directory to mount on.
+pub fn mount_point(directory: &Directory) -> String {
+    let path = directory.path("mount");
+    fs::create_dir(&path).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    flashlab_base::Prng::new(flashlab_base::Seed(seed)).fill(&mut bytes);
+    bytes
+}

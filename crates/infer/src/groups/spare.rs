@@ -1,0 +1,220 @@
+//! How much flash there is beyond the capacity: when collection begins.
+//!
+//! # Model
+//! After the whole device was written sequentially, every page of data is in its place and the space beyond is free.
+//! Each random write takes a page of it and leaves an invalid one, scattered, so that no block becomes wholly
+//! invalid. Writes cost the same until the free space is used up. From then on each block that is to be written to
+//! has to be collected first: its valid pages, all but about the share `x` that was overwritten, are moved. The mean
+//! cost rises at once by a lot: a collection brings a share of little more than `x` of a block (the best of many
+//! blocks of `b` pages, `x` and two or three deviations of a binomial), so that for one page `1 / x` and less are
+//! written (Desnoyers, ACM TOS 10(2), 2014, before the steady state). What was written until then is the space that
+//! the device has beyond its capacity, less what it always keeps free. (Published drives: what is filled in and what is
+//! written until the onset add up to the same within 0.8 %, whatever the fill.)
+//!
+//! Work that a device puts off until it rests makes a rise, too, but after a rest as much is cheap again. Used-up
+//! space stays used up. So the rise has to outlast a rest; if it does not, what follows it is looked at.
+//!
+//! Where each random write costs a merge from the beginning, there is no such space to be seen.
+//!
+//! # Invariants
+//! - a rise that is too small for a collection at this share is none: a map that is written back makes one, too;
+//! - the writes are as large as a mapped unit can be, and small against a block;
+//! - what was written since the fill by others is in the uncertainty.
+
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_plan::Location;
+
+use super::patterns::{ios, responses};
+use super::steps::{Step, mean, rise, windows};
+use crate::group::Group;
+use crate::session::{Halt, Session};
+
+pub(crate) const GROUP: Group = Group {
+    name: "spare-space",
+    about: "random writes after a sequential fill: they are cheap until the space beyond the capacity is used up",
+    parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
+    write_share: 0.2,
+    probe,
+};
+
+/// The size of the writes, where no larger mapped unit is known.
+const IO_SIZE: Bytes = Bytes::kib(16);
+/// A part of the capacity, after each of which the costs are looked at.
+const PARTS: u64 = 128;
+/// Parts after which merges from the beginning are taken for all that there is.
+const PARTS_OF_MERGES: usize = 8;
+/// Random writes that cost so many times as much as sequential ones are merged.
+const MERGED: f64 = 8.0;
+/// How long the device rests to see whether that brings the low costs back.
+const REST: Nanos = Nanos::from_secs(60);
+/// After a rise the costs stay high for at least this share of what came before.
+const CONFIRMED: f64 = 0.06;
+/// The part of what a host's write costs that moving as much costs at least.
+const COPY_LEAST: f64 = 0.15;
+/// What is not known better than this is not told.
+const UNKNOWN: f64 = 0.1;
+/// The fewest pages of a block.
+const BLOCK_PAGES_LEAST: f64 = 32.0;
+
+fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let before = session.written_since_fill()?;
+    let size = io_size(session);
+    let count = (session.capacity().0 / PARTS / size.0).max(16);
+    let sequential = reference(session, size, count)?;
+    let mut costs: Vec<f64> = Vec::new();
+    let pattern = ios(Mode::Write, Location::Random, size, count);
+    let mut found = None;
+    // Writes before those that are looked at: a start-up phase.
+    let mut earlier = 0;
+    for part in 1.. {
+        if session.writes_left() < size * count || session.time_left() == Nanos::ZERO {
+            break;
+        }
+        costs.extend(responses(&session.run("random-writes", &pattern)?));
+        found = rise(&costs).filter(|step| is_collection(step, size, session.capacity()));
+        let confirmed = |step: &Step| costs.len() as f64 >= step.place.high * (1.0 + CONFIRMED) + 32.0;
+        if let Some(step) = found.take().filter(confirmed) {
+            let again = after_rest(session, &step, size)?;
+            if between(&step, mean(&again)) > 0.5 {
+                found = Some(step);
+                break;
+            }
+            // The rest brought it back: put-off work, no space.
+            earlier += costs.len();
+            costs = again;
+        }
+        if part >= PARTS_OF_MERGES && mean(&costs) > MERGED * sequential && rise(&costs).is_none() {
+            return merged(session, size, &costs, sequential);
+        }
+    }
+    match found {
+        Some(step) => conclude(session, size, &costs, sequential, step, before + size * earlier as u64),
+        None => undecided(session, size, &costs, sequential),
+    }
+    Ok(())
+}
+
+fn io_size(session: &Session<'_, '_>) -> Bytes {
+    let known = [Parameter::MappingGranularity, Parameter::WritePageSize];
+    let unit = known.into_iter().filter_map(|parameter| session.known().bytes(parameter)).max();
+    let larger = unit.filter(|unit| *unit > IO_SIZE && unit.is_multiple_of(session.block()));
+    larger.unwrap_or(IO_SIZE).max(session.block())
+}
+
+/// Random writes after a rest, fewer than there were before the rise.
+fn after_rest(session: &mut Session<'_, '_>, step: &Step, size: Bytes) -> Result<Vec<f64>, Halt> {
+    session.rest(REST)?;
+    let count = ((step.place.estimate / 2.0) as u64).clamp(8, 512);
+    Ok(responses(&session.run("after-a-rest", &ios(Mode::Write, Location::Random, size, count))?))
+}
+
+/// How far a cost lies from that before the rise to that after it, on logarithms.
+fn between(step: &Step, cost: f64) -> f64 {
+    (cost / step.before).ln() / step.ratio().ln()
+}
+
+/// The mean cost of as many sequential writes, without the first ones, which a buffer may take.
+fn reference(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<f64, Halt> {
+    let count = count.min(1024);
+    let pattern = ios(Mode::Write, Location::Sequential, size, count);
+    let costs = responses(&session.run("sequential-writes", &pattern)?);
+    Ok(mean(&costs[costs.len() / 2..]))
+}
+
+/// Whether a rise is as high as collecting blocks makes it, when this share of the device was overwritten.
+fn is_collection(step: &Step, size: Bytes, capacity: Bytes) -> bool {
+    let share = step.place.estimate * size.0 as f64 / capacity.0 as f64;
+    let deviation = (share * (1.0 - share).max(0.0) / BLOCK_PAGES_LEAST).sqrt();
+    let most_gained = (share + 2.5 * deviation).min(1.0);
+    let moved = 1.0 / most_gained - 1.0;
+    step.ratio() >= 1.0 + COPY_LEAST * moved && step.ratio() > 1.1
+}
+
+fn picture(size: Bytes, costs: &[f64], sequential: f64) -> Picture {
+    let width = costs.len().div_ceil(256).max(1);
+    let place = |index: usize| (index * width) as f64 * size.0 as f64 + (width as f64 * size.0 as f64) / 2.0;
+    let points: Vec<_> =
+        windows(costs, width).into_iter().enumerate().map(|(index, cost)| (place(index), cost)).collect();
+    let end = points.last().map_or(0.0, |point| point.0);
+    Picture::new(
+        "Random writes after the device was filled, means of stretches: the cost rises where collection begins.",
+        Axis::linear("written since the fill", "bytes"),
+        Axis::linear("response time", "ns"),
+    )
+    .draw("random writes", Style::Line, points)
+    .draw("sequential writes", Style::Line, vec![(0.0, sequential), (end, sequential)])
+}
+
+fn conclude(
+    session: &mut Session<'_, '_>,
+    size: Bytes,
+    costs: &[f64],
+    sequential: f64,
+    step: Step,
+    before: Bytes,
+) {
+    let capacity = session.capacity();
+    let bytes = |ios: f64| ios * size.0 as f64;
+    // Blocks that others wrote over as a whole are collected for nothing, or count as written.
+    let uncertain = before.0 as f64 / 2.0;
+    let spare = bytes(step.place.estimate) + uncertain;
+    let (low, high) = (bytes(step.place.low), bytes(step.place.high) + 2.0 * uncertain);
+    let error = (high - spare).max(spare - low);
+    let evidence = format!(
+        "random writes of {size} cost {} until {} (between {} and {}) were written after the fill, and {} from there \
+         on; sequential ones {}",
+        Nanos(step.before as u64),
+        Bytes(spare as u64),
+        Bytes(low as u64),
+        Bytes(high as u64),
+        Nanos(step.after as u64),
+        Nanos(sequential as u64),
+    );
+    let picture = picture(size, costs, sequential).mark(bytes(step.place.estimate), "collection begins");
+    // Before it, random writes of whole mapped units cost what sequential ones do.
+    let whole_units = step.before < 1.3 * sequential;
+    let confidence = |relative: f64| if whole_units && relative <= 0.03 { 0.96 } else { 0.7 };
+    let share = spare / capacity.0 as f64;
+    let answers = [
+        (Parameter::PhysicalCapacity, capacity.0 as f64 + spare, error / (capacity.0 as f64 + spare)),
+        (Parameter::OverProvisioning, share, error / spare),
+    ];
+    for (parameter, value, relative) in answers {
+        let finding = if relative > UNKNOWN {
+            Finding::undetermined(parameter, evidence.clone())
+        } else {
+            Finding::found(parameter, value, confidence(relative), evidence.clone())
+        };
+        session.conclude(finding.with(picture.clone()));
+    }
+}
+
+/// Each random write costs a merge.
+fn merged(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], sequential: f64) -> Result<(), Halt> {
+    let evidence = format!(
+        "random writes of {size} cost {} from the first ones on, {:.0} times what sequential ones cost: space beyond \
+         the capacity does not put anything off",
+        Nanos(mean(costs) as u64),
+        mean(costs) / sequential,
+    );
+    for parameter in GROUP.parameters {
+        let finding = Finding::not_identifiable(*parameter, 0.9, evidence.clone());
+        session.conclude(finding.with(picture(size, costs, sequential)));
+    }
+    Ok(())
+}
+
+fn undecided(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], sequential: f64) {
+    let evidence = format!(
+        "random writes of {size} cost {} on average over {} after the fill, without a rise as collection makes one; \
+         sequential ones {}",
+        Nanos(mean(costs) as u64),
+        size * costs.len() as u64,
+        Nanos(sequential as u64),
+    );
+    for parameter in GROUP.parameters {
+        let finding = Finding::undetermined(*parameter, evidence.clone());
+        session.conclude(finding.with(picture(size, costs, sequential)));
+    }
+}

@@ -1,0 +1,138 @@
+//! Where the cost of IOs rises, seen from IOs whose single costs say little.
+//!
+//! # Model
+//! Work that was put off is done in lumps: most IOs cost the same as before, and one in many costs tens of times
+//! as much. So what rises is the mean over windows of IOs. How rare the lumps are and how early the rise is are not
+//! known: it is looked for in the beginning of the series, from all of it down to a 64th, and in windows that are from a
+//! 256th to a 32nd of that; the p is corrected for all of these looks.
+//!
+//! The place is then where the sum of what costs exceed the middle between the two means is lowest: the first lump, if there are lumps.
+//! With lumps of size `L` the sum goes up and down by `L`; so places where it is higher by no more than that may be
+//! the place instead. (The variance of lumps is their size times their mean, which tells `L`.)
+//!
+//! Invariants: a place is only as good as its interval says.
+
+use flashlab_analysis::decide::change::{Direction, change};
+use flashlab_analysis::decide::ranks::Interval;
+
+/// How many beginnings are looked at, each half as long as the one before.
+const BEGINNINGS: u32 = 7;
+/// In how many windows.
+const WINDOWS: [usize; 4] = [256, 128, 64, 32];
+/// A rise is one if there is one by chance less often than this, all looks together.
+const P: f64 = 1e-4;
+
+/// A rise of the mean cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Step {
+    /// The first IO that is more expensive, counted from 0, and where it may be instead.
+    pub place: Interval,
+    /// The mean cost before it.
+    pub before: f64,
+    /// The mean cost after it.
+    pub after: f64,
+    /// p that nothing rises.
+    pub p: f64,
+}
+
+impl Step {
+    /// How many times the cost before the cost after is.
+    pub(crate) fn ratio(&self) -> f64 {
+        self.after / self.before
+    }
+}
+
+/// The mean costs of windows of `width` IOs; what is left over at the end is left out.
+pub(crate) fn windows(costs: &[f64], width: usize) -> Vec<f64> {
+    costs.chunks_exact(width.max(1)).map(mean).collect()
+}
+
+/// The mean; 0 of nothing.
+pub(crate) fn mean(costs: &[f64]) -> f64 {
+    if costs.is_empty() { 0.0 } else { costs.iter().sum::<f64>() / costs.len() as f64 }
+}
+
+/// The most likely rise of the costs, if there is one.
+pub(crate) fn rise(costs: &[f64]) -> Option<Step> {
+    let beginnings = (0..BEGINNINGS).map(|halvings| costs.len() >> halvings);
+    let looks = beginnings.flat_map(|length| WINDOWS.map(|windows| (length, windows)));
+    let look = |(length, count): (usize, usize)| {
+        let width = length.div_ceil(count);
+        let found = (length >= count).then(|| change(&windows(&costs[..length], width), Direction::Up))??;
+        Some((found.p, found.index * width, length))
+    };
+    let (p, at, length) = looks.filter_map(look).min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let p = p * (BEGINNINGS as usize * WINDOWS.len()) as f64;
+    // As much after the rise as before it, and not less than the look that showed it.
+    let span = length.max(2 * at).min(costs.len());
+    (p <= P).then(|| placed(&costs[..span], at, p))
+}
+
+/// For each place the sum of what the costs before it exceed `middle`.
+fn sums_before(costs: &[f64], middle: f64) -> Vec<f64> {
+    let mut sum = 0.0;
+    let mut next = |cost: &f64| {
+        let before = sum;
+        sum += cost - middle;
+        before
+    };
+    costs.iter().map(&mut next).collect()
+}
+
+/// The rise with its exact place, which is about `at`.
+fn placed(costs: &[f64], at: usize, p: f64) -> Step {
+    let mut place = at.clamp(1, costs.len() - 1);
+    let mut sums = Vec::new();
+    // The means depend on the place, and the place on the means.
+    for _ in 0..3 {
+        let middle = (mean(&costs[..place]) + mean(&costs[place..])) / 2.0;
+        sums = sums_before(costs, middle);
+        let lowest = (1..costs.len()).min_by(|&a, &b| f64::total_cmp(&sums[a], &sums[b]));
+        place = lowest.unwrap_or(place);
+    }
+    let (before, after) = (mean(&costs[..place]), mean(&costs[place..]));
+    let variance = mean(&costs[place..].iter().map(|cost| (cost - after).powi(2)).collect::<Vec<_>>());
+    let lump = variance / (after - before).max(f64::MIN_POSITIVE);
+    let possible = |at: &usize| sums[*at] <= sums[place] + lump;
+    let low = (1..=place).find(possible).unwrap_or(place);
+    let high = (place..costs.len()).rev().find(possible).unwrap_or(place);
+    let place = Interval { estimate: place as f64, low: low as f64, high: high as f64 + 1.0 };
+    Step { place, before, after, p }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_base::{Prng, Seed};
+
+    use super::*;
+
+    /// Cheap costs with jitter and outliers; from `rise` on every twelfth or so costs fifty times as much.
+    fn costs(seed: u64, count: usize, rise: usize) -> Vec<f64> {
+        let mut random = Prng::new(Seed(seed));
+        let one = |i: usize| {
+            let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
+            let lump = if i >= rise && random.unit() < 1.0 / 12.0 { 50.0 } else { 1.0 };
+            (1.0 + 0.1 * random.unit()) * f64::max(outlier, lump)
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn the_place_of_a_rise_is_within_its_interval_and_within_two_per_cent() {
+        let (mut held, mut close) = (0, 0);
+        for seed in 0..100 {
+            let truth = [700, 3000, 20_000][seed as usize % 3];
+            let found = rise(&costs(seed, 26_000, truth)).unwrap();
+            assert!(found.ratio() > 3.0, "{found:?}");
+            held += u32::from(found.place.holds(truth as f64));
+            close +=
+                u32::from((found.place.estimate / truth as f64 - 1.0).abs() < 0.02 + 24.0 / truth as f64);
+        }
+        assert!(held >= 95 && close >= 95, "{held}, {close} of 100");
+    }
+
+    #[test]
+    fn without_a_rise_none_is_found() {
+        assert!((0..200).all(|seed| rise(&costs(seed, 5000, usize::MAX)).is_none()));
+    }
+}

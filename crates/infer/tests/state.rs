@@ -1,0 +1,89 @@
+//! What writing a device whole, randomly and after rests tells, on small simulated devices with jitter and outliers.
+
+use std::sync::atomic::AtomicBool;
+
+use flashlab_analysis::inference::{Finding, Inference, Parameter, Value, Verdict};
+use flashlab_base::{Nanos, Seed};
+use flashlab_device::Device;
+use flashlab_infer::{Settings, infer, nothing_known};
+use flashlab_sim::Profile;
+
+/// All findings of a device of which these are the sections.
+fn inferred(capacity: &str, sections: &str) -> Inference {
+    let text = format!(
+        "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
+         \"{capacity}\"\n[noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier = \"3ms\"\n{sections}"
+    );
+    let mut device = Profile::parse(&text, "test.toml").unwrap().device().unwrap();
+    let settings = Settings {
+        target: "test".to_owned(),
+        seed: Seed(7),
+        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        reading_time: Nanos::from_secs(60),
+        writing_time: Nanos::from_secs(36_000),
+        interrupt: &AtomicBool::new(false),
+    };
+    let mut known = nothing_known(&device, "test");
+    infer(&mut device, &settings, &mut known, &mut ());
+    known
+}
+
+fn finding(known: &Inference, parameter: Parameter) -> &Finding {
+    known.get(parameter).unwrap()
+}
+
+/// Asserts that a number was found within 3 %, or exactly where it is 0.
+fn assert_close(known: &Inference, parameter: Parameter, truth: f64) {
+    let found = finding(known, parameter);
+    let number = found.number().unwrap_or_else(|| panic!("{parameter}: {}", found.evidence));
+    assert!((number - truth).abs() <= 0.03 * truth, "{parameter}: {number}, not {truth}: {}", found.evidence);
+}
+
+fn assert_not_identifiable(known: &Inference, parameter: Parameter) {
+    let found = finding(known, parameter);
+    assert_eq!(found.verdict, Verdict::NotIdentifiable, "{parameter}: {}", found.evidence);
+}
+
+#[test]
+fn a_page_map_without_buffers_shows_its_spare_space_and_nothing_else() {
+    let known = inferred(
+        "64MiB",
+        "[flash]\npage = \"4KiB\"\npages_per_block = 48\ndies = 2\nover_provisioning = 0.2\n[controller]\nwrite_command = \
+         \"40us\"\nwrite_bandwidth = \"100MB/s\"\n",
+    );
+    // 20 % beyond the capacity; each die keeps a block free and fills another one.
+    let block = 48.0 * 4096.0;
+    let spare = (1.2 * 64.0 * 1048576.0 / block).ceil() * block - 64.0 * 1048576.0 - 2.0 * block;
+    assert_close(&known, Parameter::OverProvisioning, spare / (64.0 * 1048576.0));
+    assert_close(&known, Parameter::PhysicalCapacity, spare + 64.0 * 1048576.0);
+    assert_close(&known, Parameter::FastRegionSize, 0.0);
+    assert_not_identifiable(&known, Parameter::FastRegionRefill);
+    assert_close(&known, Parameter::WriteBufferSize, 0.0);
+    assert_not_identifiable(&known, Parameter::WriteBufferFlush);
+    assert_close(&known, Parameter::LingeringTime, 0.0);
+    assert_close(&known, Parameter::RecoveryTime, 0.0);
+    assert_eq!(finding(&known, Parameter::RecoveryEnds).value, Some(Value::Truth(true)));
+}
+
+#[test]
+fn a_fast_region_shows_its_size_and_what_a_rest_makes_free() {
+    let known = inferred(
+        "128MiB",
+        "[flash]\npage = \"8KiB\"\npages_per_block = 64\nprogram = \"900us\"\nover_provisioning = 0.25\n[flash.fast]\nsize = \
+         \"8MiB\"\nread = \"25us\"\nprogram = \"200us\"\nerase = \"1ms\"\n",
+    );
+    assert_close(&known, Parameter::FastRegionSize, 8.0 * 1048576.0);
+    assert_close(&known, Parameter::FastRegionRefill, 8.0 * 1048576.0);
+}
+
+#[test]
+fn log_blocks_of_one_data_block_each_show_no_spare_space_but_what_they_put_off() {
+    let known = inferred(
+        "128MiB",
+        "[flash]\npage = \"4KiB\"\npages_per_block = 64\n[controller.background]\npieces = 20\nidle_after = \"1ms\"\nslice = \
+         \"300us\"\n[translation.log_blocks]\nlogs = 6\n",
+    );
+    assert_not_identifiable(&known, Parameter::OverProvisioning);
+    assert_not_identifiable(&known, Parameter::PhysicalCapacity);
+    assert_close(&known, Parameter::FastRegionSize, 0.0);
+}
