@@ -40,8 +40,8 @@ const HALF_MAX: f64 = 0.04;
 const PAGES_MAX: u64 = 16;
 /// Costs that differ by less than this share are the same: less than the array's part in a read.
 const SAME: f64 = 0.04;
-/// Pages, or stripes, after which rows of 1, 2, 3, 4, 6 and 8 pages begin together.
-const ROWS: u64 = 24;
+/// Pages, or stripes, after which rows of 1, 2, 3, 4 and 6 pages begin together.
+const ROWS: u64 = 12;
 
 /// Where boundaries are looked at, and how.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let aligned = BOUNDARY_MAX * 2;
     let (slot, depth) = match stripe.and_then(|stripe| Dies::stride(session, stripe)) {
         Some(stride) => (stride, Dies::depth(session)),
-        None => (aligned * 4, 1),
+        None => (aligned, 1),
     };
     if room(session).0 < slot.0 * 16 {
         return Err(Halt::Misfit("it has too few places to compare".to_owned()));
@@ -101,8 +101,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let confidence = if sure { confidence } else { confidence.min(0.8) };
     let picture = picture.mark(page.0 as f64, "page");
     session.conclude(Finding::found(Parameter::ReadPageSize, page, confidence, figures).with(picture));
-    let slot = if one_die { page * ROWS } else { slot * ROWS };
-    if !sure || room(session).0 < slot.0 * 16 {
+    let slot = stripe.filter(|_| !one_die).unwrap_or(page) * ROWS;
+    if !sure || room(session).0 < slot.0 * 8 {
         let evidence = "it is not known, or the device is too small to see, which pages lie on one die";
         session.conclude(Finding::undetermined(Parameter::PlanesReadAtOnce, evidence));
         return Ok(());
@@ -146,7 +146,7 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
     let mut confidence = None;
     for rounds in [16, 48, 120] {
         let half = cost(session, places, Bytes(page.0 / 2), rounds)?;
-        if half.low > limit.max(1.0 + COST_MIN - 1.0) {
+        if half.low > limit.max(COST_MIN) {
             return Ok(None);
         }
         // Nothing, as far as can be seen; surely less than a transfer only where that can be told from it.

@@ -64,7 +64,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     once.first.target_offset = Bytes(room(session).0 / 2).round_down(apart);
     once.first.target_size = Some(apart * places.min(200));
     let fresh = in_order(&session.run("fresh-reads", &once)?, 1);
-    let mut probe = Probe { piece, apart, fresh, next: 0 };
+    let mut probe = Probe { piece, apart, fresh, footprints: Bytes::ZERO, next: 0 };
     let kept = probe.buffer(session)?;
     probe.ahead(session, kept)
 }
@@ -74,21 +74,29 @@ struct Probe {
     apart: Bytes,
     /// Reads of the flash.
     fresh: Vec<f64>,
+    /// Where the next footprint lies.
+    footprints: Bytes,
     /// The next place for a start of sequential reads.
     next: u64,
 }
 
 impl Probe {
-    /// Reads of a footprint, in reverse order, after it was read once.
+    /// Reads of a footprint, in reverse order, after it was read once. Each footprint lies elsewhere: of a buffer that
+    /// gives up what came first, what it held before would decide what stays.
     fn again(
-        &self,
+        &mut self,
         session: &mut Session<'_, '_>,
-        offset: Bytes,
         slot: Bytes,
         places: u64,
         least: u64,
     ) -> Result<Vec<f64>, Halt> {
         let rounds = 1 + least.div_ceil(places);
+        let length = (slot * places).round_up(self.apart);
+        if self.footprints + length > room(session) {
+            self.footprints = Bytes::ZERO;
+        }
+        let offset = self.footprints;
+        self.footprints += length;
         let mut pattern = ios(Mode::Read, Location::Ordered { incr: -1 }, session.block(), places * rounds);
         pattern.first.slot_size = Some(slot);
         pattern.first.target_offset = offset;
@@ -117,7 +125,7 @@ impl Probe {
     /// How many pieces are kept at least, if any.
     fn buffer(&mut self, session: &mut Session<'_, '_>) -> Result<Option<u64>, Halt> {
         let parameter = Parameter::ReadBufferSize;
-        let few = self.again(session, Bytes::ZERO, self.apart, 2, 200)?;
+        let few = self.again(session, self.apart, 2, 200)?;
         let (slow, fast) = (median(&self.fresh), median(&few));
         if !self.is_fast(&few) {
             let evidence =
@@ -136,7 +144,7 @@ impl Probe {
         for slot in [self.apart, self.piece] {
             let most = (room(session).0 / 2 / slot.0).min(affordable as u64);
             while more.is_none() && fits * 2 <= most {
-                let again = self.again(session, Bytes::ZERO, slot, fits * 2, 40)?;
+                let again = self.again(session, slot, fits * 2, 40)?;
                 curve.push(((fits * 2 * self.piece.0) as f64, median(&again)));
                 let slower = mann_whitney(&again, &few).p_above < ALPHA && median(&again) * FAST_MAX > fast;
                 if slower { more = Some((fits * 2, slot, median(&again))) } else { fits *= 2 }
@@ -156,15 +164,15 @@ impl Probe {
         let limit = (slow * fast).sqrt();
         while more - fits > 1 {
             let middle = (fits + more) / 2;
-            let time = median(&self.again(session, Bytes::ZERO, slot, middle, 24)?);
+            let time = median(&self.again(session, slot, middle, 24)?);
             curve.push(((middle * self.piece.0) as f64, time));
             if time < limit { fits = middle } else { more = middle }
         }
         let size = self.piece * fits;
         // Elsewhere, and side by side: what is a little smaller is kept, what is a little larger is not.
         let half = Bytes(room(session).0 / 2).round_down(self.apart);
-        let kept = median(&self.again(session, half, self.piece, (fits * 4 / 5).max(1), 24)?);
-        let lost = median(&self.again(session, half, self.piece, (fits * 3 / 2).max(fits + 4), 24)?);
+        let kept = median(&self.again(session, self.piece, (fits * 4 / 5).max(1), 24)?);
+        let lost = median(&self.again(session, self.piece, (fits * 3 / 2).max(fits + 4), 24)?);
         let whole = self.other_blocks(session, half + self.apart * 7, (fits / 2).max(1))? < limit;
         let agrees = kept < limit && lost > limit && whole;
         let known = session.known().bytes(Parameter::ReadPageSize).is_some();
