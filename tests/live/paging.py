@@ -3,7 +3,7 @@
   paging.py plan                       what a throughput model is fitted to, as a plan for flashlab sim run
   paging.py fit MEASURED NAME SIZE     the fitted profile, from what sim run --json printed
   paging.py drive PROGRAM ...          measures a program over memory sizes
-  paging.py table POINTS MEASURED FTL  the tables
+  paging.py table POINTS MEASURED REPLAYED FTL  the tables; REPLAYED: for each depth device and model, as sim run --json
 """
 import argparse
 import csv
@@ -183,8 +183,8 @@ class Postgres(Program):
 
 
 def limit(group, mib):
-    """Lowers the group's memory. The kernel gives up when pages do not leave fast enough; then it is asked again."""
-    end = time.monotonic() + 60
+    """Lowers the group's memory. The kernel gives up while all that could leave is being written; then it is asked again."""
+    end = time.monotonic() + 180
     while True:
         try:
             with open(f"{group}/memory.limit_in_bytes", "w") as file:
@@ -192,7 +192,8 @@ def limit(group, mib):
             return
         except OSError as error:
             if time.monotonic() > end:
-                raise SystemExit(f"cannot lower the memory to {mib} MiB within a minute: {error}") from None
+                raise SystemExit(f"cannot lower the memory to {mib} MiB within three minutes: {error}") from None
+            time.sleep(0.01)
 
 
 def drive(given):
@@ -227,6 +228,7 @@ def table(given):
         errors = [abs(a + n * b - t) / t * 100 for n, t in points]
         print(f"  {name.replace('_', ' '):18}A {a:9.1f} us   B {b:7.3f} us/KiB   "
               f"error {statistics.mean(errors):5.1f} % on average, {max(errors):5.1f} % at most")
+    show_replayed(given.replayed)
     for program, disks in rates.items():
         print(f"\n{program}: operations a second, median of {WINDOWS} windows (memory in MiB)\n")
         sizes = sorted({mib for of in disks.values() for mib in of}, reverse=True)
@@ -238,6 +240,22 @@ def table(given):
         print(f"  {'model against device':26}" + "".join(f"{apart[mib]:+9.1f}%" for mib in sizes))
         if given.pictures:
             draw(f"{given.pictures}/paging-{program}.svg", program, disks)
+
+
+def show_replayed(path):
+    with open(path) as file:
+        rest = file.read().strip()
+    runs = []
+    while rest:
+        document, end = json.JSONDecoder().raw_decode(rest)
+        runs.append(document["runs"][0])
+        rest = rest[end:].lstrip()
+    print("\nThe requests that the device was sent, in virtual time\n")
+    for device, model in zip(runs[::2], runs[1::2]):
+        seconds = [run["duration_ns"] / 1e9 for run in (device, model)]
+        depth = round(device["device_queue_mean"])
+        print(f"  {depth} at once: device {seconds[0]:.1f} s, model {seconds[1]:.1f} s, the model's rate "
+              f"{(seconds[0] / seconds[1] - 1) * 100:+.1f} %")
 
 
 def draw(path, program, disks):
@@ -262,7 +280,7 @@ def main():
         of.add_argument(word, required=True)
     of.add_argument("--seconds", type=int, required=True)
     of = commands.add_parser("table")
-    for word in ("points", "measured", "ftl"):
+    for word in ("points", "measured", "replayed", "ftl"):
         of.add_argument(word)
     of.add_argument("--csv")
     of.add_argument("--pictures")

@@ -8,14 +8,15 @@
 # a Java program with a growing heap, and a PostgreSQL server under load. The disks are a hard disk of Ajwani's tables, the
 # Zeus, a device with a translation layer, which was filled at random twice, and the throughput model that the script fits
 # to that one: it measures the device, fits T = A + n B for the four classes, and serves that. Prints operations a second
-# for each disk and memory, and how far the model is from the device that it was fitted to.
+# for each disk and memory, and how far the model is from the device that it was fitted to: live, and when the requests
+# that the device was sent are replayed on both, which no load of this machine disturbs.
 #
 # Swap space is everybody's. Other programs keep their pages as long as the machine is not short of memory: the limit is
 # the cgroup's. What waits for the disk is waited for with a limit; then the server is killed, and its IOs fail.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
-program='' csv='' pictures='' ftl=tlc-sata hard_disk=barracuda seconds=3 keep_model=''
+program='' csv='' pictures='' ftl=emmc hard_disk=barracuda seconds=1 keep_model=''
 while [ $# -gt 0 ]; do
     case $1 in
         --csv) csv=$(realpath -m "$2"); shift 2 ;;
@@ -56,7 +57,7 @@ page_to() {
     swap_on
     for of in java postgres; do
         note "$of, paging to $name"
-        within 300 python3 "$live/paging.py" drive "$of" --name "$name" --group "$group" --seconds "$seconds" \
+        within 600 python3 "$live/paging.py" drive "$of" --name "$name" --group "$group" --seconds "$seconds" \
             --work "$work" --to points.csv
     done
     swap_off
@@ -75,9 +76,16 @@ python3 "$live/paging.py" fit fit.json "$ftl" $size >model.toml
 
 page_to "$hard_disk" "sim:$hard_disk" --size $size
 page_to zeus sim:zeus --size $size
-page_to "$ftl" "$aged"
+page_to "$ftl" "$aged" --record record
 page_to "model of $ftl" sim:./model.toml
 
+note "the requests that sim:$ftl was sent, on both in their own time"
+for depth in 1 4; do
+    for of in "$aged" sim:./model.toml; do
+        attend "$flashlab" sim run "$of" --trace record --as-fast-as-possible --depth $depth --json 2>/dev/null
+    done
+done >replayed.json
+
 [ -z "$pictures" ] || mkdir -p "$pictures"
-python3 "$live/paging.py" table points.csv fit.json "$ftl" ${csv:+--csv "$csv"} ${pictures:+--pictures "$pictures"}
+python3 "$live/paging.py" table points.csv fit.json replayed.json "$ftl" ${csv:+--csv "$csv"} ${pictures:+--pictures "$pictures"}
 load

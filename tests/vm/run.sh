@@ -11,6 +11,8 @@
 # into target/vm: nothing is installed, and nothing outside of that folder is changed. The kernel is the
 # one of the release's backports, which is derived from those sources. The first time that is 125 MB.
 #
+# FLASHLAB_VM_INIT names another script of this folder for the machine, and FLASHLAB_VM_PROGRAMS programs that it needs.
+#
 # Prints a line for each check, `ok` or `FAILED`. Ends with 0 when all hold, or when there can be no
 # machine here (it says `skipped` and why); with 1 otherwise.
 set -euo pipefail
@@ -136,7 +138,8 @@ make_initramfs() {
         ublk_drv crc32c_generic ext4; do
         put_module "$module"
     done
-    cp "$here/inside.sh" "$root/init"
+    for program in ${FLASHLAB_VM_PROGRAMS:-}; do put_program "$program" "$(basename "$program")"; done
+    cp "$here/${FLASHLAB_VM_INIT:-inside.sh}" "$root/init"
     chmod +x "$root/init"
     (cd "$root" && find . | "$(busybox_program)" cpio -o -H newc 2>/dev/null) | gzip -1 >"$folder/initramfs.gz"
 }

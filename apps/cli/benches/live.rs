@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use flashlab_base::Nanos;
+
 const FLASHLAB: &str = env!("CARGO_BIN_EXE_flashlab");
 
 /// A server and the disk that it serves.
@@ -136,11 +138,16 @@ fn wait_until(what: &str, there: impl Fn() -> bool) {
     }
 }
 
-/// A plain libfuse file with a loop device over it.
-fn plain_fuse(folder: &Path, program: &Path) -> Server {
+/// A plain libfuse file whose IOs take `delay_us` in its server, with a loop device over it.
+fn plain_fuse(folder: &Path, program: &Path, delay_us: u64) -> Server {
     let mount = folder.join("plain");
     let _ = std::fs::create_dir(&mount);
-    let child = Command::new(program).arg("-f").arg(&mount).spawn().expect("it was just built");
+    let child = Command::new(program)
+        .arg("-f")
+        .arg(&mount)
+        .env("DELAY_NS", (delay_us * 1000).to_string())
+        .spawn()
+        .expect("it was just built");
     let file = mount.join("disk");
     wait_until("plain_fuse", || file.exists());
     let attached = Command::new("losetup")
@@ -205,17 +212,52 @@ fn precision(folder: &Path, rounds: usize, seconds: f64) {
     }
 }
 
+/// What the machine gives whoever sleeps and spins, and a plain C server that does so: their shares of the tails above.
+fn machine(folder: &Path, rounds: usize, seconds: f64) {
+    println!(
+        "\nthe machine: the same times by a lone thread that sleeps until 100 us before and spins, and by a plain C"
+    );
+    println!("libfuse file under a loop device, from whose times nothing is taken off (depth 1)");
+    let program = build_plain_fuse(folder);
+    for response_us in [100, 300, 2000] {
+        let clock = flashlab_host::Clock::start();
+        let mut taken: Vec<f64> = (0..2000)
+            .map(|_| {
+                let begin = clock.now();
+                clock.sleep_until(begin + Nanos(response_us * 1000));
+                clock.now().since(begin).0 as f64 / (response_us * 1000) as f64
+            })
+            .collect();
+        taken.sort_by(f64::total_cmp);
+        let (middle, tail) = (taken[taken.len() / 2], taken[taken.len() * 99 / 100]);
+        println!("{:<12} {response_us:>5} us {:>17} {middle:>8.3} {tail:>8.3}", "a thread", "");
+        let Some(program) = &program else { continue };
+        let server = plain_fuse(folder, program, response_us);
+        for mode in ["randread", "randwrite"] {
+            let seen: Vec<Seen> = (0..rounds).map(|_| fio(&server.target, mode, 1, seconds)).collect();
+            let middle = median(seen.iter().map(|seen| seen.p50_us / response_us as f64).collect());
+            let tail = median(seen.iter().map(|seen| seen.p99_us / response_us as f64).collect());
+            println!("{:<12} {response_us:>5} us      1 {mode:>10} {middle:>8.3} {tail:>8.3}", "plain C");
+        }
+    }
+}
+
 /// The other server's name, flashlab's options for the same transport, and how to start the other.
 type Pair = (&'static str, Vec<String>, Box<dyn Fn() -> Server>);
 
 fn ceiling(folder: &Path, rounds: usize, seconds: f64) {
     println!("\nceiling: IOPS of a model without delay / IOPS of the other server; goal: 0.90");
+    // Flashlab's server keeps processors awake, from which the other would gain as well.
+    let mut processors = flashlab_host::IdleProcessors::open();
+    if let Ok(processors) = &mut processors {
+        processors.stay_awake(true).expect("root may wish");
+    }
     let zero = profile(folder, 0);
     let mut pairs: Vec<Pair> = Vec::new();
     match build_plain_fuse(folder) {
         Some(program) => {
             let folder = folder.to_owned();
-            let other = Box::new(move || plain_fuse(&folder, &program));
+            let other = Box::new(move || plain_fuse(&folder, &program, 0));
             pairs.push(("plain libfuse + loop", vec!["--loop".to_owned()], other));
         }
         None => println!("skipped: plain libfuse, there is no C compiler or no libfuse 3 to build it"),
@@ -256,5 +298,6 @@ fn main() {
     }
     let folder = tempfile::tempdir().expect("a directory can be made");
     precision(folder.path(), rounds, seconds);
+    machine(folder.path(), rounds, seconds);
     ceiling(folder.path(), rounds, seconds);
 }

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use flashlab_base::{Bytes, Seed};
+use flashlab_base::{Bytes, Nanos, Seed};
 
 /// A laboratory for flash storage: measure a device, with a methodology that makes the figures mean
 /// something.
@@ -25,6 +25,8 @@ pub enum Verb {
     Run(Run),
     /// Show the plans that come with flashlab, or check one of yours
     Plan(PlanVerb),
+    /// Find out the hidden parameters of a device, each with evidence and confidence
+    Infer(Infer),
     /// List the block devices, and what flashlab would refuse to write to, and why
     Devices(Devices),
     /// The simulated devices
@@ -169,6 +171,85 @@ pub struct Run {
     /// The state that the device is brought to first
     #[arg(long, value_enum, default_value_t = State::None)]
     pub state: State,
+}
+
+#[derive(Args)]
+pub struct Infer {
+    /// A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]; a scratch file if not given; or
+    /// the folder of a run, which is shown again
+    #[arg(group = "existing")]
+    pub target: Option<String>,
+    /// Where the scratch file goes; the current directory if not given
+    #[arg(long, value_name = "DIR", conflicts_with = "target")]
+    pub directory: Option<PathBuf>,
+    /// Size of the scratch file (1GiB if not given), or of a simulated device
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    pub size: Option<Bytes>,
+    /// Keep the scratch file
+    #[arg(long, conflicts_with = "target")]
+    pub keep_file: bool,
+    /// Write to the target, too; simulated devices are written to without it
+    #[arg(long, conflicts_with = "read_only")]
+    pub write: bool,
+    /// Only read, a simulated device too
+    #[arg(long)]
+    pub read_only: bool,
+    /// Write so much at most; twice the capacity if not given
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true, conflicts_with = "read_only")]
+    pub write_budget: Option<Bytes>,
+    /// Consent to destroying all data on this block device, which must be TARGET
+    #[arg(long, value_name = "PATH")]
+    pub destroy_data_on: Option<PathBuf>,
+    /// Consent to overwriting TARGET, a regular file
+    #[arg(long)]
+    pub overwrite_file: bool,
+    /// Only these parameters, and those that have to be known for them
+    #[arg(long, value_name = "PARAMETER,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// The longest that the reading probes may take together, and each group of writing ones, as 90s or 2h; 60s and 24h
+    /// if not given
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub time_limit: Option<Nanos>,
+    /// The seed of everything random
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    pub seed: Seed,
+    /// The run's folder; flashlab-runs/TIME-TARGET if not given
+    #[arg(long, short, alias = "out", value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Go on with an interrupted run as it was begun
+    #[arg(long, value_name = "RUN", group = "existing", conflicts_with_all = INFERRED_WITH)]
+    pub resume: Option<PathBuf>,
+    /// Print what to do with the device, with the reason and the command: partitions, file systems, sizes
+    #[arg(long)]
+    pub advise: bool,
+    /// Print an object from parameter name to its finding; with --advise, the advice instead
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What an inference that is resumed was begun with, and keeps.
+const INFERRED_WITH: [&str; 10] = [
+    "target",
+    "output",
+    "only",
+    "size",
+    "seed",
+    "directory",
+    "write",
+    "read_only",
+    "write_budget",
+    "time_limit",
+];
+
+/// A time that something may take.
+fn time(text: &str) -> Result<Nanos, String> {
+    let time =
+        humantime::parse_duration(text).map_err(|error| format!("{error}; give a time as 90s or 2h"))?;
+    match u64::try_from(time.as_nanos()) {
+        Ok(0) => Err("must be more than 0".to_owned()),
+        Ok(nanos) => Ok(Nanos(nanos)),
+        Err(_) => Err("is more than 584 years".to_owned()),
+    }
 }
 
 #[derive(Args)]

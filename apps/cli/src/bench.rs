@@ -105,7 +105,7 @@ fn measure_scratch(
     tell!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
     announce(&settings, &selection, &scratch::identity(size), size);
     let interrupt = session::interrupt()?;
-    let scratch = scratch::make(&directory, &settings, &interrupt, &Bar::new())?;
+    let scratch = scratch::make(&directory, size, settings.seed, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, opening)?;
     let session = Session::begin(&mut opened, selection, settings, size, common)?;
     let measured = session.measure(&mut opened.device);
@@ -114,7 +114,7 @@ fn measure_scratch(
 }
 
 /// The target by a name that leads to it from every directory; links stay links, as those by serial.
-fn wherever_resumed(name: &str) -> Result<String> {
+pub fn wherever_resumed(name: &str) -> Result<String> {
     let absolute = |path: &str| -> Result<String> {
         Ok(std::path::absolute(path).with_context(|| format!("cannot find {path}"))?.display().to_string())
     };

@@ -15,6 +15,8 @@ mod caretaker;
 mod devices;
 mod exit;
 mod flash_statistics;
+mod infer;
+mod inference_run;
 mod input;
 mod nbd;
 mod output;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
     let result = match arguments.verb {
         Verb::Bench(bench) => bench::bench(bench),
         Verb::Run(run) => bench::run(run),
+        Verb::Infer(arguments) => infer::infer(arguments),
         Verb::Plan(plan) => plans::plan(plan),
         Verb::Devices(devices) => devices::devices(devices),
         Verb::Sim(sim) => sim::sim(sim),

@@ -32,10 +32,11 @@ pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
 /// The file that was measured is gone; another one in the same place has the same disk beneath.
 fn on_scratch(folder: RunFolder, manifest: Manifest, opening: Opening, keep: bool, json: bool) -> Result<()> {
     let directory = scratch::directory_of(&manifest.identity)?;
-    flashlab_host::check_room(&directory, manifest.settings.target_size)?;
-    tell!("making another scratch file of {} in {}", manifest.settings.target_size, directory.display());
+    let size = manifest.settings.target_size;
+    flashlab_host::check_room(&directory, size)?;
+    tell!("making another scratch file of {size} in {}", directory.display());
     let interrupt = session::interrupt()?;
-    let scratch = scratch::make(&directory, &manifest.settings, &interrupt, &Bar::new())?;
+    let scratch = scratch::make(&directory, size, manifest.settings.seed, &interrupt, &Bar::new())?;
     let Opened { mut device, .. } = scratch::open(&scratch, opening)?;
     check_same(
         folder.path(),
@@ -51,7 +52,7 @@ fn on_scratch(folder: RunFolder, manifest: Manifest, opening: Opening, keep: boo
 }
 
 /// Refuses to mix two devices, or two files, in a run.
-fn check_same(run: &Path, name: &str, before: &Identity, now: &Identity) -> Result<()> {
+pub fn check_same(run: &Path, name: &str, before: &Identity, now: &Identity) -> Result<()> {
     let distinct = |identity: &Identity| {
         let Identity { model, serial, capacity, backing_device, .. } = identity.clone();
         (model, serial, capacity, backing_device)

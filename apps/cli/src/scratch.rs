@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use flashlab_base::{Bytes, Identity};
-use flashlab_bench::{Progress, Settings};
+use flashlab_base::{Bytes, Identity, Seed};
+use flashlab_bench::Progress;
 use flashlab_host::ScratchFile;
 
 use crate::exit::Usage;
@@ -45,13 +45,18 @@ pub fn identity(size: Bytes) -> Identity {
 }
 
 /// Makes and fills the file.
-pub fn make(directory: &Path, settings: &Settings, interrupt: &AtomicBool, bar: &Bar) -> Result<ScratchFile> {
-    let size = settings.target_size;
+pub fn make(
+    directory: &Path,
+    size: Bytes,
+    seed: Seed,
+    interrupt: &AtomicBool,
+    bar: &Bar,
+) -> Result<ScratchFile> {
     for stale in flashlab_host::stale_scratch_files(directory)? {
         bar.say(&format!("{} was left by a flashlab that was killed; it may be removed", stale.display()));
     }
     bar.step("filling the scratch file");
-    let scratch = ScratchFile::create(directory, size, settings.seed, &mut |written| {
+    let scratch = ScratchFile::create(directory, size, seed, &mut |written| {
         bar.share(written.0 as f64 / size.0 as f64);
         if interrupt.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;

@@ -171,20 +171,11 @@ impl Way {
     /// Takes everything down as soon as no program uses the disk; a second signal does not wait for them.
     fn close(self, signals: &mut Signals) -> Result<()> {
         let path = self.path().display().to_string();
-        let (loop_device, mut mount) = match self {
-            Way::Files { loop_device, mount } => (loop_device, mount),
-            Way::Ublk(ublk) => return ublk.end().with_context(|| format!("cannot stop {path}")),
-        };
+        let mut way = self;
         let mut told = false;
-        while !try_end(loop_device.as_ref(), &mut mount)
-            .with_context(|| format!("cannot take {path} down"))?
-        {
+        while !way.try_end().with_context(|| format!("cannot take {path} down"))? {
             if signals.pending().next().is_some() {
-                mount.abandon();
-                // Its users keep it, and the kernel detaches it when they let go.
-                if let Some(device) = loop_device {
-                    std::mem::forget(device);
-                }
+                way.abandon();
                 bail!(
                     "{path} was in use: what its users have not flushed is lost; unmount what is mounted on it"
                 );
@@ -200,13 +191,29 @@ impl Way {
         }
         Ok(())
     }
-}
 
-/// What stands on another goes before it.
-fn try_end(loop_device: Option<&LoopDevice>, mount: &mut Mount) -> Result<bool> {
-    match loop_device {
-        Some(device) if !device.try_detach()? => Ok(false),
-        _ => Ok(mount.try_end()?),
+    /// Takes it down and says true, if nobody uses it. What stands on another goes before it.
+    fn try_end(&mut self) -> Result<bool> {
+        match self {
+            Way::Files { loop_device: Some(device), .. } if !device.try_detach()? => Ok(false),
+            Way::Files { mount, .. } => Ok(mount.try_end()?),
+            Way::Ublk(ublk) => Ok(ublk.try_end()?),
+        }
+    }
+
+    /// Takes it away from its users.
+    fn abandon(self) {
+        match self {
+            Way::Files { loop_device, mount } => {
+                mount.abandon();
+                // Its users keep it, and the kernel detaches it when they let go.
+                if let Some(device) = loop_device {
+                    std::mem::forget(device);
+                }
+            }
+            // What cannot be stopped now is when this process has ended.
+            Way::Ublk(ublk) => drop(ublk.end()),
+        }
     }
 }
 

@@ -108,7 +108,9 @@ impl Session {
         };
         let folder = match common.output {
             Some(path) => RunFolder::create(&path, &manifest)?,
-            None => new_folder(&manifest)?,
+            None => new_folder(&manifest.started, &manifest.settings.target, |path| {
+                RunFolder::create(path, &manifest)
+            })?,
         };
         let mut session = Session::resumed(folder, manifest, common.json)?;
         if let Err(error) = session.calibrate() {
@@ -166,11 +168,15 @@ impl Session {
 }
 
 /// A folder of a name that is not taken yet: two runs may start in the same second.
-fn new_folder(manifest: &Manifest) -> Result<RunFolder> {
-    let name = format!("{}-{}", manifest.started.replace(':', "-"), short_name(&manifest.settings.target));
+pub fn new_folder(
+    started: &str,
+    target: &str,
+    create: impl Fn(&Path) -> Result<RunFolder, SamplesError>,
+) -> Result<RunFolder> {
+    let name = format!("{}-{}", started.replace(':', "-"), short_name(target));
     let mut path = Path::new(RUNS).join(&name);
     for number in 2.. {
-        match RunFolder::create(&path, manifest) {
+        match create(&path) {
             Err(SamplesError::Exists { .. }) => path.set_file_name(format!("{name}-{number}")),
             result => return Ok(result?),
         }

@@ -158,20 +158,21 @@ impl Server for Connection {
     }
 
     fn can_write(&self) -> Result<bool> {
-        Ok(!self.measuring)
+        Ok(true)
     }
 
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<()> {
         if self.measuring {
-            let due = self.disk.clock().now() + MEASURED_RESPONSE;
             data.fill(0);
-            wait_until(self.disk.clock(), self.lead, due);
-            return Ok(());
+            return self.be_measured();
         }
         self.serve(Operation::Read, offset, data.len() as u64, false, Data::Read(data))
     }
 
     fn write_at(&self, data: &[u8], offset: u64, flags: Flags) -> Result<()> {
+        if self.measuring {
+            return self.be_measured();
+        }
         let durable = flags.contains(Flags::FUA);
         self.serve(Operation::Write, offset, data.len() as u64, durable, Data::Write(data))
     }
@@ -214,6 +215,13 @@ mod registration {
 }
 
 impl Connection {
+    /// Answers when an IO of the measurement is due.
+    fn be_measured(&self) -> Result<()> {
+        let clock = self.disk.clock();
+        wait_until(clock, self.lead, clock.now() + MEASURED_RESPONSE);
+        Ok(())
+    }
+
     /// Serves a request, from its arrival until its answer is due.
     fn serve(
         &self,

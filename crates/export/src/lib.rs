@@ -10,6 +10,7 @@
 //! - where an answer is late, it is counted;
 //! - nothing that was flushed is lost when the server is killed.
 
+mod awake;
 mod connections;
 mod control;
 mod deadlines;
@@ -36,7 +37,7 @@ pub use keys::HELP as KEYS_HELP;
 pub use live::{Answer, Io, LiveDisk};
 pub use loop_device::LoopDevice;
 pub use model::{Data, Served};
-pub use overhead::{Line, Overhead, measure, read_through};
+pub use overhead::{Line, Overhead, measure, use_disk};
 pub use recorder::{RecordTo, Recorder};
 pub use setup::{ExportError, Keep, Session, Setup};
 pub use statistics::{ClassSummary, Percentiles, Summary};

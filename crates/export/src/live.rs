@@ -14,7 +14,7 @@
 //! - a discard reaches no byte beyond its range: blocks of the device that it covers in part stay written there.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 use flashlab_base::{Bytes, Identity, Mode, Nanos};
 use flashlab_device::{Geometry, IoError, Operation};
@@ -22,9 +22,10 @@ use flashlab_host::Clock;
 use flashlab_samples::{Lane, Sample};
 use flashlab_sim::Statistics;
 
+use crate::awake::Awake;
 use crate::faults::{Fault, Faults, Verdict};
 use crate::model::{Data, Model, Served};
-use crate::overhead::Overhead;
+use crate::overhead::{MARK, Overhead};
 use crate::statistics::{Counters, Outcome, Summary};
 use crate::store::{Store, lock};
 
@@ -56,6 +57,8 @@ pub struct Answer {
     size: Bytes,
     arrived: Nanos,
     asked: Nanos,
+    /// What the way to the program and back costs, which was taken off.
+    way: Nanos,
     too_fast: bool,
     /// Not while the way to the program is measured.
     counted: bool,
@@ -76,11 +79,13 @@ pub struct LiveDisk {
     power: RwLock<()>,
     power_losses: AtomicU64,
     counters: Mutex<Counters>,
-    overhead: Mutex<Overhead>,
-    /// While the way to the program is measured, every read takes this long and does not reach the model;
+    overhead: OnceLock<Overhead>,
+    /// While the way to the program is measured, every read takes this long and does not reach the model, nor does a
+    /// write that measures;
     /// [`NOT_MEASURING`] otherwise.
     measuring_ns: AtomicU64,
     record: Mutex<Option<Record>>,
+    awake: Awake,
 }
 
 const NOT_MEASURING: u64 = u64::MAX;
@@ -111,9 +116,10 @@ impl LiveDisk {
             power: RwLock::default(),
             power_losses: AtomicU64::new(0),
             counters: Mutex::default(),
-            overhead: Mutex::default(),
+            overhead: OnceLock::new(),
             measuring_ns: AtomicU64::new(NOT_MEASURING),
             record: Mutex::default(),
+            awake: Awake::start(),
         }
     }
 
@@ -134,16 +140,16 @@ impl LiveDisk {
 
     /// Takes an IO that arrived at `arrived`.
     pub fn begin(&self, arrived: Nanos, io: Io<'_>) -> Answer {
+        self.awake.used();
         let Io { operation, offset, size, durable, mut data } = io;
         let measuring = self.measuring_ns.load(Ordering::Relaxed);
-        if measuring != NOT_MEASURING && operation == Operation::Read {
+        if measuring != NOT_MEASURING && (operation == Operation::Read || measures(&data)) {
             let (due, asked) = (arrived + Nanos(measuring), Nanos(measuring));
-            // The data is what it is: others look at a new block device as well, for what is on it.
-            let result = match self.device_keeps_data {
+            // What is read is what is there: others look at a new block device as well, for what is on it.
+            let result = match self.device_keeps_data || operation == Operation::Write {
                 true => Ok(()),
                 false => self.keep(operation, (offset, size), durable, &mut data, &Verdict::default()),
             };
-            let (too_fast, counted) = (false, false);
             let power_losses = self.power_losses.load(Ordering::Acquire);
             return Answer {
                 due,
@@ -154,8 +160,9 @@ impl LiveDisk {
                 size,
                 arrived,
                 asked,
-                too_fast,
-                counted,
+                way: Nanos::ZERO,
+                too_fast: false,
+                counted: false,
             };
         }
         lock(&self.counters).enter();
@@ -175,12 +182,24 @@ impl LiveDisk {
             let _ = self.lose_power();
         }
         let asked = done.since(arrived).saturating_add(verdict.longer).min(LONGEST);
-        let overhead = self.overhead(operation).of(size);
-        let (due, too_fast) = match asked > overhead {
-            true => (arrived + Nanos(asked.0 - overhead.0), false),
+        let way = self.overhead.get().map_or(Nanos::ZERO, |overhead| overhead.of(operation, size));
+        let (due, too_fast) = match asked > way {
+            true => (arrived + Nanos(asked.0 - way.0), false),
             false => (arrived, true),
         };
-        Answer { due, result, power_losses, operation, offset, size, arrived, asked, too_fast, counted: true }
+        Answer {
+            due,
+            result,
+            power_losses,
+            operation,
+            offset,
+            size,
+            arrived,
+            asked,
+            way,
+            too_fast,
+            counted: true,
+        }
     }
 
     /// Tells that the answer is sent at `sent`, and returns what it says.
@@ -188,7 +207,7 @@ impl LiveDisk {
     /// # Errors
     /// Of the IO, and EIO when the power failed since it was begun.
     pub fn finish(&self, answer: &Answer, sent: Nanos) -> Result<(), IoError> {
-        let Answer { due, operation, offset, size, arrived, asked, too_fast, counted, .. } = *answer;
+        let Answer { due, operation, offset, size, arrived, asked, way, too_fast, counted, .. } = *answer;
         let result = match self.power_losses.load(Ordering::Acquire) == answer.power_losses {
             true => answer.result,
             false => answer.result.and(Err(IoError::IO)),
@@ -196,7 +215,7 @@ impl LiveDisk {
         if !counted {
             return result;
         }
-        let delivered = sent.since(arrived) + self.overhead(operation).of(size);
+        let delivered = sent.since(arrived) + way;
         let lateness = sent.since(due);
         let failed = result.is_err();
         let outcome = Outcome { operation, bytes: size.0, failed, asked, delivered, lateness, too_fast };
@@ -300,22 +319,17 @@ impl LiveDisk {
         kept.map_err(|error| IoError { errno: error.raw_os_error().unwrap_or(IoError::IO.errno) })
     }
 
-    fn overhead(&self, operation: Operation) -> crate::overhead::Line {
-        let overhead = lock(&self.overhead);
-        if operation == Operation::Read { overhead.read } else { overhead.write }
-    }
-
     /// What is taken off each response time.
     pub fn current_overhead(&self) -> Overhead {
-        *lock(&self.overhead)
+        self.overhead.get().cloned().unwrap_or_default()
     }
 
-    /// From now on this is taken off each response time.
+    /// From now on this is taken off each response time. It is measured once: later calls change nothing.
     pub fn set_overhead(&self, overhead: Overhead) {
-        *lock(&self.overhead) = overhead;
+        let _ = self.overhead.set(overhead);
     }
 
-    /// From now on every read takes `response`, so that the way to the program can be measured; as
+    /// From now on every read and every write that measures takes `response`, so that the way to the program can be measured; as
     /// it should be with `None`.
     pub(crate) fn measure(&self, response: Option<Nanos>) {
         self.measuring_ns.store(response.map_or(NOT_MEASURING, |response| response.0), Ordering::Relaxed);
@@ -376,6 +390,11 @@ impl LiveDisk {
         let next = lane.map(|lane| Record { lane, position: 0 });
         std::mem::replace(&mut *lock(&self.record), next).map(|record| record.lane)
     }
+}
+
+/// Whether it is a write that is to be forgotten.
+fn measures(data: &Data<'_>) -> bool {
+    matches!(data, Data::Write(bytes) if bytes.starts_with(MARK))
 }
 
 fn mode_of(operation: Operation) -> Option<Mode> {

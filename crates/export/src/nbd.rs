@@ -1,9 +1,9 @@
 //! A small NBD client: to see that a server is ready, and to measure the way to it.
 //!
 //! # Model
-//! The fixed newstyle handshake with `NBD_OPT_GO`, and reads with simple replies, one at a time (the NBD project's
+//! The fixed newstyle handshake with `NBD_OPT_GO`, reads and writes with simple replies, one at a time (the NBD project's
 //! protocol description, sections "Fixed newstyle negotiation" and "Transmission"). A server that is asked for the
-//! export [`MEASURING`] gives one whose reads take [`MEASURED_RESPONSE`] and touch nothing, so that a measurement disturbs nobody.
+//! export [`MEASURING`] gives one whose IOs take [`MEASURED_RESPONSE`] and touch nothing, so that a measurement disturbs nobody.
 //!
 //! # Invariants
 //! - what a server sends is not believed: no length of its is allocated, and nothing panics.
@@ -16,11 +16,11 @@ use std::time::Duration;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_host::Clock;
 
-use crate::overhead::{Line, Overhead, RESPONSE, line};
+use crate::overhead::{Overhead, RESPONSE, line, mark};
 
 /// The export that is there to be measured.
 pub const MEASURING: &str = "flashlab-measures-the-way";
-/// How long its reads take.
+/// How long its IOs take.
 pub const MEASURED_RESPONSE: Nanos = RESPONSE;
 
 const GREETING: u64 = u64::from_be_bytes(*b"NBDMAGIC");
@@ -37,6 +37,7 @@ const INFO: u32 = 3;
 const INFO_EXPORT: u16 = 0;
 const ERROR: u32 = 1 << 31;
 const COMMAND_READ: u16 = 0;
+const COMMAND_WRITE: u16 = 1;
 const COMMAND_DISCONNECT: u16 = 2;
 /// How long a server that is measured may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -110,6 +111,23 @@ impl Client {
     pub fn read(&mut self, offset: Bytes, data: &mut [u8]) -> io::Result<()> {
         self.requests += 1;
         self.ask(COMMAND_READ, offset, data.len() as u32)?;
+        self.reply()?;
+        self.stream.read_exact(data)
+    }
+
+    /// Writes to `offset`.
+    ///
+    /// # Errors
+    /// Of the disk, or of the connection.
+    pub fn write(&mut self, offset: Bytes, data: &[u8]) -> io::Result<()> {
+        self.requests += 1;
+        self.ask(COMMAND_WRITE, offset, data.len() as u32)?;
+        self.stream.write_all(data)?;
+        self.reply()
+    }
+
+    /// What the server says to the last request.
+    fn reply(&mut self) -> io::Result<()> {
         let mut reply = [0; 16];
         self.stream.read_exact(&mut reply)?;
         let mut reply = reply.as_slice();
@@ -118,7 +136,7 @@ impl Client {
             return Err(wrong("it answers another request than it was given"));
         }
         match error {
-            0 => self.stream.read_exact(data),
+            0 => Ok(()),
             // NBD's numbers are Linux's.
             error => Err(io::Error::from_raw_os_error(error as i32)),
         }
@@ -142,11 +160,10 @@ impl Drop for Client {
     }
 }
 
-/// What is lost on the way to the export [`MEASURING`] of the server at `socket`, and back. Only reads are made: writes
-/// are taken to cost the same.
+/// What is lost on the way to the export [`MEASURING`] of the server at `socket`, and back.
 ///
 /// # Errors
-/// When the server cannot be read from.
+/// When the server cannot be read from or written to.
 pub fn measure(socket: &Path, clock: Clock, block: Bytes) -> io::Result<Overhead> {
     let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -156,13 +173,20 @@ pub fn measure(socket: &Path, clock: Clock, block: Bytes) -> io::Result<Overhead
         return Err(wrong("its disk is smaller than one block"));
     }
     let mut data = Vec::new();
-    let line: Line = line(size, block, |offset, size| {
+    let read = line(size, block, |offset, size| {
         data.resize(size.0 as usize, 0);
         let asked = clock.now();
         client.read(offset, &mut data)?;
         Ok::<_, io::Error>(clock.now().since(asked))
     })?;
-    Ok(Overhead { read: line, write: line })
+    // Should the server not be the one that forgets it, it says what it is.
+    mark(&mut data);
+    let write = line(size, block, |offset, size| {
+        let asked = clock.now();
+        client.write(offset, &data[..size.0 as usize])?;
+        Ok::<_, io::Error>(clock.now().since(asked))
+    })?;
+    Ok(Overhead { read, write })
 }
 
 fn export_size(info: &[u8]) -> Option<Bytes> {

@@ -11,7 +11,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fs::OpenOptions;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -53,7 +56,7 @@ impl Ublk {
             let (disk, device, ready) = (Arc::clone(disk), Arc::clone(&ublk.device), ready.clone());
             let thread = Builder::new()
                 .name(format!("ublk {index}"))
-                .spawn(move || serve(&device, index, &disk, lead, ready))?;
+                .spawn(move || serve_or_stop(&device, index, &disk, lead, ready))?;
             ublk.queues.push(thread);
         }
         drop(ready);
@@ -70,7 +73,23 @@ impl Ublk {
         self.device.path()
     }
 
-    /// Stops the device and deletes it; one that is mounted is deleted when it is unmounted.
+    /// Stops the device and deletes it, unless it is mounted or another program claims it, which is answered with false.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn try_end(&mut self) -> io::Result<bool> {
+        // A second claim is refused; a device that has gone already is nobody's.
+        let claim = OpenOptions::new().read(true).custom_flags(O_EXCL).open(self.path());
+        match claim {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
+            _ => {
+                drop(claim);
+                self.stop().map(|()| true)
+            }
+        }
+    }
+
+    /// Stops the device and deletes it; the IOs of programs that use it fail, and it is deleted when they let go of it.
     ///
     /// # Errors
     /// The kernel's.
@@ -110,7 +129,21 @@ fn shape(disk: &LiveDisk) -> UblkShape {
     }
 }
 
-/// What one queue's thread does. `ready` is told, or hung up on, when the queue is there.
+/// What one queue's thread does, whatever happens to it: the requests of a queue that nobody serves would wait for ever
+/// while this process lives, so that they are made to fail.
+fn serve_or_stop(
+    device: &UblkDevice,
+    index: u16,
+    disk: &LiveDisk,
+    lead: Nanos,
+    ready: Sender<()>,
+) -> io::Result<()> {
+    let served = catch_unwind(AssertUnwindSafe(|| serve(device, index, disk, lead, ready)));
+    let served = served.unwrap_or_else(|_| Err(io::Error::other("a queue's thread panicked")));
+    served.inspect_err(|_| drop(device.stop()))
+}
+
+/// Serves one queue until its end. `ready` is told, or hung up on, when the queue is there.
 fn serve(device: &UblkDevice, index: u16, disk: &LiveDisk, lead: Nanos, ready: Sender<()>) -> io::Result<()> {
     let queue = device.queue(index)?;
     let mut worker = Worker { queue, disk, held: BinaryHeap::new(), answers: vec![None; DEPTH_MAX] };
@@ -186,5 +219,6 @@ impl Worker<'_> {
     }
 }
 
+const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
 /// EOPNOTSUPP.
 const UNSUPPORTED: IoError = IoError { errno: 95 };

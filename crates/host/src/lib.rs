@@ -17,6 +17,7 @@ compile_error!(
     "flashlab-host measures devices through Linux's O_DIRECT, io_uring and sysfs: build it on Linux"
 );
 
+mod awake;
 mod block_device;
 mod clock;
 mod consent;
@@ -47,6 +48,7 @@ use std::sync::Arc;
 
 use flashlab_device::Device;
 
+pub use awake::IdleProcessors;
 pub use clock::{Clock, SPIN, use_precise_timers};
 pub use consent::{Consent, consent_by_flag, consent_by_typing, consent_to_overwrite_file};
 pub use error::HostError;

@@ -41,7 +41,7 @@ pub struct Settings<'a> {
     pub write_budget: Option<Bytes>,
     /// The longest that the groups that only read may take together, on the device's clock.
     pub reading_time: Nanos,
-    /// The longest that each of the other groups may take.
+    /// The longest that each of the other groups may take, on the device's clock.
     pub writing_time: Nanos,
     /// Set it to end; what is known is kept.
     pub interrupt: &'a AtomicBool,
@@ -58,10 +58,14 @@ impl Settings<'_> {
 pub trait Progress {
     /// A group begins: its name, which it is of how many.
     fn begin(&mut self, _group: &'static str, _index: usize, _count: usize) {}
+    /// A group that writes is about to, and this is the most.
+    fn may_write(&mut self, _group: &'static str, _most: Bytes) {}
     /// A parameter has its answer.
     fn concluded(&mut self, _finding: &Finding) {}
     /// A group ended; all that is known so far, and the plan of the probes that it ran.
     fn ended(&mut self, _group: &'static str, _known: &Inference, _probes: &Plan) {}
+    /// A group was interrupted, and its answers are forgotten; what it had written.
+    fn abandoned(&mut self, _group: &'static str, _written: Bytes) {}
 }
 
 impl Progress for () {}
@@ -82,18 +86,30 @@ pub fn infer(
     known: &mut Inference,
     progress: &mut dyn Progress,
 ) -> Ended {
+    infer_groups(device, settings, known, progress, GROUPS)
+}
+
+/// As [`infer`], with the first of the groups only. A group that was interrupted leaves nothing in `known`.
+pub fn infer_groups(
+    device: &mut dyn Device,
+    settings: &Settings<'_>,
+    known: &mut Inference,
+    progress: &mut dyn Progress,
+    groups: &'static [Group],
+) -> Ended {
     let mut session = Session::new(device, settings, known);
     let mut gone = None;
-    for (index, group) in GROUPS.iter().enumerate() {
+    for (index, group) in groups.iter().enumerate() {
         if group.parameters.iter().all(|&parameter| session.is_concluded(parameter)) {
             continue;
         }
-        progress.begin(group.name, index, GROUPS.len());
+        progress.begin(group.name, index, groups.len());
         let halt = match &gone {
             Some(reason) => Some(Halt::Gone(String::clone(reason))),
             None => session.run_group(group, progress),
         };
         if matches!(halt, Some(Halt::Interrupted)) || settings.interrupt.load(Ordering::Relaxed) {
+            progress.abandoned(group.name, session.forget(group));
             return Ended::Interrupted;
         }
         if let Some(Halt::Gone(reason)) = &halt {
@@ -104,6 +120,16 @@ pub fn infer(
         progress.ended(group.name, session.inference(), &probes);
     }
     Ended::Done
+}
+
+/// The groups that have to run for these parameters: those that answer them, and all before them, as a group may
+/// build on what the ones before it found and on the state that they left. All of them for no parameter.
+pub fn groups_for(parameters: &[Parameter]) -> &'static [Group] {
+    let answers = |group: &Group| group.parameters.iter().any(|parameter| parameters.contains(parameter));
+    match GROUPS.iter().rposition(answers) {
+        Some(last) => &GROUPS[..=last],
+        None => GROUPS,
+    }
 }
 
 /// A document without findings, of a device that is about to be inferred.

@@ -280,6 +280,9 @@ impl<'d, 's> Session<'d, 's> {
         if group.writes() && self.settings.write_budget.is_none() {
             return Some(Halt::Failed("it has to be written to, and there is no consent".to_owned()));
         }
+        if group.writes() {
+            progress.may_write(group.name, self.allowance.writes);
+        }
         let halt = (group.probe)(self).err();
         if !group.writes() {
             let used = self.device.now().since(begin);
@@ -309,6 +312,15 @@ impl<'d, 's> Session<'d, 's> {
             }
         }
         self.tell_concluded(progress);
+    }
+
+    /// Takes a group's answers back; returns what it wrote.
+    pub(crate) fn forget(&mut self, group: &Group) -> Bytes {
+        let is_of_group = |finding: &Finding| group.parameters.contains(&finding.parameter);
+        let written = self.inference.findings.iter().filter(|finding| is_of_group(finding));
+        let written = written.map(|finding| finding.bytes_written).fold(self.allowance.written, |a, b| a + b);
+        self.inference.findings.retain(|finding| !is_of_group(finding));
+        written
     }
 
     /// The probes that were run since the last time, as a plan.

@@ -40,7 +40,7 @@ pub struct Drawing {
     /// What is drawn over them.
     pub series: Vec<Series>,
     /// Vertical lines where something begins.
-    pub marks: Vec<(u64, String)>,
+    pub marks: Vec<(f64, String)>,
     /// A horizontal line to compare with.
     pub level: Option<(f64, String)>,
 }
@@ -167,9 +167,13 @@ fn trace_drawing(trace: &Trace) -> Drawing {
         values: Figures(trace.position.iter().map(|&position| Some(position as f64)).collect()),
         series,
         // One phase alone is not worth a line.
-        marks: if trace.marks.len() > 1 { trace.marks.clone() } else { Vec::new() },
+        marks: if trace.marks.len() > 1 { marks(trace) } else { Vec::new() },
         level: None,
     }
+}
+
+fn marks(trace: &Trace) -> Vec<(f64, String)> {
+    trace.marks.iter().map(|(position, name)| (*position as f64, name.clone())).collect()
 }
 
 /// The single IOs: those of the lingering experiment's random writes apart from its reads.
@@ -291,7 +295,7 @@ fn extreme(point: &Point, choose: fn(f64, f64) -> f64) -> f64 {
 }
 
 /// A key that orders as the value does: floats have no total order of their own.
-fn order_key(value: f64) -> u64 {
+pub(crate) fn order_key(value: f64) -> u64 {
     // -0 and 0 are one value.
     let bits = (value + 0.0).to_bits();
     if value < 0.0 { !bits } else { bits | 1 << 63 }

@@ -14,6 +14,7 @@
 //!   `escape`, in the terminal through `units::printable`.
 //! - A figure that was not measured is shown as such, never as zero.
 
+mod advice;
 mod charts;
 mod class_table;
 mod compare_html;
@@ -21,6 +22,7 @@ mod compare_terminal;
 mod comparison;
 mod escape;
 mod html;
+mod inference;
 mod method;
 mod page;
 mod points;
@@ -31,10 +33,12 @@ mod terminal;
 pub mod units;
 mod verdict;
 
+pub use advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 pub use class_table::class_table;
 pub use compare_html::compare_html;
 pub use compare_terminal::compare_terminal;
 pub use html::html;
+pub use inference::{InferenceJson, InferenceRun, advice_terminal, inference_html, inference_terminal};
 pub use method::shell_word;
 pub use terminal::{Layout, terminal};
 pub use units::printable;

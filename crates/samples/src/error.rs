@@ -63,8 +63,7 @@ impl fmt::Display for SamplesError {
             SamplesError::Format { path, message } => write!(f, "{}: {message}", path.display()),
             SamplesError::Exists { path } => write!(
                 f,
-                "{} is there already: choose another name with --output, or continue the run in it with flashlab \
-                 bench --resume",
+                "{} is there already: choose another name with --output, or continue the run in it with --resume",
                 path.display()
             ),
             SamplesError::Folder { path, message } => write!(f, "{}: {message}", path.display()),

@@ -81,6 +81,26 @@ impl RunFolder {
     /// # Errors
     /// [`SamplesError::Exists`] when there is something of that name; or it cannot be made.
     pub fn create<S: Serialize>(path: &Path, manifest: &Manifest<S>) -> Result<RunFolder, SamplesError> {
+        let folder = RunFolder::make(path)?;
+        folder.make_directory(SAMPLES)?;
+        folder.write_json(MANIFEST, manifest)?;
+        Ok(folder)
+    }
+
+    /// Makes the folder of a run of which documents are kept and no samples.
+    ///
+    /// # Errors
+    /// As [`RunFolder::create`].
+    pub fn create_for_documents<S: Serialize>(
+        path: &Path,
+        manifest: &Manifest<S>,
+    ) -> Result<RunFolder, SamplesError> {
+        let folder = RunFolder::make(path)?;
+        folder.write_json(MANIFEST, manifest)?;
+        Ok(folder)
+    }
+
+    fn make(path: &Path) -> Result<RunFolder, SamplesError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|source| SamplesError::io("create", parent, source))?;
         }
@@ -89,11 +109,13 @@ impl RunFolder {
             ErrorKind::AlreadyExists => SamplesError::Exists { path: path.to_owned() },
             _ => SamplesError::io("create", path, source),
         })?;
-        let folder = RunFolder { path: path.to_owned() };
-        let samples = folder.samples();
-        fs::create_dir(&samples).map_err(|source| SamplesError::io("create", &samples, source))?;
-        folder.write_json(MANIFEST, manifest)?;
-        Ok(folder)
+        Ok(RunFolder { path: path.to_owned() })
+    }
+
+    /// Makes a directory in the folder, if it is not there.
+    pub fn make_directory(&self, name: &str) -> Result<(), SamplesError> {
+        let path = self.path.join(name);
+        fs::create_dir_all(&path).map_err(|source| SamplesError::io("create", &path, source))
     }
 
     /// Opens the folder of a run, finished or not, with its manifest.
@@ -265,6 +287,16 @@ impl RunFolder {
             aside.push(SetAside { path: renamed, reason });
         }
         Ok(aside)
+    }
+
+    /// Reads a document of the folder.
+    ///
+    /// # Errors
+    /// When it is not there, or not what it should be.
+    pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, SamplesError> {
+        let path = self.path.join(name);
+        let text = regular_file::text(&path)?;
+        serde_json::from_str(&text).map_err(|error| SamplesError::format(&path, error))
     }
 
     /// Writes a document into the folder; it appears under its name when it is whole and durable.

@@ -18,6 +18,7 @@ fn of_the_program() {
       bench      Characterise a device with uFLIP; without TARGET, the disk under the current directory
       run        Run a plan of your own
       plan       Show the plans that come with flashlab, or check one of yours
+      infer      Find out the hidden parameters of a device, each with evidence and confidence
       devices    List the block devices, and what flashlab would refuse to write to, and why
       sim        The simulated devices
       serve      A simulated device as a live disk
@@ -28,6 +29,43 @@ fn of_the_program() {
     Options:
       -h, --help     Print help
       -V, --version  Print version
+    ");
+}
+
+#[test]
+fn of_infer() {
+    insta::assert_snapshot!(help(&["infer", "--help"]), @r"
+    Find out the hidden parameters of a device, each with evidence and confidence
+
+    Usage: flashlab infer [OPTIONS] [TARGET]
+
+    Arguments:
+      [TARGET]  A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]; a
+                scratch file if not given; or the folder of a run, which is shown again
+
+    Options:
+          --directory <DIR>         Where the scratch file goes; the current directory if not given
+          --size <SIZE>             Size of the scratch file (1GiB if not given), or of a simulated
+                                    device
+          --keep-file               Keep the scratch file
+          --write                   Write to the target, too; simulated devices are written to without
+                                    it
+          --read-only               Only read, a simulated device too
+          --write-budget <SIZE>     Write so much at most; twice the capacity if not given
+          --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
+                                    TARGET
+          --overwrite-file          Consent to overwriting TARGET, a regular file
+          --only <PARAMETER,...>    Only these parameters, and those that have to be known for them
+          --time-limit <TIME>       The longest that the reading probes may take together, and each
+                                    group of writing ones, as 90s or 2h; 60s and 24h if not given
+          --seed <SEED>             The seed of everything random [default: 1]
+      -o, --output <DIR>            The run's folder; flashlab-runs/TIME-TARGET if not given
+          --resume <RUN>            Go on with an interrupted run as it was begun
+          --advise                  Print what to do with the device, with the reason and the command:
+                                    partitions, file systems, sizes
+          --json                    Print an object from parameter name to its finding; with --advise,
+                                    the advice instead
+      -h, --help                    Print help
     ");
 }
 

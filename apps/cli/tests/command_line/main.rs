@@ -7,6 +7,7 @@ mod attacked;
 mod determinism;
 mod documents;
 mod help;
+mod infer;
 mod interruption;
 mod live_disk;
 mod nbd;

@@ -1,0 +1,196 @@
+//! `flashlab infer`: from the command line to an inference.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use flashlab_analysis::inference::Parameter;
+use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_bench::Settings as BenchSettings;
+
+use crate::bench::wherever_resumed;
+use crate::exit::Usage;
+use crate::inference_run::{self, Chosen, Run, Shown};
+use crate::progress::Bar;
+use crate::resume::check_same;
+use crate::target::{Candidate, Opening, Simulation};
+use crate::{args, scratch, session};
+
+/// As many IOs as a probe may want in flight on a real device.
+const DEPTH: u32 = 32;
+/// The longest that reading probes take together, and each group of writing ones.
+const READING_TIME: Nanos = Nanos::from_secs(60);
+const WRITING_TIME: Nanos = Nanos::from_secs(24 * 3600);
+
+/// `flashlab infer`.
+pub fn infer(arguments: args::Infer) -> Result<()> {
+    let is_simulated = arguments.target.as_deref().is_some_and(|target| target.starts_with("sim:"));
+    let has_consent = arguments.destroy_data_on.is_some() || arguments.overwrite_file;
+    if has_consent && arguments.resume.is_none() && (!arguments.write || is_simulated) {
+        bail!(Usage(
+            "consent is given, but nothing of yours would be written to: add --write, or leave it away"
+                .into()
+        ));
+    }
+    match (&arguments.resume, &arguments.target) {
+        (Some(run), _) => resume(run, &arguments),
+        (None, Some(target)) if Path::new(target).is_dir() => {
+            inference_run::show(Path::new(target), shown(&arguments))
+        }
+        (None, Some(target)) => begin_existing(target, &arguments),
+        (None, None) => begin_on_scratch(&arguments),
+    }
+}
+
+fn begin_existing(name: &str, arguments: &args::Infer) -> Result<()> {
+    session::check_output(arguments.output.as_deref())?;
+    let is_simulated = name.starts_with("sim:");
+    if arguments.size.is_some() && !is_simulated {
+        bail!(Usage(
+            "--size is for scratch files and simulated devices: a device is inferred as a whole".into()
+        ));
+    }
+    let writes = arguments.write || (is_simulated && !arguments.read_only);
+    if arguments.write_budget.is_some() && !writes {
+        bail!(Usage("--write-budget, but nothing would be written: add --write".into()));
+    }
+    let target = as_target(arguments);
+    let candidate = match (Simulation::of(name)?, arguments.size) {
+        (Some(simulation), Some(size)) => Candidate::Simulated(Box::new(simulation.resized(size)?)),
+        _ => Candidate::find(name, writes, &target)?,
+    };
+    let identity = candidate.identity();
+    if identity.capacity == Bytes::ZERO {
+        bail!(Usage(format!("{name} is empty: give a device with a medium in it, or a file with content")));
+    }
+    let chosen = chosen(arguments, wherever_resumed(name)?, identity.capacity, writes)?;
+    announce(&chosen, name, &identity);
+    let mut opened = candidate.open(Opening::new(&target, DEPTH)?)?;
+    Run::begin(&mut opened, chosen, arguments.output.as_deref())?.infer(&mut opened.device, shown(arguments))
+}
+
+fn begin_on_scratch(arguments: &args::Infer) -> Result<()> {
+    session::check_output(arguments.output.as_deref())?;
+    let target = as_target(arguments);
+    let directory = scratch::directory(arguments.directory.as_deref())?;
+    let size = arguments.size.unwrap_or(scratch::SIZE).round_up(scratch::UNIT);
+    flashlab_host::check_room(&directory, size)?;
+    let chosen = chosen(arguments, BenchSettings::SCRATCH.to_owned(), size, arguments.write)?;
+    let end = if arguments.keep_file { "kept" } else { "removed" };
+    tell!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
+    announce(&chosen, "it", &scratch::identity(size));
+    let interrupt = session::interrupt()?;
+    let scratch = scratch::make(&directory, size, arguments.seed, &interrupt, &Bar::new())?;
+    let mut opened = scratch::open(&scratch, Opening::new(&target, DEPTH)?)?;
+    let run = Run::begin(&mut opened, chosen, arguments.output.as_deref())?;
+    let inferred = run.infer(&mut opened.device, shown(arguments));
+    scratch::end(scratch, arguments.keep_file)?;
+    inferred
+}
+
+/// Goes on with the run in this folder, on the device that it was begun on.
+fn resume(path: &Path, arguments: &args::Infer) -> Result<()> {
+    let mut run = Run::resumed(path)?;
+    let chosen = run.chosen().clone();
+    let target = as_target(arguments);
+    if chosen.target == BenchSettings::SCRATCH {
+        return resume_on_scratch(path, run, arguments);
+    }
+    let candidate = match Simulation::of(&chosen.target)? {
+        Some(simulation) if simulation.profile.capacity != chosen.target_size => {
+            Candidate::Simulated(Box::new(simulation.resized(chosen.target_size)?))
+        }
+        _ => Candidate::find(&chosen.target, chosen.write_budget.is_some(), &target)?,
+    };
+    check_same(path, &chosen.target, run.identity(), &candidate.identity())?;
+    if matches!(candidate, Candidate::Simulated(_)) {
+        run.forget_writes(false);
+    }
+    let mut opened = candidate.open(Opening::new(&target, DEPTH)?)?;
+    run.infer(&mut opened.device, shown(arguments))
+}
+
+/// The file that was probed is gone; another one in the same place has the same disk beneath.
+fn resume_on_scratch(path: &Path, mut run: Run, arguments: &args::Infer) -> Result<()> {
+    let chosen = run.chosen().clone();
+    let directory = scratch::directory_of(run.identity())?;
+    flashlab_host::check_room(&directory, chosen.target_size)?;
+    tell!("making another scratch file of {} in {}", chosen.target_size, directory.display());
+    let interrupt = session::interrupt()?;
+    let scratch = scratch::make(&directory, chosen.target_size, chosen.seed, &interrupt, &Bar::new())?;
+    let mut opened = scratch::open(&scratch, Opening::new(&as_target(arguments), DEPTH)?)?;
+    let name = directory.display().to_string();
+    check_same(path, &name, run.identity(), &opened.device.as_mut().identity())?;
+    run.forget_writes(true);
+    let inferred = run.infer(&mut opened.device, shown(arguments));
+    scratch::end(scratch, arguments.keep_file)?;
+    inferred
+}
+
+/// What a person chose, made complete.
+fn chosen(arguments: &args::Infer, target: String, capacity: Bytes, writes: bool) -> Result<Chosen> {
+    let usual = flashlab_infer::Settings::usual_budget(capacity);
+    Ok(Chosen {
+        target,
+        target_size: capacity,
+        seed: arguments.seed,
+        write_budget: writes.then(|| arguments.write_budget.unwrap_or(usual).min(usual)),
+        only: only(&arguments.only)?,
+        reading_time: arguments.time_limit.unwrap_or(READING_TIME),
+        writing_time: arguments.time_limit.unwrap_or(WRITING_TIME),
+    })
+}
+
+/// The parameters of these names.
+fn only(names: &[String]) -> Result<Vec<Parameter>> {
+    let parameter = |name: &String| {
+        let found = Parameter::ALL.iter().find(|parameter| parameter.name() == name);
+        found.copied().with_context(|| {
+            let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
+            Usage(format!("there is no parameter `{name}`; there are: {}", names.join(", ")))
+        })
+    };
+    names.iter().map(parameter).collect()
+}
+
+fn shown(arguments: &args::Infer) -> Shown {
+    Shown { json: arguments.json, advice: arguments.advise }
+}
+
+/// Consent as the other verbs take it.
+fn as_target(arguments: &args::Infer) -> args::Target {
+    args::Target {
+        target: arguments.target.clone(),
+        directory: arguments.directory.clone(),
+        size: arguments.size,
+        keep_file: arguments.keep_file,
+        destroy_data_on: arguments.destroy_data_on.clone(),
+        overwrite_file: arguments.overwrite_file,
+        engine: None,
+        buffered: false,
+    }
+}
+
+/// Says what will be written before anything is.
+fn announce(chosen: &Chosen, name: &str, identity: &Identity) {
+    let groups = flashlab_infer::groups_for(&chosen.only);
+    let count: usize = groups.iter().map(|group| group.parameters.len()).sum();
+    tell!(
+        "inferring {count} parameters of {name} ({}) by {} groups of probes",
+        chosen.target_size,
+        groups.len()
+    );
+    match chosen.write_budget {
+        None => tell!("it will only be read, for {} at most", chosen.reading_time),
+        Some(budget) => tell!("at most {budget} will be written ({})", endurance(budget, chosen, identity)),
+    }
+}
+
+fn endurance(budget: Bytes, chosen: &Chosen, identity: &Identity) -> String {
+    match identity.rated_endurance {
+        _ if chosen.target.starts_with("sim:") => "to a simulated device".to_owned(),
+        Some(rated) if rated > Bytes::ZERO => {
+            format!("{:.4} % of its rated endurance of {rated}", budget.0 as f64 / rated.0 as f64 * 100.0)
+        }
+        _ => "the device's rated endurance is not known".to_owned(),
+    }
+}

@@ -1,0 +1,358 @@
+//! An inference and its folder.
+//!
+//! ```text
+//! manifest.json        what is inferred, how, and by whose consent; written at the start
+//! abandoned.json       what groups may have written that did not end
+//! inference.json       what is known so far
+//! probes/NN-GROUP.toml what each group ran, a plan for `flashlab run`
+//! report.html, report.txt
+//! ```
+//! All but the manifest are written after each group, and appear when they are whole: who interrupts, or kills, keeps
+//! what is known.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+use anyhow::{Result, anyhow, bail};
+use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter, Verdict};
+use flashlab_base::{Bytes, Identity, Nanos, Seed};
+use flashlab_bench::Settings as BenchSettings;
+use flashlab_infer::{Ended, GROUPS, Progress, groups_for};
+use flashlab_plan::Plan;
+use flashlab_report::{
+    InferenceJson, InferenceRun, Layout, advice, advice_terminal, inference_html, inference_terminal,
+    shell_word,
+};
+use flashlab_samples::{FolderLock, MANIFEST_VERSION, Manifest, RunFolder, SamplesError};
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Usage;
+use crate::target::{OpenDevice, Opened};
+use crate::{flash_statistics, output, session};
+
+const INFERENCE: &str = "inference.json";
+const ABANDONED: &str = "abandoned.json";
+const PROBES: &str = "probes";
+const PAGE: &str = "report.html";
+
+/// What a person chose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Chosen {
+    pub target: String,
+    pub target_size: Bytes,
+    pub seed: Seed,
+    /// How much may be written; without it the target is only read.
+    pub write_budget: Option<Bytes>,
+    /// Only these; all of them if there is none.
+    pub only: Vec<Parameter>,
+    pub reading_time: Nanos,
+    pub writing_time: Nanos,
+}
+
+/// What is printed at the end.
+#[derive(Clone, Copy)]
+pub struct Shown {
+    pub json: bool,
+    /// Advice, too; as JSON, advice instead of findings.
+    pub advice: bool,
+}
+
+/// A group that was begun and not ended: what it wrote at most belongs to no finding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Abandoned {
+    group: String,
+    bytes_written: Bytes,
+}
+
+/// An inference that is under way.
+pub struct Run {
+    folder: RunFolder,
+    manifest: Manifest<Chosen>,
+    known: Inference,
+    abandoned: Vec<Abandoned>,
+    interrupt: Arc<AtomicBool>,
+    _lock: FolderLock,
+}
+
+impl Run {
+    /// Makes the folder of a new run.
+    pub fn begin(opened: &mut Opened, chosen: Chosen, output: Option<&Path>) -> Result<Run> {
+        let device = opened.device.as_mut();
+        let mut known = flashlab_infer::nothing_known(device, &chosen.target);
+        if chosen.target != BenchSettings::SCRATCH {
+            // As the person named it: a simulated device does not know the file of its profile.
+            known.identity.target.clone_from(&chosen.target);
+        }
+        let manifest = Manifest {
+            version: MANIFEST_VERSION,
+            flashlab: env!("CARGO_PKG_VERSION").to_owned(),
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            identity: known.identity.clone(),
+            consent: opened.consent.clone(),
+            settings: chosen,
+            plans: Vec::new(),
+            prepared_bytes: 0,
+            warnings: opened.warnings.clone(),
+            overhead_ns_per_io: None,
+            clock_ns_per_reading: None,
+        };
+        let folder = match output {
+            Some(path) => RunFolder::create_for_documents(path, &manifest)?,
+            None => session::new_folder(&manifest.started, &manifest.settings.target, |path| {
+                RunFolder::create_for_documents(path, &manifest)
+            })?,
+        };
+        folder.make_directory(PROBES)?;
+        folder.write_json(INFERENCE, &known)?;
+        Run::with(folder, manifest, known, Vec::new())
+    }
+
+    /// Goes on in a folder that nobody else infers into.
+    pub fn resumed(path: &Path) -> Result<Run> {
+        let (folder, manifest, known) = open(path)?;
+        let abandoned = match path.join(ABANDONED).exists() {
+            true => folder.read_json(ABANDONED)?,
+            false => Vec::new(),
+        };
+        Run::with(folder, manifest, known, abandoned)
+    }
+
+    fn with(
+        folder: RunFolder,
+        manifest: Manifest<Chosen>,
+        known: Inference,
+        abandoned: Vec<Abandoned>,
+    ) -> Result<Run> {
+        let lock = folder.lock()?;
+        Ok(Run { folder, manifest, known, abandoned, interrupt: session::interrupt()?, _lock: lock })
+    }
+
+    /// Forgets what was found by writing: the device is another one, in another state. What was written for it counts
+    /// against the budget where the disk beneath is the same.
+    pub fn forget_writes(&mut self, is_worn: bool) {
+        for group in GROUPS.iter().filter(|group| group.writes()) {
+            let is_of_group = |finding: &Finding| group.parameters.contains(&finding.parameter);
+            let written = self.known.findings.iter().filter(|finding| is_of_group(finding));
+            let bytes_written = Bytes(written.map(|finding| finding.bytes_written.0).sum());
+            self.known.findings.retain(|finding| !is_of_group(finding));
+            self.abandoned.push(Abandoned { group: group.name.to_owned(), bytes_written });
+        }
+        if !is_worn {
+            self.abandoned.clear();
+        }
+    }
+
+    pub fn chosen(&self) -> &Chosen {
+        &self.manifest.settings
+    }
+
+    /// What it was begun on.
+    pub fn identity(&self) -> &Identity {
+        &self.manifest.identity
+    }
+
+    /// Infers what is not known yet, and prints all of it.
+    pub fn infer(mut self, device: &mut OpenDevice, shown: Shown) -> Result<()> {
+        let chosen = self.chosen().clone();
+        let lost: u64 = self.abandoned.iter().map(|group| group.bytes_written.0).sum();
+        let settings = flashlab_infer::Settings {
+            target: chosen.target.clone(),
+            seed: chosen.seed,
+            write_budget: chosen.write_budget.map(|budget| Bytes(budget.0.saturating_sub(lost))),
+            reading_time: chosen.reading_time,
+            writing_time: chosen.writing_time,
+            interrupt: &self.interrupt,
+        };
+        let mut keeper = Keeper {
+            folder: &self.folder,
+            manifest: &self.manifest,
+            abandoned: &mut self.abandoned,
+            failed: None,
+        };
+        let groups = groups_for(&chosen.only);
+        let ended =
+            flashlab_infer::infer_groups(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
+        let failed = keeper.failed.take();
+        let page = self.folder.path().join(PAGE);
+        if ended == Ended::Interrupted {
+            let word = shell_word(&self.folder.path().display().to_string());
+            tell!("what is known is in {word}; see it with: flashlab infer {word}");
+            tell!("go on with: flashlab infer --resume {word}");
+            bail!(anyhow!("interrupted"));
+        }
+        print(&self.manifest, &self.known, &page, shown)?;
+        if let Some(device) = device.as_flash() {
+            tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
+        }
+        match failed {
+            // Once more: there may be room again.
+            Some(_) => Ok(write_documents(&self.folder, &self.manifest, &self.known)?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Shows what is known in a run's folder.
+pub fn show(path: &Path, shown: Shown) -> Result<()> {
+    let (_, manifest, known) = open(path)?;
+    print(&manifest, &known, &path.join(PAGE), shown)
+}
+
+fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
+    if path.join("manifest.json").exists() && !path.join(INFERENCE).exists() {
+        bail!(Usage(format!(
+            "{}: there is no {INFERENCE} in it: it is no run of flashlab infer",
+            path.display()
+        )));
+    }
+    let (folder, manifest) = RunFolder::open(path)?;
+    let known: Inference = folder.read_json(INFERENCE)?;
+    check(&known).map_err(|wrong| Usage(format!("{}: {wrong}", path.join(INFERENCE).display())))?;
+    Ok((folder, manifest, known))
+}
+
+/// What cannot be in a document that flashlab wrote.
+fn check(known: &Inference) -> Result<(), String> {
+    if known.version != INFERENCE_VERSION {
+        let version = known.version;
+        return Err(format!("has version {version}, and this program reads version {INFERENCE_VERSION}"));
+    }
+    for (index, finding) in known.findings.iter().enumerate() {
+        let parameter = finding.parameter;
+        if known.findings[..index].iter().any(|earlier| earlier.parameter == parameter) {
+            return Err(format!("{parameter} stands twice: the file is damaged"));
+        }
+        if finding.value.is_some() != (finding.verdict == Verdict::Found) {
+            return Err(format!("{parameter} is {} and its value does not fit that", finding.verdict));
+        }
+        if !(0.0..=1.0).contains(&finding.confidence) {
+            return Err(format!("the confidence of {parameter} is {}: it is 0 to 1", finding.confidence));
+        }
+    }
+    Ok(())
+}
+
+fn print(manifest: &Manifest<Chosen>, known: &Inference, page: &Path, shown: Shown) -> Result<()> {
+    let page = page.display().to_string();
+    if shown.json {
+        tell!("report: {page}");
+        return match shown.advice {
+            true => output::json(&advice(known)),
+            false => output::json(&InferenceJson(known)),
+        };
+    }
+    let table = inference_terminal(&described(manifest, known, &[]), &session::layout(Some(page)));
+    if !shown.advice {
+        return output::text(&table);
+    }
+    output::text(&format!("{table}\n{}", advice_terminal(&advice(known), &session::layout(None))))
+}
+
+fn described<'a>(
+    manifest: &'a Manifest<Chosen>,
+    known: &'a Inference,
+    probes: &'a [String],
+) -> InferenceRun<'a> {
+    InferenceRun {
+        inference: known,
+        started: &manifest.started,
+        flashlab: &manifest.flashlab,
+        seed: manifest.settings.seed,
+        write_budget: manifest.settings.write_budget,
+        warnings: &manifest.warnings,
+        probes,
+    }
+}
+
+/// Writes all that can be made from what is known.
+fn write_documents(
+    folder: &RunFolder,
+    manifest: &Manifest<Chosen>,
+    known: &Inference,
+) -> Result<(), SamplesError> {
+    folder.write_json(INFERENCE, known)?;
+    let probes = probes_in(folder);
+    let run = described(manifest, known, &probes);
+    folder.write_text(PAGE, &inference_html(&run))?;
+    folder.write_text("report.txt", &inference_terminal(&run, &Layout::default()))
+}
+
+/// The files of the probes, in the order of their numbers.
+fn probes_in(folder: &RunFolder) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path().join(PROBES)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut files: Vec<String> =
+        names.filter(|name| name.ends_with(".toml")).map(|name| format!("{PROBES}/{name}")).collect();
+    files.sort();
+    files
+}
+
+/// Keeps what is known in the folder, and tells of it on standard error.
+struct Keeper<'a> {
+    folder: &'a RunFolder,
+    manifest: &'a Manifest<Chosen>,
+    abandoned: &'a mut Vec<Abandoned>,
+    /// Why the folder could not be written to, the first time.
+    failed: Option<SamplesError>,
+}
+
+impl Keeper<'_> {
+    /// A folder that cannot be written to is told of once; the inference is worth more than its files.
+    fn note(&mut self, written: Result<(), SamplesError>) {
+        if let (Err(error), None) = (written, &self.failed) {
+            tell!("{error}; the inference goes on, and is printed at its end");
+            self.failed = Some(error);
+        }
+    }
+
+    fn write_abandoned(&mut self) {
+        let written = self.folder.write_json(ABANDONED, &*self.abandoned);
+        self.note(written);
+    }
+}
+
+impl Progress for Keeper<'_> {
+    fn begin(&mut self, group: &'static str, index: usize, count: usize) {
+        let about = GROUPS.iter().find(|one| one.name == group).map_or("", |one| one.about);
+        tell!("group {} of {count}: {group}: {about}", index + 1);
+    }
+
+    fn may_write(&mut self, group: &'static str, most: Bytes) {
+        self.abandoned.push(Abandoned { group: group.to_owned(), bytes_written: most });
+        self.write_abandoned();
+    }
+
+    fn concluded(&mut self, finding: &Finding) {
+        let name = finding.parameter.name();
+        match finding.value_in_words().as_str() {
+            "" => tell!("  {name}: {}", finding.verdict),
+            value => tell!("  {name}: {value} ({:.1} % sure)", finding.confidence * 100.0),
+        }
+    }
+
+    fn ended(&mut self, group: &'static str, known: &Inference, probes: &Plan) {
+        if !probes.experiments.is_empty() {
+            let number = GROUPS.iter().position(|one| one.name == group).unwrap_or_default() + 1;
+            let name = format!("{PROBES}/{number:02}-{group}.toml");
+            let written = self.folder.write_text(&name, &probes.to_toml());
+            self.note(written);
+        }
+        let written = write_documents(self.folder, self.manifest, known);
+        self.note(written);
+        // After the findings: a kill between the two counts what was written twice, and not never.
+        if self.abandoned.last().is_some_and(|last| last.group == group) {
+            self.abandoned.pop();
+            self.write_abandoned();
+        }
+    }
+
+    fn abandoned(&mut self, group: &'static str, written: Bytes) {
+        if let Some(last) = self.abandoned.last_mut().filter(|last| last.group == group) {
+            last.bytes_written = written;
+            self.write_abandoned();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! `flashlab infer`: what it prints, what it writes and what not, its folder, and going on.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Directory, SMALL_PROFILE};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn read_json(directory: &Directory, name: &str) -> Value {
+    json(&fs::read_to_string(directory.path(name)).unwrap())
+}
+
+/// A directory with a simulated device that an inference takes a moment for.
+fn with_profile() -> Directory {
+    let directory = Directory::new();
+    directory.write("small.toml", SMALL_PROFILE);
+    directory
+}
+
+#[test]
+fn a_file_is_only_read() {
+    let directory = Directory::new();
+    let content: Vec<u8> = (0..4 << 20).map(|i: u32| (i >> 3) as u8).collect();
+    let file = directory.write("file", &content);
+    let ran = directory.succeeds(&["infer", "file", "--json", "--output", "run"]);
+    assert!(ran.err.contains("it will only be read, for 60.0 s at most"), "{ran}");
+    assert!(fs::read(file).unwrap() == content, "nothing was written");
+    let findings = json(&ran.out);
+    let findings = findings.as_object().unwrap();
+    assert!(findings.len() > 10, "{findings:?}");
+    for (name, finding) in findings {
+        let keys: Vec<&str> = finding.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, ["bytes_written", "confidence", "evidence", "unit", "value", "verdict"], "{name}");
+        assert_eq!(finding["bytes_written"], 0, "{name}");
+        assert_eq!(finding["value"].is_null(), finding["verdict"] != "found", "{name}: {finding}");
+    }
+    assert_eq!(
+        findings["write_buffer_size"]["evidence"], "it has to be written to, and there is no consent",
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn writing_takes_the_same_consent_as_in_bench() {
+    let directory = Directory::new();
+    let content = vec![7; 4 << 20];
+    let file = directory.write("file", &content);
+    let refused = directory.flashlab(&["infer", "file", "--write"]);
+    assert_eq!(refused.code, Some(3), "{refused}");
+    assert!(refused.err.contains("give --overwrite-file if its content is not needed"), "{refused}");
+    let in_vain = directory.flashlab(&["infer", "file", "--overwrite-file"]);
+    assert_eq!(in_vain.code, Some(2), "{in_vain}");
+    assert!(in_vain.err.contains("add --write, or leave it away"), "{in_vain}");
+    assert!(fs::read(file).unwrap() == content);
+    assert_eq!(directory.names(), ["file"]);
+}
+
+#[test]
+fn a_simulated_device_is_written_to_within_the_budget() {
+    let directory = with_profile();
+    let ran =
+        directory.succeeds(&["infer", "sim:./small.toml", "--write-budget", "100MiB", "--output", "run"]);
+    assert!(ran.err.contains("at most 100 MiB will be written (to a simulated device)"), "{ran}");
+    let findings = json(&directory.succeeds(&["infer", "run", "--json"]).out);
+    let findings = findings.as_object().unwrap();
+    let written: u64 = findings.values().map(|finding| finding["bytes_written"].as_u64().unwrap()).sum();
+    assert!((1..=100 << 20).contains(&written), "{written}");
+    // Reading only is a choice here, too.
+    let ran = directory.succeeds(&["infer", "sim:./small.toml", "--read-only", "--output", "read"]);
+    assert!(ran.err.contains("it will only be read"), "{ran}");
+    assert!(ran.out.contains("Nothing was written."), "{ran}");
+}
+
+#[test]
+fn every_probe_is_a_plan_that_runs_alone() {
+    let directory = with_profile();
+    directory.succeeds(&["infer", "sim:./small.toml", "--output", "run"]);
+    let probes = directory.path("run/probes");
+    let mut names: Vec<String> = fs::read_dir(probes)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names.len() > 3, "{names:?}");
+    for name in &names {
+        directory.succeeds(&["plan", "check", &format!("run/probes/{name}")]);
+    }
+    let first = format!("run/probes/{}", names[0]);
+    directory.succeeds(&["run", &first, "sim:./small.toml", "--repetitions", "1", "--output", "alone"]);
+    let page = fs::read_to_string(directory.path("run/report.html")).unwrap();
+    assert!(page.contains(&format!("flashlab run probes/{} TARGET", names[0])));
+}
+
+#[test]
+fn a_finished_run_is_shown_again_and_advises() {
+    let directory = with_profile();
+    let ran = directory.succeeds(&["infer", "sim:./small.toml", "--output", "run"]);
+    let again = directory.succeeds(&["infer", "run"]);
+    assert_eq!(again.out, ran.out);
+    assert_eq!(again.err, "", "nothing is probed");
+    let advised = directory.succeeds(&["infer", "--advise", "--json", "run"]);
+    let advised = json(&advised.out);
+    assert!(advised["given"].is_array() && advised["withheld"].is_array(), "{advised}");
+    let subjects = advised["given"].as_array().unwrap().len() + advised["withheld"].as_array().unwrap().len();
+    assert_eq!(subjects, 7);
+}
+
+#[test]
+fn a_run_goes_on_where_it_was() {
+    let directory = with_profile();
+    let only = ["infer", "sim:./small.toml", "--read-only", "--only", "read_cost_per_io", "--output", "run"];
+    directory.succeeds(&only);
+    // As if it had been interrupted after the first group.
+    let mut manifest = read_json(&directory, "run/manifest.json");
+    manifest["settings"]["only"] = Value::Array(Vec::new());
+    directory.write("run/manifest.json", manifest.to_string());
+    let before = read_json(&directory, "run/inference.json");
+    let before = before["findings"].as_array().unwrap();
+    let ran = directory.succeeds(&["infer", "--resume", "run"]);
+    assert!(!ran.err.contains("read_cost_per_io"), "what is known is not probed again\n{ran}");
+    let after = read_json(&directory, "run/inference.json");
+    let after = after["findings"].as_array().unwrap();
+    assert_eq!(after[..before.len()], before[..]);
+    assert!(after.len() > before.len());
+}
+
+#[test]
+fn interrupting_keeps_what_is_known() {
+    for signal in ["INT", "KILL"] {
+        let directory = Directory::new();
+        let started = directory.start(&["infer", "sim:sun-zhang-unknown", "--output", "run"]);
+        let ran = started.until("group 2 of").signal(signal);
+        directory.succeeds(&["infer", "run"]);
+        // It may have ended before the signal came.
+        if signal == "INT" && ran.code != Some(0) {
+            assert_eq!(ran.code, Some(1), "{ran}");
+            assert!(
+                ran.err.contains("go on with: flashlab infer --resume run\nflashlab: interrupted\n"),
+                "{ran}"
+            );
+        }
+        let resumed = directory.succeeds(&["infer", "--resume", "run", "--json"]);
+        let straight =
+            directory.succeeds(&["infer", "sim:sun-zhang-unknown", "--json", "--output", "straight"]);
+        let names = |text: &str| json(text).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&resumed.out), names(&straight.out));
+        let page = fs::read_to_string(directory.path("run/report.html")).unwrap();
+        assert!(page.ends_with("</html>\n"));
+    }
+}
+
+#[test]
+fn another_device_is_not_mixed_in() {
+    let directory = with_profile();
+    directory.write("file", vec![1; 4 << 20]);
+    directory.succeeds(&["infer", "file", "--output", "run"]);
+    fs::rename(directory.path("file"), directory.path("moved")).unwrap();
+    directory.write("file", vec![1; 4 << 20]);
+    let ran = directory.flashlab(&["infer", "--resume", "run"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(ran.err.contains("file is now another file ("), "{ran}");
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let directory = with_profile();
+    directory.write("file", vec![1; 1 << 20]);
+    directory.succeeds(&[
+        "infer",
+        "sim:./small.toml",
+        "--read-only",
+        "--only",
+        "read_cost_per_io",
+        "--output",
+        "run",
+    ]);
+    let told = |arguments: &[&str]| {
+        let ran = directory.flashlab(arguments);
+        assert_eq!(ran.code, Some(2), "{arguments:?}\n{ran}");
+        ran.err.chars().take(160).collect::<String>().trim_end().to_owned()
+    };
+    let damaged = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut inference = read_json(&directory, "run/inference.json");
+        change(&mut inference);
+        fs::create_dir_all(directory.path(name)).unwrap();
+        fs::copy(directory.path("run/manifest.json"), directory.path(&format!("{name}/manifest.json")))
+            .unwrap();
+        directory.write(&format!("{name}/inference.json"), inference.to_string());
+    };
+    damaged("twice", &|inference| {
+        let first = inference["findings"][0].clone();
+        inference["findings"].as_array_mut().unwrap().push(first);
+    });
+    damaged("newer", &|inference| inference["version"] = Value::from(2));
+    damaged("surer", &|inference| inference["findings"][0]["confidence"] = Value::from(2));
+    let all = [
+        told(&["infer", "file", "--only", "speed"]),
+        told(&["infer", "file", "--size", "1MiB"]),
+        told(&["infer", "file", "--write-budget", "1MiB"]),
+        told(&["infer", "twice"]),
+        told(&["infer", "--resume", "newer"]),
+        told(&["infer", "surer"]),
+        told(&["infer", "--resume", "file"]),
+        told(&["infer", "sim:./small.toml", "--output", "run"]),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @r"
+    flashlab: there is no parameter `speed`; there are: read_page_size, planes_read_at_once, segment_groups, segment_group_span, read_buffer_size, read_ahead_size,
+    flashlab: --size is for scratch files and simulated devices: a device is inferred as a whole
+    flashlab: --write-budget, but nothing would be written: add --write
+    flashlab: twice/inference.json: read_saturation_size stands twice: the file is damaged
+    flashlab: newer/inference.json: has version 2, and this program reads version 1
+    flashlab: surer/inference.json: the confidence of read_saturation_size is 2: it is 0 to 1
+    flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
+    flashlab: run is there already: choose another name with --output, or continue the run in it with --resume
+    ");
+}

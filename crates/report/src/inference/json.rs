@@ -1,0 +1,52 @@
+//! The findings as an object from parameter name to finding.
+
+use flashlab_analysis::inference::{Finding, Inference, Value, Verdict};
+use serde::{Serialize, Serializer};
+
+/// An object from parameter name to `value`, `unit`, `confidence`, `verdict`, `evidence` and `bytes_written`, in the
+/// order in which they were found.
+pub struct InferenceJson<'a>(pub &'a Inference);
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    value: Option<Short<'a>>,
+    unit: &'static str,
+    confidence: f64,
+    verdict: Verdict,
+    evidence: &'a str,
+    bytes_written: u64,
+}
+
+/// A value; whole numbers without a decimal point.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Short<'a> {
+    Whole(u64),
+    Other(&'a Value),
+}
+
+impl Serialize for InferenceJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer
+            .collect_map(self.0.findings.iter().map(|finding| (finding.parameter.name(), entry(finding))))
+    }
+}
+
+fn entry(finding: &Finding) -> Entry<'_> {
+    /// Up to here every whole number is one of a float.
+    const EXACT: f64 = 9e15;
+    let value = finding.value.as_ref().map(|value| match *value {
+        Value::Number(number) if number.fract() == 0.0 && (0.0..EXACT).contains(&number) => {
+            Short::Whole(number as u64)
+        }
+        _ => Short::Other(value),
+    });
+    Entry {
+        value,
+        unit: finding.parameter.unit().name(),
+        confidence: finding.confidence,
+        verdict: finding.verdict,
+        evidence: &finding.evidence,
+        bytes_written: finding.bytes_written.0,
+    }
+}
