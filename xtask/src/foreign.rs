@@ -128,7 +128,7 @@ fn plain(parameter: Parameter) -> Truth {
         Parameter::FastRegionRefill => Truth::NotIdentifiable("there is no fast region"),
         Parameter::ZerosProgramShare | Parameter::OnesProgramShare => 1.0.into(),
         Parameter::LingeringTime => 0.into(),
-        _ => Truth::Unjudged("it would have to be measured"),
+        _ => Truth::unjudged("it would have to be measured"),
     }
 }
 

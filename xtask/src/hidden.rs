@@ -1,11 +1,13 @@
 //! A device of which nothing is left but its size, its smallest IO, its depth, its clock and its completions.
 
-use flashlab_base::{Identity, Nanos};
-use flashlab_device::{Completion, Device, Geometry, Request};
+use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_device::{Completion, Device, Geometry, Operation, Request};
 
 /// Hides what a device says of itself: it has no name, keeps no state, and cannot be conditioned or foreseen.
 pub struct Hidden<D> {
     device: D,
+    /// What was written to it.
+    written: Bytes,
     /// Whether it claims that content makes a difference, which any disk may.
     sees_content: bool,
 }
@@ -15,13 +17,18 @@ impl<D: Device> Hidden<D> {
     /// made.
     pub fn new(device: D) -> Hidden<D> {
         let sees_content = device.sees_content();
-        Hidden { device, sees_content }
+        Hidden { device, written: Bytes::ZERO, sees_content }
+    }
+
+    /// What was written to it.
+    pub fn written(&self) -> Bytes {
+        self.written
     }
 
     /// Hides that as well.
     #[cfg(test)]
     pub fn completely(device: D) -> Hidden<D> {
-        Hidden { device, sees_content: true }
+        Hidden { device, written: Bytes::ZERO, sees_content: true }
     }
 }
 
@@ -39,6 +46,9 @@ impl<D: Device> Device for Hidden<D> {
     }
 
     fn submit(&mut self, request: Request) {
+        if request.operation == Operation::Write {
+            self.written += request.size;
+        }
         self.device.submit(request);
     }
 

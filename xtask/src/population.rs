@@ -102,6 +102,12 @@ pub fn quiet(profile: &Profile) -> Profile {
     Profile { noise: None, ..profile.clone() }
 }
 
+/// The same device with other noise of the same kind.
+pub fn with_noise(profile: &Profile, seed: u64) -> Profile {
+    let noise = profile.noise.map(|noise| Noise { seed: Seed(noise.seed.0 ^ seed), ..noise });
+    Profile { noise, ..profile.clone() }
+}
+
 /// The profile, if the simulator takes it, as it is read back from its file.
 fn legal(profile: Profile) -> Option<Profile> {
     let read = Profile::parse(&profile.to_toml(), &profile.name).ok()?;

@@ -217,5 +217,21 @@ fn times(out: &mut String, outcomes: &[Outcome]) -> std::fmt::Result {
         slowest.seed,
         slowest.capacity,
         slowest.virtual_time,
-    )
+    )?;
+    let mut groups: BTreeMap<&str, (f64, f64, u64)> = BTreeMap::new();
+    for outcome in outcomes {
+        for &(group, real) in &outcome.groups {
+            let real = real.as_secs_f64();
+            let (all, longest, seed) = groups.entry(group).or_default();
+            *all += real;
+            if real >= *longest {
+                (*longest, *seed) = (real, outcome.seed);
+            }
+        }
+    }
+    for (group, (all, longest, seed)) in groups {
+        let mean = all / outcomes.len() as f64;
+        writeln!(out, "  {group:<20} mean {mean:>6.2} s, longest {longest:>7.2} s (seed {seed})")?;
+    }
+    Ok(())
 }

@@ -9,7 +9,8 @@ use anyhow::Context;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{Settings, infer, nothing_known};
+use flashlab_infer::{Progress, Settings, infer, nothing_known};
+use flashlab_plan::Plan;
 
 use crate::foreign::{self, Foreign};
 use crate::hidden::Hidden;
@@ -50,6 +51,8 @@ pub struct Outcome {
     pub answers: Vec<Answer>,
     /// What the inference took on this machine.
     pub real: Duration,
+    /// By group of probes.
+    pub groups: Vec<(&'static str, Duration)>,
     /// What it took on the device's clock.
     pub virtual_time: Nanos,
     /// What it wrote.
@@ -105,13 +108,14 @@ fn foreign(seed: u64, only: &[Parameter]) -> Outcome {
 }
 
 fn judged(
-    mut device: impl Device,
+    mut device: Hidden<impl Device>,
     (seed, family): (u64, &'static str),
     only: &[Parameter],
     truth: impl Fn(Parameter) -> Truth,
 ) -> Outcome {
     let begin = Instant::now();
-    let known = inferred(&mut device, seed);
+    let mut timer = Timer { begin, groups: Vec::new() };
+    let known = inferred(&mut device, seed, &mut timer);
     let real = begin.elapsed();
     let answers = only.iter().filter_map(|&parameter| {
         let finding = known.get(parameter)?.clone();
@@ -125,13 +129,30 @@ fn judged(
         capacity: device.geometry().capacity,
         answers: answers.collect(),
         real,
+        groups: timer.groups,
         virtual_time: device.now(),
-        written: Bytes(known.findings.iter().map(|finding| finding.bytes_written.0).sum()),
+        written: device.written(),
+    }
+}
+
+/// How long each group of probes takes.
+struct Timer {
+    begin: Instant,
+    groups: Vec<(&'static str, Duration)>,
+}
+
+impl Progress for Timer {
+    fn begin(&mut self, _group: &'static str, _index: usize, _count: usize) {
+        self.begin = Instant::now();
+    }
+
+    fn ended(&mut self, group: &'static str, _known: &Inference, _probes: &Plan) {
+        self.groups.push((group, self.begin.elapsed()));
     }
 }
 
 /// What is inferred of a device; a parameter that no group of probes answers is undetermined.
-fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
+fn inferred(device: &mut dyn Device, seed: u64, progress: &mut dyn Progress) -> Inference {
     let settings = Settings {
         target: "hidden".to_owned(),
         seed: Seed(seed).derive("inference", 0),
@@ -141,7 +162,7 @@ fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(device, "hidden");
-    infer(device, &settings, &mut known, &mut ());
+    infer(device, &settings, &mut known, progress);
     for &parameter in Parameter::ALL {
         if known.get(parameter).is_none() {
             known.findings.push(Finding::undetermined(parameter, "no probe answers it"));

@@ -30,7 +30,14 @@ pub enum Truth {
     /// Nothing that can be seen from outside depends on it, and why.
     NotIdentifiable(&'static str),
     /// The harness does not know, and why: this answer is not judged.
-    Unjudged(&'static str),
+    Unjudged(String),
+}
+
+impl Truth {
+    /// Not judged, and why.
+    pub fn unjudged(why: impl Into<String>) -> Truth {
+        Truth::Unjudged(why.into())
+    }
 }
 
 impl<T: Into<Value>> From<T> for Truth {
@@ -110,7 +117,9 @@ fn compare(parameter: Parameter, value: Option<&Value>, right: &Value) -> Mark {
                 Unit::Ratio => (value - right).abs() < 5e-4,
                 _ => value.round() == right.round(),
             };
-            let near = rule(parameter) == Rule::Near && (value - right).abs() <= NEAR * right.abs();
+            // Of what a pause buys the reference is 1: the cost without pauses.
+            let reference = if parameter == Parameter::PauseBenefit { 1.0 } else { right.abs() };
+            let near = rule(parameter) == Rule::Near && (value - right).abs() <= NEAR * reference;
             if exact {
                 Mark::Exact
             } else if near {
@@ -158,6 +167,6 @@ mod tests {
         assert_eq!(judge(Verdict::Undetermined, None, &hidden), Some(Mark::Undetermined));
         let is = Truth::from(1);
         assert_eq!(judge(Verdict::NotIdentifiable, None, &is), Some(Mark::NotIdentifiableWrong));
-        assert_eq!(judge(Verdict::Found, Some(Value::from(1)), &Truth::Unjudged("")), None);
+        assert_eq!(judge(Verdict::Found, Some(Value::from(1)), &Truth::unjudged("")), None);
     }
 }

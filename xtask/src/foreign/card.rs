@@ -146,7 +146,7 @@ impl Model for Card {
             Parameter::ReadPageSize | Parameter::WritePageSize | Parameter::PlanesReadAtOnce
                 if self.planes > 1 =>
             {
-                Truth::Unjudged("pages of a row cost nothing of their own here")
+                Truth::unjudged("pages of a row cost nothing of their own here")
             }
             Parameter::ReadPageSize => self.page.into(),
             Parameter::PlanesReadAtOnce => 1.into(),

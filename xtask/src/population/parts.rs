@@ -76,9 +76,9 @@ trait WithFastRegion {
 }
 
 impl WithFastRegion for FlashSection {
-    /// A fourth of the devices with a page map have an SLC cache.
+    /// A fifth of the devices with a page map have an SLC cache.
     fn with_fast_region(self, draw: &mut Draw, family: Family, capacity: Bytes) -> FlashSection {
-        if !family.maps_pages() || !draw.chance(0.25) {
+        if !family.maps_pages() || !draw.chance(0.2) {
             return self;
         }
         let (PerRow::All(read), program) = (&self.read, self.program.longest()) else { return self };

@@ -45,22 +45,23 @@ pub fn truths(profile: &Profile, unit: Bytes) -> Truths {
         (Some((0.0, _)), Some((0.0, _))) => 0.into(),
         (Some((one, exact)), Some((other, _))) => {
             if (one - other).abs() > NEAR / 2.0 * one.max(other) {
-                Truth::Unjudged(HISTORY)
+                let times = format!("{} or {}", Nanos(one as u64), Nanos(other as u64));
+                Truth::unjudged(format!("{HISTORY}: {times}"))
             } else if exact > NEAR / 2.0 * one {
-                Truth::Unjudged("it is over within a few erase blocks")
+                Truth::unjudged("it is over within a few erase blocks")
             } else {
                 ((one + other) / 2.0).into()
             }
         }
         (None, None) => Truth::NotIdentifiable("it does not end"),
-        _ => Truth::Unjudged(HISTORY),
+        _ => Truth::unjudged(HISTORY),
     };
     let cures = match (ends, filled.cured, written.cured) {
         ([true, true], ..) => Truth::NotIdentifiable("sequential writes come back by themselves"),
         ([false, false], Some(one), Some(other)) if one == other => one.into(),
-        _ => Truth::Unjudged(HISTORY),
+        _ => Truth::unjudged(HISTORY),
     };
-    let ends = if ends[0] == ends[1] { ends[0].into() } else { Truth::Unjudged(HISTORY) };
+    let ends = if ends[0] == ends[1] { ends[0].into() } else { Truth::unjudged(HISTORY) };
     Truths { time, ends, cures }
 }
 

@@ -13,7 +13,7 @@ const ONE_DIE: &str = "with one die there is no other to tell it from";
 
 /// The truth that the profile says, or that it does not say it.
 pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
-    let Some(flash) = &profile.flash else { return Truth::Unjudged("it is no flash") };
+    let Some(flash) = &profile.flash else { return Truth::unjudged("it is no flash") };
     let device = Structure { profile, flash, family };
     match parameter {
         // A page straddled costs another read, or another die or channel: visible on every device whose flash is.
@@ -71,7 +71,7 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
                 Some(refill) => refill.round_up(device.block()).min(device.fast_region()).into(),
             },
         },
-        _ => Truth::Unjudged("it has to be measured"),
+        _ => Truth::unjudged("it has to be measured"),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::population::{self, Family};
 /// A device without noise. What gives several truths is measured once.
 pub struct Twin {
     profile: Profile,
+    noisy: Profile,
     family: Family,
     page: Bytes,
     reads: OnceCell<(Truth, Truth)>,
@@ -22,6 +23,8 @@ pub struct Twin {
     recovery: OnceCell<recovery::Truths>,
 }
 
+/// The noise of the twin is not that of the device.
+const NOISE_OF_TWIN: u64 = 1 << 32;
 const FAST_REGION: &str = "it depends on how full the fast region is";
 
 impl Twin {
@@ -30,6 +33,7 @@ impl Twin {
         let page = profile.flash.as_ref().map_or(profile.block, |flash| flash.page);
         Twin {
             profile: population::quiet(profile),
+            noisy: population::with_noise(profile, NOISE_OF_TWIN),
             family,
             page,
             reads: OnceCell::new(),
@@ -54,7 +58,12 @@ impl Twin {
             | Parameter::MisalignmentPenalty
                 if fast =>
             {
-                Truth::Unjudged(FAST_REGION)
+                Truth::unjudged(FAST_REGION)
+            }
+            Parameter::ZerosProgramShare | Parameter::OnesProgramShare | Parameter::MisalignmentPenalty
+                if self.pages_differ() =>
+            {
+                Truth::unjudged("pages are programmed in different times: a median over them is no cost")
             }
             Parameter::WriteCostPerIo => self.writes().0.clone(),
             Parameter::WriteSaturationSize => self.writes().1.clone(),
@@ -78,6 +87,11 @@ impl Twin {
         }
     }
 
+    /// Whether writes of one page take times of two kinds: fast and slow pages, and pages that wait for their row.
+    fn pages_differ(&self) -> bool {
+        self.profile.flash.as_ref().is_some_and(|flash| flash.rows_wait || flash.program.count() > 1)
+    }
+
     /// So much is written before a device that was rested is as it stays.
     fn settle(&self) -> Bytes {
         let buffer = self.profile.controller.write_buffer.map_or(Bytes::ZERO, |buffer| buffer.size);
@@ -85,11 +99,13 @@ impl Twin {
     }
 
     fn reads(&self) -> &(Truth, Truth) {
-        self.reads.get_or_init(|| curves::sequential(&self.profile, Operation::Read, Bytes::kib(256)))
+        self.reads
+            .get_or_init(|| curves::sequential(&self.profile, &self.noisy, Operation::Read, Bytes::kib(256)))
     }
 
     fn writes(&self) -> &(Truth, Truth) {
-        self.writes.get_or_init(|| curves::sequential(&self.profile, Operation::Write, self.settle()))
+        self.writes
+            .get_or_init(|| curves::sequential(&self.profile, &self.noisy, Operation::Write, self.settle()))
     }
 
     fn phases(&self) -> &(Truth, Truth) {
