@@ -96,7 +96,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             costs = again;
         }
         let last = &costs[costs.len().saturating_sub(count as usize)..];
-        if part >= PARTS_OF_MERGES && part < 2 * PARTS_OF_MERGES && mean(last) > MERGED * sequential {
+        if (PARTS_OF_MERGES..2 * PARTS_OF_MERGES).contains(&part) && mean(last) > MERGED * sequential {
             // Most writes cost a merge; or there are lumps whose beginning was not seen.
             if median(last) > MERGED.sqrt() * sequential {
                 return merged(session, size, &costs, sequential);
