@@ -133,6 +133,11 @@ impl<'d, 's> Session<'d, 's> {
         self.device.sees_content()
     }
 
+    /// Whether the device is known to hold data everywhere, and in order. What holds none may be read without the flash.
+    pub fn holds_data(&self) -> bool {
+        self.filled_at.is_some()
+    }
+
     /// What is known by now.
     pub fn known(&self) -> Knowledge<'_> {
         Knowledge(self.inference)
