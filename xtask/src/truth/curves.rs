@@ -47,7 +47,7 @@ fn curve(profile: &Profile, operation: Operation, settle: Bytes, ios: u64) -> Ve
         let count = ios.min((Bytes::gib(2).0 / size.0).max(24));
         lab.sequential(operation, at, size, before);
         let times = lab.sequential(operation, at + size * before, size, count);
-        at = at + size * (before + count);
+        at += size * (before + count);
         median(times)
     };
     SIZES.iter().map(|&power| (f64::from(1 << power), time(Bytes(1 << power)))).collect()
@@ -126,7 +126,7 @@ pub fn content_share(profile: &Profile, page: Bytes, settle: Bytes, content: Con
         let before = settle.0.div_ceil(page.0);
         lab.sequential(Operation::Write, at, page, before);
         let times = lab.sequential(Operation::Write, at + page * before, page, 1001);
-        at = at + page * (before + 1001);
+        at += page * (before + 1001);
         median(times)
     };
     let random = time(Content::Random);
