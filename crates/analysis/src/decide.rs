@@ -10,6 +10,8 @@
 //! | the period of rare expensive events, from their places | [`events`] |
 //! | what an IO costs at all and for each byte; where that line bends | [`mod@line`] |
 //! | which of several hypotheses is right | [`choice`] |
+//! | pages, planes and blocks from reads across boundaries | [`boundaries`] |
+//! | the period of an effect that depends on the distance of two places | [`distances`] |
 //!
 //! Model: a response time is a cost times a jitter, which is about log-normal with a few per cent,
 //! and one in a hundred is an outlier of about ten times. So everything goes by ranks and medians,
@@ -25,8 +27,10 @@
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
+pub mod boundaries;
 pub mod change;
 pub mod choice;
+pub mod distances;
 pub mod events;
 pub mod level;
 pub mod line;

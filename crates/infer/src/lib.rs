@@ -3,8 +3,8 @@
 //! # Model
 //! A [`Group`] of probes answers some [`Parameter`]s that are seen by the same signal. It runs patterns on the device
 //! through a [`Session`], which counts what is written and how long it takes, decides by the statistics of
-//! `flashlab_analysis::decide`, and concludes a [`Finding`] for each parameter. Groups that only read come first; the
-//! others run with consent. What is concluded is [`Knowledge`] for the groups that follow.
+//! `flashlab_analysis::decide`, and concludes a [`Finding`] for each parameter. With consent the
+//! device is filled first, so that what only reads sees data, and data in order; without, it is read as it is. What is concluded is [`Knowledge`] for the groups that follow.
 //!
 //! # Invariants
 //! - The device is known by its answers alone: geometry, completions and its clock. This crate does not know the

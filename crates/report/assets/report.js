@@ -141,7 +141,10 @@ function yAxis(chart) {
   return axis;
 }
 
-function styled(axis) {
+// Sizes have ticks at powers of two.
+const DOUBLINGS = Array.from({ length: 63 }, (none, power) => 2 ** power);
+
+function styled(axis, unit) {
   return {
     font: FONT,
     labelFont: FONT,
@@ -151,11 +154,15 @@ function styled(axis) {
     stroke: colour('muted'),
     grid: { stroke: colour('rule'), width: 1 },
     ticks: { show: false },
+    ...(unit === 'bytes' ? { incrs: DOUBLINGS } : {}),
     ...axis,
   };
 }
 
 // ---- Series -----------------------------------------------------------------------------------
+
+// Dots of which there are more are small.
+const FEW_DOTS = 100;
 
 function lineOptions(series) {
   const stroke = colour(series.colour);
@@ -163,7 +170,7 @@ function lineOptions(series) {
   const dot = { show: true, size: mixed ? 9 : 7, width: mixed ? 2 : 1.5, stroke, fill: colour(series.points), space: 0 };
   switch (series.style) {
     case 'dots':
-      return { paths: () => null, points: { ...dot, size: 3, width: 0, fill: colour(series.points, 0.75) } };
+      return { paths: () => null, points: { ...dot, size: series.values.length > FEW_DOTS ? 3 : 7, width: 0, fill: colour(series.points, 0.75) } };
     case 'dashed':
       return { stroke, width: 1.75, dash: [7, 5], points: { show: false } };
     case 'solid':
@@ -302,7 +309,7 @@ function options(chart, columns) {
     width: chart.width(),
     height: chart.figure.classList.contains('wide') ? 380 : 290,
     scales: { x: xScale(drawing), y: yScale(chart) },
-    axes: [styled(xAxis(chart)), styled(yAxis(chart))],
+    axes: [styled(xAxis(chart), drawing.x.unit), styled(yAxis(chart), drawing.y.unit)],
     series: columns.series,
     bands: columns.bands,
     legend: { show: false },

@@ -21,6 +21,8 @@ pub const LEAST_CONFIDENCE: f64 = 0.95;
 const EXT4_BLOCK: Bytes = Bytes::kib(4);
 /// Segment of f2fs, of which sections are made (mkfs.f2fs(8)).
 const F2FS_SEGMENT: Bytes = Bytes::mib(2);
+/// The largest section that is made of small erase blocks.
+const F2FS_SECTION_MOST: Bytes = Bytes::mib(64);
 /// A partition begins at no less, as partitioning programs have it.
 const ALIGNMENT_LEAST: Bytes = Bytes::mib(1);
 
@@ -149,13 +151,12 @@ fn ext4(page: Bytes, unit: Bytes, device: &str) -> Said {
 }
 
 fn f2fs(unit: Bytes, device: &str) -> Said {
-    let segments = least_common_multiple(unit.0, F2FS_SEGMENT.0) / F2FS_SEGMENT.0;
-    /// A section that is larger takes too long to clean.
-    const SEGMENTS_MOST: u64 = 512;
-    if segments > SEGMENTS_MOST {
-        return Err(format!("sections of whole erase blocks of {unit} would be larger than 1 GiB"));
+    let section = Bytes(least_common_multiple(unit.0, F2FS_SEGMENT.0));
+    // A section that is larger takes too long to clean; an erase block that is, is the device's own.
+    if section > F2FS_SECTION_MOST.max(unit * 2) {
+        return Err(format!("sections of whole erase blocks of {unit} would have to be of {section}"));
     }
-    let section = F2FS_SEGMENT * segments;
+    let segments = section.0 / F2FS_SEGMENT.0;
     Ok((
         format!("let f2fs clean in sections of {section}, a zone for each"),
         format!("mkfs.f2fs -s {segments} -z 1 {device}"),
@@ -263,18 +264,42 @@ mod tests {
 
     #[test]
     fn what_is_known_becomes_commands() {
-        insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.99)), @"");
+        insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.99)), @r"
+    sgdisk --set-alignment=8192 --new=1:0:0 '/dev/my disk'
+    mkfs.ext4 -b 4096 -E stride=2,stripe_width=1024 '/dev/my disk'
+    mkfs.f2fs -s 2 -z 1 '/dev/my disk'
+    mount -t f2fs -o active_logs=4 '/dev/my disk' DIRECTORY
+    dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
+    fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
+    fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
+    ");
     }
 
     #[test]
     fn units_that_are_no_powers_of_two_are_kept_whole() {
-        insta::assert_snapshot!(commands(&all_known(Bytes::mib(3), 0.99)), @"");
+        insta::assert_snapshot!(commands(&all_known(Bytes::mib(3), 0.99)), @r"
+    sgdisk --set-alignment=6144 --new=1:0:0 '/dev/my disk'
+    mkfs.ext4 -b 4096 -E stride=2,stripe_width=768 '/dev/my disk'
+    mkfs.f2fs -s 3 -z 1 '/dev/my disk'
+    mount -t f2fs -o active_logs=4 '/dev/my disk' DIRECTORY
+    dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
+    fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
+    fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
+    ");
     }
 
     #[test]
     fn what_is_not_sure_is_withheld() {
         // Each alone is sure enough; two together are not.
-        insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.96)), @"");
+        insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.96)), @r"
+        sgdisk --set-alignment=8192 --new=1:0:0 '/dev/my disk'
+        mkfs.f2fs -s 2 -z 1 '/dev/my disk'
+        dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
+        fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
+        fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
+        ext4: withheld: the write page with the erase block is only 92 % sure
+        write streams: withheld: the open blocks with the erase block is only 92 % sure
+        ");
         assert!(advice(&all_known(Bytes::mib(4), 0.949)).given.is_empty());
         assert!(advice(&inference(Vec::new())).given.is_empty());
     }
@@ -287,6 +312,14 @@ mod tests {
             Finding::undetermined(Parameter::OpenBlocks, "noise"),
             Finding::not_identifiable(Parameter::UsefulQueueDepth, 0.99, "one at a time"),
         ]);
-        insta::assert_snapshot!(commands(&odd), @"");
+        insta::assert_snapshot!(commands(&odd), @r"
+        partition alignment: withheld: an erase block of 1000 B is no multiple of the sector of 512 B
+        ext4: withheld: the write page is 0 B
+        f2fs: withheld: sections of whole erase blocks of 1000 B would have to be of 250 MiB
+        write streams: withheld: the open blocks is undetermined
+        sequential writes: withheld: the write saturation was not looked for
+        random writes: withheld: the mapping granularity was not looked for
+        queue depth: withheld: the useful queue depth is not identifiable
+        ");
     }
 }

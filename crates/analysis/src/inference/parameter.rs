@@ -104,7 +104,7 @@ parameters! {
     EraseBlockSize "erase_block_size" Bytes "Erase block"
         "the unit in which space is allocated or merged: log block, erase block or allocation unit; where sequential writes fill those of several dies at the same time, all of these together"
     OpenBlocks "open_blocks" Count "Open blocks"
-        "units of this size (erase_block_size) that can be written to in turns without a merge for each write: the log blocks of a die; with shared logs as many as hold single pages before one makes room"
+        "units of erase_block_size that can be written to in turns without a merge for each write, which is how many log blocks a die has; with shared logs how many blocks single pages fill before the first of them makes room, which is the same"
     ZerosProgramShare "zeros_program_share" Ratio "Cost of zeros"
         "what writing zeros costs, relative to random content: median response times of aligned sequential writes of one write page (Sun and Zhang, section 4.2)"
     OnesProgramShare "ones_program_share" Ratio "Cost of ones"

@@ -47,6 +47,10 @@ pub fn advice_terminal(advised: &Advised, layout: &Layout) -> String {
         out.line(&format!("{INDENT}{}", advice.command), "");
         out.blank();
     }
+    if !advised.given.is_empty() {
+        out.wrapped("", "Most of these commands overwrite what is on the device.", "");
+        out.blank();
+    }
     for withheld in &advised.withheld {
         out.wrapped("", &format!("{}: no advice, as {}", withheld.subject, withheld.reason), DIM);
     }

@@ -1,0 +1,212 @@
+//! How many blocks can be written to in turns: the log list (Sun and Zhang, section 4.3).
+//!
+//! # Model
+//! Rounds of `m` writes, each one unit further than the one before; the next round begins one page further (Ordered
+//! with Incr of one unit on a target of `m` units). As long as `m` blocks can be open, every unit keeps its log block and
+//! writes are cheap from the second round on. With one more each write finds that its log block was given away
+//! a round before, and costs a merge: Table 2 of the paper. So `m` is doubled until writes cost a merge and then
+//! bisected; the last cheap and the first expensive `m` are tried again at another place.
+//!
+//! Logs that all blocks share (FAST) take pages of any blocks, and have another limit: how long a page may lie in
+//! them. One page is written, and then its neighbour again and again, which fills one log block after the other. When
+//! the ring comes round to the page's log block, the page's block is merged; before, only logs without anything
+//! valid were erased. What was written meanwhile, in blocks, is the number of logs.
+//!
+//! # Invariants
+//! - a round begins with the second: the first one opens the logs;
+//! - the number is found only if the cliff is where it was at another place.
+
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::{Bytes, Nanos};
+use flashlab_plan::Location;
+
+use super::stalls::stalls;
+use super::writes::{median, place, times, unit, writes};
+use crate::group::Group;
+use crate::session::{Halt, Session};
+
+pub(crate) const GROUP: Group = Group {
+    name: "open-blocks",
+    about: "rounds of writes one unit apart, over more and more units, until each costs a merge",
+    parameters: &[Parameter::OpenBlocks],
+    write_share: 0.02,
+    probe,
+};
+
+/// Writes in the rounds of each `m`, at least.
+const WRITES: u64 = 160;
+/// More open blocks are not looked for.
+const MOST: u64 = 256;
+/// As in the family's probe: a merge costs many times what a page costs.
+const CHEAP: f64 = 4.0;
+const MERGE: f64 = 8.0;
+/// How often the shared logs are gone round.
+const ROUNDS: usize = 3;
+
+fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let known = session.known();
+    let family = known.word(Parameter::TranslationFamily).map(str::to_owned);
+    match (family.as_deref(), known.bytes(Parameter::EraseBlockSize)) {
+        (Some("page" | "demand-cached page"), _) => {
+            let reason = "every page may lie anywhere: no writes depend on which blocks are open";
+            let confidence = confidence_of(session, Parameter::TranslationFamily);
+            session.conclude(Finding::not_identifiable(Parameter::OpenBlocks, confidence, reason));
+            Ok(())
+        }
+        (Some("block" | "log-block"), Some(block)) => rounds(session, block),
+        (Some("shared log-block"), _) => ring(session),
+        (_, _) => {
+            let reason = "the translation layer or its erase block is not known";
+            session.conclude(Finding::undetermined(Parameter::OpenBlocks, reason));
+            Ok(())
+        }
+    }
+}
+
+/// How sure a parameter is that this one rests on.
+fn confidence_of(session: &Session<'_, '_>, parameter: Parameter) -> f64 {
+    session.inference().get(parameter).map_or(0.0, |finding| finding.confidence)
+}
+
+/// What writes in rounds over units cost.
+struct Rounds {
+    size: Bytes,
+    block: Bytes,
+    base: f64,
+    /// By the number of units: the median cost.
+    costs: Vec<(u64, f64)>,
+}
+
+impl Rounds {
+    fn run(&mut self, session: &mut Session<'_, '_>, units: u64, part: f64) -> Result<f64, Halt> {
+        let length = self.block * units;
+        let slots = self.block.0 / self.size.0;
+        let count = (WRITES.div_ceil(units).max(4) * units).min(units * slots);
+        let origin = place(session, part, self.block);
+        let room = (session.capacity() - length).round_down(self.block);
+        let incr = if units == 1 { 1 } else { slots as i64 };
+        let pattern = writes(Location::Ordered { incr }, self.size, count, origin.min(room), length);
+        let times = times(session, "rounds", &pattern)?;
+        let cost = median(&times[units as usize..]) / self.base;
+        self.costs.push((units, cost));
+        Ok(cost)
+    }
+
+    fn picture(&self) -> Picture {
+        Picture::new(
+            "Median cost of writes in rounds over units, relative to one unit: with too many each costs a merge.",
+            Axis::logarithmic("units in turn", ""),
+            Axis::logarithmic("cost", "ratio"),
+        )
+        .draw("rounds", Style::Dots, self.costs.iter().map(|&(m, cost)| (m as f64, cost.max(1e-3))).collect())
+    }
+}
+
+fn rounds(session: &mut Session<'_, '_>, block: Bytes) -> Result<(), Halt> {
+    let parameter = Parameter::OpenBlocks;
+    let size = unit(session);
+    if !block.0.is_multiple_of(size.0) || block.0 / size.0 < 8 {
+        session.conclude(Finding::undetermined(parameter, format!("{block} are too few writes of {size}")));
+        return Ok(());
+    }
+    let mut rounds = Rounds { size, block, base: 1.0, costs: Vec::new() };
+    rounds.base = rounds.run(session, 1, 0.61)?.max(1.0);
+    rounds.costs = vec![(1, 1.0)];
+    let most = (session.capacity().0 / block.0 / 2).min(MOST);
+    let (mut open, mut many) = (1, 2);
+    loop {
+        if many > most {
+            let evidence = format!("writing to {open} units in turns is still as cheap as to one");
+            session.conclude(Finding::undetermined(parameter, evidence).with(rounds.picture()));
+            return Ok(());
+        }
+        if rounds.run(session, many, 0.21)? >= CHEAP {
+            break;
+        }
+        (open, many) = (many, many * 2);
+    }
+    while many - open > 1 {
+        let middle = open.midpoint(many);
+        let is_cheap = rounds.run(session, middle, 0.21)? < CHEAP;
+        *(if is_cheap { &mut open } else { &mut many }) = middle;
+    }
+    let cheap = rounds.run(session, open, 0.41)?;
+    let merging = rounds.run(session, many, 0.41)?;
+    let evidence = format!(
+        "from the second round on, writes to {open} units in turns cost {cheap:.1} times what those to one cost, \
+         and to {many} units {merging:.1} times"
+    );
+    let sure = confidence_of(session, Parameter::EraseBlockSize).min(0.97);
+    let picture = rounds.picture().mark(open as f64 + 0.5, "open blocks");
+    let finding = if cheap <= CHEAP && merging >= MERGE {
+        Finding::found(parameter, open, sure, evidence)
+    } else {
+        Finding::undetermined(parameter, evidence)
+    };
+    session.conclude(finding.with(picture));
+    Ok(())
+}
+
+/// Goes round shared logs: a page, then its neighbour until the page's block is merged.
+fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let parameter = Parameter::OpenBlocks;
+    let size = unit(session);
+    let spot = place(session, 0.57, Bytes::mib(1)) + size;
+    let one = |offset: Bytes, count| writes(Location::Sequential, size, count, offset, size);
+    // Old logs make room until only those of the spot are left; then there are erases only.
+    let mut settled: Vec<f64> = Vec::new();
+    let mut quiet = None;
+    while settled.len() < 1 << 16 && quiet.is_none() {
+        let count = (settled.len() as u64).max(2048);
+        settled.extend(times(session, "settle", &one(spot, count))?);
+        let late = &settled[settled.len() / 2..];
+        let found = stalls(late);
+        quiet = found.first().filter(|erases| erases.hits * 20 >= erases.periods * 19).copied();
+    }
+    let Some(erases) = quiet else {
+        let evidence = format!("{} writes in one place show no period of erases", settled.len());
+        session.conclude(Finding::undetermined(parameter, evidence));
+        return Ok(());
+    };
+    let merge = erases.level * 3.0;
+    let mut counts = Vec::new();
+    let mut drawn = Vec::new();
+    for _ in 0..ROUNDS {
+        times(session, "one-page", &one(spot + size, 1))?;
+        let mut costs: Vec<f64> = Vec::new();
+        let at = loop {
+            costs.extend(times(session, "its-neighbour", &one(spot, erases.period as u64))?);
+            // The first write that takes far longer than an erase, and no outlier: it comes with an opened log.
+            if let Some(at) = costs.iter().position(|&cost| cost > merge) {
+                break Some(at);
+            }
+            if costs.len() > erases.period * MOST as usize {
+                break None;
+            }
+        };
+        let Some(at) = at else { break };
+        drawn.extend(costs.iter().enumerate().map(|(i, &cost)| (i as f64 * size.0 as f64, cost)));
+        let first = costs.iter().position(|&cost| cost > erases.threshold).unwrap_or(0);
+        counts.push(1 + ((at - first) as f64 / erases.period as f64).round() as u64);
+    }
+    let picture = Picture::new(
+        "One page, then its neighbour again and again: each filled log costs an erase, and the page's own a merge.",
+        Axis::linear("written", "bytes"),
+        Axis::logarithmic("response time", "ns"),
+    )
+    .draw("writes", Style::Dots, drawn);
+    let agree = counts.len() == ROUNDS && counts.iter().all(|&count| count == counts[0]);
+    let evidence = format!(
+        "a log takes {} writes of {size}; the page beside them is merged with the opening of log {counts:?} after it \
+         (erases take {})",
+        erases.period,
+        Nanos(erases.level as u64)
+    );
+    let finding = if agree {
+        Finding::found(parameter, counts[0], 0.96, evidence)
+    } else {
+        Finding::undetermined(parameter, evidence)
+    };
+    session.conclude(finding.with(picture));
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Segment groups: parts of the address space between which going costs time.
+//!
+//! # Model
+//! Sun and Zhang, section 4.1: one read takes longer when the one before it was in another group; within a group
+//! the distance does not matter. Groups are spans of addresses, one after the other, and after the last group the
+//! first one may come again. What costs time with the distance alone (a seek, a jump beyond what is at hand) has no
+//! boundary: two near reads on both sides of it cost nothing.
+//!
+//! # Probes
+//! Two places are read in turn, one read at a time. Their distance is doubled until it costs something, the boundary is
+//! found by bisection, and must then be one for near reads too, and none within the group. The first place is then
+//! paired with one in each further span, until one of them costs nothing: there the first group comes again.
+
+use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::Bytes;
+use flashlab_plan::Pattern;
+
+use super::reads::{Walk, compare_each, in_turn, median, times};
+use crate::group::Group;
+use crate::session::{Halt, Session};
+
+pub(crate) const SEGMENT_GROUPS: Group = Group {
+    name: "segment-groups",
+    about: "reads at two places in turn: at which distances, and across which boundaries, going costs time",
+    parameters: &[Parameter::SegmentGroups, Parameter::SegmentGroupSpan],
+    write_share: 0.0,
+    probe,
+};
+
+/// Near enough for one group, and far enough for what is near to be at hand anyway.
+const NEAR: Bytes = Bytes::kib(256);
+/// The chance that a distance seems to cost something, of all that are tried.
+const ALPHA: f64 = 1e-4;
+/// What going must cost, at least, relative to a read.
+const COST_MIN: f64 = 1.03;
+/// The most spans that are looked at.
+const SPANS_MAX: u64 = 512;
+
+fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let mut curve = Vec::new();
+    let (mut fast, mut slow) = (NEAR, None);
+    let mut distance = NEAR * 2;
+    let last = session.capacity().0.saturating_sub(2 * session.block().0);
+    let last = Bytes(last).round_down(session.block());
+    if last < NEAR * 4 {
+        return Err(Halt::Misfit("it has no two distant places".to_owned()));
+    }
+    loop {
+        let distance_now = distance.min(last);
+        let found = pair(session, Bytes::ZERO, distance_now, 6)?;
+        curve.push((distance_now.0 as f64, found.far));
+        if found.costs() {
+            slow = Some((distance_now, found));
+            break;
+        }
+        fast = distance_now;
+        if distance_now == last {
+            break;
+        }
+        distance = distance * 2;
+    }
+    let picture = Picture::new(
+        "Response time of reads at two places in turn, over the distance of the two.",
+        Axis::logarithmic("distance", "bytes"),
+        Axis::linear("median response time", "ns"),
+    )
+    .draw("reads in turn", Style::Line, curve);
+    let Some((slow, found)) = slow else { return none(session, picture) };
+    groups(session, fast, slow, found, picture)
+}
+
+/// Going nowhere costs anything: one group, if the measurement would have shown it.
+fn none(session: &mut Session<'_, '_>, picture: Picture) -> Result<(), Halt> {
+    let last = session.capacity().round_down(session.block()) - session.block() * 2;
+    let mut most: f64 = 1.0;
+    for place in [
+        last,
+        Bytes(last.0 * 2 / 3).round_down(session.block()),
+        Bytes(last.0 / 3).round_down(session.block()),
+    ] {
+        most = most.max(pair(session, Bytes::ZERO, place, 16)?.times.high);
+    }
+    let evidence = format!(
+        "reads at two places in turn take at most {:.1} % longer than near ones, whatever their distance",
+        (most - 1.0) * 100.0
+    );
+    if most > COST_MIN {
+        session.conclude(Finding::undetermined(Parameter::SegmentGroups, evidence.clone()).with(picture));
+        session.conclude(Finding::undetermined(Parameter::SegmentGroupSpan, evidence));
+        return Ok(());
+    }
+    session.conclude(Finding::found(Parameter::SegmentGroups, 1u64, 0.97, evidence).with(picture));
+    session.conclude(Finding::not_identifiable(Parameter::SegmentGroupSpan, 0.97, "there is one group"));
+    Ok(())
+}
+
+/// The groups, when going from 0 to `slow` costs something and to `fast` it does not.
+fn groups(
+    session: &mut Session<'_, '_>,
+    fast: Bytes,
+    slow: Bytes,
+    found: Pair,
+    picture: Picture,
+) -> Result<(), Halt> {
+    let block = session.block();
+    let limit = found.times.estimate.sqrt();
+    let (mut fast, mut slow) = (fast.0 / block.0, slow.0 / block.0);
+    while slow - fast > 1 {
+        let middle = (fast + slow) / 2;
+        if is_slow(session, Bytes::ZERO, block * middle, limit)? { slow = middle } else { fast = middle }
+    }
+    let span = block * slow;
+    let leave = |session: &mut Session<'_, '_>, picture: Picture, evidence: String| {
+        session.conclude(Finding::undetermined(Parameter::SegmentGroups, evidence.clone()).with(picture));
+        session.conclude(Finding::undetermined(Parameter::SegmentGroupSpan, evidence));
+        Ok(())
+    };
+    // A boundary for near reads, and none within the second group.
+    let far = (span * 2 - block).min(session.capacity().round_down(block) - block * 2);
+    let across = is_slow(session, span - NEAR, span, limit)?;
+    let within = is_slow(session, span + NEAR, far, limit)?;
+    if !across || within || far < span + NEAR {
+        let evidence = format!(
+            "reads more than {span} apart take {:.2} times as long, but that place is no boundary of groups: near reads \
+             across it {}, and reads within the next span {}",
+            found.times.estimate,
+            if across { "cost as much" } else { "cost nothing" },
+            if within { "do too" } else { "do not" },
+        );
+        return leave(session, picture, evidence);
+    }
+    let spans = session.capacity().0.div_ceil(span.0);
+    let mut count = None;
+    for k in 2..spans.min(SPANS_MAX) {
+        let place = span * k + NEAR.min(Bytes(span.0 / 2)).round_down(block);
+        if place + block > session.capacity() {
+            break;
+        }
+        if !is_slow(session, Bytes::ZERO, place, limit)? {
+            count = Some(k);
+            break;
+        }
+    }
+    if count.is_none() && spans > SPANS_MAX {
+        let evidence = format!("spans of {span}, of which more than {SPANS_MAX} are different groups");
+        session.conclude(Finding::undetermined(Parameter::SegmentGroups, evidence.clone()));
+        session.conclude(Finding::found(Parameter::SegmentGroupSpan, span, 0.95, evidence).with(picture));
+        return Ok(());
+    }
+    let groups = count.unwrap_or(spans);
+    let evidence = format!(
+        "near reads in turn take {:.0} ns, and {:.0} ns across {span}, where they are as near; from there to twice of it \
+         going costs nothing; {}",
+        found.near,
+        found.far,
+        match count {
+            Some(count) => format!("the first group comes again after {count} spans"),
+            None => format!("all {spans} spans of the device are different groups"),
+        },
+    );
+    let picture = picture.mark(span.0 as f64, "span");
+    session.conclude(
+        Finding::found(Parameter::SegmentGroups, groups, 0.97, evidence.clone()).with(picture.clone()),
+    );
+    session.conclude(Finding::found(Parameter::SegmentGroupSpan, span, 0.97, evidence).with(picture));
+    Ok(())
+}
+
+/// How reads at two places compare with near ones.
+struct Pair {
+    near: f64,
+    far: f64,
+    times: Interval,
+    p: f64,
+}
+
+impl Pair {
+    fn costs(&self) -> bool {
+        self.p < ALPHA && self.times.estimate > COST_MIN
+    }
+}
+
+/// Reads at `first` and `second` in turn, beside such at `first` and as near before it as groups allow, or behind it.
+fn pair(session: &mut Session<'_, '_>, first: Bytes, second: Bytes, rounds: usize) -> Result<Pair, Halt> {
+    let near = if first >= NEAR { first - NEAR } else { first + NEAR };
+    let patterns = [places(session, first, near), places(session, first, second)];
+    let figures = compare_each(session, "two-places", &patterns, rounds)?;
+    let p = mann_whitney(&figures[1], &figures[0]).p_above;
+    Ok(Pair {
+        near: median(&figures[0]),
+        far: median(&figures[1]),
+        times: times(&figures[0], &figures[1]),
+        p,
+    })
+}
+
+fn places(session: &Session<'_, '_>, first: Bytes, second: Bytes) -> Pattern {
+    let block = session.block();
+    let place = |offset| Walk { offset, slot: block, size: block }.pattern(block, 14, 1);
+    in_turn(place(first), place(second))
+}
+
+/// Whether going costs more than `limit` says; asked again with more reads where that is not clear.
+fn is_slow(session: &mut Session<'_, '_>, first: Bytes, second: Bytes, limit: f64) -> Result<bool, Halt> {
+    let mut slow = false;
+    for rounds in [2, 6, 24] {
+        let pair = pair(session, first, second, rounds)?;
+        slow = pair.times.estimate > limit;
+        if pair.times.low > limit || pair.times.high < limit {
+            break;
+        }
+    }
+    Ok(slow)
+}

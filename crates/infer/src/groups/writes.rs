@@ -1,0 +1,71 @@
+//! Writes and what they cost: what the probes that write share.
+//!
+//! Model: a write costs what its pages cost; now and then one pays for many, because a block is merged or collected. So
+//! the median says what the usual write costs, and the mean what writing costs in the long run. Outliers of any size
+//! are in both alike: means are compared with each other and never with a median.
+
+use flashlab_analysis::inference::Parameter;
+use flashlab_base::{Bytes, Mode};
+use flashlab_plan::{Content, Location, Pattern};
+
+use super::patterns::{ios, responses};
+use crate::session::{Halt, Session};
+
+/// `count` writes of `size` within a target of `length` bytes from `offset` on.
+pub(crate) fn writes(location: Location, size: Bytes, count: u64, offset: Bytes, length: Bytes) -> Pattern {
+    ios(Mode::Write, location, size, count).on_target(offset, length)
+}
+
+/// The pattern with another content.
+pub(crate) fn with_content(mut pattern: Pattern, content: Content) -> Pattern {
+    pattern.first.content = content;
+    pattern
+}
+
+/// The pattern with all its IOs moved.
+pub(crate) fn shifted(mut pattern: Pattern, shift: Bytes) -> Pattern {
+    pattern.first.io_shift = shift;
+    pattern
+}
+
+/// The pattern with slots that are wider than its IOs.
+pub(crate) fn apart(mut pattern: Pattern, slot: Bytes) -> Pattern {
+    pattern.first.slot_size = Some(slot);
+    pattern
+}
+
+/// Runs a pattern; the response times in nanoseconds, in order.
+pub(crate) fn times(session: &mut Session<'_, '_>, name: &str, pattern: &Pattern) -> Result<Vec<f64>, Halt> {
+    Ok(responses(&session.run(name, pattern)?))
+}
+
+/// What writes of single pages are made with: the write page if it is known, else the read page, else 16 KiB, which are whole
+/// pages nearly always.
+pub(crate) fn unit(session: &Session<'_, '_>) -> Bytes {
+    let known = session.known();
+    let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
+    page.unwrap_or(Bytes::kib(16)).max(session.block())
+}
+
+/// A multiple of `unit` at the share `part` of the device.
+pub(crate) fn place(session: &Session<'_, '_>, part: f64, unit: Bytes) -> Bytes {
+    Bytes((session.capacity().0 as f64 * part) as u64).round_down(unit)
+}
+
+/// The figure below which `share` of the figures lie; 0 of nothing.
+pub(crate) fn quantile(times: &[f64], share: f64) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = ((sorted.len() as f64 - 1.0).max(0.0) * share).round() as usize;
+    sorted.get(place).copied().unwrap_or(0.0)
+}
+
+/// The median; 0 of nothing.
+pub(crate) fn median(times: &[f64]) -> f64 {
+    quantile(times, 0.5)
+}
+
+/// The mean; 0 of nothing.
+pub(crate) fn mean(times: &[f64]) -> f64 {
+    if times.is_empty() { 0.0 } else { times.iter().sum::<f64>() / times.len() as f64 }
+}

@@ -1,0 +1,103 @@
+//! Devices whose insides are known are only read, after having been written in order, and what is said of them is right.
+
+use std::sync::atomic::AtomicBool;
+
+use flashlab_analysis::inference::{Inference, Parameter, Verdict};
+use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_device::{Device, Operation};
+use flashlab_infer::{Ended, Settings, infer, nothing_known};
+use flashlab_sim::profile::Profile;
+
+const NOISE: &str = "[noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier_factor = 10.0\nseed = 7\n";
+
+fn profile(capacity: &str, rest: &str) -> Profile {
+    let head = format!(
+        "version = 1\nname = \"known\"\ntitle = \"known\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"{capacity}\"\n"
+    );
+    Profile::parse(&format!("{head}{NOISE}{rest}"), "known.toml").unwrap()
+}
+
+fn read_only(profile: &Profile, filled: bool) -> Inference {
+    let mut device = profile.device().unwrap();
+    if filled {
+        let (capacity, size) = (device.geometry().capacity, Bytes::kib(128));
+        let mut writes = (0..capacity.0 / size.0).map(|i| (Operation::Write, size * i, size));
+        assert!(device.condition(&mut writes).unwrap());
+    }
+    let interrupt = AtomicBool::new(false);
+    let settings = Settings {
+        target: "known".to_owned(),
+        seed: Seed(3),
+        write_budget: None,
+        reading_time: Nanos::from_secs(60),
+        writing_time: Nanos::ZERO,
+        interrupt: &interrupt,
+    };
+    let mut known = nothing_known(&device, "known");
+    assert_eq!(infer(&mut device, &settings, &mut known, &mut ()), Ended::Done);
+    assert!(device.now() <= Nanos::from_secs(61), "{}", device.now());
+    known
+}
+
+/// What was found, in words, and how sure that is; or else why nothing was.
+fn answer(known: &Inference, parameter: Parameter) -> String {
+    let finding = known.get(parameter).unwrap();
+    match finding.verdict {
+        Verdict::Found => format!("{} ({:.2})", finding.value_in_words(), finding.confidence),
+        verdict => verdict.to_string(),
+    }
+}
+
+#[test]
+fn four_dies_in_stripes() {
+    let known = read_only(
+        &profile(
+            "256MiB",
+            "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 4\nover_provisioning = 0.2\nread = \"80us\"\n\
+             [controller]\nread_command = \"20us\"\n[translation.log_blocks]\n",
+        ),
+        true,
+    );
+    let answer = |parameter| answer(&known, parameter);
+    assert_eq!(answer(Parameter::StripeSize), "64 KiB (0.98)");
+    assert_eq!(answer(Parameter::ChunkSize), "16 KiB (0.98)");
+    assert_eq!(answer(Parameter::ParallelUnits), "4 (0.98)");
+    assert_eq!(answer(Parameter::ReadPageSize), "4 KiB (0.98)");
+    assert_eq!(answer(Parameter::PlanesReadAtOnce), "1 (0.98)");
+    assert_eq!(answer(Parameter::SegmentGroups), "1 (0.97)");
+}
+
+#[test]
+fn one_die_of_four_planes_with_a_buffer_and_segment_groups() {
+    let known = read_only(
+        &profile(
+            "200MiB",
+            "[flash]\npage = \"4KiB\"\npages_per_block = 256\nplanes = 4\nover_provisioning = 0.2\nread = \"80us\"\n\
+             channel_bandwidth = \"100MB/s\"\n[controller]\nread_command = \"10us\"\n\
+             read_buffer = { size = \"512KiB\", read_ahead = \"128KiB\" }\n\
+             segment_groups = { count = 2, span = \"50MiB\", switch = \"60us\" }\n",
+        ),
+        true,
+    );
+    let answer = |parameter| answer(&known, parameter);
+    assert_eq!(answer(Parameter::SegmentGroups), "2 (0.97)");
+    assert_eq!(answer(Parameter::SegmentGroupSpan), "50 MiB (0.97)");
+    assert_eq!(answer(Parameter::ParallelUnits), "1 (0.96)");
+    assert_eq!(answer(Parameter::StripeSize), "not identifiable");
+    assert_eq!(answer(Parameter::ReadPageSize), "4 KiB (0.98)");
+    assert_eq!(answer(Parameter::PlanesReadAtOnce), "4 (0.98)");
+    assert_eq!(answer(Parameter::ReadAheadSize), "128 KiB (0.97)");
+}
+
+#[test]
+fn of_a_device_that_holds_nothing_nothing_is_sure() {
+    let known = read_only(&profile("256MiB", "[flash]\ndies = 4\n"), false);
+    let sure: Vec<&str> = known
+        .findings
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Found && finding.confidence >= 0.95)
+        .map(|finding| finding.parameter.name())
+        .collect();
+    // Going anywhere costs the same with data and without.
+    assert_eq!(sure, ["segment_groups"]);
+}
