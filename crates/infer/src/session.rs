@@ -81,8 +81,12 @@ pub struct Session<'d, 's> {
     runs: u64,
     /// What was written in this session.
     written: Bytes,
-    /// What had been written when the whole device had been, one address after the other.
+    /// Until where the device was written, one address after the other from its beginning on.
+    filled_until: Bytes,
+    /// What had been written when the whole device had been.
     filled_at: Option<Bytes>,
+    /// What filling it took in the end, in nanoseconds a byte.
+    fill_cost: f64,
     /// What the groups that only read have left of their time.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
@@ -107,7 +111,9 @@ impl<'d, 's> Session<'d, 's> {
             probes: Vec::new(),
             runs: 0,
             written: Bytes::ZERO,
+            filled_until: Bytes::ZERO,
             filled_at: None,
+            fill_cost: 0.0,
             reading_time: settings.reading_time,
             concluded: Vec::new(),
         }
@@ -154,9 +160,26 @@ impl<'d, 's> Session<'d, 's> {
         self.allowance.deadline.since(now)
     }
 
-    /// The whole device was just written, one address after the other.
-    pub(crate) fn filled(&mut self) {
-        self.filled_at = Some(self.written);
+    /// Until where the device was written, one address after the other from its beginning on.
+    pub(crate) fn filled_until(&self) -> Bytes {
+        self.filled_until
+    }
+
+    /// So much was written behind that.
+    pub(crate) fn filled(&mut self, length: Bytes) {
+        self.filled_until += length;
+        if self.filled_until >= self.capacity().round_down(self.block()) {
+            self.filled_at = Some(self.written);
+        }
+    }
+
+    /// What filling the device took in the end, in nanoseconds a byte; 0 if it was not filled.
+    pub(crate) fn fill_cost(&self) -> f64 {
+        self.fill_cost
+    }
+
+    pub(crate) fn fill_took(&mut self, nanos_per_byte: f64) {
+        self.fill_cost = nanos_per_byte;
     }
 
     /// What was written since the whole device was, in this session.

@@ -52,7 +52,7 @@ fn a_page_map_without_buffers_shows_its_spare_space_and_nothing_else() {
          \"40us\"\nwrite_bandwidth = \"100MB/s\"\n",
     );
     // 20 % beyond the capacity; each die keeps a block free and fills another one.
-    let block = 48.0 * 4096.0;
+    let block: f64 = 48.0 * 4096.0;
     let spare = (1.2 * 64.0 * 1048576.0 / block).ceil() * block - 64.0 * 1048576.0 - 2.0 * block;
     assert_close(&known, Parameter::OverProvisioning, spare / (64.0 * 1048576.0));
     assert_close(&known, Parameter::PhysicalCapacity, spare + 64.0 * 1048576.0);

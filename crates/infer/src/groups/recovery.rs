@@ -74,9 +74,10 @@ impl Experiment {
     /// Whether they cost no more, as far as the figures tell.
     fn unharmed(&self) -> bool {
         let first = &self.after[..STRETCHES / 2];
-        ratio(first, &self.before, 0.95).is_some_and(|ratio| ratio.high < SLOWED * SLOWED)
-            && mean(first) < SLOWED * SLOWED * mean(&self.before)
-            && mean(&self.after) < SLOWED * SLOWED * mean(&self.before)
+        let closer = SLOWED.sqrt() * mean(&self.before);
+        ratio(first, &self.before, 0.95).is_some_and(|ratio| ratio.high < SLOWED)
+            && mean(first) < closer
+            && mean(&self.after) < closer
     }
 
     /// When the costs came down to those before, since the end of the burst.

@@ -14,13 +14,15 @@
 //! Work that a device puts off until it rests makes a rise, too, but after a rest as much is cheap again. Used-up
 //! space stays used up. So the rise has to outlast a rest; if it does not, what follows it is looked at.
 //!
-//! Where each random write costs a merge from the beginning, there is no such space to be seen.
+//! Collection comes in lumps: a block's worth of writes is as cheap as before. Where each random write costs a merge from
+//! the beginning, or from when each log block has its data block, there is no such space to be seen.
 //!
 //! # Invariants
 //! - a rise that is too small for a collection at this share is none: a map that is written back makes one, too;
 //! - the writes are as large as a mapped unit can be, and small against a block;
 //! - what was written since the fill by others is in the uncertainty.
 
+use flashlab_analysis::decide::level::level;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
@@ -34,7 +36,7 @@ pub(crate) const GROUP: Group = Group {
     name: "spare-space",
     about: "random writes after a sequential fill: they are cheap until the space beyond the capacity is used up",
     parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
-    write_share: 0.2,
+    write_share: 0.12,
     probe,
 };
 
@@ -44,6 +46,8 @@ const IO_SIZE: Bytes = Bytes::kib(16);
 const PARTS: u64 = 128;
 /// Parts after which merges from the beginning are taken for all that there is.
 const PARTS_OF_MERGES: usize = 8;
+/// Sequential writes for a comparison, at the most: they take of the space, too.
+const REFERENCE: u64 = 128;
 /// Random writes that cost so many times as much as sequential ones are merged.
 const MERGED: f64 = 8.0;
 /// How long the device rests to see whether that brings the low costs back.
@@ -52,16 +56,18 @@ const REST: Nanos = Nanos::from_secs(60);
 const CONFIRMED: f64 = 0.06;
 /// The part of what a host's write costs that moving as much costs at least.
 const COPY_LEAST: f64 = 0.15;
+/// A part of the capacity that logs of single data blocks take, and spare space does not.
+const LITTLE: f64 = 0.02;
 /// What is not known better than this is not told.
 const UNKNOWN: f64 = 0.1;
 /// The fewest pages of a block.
 const BLOCK_PAGES_LEAST: f64 = 32.0;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let before = session.written_since_fill()?;
     let size = io_size(session);
     let count = (session.capacity().0 / PARTS / size.0).max(16);
     let sequential = reference(session, size, count)?;
+    let before = session.written_since_fill()?;
     let mut costs: Vec<f64> = Vec::new();
     let pattern = ios(Mode::Write, Location::Random, size, count);
     let mut found = None;
@@ -77,6 +83,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         if let Some(step) = found.take().filter(confirmed) {
             let again = after_rest(session, &step, size)?;
             if between(&step, mean(&again)) > 0.5 {
+                let rise = &costs[step.place.estimate as usize..];
+                let little = bytes(step.place.estimate, size) < LITTLE * session.capacity().0 as f64;
+                if little && between(&step, median(rise)) > 0.5 {
+                    return merged(session, size, rise, sequential);
+                }
                 found = Some(step);
                 break;
             }
@@ -84,8 +95,15 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             earlier += costs.len();
             costs = again;
         }
-        if part >= PARTS_OF_MERGES && mean(&costs) > MERGED * sequential && rise(&costs).is_none() {
-            return merged(session, size, &costs, sequential);
+        let last = &costs[costs.len().saturating_sub(count as usize)..];
+        if (PARTS_OF_MERGES..2 * PARTS_OF_MERGES).contains(&part) && mean(last) > MERGED * sequential {
+            // Most writes cost a merge; or there are lumps whose beginning was not seen.
+            if median(last) > MERGED.sqrt() * sequential {
+                return merged(session, size, &costs, sequential);
+            }
+            if rise(&costs).is_none() {
+                break;
+            }
         }
     }
     match found {
@@ -93,6 +111,10 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         None => undecided(session, size, &costs, sequential),
     }
     Ok(())
+}
+
+fn median(costs: &[f64]) -> f64 {
+    level(costs, 0.9).map_or(0.0, |level| level.estimate)
 }
 
 fn io_size(session: &Session<'_, '_>) -> Bytes {
@@ -105,8 +127,13 @@ fn io_size(session: &Session<'_, '_>) -> Bytes {
 /// Random writes after a rest, fewer than there were before the rise.
 fn after_rest(session: &mut Session<'_, '_>, step: &Step, size: Bytes) -> Result<Vec<f64>, Halt> {
     session.rest(REST)?;
-    let count = ((step.place.estimate / 2.0) as u64).clamp(8, 512);
+    let most = session.writes_left().0 / size.0;
+    let count = ((step.place.estimate / 2.0) as u64).clamp(8, 512).min(most);
     Ok(responses(&session.run("after-a-rest", &ios(Mode::Write, Location::Random, size, count))?))
+}
+
+fn bytes(ios: f64, size: Bytes) -> f64 {
+    ios * size.0 as f64
 }
 
 /// How far a cost lies from that before the rise to that after it, on logarithms.
@@ -114,12 +141,13 @@ fn between(step: &Step, cost: f64) -> f64 {
     (cost / step.before).ln() / step.ratio().ln()
 }
 
-/// The mean cost of as many sequential writes, without the first ones, which a buffer may take.
+/// The mean cost of sequential writes: of a few of the same size, without the first ones, and at least what the fill took
+/// for as many bytes, as a buffer may take a few.
 fn reference(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<f64, Halt> {
-    let count = count.min(1024);
+    let count = count.min(REFERENCE);
     let pattern = ios(Mode::Write, Location::Sequential, size, count);
     let costs = responses(&session.run("sequential-writes", &pattern)?);
-    Ok(mean(&costs[costs.len() / 2..]))
+    Ok(mean(&costs[costs.len() / 2..]).max(session.fill_cost() * size.0 as f64))
 }
 
 /// Whether a rise is as high as collecting blocks makes it, when this share of the device was overwritten.
@@ -155,7 +183,7 @@ fn conclude(
     before: Bytes,
 ) {
     let capacity = session.capacity();
-    let bytes = |ios: f64| ios * size.0 as f64;
+    let bytes = |ios: f64| bytes(ios, size);
     // Blocks that others wrote over as a whole are collected for nothing, or count as written.
     let uncertain = before.0 as f64 / 2.0;
     let spare = bytes(step.place.estimate) + uncertain;
@@ -193,7 +221,7 @@ fn conclude(
 /// Each random write costs a merge.
 fn merged(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], sequential: f64) -> Result<(), Halt> {
     let evidence = format!(
-        "random writes of {size} cost {} from the first ones on, {:.0} times what sequential ones cost: space beyond \
+        "random writes of {size} cost {}, almost from the first ones on, {:.0} times what sequential ones cost: space beyond \
          the capacity does not put anything off",
         Nanos(mean(costs) as u64),
         mean(costs) / sequential,

@@ -39,6 +39,8 @@ const RUNS: u64 = 5;
 const LONGER: u64 = 4;
 /// The fewest writes of a run, and the most.
 const WRITES: (u64, u64) = (64, 4096);
+/// Runs of fewer writes do not show that there is no period.
+const WRITES_OF_NO_PERIOD: usize = 8192;
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
 
@@ -116,7 +118,11 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], longer: &[Ph
                 Finding::undetermined(Parameter::StartupIos, evidence).with(picture)
             }
         }
-        (None, [(0, first), (0, second)]) if first > 0.02 && second > 0.02 => {
+        (None, [(0, first), (0, second)])
+            if first > 0.02
+                && second > 0.02
+                && 2.0 * kept_back(session) < (LONGER as usize * medians.len()) as f64 =>
+        {
             let evidence = format!(
                 "the first of {} random writes after a rest cost what the last ones cost, and so in two runs of four \
                  times as many",
@@ -141,6 +147,13 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], longer: &[Ph
     session.conclude(finding);
 }
 
+/// What is known to take writes at first, in writes: buffers and fast cells; infinite where that is not known.
+fn kept_back(session: &Session<'_, '_>) -> f64 {
+    let known = [Parameter::WriteBufferSize, Parameter::FastRegionSize];
+    let size = |parameter| session.known().number(parameter).unwrap_or(f64::INFINITY);
+    known.into_iter().map(size).sum::<f64>() / IO_SIZE.0 as f64
+}
+
 fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], longer: &[Phases; 2]) {
     let points = run.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
@@ -156,7 +169,9 @@ fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], longer: &[Phases;
         (Some(first), Some(second)) if first == second => {
             Finding::found(Parameter::PeriodIos, first, 0.9, evidence)
         }
-        (None, None) if confident => Finding::found(Parameter::PeriodIos, 0u64, 0.9, evidence),
+        (None, None) if confident && run.len() >= WRITES_OF_NO_PERIOD => {
+            Finding::found(Parameter::PeriodIos, 0u64, 0.9, evidence)
+        }
         _ => Finding::undetermined(Parameter::PeriodIos, evidence),
     };
     session.conclude(finding.with(picture));

@@ -10,10 +10,15 @@
 //! With lumps of size `L` the sum goes up and down by `L`; so places where it is higher by no more than that may be
 //! the place instead. (The variance of lumps is their size times their mean, which tells `L`.)
 //!
+//! Where only a few lumps are missing in the beginning, windows do not show it, but the lumps themselves may: if their
+//! distances are regular, one that is much longer at the beginning is no chance; and if they may lie anywhere, only a
+//! few of them in the first part of the IOs is none.
+//!
 //! Invariants: a place is only as good as its interval says.
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::decide::ranks::Interval;
+use flashlab_analysis::decide::separation::separate;
 
 /// How many beginnings are looked at, each half as long as the one before.
 const BEGINNINGS: u32 = 7;
@@ -21,6 +26,15 @@ const BEGINNINGS: u32 = 7;
 const WINDOWS: [usize; 4] = [256, 128, 64, 32];
 /// A rise is one if there is one by chance less often than this, all looks together.
 const P: f64 = 1e-4;
+
+/// The same for the places of lumps, which are more regular than chance.
+const P_OF_LUMPS: f64 = 1e-3;
+/// Lumps whose distances are compared with the first one's, at least,
+const LUMPS: usize = 12;
+/// which has to be longer than the mean by so many standard deviations (Student's t with 11 degrees: p = 3e-6).
+const DEVIATIONS: f64 = 8.0;
+/// Distances are not believed to scatter less than this part of their mean.
+const SCATTER_LEAST: f64 = 0.1;
 
 /// A rise of the mean cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +68,49 @@ pub(crate) fn mean(costs: &[f64]) -> f64 {
 
 /// The most likely rise of the costs, if there is one.
 pub(crate) fn rise(costs: &[f64]) -> Option<Step> {
+    by_windows(costs).or_else(|| {
+        let lumps = lumps(costs)?;
+        by_distances(costs, &lumps).or_else(|| by_rate(costs, &lumps))
+    })
+}
+
+/// Where the lumps are, if there are such.
+fn lumps(costs: &[f64]) -> Option<Vec<usize>> {
+    let two = separate(costs).filter(|two| two.p_one_cluster <= P)?;
+    Some((0..costs.len()).filter(|&index| costs[index] > two.threshold).collect())
+}
+
+/// The rise at the lump before which there are the fewest, for what lies before it.
+fn by_rate(costs: &[f64], lumps: &[usize]) -> Option<Step> {
+    let all = lumps.len() as f64;
+    // Hoeffding's bound on so few lumps in that share of the IOs, if each may lie anywhere.
+    let term = |count: f64, share: f64| if count > 0.0 { count * (count / (all * share)).ln() } else { 0.0 };
+    let p = |before: usize| {
+        let share = lumps[before] as f64 / costs.len() as f64;
+        let few = before as f64;
+        if few >= all * share { 1.0 } else { (-term(few, share) - term(all - few, 1.0 - share)).exp() }
+    };
+    let best = (0..lumps.len() / 2).min_by(|&a, &b| p(a).total_cmp(&p(b)))?;
+    let p = p(best) * all;
+    (p <= P_OF_LUMPS).then(|| placed(costs, lumps[best], p))
+}
+
+/// The rise at the first lump, if the lumps after it are regular.
+fn by_distances(costs: &[f64], lumps: &[usize]) -> Option<Step> {
+    let first = *lumps.first()?;
+    let distances: Vec<f64> = lumps.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+    let typical = mean(&distances);
+    let scatter = mean(&distances.iter().map(|d| (d - typical).powi(2)).collect::<Vec<_>>()).sqrt();
+    let deviations = (first as f64 - typical) / scatter.max(SCATTER_LEAST * typical);
+    (distances.len() >= LUMPS && deviations >= DEVIATIONS).then(|| Step {
+        place: Interval { estimate: first as f64, low: first as f64 - typical, high: first as f64 + 1.0 },
+        before: mean(&costs[..first]),
+        after: mean(&costs[first..]),
+        p: P,
+    })
+}
+
+fn by_windows(costs: &[f64]) -> Option<Step> {
     let beginnings = (0..BEGINNINGS).map(|halvings| costs.len() >> halvings);
     let looks = beginnings.flat_map(|length| WINDOWS.map(|windows| (length, windows)));
     let look = |(length, count): (usize, usize)| {

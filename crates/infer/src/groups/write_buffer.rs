@@ -19,7 +19,8 @@
 //! What is read back after a rest tells when the buffer is emptied: pages that are still in it come faster than others.
 //!
 //! # Invariants
-//! - bursts go to places of their own, so that nothing is overwritten in the buffer;
+//! - bursts go one behind the other from the device's beginning on, as a part of filling it: nothing is overwritten,
+//!   neither in the buffer nor on the flash;
 //! - before each burst the device rests longer than it would take to write all of the last one.
 
 use flashlab_analysis::decide::level::level;
@@ -38,7 +39,7 @@ pub(crate) const GROUP: Group = Group {
     name: "write-buffer",
     about: "bursts of sequential writes after rests, and what is read back after them: the write buffer",
     parameters: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
-    write_share: 0.02,
+    write_share: 0.1,
     probe,
 };
 
@@ -91,51 +92,35 @@ impl Bursts {
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
-    let mut place = Places { next: Bytes::ZERO, end: session.capacity() };
     let mut length = BURST_LEAST;
-    let mut bursts = run_bursts(session, size, length, &mut place)?;
-    let reads = compare_reads(session, size, &mut place)?;
+    let mut bursts = run_bursts(session, size, length)?;
+    let reads = compare_reads(session, size)?;
     // Until more than half of a burst is sustained; where writes are faster than the flash they have not begun to wait.
     while (bursts.lead.high * SUSTAINED > length as f64 || bursts.only_come_in(&reads))
         && session.writes_left() >= size * (length * 4 * REPETITIONS)
     {
         length *= 4;
-        bursts = run_bursts(session, size, length, &mut place)?;
+        bursts = run_bursts(session, size, length)?;
     }
     decide(session, size, &bursts, &reads);
     Ok(())
 }
 
-/// Where the next burst goes.
-struct Places {
-    next: Bytes,
-    end: Bytes,
-}
-
-impl Places {
-    fn take(&mut self, length: Bytes) -> Result<Bytes, Halt> {
-        if length > self.end {
-            return Err(Halt::Misfit(format!("bursts of {length} have no place")));
-        }
-        if self.next + length > self.end {
-            self.next = Bytes::ZERO;
-        }
-        let place = self.next;
-        self.next += length;
-        Ok(place)
+/// Where the next burst goes: behind what was written, as a part of filling the device.
+fn take(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Halt> {
+    let place = session.filled_until();
+    if place + length > session.capacity() {
+        return Err(Halt::Misfit(format!("bursts of {length} have no place")));
     }
+    session.filled(length);
+    Ok(place)
 }
 
-fn run_bursts(
-    session: &mut Session<'_, '_>,
-    size: Bytes,
-    length: u64,
-    places: &mut Places,
-) -> Result<Bursts, Halt> {
+fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result<Bursts, Halt> {
     let mut rest = REST_LEAST;
     let mut runs: Vec<Vec<Sample>> = Vec::new();
     for _ in 0..REPETITIONS {
-        let place = places.take(size * length)?;
+        let place = take(session, size * length)?;
         session.rest(rest)?;
         let pattern = ios(Mode::Write, Location::Sequential, size, length).on_target(place, size * length);
         let samples = session.run("burst", &pattern)?;
@@ -172,15 +157,15 @@ struct Reads {
     older: Vec<f64>,
 }
 
-fn compare_reads(session: &mut Session<'_, '_>, size: Bytes, places: &mut Places) -> Result<Reads, Halt> {
+fn compare_reads(session: &mut Session<'_, '_>, size: Bytes) -> Result<Reads, Halt> {
     let mut reads = Reads { recent: Vec::new(), older: Vec::new() };
     // One short piece each time: it has to fit into the buffer.
     let piece = size * 2;
     while (reads.recent.len() as u64) < READS && session.writes_left() >= piece {
-        let (older, recent) = (places.next, places.take(piece)?);
+        let recent = take(session, piece)?;
         session.run("piece", &ios(Mode::Write, Location::Sequential, size, 2).on_target(recent, piece))?;
         session.rest(REST_LEAST)?;
-        let before = if older.0 >= piece.0 * 64 { Bytes(recent.0 - piece.0 * 64) } else { Bytes::ZERO };
+        let before = Bytes(recent.0.saturating_sub(piece.0 * 64));
         let read = |place: Bytes| ios(Mode::Read, Location::Sequential, size, 1).on_target(place, size);
         reads.older.extend(responses(&session.run("read-what-is-older", &read(before))?));
         reads.recent.extend(responses(&session.run("read-what-is-recent", &read(recent))?));
@@ -211,9 +196,10 @@ fn decide(session: &mut Session<'_, '_>, size: Bytes, bursts: &Bursts, reads: &R
         Nanos(read as u64),
     );
     if !bursts.shows_a_buffer(reads) {
-        let none = lead.low <= 0.0 && lead.high < 1.5;
-        let waits = ratio(&bursts.first, &reads.older, 0.99).is_some_and(|ratio| ratio.low > 1.3);
-        conclude_none(session, figures, picture, none && waits);
+        let waits =
+            |times: f64| ratio(&bursts.first, &reads.older, 0.99).is_some_and(|ratio| ratio.low > times);
+        let sure = if waits(1.3) { 0.96 } else { 0.9 };
+        conclude_none(session, figures, picture, (lead.high < 1.0 && waits(1.1)).then_some(sure));
         return;
     }
     let flush = flush(reads);
@@ -228,12 +214,13 @@ fn decide(session: &mut Session<'_, '_>, size: Bytes, bursts: &Bursts, reads: &R
     session.conclude(flush);
 }
 
-fn conclude_none(session: &mut Session<'_, '_>, figures: String, picture: Picture, waits: bool) {
-    let (size, flush) = if waits {
+/// There is no buffer, with this confidence; or it cannot be seen.
+fn conclude_none(session: &mut Session<'_, '_>, figures: String, picture: Picture, sure: Option<f64>) {
+    let (size, flush) = if let Some(sure) = sure {
         let evidence = format!("{figures}: no write is answered before it is on the flash");
         (
-            Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, 0.96, evidence),
-            Finding::not_identifiable(Parameter::WriteBufferFlush, 0.96, "there is no write buffer"),
+            Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence),
+            Finding::not_identifiable(Parameter::WriteBufferFlush, sure, "there is no write buffer"),
         )
     } else {
         let evidence = format!("{figures}: a buffer that never fills looks like none");
