@@ -40,8 +40,10 @@ const MOST: u64 = 256;
 /// As in the family's probe: a merge costs many times what a page costs.
 const CHEAP: f64 = 4.0;
 const MERGE: f64 = 8.0;
+/// A merge reads and writes a block and erases two: it takes several times what one erase takes.
+const MERGE_OF_ERASE: f64 = 3.0;
 /// How often the shared logs are gone round.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 4;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
@@ -159,8 +161,7 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     while settled.len() < 1 << 16 && quiet.is_none() {
         let count = (settled.len() as u64).max(2048);
         settled.extend(times(session, "settle", &one(spot, count))?);
-        let late = &settled[settled.len() / 2..];
-        let found = stalls(late);
+        let found = stalls(&settled[settled.len() / 2..]);
         quiet = found.first().filter(|erases| erases.hits * 20 >= erases.periods * 19).copied();
     }
     let Some(erases) = quiet else {
@@ -168,26 +169,28 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.conclude(Finding::undetermined(parameter, evidence));
         return Ok(());
     };
-    let merge = erases.level * 3.0;
-    let mut counts = Vec::new();
-    let mut drawn = Vec::new();
+    // Writes since the phase was counted from: a log is opened whenever they are the phase and whole periods.
+    let mut written = settled.len() - settled.len() / 2;
+    let merge = erases.level * MERGE_OF_ERASE;
+    let (mut counts, mut drawn) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         times(session, "one-page", &one(spot + size, 1))?;
+        written += 1;
         let mut costs: Vec<f64> = Vec::new();
-        let at = loop {
+        let opened = loop {
+            let first = (erases.phase + erases.period - written % erases.period) % erases.period;
             costs.extend(times(session, "its-neighbour", &one(spot, erases.period as u64))?);
-            // The first write that takes far longer than an erase, and no outlier: it comes with an opened log.
-            if let Some(at) = costs.iter().position(|&cost| cost > merge) {
-                break Some(at);
+            let openings = || costs.iter().skip(first).step_by(erases.period);
+            if let Some(at) = openings().position(|&cost| cost > merge) {
+                break Some(at as u64 + 1);
             }
             if costs.len() > erases.period * MOST as usize {
                 break None;
             }
         };
-        let Some(at) = at else { break };
+        written += costs.len();
         drawn.extend(costs.iter().enumerate().map(|(i, &cost)| (i as f64 * size.0 as f64, cost)));
-        let first = costs.iter().position(|&cost| cost > erases.threshold).unwrap_or(0);
-        counts.push(1 + ((at - first) as f64 / erases.period as f64).round() as u64);
+        counts.extend(opened);
     }
     let picture = Picture::new(
         "One page, then its neighbour again and again: each filled log costs an erase, and the page's own a merge.",

@@ -25,7 +25,6 @@ pub(crate) fn responses(samples: &[Sample]) -> Vec<f64> {
     samples.iter().map(|sample| sample.response().0 as f64).collect()
 }
 
-#[allow(dead_code)] // For probes of throughput.
 /// How long the run took, from its first submission to its last completion.
 pub(crate) fn duration(samples: &[Sample]) -> Nanos {
     let begin = samples.iter().map(|sample| sample.submitted).min().unwrap_or_default();

@@ -16,6 +16,9 @@
 //! pages follow (FAST, Lee et al., ACM TECS 6(3), 2007, section 4), and what was there is merged with the rest of its
 //! block. So the device's first page, which begins a block for sure, costs a merge each time it is written again.
 //!
+//! A device that puts merges off until a die rests hides them from one write at a time. With many in flight no die
+//! rests, and they have to be paid.
+//!
 //! Writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
 //! A page map that is kept on the flash (DFTL, Gupta et al., ASPLOS 2009) has to look up addresses that were not
 //! used lately: reads and writes of the same few addresses are cheaper than of fresh ones, wherever these are. Buffers
@@ -30,7 +33,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
-use super::patterns::ios;
+use super::patterns::{duration, ios};
 use super::writes::{apart, mean, median, place, quantile, times, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
@@ -73,6 +76,9 @@ const LONGEST: Nanos = Nanos::from_secs(120);
 const REST: Nanos = Nanos::from_secs(2);
 /// p of a difference between hot and cold, and its least size.
 const P: f64 = 1e-6;
+/// IOs in flight that keep all dies busy, and how many are written so in each run.
+const DEPTH: u32 = 32;
+const BUSY_WRITES: u64 = 2048;
 /// What looking for that difference writes, in pages.
 const LOOK_UP_WRITES: u64 = WRITE_TURNS * 6 * HOT + TURN;
 const READ_TURNS: u64 = 8;
@@ -129,7 +135,17 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             } else if at_start > CHEAP {
                 Finding::undetermined(Parameter::TranslationFamily, evidence)
             } else {
-                let most = if unbuffered { 0.97 } else { 0.85 };
+                let busy = busy_ratio(session, seen.size)?;
+                let (evidence, idle_hides) = match busy {
+                    Some(ratio) => (
+                        format!(
+                            "{evidence}, and writes anywhere with all dies busy {ratio:.1} times those in sequence"
+                        ),
+                        ratio > CHEAP,
+                    ),
+                    None => (evidence, true),
+                };
+                let most = if unbuffered && !idle_hides { 0.97 } else { 0.85 };
                 demand_cached(session, seen.size, confidence.min(most), &evidence)?
             }
         }
@@ -184,6 +200,30 @@ fn is_buffered(session: &mut Session<'_, '_>, seen: &Seen) -> Result<bool, Halt>
         costs.extend(times(session, "burst-after-rest", &burst)?);
     }
     Ok(median(&costs) < MERGE * seen.base())
+}
+
+/// What writes anywhere cost, relative to those in sequence, when so many are in flight that no die rests: what is put
+/// off until a die rests has to be done. None where the device takes one IO at a time, or the budget is short.
+fn busy_ratio(session: &mut Session<'_, '_>, size: Bytes) -> Result<Option<f64>, Halt> {
+    let depth = session.depth().min(DEPTH);
+    let capacity = session.capacity().round_down(size);
+    let needed = size * (4 * BUSY_WRITES + LOOK_UP_WRITES);
+    if depth < 2 || session.writes_left() < needed || size * BUSY_WRITES * 4 > capacity {
+        return Ok(None);
+    }
+    let mut took = [0.0, 0.0];
+    for turn in 0..2 {
+        let origin = place(session, 0.2 + 0.3 * f64::from(turn), Bytes::mib(1));
+        let anywhere = writes(Location::Random, size, BUSY_WRITES, Bytes::ZERO, capacity);
+        let sequence = writes(Location::Sequential, size, BUSY_WRITES, origin, size * BUSY_WRITES);
+        for (took, (name, pattern)) in
+            took.iter_mut().zip([("busy-anywhere", anywhere), ("busy-in-sequence", sequence)])
+        {
+            let samples = session.run(name, &Pattern { queue_depth: depth, ..pattern })?;
+            *took += duration(&samples).0 as f64;
+        }
+    }
+    Ok(Some(took[0] / f64::max(took[1], 1.0)))
 }
 
 /// What writing the device's first page again and again costs.
