@@ -251,8 +251,8 @@ impl Seen {
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
     fn word(&self) -> Option<(&'static str, f64)> {
         let (usual, near) = (median(&self.anywhere) / self.base(), median(&self.near) / self.base());
-        let stalls: Vec<f64> =
-            self.anywhere.iter().copied().filter(|&time| time > STALL * self.base()).collect();
+        let stalled = STALL * self.base();
+        let stalls: Vec<f64> = self.anywhere.iter().copied().filter(|&time| time > stalled).collect();
         let alike = quantile(&stalls, 0.9) <= ALIKE * median(&stalls);
         let enough = stalls.len() >= STALLS_MIN;
         let mean_ratio = self.mean_ratio();
