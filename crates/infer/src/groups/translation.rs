@@ -122,7 +122,14 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             let evidence = format!("{evidence}; a write buffer may hide which writes pay");
             Finding::found(Parameter::TranslationFamily, word, 0.8, evidence)
         }
-        Some((word @ ("block" | "log-block" | "shared log-block"), confidence)) => {
+        Some(("shared log-block", confidence)) => {
+            let at_start = start_cost(session, seen.size)? / seen.base();
+            let evidence =
+                format!("{evidence}; the device's first page costs {at_start:.1} times that again and again");
+            let confidence = if at_start >= MERGE { confidence } else { 0.6 };
+            Finding::found(Parameter::TranslationFamily, "shared log-block", confidence, evidence)
+        }
+        Some((word @ ("block" | "log-block"), confidence)) => {
             Finding::found(Parameter::TranslationFamily, word, confidence, evidence)
         }
         Some((_, confidence)) => {
