@@ -11,9 +11,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,7 +77,7 @@ impl Ublk {
     /// The kernel's.
     pub fn try_end(&mut self) -> io::Result<bool> {
         // A second claim is refused; a device that has gone already is nobody's.
-        let claim = OpenOptions::new().read(true).custom_flags(O_EXCL).open(self.path());
+        let claim = flashlab_host::claim_block_device(&self.path());
         match claim {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
             _ => {
@@ -219,6 +217,5 @@ impl Worker<'_> {
     }
 }
 
-const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
 /// EOPNOTSUPP.
 const UNSUPPORTED: IoError = IoError { errno: 95 };

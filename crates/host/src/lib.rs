@@ -61,7 +61,7 @@ pub use refusal::{Reason, Refusal};
 pub use ring::RingDevice;
 pub use scratch::{ScratchFile, check_room, stale_scratch_files};
 pub use synchronous::SyncDevice;
-pub use ublk::{UblkDevice, UblkOperation, UblkQueue, UblkRequest, UblkShape};
+pub use ublk::{UblkDevice, UblkOperation, UblkQueue, UblkRequest, UblkShape, claim_block_device};
 
 /// How IOs are issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

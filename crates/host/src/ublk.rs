@@ -346,3 +346,13 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::NotFound);
     }
 }
+
+/// Opens a block device for nobody else: whether it is in use.
+///
+/// # Errors
+/// The kernel's; EBUSY where somebody else has claimed it.
+pub fn claim_block_device(path: &std::path::Path) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let exclusive = libc::O_EXCL;
+    std::fs::OpenOptions::new().read(true).custom_flags(exclusive).open(path)
+}
