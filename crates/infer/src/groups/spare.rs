@@ -58,8 +58,9 @@ const CONFIRMED: f64 = 0.06;
 const COPY_LEAST: f64 = 0.15;
 /// A part of the capacity that logs of single data blocks take, and spare space does not.
 const LITTLE: f64 = 0.02;
-/// What is not known better than this is not told.
-const UNKNOWN: f64 = 0.1;
+/// The error up to which the physical capacity is told, and the space beyond the capacity.
+const PHYSICAL_ERROR: f64 = 0.03;
+const SPARE_ERROR: f64 = 0.1;
 /// The fewest pages of a block.
 const BLOCK_PAGES_LEAST: f64 = 32.0;
 
@@ -206,15 +207,18 @@ fn conclude(
     let whole_units = step.before < 1.3 * sequential;
     let confidence = |relative: f64| if whole_units && relative <= 0.03 { 0.96 } else { 0.7 };
     let share = spare / capacity.0 as f64;
-    let answers =
-        [(Parameter::PhysicalCapacity, capacity.0 as f64 + spare), (Parameter::OverProvisioning, share)];
-    for (parameter, value) in answers {
-        // What is known of the capacity is nothing: only the space beyond it counts.
-        let relative = error / spare;
-        let finding = if relative > UNKNOWN {
-            Finding::undetermined(parameter, evidence.clone())
+    // How well each is known is what decides whether it is told; but how sure it is depends on the space beyond the
+    // capacity alone, as the capacity is no finding.
+    let physical = capacity.0 as f64 + spare;
+    let answers = [
+        (Parameter::PhysicalCapacity, physical, error / physical <= PHYSICAL_ERROR),
+        (Parameter::OverProvisioning, share, error / spare <= SPARE_ERROR),
+    ];
+    for (parameter, value, known) in answers {
+        let finding = if known {
+            Finding::found(parameter, value, confidence(error / spare), evidence.clone())
         } else {
-            Finding::found(parameter, value, confidence(relative), evidence.clone())
+            Finding::undetermined(parameter, evidence.clone())
         };
         session.conclude(finding.with(picture.clone()));
     }
