@@ -147,6 +147,16 @@ pub fn answers(outcomes: &[Outcome]) -> String {
         for answer in &outcome.answers {
             let _ = writeln!(out, "{}", line(outcome, answer));
         }
+        let _ = writeln!(
+            out,
+            "{:>6} {:<12}{}: {:.1} s, {} on its clock, {} written",
+            outcome.seed,
+            outcome.family,
+            outcome.capacity,
+            outcome.real.as_secs_f64(),
+            outcome.virtual_time,
+            outcome.written
+        );
     }
     out
 }

@@ -20,7 +20,7 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
         Parameter::ReadPageSize => flash.page.into(),
         // Pages of a row are read with one sense; the next row takes another, or another die.
         Parameter::PlanesReadAtOnce => u64::from(flash.planes).into(),
-        Parameter::SegmentGroups => device.groups().map_or(1, |(count, _)| count).into(),
+        Parameter::SegmentGroups => device.groups().map_or(1.into(), |(counts, _)| counts),
         Parameter::SegmentGroupSpan => match device.groups() {
             Some((_, span)) => span.into(),
             None => Truth::NotIdentifiable("going anywhere costs the same"),
@@ -101,11 +101,17 @@ impl Structure<'_> {
         self.block() * u64::from(self.flash.dies)
     }
 
-    /// How many segment groups the addresses reach, and their span, if that is more than one.
-    fn groups(&self) -> Option<(u64, Bytes)> {
+    /// How many segment groups the addresses reach, and their span, if that is more than one. Where the addresses end
+    /// within the first span of the second turn, that part of a span is as good as a group of its own.
+    fn groups(&self) -> Option<(Truth, Bytes)> {
         let groups = self.profile.controller.segment_groups?;
-        let reached = self.profile.capacity.0.div_ceil(groups.span.0).min(u64::from(groups.count));
-        (reached > 1).then_some((reached, groups.span))
+        let (spans, count) = (self.profile.capacity.0.div_ceil(groups.span.0), u64::from(groups.count));
+        let reached = match spans {
+            _ if spans <= count => spans.into(),
+            _ if spans == count + 1 => Truth::OneOf(vec![count.into(), spans.into()]),
+            _ => count.into(),
+        };
+        (spans.min(count) > 1).then_some((reached, groups.span))
     }
 
     fn family_word(&self) -> Value {
