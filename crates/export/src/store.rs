@@ -49,10 +49,21 @@ struct Volatile {
     most: usize,
     /// The slot that is used next.
     next: usize,
-    /// Which slot has a block.
-    slots: HashMap<u64, usize>,
+    /// What is held of a block.
+    slots: HashMap<u64, Held>,
     /// The blocks, in the order in which they were first written.
     order: VecDeque<u64>,
+    /// A bit for each block that may be other than zeroes. What was never written is not looked at when it is set aside:
+    /// three pages would be taken from the system for one that is written.
+    touched: Vec<u64>,
+}
+
+/// What a block held.
+#[derive(Clone, Copy)]
+struct Held {
+    slot: usize,
+    /// Zeroes, whatever is in the slot.
+    zeroes: bool,
 }
 
 impl Store {
@@ -86,7 +97,9 @@ impl Store {
 
     fn new(place: Place, size: Bytes, volatile: Bytes) -> io::Result<Store> {
         let most = (volatile.0 / BLOCK).min(size.0.div_ceil(BLOCK)) as usize;
-        let volatile = if most > 0 { Some(Mutex::new(Volatile::new(most)?)) } else { None };
+        let blocks = size.0.div_ceil(BLOCK);
+        let fresh = matches!(place, Place::Memory(_));
+        let volatile = if most > 0 { Some(Mutex::new(Volatile::new(most, blocks, fresh)?)) } else { None };
         Ok(Store { place, size, volatile })
     }
 
@@ -106,6 +119,7 @@ impl Store {
         let mut volatile = self.volatile.as_ref().map(lock);
         if let Some(volatile) = &mut volatile {
             self.set_aside(volatile, offset.0, data.len() as u64, durable.then_some(data))?;
+            volatile.touch(offset.0, data.len() as u64);
         }
         self.place.write(offset.0, data)?;
         drop(volatile);
@@ -153,8 +167,12 @@ impl Store {
     pub fn power_loss(&self) -> io::Result<u64> {
         let Some(volatile) = &self.volatile else { return Ok(0) };
         let mut volatile = lock(volatile);
-        for (&block, &slot) in &volatile.slots {
-            self.place.write(block * BLOCK, &volatile.held[slot * BLOCK as usize..][..self.length(block)])?;
+        for (&block, held) in &volatile.slots {
+            let (start, length) = (block * BLOCK, self.length(block));
+            match held.zeroes {
+                true => self.place.zero(Bytes(start), Bytes(length as u64))?,
+                false => self.place.write(start, &volatile.held[held.slot * BLOCK as usize..][..length])?,
+            }
         }
         let lost = volatile.slots.len() as u64;
         volatile.clear();
@@ -181,8 +199,12 @@ impl Store {
             let start = block * BLOCK;
             match durable {
                 None if !volatile.slots.contains_key(&block) => {
-                    self.place.read(start, &mut volatile.spare()[..self.length(block)])?;
-                    volatile.hold(block);
+                    let zeroes = !volatile.is_touched(block);
+                    let spare = volatile.spare();
+                    if !zeroes {
+                        self.place.read(start, &mut spare[..self.length(block)])?;
+                    }
+                    volatile.hold(block, zeroes);
                 }
                 None => {}
                 Some(data) => {
@@ -247,10 +269,23 @@ fn zeroes(offset: Bytes, size: Bytes) -> impl Iterator<Item = (u64, &'static [u8
 }
 
 impl Volatile {
-    fn new(most: usize) -> io::Result<Volatile> {
+    /// `fresh`: all of the blocks are zeroes.
+    fn new(most: usize, blocks: u64, fresh: bool) -> io::Result<Volatile> {
         let held = Memory::zeroes(Bytes(most as u64 * BLOCK))?;
         let (slots, order) = (HashMap::with_capacity(most), VecDeque::with_capacity(most));
-        Ok(Volatile { held, most, next: 0, slots, order })
+        let touched = vec![if fresh { 0 } else { u64::MAX }; blocks.div_ceil(64) as usize];
+        Ok(Volatile { held, most, next: 0, slots, order, touched })
+    }
+
+    fn is_touched(&self, block: u64) -> bool {
+        self.touched[block as usize / 64] >> (block % 64) & 1 == 1
+    }
+
+    /// A range is written.
+    fn touch(&mut self, offset: u64, size: u64) {
+        for block in offset / BLOCK..(offset + size).div_ceil(BLOCK) {
+            self.touched[block as usize / 64] |= 1 << (block % 64);
+        }
     }
 
     /// The slot for the next block; the oldest loses its own if all are used.
@@ -263,17 +298,22 @@ impl Volatile {
         self.slot(self.next)
     }
 
-    /// What is in the spare slot is of this block.
-    fn hold(&mut self, block: u64) {
-        self.slots.insert(block, self.next);
+    /// What is in the spare slot is of this block, or the block held zeroes.
+    fn hold(&mut self, block: u64, zeroes: bool) {
+        self.slots.insert(block, Held { slot: self.next, zeroes });
         self.order.push_back(block);
         self.next = (self.next + 1) % self.most;
     }
 
     /// What is held of a block.
     fn held(&mut self, block: u64) -> Option<&mut [u8]> {
-        let slot = *self.slots.get(&block)?;
-        Some(self.slot(slot))
+        let held = self.slots.get_mut(&block)?;
+        let (slot, zeroes) = (held.slot, std::mem::take(&mut held.zeroes));
+        let content = self.slot(slot);
+        if zeroes {
+            content.fill(0);
+        }
+        Some(content)
     }
 
     fn slot(&mut self, slot: usize) -> &mut [u8] {

@@ -305,7 +305,15 @@ fn a_file_is_measured_by_one_at_a_time() {
     assert!(matches!(error, HostError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("is being measured by another flashlab"), "{error}");
     drop(first);
-    assert!(open(&path, &OpenOptions::default()).is_ok());
+    // A process that another test starts holds a copy of the lock from its fork to its exec.
+    let again = (0..1000).map(|_| open(&path, &OpenOptions::default())).find(|opened| {
+        let locked = matches!(opened, Err(HostError::Locked { .. }));
+        if locked {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        !locked
+    });
+    assert!(again.is_some_and(|opened| opened.is_ok()));
 
     let (_directory, scratch) = scratch("locked-scratch", Bytes::mib(1));
     let first = open(scratch.path(), &writable(&scratch, Engine::Synchronous, 1)).unwrap();

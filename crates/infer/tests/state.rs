@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter, Value, Verdict};
+use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_infer::{Settings, infer, nothing_known};
@@ -61,19 +61,6 @@ fn a_page_map_without_buffers_shows_its_spare_space_and_nothing_else() {
     assert_close(&known, Parameter::WriteBufferSize, 0.0);
     assert_not_identifiable(&known, Parameter::WriteBufferFlush);
     assert_close(&known, Parameter::LingeringTime, 0.0);
-    assert_close(&known, Parameter::RecoveryTime, 0.0);
-    assert_eq!(finding(&known, Parameter::RecoveryEnds).value, Some(Value::Truth(true)));
-}
-
-#[test]
-fn a_fast_region_shows_its_size_and_what_a_rest_makes_free() {
-    let known = inferred(
-        "128MiB",
-        "[flash]\npage = \"8KiB\"\npages_per_block = 64\nprogram = \"900us\"\nover_provisioning = 0.25\n[flash.fast]\nsize = \
-         \"8MiB\"\nread = \"25us\"\nprogram = \"200us\"\nerase = \"1ms\"\n",
-    );
-    assert_close(&known, Parameter::FastRegionSize, 8.0 * 1048576.0);
-    assert_close(&known, Parameter::FastRegionRefill, 8.0 * 1048576.0);
 }
 
 #[test]

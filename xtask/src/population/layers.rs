@@ -65,6 +65,6 @@ fn log_blocks(draw: &mut Draw, flash: &FlashSection, order: LogOrder) -> LogBloc
 /// Whole rows, and a part of a block that it is made of.
 fn stripe(draw: &mut Draw, flash: &FlashSection) -> u32 {
     let rows: Vec<u32> =
-        [1, 2, 4, 8].into_iter().filter(|rows| flash.pages_per_block.is_multiple_of(*rows)).collect();
+        [1, 2, 4, 8].into_iter().filter(|&rows| flash.pages_per_block.is_multiple_of(rows)).collect();
     draw.of(&rows) * flash.planes
 }

@@ -149,11 +149,11 @@ impl Lab {
     }
 }
 
-/// The median.
-pub fn median(mut values: Vec<f64>) -> f64 {
+/// The median; `None` where it lies between two kinds of figures and means neither.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
+    let quantile = |share: f64| values[((values.len() - 1) as f64 * share) as usize];
+    (quantile(0.65) <= 1.2 * quantile(0.35)).then(|| quantile(0.5))
 }
 
 /// The mean.

@@ -43,14 +43,7 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
         Parameter::EraseBlockSize => device.unit().into(),
         Parameter::OpenBlocks => match &profile.translation {
             Translation::LogBlocks(options) => u64::from(options.logs).into(),
-            Translation::SharedLogs(options) => {
-                let pages = u64::from(options.logs * flash.pages_per_block * flash.planes);
-                if profile.capacity.0 / device.unit().0 > pages {
-                    pages.into()
-                } else {
-                    Truth::NotIdentifiable("the logs hold a page of every unit that there is")
-                }
-            }
+            Translation::SharedLogs(options) => u64::from(options.logs).into(),
             _ => Truth::NotIdentifiable("a page map writes everywhere at the same cost"),
         },
         Parameter::MappingGranularity if family.maps_pages() => flash.page.into(),

@@ -50,7 +50,7 @@ impl Twin {
         match parameter {
             Parameter::ReadCostPerIo => self.reads().0.clone(),
             Parameter::ReadSaturationSize => self.reads().1.clone(),
-            Parameter::UsefulQueueDepth => curves::useful_depth(profile, self.page),
+            Parameter::UsefulQueueDepth => curves::useful_depth(profile, &self.noisy, self.page),
             Parameter::WriteCostPerIo
             | Parameter::WriteSaturationSize
             | Parameter::ZerosProgramShare
@@ -59,11 +59,6 @@ impl Twin {
                 if fast =>
             {
                 Truth::unjudged(FAST_REGION)
-            }
-            Parameter::ZerosProgramShare | Parameter::OnesProgramShare | Parameter::MisalignmentPenalty
-                if self.pages_differ() =>
-            {
-                Truth::unjudged("pages are programmed in different times: a median over them is no cost")
             }
             Parameter::WriteCostPerIo => self.writes().0.clone(),
             Parameter::WriteSaturationSize => self.writes().1.clone(),
@@ -85,11 +80,6 @@ impl Twin {
             Parameter::RewriteCures => self.recovery().cures.clone(),
             _ => structure::truth(profile, self.family, parameter),
         }
-    }
-
-    /// Whether writes of one page take times of two kinds: fast and slow pages, and pages that wait for their row.
-    fn pages_differ(&self) -> bool {
-        self.profile.flash.as_ref().is_some_and(|flash| flash.rows_wait || flash.program.count() > 1)
     }
 
     /// So much is written before a device that was rested is as it stays.

@@ -6,10 +6,10 @@
 //! 2^k bytes the cost of lying across rises in steps: nothing below the page, then a level for the page, one for the
 //! row of all planes, one for the block. A level is as good as its scatter: it is estimated from the neighbours in
 //! the sequence, and levels are the division of the sequence with the least squared deviations when each further
-//! level must be as unlikely by chance as [`ALPHA`], corrected for all places where it might begin (Student's t, as the
+//! level must be as unlikely by chance as `ALPHA`, corrected for all places where it might begin (Student's t, as the
 //! scatter is an estimate).
 //!
-//! What a level means follows from how flash is built: a row has at most [`PLANES_MAX`] pages, and a block at least
+//! What a level means follows from how flash is built: a row has at most `PLANES_MAX` pages, and a block at least
 //! twice as many rows as that.
 
 use crate::student::quantile;

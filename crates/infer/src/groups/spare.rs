@@ -73,7 +73,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut found = None;
     // Writes before those that are looked at: a start-up phase.
     let mut earlier = 0;
-    for part in 1.. {
+    loop {
         if session.writes_left() < size * count || session.time_left() == Nanos::ZERO {
             break;
         }
@@ -81,13 +81,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         found = rise(&costs).filter(|step| is_collection(step, size, session.capacity()));
         let confirmed = |step: &Step| costs.len() as f64 >= step.place.high * (1.0 + CONFIRMED) + 32.0;
         if let Some(step) = found.take().filter(confirmed) {
+            let risen = &costs[step.place.estimate as usize..];
+            let little = bytes(step.place.estimate, size) < LITTLE * session.capacity().0 as f64;
+            if little && between(&step, median(risen)) > 0.5 {
+                return merged(session, size, risen, sequential);
+            }
             let again = after_rest(session, &step, size)?;
             if between(&step, mean(&again)) > 0.5 {
-                let rise = &costs[step.place.estimate as usize..];
-                let little = bytes(step.place.estimate, size) < LITTLE * session.capacity().0 as f64;
-                if little && between(&step, median(rise)) > 0.5 {
-                    return merged(session, size, rise, sequential);
-                }
                 found = Some(step);
                 break;
             }
@@ -95,10 +95,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             earlier += costs.len();
             costs = again;
         }
-        let last = &costs[costs.len().saturating_sub(count as usize)..];
-        if (PARTS_OF_MERGES..2 * PARTS_OF_MERGES).contains(&part) && mean(last) > MERGED * sequential {
+        let count = count as usize;
+        // The second part: the first may be put off.
+        let early = costs.get(count..2 * count).unwrap_or(&[]);
+        if costs.len() / count == PARTS_OF_MERGES && mean(early) > MERGED * sequential {
             // Most writes cost a merge; or there are lumps whose beginning was not seen.
-            if median(last) > MERGED.sqrt() * sequential {
+            if median(early) > MERGED.sqrt() * sequential {
                 return merged(session, size, &costs, sequential);
             }
             if rise(&costs).is_none() {
@@ -204,11 +206,11 @@ fn conclude(
     let whole_units = step.before < 1.3 * sequential;
     let confidence = |relative: f64| if whole_units && relative <= 0.03 { 0.96 } else { 0.7 };
     let share = spare / capacity.0 as f64;
-    let answers = [
-        (Parameter::PhysicalCapacity, capacity.0 as f64 + spare, error / (capacity.0 as f64 + spare)),
-        (Parameter::OverProvisioning, share, error / spare),
-    ];
-    for (parameter, value, relative) in answers {
+    let answers =
+        [(Parameter::PhysicalCapacity, capacity.0 as f64 + spare), (Parameter::OverProvisioning, share)];
+    for (parameter, value) in answers {
+        // What is known of the capacity is nothing: only the space beyond it counts.
+        let relative = error / spare;
         let finding = if relative > UNKNOWN {
             Finding::undetermined(parameter, evidence.clone())
         } else {

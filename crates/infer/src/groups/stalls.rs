@@ -136,7 +136,7 @@ mod tests {
             let found = stalls(&costs);
             assert_eq!(found.iter().map(|s| (s.period, s.phase)).collect::<Vec<_>>(), [(period, 5)]);
             let fresh = series(100 + seed as u64, 20 * period, period, usize::MAX);
-            assert_eq!(found[0].confirmed(&fresh[7 * period + 11..], 7 * period + 11), (1.0, 13));
+            assert_eq!(found[0].confirmed(&fresh[7 * period + 11..], 7 * period + 11), (1.0, 12));
         }
     }
 

@@ -68,7 +68,7 @@ const WRITES_MIN: usize = 8192;
 /// Turns after each other without writes in sequence.
 const SPARSE: u64 = 4;
 /// The longest that all of them may take: writes that merge hundreds of blocks each need not be many.
-const LONGEST: Nanos = Nanos::from_secs(900);
+const LONGEST: Nanos = Nanos::from_secs(120);
 /// How long the device rests before it is seen whether a buffer takes what is written near.
 const REST: Nanos = Nanos::from_secs(2);
 /// p of a difference between hot and cold, and its least size.

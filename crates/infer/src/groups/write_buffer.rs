@@ -198,8 +198,17 @@ fn decide(session: &mut Session<'_, '_>, size: Bytes, bursts: &Bursts, reads: &R
     if !bursts.shows_a_buffer(reads) {
         let waits =
             |times: f64| ratio(&bursts.first, &reads.older, 0.99).is_some_and(|ratio| ratio.low > times);
-        let sure = if waits(1.3) { 0.96 } else { 0.9 };
+        let sure = if waits(1.3) { 0.9 } else { 0.8 };
         conclude_none(session, figures, picture, (lead.high < 1.0 && waits(1.1)).then_some(sure));
+        return;
+    }
+    let come_in_only = ratio(&bursts.first, &reads.older, 0.99).is_some_and(|ratio| ratio.high < 1.0);
+    if !come_in_only {
+        // Writes that wait for the flash may still be cheap at first, where work is put off.
+        let evidence = format!("{figures}: the first writes are cheaper, but not as if memory took them");
+        for &parameter in GROUP.parameters {
+            session.conclude(Finding::undetermined(parameter, evidence.clone()).with(picture.clone()));
+        }
         return;
     }
     let flush = flush(reads);
