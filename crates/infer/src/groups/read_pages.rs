@@ -41,7 +41,7 @@ const PAGES_MAX: u64 = 16;
 /// The share of the time for reading that they may take.
 const TIME_SHARE: f64 = 0.12;
 /// Costs that differ by less than this share are the same: less than the array's part in a read.
-const SAME: f64 = 0.04;
+const SAME: f64 = 0.07;
 /// Pages, or stripes, after which rows of 1, 2, 3, 4 and 6 pages begin together.
 const ROWS: u64 = 12;
 
