@@ -99,7 +99,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// The CRC-32 of all samples, value by value.
 fn checksum(folder: &Path) -> (u32, usize) {
     let (mut checksum, mut count) = (crc32fast::Hasher::new(), 0);
-    for file in files(folder) {
+    let segments =
+        files(folder).into_iter().filter(|file| file.extension().is_some_and(|end| end == "parquet"));
+    for file in segments {
         for_each_batch(&file, |columns| {
             count += columns.len();
             for index in 0..columns.len() {

@@ -124,7 +124,13 @@ fn a_run_goes_on_where_it_was() {
     assert!(!ran.err.contains("read_cost_per_io"), "what is known is not probed again\n{ran}");
     let after = read_json(&directory, "run/inference.json");
     let after = after["findings"].as_array().unwrap();
-    assert_eq!(after[..before.len()], before[..]);
+    // What a simulated device would have to be written to for is asked again: its state is gone.
+    let kept: Vec<&Value> = before
+        .iter()
+        .filter(|finding| finding["evidence"] != "it has to be written to, and there is no consent")
+        .collect();
+    assert!(!kept.is_empty());
+    assert!(kept.iter().all(|finding| after.contains(finding)), "{kept:?}\n{after:?}");
     assert!(after.len() > before.len());
 }
 
@@ -211,9 +217,9 @@ fn what_is_wrong_is_told() {
     flashlab: there is no parameter `speed`; there are: read_page_size, planes_read_at_once, segment_groups, segment_group_span, read_buffer_size, read_ahead_size,
     flashlab: --size is for scratch files and simulated devices: a device is inferred as a whole
     flashlab: --write-budget, but nothing would be written: add --write
-    flashlab: twice/inference.json: read_saturation_size stands twice: the file is damaged
+    flashlab: twice/inference.json: write_buffer_size stands twice: the file is damaged
     flashlab: newer/inference.json: has version 2, and this program reads version 1
-    flashlab: surer/inference.json: the confidence of read_saturation_size is 2: it is 0 to 1
+    flashlab: surer/inference.json: the confidence of write_buffer_size is 2: it is 0 to 1
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
     flashlab: run is there already: choose another name with --output, or continue the run in it with --resume
     ");

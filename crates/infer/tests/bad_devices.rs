@@ -1,0 +1,182 @@
+//! Devices that fail, vanish, wear out, are tiny, or answer at random: each parameter says so, and the others go on.
+
+use std::sync::atomic::AtomicBool;
+
+use flashlab_analysis::inference::{Finding, Inference, Verdict};
+use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
+use flashlab_device::{
+    Completion, Device, Fault, FaultyDevice, Geometry, IoError, MemoryDevice, Operation, Request,
+    VirtualQueue,
+};
+use flashlab_infer::{GROUPS, Group, Settings, infer, nothing_known};
+
+const SMALL: Bytes = Bytes::mib(16);
+
+/// All findings; checks what has to hold of every device: each parameter is answered once, and the budget is kept.
+fn inferred(device: &mut dyn Device) -> Inference {
+    let budget = Settings::usual_budget(device.geometry().capacity);
+    let settings = Settings {
+        target: "bad".to_owned(),
+        seed: Seed(3),
+        write_budget: Some(budget),
+        reading_time: Nanos::from_secs(60),
+        writing_time: Nanos::from_secs(3600),
+        interrupt: &AtomicBool::new(false),
+    };
+    let mut known = nothing_known(device, "bad");
+    infer(device, &settings, &mut known, &mut ());
+    let answered: Vec<_> = known.findings.iter().map(|finding| finding.parameter).collect();
+    for group in GROUPS {
+        for parameter in group.parameters {
+            assert_eq!(answered.iter().filter(|one| *one == parameter).count(), 1, "{parameter}");
+        }
+    }
+    let written: u64 = known.findings.iter().map(|finding| finding.bytes_written.0).sum();
+    assert!(written <= budget.0, "{written}");
+    known
+}
+
+fn of<'a>(known: &'a Inference, group: &Group) -> Vec<&'a Finding> {
+    group.parameters.iter().map(|&parameter| known.get(parameter).unwrap()).collect()
+}
+
+/// A device that answers each IO after `response`, and fails writes from the n-th one (from 0) on.
+struct Odd<F> {
+    capacity: Bytes,
+    queue: VirtualQueue,
+    response: F,
+    writes: u64,
+    worn_out_after: u64,
+}
+
+impl<F: FnMut(&Request) -> Nanos> Odd<F> {
+    fn new(capacity: Bytes, response: F) -> Odd<F> {
+        Odd { capacity, queue: VirtualQueue::new(32), response, writes: 0, worn_out_after: u64::MAX }
+    }
+}
+
+impl<F: FnMut(&Request) -> Nanos> Device for Odd<F> {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: self.capacity, block: Bytes(512), depth: 32 }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::default()
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.queue.now()
+    }
+
+    fn submit(&mut self, request: Request) {
+        let mut result = self.geometry().check(request.offset, request.size);
+        if request.operation == Operation::Write {
+            self.writes += 1;
+            if self.writes > self.worn_out_after {
+                result = Err(IoError::READ_ONLY);
+            }
+        }
+        let done = self.queue.now() + (self.response)(&request);
+        self.queue.push(request, done, result);
+    }
+
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        self.queue.wait(until)
+    }
+
+    fn keeps_data(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn one_io_that_fails_costs_its_group_and_no_other() {
+    let memory = MemoryDevice::new(SMALL, Nanos(100_000));
+    let known = inferred(&mut FaultyDevice::new(memory, Fault::Nth(5, IoError::IO)));
+    for finding in of(&known, &GROUPS[0]) {
+        assert_eq!(finding.verdict, Verdict::Undetermined, "{finding:?}");
+        assert!(finding.evidence.contains("Input/output error"), "{}", finding.evidence);
+    }
+    let failed = known.findings.iter().filter(|finding| finding.evidence.contains("Input/output error"));
+    assert_eq!(failed.count(), GROUPS[0].parameters.len(), "the others go on");
+}
+
+#[test]
+fn a_device_that_disappears_leaves_what_was_known_and_says_so_for_the_rest() {
+    let whole = inferred(&mut MemoryDevice::new(SMALL, Nanos(100_000)));
+    let memory = MemoryDevice::new(SMALL, Nanos(100_000));
+    // In the middle of the second group.
+    let known = inferred(&mut FaultyDevice::new(memory, Fault::GoneFrom(ios_of_first_group() + 1)));
+    for finding in of(&known, &GROUPS[0]) {
+        assert_eq!(Some(finding), whole.get(finding.parameter));
+    }
+    for finding in GROUPS[1..].iter().flat_map(|group| of(&known, group)) {
+        assert_eq!(finding.verdict, Verdict::Undetermined, "{finding:?}");
+        assert!(finding.evidence.starts_with("the device is gone"), "{}", finding.evidence);
+    }
+}
+
+/// How many IOs the first group does on a small device in memory.
+fn ios_of_first_group() -> u64 {
+    use flashlab_infer::Progress;
+    use std::cell::Cell;
+    /// Notes how many IOs there were when the first group ended.
+    struct First<'a>(&'a Cell<u64>, u64);
+    impl Progress for First<'_> {
+        fn ended(&mut self, _: &'static str, _: &Inference, _: &flashlab_plan::Plan) {
+            if self.1 == 0 {
+                self.1 = self.0.get();
+            }
+        }
+    }
+    let count = Cell::new(0);
+    let mut device = Odd::new(SMALL, |_| {
+        count.set(count.get() + 1);
+        Nanos(100_000)
+    });
+    let settings = Settings {
+        target: "odd".to_owned(),
+        seed: Seed(3),
+        write_budget: Some(Settings::usual_budget(SMALL)),
+        reading_time: Nanos::from_secs(60),
+        writing_time: Nanos::from_secs(3600),
+        interrupt: &AtomicBool::new(false),
+    };
+    let mut known = nothing_known(&device, "odd");
+    let mut first = First(&count, 0);
+    infer(&mut device, &settings, &mut known, &mut first);
+    first.1
+}
+
+#[test]
+fn a_device_that_wears_out_in_the_middle_says_so_for_what_is_written_later() {
+    let mut device = Odd::new(SMALL, |request| Nanos(100_000 + request.size.0));
+    device.worn_out_after = 2000;
+    let known = inferred(&mut device);
+    let worn = known.findings.iter().filter(|finding| finding.evidence.contains("Read-only file system"));
+    let worn: Vec<_> = worn.collect();
+    assert!(!worn.is_empty());
+    assert!(worn.iter().all(|finding| finding.verdict == Verdict::Undetermined));
+    for group in GROUPS.iter().filter(|group| !group.writes()) {
+        assert!(of(&known, group).iter().all(|finding| !finding.evidence.contains("Read-only")));
+    }
+}
+
+#[test]
+fn a_device_may_be_too_small_for_anything() {
+    for capacity in [512, 4096, 64 << 10, 1 << 20] {
+        inferred(&mut MemoryDevice::new(Bytes(capacity), Nanos(100_000)));
+    }
+}
+
+#[test]
+fn noise_that_drowns_everything_is_not_taken_for_a_signal() {
+    let mut random = Prng::new(Seed(11));
+    // Each IO takes anything from 10 us to 100 ms, whatever it is.
+    let known = inferred(&mut Odd::new(SMALL, move |_| Nanos((1e4 * 1e4f64.powf(random.unit())) as u64)));
+    for finding in &known.findings {
+        // That there is nothing to see may be said; a size or a number that is not there may not.
+        let is_something = finding.number().is_some_and(|number| number != 0.0 && number != 1.0);
+        assert!(!is_something || finding.confidence < 0.95, "{}: {finding:?}", finding.parameter);
+    }
+}
