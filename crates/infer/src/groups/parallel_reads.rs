@@ -138,6 +138,7 @@ struct Stripe {
     width: Bytes,
     chunk: Bytes,
     dies: u64,
+    confidence: f64,
     evidence: String,
 }
 
@@ -145,6 +146,11 @@ struct Stripe {
 fn stripe(session: &mut Session<'_, '_>, unit: Bytes, period: u64) -> Result<Result<Stripe, String>, Halt> {
     let Some(width) = widest_wait(session, unit, period)? else {
         return Ok(Err("the device is too small for reads that lie a stripe apart".to_owned()));
+    };
+    let Some(most) = waits_more(session, width)? else {
+        return Ok(Err(format!(
+            "reads at multiples of {width} wait for each other, at multiples of those more"
+        )));
     };
     let Some(mut dies) = Dies::new(session, width, unit)? else {
         return Ok(Err(format!("reads at stride {width} wait no more than reads at half of it")));
@@ -168,16 +174,16 @@ fn stripe(session: &mut Session<'_, '_>, unit: Bytes, period: u64) -> Result<Res
          waiting ends comes every {chunk}, and all {count} chunks of a stripe wait for themselves only",
         dies.contrast()
     );
-    Ok(Ok(Stripe { width, chunk, dies: count, evidence }))
+    Ok(Ok(Stripe { width, chunk, dies: count, confidence: most, evidence }))
 }
 
 fn conclude(session: &mut Session<'_, '_>, stripe: &Stripe, picture: Picture) {
-    let Stripe { width, chunk, dies, evidence } = stripe;
+    let Stripe { width, chunk, dies, confidence, evidence } = stripe;
     let picture = picture.mark(chunk.0 as f64, "chunk");
     for finding in [
-        Finding::found(Parameter::StripeSize, *width, CONFIDENCE, evidence),
-        Finding::found(Parameter::ChunkSize, *chunk, CONFIDENCE, evidence),
-        Finding::found(Parameter::ParallelUnits, *dies, CONFIDENCE, evidence),
+        Finding::found(Parameter::StripeSize, *width, *confidence, evidence),
+        Finding::found(Parameter::ChunkSize, *chunk, *confidence, evidence),
+        Finding::found(Parameter::ParallelUnits, *dies, *confidence, evidence),
     ] {
         session.conclude(finding.with(picture.clone()));
     }
@@ -200,6 +206,23 @@ fn widest_wait(session: &mut Session<'_, '_>, unit: Bytes, period: u64) -> Resul
         }
     }
     Ok(best.map(|(_, width)| width))
+}
+
+/// Whether a stripe may be as wide as this, with how much confidence. None: reads at multiples of it wait for one
+/// channel only, and longer at further multiples, where they are on one die.
+fn waits_more(session: &mut Session<'_, '_>, width: Bytes) -> Result<Option<f64>, Halt> {
+    let depth = Dies::depth(session);
+    let widths = (1..=PARTS_MAX).map_while(|parts| Dies::stride(session, width * parts));
+    let patterns: Vec<_> = widths
+        .map(|slot| {
+            let walk = Walk { offset: Bytes::ZERO, slot, size: session.block() };
+            walk.random(room(session), 2 * Dies::READS, depth)
+        })
+        .collect();
+    let figures = compare(session, "strides", &patterns, 12)?;
+    let longer = figures.iter().skip(1).any(|more| times(&figures[0], more).low > 1.01);
+    let confidence = if figures.len() as u64 == PARTS_MAX { CONFIDENCE } else { 0.9 };
+    Ok((!longer).then_some(confidence))
 }
 
 /// Whether all reads go to one die, where their distances do not matter.

@@ -184,8 +184,8 @@ fn planes(session: &mut Session<'_, '_>, places: Places, page: Bytes, confidence
     let chunk = session.known().bytes(Parameter::ChunkSize);
     let (finding, planes) = match row(&costs) {
         Some(planes) => {
-            // With one page of a row on each die, the row is not seen.
-            let hidden = planes == 1 && chunk.is_some_and(|chunk| chunk <= page);
+            // Where a row seems to be a chunk, it may be smaller: going on to another die is no cheaper than a row.
+            let hidden = chunk.is_some_and(|chunk| chunk <= page * planes);
             let confidence = if hidden { confidence.min(0.75) } else { confidence };
             (Finding::found(Parameter::PlanesReadAtOnce, planes, confidence, figures), planes)
         }
