@@ -17,7 +17,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::patterns::{ios, responses};
-use super::reads::{median, times};
+use super::reads::median;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -62,7 +62,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         for curve in &mut curves {
             read(session, curve, turn)?;
         }
-        // Looked at rarely: that takes longer than a turn.
+        // Looked at rarely: that takes as long as a turn.
         if turn >= 4 && turn.is_power_of_two() && saturation(&curves).is_some_and(|(_, sure)| sure) {
             let exact = |cost: Interval| cost.relative_half_width() < 0.022;
             if cost(&curves).is_some_and(exact) {
@@ -108,25 +108,33 @@ fn read(session: &mut Session<'_, '_>, curve: &mut Curve, turn: u64) -> Result<(
     Ok(())
 }
 
-/// The first size from which doubling brings less, and whether it and those before are clear.
+/// The first size from which doubling brings less, and whether it and all others are clear.
 fn saturation(curves: &[Curve]) -> Option<(usize, bool)> {
     let mut sure = true;
-    for (index, pair) in curves.windows(2).enumerate() {
-        let growth = growth(&pair[0], &pair[1]);
+    let growths: Vec<Interval> = curves.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
+    for (index, growth) in growths.iter().enumerate() {
         sure &= !(growth.low..growth.high).contains(&GROWTH);
         if growth.estimate < GROWTH {
-            return Some((index, sure));
+            // Where it grows again, or falls, the size is not all that counts.
+            let steady = |growth: &Interval| (2.0 - GROWTH..GROWTH).contains(&growth.estimate);
+            return Some((index, sure && growths[index..].iter().all(steady)));
         }
     }
     None
 }
 
-/// By how much the throughput grows from one size to its double: the ratio of medians, with the interval of the
-/// medians' ratio.
+/// By how much the throughput grows from one size to its double: the ratio of medians, between those of the ends of
+/// their intervals.
 fn growth(small: &Curve, large: &Curve) -> Interval {
-    let Interval { low, high, .. } = times(&large.times, &small.times);
     let estimate = 2.0 * median(&small.times) / median(&large.times).max(1.0);
-    Interval { estimate, low: (2.0 * low).min(estimate), high: (2.0 * high).max(estimate) }
+    match (level(&small.times, 0.95), level(&large.times, 0.95)) {
+        (Some(small), Some(large)) => Interval {
+            estimate,
+            low: 2.0 * small.low / large.high.max(1.0),
+            high: 2.0 * small.high / large.low.max(1.0),
+        },
+        _ => Interval { estimate, low: 0.0, high: f64::INFINITY },
+    }
 }
 
 /// A of the line, with the interval that holds it with 95 %.

@@ -42,6 +42,10 @@ const UNIT: Bytes = Bytes::kib(2);
 const RANGE: Bytes = Bytes::mib(64);
 /// The most random reads.
 const READS_MAX: u64 = 12_000;
+/// The stripe may be so many times the period that is found.
+const PARTS_MAX: u64 = 4;
+/// Of a stripe whose chunks were all told apart, and found again elsewhere.
+const CONFIDENCE: f64 = 0.98;
 /// The share of the time for reading that they may take.
 const TIME_SHARE: f64 = 0.08;
 
@@ -73,8 +77,20 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         );
         return leave(session, &evidence);
     }
-    let picture = folded(&together, found.period, unit);
-    stripe(session, unit, found.period, &picture)
+    // Chunks that share a channel may hide the stripe behind a part of it.
+    let mut why = String::new();
+    for parts in 1..=PARTS_MAX {
+        let period = found.period * parts;
+        match stripe(session, unit, period)? {
+            Ok(answer) => {
+                conclude(session, &answer, folded(&together, period, unit));
+                return Ok(());
+            }
+            Err(evidence) if why.is_empty() => why = evidence,
+            Err(_) => {}
+        }
+    }
+    leave(session, &why)
 }
 
 /// Each response time with the distance to the read before it, which with two in flight is the other one.
@@ -117,46 +133,60 @@ fn folded(pairs: &[(i64, f64)], period: u64, unit: Bytes) -> Picture {
     .draw("random reads", Style::Line, points)
 }
 
-/// Finds the stripe near `period` units, the chunk and the dies.
-fn stripe(session: &mut Session<'_, '_>, unit: Bytes, period: u64, picture: &Picture) -> Result<(), Halt> {
+/// A stripe that was verified.
+struct Stripe {
+    width: Bytes,
+    chunk: Bytes,
+    dies: u64,
+    confidence: f64,
+    evidence: String,
+}
+
+/// The stripe near `period` units, with its chunks, or why there is none.
+fn stripe(session: &mut Session<'_, '_>, unit: Bytes, period: u64) -> Result<Result<Stripe, String>, Halt> {
     let Some(width) = widest_wait(session, unit, period)? else {
-        return leave(session, "no stride of reads waits for one die as often as their distances promise");
+        return Ok(Err("the device is too small for reads that lie a stripe apart".to_owned()));
     };
-    let dies = Dies::new(session, width, unit)?;
-    let Some(mut dies) = dies else {
-        let evidence = format!("reads at stride {width} wait no more than reads at half of it");
-        return leave(session, &evidence);
+    let Some(most) = waits_more(session, width)? else {
+        return Ok(Err(format!(
+            "reads at multiples of {width} wait for each other, at multiples of those more"
+        )));
+    };
+    let Some(mut dies) = Dies::new(session, width, unit)? else {
+        return Ok(Err(format!("reads at stride {width} wait no more than reads at half of it")));
     };
     let Some(Place { begin, chunk }) = dies.chunk(session, Bytes::ZERO)? else {
-        return leave(session, &format!("the stripe seems to be {width}, but its chunks have no clear ends"));
+        return Ok(Err(format!("the stripe seems to be {width}, but its chunks have no clear ends")));
     };
-    let units = (width.0 as f64 / chunk.0 as f64).round() as u64;
-    let whole = units >= 2 && chunk * units == width;
-    if !whole || !dies.all_apart(session, begin, chunk, units)? {
-        let evidence = format!("a stripe of {width} with chunks of {chunk} is no round of dies");
-        return leave(session, &evidence);
+    let count = (width.0 as f64 / chunk.0 as f64).round() as u64;
+    let whole = count >= 2 && chunk * count == width;
+    if !whole || !dies.all_apart(session, begin, chunk, count)? {
+        return Ok(Err(format!("a stripe of {width} with chunks of {chunk} is no round of dies")));
     }
     let middle = Bytes(room(session).0 / 2 / width.0 * width.0);
     if !dies.same_elsewhere(session, middle + begin, chunk)? {
-        let evidence =
-            format!("chunks of {chunk} and stripes of {width} at the start, but not in the middle");
-        return leave(session, &evidence);
+        return Ok(Err(format!(
+            "chunks of {chunk} and stripes of {width} at the start, but not in the middle"
+        )));
     }
-    let ratio = dies.contrast();
     let evidence = format!(
-        "reads {width} apart wait for each other, those half of it apart take {ratio:.2} times as long; the place where \
-         waiting ends comes every {chunk}, and all {units} chunks of a stripe wait for themselves only"
+        "reads {width} apart wait for each other, those half of it apart take {:.2} times as long; the place where \
+         waiting ends comes every {chunk}, and all {count} chunks of a stripe wait for themselves only",
+        dies.contrast()
     );
-    let picture = picture.clone().mark(chunk.0 as f64, "chunk");
-    let confidence = 0.98;
+    Ok(Ok(Stripe { width, chunk, dies: count, confidence: most, evidence }))
+}
+
+fn conclude(session: &mut Session<'_, '_>, stripe: &Stripe, picture: Picture) {
+    let Stripe { width, chunk, dies, confidence, evidence } = stripe;
+    let picture = picture.mark(chunk.0 as f64, "chunk");
     for finding in [
-        Finding::found(Parameter::StripeSize, width, confidence, evidence.clone()),
-        Finding::found(Parameter::ChunkSize, chunk, confidence, evidence.clone()),
-        Finding::found(Parameter::ParallelUnits, units, confidence, evidence.clone()),
+        Finding::found(Parameter::StripeSize, *width, *confidence, evidence),
+        Finding::found(Parameter::ChunkSize, *chunk, *confidence, evidence),
+        Finding::found(Parameter::ParallelUnits, *dies, *confidence, evidence),
     ] {
         session.conclude(finding.with(picture.clone()));
     }
-    Ok(())
 }
 
 /// The width near `period` units at which reads in flight wait for each other most, at random multiples of it: over
@@ -176,6 +206,23 @@ fn widest_wait(session: &mut Session<'_, '_>, unit: Bytes, period: u64) -> Resul
         }
     }
     Ok(best.map(|(_, width)| width))
+}
+
+/// Whether a stripe may be as wide as this, with how much confidence. None: reads at multiples of it wait for one
+/// channel only, and longer at further multiples, where they are on one die.
+fn waits_more(session: &mut Session<'_, '_>, width: Bytes) -> Result<Option<f64>, Halt> {
+    let depth = Dies::depth(session);
+    let widths = (1..=PARTS_MAX).map_while(|parts| Dies::stride(session, width * parts));
+    let patterns: Vec<_> = widths
+        .map(|slot| {
+            let walk = Walk { offset: Bytes::ZERO, slot, size: session.block() };
+            walk.random(room(session), 2 * Dies::READS, depth)
+        })
+        .collect();
+    let figures = compare(session, "strides", &patterns, 12)?;
+    let longer = figures.iter().skip(1).any(|more| times(&figures[0], more).low > 1.01);
+    let confidence = if figures.len() as u64 == PARTS_MAX { CONFIDENCE } else { 0.9 };
+    Ok((!longer).then_some(confidence))
 }
 
 /// Whether all reads go to one die, where their distances do not matter.

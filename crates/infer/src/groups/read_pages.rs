@@ -38,8 +38,10 @@ const COST_MIN: f64 = 1.012;
 const HALF_MAX: f64 = 0.04;
 /// Boundaries of so many pages are looked at for planes.
 const PAGES_MAX: u64 = 16;
+/// The share of the time for reading that they may take.
+const TIME_SHARE: f64 = 0.12;
 /// Costs that differ by less than this share are the same: less than the array's part in a read.
-const SAME: f64 = 0.04;
+const SAME: f64 = 0.07;
 /// Pages, or stripes, after which rows of 1, 2, 3, 4 and 6 pages begin together.
 const ROWS: u64 = 12;
 
@@ -66,7 +68,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let places = Places { slot, base: Bytes::ZERO, depth };
     let mut costs: Vec<(Bytes, Interval)> = Vec::new();
-    let mut boundary = session.block() * 4;
+    let mut boundary = session.block() * 2;
     while boundary <= BOUNDARY_MAX && boundary.0 * 2 <= slot.0 {
         costs.push((boundary, cost(session, places, boundary, 8)?));
         boundary = boundary * 2;
@@ -146,7 +148,7 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
     let mut confidence = None;
     for rounds in [16, 48, 120] {
         let half = cost(session, places, Bytes(page.0 / 2), rounds)?;
-        if half.low > limit.max(COST_MIN) {
+        if half.low > 1.0 + 2.5 * HALF_MAX * (whole.estimate - 1.0) {
             return Ok(None);
         }
         // Nothing, as far as can be seen; surely less than a transfer only where that can be told from it.
@@ -161,9 +163,13 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
 /// Every how many pages lying across costs more.
 fn planes(session: &mut Session<'_, '_>, places: Places, page: Bytes, confidence: f64) -> Result<(), Halt> {
     let most = PAGES_MAX.min(places.slot.0 / page.0 - 1);
+    let begin = session.time_left();
+    cost(session, places, page, 8)?;
+    let once = begin.since(session.time_left()).0.max(1);
+    let rounds = (begin.0 as f64 * TIME_SHARE / (most * once) as f64 * 8.0) as usize;
     let mut costs: Vec<(u64, f64)> = Vec::new();
     for pages in 1..=most {
-        costs.push((pages, cost(session, places, page * pages, 24)?.estimate - 1.0));
+        costs.push((pages, cost(session, places, page * pages, rounds.clamp(8, 64))?.estimate - 1.0));
     }
     let picture = Picture::new(
         "How much longer small reads take across boundaries of pages than beside them.",
@@ -178,8 +184,8 @@ fn planes(session: &mut Session<'_, '_>, places: Places, page: Bytes, confidence
     let chunk = session.known().bytes(Parameter::ChunkSize);
     let (finding, planes) = match row(&costs) {
         Some(planes) => {
-            // With one page of a row on each die, the row is not seen.
-            let hidden = planes == 1 && chunk.is_some_and(|chunk| chunk <= page);
+            // Where a row seems to be a chunk, it may be smaller: going on to another die is no cheaper than a row.
+            let hidden = chunk.is_some_and(|chunk| chunk <= page * planes);
             let confidence = if hidden { confidence.min(0.75) } else { confidence };
             (Finding::found(Parameter::PlanesReadAtOnce, planes, confidence, figures), planes)
         }

@@ -330,8 +330,12 @@ impl Probe {
             let middle = (held + not) / 2;
             if hit(self, session, middle)? { held = middle } else { not = middle }
         }
-        let last = median(&self.behind(session, start, held, 24)?);
-        let beyond = median(&self.behind(session, start, not, 24)?);
+        let last = self.behind(session, start, held, 24)?;
+        let beyond = self.behind(session, start, not, 24)?;
+        let apart = times(&last, &beyond).low > 1.0 / FAST_MAX;
+        let (last, beyond) = (median(&last), median(&beyond));
+        // A piece of unknown pages may hold the end of what was read.
+        let confidence = if session.known().bytes(Parameter::ReadPageSize).is_some() { 0.97 } else { 0.85 };
         let size = self.piece * not;
         let evidence = format!(
             "after {start} sequential reads and a rest the next {size} are read in {fast:.0} ns (the last of it in {last:.0} ns), \
@@ -343,8 +347,8 @@ impl Probe {
             Axis::linear("median response time", "ns"),
         );
         let picture = picture.draw("one read", Style::Dots, curve).mark(size.0 as f64, "read-ahead");
-        session.conclude(if last < limit && beyond > limit {
-            Finding::found(parameter, size, 0.97, evidence).with(picture)
+        session.conclude(if apart && last < limit && beyond > limit {
+            Finding::found(parameter, size, confidence, evidence).with(picture)
         } else {
             Finding::undetermined(parameter, evidence).with(picture)
         });
