@@ -15,7 +15,8 @@ mod queue;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -315,6 +316,14 @@ fn patiently<T>(kind: ErrorKind, mut attempt: impl FnMut() -> io::Result<T>) -> 
     }
 }
 
+/// Opens a block device for nobody else: whether it is in use.
+///
+/// # Errors
+/// The kernel's; EBUSY where somebody else has claimed it.
+pub fn claim_block_device(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,14 +354,4 @@ mod tests {
         let error = UblkDevice::recover(0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
     }
-}
-
-/// Opens a block device for nobody else: whether it is in use.
-///
-/// # Errors
-/// The kernel's; EBUSY where somebody else has claimed it.
-pub fn claim_block_device(path: &std::path::Path) -> io::Result<std::fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let exclusive = libc::O_EXCL;
-    std::fs::OpenOptions::new().read(true).custom_flags(exclusive).open(path)
 }
