@@ -30,7 +30,7 @@ use flashlab_plan::{Location, Pattern};
 use super::patterns::responses;
 use super::sawtooth::{Saw, saw};
 use super::stalls::{Stalls, WRITES_MOST, stalls};
-use super::writes::{buffer, median, place, times, unit, writes};
+use super::writes::{median, place, times, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -38,7 +38,7 @@ pub(crate) const GROUP: Group = Group {
     name: "erase-block",
     about: "small writes in sequence, of one page again and again, and of whole and half units: how often one is expensive",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
-    write_share: 0.07,
+    write_share: 0.1,
     probe,
 };
 
@@ -49,19 +49,20 @@ const FORETOLD: usize = 1;
 const RIGHT: f64 = 0.8;
 /// This part of the writes, the first ones, is not looked at.
 const SETTLING: usize = 4;
-/// Pages that are written round and round: a multiple of most numbers of dies and of their rows. And the share of the budget
-/// for that, and blocks of this many pages are as large as they get.
-const CYCLE: u64 = 192;
-const CYCLE_PART: f64 = 0.6;
+/// The share of the budget for single pages in sequence, and blocks of this many pages are as large as they get.
+const PAGES_PART: f64 = 0.8;
 const LONGEST: u64 = 1 << 18;
 /// Writes anywhere whose copies are looked at.
 const COPIES: u64 = 512;
 /// Sizes of the writes in sequence, at least a page each.
 const SIZES: [Bytes; 3] = [Bytes::kib(16), Bytes::kib(64), Bytes::kib(256)];
 /// Which share of the group's budget and time one pattern may use.
-const PART: f64 = 0.24;
+const PART: f64 = 0.3;
+const IN_PLACE_PART: f64 = 0.6;
 /// More dies than this do not fill their blocks at the same time.
 const DIES_MOST: u64 = 64;
+/// Two periods are whole multiples of each other within this.
+const AGREES: f64 = 0.02;
 /// Times that a unit is written whole and in halves.
 const REWRITES: u64 = 6;
 /// Halves cost at least this much more, and whole units at most this much more than in sequence.
@@ -88,6 +89,8 @@ struct Witnesses {
     sequences: Vec<Seen>,
     in_place: Option<Seen>,
     saw: Option<Saw>,
+    /// Whether pages are moved when blocks are collected.
+    moves_pages: bool,
     /// Writes anywhere: address and cost.
     anywhere: Vec<(f64, f64)>,
 }
@@ -114,11 +117,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             }
         }
         Some("page" | "demand-cached page") => {
-            cycle(session, &mut seen)?;
+            seen.moves_pages = true;
+            pages_in_sequence(session, &mut seen)?;
             in_place(session, &mut seen, 0.9)?;
         }
         _ => {
-            in_place(session, &mut seen, PART)?;
+            in_place(session, &mut seen, IN_PLACE_PART)?;
             sequences(session, &mut seen)?;
         }
     }
@@ -149,18 +153,19 @@ fn in_place(session: &mut Session<'_, '_>, seen: &mut Witnesses, share: f64) -> 
     Ok(())
 }
 
-/// The same few pages in sequence, round and round: what they replace is nothing but themselves, after a while.
-fn cycle(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<(), Halt> {
+/// Fresh places in sequence, page by page. What is replaced was written in sequence as well, and lies together: behind the
+/// first blocks those that are replaced hold nothing else, and need not be copied.
+fn pages_in_sequence(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<(), Halt> {
     let page = unit(session);
-    let held = buffer(session).most(session) * 2;
-    let length = (page * CYCLE).max(held.round_up(page * CYCLE));
-    let origin = place(session, 0.17, Bytes::mib(1));
     // Large blocks take many small writes.
-    let factor = (session.capacity().0 / page.0 / LONGEST).next_power_of_two().min(CYCLE / 12);
+    let factor = (session.capacity().0 / page.0 / LONGEST).next_power_of_two();
     let size = page * factor;
-    let round = |_, count| writes(Location::Sequential, size, count, origin, length);
-    let limits = part(session, CYCLE_PART);
-    let found = grow(session, "round-and-round", size, limits, round)?;
+    let origin = place(session, 0.125, Bytes::mib(1));
+    let (budget, time) = part(session, PAGES_PART);
+    let budget = budget.min(session.capacity() - origin - size);
+    let sequence =
+        |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
+    let found = grow(session, "in-sequence", size, (budget, time), sequence)?;
     seen.sequences.push(found);
     Ok(())
 }
@@ -191,7 +196,8 @@ fn copies(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<Option<
     let samples = session.run("anywhere", &writes(Location::Random, page, count, Bytes::ZERO, capacity))?;
     let addresses: Vec<u64> = samples.iter().map(|sample| sample.offset.0 / page.0).collect();
     let costs = responses(&samples);
-    seen.anywhere = samples.iter().map(|sample| (sample.offset.0 as f64, sample.response().0 as f64)).collect();
+    seen.anywhere =
+        samples.iter().map(|sample| (sample.offset.0 as f64, sample.response().0 as f64)).collect();
     Ok(saw(&addresses, &costs, 8, capacity.0 / page.0 / 8))
 }
 
@@ -239,15 +245,24 @@ impl Witnesses {
             return candidate(unit(session) * saw.period, None, false);
         }
         let one = self.in_place.as_ref().and_then(|seen| seen.spans().next());
-        let agrees = |all: &Bytes, one: &Bytes| all.0.is_multiple_of(one.0) && all.0 / one.0 <= DIES_MOST;
+        // Collecting takes a few pages of a block, so that it fills a little early.
+        let agrees = |all: &Bytes, one: &Bytes| {
+            let dies = all.0 as f64 / one.0 as f64;
+            (dies / dies.round().max(1.0) - 1.0).abs() <= AGREES && dies < DIES_MOST as f64
+        };
         let spans = || self.sequences.iter().flat_map(Seen::spans);
         let dies = session.known().count(Parameter::ParallelUnits);
         match (one, dies) {
-            (Some(one), _) if let Some(all) = spans().find(|all| agrees(all, &one)) => {
+            (Some(one), Some(dies)) => {
+                let all = spans().find(|all| agrees(all, &(one * dies)) && *all < one * (dies * 2));
+                candidate(all.unwrap_or(one * dies), Some(one), all.is_some())
+            }
+            (Some(one), None) => {
+                let all = spans().find(|all| agrees(all, &one))?;
                 candidate(all, Some(one), true)
             }
-            (Some(one), Some(dies)) => candidate(one * dies, Some(one), false),
-            (Some(_), None) => None,
+            // Collecting comes in periods as well, when it has to move what is still needed.
+            (None, _) if self.moves_pages => None,
             (None, _) => spans().next().and_then(|all| candidate(all, None, true)),
         }
     }
@@ -259,7 +274,7 @@ fn rewrite(session: &mut Session<'_, '_>, span: Bytes) -> Result<Option<bool>, H
     let half = Bytes(span.0 / 2);
     let needed = span * (3 * REWRITES + 2);
     if !half.0.is_multiple_of(session.block().0)
-        || needed > session.writes_left()
+        || needed > Bytes(session.writes_left().0 / 2)
         || span * 8 > session.capacity()
     {
         return Ok(None);
@@ -319,17 +334,19 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
     let parameter = Parameter::EraseBlockSize;
     let picture = picture(seen);
     let Some(candidate) = candidate else {
-        let all = || seen.sequences.iter().chain(&seen.in_place);
-        let writes: usize = all().map(|seen| seen.costs.len()).sum();
-        let spans: Vec<String> = all().flat_map(Seen::spans).map(|span| span.to_string()).collect();
-        let evidence = if spans.is_empty() {
-            format!("the expensive ones of {writes} writes in sequence and in one place have no period")
-        } else {
-            format!(
-                "one page written again and again is expensive each {}: how many dies share a unit is not known",
-                spans.join(", ")
-            )
+        let told = |seen: &Seen| {
+            let spans: Vec<String> = seen.spans().map(|span| span.to_string()).collect();
+            let period =
+                if spans.is_empty() { "no period".to_owned() } else { format!("each {}", spans.join(", ")) };
+            format!("{} writes of {}: {period}", seen.costs.len(), seen.size)
         };
+        let sequences: Vec<String> = seen.sequences.iter().map(told).collect();
+        let one: Vec<String> = seen.in_place.iter().map(told).collect();
+        let evidence = format!(
+            "expensive writes in sequence ({}) and in one place ({}) tell no unit, or not how many dies share it",
+            sequences.join("; "),
+            one.join("; ")
+        );
         session.conclude(Finding::undetermined(parameter, evidence).with(picture));
         return;
     };
@@ -362,7 +379,7 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
         // With one die the two are the same; with several the number of dies is only seen in one way.
         (true, Some(one), None) if one == span => 0.96,
         (true, Some(_), None) => 0.9,
-        (true, None, Some(true)) => 0.95,
+        (true, None, Some(true)) => 0.9,
         // The number of dies was found by reading.
         (false, Some(_), Some(true)) => 0.94,
         (false, Some(_), _) => 0.85,

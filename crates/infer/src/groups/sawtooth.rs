@@ -47,9 +47,15 @@ pub(super) fn saw(addresses: &[u64], costs: &[f64], shortest: u64, longest: u64)
     let both = |period| fold(period) + correlation(&addresses[half..], &others, period);
     let near = best - best / 30..=best + best / 30;
     let most = near.clone().map(both).fold(f64::MIN, f64::max);
-    let period = near.filter(|&period| both(period) >= 0.97 * most).max_by_key(|period| (period.trailing_zeros(), both(*period).to_bits()))?;
+    let period = near
+        .filter(|&period| both(period) >= 0.97 * most)
+        .max_by_key(|period| (period.trailing_zeros(), both(*period).to_bits()))?;
     let foretold = correlation(&addresses[half..], &others, best);
-    (foretold >= FORETOLD / (half as f64).sqrt()).then_some(Saw { period, correlation: fold(period), foretold })
+    (foretold >= FORETOLD / (half as f64).sqrt()).then_some(Saw {
+        period,
+        correlation: fold(period),
+        foretold,
+    })
 }
 
 /// The places of figures in their order, from 0 to 1.

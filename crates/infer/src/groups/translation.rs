@@ -4,12 +4,12 @@
 //! Writes of one page, with `1` for what they cost in sequence and `M` for a merge, which copies a block and costs tens to
 //! hundreds of times as much as a page:
 //!
-//! | family | one page again and again | the device's first page again and again | anywhere |
-//! | --- | --- | --- | --- |
-//! | block (writes that continue a block only) | M | M | M |
-//! | log-block (logs of one block each) | 1 | 1 | M |
-//! | shared log-block | 1 | M | 1, and more than M when the logs are full |
-//! | page | 1 | 1 | up to about 10: what collecting costs (write amplification) |
+//! | family | one page again and again | the device's first page again and again | far apart on one die | anywhere |
+//! | --- | --- | --- | --- | --- |
+//! | block (writes that continue a block only) | M | M | M | M |
+//! | log-block (logs of one block each) | 1 | 1 | M | M |
+//! | shared log-block | 1 | M | 1 | 1, and more than M when the logs are full |
+//! | page | 1 | 1 | 1 | up to about 10: what collecting costs (write amplification) |
 //!
 //! Shared logs are expensive only when they are full, which takes as much as they hold: more than can be written to find
 //! out. But a write to the beginning of a block goes to a log block of its own, in the hope that the block's other
@@ -19,18 +19,23 @@
 //! Log blocks of one block each are cheap anywhere until each of them has its block: what is written anywhere is looked at
 //! only after more writes than a device has logs.
 //!
-//! A device may put merges off until a die rests. With many writes in flight no die rests, and they have to be paid.
+//! A device may put merges off until a die rests, which a die does while others work. So places are looked at that lie on
+//! one die: addresses that are a multiple of 24 MiB or a good part of it apart are on the same die, however many there are
+//! (up to 16, but for 5, 7 and the like) and whatever the stripe. What is owed by one pattern is not the next one's: between
+//! them the device rests.
+//!
 //! A write buffer answers before it is known what a write costs, and gives its time to a later one: behind one only the
-//! mean counts, after as many writes as it holds. One page has one die, and writes in sequence have all of them at the
-//! same time, so that behind a buffer the two differ by the number of dies.
+//! mean counts, after as many writes as it holds. What is on one die is compared with what is on one die: behind a buffer
+//! writes in sequence have all of them at the same time.
 //!
 //! A buffer that keeps what it holds takes one page again and again without any flash. Then pages near each other, more than
 //! it holds and not next to each other, are written instead, and the first page in turns with as much as pushes it out.
 //!
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is;
-//! - what is compared is in the same state: the last writes anywhere come last.
+//! - writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
 
+use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
@@ -53,7 +58,7 @@ pub(crate) const GROUP: Group = Group {
 /// Writes that are looked at.
 const WRITES: u64 = 96;
 /// More than a device has log blocks, and so many of the writes after them are looked at.
-const OPENED: u64 = 512;
+const OPENED: u64 = 1024;
 const LATE: u64 = 256;
 /// IOs in flight that keep all dies busy.
 const DEPTH: u32 = 32;
@@ -64,14 +69,23 @@ const MERGE: f64 = 5.0;
 /// Means anywhere: up to here it is collecting pages, from here on merging a block for each page.
 const COLLECTING: f64 = 9.0;
 const MERGING: f64 = 16.0;
+/// How far apart places are, where there are so many of them: more than a die has log blocks.
+const FAR: [Bytes; 5] = [Bytes::mib(24), Bytes::mib(12), Bytes::mib(6), Bytes::mib(3), Bytes::kib(1536)];
+const PLACES: u64 = 32;
+/// More writes than the merges that are put off.
+const PUT_OFF: u64 = 48;
 /// So many writes one after the other are taken together.
 const STRETCH: usize = 32;
 /// The dies that are assumed where they are not known.
-const DIES: f64 = 8.0;
+const DIES: f64 = 4.0;
 /// A page again and again that takes less than this share of what it takes in sequence stays in a buffer.
 const ABSORBED: f64 = 0.5;
 /// How often the first page and another one are pushed out of a buffer.
 const PUSHES: u64 = 10;
+/// p of a difference between them.
+const PUSHED: f64 = 1e-3;
+/// What was put off is done meanwhile.
+const REST: Nanos = Nanos::from_secs(5);
 
 /// A level: as cheap as in sequence, or a merge, and whether that is sure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,8 +109,10 @@ struct Seen {
     first: f64,
     /// Anywhere with many in flight, relative to those in sequence in the same way.
     anywhere: f64,
-    /// Anywhere, one after the other: the median. Only without a buffer.
-    usual: Option<f64>,
+    /// Far apart on one die.
+    apart: f64,
+    /// Nothing of it is behind a write buffer.
+    unbuffered: bool,
     /// Dies that may make the difference between one place and all of them.
     dies: f64,
     runs: Vec<(&'static str, Vec<f64>)>,
@@ -105,18 +121,16 @@ struct Seen {
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::TranslationFamily;
     let seen = Seen::measure(session)?;
-    let mut evidence = format!(
+    let evidence = format!(
         "writes of {} take {} in sequence, {:.1} times that at one place again and again, {:.1} times at the device's first \
-         page, and anywhere, many in flight, {:.1} times as long as in sequence",
+         page, {:.1} times far apart on one die, and anywhere, many in flight, {:.1} times as long as in sequence",
         seen.size,
         Nanos(seen.base as u64),
         seen.in_place,
         seen.first,
+        seen.apart,
         seen.anywhere,
     );
-    if let Some(usual) = seen.usual {
-        evidence = format!("{evidence} (one after the other {usual:.1} times)");
-    }
     let (word, mut sure) = seen.word();
     let finding = if word == "page" {
         let (cached, figures) = look_for_map_cache(session, seen.size)?;
@@ -127,7 +141,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             MapCache::Unclear(word) => Finding::found(parameter, word, sure.min(0.6), evidence),
         }
     } else {
-        if seen.usual.is_none() {
+        if !seen.unbuffered {
             sure = f64::min(sure, 0.9);
         }
         Finding::found(parameter, word, sure, evidence)
@@ -165,61 +179,68 @@ impl Seen {
             runs.push((name, times[times.len().saturating_sub(WRITES as usize)..].to_vec()));
             Ok(samples)
         };
-        let count = full + WRITES + WRITES / 4;
-        let origin = place(session, 0.31, Bytes::mib(1));
-        let sequence = writes(Location::Sequential, size, count, origin, size * count);
-        let base = cost(buffer, &run(session, "in-sequence", sequence)?, WRITES);
-        let again = |at| writes(Location::Sequential, size, count, at, size);
-        let mut in_place = f64::INFINITY;
-        for part in [0.53, 0.73] {
-            let at = place(session, part, Bytes::mib(1)) + size * 3;
-            in_place = in_place.min(cost(buffer, &run(session, "one-page", again(at))?, WRITES));
-        }
-        let mut first = cost(buffer, &run(session, "first-page", again(Bytes::ZERO))?, WRITES);
-        let absorbed = buffer != Buffer::None && in_place < ABSORBED * base;
-        if absorbed && let Some((near, pushed)) = pushed_out(session, size, buffer)? {
-            (in_place, first) = (near, near * pushed);
-        }
-        let depth = session.depth().min(DEPTH);
-        let capacity = session.capacity().round_down(size);
-        let deep = |pattern| Pattern { queue_depth: depth, ..pattern };
-        let count = full + LATE;
-        let origin = place(session, 0.12, Bytes::mib(1));
-        let sequence = deep(writes(Location::Sequential, size, count, origin, size * count));
-        let reference = pace(&session.run("in-sequence-busy", &sequence)?, LATE).max(1.0);
-        let count = full.max(OPENED.min(most)) + LATE;
-        let anywhere = deep(writes(Location::Random, size, count, Bytes::ZERO, capacity));
-        let anywhere = pace(&session.run("anywhere-busy", &anywhere)?, LATE) / reference;
-        let usual = if buffer == Buffer::None {
-            let pattern = writes(Location::Random, size, WRITES, Bytes::ZERO, capacity);
-            Some(cost(buffer, &run(session, "anywhere", pattern)?, WRITES) / base)
-        } else {
-            None
-        };
         let dies = match buffer {
             Buffer::None => 1.0,
             _ => session.known().number(Parameter::ParallelUnits).unwrap_or(DIES).max(1.0),
         };
-        Ok(Seen { size, base, in_place: in_place / base, first: first / base, anywhere, usual, dies, runs })
+        let depth = session.depth().min(DEPTH);
+        let capacity = session.capacity().round_down(size);
+        let deep = |pattern| Pattern { queue_depth: depth, ..pattern };
+        let count = full.max(OPENED.min(most)) + LATE;
+        let anywhere = deep(writes(Location::Random, size, count, Bytes::ZERO, capacity));
+        let anywhere = pace(&session.run("anywhere-busy", &anywhere)?, LATE);
+        // Right after it, so that a page map collects for both.
+        let origin = place(session, 0.12, Bytes::mib(1));
+        let sequence = deep(writes(Location::Sequential, size, count, origin, size * count));
+        let anywhere = anywhere / pace(&session.run("in-sequence-busy", &sequence)?, LATE).max(1.0);
+        let count = full + WRITES + WRITES / 4;
+        session.rest(REST)?;
+        let origin = place(session, 0.31, Bytes::mib(1));
+        let sequence = writes(Location::Sequential, size, count, origin, size * count);
+        let base = cost(buffer, &run(session, "in-sequence", sequence)?, WRITES);
+        session.rest(REST)?;
+        let distance = FAR.into_iter().find(|far| capacity.0 / far.0 >= PLACES).unwrap_or(FAR[FAR.len() - 1]);
+        let places = (capacity.0 / distance.0).saturating_sub(1).max(1);
+        let incr = Location::Ordered { incr: (distance.0 / size.0).max(1) as i64 };
+        let far = writes(incr, size, count + PUT_OFF, size * 3, distance * places);
+        let mut apart = cost(buffer, &run(session, "far-apart", far)?, WRITES);
+        let again = |at| writes(Location::Sequential, size, count, at, size);
+        let mut in_place = f64::INFINITY;
+        for part in [0.53, 0.73] {
+            session.rest(REST)?;
+            let at = place(session, part, Bytes::mib(1)) + size * 3;
+            in_place = in_place.min(cost(buffer, &run(session, "one-page", again(at))?, WRITES));
+        }
+        session.rest(REST)?;
+        let mut first = cost(buffer, &run(session, "first-page", again(Bytes::ZERO))?, WRITES);
+        let absorbed = buffer != Buffer::None && in_place < ABSORBED * base;
+        if absorbed && let Some((near, pushed)) = pushed_out(session, size, buffer)? {
+            (in_place, first) = (near, near * pushed);
+            // Those near each other are on all dies.
+            apart /= dies;
+        }
+        let unbuffered = buffer == Buffer::None;
+        let (in_place, first, apart) = (in_place / base, first / base, apart / base);
+        Ok(Seen { size, base, in_place, first, apart, anywhere, dies, unbuffered, runs })
     }
 
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
     fn word(&self) -> (&'static str, f64) {
         let at_first = level(self.first / self.in_place.max(1e-9), CHEAP, MERGE);
+        let apart = level(self.apart / self.in_place.max(1e-9), CHEAP, MERGE);
         let again = level(self.in_place, CHEAP * self.dies, MERGE * self.dies);
         let busy = level(self.anywhere, COLLECTING, MERGING);
-        let anywhere = match self.usual.map(|usual| level(usual, CHEAP, MERGE)) {
-            Some(usual) if usual.merges => usual,
-            Some(usual) => Level { clear: usual.clear && busy.clear, ..busy },
-            None => busy,
-        };
+        // What costs a merge at one place does so anywhere, and on one die no less than on all of them.
+        let block = busy.merges && again.merges;
+        // Collecting on one die alone is dear as well, but not if it costs next to nothing on all of them.
+        let log = apart.merges && self.anywhere > CHEAP / 1.2;
         let sure = |levels: &[Level]| if levels.iter().all(|level| level.clear) { 0.96 } else { 0.6 };
-        match (again.merges, at_first.merges, anywhere.merges) {
-            (false, true, _) => ("shared log-block", sure(&[again, at_first])),
-            // What costs a merge at one place does so anywhere.
-            (true, _, merges) => ("block", if merges { sure(&[again, anywhere]) } else { 0.6 }),
-            (false, false, true) => ("log-block", sure(&[again, at_first, anywhere])),
-            (false, false, false) => ("page", sure(&[again, at_first, anywhere])),
+        match () {
+            () if at_first.merges => ("shared log-block", sure(&[again, at_first])),
+            () if log => ("log-block", sure(&[again, at_first, apart, busy])),
+            () if block => ("block", sure(&[again, apart, busy])),
+            () if busy.merges => (if busy.clear { "log-block" } else { "page" }, 0.5),
+            () => ("page", sure(&[again, at_first, apart, busy])),
         }
     }
 
@@ -238,9 +259,7 @@ impl Seen {
             Axis::linear("share of the writes", "ratio"),
             Axis::logarithmic("response time", "ns"),
         );
-        self.runs
-            .iter()
-            .fold(empty, |picture, (name, times)| picture.draw(name, Style::Line, by_rank(times)))
+        self.runs.iter().fold(empty, |picture, (name, times)| picture.draw(name, Style::Line, by_rank(times)))
     }
 }
 
@@ -272,7 +291,8 @@ fn pushed_out(
             took.push(samples.iter().map(|sample| sample.response().0 as f64).sum());
         }
     }
+    let more = mann_whitney(&took[0], &took[1]).p_above <= PUSHED;
     let [first, other] = took.map(|took| median(&took));
     // What the page itself costs more, in writes near each other.
-    Ok(Some((near, 1.0 + (first - other).max(0.0) / near.max(1.0))))
+    Ok(Some((near, if more { 1.0 + (first - other).max(0.0) / near } else { 1.0 })))
 }

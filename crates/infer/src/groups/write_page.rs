@@ -192,7 +192,9 @@ fn conclude_page(
                         a write buffer, merges or collecting hide them";
         let finding = match session.known().bytes(Parameter::ReadPageSize) {
             Some(page) => {
-                let evidence = format!("{evidence}; pages of {page} are read, and flash is written by such pages as well");
+                let evidence = format!(
+                    "{evidence}; pages of {page} are read, and flash is written by such pages as well"
+                );
                 Finding::found(parameter, page, READ_PAGE, evidence)
             }
             None => Finding::undetermined(parameter, evidence),
