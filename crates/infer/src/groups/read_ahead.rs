@@ -10,7 +10,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
 use super::reads::{Walk, in_order, median, times};
-use super::rereads::{ALPHA, FAST_MAX, Kept, nothing};
+use super::rereads::{ALPHA, FAST_MAX, Reread, nothing};
 use crate::session::{Halt, Session};
 
 /// Read at once where the page is not known: whole pages of nearly any flash.
@@ -23,7 +23,7 @@ const START_MAX: u64 = 8;
 const FURTHEST: Bytes = Bytes::mib(64);
 const PART: u64 = 16;
 /// Reads behind a start that decide whether there is a read-ahead, and those at a distance of the search.
-const MANY: u64 = 14;
+const MANY: u64 = 20;
 const FEW: u64 = 7;
 
 struct Probe {
@@ -33,44 +33,35 @@ struct Probe {
     next: u64,
 }
 
-/// Concludes the read-ahead; `flash` are reads of the flash.
-pub(super) fn probe(session: &mut Session<'_, '_>, flash: &[f64], kept: Option<Kept>) -> Result<(), Halt> {
+/// Concludes the read-ahead.
+pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<(), Halt> {
     let parameter = Parameter::ReadAheadSize;
     let page = session.known().bytes(Parameter::ReadPageSize);
+    let kept = reread.kept;
+    let flash = median(&reread.flash);
     let granule = kept.and_then(|kept| kept.granule).or(page);
     let piece = granule.unwrap_or(PIECE).max(session.block());
-    let rest = Nanos((median(flash) * 300.0) as u64).min(Nanos::from_millis(50));
+    let rest = Nanos((flash * 300.0) as u64).min(Nanos::from_millis(25));
     let mut probe = Probe { piece, rest, next: 0 };
-    let alone = probe.behind(session, 1, Bytes::ZERO, MANY)?;
+    let starts = [1, 2, 4, START_MAX];
+    let [alone, behind @ ..] = probe.behind(session, starts.map(|start| (start, Bytes::ZERO)), MANY)?;
     let slow = median(&alone);
-    let limit = kept.map_or(median(flash) / 2.0, |kept| (kept.time * median(flash)).sqrt());
+    let limit = kept.map_or(flash / 2.0, |kept| (kept.time * flash).sqrt());
     if slow < limit {
-        let evidence = format!(
-            "what follows a single read is read in {slow:.0} ns, others take {:.0} ns",
-            median(flash)
-        );
+        let evidence =
+            format!("what follows a single read is read in {slow:.0} ns, others take {:.0} ns", flash);
         session.conclude(Finding::undetermined(parameter, evidence));
         return Ok(());
     }
-    let mut behind = Vec::new();
-    let mut start = 2;
-    let fast = loop {
-        let figures = probe.behind(session, start, Bytes::ZERO, MANY)?;
-        if mann_whitney(&figures, &alone).p_below < ALPHA && median(&figures) < FAST_MAX * slow {
-            break Some(median(&figures));
-        }
-        behind.extend(figures);
-        start *= 2;
-        if start > START_MAX {
-            break None;
-        }
-    };
+    let fast = behind.iter().position(|figures| is_faster(figures, &alone));
     let Some(fast) = fast else {
+        let behind = behind.concat();
         let evidence = format!(
             "reads behind 2 to {START_MAX} sequential ones take {:.0} ns, those behind one {slow:.0} ns",
             median(&behind)
         );
-        let finding = nothing(session, parameter, &alone, &behind, evidence);
+        // A read that comes from the flash may be faster than one alone where its part of the map is at hand.
+        let finding = nothing(session, parameter, [&alone, &reread.flash], &behind, evidence);
         // Had anything been read ahead, it would have been answered as what was read before.
         let sure = kept.is_some() && times(&alone, &behind).low * slow > limit;
         session.conclude(if sure {
@@ -80,37 +71,45 @@ pub(super) fn probe(session: &mut Session<'_, '_>, flash: &[f64], kept: Option<K
         });
         return Ok(());
     };
+    let (start, fast) = (starts[fast + 1], median(&behind[fast]));
     let finding = probe.size(session, start, (fast, slow), granule)?;
     session.conclude(finding);
     Ok(())
 }
 
+fn is_faster(figures: &[f64], others: &[f64]) -> bool {
+    mann_whitney(figures, others).p_below < ALPHA && median(figures) < FAST_MAX * median(others)
+}
+
 impl Probe {
-    /// Reads at a distance behind `start` sequential ones, each time elsewhere.
-    fn behind(
+    /// Reads at distances behind so many sequential ones, in turns, each time elsewhere.
+    fn behind<const N: usize>(
         &mut self,
         session: &mut Session<'_, '_>,
-        start: u64,
-        distance: Bytes,
+        kinds: [(u64, Bytes); N],
         repeats: u64,
-    ) -> Result<Vec<f64>, Halt> {
-        let step = (self.piece * (START_MAX + 1) + distance).round_up(APART);
+    ) -> Result<[Vec<f64>; N], Halt> {
+        let furthest = kinds.iter().map(|&(_, distance)| distance).max().unwrap_or_default();
+        let step = (self.piece * (START_MAX + 1) + furthest).round_up(APART);
         // The end of the device was written last, and may be in a write buffer.
         let places = session.capacity().0 / 8 * 7 / step.0;
         if places < PART / 2 {
             return Err(Halt::Misfit("it has no room for reads behind others".to_owned()));
         }
-        let mut figures = Vec::new();
+        let mut figures = [const { Vec::new() }; N];
         for _ in 0..repeats {
-            // Steps of about 0.618 of all places come near an earlier one only late.
-            self.next = (self.next + (places as f64 * 0.618) as u64 + 1) % places;
-            let offset = step * self.next;
-            let walk = Walk { offset, slot: self.piece, size: self.piece };
-            session.run("sequential-start", &walk.pattern(self.piece * start, start, 1))?;
-            session.rest(self.rest)?;
-            let at = offset + self.piece * start + distance;
-            let one = Walk { offset: at, slot: self.piece, size: session.block() }.pattern(self.piece, 1, 1);
-            figures.extend(in_order(&session.run("behind", &one)?, 0));
+            for ((start, distance), figures) in kinds.into_iter().zip(&mut figures) {
+                // Steps of about 0.618 of all places come near an earlier one only late.
+                self.next = (self.next + (places as f64 * 0.618) as u64 + 1) % places;
+                let offset = step * self.next;
+                let walk = Walk { offset, slot: self.piece, size: self.piece };
+                session.run("sequential-start", &walk.pattern(self.piece * start, start, 1))?;
+                session.rest(self.rest)?;
+                let at = offset + self.piece * start + distance;
+                let one =
+                    Walk { offset: at, slot: self.piece, size: session.block() }.pattern(self.piece, 1, 1);
+                figures.extend(in_order(&session.run("behind", &one)?, 0));
+            }
         }
         Ok(figures)
     }
@@ -130,7 +129,8 @@ impl Probe {
         let mut curve = vec![(0.0, fast)];
         let mut hit =
             |probe: &mut Probe, session: &mut Session<'_, '_>, distance: u64| -> Result<bool, Halt> {
-                let time = median(&probe.behind(session, start, grain * distance, FEW)?);
+                let [times] = probe.behind(session, [(start, grain * distance)], FEW)?;
+                let time = median(&times);
                 curve.push(((grain * distance).0 as f64, time));
                 Ok(time < limit)
             };
@@ -141,11 +141,9 @@ impl Probe {
             let middle = (held + not) / 2;
             if hit(self, session, middle)? { held = middle } else { not = middle }
         }
-        let last = self.behind(session, start, grain * held, MANY)?;
-        let beyond = self.behind(session, start, grain * not, MANY)?;
-        let alone = self.behind(session, 1, grain * held, MANY)?;
-        let sequence = mann_whitney(&last, &alone).p_below < ALPHA && median(&alone) > limit;
-        let apart = mann_whitney(&last, &beyond).p_below < ALPHA;
+        let ends = [(start, grain * held), (start, grain * not), (1, grain * held)];
+        let [last, beyond, alone] = self.behind(session, ends, MANY)?;
+        let agrees = is_faster(&last, &beyond) && is_faster(&last, &alone) && median(&alone) > limit;
         let (last, beyond) = (median(&last), median(&beyond));
         let size = grain * not;
         let evidence = format!(
@@ -158,7 +156,7 @@ impl Probe {
             Axis::linear("median response time", "ns"),
         );
         let picture = picture.draw("one read", Style::Dots, curve).mark(size.0 as f64, "read-ahead");
-        Ok(if apart && sequence && last < limit && beyond > limit {
+        Ok(if agrees && last < limit && beyond > limit {
             Finding::found(Parameter::ReadAheadSize, size, 0.97, evidence).with(picture)
         } else {
             Finding::undetermined(Parameter::ReadAheadSize, evidence).with(picture)

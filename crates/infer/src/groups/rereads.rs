@@ -12,7 +12,8 @@
 //!   the usual stripe;
 //! - their part of the map may be at hand. Then they still come from the flash: with several in flight, two places on two dies
 //!   are served faster than one place, which a memory does not know. And a read of the map takes as long as one of data, so
-//!   that what is saved is less than what is left; where more is saved than is left, no read of the flash is left.
+//!   that what is saved is less than what is left; where more is saved than is left, no read of the flash is left. Nor do a
+//!   few neighbours lose each other's part of the map.
 //!
 //! That nothing is faster says that nothing is kept, where the flash is seen at all: no flash is read in less than
 //! [`FLASH_LEAST`].
@@ -45,15 +46,17 @@ pub(super) const ALPHA: f64 = 1e-4;
 /// What a fast read takes, at most, relative to one of the flash.
 pub(super) const FAST_MAX: f64 = 0.96;
 /// No flash is read in less, with its transfer.
-pub(super) const FLASH_LEAST: Nanos = Nanos::from_micros(10);
+const FLASH_LEAST: Nanos = Nanos::from_micros(10);
 /// Reads of each kind in the first comparison.
 const READS: u64 = 800;
 /// Two dies have to be so much faster than one.
 const TWO_DIES: f64 = 0.92;
+/// Neighbours of which so many have their part of the map on one page of it: it is at hand for all or for none.
+const SAME_MAP_PAGE: u64 = 64;
 /// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
 /// The confidence that nothing is there where it is not known whether the flash is seen.
-pub(super) const BLIND: f64 = 0.85;
+const BLIND: f64 = 0.85;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());
@@ -66,16 +69,23 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let places = READS.min(middle.0 / 2 / apart.0);
     let fresh = footprint(session, "fresh-reads", (middle, apart, places), 1)?;
     let mut probe = Probe { apart, fresh, next: Bytes::ZERO };
-    let kept = probe.buffer(session)?;
-    read_ahead::probe(session, &probe.fresh, kept)
+    let reread = probe.buffer(session)?;
+    read_ahead::probe(session, &reread)
 }
 
-/// What was found of the buffer.
-#[derive(Clone, Copy, Debug)]
+/// What reading again showed.
+pub(super) struct Reread {
+    /// The fastest reads known to come from the flash.
+    pub(super) flash: Vec<f64>,
+    pub(super) kept: Option<Kept>,
+}
+
+/// What is answered without the flash.
+#[derive(Clone, Copy)]
 pub(super) struct Kept {
     /// What is kept at once.
     pub(super) granule: Option<Bytes>,
-    /// What a read of it takes.
+    /// What a read of it takes, in nanoseconds.
     pub(super) time: f64,
 }
 
@@ -127,8 +137,8 @@ impl Probe {
         self.next - length
     }
 
-    /// Concludes the buffer; what is kept, if anything is.
-    fn buffer(&mut self, session: &mut Session<'_, '_>) -> Result<Option<Kept>, Halt> {
+    /// Concludes the buffer.
+    fn buffer(&mut self, session: &mut Session<'_, '_>) -> Result<Reread, Halt> {
         let parameter = Parameter::ReadBufferSize;
         let pair = self.pair(session);
         let few = footprint(session, "footprint", (Bytes::ZERO, pair, 2), READS / 2 + 1)?.split_off(2);
@@ -136,8 +146,8 @@ impl Probe {
         let evidence =
             format!("two places that are read again and again take {fast:.0} ns, others {slow:.0} ns");
         if !(mann_whitney(&few, &self.fresh).p_below < ALPHA && fast < FAST_MAX * slow) {
-            session.conclude(nothing(session, parameter, &self.fresh, &few, evidence));
-            return Ok(None);
+            session.conclude(nothing(session, parameter, [&self.fresh], &few, evidence));
+            return Ok(Reread { flash: few, kept: None });
         }
         if let Some(faster) = self.on_two_dies(session)? {
             let evidence = format!(
@@ -146,26 +156,29 @@ impl Probe {
                 faster.estimate
             );
             session.conclude(Finding::found(parameter, Bytes::ZERO, 0.96, evidence));
-            return Ok(None);
+            return Ok(Reread { flash: few, kept: None });
         }
         let left = times(&few, &self.fresh);
-        if left.low < 2.0 {
+        let granule = self.granule(session, fast, slow)?;
+        let (places, finding) = match granule {
+            Some(granule) => self.size(session, granule, &few)?,
+            None => (
+                0,
+                Finding::undetermined(parameter, format!("{evidence}; what is kept has no clear granules")),
+            ),
+        };
+        let from_memory = left.low > 2.0 || (1..SAME_MAP_PAGE).contains(&places);
+        session.conclude(if from_memory {
+            finding
+        } else {
             let evidence = format!(
                 "{evidence}, {:.2} times as long: they may come from the flash, and something else was at hand",
                 left.estimate
             );
-            session.conclude(Finding::undetermined(parameter, evidence));
-            return Ok(None);
-        }
-        let granule = self.granule(session, fast, slow)?;
-        let finding = match granule {
-            Some(granule) => self.size(session, granule, &few)?,
-            None => {
-                Finding::undetermined(parameter, format!("{evidence}; what is kept has no clear granules"))
-            }
-        };
-        session.conclude(finding);
-        Ok(Some(Kept { granule, time: fast }))
+            Finding::undetermined(parameter, evidence)
+        });
+        let kept = from_memory.then_some(Kept { granule, time: fast });
+        Ok(Reread { flash: self.fresh.clone(), kept })
     }
 
     /// How far apart two places lie that no registers of dies can keep together.
@@ -182,7 +195,8 @@ impl Probe {
         if depth < 2 {
             return Ok(None);
         }
-        for distance in [16, 32, 64, 128, 256, 512, 1024].map(Bytes::kib) {
+        let distances = (1..11).map(|power| Bytes::kib(1 << power)).filter(|&distance| distance > size);
+        for distance in distances {
             let offset = self.elsewhere(session, distance * 2);
             let again = |offset| Walk { offset, slot: self.apart, size }.pattern(self.apart, 40, depth);
             let (one, other) = (again(offset), again(offset + distance));
@@ -223,8 +237,13 @@ impl Probe {
         Ok(granule)
     }
 
-    /// The largest footprint that is kept.
-    fn size(&mut self, session: &mut Session<'_, '_>, granule: Bytes, few: &[f64]) -> Result<Finding, Halt> {
+    /// The largest footprint that is kept, in places, if there is one; and what is concluded from it.
+    fn size(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        granule: Bytes,
+        few: &[f64],
+    ) -> Result<(u64, Finding), Halt> {
         let parameter = Parameter::ReadBufferSize;
         let (fast, slow) = (median(few), median(&self.fresh));
         // Not side by side: no read follows another.
@@ -249,7 +268,7 @@ impl Probe {
         };
         let Some((mut more, slow)) = more else {
             let evidence = format!("footprints up to {} are read fast again", granule * fits);
-            return Ok(Finding::undetermined(parameter, evidence).with(picture(curve)));
+            return Ok((0, Finding::undetermined(parameter, evidence).with(picture(curve))));
         };
         let limit = (slow * fast).sqrt();
         while more - fits > 1 {
@@ -274,20 +293,23 @@ impl Probe {
             (false, true) => Finding::found(parameter, size, 0.7, evidence),
             _ => Finding::undetermined(parameter, evidence),
         };
-        Ok(finding.with(picture(curve).mark(size.0 as f64, "read buffer")))
+        let places = if roughly { fits } else { 0 };
+        Ok((places, finding.with(picture(curve).mark(size.0 as f64, "read buffer"))))
     }
 }
 
-/// What is to be said where reads are no faster than those of the flash: that nothing is kept, as far as the flash is seen.
-pub(super) fn nothing(
+/// What is to be said where reads are no faster than those of the flash of some kind: that nothing is kept, as far as the
+/// flash is seen.
+pub(super) fn nothing<const N: usize>(
     session: &Session<'_, '_>,
     parameter: Parameter,
-    flash: &[f64],
+    flash: [&[f64]; N],
     reads: &[f64],
     evidence: String,
 ) -> Finding {
-    let least = times(flash, reads).low;
-    let saved = shift(flash, reads, 0.99).map_or(f64::INFINITY, |saved| saved.high);
+    let least = flash.iter().map(|flash| times(flash, reads).low).fold(0.0, f64::max);
+    let saved =
+        flash.iter().filter_map(|flash| Some(shift(flash, reads, 0.99)?.high)).fold(f64::INFINITY, f64::min);
     let flash_was_seen = [Parameter::ReadPageSize, Parameter::ParallelUnits]
         .iter()
         .any(|&parameter| session.known().number(parameter).is_some());
