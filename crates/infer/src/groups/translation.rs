@@ -51,12 +51,12 @@ pub(crate) const GROUP: Group = Group {
     name: "translation",
     about: "single pages in sequence, again and again, and anywhere: which of them cost a merge",
     parameters: &[Parameter::TranslationFamily],
-    write_share: 0.05,
+    write_share: 0.07,
     probe,
 };
 
 /// Writes that are looked at.
-const WRITES: u64 = 96;
+const WRITES: u64 = 64;
 /// More than a device has log blocks, and so many of the writes after them are looked at.
 const OPENED: u64 = 1024;
 const LATE: u64 = 256;
@@ -75,15 +75,19 @@ const PLACES: u64 = 32;
 /// More writes than the merges that are put off.
 const PUT_OFF: u64 = 48;
 /// So many writes one after the other are taken together.
-const STRETCH: usize = 32;
+const STRETCH: usize = 16;
 /// The dies that are assumed where they are not known.
 const DIES: f64 = 4.0;
-/// A page again and again that takes less than this share of what it takes in sequence stays in a buffer.
-const ABSORBED: f64 = 0.5;
+/// A page again and again that takes no more than so many times what it takes in sequence may be kept in a buffer, which
+/// holds up to so many times as much as it takes at first without anybody's waiting: a part is for what is on its way.
+const KEPT: f64 = 1.5;
+const KEEPS: u64 = 3;
 /// How often the first page and another one are pushed out of a buffer.
 const PUSHES: u64 = 10;
 /// p of a difference between them.
 const PUSHED: f64 = 1e-3;
+/// The longest that writes anywhere go on before they are looked at.
+const LONGEST: Nanos = Nanos::from_secs(300);
 /// What was put off is done meanwhile.
 const REST: Nanos = Nanos::from_secs(5);
 
@@ -113,6 +117,8 @@ struct Seen {
     apart: f64,
     /// Nothing of it is behind a write buffer.
     unbuffered: bool,
+    /// A buffer may have kept the one page.
+    kept: bool,
     /// Dies that may make the difference between one place and all of them.
     dies: f64,
     runs: Vec<(&'static str, Vec<f64>)>,
@@ -131,7 +137,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         seen.apart,
         seen.anywhere,
     );
-    let (word, mut sure) = seen.word();
+    let (word, sure) = seen.word();
+    // What a buffer hides was not seen.
+    let sure = sure.min(match (seen.unbuffered, seen.kept) {
+        (true, _) => 1.0,
+        (false, false) => 0.9,
+        (false, true) => 0.7,
+    });
     let finding = if word == "page" {
         let (cached, figures) = look_for_map_cache(session, seen.size)?;
         let evidence = format!("{evidence}; {figures}");
@@ -141,9 +153,6 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             MapCache::Unclear(word) => Finding::found(parameter, word, sure.min(0.6), evidence),
         }
     } else {
-        if !seen.unbuffered {
-            sure = f64::min(sure, 0.9);
-        }
         Finding::found(parameter, word, sure, evidence)
     };
     session.conclude(finding.with(seen.picture()));
@@ -156,72 +165,185 @@ fn pace(samples: &[Sample], count: u64) -> f64 {
     let late = &samples[samples.len().saturating_sub(count as usize + 1)..];
     let stretches = late.windows(STRETCH + 1).step_by(STRETCH);
     let took = |stretch: &[Sample]| stretch[STRETCH].completed.since(stretch[0].completed).0 as f64;
-    median(&stretches.map(|stretch| took(stretch) / STRETCH as f64).collect::<Vec<_>>())
+    median(&stretches.map(|stretch| took(stretch) / STRETCH as f64).collect::<Vec<_>>()).max(1.0)
 }
 
-/// What the last `count` writes of a run cost: the usual one without a buffer, and on average behind one.
-fn cost(buffer: Buffer, samples: &[Sample], count: u64) -> f64 {
-    let times = responses(samples);
-    let late = &times[times.len().saturating_sub(count as usize)..];
-    if buffer == Buffer::None { median(late) } else { pace(samples, count) }.max(1.0)
+/// The writes, and what they need.
+struct Probing<'a, 'd, 's> {
+    session: &'a mut Session<'d, 's>,
+    size: Bytes,
+    buffer: Buffer,
+    /// Writes in a run.
+    count: u64,
+    /// Writes that fill a buffer, as far as is known.
+    full: u64,
+    /// What is so expensive costs a merge, whoever waits for it.
+    merge: f64,
+    runs: Vec<(&'static str, Vec<f64>)>,
+}
+
+impl Probing<'_, '_, '_> {
+    /// What writes cost, one after the other, when the device has rested and then written as much as its buffer holds: the
+    /// usual one without a buffer, and on average behind one. The pattern is of the writes from the `begin`-th on.
+    /// Also the samples of the first run.
+    fn cost(
+        &mut self,
+        name: &'static str,
+        most: u64,
+        pattern: impl Fn(u64) -> Pattern,
+    ) -> Result<(f64, Vec<Sample>), Halt> {
+        self.session.rest(REST)?;
+        let (mut done, mut first, mut last) = (0, Vec::new(), f64::INFINITY);
+        loop {
+            let samples = self.session.run(name, &pattern(done))?;
+            done += self.count;
+            let times = responses(&samples);
+            let cost = match self.buffer {
+                Buffer::None => median(&times[times.len() / 4..]),
+                _ => pace(&samples, self.count),
+            };
+            if first.is_empty() {
+                first = samples;
+            }
+            // Two whole runs of merges are not waiting for a buffer to be full, and collecting does not last.
+            let cost_of_both = cost.min(last);
+            if done >= most || (cost_of_both >= self.merge && last.is_finite()) {
+                self.runs.push((name, times));
+                return Ok((cost_of_both, first));
+            }
+            last = cost;
+        }
+    }
+
+    /// Writes one after the other at the one place.
+    fn again(&mut self, name: &'static str, at: Bytes) -> Result<f64, Halt> {
+        let (size, count) = (self.size, self.count);
+        let pattern = move |_| writes(Location::Sequential, size, count, at, size);
+        Ok(self.cost(name, self.full + count, pattern)?.0)
+    }
+
+    /// Writes in sequence from the share `part` of the device on.
+    fn sequence(&mut self, part: f64) -> Result<f64, Halt> {
+        let (size, count) = (self.size, self.count);
+        let origin = place(self.session, part, Bytes::mib(1));
+        let pattern =
+            move |begin| writes(Location::Sequential, size, count, origin + size * begin, size * count);
+        Ok(self.cost("in-sequence", self.full + count, pattern)?.0)
+    }
+
+    /// Places far apart, each page but once; and how many of the first ones nobody waited for.
+    fn far_apart(&mut self) -> Result<(f64, u64), Halt> {
+        let (size, count, capacity) = (self.size, self.count, self.session.capacity());
+        let last = FAR[FAR.len() - 1];
+        let distance = FAR.into_iter().find(|far| capacity.0 / far.0 >= PLACES).unwrap_or(last);
+        let places = (capacity.0 / distance.0).saturating_sub(1).max(1);
+        let incr = Location::Ordered { incr: (distance.0 / size.0).max(1) as i64 };
+        // Each run goes round once or several times, from a page further on.
+        let rounds = count.div_ceil(places);
+        let pattern = move |begin: u64| {
+            let offset = size * (3 + begin / count * rounds);
+            writes(incr, size, count, offset, distance * places)
+        };
+        let (cost, first) = self.cost("far-apart", self.full + PUT_OFF + count, pattern)?;
+        let times = responses(&first);
+        let dear = |pair: &[f64]| pair.iter().all(|&time| time > cost / 2.0);
+        let free = times.windows(2).position(dear).unwrap_or(times.len()) as u64;
+        Ok((cost, free))
+    }
+
+    /// Writes anywhere with many in flight, relative to those in sequence.
+    fn anywhere(&mut self) -> Result<f64, Halt> {
+        let (size, depth) = (self.size, self.session.depth().min(DEPTH));
+        let capacity = self.session.capacity().round_down(size);
+        let most = self.session.writes_left().0 / size.0 / 6;
+        let late = LATE.min(most / 2);
+        let most = self.full.max(OPENED).min(most - late) + late;
+        let run = |session: &mut Session<'_, '_>, name, pattern: &dyn Fn(u64) -> Pattern| {
+            let begin = session.time_left();
+            let mut done = 0;
+            loop {
+                let samples = session.run(name, &Pattern { queue_depth: depth, ..pattern(done) })?;
+                done += late;
+                // Merges of seconds each need not be so many.
+                if done >= most || begin.since(session.time_left()) > LONGEST {
+                    return Ok::<_, Halt>(pace(&samples, late));
+                }
+            }
+        };
+        let anywhere = |_| writes(Location::Random, size, late, Bytes::ZERO, capacity);
+        let anywhere = run(self.session, "anywhere-busy", &anywhere)?;
+        // Right after it, so that a page map collects for both.
+        let origin = place(self.session, 0.12, Bytes::mib(1));
+        let sequence = |begin| writes(Location::Sequential, size, late, origin + size * begin, size * late);
+        Ok(anywhere / run(self.session, "in-sequence-busy", &sequence)?)
+    }
+
+    /// Behind a buffer that may keep what it holds: what writes near each other cost that it cannot hold, and how many
+    /// times what another page costs the first one does when it is pushed out (1 where the budget is short). None where
+    /// there is no budget for either. `held` is the most that the buffer may hold.
+    fn pushed_out(&mut self, held: Bytes) -> Result<Option<(f64, f64)>, Halt> {
+        let size = self.size;
+        let held = held.round_up(size).max(size * 16);
+        let count = (2 * held.0 / size.0).max(WRITES);
+        if size * (2 * count) > self.session.writes_left() {
+            return Ok(None);
+        }
+        let origin = place(self.session, 0.63, Bytes::mib(1));
+        let near = apart(writes(Location::Permutation, size, count, origin, size * (2 * count)), size * 2);
+        let near = pace(&self.session.run("near", &near)?, count / 2);
+        if held * (2 * PUSHES + 2) > Bytes(self.session.writes_left().0 / 3) {
+            return Ok(Some((near, 1.0)));
+        }
+        let spots = [Bytes::ZERO, place(self.session, 0.53, Bytes::mib(1)) + size * 3];
+        let push = writes(Location::Sequential, size, held.0 / size.0 + 1, origin, held * 2);
+        let mut took = [Vec::new(), Vec::new()];
+        for _ in 0..PUSHES {
+            for (spot, took) in spots.into_iter().zip(&mut took) {
+                self.session.run("page", &writes(Location::Sequential, size, 1, spot, size))?;
+                let samples = self.session.run("push-out", &push)?;
+                took.push(samples.iter().map(|sample| sample.response().0 as f64).sum());
+            }
+        }
+        let more = mann_whitney(&took[0], &took[1]).p_above <= PUSHED;
+        let [first, other] = took.map(|took| median(&took));
+        // What the page itself costs more, in writes near each other.
+        Ok(Some((near, if more { 1.0 + (first - other).max(0.0) / near } else { 1.0 })))
+    }
 }
 
 impl Seen {
     fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
         let (size, buffer) = (unit(session), buffer(session));
-        // The patterns below, and what looking for a map's cache needs.
-        let most = session.writes_left().0 / size.0 / 9;
-        let full = (buffer.most(session).0 / size.0 * 9 / 8).min(most.saturating_sub(WRITES));
-        let mut runs = Vec::new();
-        let mut run = |session: &mut Session<'_, '_>, name, pattern: Pattern| -> Result<Vec<Sample>, Halt> {
-            let samples = session.run(name, &pattern)?;
-            let times = responses(&samples);
-            runs.push((name, times[times.len().saturating_sub(WRITES as usize)..].to_vec()));
-            Ok(samples)
-        };
-        let dies = match buffer {
-            Buffer::None => 1.0,
-            _ => session.known().number(Parameter::ParallelUnits).unwrap_or(DIES).max(1.0),
-        };
-        let depth = session.depth().min(DEPTH);
-        let capacity = session.capacity().round_down(size);
-        let deep = |pattern| Pattern { queue_depth: depth, ..pattern };
-        let count = full.max(OPENED.min(most)) + LATE;
-        let anywhere = deep(writes(Location::Random, size, count, Bytes::ZERO, capacity));
-        let anywhere = pace(&session.run("anywhere-busy", &anywhere)?, LATE);
-        // Right after it, so that a page map collects for both.
-        let origin = place(session, 0.12, Bytes::mib(1));
-        let sequence = deep(writes(Location::Sequential, size, count, origin, size * count));
-        let anywhere = anywhere / pace(&session.run("in-sequence-busy", &sequence)?, LATE).max(1.0);
-        let count = full + WRITES + WRITES / 4;
-        session.rest(REST)?;
-        let origin = place(session, 0.31, Bytes::mib(1));
-        let sequence = writes(Location::Sequential, size, count, origin, size * count);
-        let base = cost(buffer, &run(session, "in-sequence", sequence)?, WRITES);
-        session.rest(REST)?;
-        let distance = FAR.into_iter().find(|far| capacity.0 / far.0 >= PLACES).unwrap_or(FAR[FAR.len() - 1]);
-        let places = (capacity.0 / distance.0).saturating_sub(1).max(1);
-        let incr = Location::Ordered { incr: (distance.0 / size.0).max(1) as i64 };
-        let far = writes(incr, size, count + PUT_OFF, size * 3, distance * places);
-        let mut apart = cost(buffer, &run(session, "far-apart", far)?, WRITES);
-        let again = |at| writes(Location::Sequential, size, count, at, size);
+        let known_dies = session.known().number(Parameter::ParallelUnits);
+        let dies = if buffer == Buffer::None { 1.0 } else { known_dies.unwrap_or(DIES).max(1.0) };
+        let full = buffer.most(session).0 * 9 / 8 / size.0;
+        let affordable = session.writes_left().0 / size.0 / 16;
+        let count = affordable.clamp(WRITES / 4, WRITES);
+        let full = full.min(affordable.saturating_sub(count));
+        let mut probing =
+            Probing { session, size, buffer, count, full, merge: f64::INFINITY, runs: Vec::new() };
+        let anywhere = probing.anywhere()?;
+        let base = probing.sequence(0.31)?;
+        probing.merge = 2.0 * MERGE * dies * base;
         let mut in_place = f64::INFINITY;
         for part in [0.53, 0.73] {
-            session.rest(REST)?;
-            let at = place(session, part, Bytes::mib(1)) + size * 3;
-            in_place = in_place.min(cost(buffer, &run(session, "one-page", again(at))?, WRITES));
+            let at = place(probing.session, part, Bytes::mib(1)) + size * 3;
+            in_place = in_place.min(probing.again("one-page", at)?);
         }
-        session.rest(REST)?;
-        let mut first = cost(buffer, &run(session, "first-page", again(Bytes::ZERO))?, WRITES);
-        let absorbed = buffer != Buffer::None && in_place < ABSORBED * base;
-        if absorbed && let Some((near, pushed)) = pushed_out(session, size, buffer)? {
-            (in_place, first) = (near, near * pushed);
+        let mut first = probing.again("first-page", Bytes::ZERO)?;
+        let (mut apart, free) = probing.far_apart()?;
+        // A buffer may keep the one page, which is then as cheap as can be.
+        let kept = buffer != Buffer::None && in_place <= KEPT * dies * base;
+        let held = buffer.most(probing.session).min(size * (KEEPS * (free + 4)));
+        if kept && let Some((near, pushed)) = probing.pushed_out(held)? {
+            (in_place, first) = (near, near * pushed.max(first / in_place));
             // Those near each other are on all dies.
             apart /= dies;
         }
-        let unbuffered = buffer == Buffer::None;
+        let runs = probing.runs;
         let (in_place, first, apart) = (in_place / base, first / base, apart / base);
-        Ok(Seen { size, base, in_place, first, apart, anywhere, dies, unbuffered, runs })
+        let unbuffered = buffer == Buffer::None;
+        Ok(Seen { size, base, in_place, first, apart, anywhere, dies, unbuffered, kept, runs })
     }
 
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
@@ -233,13 +355,14 @@ impl Seen {
         // What costs a merge at one place does so anywhere, and on one die no less than on all of them.
         let block = busy.merges && again.merges;
         // Collecting on one die alone is dear as well, but not if it costs next to nothing on all of them.
-        let log = apart.merges && self.anywhere > CHEAP / 1.2;
+        // Merges that are put off are done while other dies work, so that anywhere they may cost little.
+        let log = apart.merges && (busy.merges || self.unbuffered && self.anywhere > CHEAP / 1.2);
         let sure = |levels: &[Level]| if levels.iter().all(|level| level.clear) { 0.96 } else { 0.6 };
         match () {
             () if at_first.merges => ("shared log-block", sure(&[again, at_first])),
             () if log => ("log-block", sure(&[again, at_first, apart, busy])),
             () if block => ("block", sure(&[again, apart, busy])),
-            () if busy.merges => (if busy.clear { "log-block" } else { "page" }, 0.5),
+            () if busy.merges => ("page", 0.5),
             () => ("page", sure(&[again, at_first, apart, busy])),
         }
     }
@@ -261,38 +384,4 @@ impl Seen {
         );
         self.runs.iter().fold(empty, |picture, (name, times)| picture.draw(name, Style::Line, by_rank(times)))
     }
-}
-
-/// Behind a buffer that keeps what it holds: what writes near each other cost that it cannot hold, and how many times
-/// what another page costs the first one does when it is pushed out (1 where the budget is short). None where there is no budget for either.
-fn pushed_out(
-    session: &mut Session<'_, '_>,
-    size: Bytes,
-    buffer: Buffer,
-) -> Result<Option<(f64, f64)>, Halt> {
-    let held = buffer.most(session).round_up(size).max(size * 8);
-    let count = (3 * held.0 / size.0).max(2 * WRITES);
-    if size * count > session.writes_left() {
-        return Ok(None);
-    }
-    let origin = place(session, 0.63, Bytes::mib(1));
-    let near = apart(writes(Location::Permutation, size, count, origin, size * (2 * count)), size * 2);
-    let near = pace(&session.run("near", &near)?, count / 2).max(1.0);
-    if held * (2 * PUSHES + 2) > Bytes(session.writes_left().0 / 2) {
-        return Ok(Some((near, 1.0)));
-    }
-    let spots = [Bytes::ZERO, place(session, 0.53, Bytes::mib(1)) + size * 3];
-    let push = writes(Location::Sequential, size, held.0 / size.0 + 1, origin, held * 2);
-    let mut took = [Vec::new(), Vec::new()];
-    for _ in 0..PUSHES {
-        for (spot, took) in spots.into_iter().zip(&mut took) {
-            session.run("page", &writes(Location::Sequential, size, 1, spot, size))?;
-            let samples = session.run("push-out", &push)?;
-            took.push(samples.iter().map(|sample| sample.response().0 as f64).sum());
-        }
-    }
-    let more = mann_whitney(&took[0], &took[1]).p_above <= PUSHED;
-    let [first, other] = took.map(|took| median(&took));
-    // What the page itself costs more, in writes near each other.
-    Ok(Some((near, if more { 1.0 + (first - other).max(0.0) / near } else { 1.0 })))
 }

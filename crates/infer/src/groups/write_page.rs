@@ -29,7 +29,7 @@ pub(crate) const GROUP: Group = Group {
     name: "write-page",
     about: "aligned and shifted writes of doubling size: the largest that all cost more when shifted by half is the page",
     parameters: &[Parameter::WritePageSize, Parameter::MisalignmentPenalty],
-    write_share: 0.05,
+    write_share: 0.03,
     probe,
 };
 
