@@ -1,9 +1,10 @@
 //! How many reads in flight are of use.
 //!
 //! # Model
-//! The throughput of a run is what was completed in the time in which the queue was full: from when the first reads
-//! that were submitted together are done until the last one is submitted. Runs are independent of each other. Depths are run in turns,
-//! and only those whose doubling is not yet known to bring 2.5 % or not.
+//! The throughput of a run is what was completed in the time in which the queue was full, until the last read is
+//! submitted. Reads that are submitted together lie evenly over the dies and do not stay so: the beginning does not count. A run
+//! is cut into parts, each a figure. Depths are run in turns, and only those whose doubling is not yet known to bring
+//! 2.5 % or not.
 //!
 //! Where the page is not known, small reads stand for it, and large ones have to agree.
 
@@ -34,9 +35,14 @@ const PIECES: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(16)];
 /// The largest depth that is looked at.
 const DEPTH_MAX: u32 = 1024;
 /// The fewest and the most runs of a depth.
-const TURNS: (usize, usize) = (6, 200);
+const TURNS: (u64, u64) = (2, 200);
+/// The parts of a run.
+const PARTS: usize = 5;
+/// What is not counted of a run, in depths, and the least that is.
+const BEGINNING: usize = 12;
+const COUNTED: (usize, usize) = (800, 48);
 /// The share of the time for reading that it may take, and the most reads.
-const TIME_SHARE: f64 = 0.12;
+const TIME_SHARE: f64 = 0.2;
 const READS_MAX: u64 = 400_000;
 
 /// Throughput over the depth.
@@ -78,27 +84,32 @@ fn measure(session: &mut Session<'_, '_>, piece: Bytes, limit: Nanos, most: u64)
             if turn >= TURNS.0 && !wanted.contains(&index) {
                 continue;
             }
-            let count = 400 + 24 * u64::from(depth);
+            let in_flight = depth as usize;
+            let count = (BEGINNING * in_flight + COUNTED.0 + COUNTED.1 * in_flight) as u64;
             let samples = session.run("random-reads", &walk.random(session.capacity(), count, depth))?;
-            curve.times[index].extend(time_of_each(&samples, depth as usize));
+            curve.times[index].extend(time_of_each(&samples, BEGINNING * in_flight));
             reads += count;
         }
         let used = begin.since(session.time_left());
-        let turns = turn as u64 + 1;
-        let next = used.0 / turns * (turns + 1);
-        if (turns >= TURNS.0 as u64 && curve.wanted().is_empty()) || next > limit.0 || reads > most {
+        let last = used.0 / (turn + 1) * (turn + 2) > limit.0 || reads > most;
+        if turn + 1 >= TURNS.0 && (last || curve.wanted().is_empty()) {
             break;
         }
     }
     Ok(curve)
 }
 
-/// What a read takes of the time in which the queue was full. The samples are in the order in which they were completed.
-fn time_of_each(samples: &[Sample], depth: usize) -> Option<f64> {
-    let begin = samples.get(depth - 1)?.completed;
-    let end = samples.iter().map(|sample| sample.submitted).max()?;
-    let done = samples[depth..].iter().filter(|sample| sample.completed <= end).count();
-    (done > 0).then(|| end.since(begin).0 as f64 / done as f64)
+/// What a read takes of the time in which the queue was full, in parts of the run without its beginning. The samples are
+/// in the order in which they were completed.
+fn time_of_each(samples: &[Sample], beginning: usize) -> Vec<f64> {
+    let end = samples.iter().map(|sample| sample.submitted).max().unwrap_or_default();
+    let done: Vec<Nanos> =
+        samples.iter().map(|sample| sample.completed).filter(|&done| done <= end).collect();
+    let counted = done.get(beginning..).unwrap_or_default();
+    let part = counted.len() / PARTS;
+    let parts = (0..PARTS).filter_map(|index| counted.get(index * part..(index + 1) * part));
+    let parts = parts.filter(|part| part.len() > 1);
+    parts.map(|part| part[part.len() - 1].since(part[0]).0 as f64 / (part.len() - 1) as f64).collect()
 }
 
 impl Curve {
