@@ -331,6 +331,7 @@ impl Seen {
             in_place = in_place.min(probing.again("one-page", at)?);
         }
         let mut first = probing.again("first-page", Bytes::ZERO)?;
+        first = first.min(probing.again("first-page", Bytes::ZERO)?);
         let (mut apart, free) = probing.far_apart()?;
         // A buffer may keep the one page, which is then as cheap as can be.
         let kept = buffer != Buffer::None && in_place <= KEPT * dies * base;
