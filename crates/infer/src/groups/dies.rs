@@ -12,17 +12,13 @@ use flashlab_base::Bytes;
 use flashlab_plan::Pattern;
 
 use super::ground::{Ground, Piece};
-use super::reads::{Walk, compare, in_turn, room, times};
+use super::reads::{Walk, compare, in_turn, times};
 use crate::session::{Halt, Session};
 
 /// The contrast that the least difference in waiting must have.
-const CONTRAST_MAX: f64 = 0.93;
+const CONTRAST_MAX: f64 = 0.975;
 /// Which part of the contrast still counts as the same die.
 const SAME_SHARE: f64 = 0.25;
-/// The smallest stride: nearer reads may share a row of pages.
-const STRIDE_MIN: Bytes = Bytes::kib(128);
-/// The fewest places that are compared.
-const PLACES_MIN: u64 = 12;
 
 /// A chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,13 +51,6 @@ impl Dies {
         session.depth().min(8)
     }
 
-    /// A multiple of the stripe, for reads at random places that all have the same place in it; none where the device
-    /// is too small for them.
-    pub(crate) fn stride(session: &Session<'_, '_>, stripe: Bytes) -> Option<Bytes> {
-        let stride = stripe * STRIDE_MIN.0.div_ceil(stripe.0.max(1));
-        (room(session).0 / stride.0.max(1) >= PLACES_MIN).then_some(stride)
-    }
-
     /// The oracle for stripes of this width on a ground; none where reads at half of it wait as long.
     pub(crate) fn new(
         session: &mut Session<'_, '_>,
@@ -69,15 +58,17 @@ impl Dies {
         piece: Piece,
         stripe: Bytes,
     ) -> Result<Option<Dies>, Halt> {
-        let Some(stride) = Dies::stride(session, stripe) else { return Ok(None) };
-        if ground.slots(session, stride, stride * 2) < PLACES_MIN {
-            return Ok(None);
-        }
+        let Some(stride) = ground.stride(session, stripe) else { return Ok(None) };
         let mut dies = Dies { stripe, ground, piece, stride, depth: Dies::depth(session), half: 1.0 };
         let away = Bytes(stripe.0 / 2).round_down(piece.unit);
-        let waits = dies.waits(session, Bytes::ZERO, away, 2 * Dies::ROUNDS)?;
-        dies.half = waits.estimate;
-        Ok((waits.high < CONTRAST_MAX).then_some(dies))
+        for rounds in [2 * Dies::ROUNDS, 6 * Dies::ROUNDS] {
+            let waits = dies.waits(session, Bytes::ZERO, away, rounds)?;
+            dies.half = waits.estimate;
+            if waits.high < CONTRAST_MAX {
+                return Ok(Some(dies));
+            }
+        }
+        Ok(None)
     }
 
     /// How long reads half a stripe apart take, relative to those on one die.

@@ -16,6 +16,12 @@ use flashlab_plan::Pattern;
 use super::reads::{Walk, room};
 use crate::session::{Halt, Session};
 
+/// The smallest stride over the whole device, and over a part of it.
+const STRIDE_WHOLE: Bytes = Bytes::kib(128);
+const STRIDE_PART: Bytes = Bytes::kib(16);
+/// The fewest places that are compared.
+const PLACES_MIN: u64 = 12;
+
 /// A part of the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ground {
@@ -38,7 +44,8 @@ impl Ground {
             range: Bytes::mib(mib),
             places,
         };
-        vec![Ground::WHOLE, part(3, 16, 64), part(5, 4, 32), part(2, 1, 32)]
+        let parts = [part(3, 16, 32), part(5, 4, 32), part(2, 1, 32), part(6, 2, 32), part(1, 1, 32)];
+        [Ground::WHOLE].into_iter().chain(parts).collect()
     }
 
     /// The same ground elsewhere.
@@ -48,6 +55,11 @@ impl Ground {
             base: if self.base < eighth * 4 { self.base + eighth * 4 } else { self.base - eighth * 4 },
             ..self
         }
+    }
+
+    /// A part of it: one place of so many.
+    pub(crate) fn shared_by(self, parts: u64) -> Ground {
+        if self.is_whole() { self } else { Ground { places: (self.places / parts).max(1), ..self } }
     }
 
     /// Its beginning as a multiple of `slot`.
@@ -61,6 +73,19 @@ impl Ground {
         (left / slot.0).min(self.places)
     }
 
+    /// A multiple of the stripe, for reads that have the same place in each; none where there are too few of them. Where
+    /// places may be far apart they are, as near ones may share a row of pages.
+    pub(crate) fn stride(&self, session: &Session<'_, '_>, stripe: Bytes) -> Option<Bytes> {
+        let least = if self.is_whole() { STRIDE_WHOLE } else { STRIDE_PART };
+        let stride = stripe * least.0.div_ceil(stripe.0.max(1));
+        (self.slots(session, stride, stride * 2) >= PLACES_MIN).then_some(stride)
+    }
+
+    /// Whether it has as many places as the device.
+    fn is_whole(&self) -> bool {
+        self.places == u64::MAX
+    }
+
     /// Reads at random slots of it; `walk` says where in a slot.
     pub(crate) fn random(&self, session: &Session<'_, '_>, walk: Walk, count: u64, depth: u32) -> Pattern {
         let slots = self.slots(session, walk.slot, walk.offset + walk.size).max(1);
@@ -70,7 +95,7 @@ impl Ground {
 
     /// Reads the places of these patterns once, so that the map of few places is at hand.
     pub(crate) fn warm(&self, session: &mut Session<'_, '_>, patterns: &[Pattern]) -> Result<(), Halt> {
-        if self.places == u64::MAX {
+        if self.is_whole() {
             return Ok(());
         }
         for pattern in patterns {
@@ -110,6 +135,6 @@ impl Piece {
             size: block * 2,
             unit: page * 2,
         });
-        two.into_iter().chain([one]).collect()
+        [one].into_iter().chain(two).collect()
     }
 }

@@ -46,8 +46,13 @@ pub(crate) fn stripe(
         for piece in Piece::all(session, page) {
             match stripe_on(session, ground, piece)? {
                 Ok(stripe) => return Ok(Ok(stripe)),
-                Err(Some(evidence)) => why = evidence,
-                Err(None) => {}
+                Err(Some(evidence)) => {
+                    eprintln!("{ground:?} {piece:?} {evidence}");
+                    why = evidence
+                }
+                Err(None) => {
+                    eprintln!("{ground:?} {piece:?} none");
+                }
             }
         }
     }
@@ -95,7 +100,10 @@ fn stripe_on(
                 answer.picture = folded(&together, period, unit).mark(answer.chunk.0 as f64, "chunk");
                 return Ok(Ok(answer));
             }
-            Err(evidence) => why = why.or(Some(evidence)),
+            Err(evidence) => {
+                eprintln!("period {period} {evidence}");
+                why = why.or(Some(evidence))
+            }
         }
     }
     Ok(Err(why))
@@ -163,7 +171,11 @@ fn verified(
     let Some(width) = widest_wait(session, ground, piece, period)? else {
         return Ok(Err("the device is too small for reads that lie a stripe apart".to_owned()));
     };
-    let Some(confidence) = waits_more(session, ground, piece, width)? else {
+    let mut confidence = waits_more(session, ground, piece, width)?;
+    if confidence.is_none() {
+        confidence = waits_more(session, ground.elsewhere(session), piece, width)?;
+    }
+    let Some(confidence) = confidence else {
         return Ok(Err(format!(
             "reads at multiples of {width} wait for each other, at multiples of those more"
         )));
@@ -174,6 +186,9 @@ fn verified(
     let Some(Place { begin, chunk }) = dies.chunk(session, Bytes::ZERO)? else {
         return Ok(Err(format!("the stripe seems to be {width}, but its chunks have no clear ends")));
     };
+    if piece.size > session.block() && chunk <= piece.unit {
+        return Ok(Err(format!("a stripe of {width} whose chunks are two pages, or one")));
+    }
     let count = (width.0 as f64 / chunk.0 as f64).round() as u64;
     let whole = count >= 2 && chunk * count == width;
     if !whole || !dies.all_apart(session, begin, chunk, count)? {
@@ -205,7 +220,7 @@ fn widest_wait(
     let mut best: Option<(f64, Bytes)> = None;
     for units in period.saturating_sub(around).max(2)..=period + around {
         let width = piece.unit * units;
-        let Some(slot) = Dies::stride(session, width) else { continue };
+        let Some(slot) = ground.stride(session, width) else { continue };
         let pattern = multiples(session, ground, piece, slot);
         ground.warm(session, std::slice::from_ref(&pattern))?;
         let figures = compare(session, "strides", &[pattern], 5)?;
@@ -231,8 +246,14 @@ fn waits_more(
     piece: Piece,
     width: Bytes,
 ) -> Result<Option<f64>, Halt> {
-    let widths = (1..=PARTS_MAX).map_while(|parts| Dies::stride(session, width * parts));
-    let patterns: Vec<_> = widths.map(|slot| multiples(session, ground, piece, slot)).collect();
+    // All within the same part of the device.
+    let patterns: Vec<_> = (1..=PARTS_MAX)
+        .map_while(|parts| {
+            let slot = ground.stride(session, width)? * parts;
+            let ground = ground.shared_by(parts);
+            (ground.slots(session, slot, slot * 2) >= 8).then(|| multiples(session, ground, piece, slot))
+        })
+        .collect();
     ground.warm(session, &patterns)?;
     let figures = compare(session, "strides", &patterns, 12)?;
     let longer = figures.iter().skip(1).any(|more| times(&figures[0], more).low > 1.01);

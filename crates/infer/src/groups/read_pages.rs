@@ -33,9 +33,11 @@ const PAGES_MAX: u64 = 16;
 /// The share of the time for reading that they may take.
 const TIME_SHARE: f64 = 0.08;
 /// Costs that differ by less than this share are the same: less than the array's part in a read.
-const SAME: f64 = 0.07;
+const SAME: f64 = 0.05;
 /// The most planes of a die.
 const PLANES_MAX: u64 = 8;
+/// More planes than this are rather rows that cannot be seen, as when they are read while the last one is transferred.
+const PLANES_USUAL: u64 = 4;
 /// Pages after which rows of 1, 2, 3, 4, 6, 8 and 12 pages begin together.
 const ROWS: u64 = 24;
 
@@ -193,7 +195,7 @@ pub(crate) fn planes(
     let figures =
         format!("reads across the boundary of 1, 2, 3 ... pages, relative to beside it: {}", words.join(" "));
     let found = match (row(&costs), dies) {
-        (Some(planes), _) => Some((planes, 0.98)),
+        (Some(planes), _) => Some((planes, if planes > PLANES_USUAL { 0.8 } else { 0.98 })),
         (None, Dies::One) if are_alike(&costs) => Some((1, 0.97)),
         (None, Dies::Chunk(chunk)) if are_alike(&costs) => {
             alike(session, places, page, &costs, first.beside)?
@@ -221,20 +223,20 @@ fn are_alike(costs: &[(u64, f64)]) -> bool {
     least > 0.0 && most - least < 2.0 * SAME * (most + least) / 2.0
 }
 
-/// The number of pages of which every multiple costs clearly more than everything between.
+/// The number of pages of which every multiple costs clearly more than everything between. Where another operation
+/// begins at some of these, they may cost still more.
 fn row(costs: &[(u64, f64)]) -> Option<u64> {
     (2..=costs.len() as u64).find(|planes| {
         let (row, within): (Vec<_>, Vec<_>) =
             costs.iter().copied().partition(|(pages, _)| pages % planes == 0);
         let ((row_least, row_most), (least, most)) = (range(&row), range(&within));
         let gap = row_least - most;
-        gap > 1.5 * (row_most - row_least).max(most - least) && gap > SAME * row_most
+        gap > 1.5 * (most - least) && gap > SAME * row_most
     })
 }
 
-/// Of boundaries that all cost the same: whether they are within one row. Another row costs as much again as the die
-/// takes for a page, which is what reads on it take with several in flight, or else what one read takes beside the
-/// command that comes at that pace.
+/// Of boundaries that all cost the same: whether they are within one row. What the die takes for both pages is twice
+/// what another row costs, and more than twice a transfer.
 fn alike(
     session: &mut Session<'_, '_>,
     places: Places,
@@ -242,13 +244,10 @@ fn alike(
     costs: &[(u64, f64)],
     pace: f64,
 ) -> Result<Option<bool>, Halt> {
-    let alone = cost(session, Places { depth: 1, ..places }, page, 16)?;
     if places.depth == 1 {
         return Ok(None);
     }
-    let once_more = 1.0 - SAME;
-    let together = costs.iter().map(|&(_, cost)| cost).sum::<f64>() / costs.len() as f64;
-    let rest = alone.beside - pace;
-    let is_row = together < once_more && (alone.nanos() - rest).abs() > SAME * rest;
-    Ok(Some(is_row))
+    let alone = cost(session, Places { depth: 1, ..places }, page, 64)?;
+    let both = pace * (1.0 + costs.iter().map(|&(_, cost)| cost).sum::<f64>() / costs.len() as f64);
+    Ok(Some(both > (1.0 + SAME) * 2.0 * alone.nanos()))
 }

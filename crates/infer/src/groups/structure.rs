@@ -42,7 +42,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     };
     let (dies, places) = match dies {
         Ok(stripe) => {
-            let slot = Dies::stride(session, stripe.width).unwrap_or(stripe.width);
+            let slot = stripe.ground.stride(session, stripe.width).unwrap_or(stripe.width);
             let places = Places { slot, ground: stripe.ground, depth: Dies::depth(session) };
             conclude_stripe(session, &stripe);
             (Some(read_pages::Dies::Chunk(stripe.chunk)), places)
