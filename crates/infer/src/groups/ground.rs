@@ -44,22 +44,27 @@ impl Ground {
             range: Bytes::mib(mib),
             places,
         };
-        let parts = [part(3, 16, 32), part(5, 4, 32), part(2, 1, 32), part(6, 2, 32), part(1, 1, 32)];
+        let parts = [
+            part(3, 16, 512),
+            part(5, 8, 256),
+            part(4, 4, 64),
+            part(2, 1, 32),
+            part(6, 2, 32),
+            part(1, 1, 32),
+        ];
         [Ground::WHOLE].into_iter().chain(parts).collect()
     }
 
     /// The same ground elsewhere.
     pub(crate) fn elsewhere(self, session: &Session<'_, '_>) -> Ground {
         let eighth = Bytes(room(session).0 / 8);
+        if self.is_whole() {
+            return Ground { base: Bytes(eighth.0 / 2), ..self };
+        }
         Ground {
             base: if self.base < eighth * 4 { self.base + eighth * 4 } else { self.base - eighth * 4 },
             ..self
         }
-    }
-
-    /// A part of it: one place of so many.
-    pub(crate) fn shared_by(self, parts: u64) -> Ground {
-        if self.is_whole() { self } else { Ground { places: (self.places / parts).max(1), ..self } }
     }
 
     /// Its beginning as a multiple of `slot`.

@@ -29,8 +29,8 @@ use crate::session::{Halt, Session};
 
 /// The most random reads.
 const READS_MAX: u64 = 8_000;
-/// The stripe may be so many times the period that is found.
-const PARTS_MAX: u64 = 4;
+/// The stripe may be so many times the period that is found, which is as many dies as share a channel.
+const PARTS: [u64; 6] = [1, 2, 3, 4, 6, 8];
 /// Of a stripe whose chunks were all told apart, and found again elsewhere.
 const CONFIDENCE: f64 = 0.98;
 /// The share of the time for reading that they may take.
@@ -93,7 +93,7 @@ fn stripe_on(
     }
     // Chunks that share a channel may hide the stripe behind a part of it.
     let mut why = None;
-    for parts in 1..=PARTS_MAX {
+    for parts in PARTS {
         let period = found.period * parts;
         match verified(session, ground, piece, period)? {
             Ok(mut answer) => {
@@ -246,17 +246,16 @@ fn waits_more(
     piece: Piece,
     width: Bytes,
 ) -> Result<Option<f64>, Halt> {
-    // All within the same part of the device.
-    let patterns: Vec<_> = (1..=PARTS_MAX)
-        .map_while(|parts| {
-            let slot = ground.stride(session, width)? * parts;
-            let ground = ground.shared_by(parts);
-            (ground.slots(session, slot, slot * 2) >= 8).then(|| multiples(session, ground, piece, slot))
+    let patterns: Vec<_> = PARTS
+        .into_iter()
+        .filter_map(|parts| {
+            let slot = ground.stride(session, width * parts)?;
+            Some(multiples(session, ground, piece, slot))
         })
         .collect();
     ground.warm(session, &patterns)?;
     let figures = compare(session, "strides", &patterns, 12)?;
     let longer = figures.iter().skip(1).any(|more| times(&figures[0], more).low > 1.01);
-    let confidence = if figures.len() as u64 == PARTS_MAX { CONFIDENCE } else { 0.9 };
+    let confidence = if figures.len() == PARTS.len() { CONFIDENCE } else { 0.9 };
     Ok((!longer).then_some(confidence))
 }

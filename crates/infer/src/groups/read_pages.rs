@@ -24,6 +24,8 @@ use crate::session::{Halt, Session};
 
 /// The largest boundary that is looked at for a page.
 const BOUNDARY_MAX: Bytes = Bytes::kib(64);
+/// A block of so much may be a page.
+const BLOCK_COARSE: Bytes = Bytes::kib(2);
 /// What lying across must cost, at least, relative to a read beside it.
 const COST_MIN: f64 = 1.012;
 /// What half a page's boundary may cost, relative to the page's: less than any transfer.
@@ -34,8 +36,6 @@ const PAGES_MAX: u64 = 16;
 const TIME_SHARE: f64 = 0.08;
 /// Costs that differ by less than this share are the same: less than the array's part in a read.
 const SAME: f64 = 0.05;
-/// The most planes of a die.
-const PLANES_MAX: u64 = 8;
 /// More planes than this are rather rows that cannot be seen, as when they are read while the last one is transferred.
 const PLANES_USUAL: u64 = 4;
 /// Pages after which rows of 1, 2, 3, 4, 6, 8 and 12 pages begin together.
@@ -75,9 +75,14 @@ pub(crate) struct Page {
 /// The page, or what was seen instead.
 pub(crate) fn page(session: &mut Session<'_, '_>, places: Places) -> Result<Result<Page, Finding>, Halt> {
     let mut costs: Vec<(Bytes, Interval)> = Vec::new();
-    let mut boundary = session.block() * 2;
+    let mut boundary = session.block();
     while boundary <= BOUNDARY_MAX && boundary.0 * 2 <= places.slot.0 {
-        costs.push((boundary, cost(session, places, boundary, 8)?.relative));
+        let cost = if boundary == session.block() {
+            within_block(session, places)?
+        } else {
+            cost(session, places, boundary, 8)?.relative
+        };
+        costs.push((boundary, cost));
         boundary = boundary * 2;
     }
     let picture = Picture::new(
@@ -91,15 +96,36 @@ pub(crate) fn page(session: &mut Session<'_, '_>, places: Places) -> Result<Resu
         costs.iter().map(|(boundary, cost)| format!("{boundary}: {:.2}", cost.estimate)).collect();
     let figures = format!("reads across boundaries, relative to beside them: {}", words.join(", "));
     let undetermined = |evidence: String| Finding::undetermined(Parameter::ReadPageSize, evidence);
-    let first = costs.iter().position(|(_, cost)| cost.low > COST_MIN).filter(|&first| first > 0);
+    let first = costs.iter().position(|(_, cost)| cost.low > COST_MIN);
     let Some(first) = first else { return Ok(Err(undetermined(figures).with(picture))) };
     let size = costs[first].0;
+    // Of reads of two blocks each needs two pages where a page is a block: what is seen may be rows.
+    if places.depth == 1 && size <= session.block() * 2 && session.block() >= BLOCK_COARSE {
+        return Ok(Err(undetermined(figures).with(picture)));
+    }
     let Some(confidence) = verify(session, places, size)? else {
         return Ok(Err(undetermined(format!("{figures}; elsewhere it is not the same")).with(picture)));
     };
     let picture = picture.mark(size.0 as f64, "page");
     let finding = Finding::found(Parameter::ReadPageSize, size, confidence, figures).with(picture);
     Ok(Ok(Page { size, finding }))
+}
+
+/// What reads of two blocks take beside reads of the first one, where the link does not count, which is where several on
+/// one die are in flight.
+fn within_block(session: &mut Session<'_, '_>, places: Places) -> Result<Interval, Halt> {
+    if places.depth == 1 {
+        return Ok(Interval { estimate: 1.0, low: 1.0, high: 1.0 });
+    }
+    let count = 24 + u64::from(places.depth);
+    let [one, two] = [1, 2].map(|blocks| {
+        let walk = Walk { offset: Bytes::ZERO, slot: places.slot, size: session.block() * blocks };
+        places.ground.random(session, walk, count, places.depth)
+    });
+    let patterns = [one, two];
+    places.ground.warm(session, &patterns)?;
+    let figures = compare(session, "one-and-two-blocks", &patterns, 12)?;
+    Ok(times(&figures[0], &figures[1]))
 }
 
 /// What reads across the slots' boundaries at `boundary` take, beside reads before and after them in turn.
@@ -130,6 +156,9 @@ pub(crate) fn cost(
 
 /// Whether it is the page elsewhere as well, with how much confidence.
 fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<Option<f64>, Halt> {
+    if page <= session.block() {
+        return Ok(Some(0.9));
+    }
     let places = Places { ground: places.ground.elsewhere(session), ..places };
     let whole = cost(session, places, page, 12)?.relative;
     if whole.low <= COST_MIN {
@@ -137,6 +166,9 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
     }
     let limit = 1.0 + HALF_MAX * (whole.estimate - 1.0);
     let mut confidence = None;
+    if page.0 / 2 <= session.block().0 {
+        return Ok(Some(0.9));
+    }
     for rounds in [16, 48, 120] {
         let half = cost(session, places, Bytes(page.0 / 2), rounds)?.relative;
         if half.low > 1.0 + 2.5 * HALF_MAX * (whole.estimate - 1.0) {
@@ -151,12 +183,12 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
     Ok(confidence)
 }
 
-/// What is known of the dies when planes are looked for.
+/// What lies on one die, where planes are looked for.
 #[derive(Clone, Copy)]
-pub(crate) enum Dies {
-    /// There is one.
-    One,
-    /// A chunk of so many bytes lies on one.
+pub(crate) enum OnDie {
+    /// Everything.
+    All,
+    /// So many bytes, and the next ones on another.
     Chunk(Bytes),
 }
 
@@ -165,11 +197,11 @@ pub(crate) fn planes(
     session: &mut Session<'_, '_>,
     places: Places,
     page: Bytes,
-    dies: Dies,
+    dies: OnDie,
 ) -> Result<Finding, Halt> {
     let (most, places) = match dies {
-        Dies::One => (PAGES_MAX, Places { slot: page * ROWS, ..places }),
-        Dies::Chunk(chunk) => ((chunk.0 / page.0).min(PAGES_MAX + 1) - 1, places),
+        OnDie::All => (PAGES_MAX, Places { slot: page * ROWS, ..places }),
+        OnDie::Chunk(chunk) => ((chunk.0 / page.0).min(PAGES_MAX + 1) - 1, places),
     };
     if most == 0 {
         let evidence = "a chunk is one page: what one operation of the flash brings more is on another die";
@@ -196,11 +228,11 @@ pub(crate) fn planes(
         format!("reads across the boundary of 1, 2, 3 ... pages, relative to beside it: {}", words.join(" "));
     let found = match (row(&costs), dies) {
         (Some(planes), _) => Some((planes, if planes > PLANES_USUAL { 0.8 } else { 0.98 })),
-        (None, Dies::One) if are_alike(&costs) => Some((1, 0.97)),
-        (None, Dies::Chunk(chunk)) if are_alike(&costs) => {
-            alike(session, places, page, &costs, first.beside)?
-                .map(|is_row| if is_row { (chunk.0 / page.0, 0.9) } else { (1, 0.9) })
-                .filter(|&(planes, _)| planes <= PLANES_MAX)
+        (None, OnDie::All) if are_alike(&costs) => Some((1, 0.97)),
+        (None, OnDie::Chunk(chunk)) if are_alike(&costs) => {
+            let planes = chunk.0 / page.0;
+            let is_row = planes <= PLANES_USUAL && is_row(session, places, page, chunk, first)?;
+            Some(if is_row { (planes, 0.8) } else { (1, 0.85) })
         }
         _ => None,
     };
@@ -235,19 +267,25 @@ fn row(costs: &[(u64, f64)]) -> Option<u64> {
     })
 }
 
-/// Of boundaries that all cost the same: whether they are within one row. What the die takes for both pages is twice
-/// what another row costs, and more than twice a transfer.
-fn alike(
+/// Of boundaries that all cost the same: whether they are within one row. `first` is what one of them costs.
+fn is_row(
     session: &mut Session<'_, '_>,
     places: Places,
     page: Bytes,
-    costs: &[(u64, f64)],
-    pace: f64,
-) -> Result<Option<bool>, Halt> {
-    if places.depth == 1 {
-        return Ok(None);
-    }
+    chunk: Bytes,
+    first: Cost,
+) -> Result<bool, Halt> {
     let alone = cost(session, Places { depth: 1, ..places }, page, 64)?;
-    let both = pace * (1.0 + costs.iter().map(|&(_, cost)| cost).sum::<f64>() / costs.len() as f64);
-    Ok(Some(both > (1.0 + SAME) * 2.0 * alone.nanos()))
+    let slot = Bytes(places.slot.0.max(chunk.0 * 2) / (chunk.0 * 2) * chunk.0 * 2);
+    let next = cost(session, Places { depth: 1, slot, ..places }, chunk, 64)?;
+    // The next chunk is on another die: that costs a transfer where the channel is the same.
+    if next.nanos() > 0.1 * alone.nanos() {
+        return Ok(alone.nanos() < (1.0 + 2.0 * SAME) * next.nanos());
+    }
+    if places.depth == 1 {
+        return Ok(alone.nanos() < 0.45 * alone.beside);
+    }
+    // What a die takes for both pages is twice what another row costs, and more than twice a transfer.
+    let both = first.beside * first.relative.estimate;
+    Ok(both > (1.0 + SAME) * 2.0 * alone.nanos())
 }

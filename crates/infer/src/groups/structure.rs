@@ -7,6 +7,8 @@
 //! 3. The page again where it was not seen, by concurrent reads on one die.
 //! 4. The planes, within what lies on one die.
 
+use std::ops::Range;
+
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::Bytes;
 
@@ -14,7 +16,8 @@ use super::dies::Dies;
 use super::ground::Ground;
 use super::levels::{Told, levels};
 use super::parallel_reads::{Stripe, stripe};
-use super::read_pages::{self, Places, page, planes};
+use super::read_pages::{OnDie, Page, Places, page, planes};
+use super::reads::room;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -32,8 +35,14 @@ pub(crate) const STRUCTURE: Group = Group {
     probe,
 };
 
+/// How far boundaries for pages are apart, so that there are so many of them.
+const SLOT: Range<Bytes> = Bytes::kib(32)..Bytes::kib(128);
+const PLACES: u64 = 32;
+
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let alone = Places { slot: Bytes::kib(128), ground: Ground::WHOLE, depth: 1 };
+    let slot = Bytes(room(session).0 / PLACES).max(SLOT.start).min(SLOT.end);
+    let slot = Bytes(slot.0.next_power_of_two());
+    let alone = Places { slot, ground: Ground::WHOLE, depth: 1 };
     let mut found = page(session, alone)?;
     let size = found.as_ref().ok().map(|page| page.size);
     let dies = match session.depth() {
@@ -45,25 +54,37 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             let slot = stripe.ground.stride(session, stripe.width).unwrap_or(stripe.width);
             let places = Places { slot, ground: stripe.ground, depth: Dies::depth(session) };
             conclude_stripe(session, &stripe);
-            (Some(read_pages::Dies::Chunk(stripe.chunk)), places)
+            (Some((OnDie::Chunk(stripe.chunk), 0.98)), places)
         }
         Err(why) => (without_stripe(session, size, &why)?, alone),
     };
     if found.is_err() && dies.is_some() {
         found = page(session, places)?;
     }
+    if let (Err(_), Some((OnDie::Chunk(chunk), _))) = (&found, dies)
+        && chunk == session.block()
+    {
+        let evidence = "a chunk is no larger than the smallest read";
+        let finding = Finding::found(Parameter::ReadPageSize, chunk, 0.9, evidence);
+        found = Ok(Page { size: chunk, finding });
+    }
     let size = found.as_ref().ok().map(|page| page.size);
     session.conclude(match found {
         Ok(page) => page.finding,
         Err(finding) => finding,
     });
-    let (Some(size), Some(dies)) = (size, dies) else {
+    let (Some(size), Some((dies, confidence))) = (size, dies) else {
         let evidence = "it is not known which pages lie on one die";
         session.conclude(Finding::undetermined(Parameter::PlanesReadAtOnce, evidence));
         return Ok(());
     };
+    let places = match dies {
+        OnDie::Chunk(chunk) => Places { slot: places.slot.max(chunk), ..places },
+        OnDie::All => places,
+    };
     let finding = planes(session, places, size, dies)?;
-    session.conclude(finding);
+    let confidence = finding.confidence.min(confidence);
+    session.conclude(Finding { confidence, ..finding });
     Ok(())
 }
 
@@ -83,7 +104,7 @@ fn without_stripe(
     session: &mut Session<'_, '_>,
     page: Option<Bytes>,
     why: &str,
-) -> Result<Option<read_pages::Dies>, Halt> {
+) -> Result<Option<(OnDie, f64)>, Halt> {
     let Some(page) = page else {
         leave(session, &[Parameter::StripeSize, Parameter::ChunkSize, Parameter::ParallelUnits], why);
         return Ok(None);
@@ -96,12 +117,12 @@ fn without_stripe(
             for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
                 session.conclude(Finding::not_identifiable(parameter, confidence, "there is one die"));
             }
-            Some(read_pages::Dies::One)
+            Some((OnDie::All, confidence))
         }
         Told::Chunk(chunk) => {
             session.conclude(Finding::found(Parameter::ChunkSize, chunk, 0.85, evidence.clone()));
             leave(session, &[Parameter::StripeSize, Parameter::ParallelUnits], &evidence);
-            Some(read_pages::Dies::Chunk(chunk))
+            Some((OnDie::Chunk(chunk), 0.85))
         }
         Told::Nothing => {
             leave(
