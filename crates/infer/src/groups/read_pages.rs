@@ -14,7 +14,7 @@
 //! 2. The boundaries of 1, 2, 3 ... pages within a die: every `planes`-th costs more than the others. Where all cost the
 //!    same, they are all rows if they cost what another read of the die does, and none is if they cost less.
 
-use flashlab_analysis::decide::ranks::Interval;
+use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
@@ -36,6 +36,11 @@ const PAGES_MAX: u64 = 16;
 const TIME_SHARE: f64 = 0.08;
 /// Costs that differ by less than this share are the same: less than the array's part in a read.
 const SAME: f64 = 0.05;
+/// Costs that scatter less than this are of one kind.
+const ALIKE: f64 = 0.25;
+/// The chance that every so many pages seem to cost more; also where all of them do.
+const ALPHA: f64 = 0.002;
+const ALPHA_APART: f64 = 0.04;
 /// More planes than this are rather rows that cannot be seen, as when they are read while the last one is transferred.
 const PLANES_USUAL: u64 = 4;
 /// Pages after which rows of 1, 2, 3, 4, 6, 8 and 12 pages begin together.
@@ -227,7 +232,7 @@ pub(crate) fn planes(
     let figures =
         format!("reads across the boundary of 1, 2, 3 ... pages, relative to beside it: {}", words.join(" "));
     let found = match (row(&costs), dies) {
-        (Some(planes), _) => Some((planes, if planes > PLANES_USUAL { 0.8 } else { 0.98 })),
+        (Some(planes), _) => (planes <= PLANES_USUAL).then_some((planes, 0.98)),
         (None, OnDie::All) if are_alike(&costs) => Some((1, 0.97)),
         (None, OnDie::Chunk(chunk)) if are_alike(&costs) => {
             let planes = chunk.0 / page.0;
@@ -245,26 +250,41 @@ pub(crate) fn planes(
     })
 }
 
-fn range(costs: &[(u64, f64)]) -> (f64, f64) {
-    costs.iter().fold((f64::MAX, 0.0_f64), |(least, most), &(_, cost)| (least.min(cost), most.max(cost)))
-}
-
-/// Whether the costs differ by less than any time of the array.
+/// Whether the costs differ by less than any time of the array, as far as can be seen.
 fn are_alike(costs: &[(u64, f64)]) -> bool {
-    let (least, most) = range(costs);
-    least > 0.0 && most - least < 2.0 * SAME * (most + least) / 2.0
+    let (least, most) = ends(&costs.iter().map(|&(_, cost)| cost).collect::<Vec<_>>());
+    least > 0.0 && most - least < ALIKE * (most + least) / 2.0
 }
 
 /// The number of pages of which every multiple costs clearly more than everything between. Where another operation
 /// begins at some of these, they may cost still more.
 fn row(costs: &[(u64, f64)]) -> Option<u64> {
-    (2..=costs.len() as u64).find(|planes| {
-        let (row, within): (Vec<_>, Vec<_>) =
-            costs.iter().copied().partition(|(pages, _)| pages % planes == 0);
-        let ((row_least, row_most), (least, most)) = (range(&row), range(&within));
+    let parts = |planes: u64| -> (Vec<f64>, Vec<f64>) {
+        let (row, within): (Vec<_>, Vec<_>) = costs.iter().partition(|(pages, _)| pages % planes == 0);
+        let figures = |part: Vec<&(u64, f64)>| part.into_iter().map(|&(_, cost)| cost).collect();
+        (figures(row), figures(within))
+    };
+    let is_gap = |&planes: &u64| {
+        let (row, within) = parts(planes);
+        let (least, most) = ends(&within);
+        let (row_least, row_most) = ends(&row);
         let gap = row_least - most;
         gap > 1.5 * (most - least) && gap > SAME * row_most
-    })
+    };
+    // Where figures scatter more: their ranks.
+    let is_higher = |&planes: &u64| {
+        let (row, within) = parts(planes);
+        let p = mann_whitney(&row, &within).p_above;
+        let apart = ends(&row).0 > ends(&within).1;
+        median(&row) > (1.0 + SAME) * median(&within) && (p < ALPHA || apart && p < ALPHA_APART)
+    };
+    let all = 2..=costs.len() as u64;
+    all.clone().find(is_gap).or_else(|| all.clone().find(is_higher))
+}
+
+/// The least and the most.
+fn ends(costs: &[f64]) -> (f64, f64) {
+    costs.iter().fold((f64::MAX, 0.0_f64), |(least, most), &cost| (least.min(cost), most.max(cost)))
 }
 
 /// Of boundaries that all cost the same: whether they are within one row. `first` is what one of them costs.
@@ -287,5 +307,5 @@ fn is_row(
     }
     // What a die takes for both pages is twice what another row costs, and more than twice a transfer.
     let both = first.beside * first.relative.estimate;
-    Ok(both > (1.0 + SAME) * 2.0 * alone.nanos())
+    Ok(both > (1.0 + SAME / 2.0) * 2.0 * alone.nanos())
 }
