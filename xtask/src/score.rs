@@ -9,7 +9,7 @@ use anyhow::Context;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{Progress, Settings, infer, nothing_known};
+use flashlab_infer::{Progress, Settings, groups_for, infer_groups, nothing_known};
 use flashlab_plan::Plan;
 
 use crate::foreign::{self, Foreign};
@@ -115,7 +115,7 @@ fn judged(
 ) -> Outcome {
     let begin = Instant::now();
     let mut timer = Timer { begin, groups: Vec::new() };
-    let known = inferred(&mut device, seed, &mut timer);
+    let known = inferred(&mut device, seed, only, &mut timer);
     let real = begin.elapsed();
     let answers = only.iter().filter_map(|&parameter| {
         let finding = known.get(parameter)?.clone();
@@ -151,8 +151,14 @@ impl Progress for Timer {
     }
 }
 
-/// What is inferred of a device; a parameter that no group of probes answers is undetermined.
-fn inferred(device: &mut dyn Device, seed: u64, progress: &mut dyn Progress) -> Inference {
+/// What is inferred of a device by the groups that these parameters need; a parameter that no group of probes answers is
+/// undetermined.
+fn inferred(
+    device: &mut dyn Device,
+    seed: u64,
+    only: &[Parameter],
+    progress: &mut dyn Progress,
+) -> Inference {
     let settings = Settings {
         target: "hidden".to_owned(),
         seed: Seed(seed).derive("inference", 0),
@@ -162,7 +168,7 @@ fn inferred(device: &mut dyn Device, seed: u64, progress: &mut dyn Progress) -> 
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(device, "hidden");
-    infer(device, &settings, &mut known, progress);
+    infer_groups(device, &settings, &mut known, progress, groups_for(only));
     for &parameter in Parameter::ALL {
         if known.get(parameter).is_none() {
             known.findings.push(Finding::undetermined(parameter, "no probe answers it"));

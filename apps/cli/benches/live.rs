@@ -1,7 +1,7 @@
 //! What `flashlab serve` delivers beside what its models ask, and beside other servers: the precision and the ceiling of
 //! each transport that this machine has, as fio sees them.
 //!
-//!     cargo bench -p flashlab --bench live -- [ROUNDS [SECONDS]]
+//!     cargo bench -p flashlab --bench live -- [ROUNDS [SECONDS]] [precision] [machine] [ceiling]
 //!
 //! Needs root, fio, losetup, and for the comparison a C compiler with libfuse 3, and nbdkit; what is missing is skipped
 //! and said. Servers take turns (A B A B), the figures are medians over the rounds.
@@ -297,7 +297,13 @@ fn main() {
         return;
     }
     let folder = tempfile::tempdir().expect("a directory can be made");
-    precision(folder.path(), rounds, seconds);
-    machine(folder.path(), rounds, seconds);
-    ceiling(folder.path(), rounds, seconds);
+    let parts: [(&str, fn(&Path, usize, f64)); 3] =
+        [("precision", precision), ("machine", machine), ("ceiling", ceiling)];
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let all = !parts.iter().any(|(name, _)| chosen.iter().any(|chosen| chosen == name));
+    for (name, part) in parts {
+        if all || chosen.iter().any(|chosen| chosen == name) {
+            part(folder.path(), rounds, seconds);
+        }
+    }
 }

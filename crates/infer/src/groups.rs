@@ -13,6 +13,7 @@ pub(crate) mod parallel_reads;
 pub(crate) mod patterns;
 pub(crate) mod pause;
 pub(crate) mod queue_depth;
+mod read_ahead;
 pub(crate) mod read_pages;
 pub(crate) mod reads;
 pub(crate) mod recovery;

@@ -74,7 +74,7 @@ fn one_die_of_four_planes_with_a_buffer_and_segment_groups() {
             "200MiB",
             "[flash]\npage = \"4KiB\"\npages_per_block = 256\nplanes = 4\nover_provisioning = 0.2\nread = \"80us\"\n\
              channel_bandwidth = \"100MB/s\"\n[controller]\nread_command = \"10us\"\n\
-             read_buffer = { size = \"512KiB\", read_ahead = \"128KiB\" }\n\
+             read_buffer = { size = \"500KiB\", read_ahead = \"128KiB\" }\n\
              segment_groups = { count = 2, span = \"50MiB\", switch = \"60us\" }\n",
         ),
         true,
@@ -86,7 +86,20 @@ fn one_die_of_four_planes_with_a_buffer_and_segment_groups() {
     assert_eq!(answer(Parameter::StripeSize), "not identifiable");
     assert_eq!(answer(Parameter::ReadPageSize), "4 KiB (0.98)");
     assert_eq!(answer(Parameter::PlanesReadAtOnce), "4 (0.98)");
+    assert_eq!(answer(Parameter::ReadBufferSize), "500 KiB (0.97)");
     assert_eq!(answer(Parameter::ReadAheadSize), "128 KiB (0.97)");
+}
+
+#[test]
+fn what_is_at_hand_of_the_map_is_no_read_buffer() {
+    let flash = "[flash]\npage = \"4KiB\"\ndies = 4\nover_provisioning = 0.2\nread = \"50us\"\n[controller]\n\
+                 read_command = \"10us\"\n";
+    let map = "[translation.demand_map]\ncached_entries = 2000\n";
+    let buffer = "read_buffer = { size = \"60KiB\", read_ahead = \"0\" }\n";
+    for (buffer, found) in [("", "0 B (0.96)"), (buffer, "60 KiB (0.97)")] {
+        let known = read_only(&profile("256MiB", &format!("{flash}{buffer}{map}")), true);
+        assert_eq!(answer(&known, Parameter::ReadBufferSize), found);
+    }
 }
 
 #[test]

@@ -1,25 +1,30 @@
-//! The read buffer, from reads of what was read before; and the read-ahead, from reads behind a sequential start.
+//! The read buffer, from reads of what was read before.
 //!
 //! # Model
 //! A controller keeps what it read last and answers it without the flash. A footprint that is read again and again
 //! in the same order is answered from the buffer as long as it fits, and not at all when it does not (the one
-//! needed next is the one that was given up, with first-in-first-out as with least-recently-used). A die's own register
-//! keeps the row read last as well: places of the footprint are so far apart that no two share one, and all on
-//! one die where the stripe is known.
+//! needed next is the one that was given up, with first-in-first-out as with least-recently-used). What is kept comes in
+//! granules, as pages: another place of the same granule is answered too. So the buffer is the largest footprint that
+//! fits, in granules.
 //!
-//! Who reads in order gets the next pieces read before they are asked for. After such a start and a rest, one read at
-//! a distance behind it is fast as far as the read-ahead goes. The same after a single read must not be.
+//! Reads of two places in turn may be faster than others for other reasons:
+//! - a die's register may keep the row read last: the two places are so far apart that they are on one die, whatever
+//!   the usual stripe;
+//! - their part of the map may be at hand. Then they still come from the flash: with several in flight, two places on two dies
+//!   are served faster than one place, which a memory does not know. And a read of the map takes as long as one of data, so
+//!   that what is saved is less than what is left; where more is saved than is left, no read of the flash is left. Nor do a
+//!   few neighbours lose each other's part of the map.
 //!
-//! What is fast has to be told from reads of the flash: that no read was fast says something only of a device that is
-//! known to read its flash at all.
+//! That nothing is faster says that nothing is kept, where the flash is seen at all: no flash is read in less than
+//! [`FLASH_LEAST`].
 
-use flashlab_analysis::decide::ranks::mann_whitney;
+use flashlab_analysis::decide::ranks::{Interval, mann_whitney, shift};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_plan::{Location, Pattern};
+use flashlab_plan::Location;
 
-use super::dies::Dies;
 use super::patterns::ios;
+use super::read_ahead;
 use super::reads::{Walk, compare, in_order, in_turn, median, room, times};
 use crate::group::Group;
 use crate::session::{Halt, Session};
@@ -32,57 +37,83 @@ pub(crate) const REREADS: Group = Group {
     probe,
 };
 
-/// Read at once where the page is not known: no flash has larger ones.
-const PIECE: Bytes = Bytes::kib(16);
 /// Further apart than any row of pages.
 const APART: Bytes = Bytes::kib(128);
+/// A whole number of stripes of up to 16 dies, but for 7, 9, 11, 13 and 14, of chunks up to 64 KiB.
+const SAME_DIE: Bytes = Bytes::mib(15);
 /// The chance that reads seem fast.
-const ALPHA: f64 = 1e-6;
+pub(super) const ALPHA: f64 = 1e-4;
 /// What a fast read takes, at most, relative to one of the flash.
-const FAST_MAX: f64 = 0.96;
-/// The share of the time that one search may take.
+pub(super) const FAST_MAX: f64 = 0.96;
+/// No flash is read in less, with its transfer.
+const FLASH_LEAST: Nanos = Nanos::from_micros(10);
+/// Reads of each kind in the first comparison.
+const READS: u64 = 800;
+/// Two dies have to be so much faster than one.
+const TWO_DIES: f64 = 0.92;
+/// Neighbours of which so many have their part of the map on one page of it: it is at hand for all or for none.
+const SAME_MAP_PAGE: u64 = 64;
+/// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
-/// The longest start of sequential reads.
-const START_MAX: u64 = 8;
+/// The confidence that nothing is there where it is not known whether the flash is seen.
+const BLIND: f64 = 0.85;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let piece = session.known().bytes(Parameter::ReadPageSize).unwrap_or(PIECE).max(session.block());
-    // Small reads: the link to the host must not hide what the flash takes.
-    let size = session.block();
-    let stripe = session.known().bytes(Parameter::StripeSize);
-    let apart = match stripe {
-        Some(stripe) => stripe * APART.0.div_ceil(stripe.0),
-        None => APART,
-    };
-    if room(session).0 < apart.0 * 64 {
+    let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());
+    let apart = Bytes(session.capacity().0 / 512).round_down(least).min(APART);
+    if apart < least {
         return Err(Halt::Misfit("it has too few places that lie apart".to_owned()));
     }
     // Near each other, as the reads that they are compared with, but for the first time.
-    let places = room(session).0 / 2 / apart.0;
-    let mut once = ios(Mode::Read, Location::Ordered { incr: -1 }, size, places.min(200));
-    once.first.slot_size = Some(apart);
-    once.first.target_offset = Bytes(room(session).0 / 2).round_down(apart);
-    once.first.target_size = Some(apart * places.min(200));
-    let fresh = in_order(&session.run("fresh-reads", &once)?, 1);
-    let mut probe = Probe { piece, apart, fresh, footprints: Bytes::ZERO, next: 0 };
-    let kept = probe.buffer(session)?;
-    probe.ahead(session, kept)
+    let middle = Bytes(session.capacity().0 / 2).round_down(apart);
+    let places = READS.min(middle.0 / 2 / apart.0);
+    let fresh = footprint(session, "fresh-reads", (middle, apart, places), 1)?;
+    let mut probe = Probe { apart, fresh, next: Bytes::ZERO };
+    let reread = probe.buffer(session)?;
+    read_ahead::probe(session, &reread)
+}
+
+/// What reading again showed.
+pub(super) struct Reread {
+    /// The fastest reads known to come from the flash.
+    pub(super) flash: Vec<f64>,
+    pub(super) kept: Option<Kept>,
+}
+
+/// What is answered without the flash.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    /// What is kept at once.
+    pub(super) granule: Option<Bytes>,
+    /// What a read of it takes, in nanoseconds.
+    pub(super) time: f64,
 }
 
 struct Probe {
-    piece: Bytes,
     apart: Bytes,
     /// Reads of the flash.
     fresh: Vec<f64>,
     /// Where the next footprint lies.
-    footprints: Bytes,
-    /// The next place for a start of sequential reads.
-    next: u64,
+    next: Bytes,
+}
+
+/// Reads of `rounds` passes over places, from the last to the first: nobody reads ahead of that.
+fn footprint(
+    session: &mut Session<'_, '_>,
+    name: &str,
+    (offset, slot, places): (Bytes, Bytes, u64),
+    rounds: u64,
+) -> Result<Vec<f64>, Halt> {
+    let mut pattern = ios(Mode::Read, Location::Ordered { incr: -1 }, session.block(), places * rounds);
+    pattern.first.slot_size = Some(slot);
+    pattern.first.target_offset = offset;
+    pattern.first.target_size = Some(slot * places);
+    Ok(in_order(&session.run(name, &pattern)?, 0))
 }
 
 impl Probe {
-    /// Reads of a footprint, in reverse order, after it was read once. Each footprint lies elsewhere: of a buffer that
-    /// gives up what came first, what it held before would decide what stays.
+    /// Reads of a footprint after it was read once. Each footprint lies elsewhere: of a buffer that gives up what came
+    /// first, what it held before would decide what stays.
     fn again(
         &mut self,
         session: &mut Session<'_, '_>,
@@ -90,268 +121,206 @@ impl Probe {
         places: u64,
         least: u64,
     ) -> Result<Vec<f64>, Halt> {
+        let offset = self.elsewhere(session, slot * places);
         let rounds = 1 + least.div_ceil(places);
-        let length = (slot * places).round_up(self.apart);
-        if self.footprints + length > room(session) {
-            self.footprints = Bytes::ZERO;
+        Ok(footprint(session, "footprint", (offset, slot, places), rounds)?.split_off(places as usize))
+    }
+
+    /// Room for `length` bytes where nothing was read lately. The end of the device was written last, and may be in a
+    /// write buffer.
+    fn elsewhere(&mut self, session: &Session<'_, '_>, length: Bytes) -> Bytes {
+        let length = length.round_up(self.apart);
+        if (self.next + length).0 > session.capacity().0 / 8 * 7 {
+            self.next = Bytes::ZERO;
         }
-        let offset = self.footprints;
-        self.footprints += length;
-        let mut pattern = ios(Mode::Read, Location::Ordered { incr: -1 }, session.block(), places * rounds);
-        pattern.first.slot_size = Some(slot);
-        pattern.first.target_offset = offset;
-        pattern.first.target_size = Some(slot * places);
-        Ok(in_order(&session.run("footprint", &pattern)?, places as usize))
+        self.next += length;
+        self.next - length
     }
 
-    /// The median of reads of another block of pages that were read before.
-    fn other_blocks(&self, session: &mut Session<'_, '_>, offset: Bytes, places: u64) -> Result<f64, Halt> {
-        let mut figures = Vec::new();
-        let block = session.block();
-        for at in [offset, offset + self.piece - block] {
-            let mut pattern = ios(Mode::Read, Location::Ordered { incr: -1 }, block, places);
-            pattern.first.slot_size = Some(self.piece);
-            pattern.first.target_offset = at;
-            pattern.first.target_size = Some(self.piece * (places - 1) + block);
-            figures = in_order(&session.run("other-blocks", &pattern)?, 0);
-        }
-        Ok(median(&figures))
-    }
-
-    fn is_fast(&self, figures: &[f64]) -> bool {
-        mann_whitney(figures, &self.fresh).p_below < ALPHA && times(&self.fresh, figures).estimate < FAST_MAX
-    }
-
-    /// How many pieces are kept at least, if any.
-    fn buffer(&mut self, session: &mut Session<'_, '_>) -> Result<Option<u64>, Halt> {
+    /// Concludes the buffer.
+    fn buffer(&mut self, session: &mut Session<'_, '_>) -> Result<Reread, Halt> {
         let parameter = Parameter::ReadBufferSize;
-        let few = self.again(session, self.apart, 2, 200)?;
+        let pair = self.pair(session);
+        let few = footprint(session, "footprint", (Bytes::ZERO, pair, 2), READS / 2 + 1)?.split_off(2);
         let (slow, fast) = (median(&self.fresh), median(&few));
-        if !self.is_fast(&few) {
-            let evidence =
-                format!("two places that are read again and again take {fast:.0} ns, others {slow:.0} ns");
-            self.none(session, parameter, evidence, times(&self.fresh, &few).low);
+        let evidence =
+            format!("two places that are read again and again take {fast:.0} ns, others {slow:.0} ns");
+        if !(mann_whitney(&few, &self.fresh).p_below < ALPHA && fast < FAST_MAX * slow) {
+            session.conclude(nothing(session, parameter, [&self.fresh], &few, evidence));
+            return Ok(Reread { flash: few, kept: None });
+        }
+        if let Some(faster) = self.on_two_dies(session)? {
+            let evidence = format!(
+                "{evidence}; but with several in flight two places take {:.2} times as long as one: they come from two dies, \
+                 and something else was at hand, as their part of the map",
+                faster.estimate
+            );
+            session.conclude(Finding::found(parameter, Bytes::ZERO, 0.96, evidence));
+            return Ok(Reread { flash: few, kept: None });
+        }
+        let left = times(&few, &self.fresh);
+        let granule = self.granule(session, fast, slow)?;
+        let (places, finding) = match granule {
+            Some(granule) => self.size(session, granule, &few)?,
+            None => (
+                0,
+                Finding::undetermined(parameter, format!("{evidence}; what is kept has no clear granules")),
+            ),
+        };
+        let from_memory = left.low > 2.0 || (1..SAME_MAP_PAGE).contains(&places);
+        session.conclude(if from_memory {
+            finding
+        } else {
+            let evidence = format!(
+                "{evidence}, {:.2} times as long: they may come from the flash, and something else was at hand",
+                left.estimate
+            );
+            Finding::undetermined(parameter, evidence)
+        });
+        let kept = from_memory.then_some(Kept { granule, time: fast });
+        Ok(Reread { flash: self.fresh.clone(), kept })
+    }
+
+    /// How far apart two places lie that no registers of dies can keep together.
+    fn pair(&self, session: &Session<'_, '_>) -> Bytes {
+        let stripe = session.known().bytes(Parameter::StripeSize).unwrap_or(self.apart).max(Bytes(1));
+        let most = Bytes((room(session).0 / 2).saturating_sub(session.block().0));
+        let far = stripe * SAME_DIE.0.div_ceil(stripe.0);
+        if far <= most { far } else { stripe * (most.0 / stripe.0).max(1) }
+    }
+
+    /// Whether two places of some distance are served faster than one, with several reads in flight.
+    fn on_two_dies(&mut self, session: &mut Session<'_, '_>) -> Result<Option<Interval>, Halt> {
+        let (depth, size) = (session.depth().min(8), session.block());
+        if depth < 2 {
             return Ok(None);
         }
-        if let Some(evidence) = self.still_flash(session)? {
-            session.conclude(Finding::undetermined(parameter, evidence));
-            return Ok(None);
-        }
-        let affordable = session.time_left().0 as f64 * TIME_SHARE / 28.0 / slow.max(1.0);
-        let mut curve = vec![(2.0 * self.piece.0 as f64, fast)];
-        // First places on one die, then side by side, as far as there is room for them.
-        let (mut fits, mut more) = (2, None);
-        for slot in [self.apart, self.piece] {
-            let most = (room(session).0 / 2 / slot.0).min(affordable as u64);
-            while more.is_none() && fits * 2 <= most {
-                let again = self.again(session, slot, fits * 2, 40)?;
-                curve.push(((fits * 2 * self.piece.0) as f64, median(&again)));
-                let slower = mann_whitney(&again, &few).p_above < ALPHA && median(&again) * FAST_MAX > fast;
-                if slower { more = Some((fits * 2, slot, median(&again))) } else { fits *= 2 }
+        let distances = (1..11).map(|power| Bytes::kib(1 << power)).filter(|&distance| distance > size);
+        for distance in distances {
+            let offset = self.elsewhere(session, distance * 2);
+            let again = |offset| Walk { offset, slot: self.apart, size }.pattern(self.apart, 40, depth);
+            let (one, other) = (again(offset), again(offset + distance));
+            let figures = compare(session, "two-places", &[one.clone(), in_turn(one, other)], 8)?;
+            let faster = times(&figures[0], &figures[1]);
+            if faster.high < TWO_DIES {
+                return Ok(Some(faster));
             }
         }
-        let picture = Picture::new(
-            "Response time of reads of a footprint that was read before, over its size.",
-            Axis::logarithmic("footprint", "bytes"),
-            Axis::linear("median response time", "ns"),
-        );
-        let Some((mut more, slot, slow)) = more else {
-            let evidence = format!("footprints up to {} are read fast again", self.piece * fits);
-            let picture = picture.draw("reads again", Style::Dots, curve);
-            session.conclude(Finding::undetermined(parameter, evidence).with(picture));
-            return Ok(Some(fits));
+        Ok(None)
+    }
+
+    /// How far the kept reaches around a place: the nearest place, a power of two away, that is not read fast after it.
+    fn granule(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        fast: f64,
+        slow: f64,
+    ) -> Result<Option<Bytes>, Halt> {
+        const PAIRS: u64 = 24;
+        let (size, limit) = (session.block(), (fast * slow).sqrt());
+        let mut granule = None;
+        let mut distance = size;
+        while distance < self.apart {
+            let offset = self.elsewhere(session, self.apart * PAIRS);
+            let place =
+                |offset| Walk { offset, slot: self.apart, size }.pattern(self.apart * PAIRS, 2 * PAIRS, 1);
+            let pairs = in_turn(place(offset), place(offset + distance));
+            let reads = in_order(&session.run("same-granule", &pairs)?, 0);
+            let second: Vec<f64> = reads.iter().skip(1).step_by(2).copied().collect();
+            match (median(&second) < limit, granule) {
+                (false, None) => granule = Some(distance),
+                (true, Some(_)) => return Ok(None),
+                _ => {}
+            }
+            distance = distance * 2;
+        }
+        Ok(granule)
+    }
+
+    /// The largest footprint that is kept, in places, if there is one; and what is concluded from it.
+    fn size(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        granule: Bytes,
+        few: &[f64],
+    ) -> Result<(u64, Finding), Halt> {
+        let parameter = Parameter::ReadBufferSize;
+        let (fast, slow) = (median(few), median(&self.fresh));
+        // Not side by side: no read follows another.
+        let slot = granule * 2;
+        let affordable = session.time_left().0 as f64 * TIME_SHARE / 28.0 / slow.max(1.0);
+        let most = (session.capacity().0 / 4 / slot.0).min(affordable as u64);
+        let mut curve = Vec::new();
+        let (mut fits, mut more) = (1, None);
+        while more.is_none() && fits * 2 <= most {
+            let again = self.again(session, slot, fits * 2, 40)?;
+            curve.push(((granule * (fits * 2)).0 as f64, median(&again)));
+            let slower = mann_whitney(&again, few).p_above < ALPHA && median(&again) * FAST_MAX > fast;
+            if slower { more = Some((fits * 2, median(&again))) } else { fits *= 2 }
+        }
+        let picture = |curve| {
+            Picture::new(
+                "Response time of reads of a footprint that was read before, over its size.",
+                Axis::logarithmic("footprint", "bytes"),
+                Axis::linear("median response time", "ns"),
+            )
+            .draw("reads again", Style::Dots, curve)
+        };
+        let Some((mut more, slow)) = more else {
+            let evidence = format!("footprints up to {} are read fast again", granule * fits);
+            return Ok((0, Finding::undetermined(parameter, evidence).with(picture(curve))));
         };
         let limit = (slow * fast).sqrt();
         while more - fits > 1 {
             let middle = (fits + more) / 2;
             let time = median(&self.again(session, slot, middle, 24)?);
-            curve.push(((middle * self.piece.0) as f64, time));
+            curve.push(((granule * middle).0 as f64, time));
             if time < limit { fits = middle } else { more = middle }
         }
-        let size = self.piece * fits;
-        // Elsewhere, and side by side: what is a little smaller is kept, what is a little larger is not.
-        let half = Bytes(room(session).0 / 2).round_down(self.apart);
-        let kept = median(&self.again(session, self.piece, (fits * 4 / 5).max(1), 24)?);
-        let lost = median(&self.again(session, self.piece, (fits * 3 / 2).max(fits + 4), 24)?);
-        let whole = self.other_blocks(session, half + self.apart * 7, (fits / 2).max(1))? < limit;
-        let agrees = kept < limit && lost > limit && whole;
-        let known = session.known().bytes(Parameter::ReadPageSize).is_some();
-        let confidence = match (agrees, known) {
-            (true, true) => 0.97,
-            (true, false) => 0.9,
-            _ => 0.5,
+        // Elsewhere, and otherwise spaced: what fits is kept, and what is one granule more, or at least a half, is not.
+        let mut keeps = |places: u64| -> Result<bool, Halt> {
+            Ok(median(&self.again(session, granule * 3, places, 24)?) < limit)
         };
+        let exact = keeps(fits)? && !keeps(fits + 1)?;
+        let roughly = exact || (keeps((fits * 4 / 5).max(1))? && !keeps((fits * 3 / 2).max(fits + 4))?);
+        let size = granule * fits;
         let evidence = format!(
-            "{size} at {fits} places are read again in {fast:.0} ns each, one place more in {slow:.0} ns; side by side {} \
-             take {kept:.0} ns and {} {lost:.0} ns",
-            self.piece * (fits * 4 / 5).max(1),
-            self.piece * (fits * 3 / 2).max(fits + 4),
+            "{fits} places are read again in {fast:.0} ns each, one place more in {slow:.0} ns; what is kept of each is {granule}, \
+             {size} in all"
         );
-        let picture = picture.draw("reads again", Style::Dots, curve).mark(size.0 as f64, "read buffer");
-        let finding = if confidence > 0.5 {
-            Finding::found(parameter, size, confidence, evidence)
-        } else {
-            Finding::undetermined(parameter, evidence)
+        let finding = match (exact, roughly) {
+            (true, _) => Finding::found(parameter, size, 0.97, evidence),
+            (false, true) => Finding::found(parameter, size, 0.7, evidence),
+            _ => Finding::undetermined(parameter, evidence),
         };
-        session.conclude(finding.with(picture));
-        Ok(Some(fits))
+        let places = if roughly { fits } else { 0 };
+        Ok((places, finding.with(picture(curve).mark(size.0 as f64, "read buffer"))))
     }
+}
 
-    /// Whether reads of two places again and again still come from the flash, and only something else is at hand, as
-    /// their part of the map: then lying across two pages costs something. None: they do not.
-    fn still_flash(&self, session: &mut Session<'_, '_>) -> Result<Option<String>, Halt> {
-        let one_die = session.known().count(Parameter::ParallelUnits) == Some(1);
-        let stripe = session.known().bytes(Parameter::StripeSize);
-        if session.known().bytes(Parameter::ReadPageSize).is_none() || !(one_die || stripe.is_some()) {
-            let evidence = "two places that are read again and again are read faster than others, but it is not known \
-                            which pages are on one die, whose register may hold them";
-            return Ok(Some(evidence.to_owned()));
-        }
-        let (depth, block) = (Dies::depth(session), session.block());
-        let (page, count) = (self.piece, 40 + u64::from(depth));
-        let again = |offset: Bytes| {
-            Walk { offset, slot: self.apart, size: block * 2 }.pattern(self.apart * 2, count, depth)
-        };
-        let places = room(session).0 / self.apart.0 - 1;
-        let fresh = |offset: Bytes| {
-            Walk { offset, slot: self.apart, size: block * 2 }.random(self.apart * places, count, depth)
-        };
-        let patterns = [
-            in_turn(fresh(page - block * 2), fresh(page)),
-            fresh(page - block),
-            in_turn(again(page - block * 2), again(page)),
-            again(page - block),
-        ];
-        let figures = compare(session, "across-pages-again", &patterns, 16)?;
-        let (first, later) = (times(&figures[0], &figures[1]), times(&figures[2], &figures[3]));
-        let half = 1.0 + (first.estimate - 1.0) / 2.0;
-        Ok((first.low < 1.02 || later.high > half).then(|| {
-            format!(
-                "two places that are read again and again are read faster than others, but across two pages they take {:.2} \
-                 times as long, where others take {:.2}: they may come from the flash, and something else was at hand",
-                later.estimate, first.estimate
-            )
-        }))
-    }
-
-    /// Nothing was fast: that is an answer where a read of the flash takes long enough to be seen.
-    fn none(&self, session: &mut Session<'_, '_>, parameter: Parameter, evidence: String, least: f64) {
-        let sees_flash = [Parameter::ReadPageSize, Parameter::ParallelUnits]
-            .iter()
-            .any(|&parameter| session.known().number(parameter).is_some());
-        session.conclude(if sees_flash && least > FAST_MAX {
-            Finding::found(parameter, Bytes::ZERO, 0.96, evidence)
-        } else {
-            Finding::undetermined(parameter, evidence)
-        });
-    }
-
-    /// Reads at a distance behind `start` sequential ones, each time elsewhere.
-    fn behind(
-        &mut self,
-        session: &mut Session<'_, '_>,
-        start: u64,
-        distance: u64,
-        repeats: u64,
-    ) -> Result<Vec<f64>, Halt> {
-        let needed = self.piece * (start + distance + 1);
-        let step = self.apart * needed.0.div_ceil(self.apart.0);
-        let places = room(session).0 / step.0;
-        let rest = Nanos((median(&self.fresh) * 300.0) as u64).min(Nanos::from_millis(50));
-        let mut figures = Vec::new();
-        for _ in 0..repeats {
-            // Steps of about 0.618 of all places come near an earlier one only late.
-            self.next = (self.next + (places as f64 * 0.618) as u64 + 1) % places;
-            let offset = step * self.next;
-            session.run("sequential-start", &self.piece_reads(offset, start))?;
-            session.rest(rest)?;
-            let at = offset + self.piece * (start + distance);
-            let one = Walk { offset: at, slot: self.piece, size: session.block() }.pattern(self.piece, 1, 1);
-            figures.extend(in_order(&session.run("behind", &one)?, 0));
-        }
-        Ok(figures)
-    }
-
-    fn piece_reads(&self, offset: Bytes, count: u64) -> Pattern {
-        let walk = Walk { offset, slot: self.piece, size: self.piece };
-        walk.pattern(self.piece * count, count, 1)
-    }
-
-    /// The read-ahead; `kept` is how many pieces the buffer holds.
-    fn ahead(&mut self, session: &mut Session<'_, '_>, kept: Option<u64>) -> Result<(), Halt> {
-        let parameter = Parameter::ReadAheadSize;
-        let single = self.behind(session, 1, 0, 24)?;
-        if self.is_fast(&single) {
-            let evidence = format!(
-                "what follows a single read is read in {:.0} ns, others take {:.0} ns",
-                median(&single),
-                median(&self.fresh)
-            );
-            session.conclude(Finding::undetermined(parameter, evidence));
-            return Ok(());
-        }
-        let mut behind = Vec::new();
-        let mut start = 2;
-        let fast = loop {
-            let figures = self.behind(session, start, 0, 24)?;
-            behind.extend(figures.iter().copied());
-            if self.is_fast(&figures) {
-                break Some(median(&figures));
-            }
-            start *= 2;
-            if start > START_MAX {
-                break None;
-            }
-        };
-        let slow = median(&self.fresh);
-        let Some(fast) = fast else {
-            let evidence = format!(
-                "reads behind 2 to {START_MAX} sequential ones take {:.0} ns, others {slow:.0} ns",
-                median(&behind)
-            );
-            self.none(session, parameter, evidence, times(&self.fresh, &behind).low);
-            return Ok(());
-        };
-        let limit = (slow * fast).sqrt();
-        let most =
-            (room(session).0 / 8 / self.piece.0).min(kept.unwrap_or(u64::MAX).saturating_mul(2).max(64));
-        let (mut held, mut not) = (0, 1);
-        let mut curve = vec![(0.0, fast)];
-        let mut hit =
-            |probe: &mut Probe, session: &mut Session<'_, '_>, distance: u64| -> Result<bool, Halt> {
-                let time = median(&probe.behind(session, start, distance, 7)?);
-                curve.push(((probe.piece * distance).0 as f64, time));
-                Ok(time < limit)
-            };
-        while not < most && hit(self, session, not)? {
-            (held, not) = (not, not * 2);
-        }
-        while not - held > 1 {
-            let middle = (held + not) / 2;
-            if hit(self, session, middle)? { held = middle } else { not = middle }
-        }
-        let last = self.behind(session, start, held, 24)?;
-        let beyond = self.behind(session, start, not, 24)?;
-        let apart = times(&last, &beyond).low > 1.0 / FAST_MAX;
-        let (last, beyond) = (median(&last), median(&beyond));
-        // A piece of unknown pages may hold the end of what was read.
-        let confidence = if session.known().bytes(Parameter::ReadPageSize).is_some() { 0.97 } else { 0.85 };
-        let size = self.piece * not;
-        let evidence = format!(
-            "after {start} sequential reads and a rest the next {size} are read in {fast:.0} ns (the last of it in {last:.0} ns), \
-             what lies behind in {beyond:.0} ns"
-        );
-        let picture = Picture::new(
-            "Response time of one read behind a start of sequential reads and a rest, over its distance from their end.",
-            Axis::linear("distance", "bytes"),
-            Axis::linear("median response time", "ns"),
-        );
-        let picture = picture.draw("one read", Style::Dots, curve).mark(size.0 as f64, "read-ahead");
-        session.conclude(if apart && last < limit && beyond > limit {
-            Finding::found(parameter, size, confidence, evidence).with(picture)
-        } else {
-            Finding::undetermined(parameter, evidence).with(picture)
-        });
-        Ok(())
+/// What is to be said where reads are no faster than those of the flash of some kind: that nothing is kept, as far as the
+/// flash is seen.
+pub(super) fn nothing<const N: usize>(
+    session: &Session<'_, '_>,
+    parameter: Parameter,
+    flash: [&[f64]; N],
+    reads: &[f64],
+    evidence: String,
+) -> Finding {
+    let least = flash.iter().map(|flash| times(flash, reads).low).fold(0.0, f64::max);
+    let saved =
+        flash.iter().filter_map(|flash| Some(shift(flash, reads, 0.99)?.high)).fold(f64::INFINITY, f64::min);
+    let flash_was_seen = [Parameter::ReadPageSize, Parameter::ParallelUnits]
+        .iter()
+        .any(|&parameter| session.known().number(parameter).is_some());
+    let seen = flash_was_seen && least > FAST_MAX;
+    let no_flash_saved = session.holds_data() && saved < FLASH_LEAST.0 as f64;
+    let evidence = format!("{evidence}; that saves at most {:.1} us", saved.max(0.0) / 1e3);
+    if seen || no_flash_saved {
+        Finding::found(parameter, Bytes::ZERO, 0.96, evidence)
+    } else if least > 2.0 * FAST_MAX - 1.0 {
+        Finding::found(parameter, Bytes::ZERO, BLIND, evidence)
+    } else {
+        Finding::undetermined(parameter, evidence)
     }
 }
