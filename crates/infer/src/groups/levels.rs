@@ -43,7 +43,12 @@ pub(crate) fn levels(session: &mut Session<'_, '_>, page: Bytes) -> Result<(Told
     let mut costs: Vec<(Bytes, Cost)> = Vec::new();
     let mut boundary = page;
     while boundary <= BOUNDARY_MAX {
-        let places = Places { slot: boundary * 2, ground: Ground::WHOLE, depth: 1 };
+        let places = Places {
+            slot: boundary * 2,
+            ground: Ground::WHOLE,
+            depth: 1,
+            beside: if page > session.block() { 2 } else { 1 },
+        };
         if Ground::WHOLE.slots(session, places.slot, places.slot) < 12 {
             break;
         }

@@ -239,7 +239,7 @@ fn widest_wait(
 /// Whether the two pages of a piece are on one die, and the next ones on another: one read at a time takes longer across the
 /// boundary within it than across the next one.
 fn is_two_pages(session: &mut Session<'_, '_>, piece: Piece) -> Result<bool, Halt> {
-    let places = Places { slot: piece.unit * 2, ground: Ground::WHOLE, depth: 1 };
+    let places = Places { slot: piece.unit * 2, ground: Ground::WHOLE, depth: 1, beside: 2 };
     let within = cost(session, places, Bytes(piece.unit.0 / 2), 24)?.relative;
     let beyond = cost(session, places, piece.unit, 24)?.relative;
     Ok(within.low > beyond.high)

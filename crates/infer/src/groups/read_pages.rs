@@ -53,6 +53,8 @@ pub(crate) struct Places {
     pub(crate) slot: Bytes,
     pub(crate) ground: Ground,
     pub(crate) depth: u32,
+    /// Reads beside a boundary are of so many blocks: two, or one where a page is a block.
+    pub(crate) beside: u64,
 }
 
 /// How reads across boundaries compare with reads beside them.
@@ -145,11 +147,13 @@ pub(crate) fn cost(
     if places.ground.slots(session, places.slot, boundary + block * 2) < 8 {
         return Err(Halt::Misfit("it has too few places to compare".to_owned()));
     }
-    let walk = |offset: Bytes| {
-        let walk = Walk { offset, slot: places.slot, size: block * 2 };
+    let beside = block * places.beside;
+    let walk = |offset: Bytes, size: Bytes| {
+        let walk = Walk { offset, slot: places.slot, size };
         places.ground.random(session, walk, count, places.depth)
     };
-    let patterns = [in_turn(walk(boundary - block * 2), walk(boundary)), walk(boundary - block)];
+    let patterns =
+        [in_turn(walk(boundary - beside, beside), walk(boundary, beside)), walk(boundary - block, block * 2)];
     places.ground.warm(session, &patterns)?;
     let figures = match places.depth {
         1 => compare_each(session, "across-boundaries", &patterns, rounds)?,
@@ -206,7 +210,7 @@ pub(crate) fn planes(
 ) -> Result<Finding, Halt> {
     let (most, places) = match dies {
         OnDie::All => (PAGES_MAX, Places { slot: page * ROWS, ..places }),
-        OnDie::Chunk(chunk) => ((chunk.0 / page.0).min(PAGES_MAX + 1) - 1, places),
+        OnDie::Chunk(chunk) => ((chunk.0 / page.0).clamp(1, PAGES_MAX + 1) - 1, places),
     };
     if most == 0 {
         let evidence = "a chunk is one page: what one operation of the flash brings more is on another die";

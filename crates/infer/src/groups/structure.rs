@@ -42,7 +42,7 @@ const PLACES: u64 = 32;
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let slot = Bytes(room(session).0 / PLACES).max(SLOT.start).min(SLOT.end);
     let slot = Bytes(slot.0.next_power_of_two());
-    let alone = Places { slot, ground: Ground::WHOLE, depth: 1 };
+    let alone = Places { slot, ground: Ground::WHOLE, depth: 1, beside: 2 };
     let mut found = page(session, alone)?;
     let size = found.as_ref().ok().map(|page| page.size);
     let dies = match session.depth() {
@@ -52,7 +52,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let (dies, places) = match dies {
         Ok(stripe) => {
             let slot = stripe.ground.stride(session, stripe.width).unwrap_or(stripe.width);
-            let places = Places { slot, ground: stripe.ground, depth: Dies::depth(session) };
+            let places = Places { slot, ground: stripe.ground, depth: Dies::depth(session), beside: 2 };
             conclude_stripe(session, &stripe);
             (Some((OnDie::Chunk(stripe.chunk), 0.98)), places)
         }
@@ -82,6 +82,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         OnDie::Chunk(chunk) => Places { slot: places.slot.max(chunk), ..places },
         OnDie::All => places,
     };
+    let places = Places { beside: if size > session.block() { 2 } else { 1 }, ..places };
     let finding = planes(session, places, size, dies)?;
     let confidence = finding.confidence.min(confidence);
     session.conclude(Finding { confidence, ..finding });
