@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Identity, Nanos, Seed};
 use flashlab_bench::Settings as BenchSettings;
@@ -156,6 +156,43 @@ impl Run {
 
     /// Infers what is not known yet, and prints all of it.
     pub fn infer(mut self, device: &mut OpenDevice, shown: Shown) -> Result<()> {
+        let page = self.folder.path().join(PAGE);
+        let inferred = self.infer_until_the_end(device);
+        if let Ok(Ended::Gone(reason)) = &inferred {
+            let asked = groups_for(&self.chosen().only).iter().flat_map(|group| group.parameters).copied();
+            // Whoever reads the answers gets one of each parameter. The folder has none, so that they are asked again.
+            let told = self.known.clone().with_rest(asked, &gone(reason));
+            print(&self.manifest, &told, &page, shown)?;
+        }
+        self.check_done(inferred?)?;
+        print(&self.manifest, &self.known, &page, shown)?;
+        if let Some(device) = device.as_flash() {
+            tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
+        }
+        Ok(())
+    }
+
+    /// Infers what is not known yet; all of it.
+    pub fn infer_quietly(mut self, device: &mut OpenDevice) -> Result<Inference> {
+        let ended = self.infer_until_the_end(device)?;
+        self.check_done(ended)?;
+        Ok(self.known)
+    }
+
+    /// Refuses to go on when it did not come to its end.
+    fn check_done(&self, ended: Ended) -> Result<()> {
+        let failure = match ended {
+            Ended::Done => return Ok(()),
+            Ended::Interrupted => "interrupted".to_owned(),
+            Ended::Gone(reason) => gone(&reason),
+        };
+        let word = shell_word(&self.folder.path().display().to_string());
+        tell!("what is known is in {word}; see it with: flashlab infer {word}");
+        tell!("go on with: flashlab infer --resume {word}");
+        bail!(failure)
+    }
+
+    fn infer_until_the_end(&mut self, device: &mut OpenDevice) -> Result<Ended> {
         let chosen = self.chosen().clone();
         let lost: u64 = self.abandoned.iter().map(|group| group.bytes_written.0).sum();
         let settings = flashlab_infer::Settings {
@@ -175,24 +212,16 @@ impl Run {
         let groups = groups_for(&chosen.only);
         let ended =
             flashlab_infer::infer_groups(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
-        let failed = keeper.failed.take();
-        let page = self.folder.path().join(PAGE);
-        if ended == Ended::Interrupted {
-            let word = shell_word(&self.folder.path().display().to_string());
-            tell!("what is known is in {word}; see it with: flashlab infer {word}");
-            tell!("go on with: flashlab infer --resume {word}");
-            bail!(anyhow!("interrupted"));
-        }
-        print(&self.manifest, &self.known, &page, shown)?;
-        if let Some(device) = device.as_flash() {
-            tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
-        }
-        match failed {
+        if keeper.failed.take().is_some() {
             // Once more: there may be room again.
-            Some(_) => Ok(write_documents(&self.folder, &self.manifest, &self.known)?),
-            None => Ok(()),
+            write_documents(&self.folder, &self.manifest, &self.known)?;
         }
+        Ok(ended)
     }
+}
+
+fn gone(reason: &str) -> String {
+    format!("the device is gone: {reason}")
 }
 
 /// Shows what is known in a run's folder.

@@ -13,7 +13,8 @@
 //! - Nothing is written without consent, and never more than the budget.
 //! - A value is "found" only with a confidence that follows from a test, corrected for what was looked at; a probe
 //!   whose figures do not decide says so. Being silent is better than being wrong.
-//! - One group's failure is told by its parameters, and the others go on, unless the device is gone.
+//! - One group's failure is told by its parameters, and the others go on. When the device is gone, all ends, and what
+//!   was not concluded can be inferred later.
 
 mod group;
 mod groups;
@@ -64,19 +65,21 @@ pub trait Progress {
     fn concluded(&mut self, _finding: &Finding) {}
     /// A group ended; all that is known so far, and the plan of the probes that it ran.
     fn ended(&mut self, _group: &'static str, _known: &Inference, _probes: &Plan) {}
-    /// A group was interrupted, and its answers are forgotten; what it had written.
+    /// It ended in the middle of a group, whose answers are forgotten; what it had written.
     fn abandoned(&mut self, _group: &'static str, _written: Bytes) {}
 }
 
 impl Progress for () {}
 
 /// How an inference ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Every parameter has its answer.
     Done,
     /// It was interrupted: some parameters have none yet.
     Interrupted,
+    /// The device is gone, for this reason: some parameters have none yet.
+    Gone(String),
 }
 
 /// Infers all parameters that `known` has no finding of, and adds theirs to it.
@@ -89,7 +92,7 @@ pub fn infer(
     infer_groups(device, settings, known, progress, GROUPS)
 }
 
-/// As [`infer`], with the first of the groups only. A group that was interrupted leaves nothing in `known`.
+/// As [`infer`], with the first of the groups only. A group in which it ended leaves nothing in `known`.
 pub fn infer_groups(
     device: &mut dyn Device,
     settings: &Settings<'_>,
@@ -98,22 +101,20 @@ pub fn infer_groups(
     groups: &'static [Group],
 ) -> Ended {
     let mut session = Session::new(device, settings, known);
-    let mut gone = None;
     for (index, group) in groups.iter().enumerate() {
         if group.parameters.iter().all(|&parameter| session.is_concluded(parameter)) {
             continue;
         }
         progress.begin(group.name, index, groups.len());
-        let halt = match &gone {
-            Some(reason) => Some(Halt::Gone(String::clone(reason))),
-            None => session.run_group(group, progress),
+        let halt = session.run_group(group, progress);
+        let ended = match &halt {
+            Some(Halt::Gone(reason)) => Some(Ended::Gone(reason.clone())),
+            Some(Halt::Interrupted) => Some(Ended::Interrupted),
+            _ => settings.interrupt.load(Ordering::Relaxed).then_some(Ended::Interrupted),
         };
-        if matches!(halt, Some(Halt::Interrupted)) || settings.interrupt.load(Ordering::Relaxed) {
+        if let Some(ended) = ended {
             progress.abandoned(group.name, session.forget(group));
-            return Ended::Interrupted;
-        }
-        if let Some(Halt::Gone(reason)) = &halt {
-            gone = Some(reason.clone());
+            return ended;
         }
         session.conclude_rest(group, halt, progress);
         let probes = session.take_probes(group);

@@ -103,15 +103,20 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A value, with the probability that it is right.
+    /// A value, with the probability that it is right. A number that is not finite is no value, and undetermined.
     pub fn found(
         parameter: Parameter,
         value: impl Into<Value>,
         confidence: f64,
         evidence: impl Into<String>,
     ) -> Finding {
-        let verdict = Verdict::Found;
-        Finding { value: Some(value.into()), confidence, ..Finding::without(parameter, verdict, evidence) }
+        let value = value.into();
+        if matches!(value, Value::Number(number) if !number.is_finite()) {
+            return Finding::undetermined(parameter, evidence);
+        }
+        // Not a number becomes 0.
+        let confidence = confidence.max(0.0).min(1.0);
+        Finding { value: Some(value), confidence, ..Finding::without(parameter, Verdict::Found, evidence) }
     }
 
     /// No answer, and why.
@@ -180,6 +185,16 @@ pub struct Inference {
 }
 
 impl Inference {
+    /// The same with those of these parameters that have no finding undetermined, for this reason.
+    pub fn with_rest(mut self, parameters: impl IntoIterator<Item = Parameter>, reason: &str) -> Inference {
+        for parameter in parameters {
+            if self.get(parameter).is_none() {
+                self.findings.push(Finding::undetermined(parameter, reason));
+            }
+        }
+        self
+    }
+
     /// What is known of this parameter so far.
     pub fn get(&self, parameter: Parameter) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.parameter == parameter)
