@@ -4,7 +4,8 @@
 //! A [`Group`] of probes answers some [`Parameter`]s that are seen by the same signal. It runs patterns on the device
 //! through a [`Session`], which counts what is written and how long it takes, decides by the statistics of
 //! `flashlab_analysis::decide`, and concludes a [`Finding`] for each parameter. With consent the
-//! device is filled first, so that what only reads sees data, and data in order; without, it is read as it is. What is concluded is [`Knowledge`] for the groups that follow.
+//! device is filled first, so that what only reads sees data, and data in order; without, it is read as it is. What is
+//! concluded is knowledge for the groups that follow.
 //!
 //! # Invariants
 //! - The device is known by its answers alone: geometry, completions and its clock. This crate does not know the
@@ -23,14 +24,13 @@ mod session;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter};
+use flashlab_analysis::inference::{Fill, Finding, INFERENCE_VERSION, Inference, Parameter};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_plan::Plan;
 
 pub use group::{GROUPS, Group};
-pub use knowledge::Knowledge;
-pub use session::{Halt, Session};
+use session::{Halt, Session};
 
 /// What an inference may do.
 pub struct Settings<'a> {
@@ -65,8 +65,8 @@ pub trait Progress {
     fn concluded(&mut self, _finding: &Finding) {}
     /// A group ended; all that is known so far, and the plan of the probes that it ran.
     fn ended(&mut self, _group: &'static str, _known: &Inference, _probes: &Plan) {}
-    /// It ended in the middle of a group, whose answers are forgotten; what it had written.
-    fn abandoned(&mut self, _group: &'static str, _written: Bytes) {}
+    /// It ended in the middle of a group, whose answers are forgotten; all that is known.
+    fn abandoned(&mut self, _group: &'static str, _known: &Inference) {}
 }
 
 impl Progress for () {}
@@ -105,6 +105,8 @@ pub fn infer_groups(
         if group.parameters.iter().all(|&parameter| session.is_concluded(parameter)) {
             continue;
         }
+        // What is known of a part of a group is found again with the rest of it.
+        session.forget(group);
         progress.begin(group.name, index, groups.len());
         let halt = session.run_group(group, progress);
         let ended = match &halt {
@@ -113,7 +115,8 @@ pub fn infer_groups(
             _ => settings.interrupt.load(Ordering::Relaxed).then_some(Ended::Interrupted),
         };
         if let Some(ended) = ended {
-            progress.abandoned(group.name, session.forget(group));
+            session.forget(group);
+            progress.abandoned(group.name, session.inference());
             return ended;
         }
         session.conclude_rest(group, halt, progress);
@@ -141,10 +144,7 @@ pub fn nothing_known(device: &dyn Device, target: &str) -> Inference {
         identity: device.identity(),
         capacity: device.geometry().capacity,
         findings: Vec::new(),
+        written: Bytes::ZERO,
+        fill: Fill::default(),
     }
-}
-
-/// Which group answers a parameter.
-pub fn group_of(parameter: Parameter) -> Option<&'static Group> {
-    GROUPS.iter().find(|group| group.parameters.contains(&parameter))
 }

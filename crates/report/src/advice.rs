@@ -99,12 +99,12 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
     for &parameter in needs {
         let title = parameter.title().to_lowercase();
         let Some(finding) = inference.get(parameter) else {
-            return Err(format!("the {title} was not looked for"));
+            return Err(format!("{title}: not looked for"));
         };
         match (&finding.value, finding.verdict) {
             (Some(Value::Number(number)), _) if *number >= 1.0 => values.push(number.round() as u64),
-            (_, Verdict::Found) => return Err(format!("the {title} is {}", finding.value_in_words())),
-            (_, verdict) => return Err(format!("the {title} is {verdict}")),
+            (_, Verdict::Found) => return Err(format!("{title}: {}", finding.value_in_words())),
+            (_, verdict) => return Err(format!("{title}: {verdict}")),
         }
         lacking += 1.0 - finding.confidence;
     }
@@ -113,7 +113,7 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
     if confidence < LEAST_CONFIDENCE {
         let titles: Vec<String> = needs.iter().map(|parameter| parameter.title().to_lowercase()).collect();
         let sure = (confidence.max(0.0) * 100.0).floor();
-        return Err(format!("the {} is only {sure} % sure", titles.join(" with the ")));
+        return Err(format!("{}: only {sure} % sure", titles.join(" with ")));
     }
     Ok((values, confidence))
 }
@@ -212,7 +212,7 @@ fn queue_depth(depth: u64, device: &str) -> Said {
             "fio --name=reads --filename={device} --rw=randread --direct=1 --ioengine=io_uring --iodepth={depth} \
              --readonly"
         ),
-        format!("from {depth} on doubling brings less than 2.5 % of the throughput of random reads"),
+        format!("beyond {depth} doubling brings less than 2.5 % of the throughput of random reads, or the device takes no more at once"),
     ))
 }
 
@@ -226,7 +226,7 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use flashlab_analysis::inference::{Finding, INFERENCE_VERSION};
+    use flashlab_analysis::inference::{Fill, Finding, INFERENCE_VERSION};
     use flashlab_base::Identity;
 
     use super::*;
@@ -239,7 +239,8 @@ mod tests {
             ..Identity::default()
         };
         let target = identity.target.clone();
-        Inference { version: INFERENCE_VERSION, target, identity, capacity: Bytes::gib(1), findings }
+        let (capacity, written, fill) = (Bytes::gib(1), Bytes::ZERO, Fill::default());
+        Inference { version: INFERENCE_VERSION, target, identity, capacity, findings, written, fill }
     }
 
     fn all_known(unit: Bytes, confidence: f64) -> Inference {

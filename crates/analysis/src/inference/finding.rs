@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Parameter, Picture, Unit};
 
 /// The version of [`Inference`] as a file.
-pub const INFERENCE_VERSION: u32 = 1;
+pub const INFERENCE_VERSION: u32 = 2;
 
 /// What could be said of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -89,8 +89,7 @@ pub struct Finding {
     pub parameter: Parameter,
     /// Its value where the verdict is [`Verdict::Found`].
     pub value: Option<Value>,
-    /// The probability that the verdict, with its value, is right: 0 to 1. Of [`Verdict::Undetermined`] it is how
-    /// likely the best guess was, or 0.
+    /// The probability that the verdict, with its value, is right: 0 to 1. 0 where it is [`Verdict::Undetermined`].
     pub confidence: f64,
     /// Whether it was found.
     pub verdict: Verdict,
@@ -182,6 +181,23 @@ pub struct Inference {
     pub capacity: Bytes,
     /// In the order in which they were found; no parameter stands twice.
     pub findings: Vec<Finding>,
+    /// What was written, also by groups of probes that were not ended.
+    pub written: Bytes,
+    /// How far the device was filled.
+    pub fill: Fill,
+}
+
+/// How far a device was written from its beginning on, one address after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fill {
+    /// Until where.
+    pub until: Bytes,
+    /// What had been written in all when it was the whole device.
+    pub whole_at: Option<Bytes>,
+    /// What the last of it cost, in nanoseconds a byte; 0 if that is not known.
+    pub nanos_per_byte: f64,
+    /// Whether filling it in one go was begun.
+    pub was_begun: bool,
 }
 
 impl Inference {

@@ -54,16 +54,28 @@ const BEYOND: f64 = 3.0;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity();
-    let begin = session.filled_until();
-    let length = capacity - begin;
+    let length = capacity - session.filled_until();
     if session.writes_left() < length {
         return Err(Halt::Budget { needed: length, left: session.writes_left() });
     }
     let size = io_size(capacity, session.block());
     session.rest(REST)?;
-    let costs = sequential_writes(session, "fill", size, begin, length)?;
-    session.filled(length);
-    session.fill_took(mean(&costs[costs.len() / 2..]) / size.0 as f64);
+    let was_begun = session.begin_to_fill();
+    let mut costs = Vec::with_capacity((length.0 / size.0) as usize);
+    // What was interrupted goes on where it was.
+    while session.filled_until() < capacity.round_down(session.block()) {
+        let part = (size * IOS_OF_A_RUN).min(capacity - session.filled_until());
+        costs.extend(sequential_writes(session, "fill", size, session.filled_until(), part)?);
+        session.filled(part);
+    }
+    if !costs.is_empty() {
+        session.fill_took(mean(&costs[costs.len() / 2..]) / size.0 as f64);
+    }
+    if was_begun {
+        return Err(Halt::Failed(
+            "filling the device was interrupted, and how its cost rises cannot be seen".to_owned(),
+        ));
+    }
     let Some(step) = rise(&costs).filter(|step| step.ratio() > RISE_LEAST) else {
         conclude_none(session, size, &costs);
         return Ok(());

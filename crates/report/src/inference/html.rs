@@ -169,7 +169,7 @@ fn method(run: &InferenceRun<'_>) -> String {
         ("Model", identity.model.clone()),
         ("Engine", identity.engine.clone()),
         ("Allowed to write", Some(budget)),
-        ("Written", Some(run.written().to_string())),
+        ("Written", Some(run.inference.written.to_string())),
         ("Seed", Some(run.seed.to_string())),
     ];
     let probes: String = run.probes.iter().map(|probe| format!("flashlab run {probe} TARGET\n")).collect();

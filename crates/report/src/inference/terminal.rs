@@ -52,7 +52,7 @@ pub fn advice_terminal(advised: &Advised, layout: &Layout) -> String {
         out.blank();
     }
     for withheld in &advised.withheld {
-        out.wrapped("", &format!("{}: no advice, as {}", withheld.subject, withheld.reason), DIM);
+        out.wrapped("", &format!("{}: no advice ({})", withheld.subject, withheld.reason), DIM);
     }
     out.text
 }
