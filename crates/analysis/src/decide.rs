@@ -9,6 +9,7 @@
 //! | from which IO on is it another level | [`change`] |
 //! | the period of rare expensive events, from their places | [`events`] |
 //! | what an IO costs at all and for each byte; where that line bends | [`mod@line`] |
+//! | the line through a few figures whose errors are known, and whether it is one | [`mod@weighted_line`] |
 //! | which of several hypotheses is right | [`choice`] |
 //! | pages, planes and blocks from reads across boundaries | [`boundaries`] |
 //! | the period of an effect that depends on the distance of two places | [`distances`] |
@@ -36,6 +37,7 @@ pub mod level;
 pub mod line;
 pub mod ranks;
 pub mod separation;
+pub mod weighted_line;
 
 /// The probability that a standard normal figure is above `z`.
 fn normal_upper_p(z: f64) -> f64 {

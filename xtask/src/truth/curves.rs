@@ -18,7 +18,7 @@ const TWO_KINDS: &str = "the median lies between two kinds of costs";
 /// IOs of one size.
 const IOS: u64 = 256;
 /// Random reads for each depth.
-const READS: u64 = 30_000;
+const READS: u64 = 100_000;
 
 /// Cost per IO and saturation of sequential IOs: (A, size). A device may do something while the host is late, as reading
 /// ahead; noise makes the host late. So both are measured on the noisy device as well, often enough that its medians are

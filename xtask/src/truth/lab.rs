@@ -1,7 +1,5 @@
 //! A device without noise that IOs are done on, one after the other or several at once.
 
-use std::collections::VecDeque;
-
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Buffer, Device, Operation, Request};
 use flashlab_sim::flash::Cause;
@@ -116,7 +114,8 @@ impl Lab {
         (0..count).map(|_| self.io(operation, shift + size * random.below(slots), size).0 as f64).collect()
     }
 
-    /// The mean time between completions of random reads of `size`, so many in flight, in nanoseconds.
+    /// The mean time between completions of random reads of `size`, so many in flight, in nanoseconds. Reads that are
+    /// submitted together lie evenly over the dies, and the last ones leave the queue empty: both are not counted.
     pub fn random_read_interval(
         &mut self,
         size: Bytes,
@@ -125,22 +124,22 @@ impl Lab {
         random: &mut Prng,
     ) -> f64 {
         let slots = self.capacity().0 / size.0;
-        let begin = self.device.now();
-        let mut left: VecDeque<u64> = (0..count).map(|_| random.below(slots)).collect();
         let mut submit = |device: &mut SimulatedDevice| {
-            if let Some(slot) = left.pop_front() {
-                let offset = size * slot;
-                let operation = Operation::Read;
-                device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
-            }
+            let (operation, offset) = (Operation::Read, size * random.below(slots));
+            device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
         };
-        for _ in 0..in_flight {
-            submit(&mut self.device);
-        }
-        while self.device.wait(Nanos::MAX).is_some() {
-            submit(&mut self.device);
-        }
-        self.device.now().since(begin).0 as f64 / count as f64
+        (0..in_flight).for_each(|_| submit(&mut self.device));
+        let mut complete = |count: u64| {
+            for _ in 0..count {
+                self.device.wait(Nanos::MAX).expect("reads are in flight");
+                submit(&mut self.device);
+            }
+            self.device.now()
+        };
+        let begin = complete(16 * in_flight);
+        let end = complete(count);
+        while self.device.wait(Nanos::MAX).is_some() {}
+        end.since(begin).0 as f64 / count as f64
     }
 
     /// Blocks that were erased to make room.

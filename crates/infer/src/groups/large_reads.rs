@@ -5,16 +5,21 @@
 //! El Maghraoui et al., section 4: T = A + nB, fitted here to sequential reads of 64 KiB to 1 MiB by least squares of the
 //! relative deviations. Both go by median response times.
 //!
+//! A is what T64 leaves when 64 KiB of B are taken from it, often a small part. Where smaller reads lie on the same line,
+//! as a test of the deviations says, they tell A better.
+//!
 //! # Probes
 //! All sizes are read in turns, each time from another place on, until every doubling is on one side of 2.5 % with
-//! 99 % and A is exact enough, or the time is used up. A device that is read only may hold no data, which is read
+//! 99 % and A is exact enough, or the time is used up. A pause after each read lets the device end what belongs to it; none
+//! where it reads ahead, which is what sequential reads gain by. A device that is read only may hold no data, which is read
 //! without the flash: then nothing is sure.
 
-use flashlab_analysis::decide::level::level;
+use flashlab_analysis::decide::level::{level, trimmed_mean};
 use flashlab_analysis::decide::ranks::Interval;
+use flashlab_analysis::decide::weighted_line::{Point, weighted_line};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_plan::Location;
+use flashlab_plan::{Location, Time};
 
 use super::patterns::{ios, responses};
 use super::reads::median;
@@ -36,12 +41,20 @@ const LINE_FROM: Bytes = Bytes::kib(64);
 const LINE_TO: Bytes = Bytes::mib(1);
 /// The largest size.
 const SIZE_MAX: Bytes = Bytes::mib(16);
-/// About so much of each size is read in a turn.
-const TURN_BYTES: Bytes = Bytes::mib(4);
-/// The most turns.
-const TURNS_MAX: u64 = 129;
-/// The share of the time for reading that it may take.
-const TIME_SHARE: f64 = 0.2;
+/// The fewest and the most reads of a size in a turn, and about so much of a large one.
+const TURN_READS: (u64, u64) = (7, 48);
+const LARGE_TURN: Bytes = Bytes::mib(8);
+/// The most that is read in all.
+const ALL_BYTES: Bytes = Bytes::gib(8);
+/// The share of the time for reading that it may take: no group that only reads follows.
+const TIME_SHARE: f64 = 0.8;
+/// The pause after a read, as a share of what it takes.
+const PAUSE: f64 = 0.2;
+/// With this chance, sizes that lie on a line are not taken to.
+const NO_LINE: f64 = 0.03;
+/// A is exact enough if the interval's half width is so much of it, and of no use if it is more than this.
+const EXACT: f64 = 0.02;
+const NEAR: f64 = 0.15;
 /// The confidence of answers on a device that may hold no data.
 const UNSURE: f64 = 0.9;
 
@@ -54,29 +67,53 @@ struct Curve {
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let begin = session.time_left();
     let limit = Nanos((begin.0 as f64 * TIME_SHARE) as u64);
+    let alone = session.known().bytes(Parameter::ReadAheadSize) == Some(Bytes::ZERO);
     let mut curves = first_look(session)?;
     if curves.len() < 3 {
         return Err(Halt::Misfit("it has no room for large reads".to_owned()));
     }
-    for turn in 1..TURNS_MAX {
-        for curve in &mut curves {
-            read(session, curve, turn)?;
+    curves.iter_mut().for_each(|curve| curve.times.truncate(if alone { 1 } else { usize::MAX }));
+    let (mut wanted, mut longest, mut read_bytes) =
+        (vec![Wanted::ForLine; curves.len()], Nanos::ZERO, Bytes::ZERO);
+    for turn in 1_u64.. {
+        let before = session.time_left();
+        for (curve, &wanted) in curves.iter_mut().zip(&wanted).filter(|(_, wanted)| **wanted != Wanted::No) {
+            let count = wanted.reads(curve.size);
+            read_bytes += read(session, curve, (turn, count), if alone { PAUSE } else { 0.0 })?;
         }
-        // Looked at rarely: that takes as long as a turn.
-        if turn >= 4 && turn.is_power_of_two() && saturation(&curves).is_some_and(|(_, sure)| sure) {
-            let exact = |cost: Interval| cost.relative_half_width() < 0.022;
-            if cost(&curves).is_some_and(exact) {
-                break;
-            }
-        }
-        // The next turn takes as long as one did on average.
+        longest = longest.max(before.since(session.time_left()));
         let used = begin.since(session.time_left());
-        if used.0 / (turn + 1) * (turn + 2) > limit.0 {
+        // Looked at some times until there are twice as many: that takes as long as a turn.
+        if turn >= 4 && turn.is_multiple_of(turn.div_ceil(8).next_power_of_two()) {
+            wanted = still_wanted(&curves, alone, (limit.0 as f64 / used.0.max(1) as f64).max(1.0));
+        }
+        let done = wanted.iter().all(|&wanted| wanted == Wanted::No);
+        if done || used + longest > limit || read_bytes > ALL_BYTES {
             break;
         }
     }
-    conclude(session, &curves);
+    conclude(session, &curves, alone);
     Ok(())
+}
+
+/// Whether a size has to be read again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    No,
+    /// For the line: A hangs on the sizes from which it starts, and they cost little.
+    ForLine,
+    /// For a doubling that may bring 2.5 % or not.
+    ForGrowth,
+}
+
+impl Wanted {
+    fn reads(self, size: Bytes) -> u64 {
+        match self {
+            Wanted::ForGrowth => (LARGE_TURN.0 / size.0).clamp(TURN_READS.0, TURN_READS.1),
+            _ if size <= LINE_FROM => TURN_READS.1,
+            _ => TURN_READS.0,
+        }
+    }
 }
 
 /// Reads of doubling size, until doubling them has brought nothing twice, and the line has all its sizes.
@@ -85,7 +122,7 @@ fn first_look(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     let mut size = Bytes::kib(4).max(session.block());
     while size <= SIZE_MAX && size.0 * 8 <= session.capacity().0 {
         let mut curve = Curve { size, times: Vec::new() };
-        read(session, &mut curve, 0)?;
+        read(session, &mut curve, (0, Wanted::ForLine.reads(size)), 0.0)?;
         curves.push(curve);
         let grows = |pair: &[Curve]| growth(&pair[0], &pair[1]).estimate >= GROWTH;
         if size > LINE_TO && !curves.windows(2).rev().take(2).any(grows) {
@@ -96,16 +133,46 @@ fn first_look(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     Ok(curves)
 }
 
-/// A turn's reads, without the first one: it does not follow another.
-fn read(session: &mut Session<'_, '_>, curve: &mut Curve, turn: u64) -> Result<(), Halt> {
+/// A turn's reads, without the first one, which does not follow another; how much was read.
+fn read(
+    session: &mut Session<'_, '_>,
+    curve: &mut Curve,
+    (turn, count): (u64, u64),
+    pause: f64,
+) -> Result<Bytes, Halt> {
     let capacity = session.capacity();
-    let count = (TURN_BYTES.0 / curve.size.0).clamp(4, 48).min(capacity.0 / curve.size.0 / 2);
+    let count = count.min(capacity.0 / curve.size.0 / 2);
     let length = curve.size * count;
     let offset = length * (turn * 7 % (capacity.0 / length.0).max(1));
     let mut pattern = ios(Mode::Read, Location::Sequential, curve.size, count);
     pattern.first.target_offset = offset;
+    if pause > 0.0 {
+        pattern.first.time = Time::Pause { pause: Nanos((pause * median(&curve.times)) as u64) };
+    }
     curve.times.extend(responses(&session.run("sequential-reads", &pattern)?).split_off(1));
-    Ok(())
+    Ok(length)
+}
+
+/// The sizes that have to be read again: those of doublings up to saturation that are not clear, and those of the line
+/// unless A is exact, or will not be when `times` as many reads were done.
+fn still_wanted(curves: &[Curve], alone: bool, times: f64) -> Vec<Wanted> {
+    let growths: Vec<Interval> = curves.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
+    let until = growths.iter().position(|growth| growth.high < GROWTH).unwrap_or(growths.len());
+    let is_open = |index: usize| {
+        growths[..until].get(index).is_some_and(|growth| growth.low < GROWTH && growth.high > GROWTH)
+    };
+    let half_width = cost(curves, alone).map_or(f64::INFINITY, |cost| cost.relative_half_width());
+    let for_line = (EXACT..NEAR * times.sqrt()).contains(&half_width);
+    let wanted = |(index, curve): (usize, &Curve)| {
+        if is_open(index) || (index > 0 && is_open(index - 1)) {
+            Wanted::ForGrowth
+        } else if for_line && curve.size <= LINE_TO {
+            Wanted::ForLine
+        } else {
+            Wanted::No
+        }
+    };
+    curves.iter().enumerate().map(wanted).collect()
 }
 
 /// The first size from which doubling brings less, and whether it and all others are clear.
@@ -123,46 +190,44 @@ fn saturation(curves: &[Curve]) -> Option<(usize, bool)> {
     None
 }
 
-/// By how much the throughput grows from one size to its double: the ratio of medians, between those of the ends of
-/// their intervals.
+/// By how much the throughput grows from one size to its double, with the interval that holds it with 99 %.
 fn growth(small: &Curve, large: &Curve) -> Interval {
     let estimate = 2.0 * median(&small.times) / median(&large.times).max(1.0);
-    match (level(&small.times, 0.95), level(&large.times, 0.95)) {
-        (Some(small), Some(large)) => Interval {
-            estimate,
-            low: 2.0 * small.low / large.high.max(1.0),
-            high: 2.0 * small.high / large.low.max(1.0),
-        },
-        _ => Interval { estimate, low: 0.0, high: f64::INFINITY },
-    }
+    let Some((small, large)) = point(small).zip(point(large)) else {
+        return Interval { estimate, low: 0.0, high: f64::INFINITY };
+    };
+    let estimate = 2.0 * small.y / large.y;
+    let half = 2.6 * estimate * (small.error / small.y).hypot(large.error / large.y);
+    Interval { estimate, low: estimate - half, high: estimate + half }
 }
 
-/// A of the line, with the interval that holds it with 95 %.
-fn cost(curves: &[Curve]) -> Option<Interval> {
-    let points: Vec<(f64, f64, f64)> = curves
-        .iter()
-        .filter(|curve| (LINE_FROM..=LINE_TO).contains(&curve.size))
-        .map(|curve| {
-            let time = median(&curve.times);
-            let error =
-                level(&curve.times, 0.95).map_or(f64::INFINITY, |level| (level.high - level.low) / 2.0);
-            (curve.size.0 as f64, time, error)
-        })
-        .collect();
-    if points.len() < 3 || points.iter().any(|&(_, time, _)| time <= 0.0) {
-        return None;
-    }
-    // Least squares with weights 1 / time^2; A is a weighted sum of the times, and so is its error.
-    let sum = |of: &dyn Fn(f64) -> f64| points.iter().map(|&(n, time, _)| of(n) / (time * time)).sum::<f64>();
-    let (s, sn, snn) = (sum(&|_| 1.0), sum(&|n| n), sum(&|n| n * n));
-    let determinant = s * snn - sn * sn;
-    let share = |n: f64, time: f64| (snn - sn * n) / (determinant * time * time);
-    let estimate = points.iter().map(|&(n, time, _)| share(n, time) * time).sum::<f64>();
-    let error = points.iter().map(|&(n, time, error)| (share(n, time) * error).powi(2)).sum::<f64>().sqrt();
-    Some(Interval { estimate, low: estimate - error, high: estimate + error })
+/// A of the line through the sizes of the definition, and through smaller ones as far as they are on it, with the interval
+/// that holds it with 95 %; `alone`: they are not answered from what was read ahead.
+fn cost(curves: &[Curve], alone: bool) -> Option<Interval> {
+    let points = curves.iter().filter(|curve| curve.size <= LINE_TO);
+    let points: Vec<Point> = points.map(point).collect::<Option<_>>()?;
+    let first = points.iter().position(|point| point.x >= LINE_FROM.0 as f64)?;
+    let relative = weighted_line(&points[first..], |point| point.y)?;
+    let by_error = |from: usize| weighted_line(&points[from..], |point| point.error);
+    let on_line = |&from: &usize| by_error(from).is_some_and(|line| alone && line.chance > NO_LINE);
+    let longer = (0..first).find(on_line);
+    Some(longer.and_then(by_error).unwrap_or(relative).intercept)
 }
 
-fn conclude(session: &mut Session<'_, '_>, curves: &[Curve]) {
+/// The median time of reads of a size. Of noise that is symmetric on a scale of ratios the trimmed mean tells it better;
+/// where that is another figure, the noise is not.
+fn point(curve: &Curve) -> Option<Point> {
+    let level = level(&curve.times, 0.95)?;
+    let logarithms: Vec<f64> = curve.times.iter().map(|time| time.max(1.0).ln()).collect();
+    let trimmed = trimmed_mean(&logarithms, 0.1, 0.95)?;
+    let mean =
+        Interval { estimate: trimmed.estimate.exp(), low: trimmed.low.exp(), high: trimmed.high.exp() };
+    let chosen = if level.holds(mean.estimate) { mean } else { level };
+    let error = ((chosen.high - chosen.low) / 4.0).max(1e-6 * level.estimate);
+    (level.estimate > 0.0).then_some(Point { x: curve.size.0 as f64, y: chosen.estimate, error })
+}
+
+fn conclude(session: &mut Session<'_, '_>, curves: &[Curve], alone: bool) {
     let most = if session.holds_data() { 0.97 } else { UNSURE };
     let points = curves.iter().map(|curve| (curve.size.0 as f64, median(&curve.times))).collect();
     let picture = Picture::new(
@@ -188,9 +253,9 @@ fn conclude(session: &mut Session<'_, '_>, curves: &[Curve]) {
         session
             .conclude(Finding::undetermined(Parameter::ReadSaturationSize, evidence).with(picture.clone()));
     }
-    let Some(cost) = cost(curves) else { return };
+    let Some(cost) = cost(curves, alone) else { return };
     let evidence = format!(
-        "a line through the median times of reads of {LINE_FROM} to {LINE_TO} begins at {:.0} ns (95 %: {:.0} to {:.0} ns)",
+        "the line through the median times of reads of {LINE_FROM} to {LINE_TO} begins at {:.0} ns (95 %: {:.0} to {:.0} ns)",
         cost.estimate, cost.low, cost.high
     );
     // Right is within 3 %: how many of the interval's half widths, of two standard errors each, that is.

@@ -1,15 +1,20 @@
 //! How many reads in flight are of use.
 //!
 //! # Model
-//! By Little's law the throughput is the number of reads in flight over the mean response time, so doubling the
-//! first brings a factor of twice the ratio of the second. An outlier only keeps its place in the queue for itself: it
-//! is left out of the mean, as a read of more than [`OUTLIER`] medians.
+//! The throughput of a run is what was completed in the time in which the queue was full, until the last read is
+//! submitted. Reads that are submitted together lie evenly over the dies and do not stay so: the beginning does not count. A run
+//! is cut into parts, each a figure. Depths are run in turns, and only those whose doubling is not yet known to bring
+//! 2.5 % or not.
+//!
+//! Where the page is not known, small reads stand for it, and large ones have to agree.
 
+use flashlab_analysis::decide::level::trimmed_mean;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
+use flashlab_samples::Sample;
 
-use super::reads::{Walk, in_order, median, times};
+use super::reads::Walk;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -23,63 +28,131 @@ pub(crate) const QUEUE_DEPTH: Group = Group {
 
 /// The throughput has to grow by this much.
 const GROWTH: f64 = 1.025;
-/// So many medians are an outlier.
-const OUTLIER: f64 = 5.0;
+/// How near to that nobody can tell: it depends on how the noise falls.
+const NEAR: f64 = 0.003;
 /// Read where the page is not known.
-const PIECE: Bytes = Bytes::kib(4);
+const PIECES: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(16)];
 /// The largest depth that is looked at.
 const DEPTH_MAX: u32 = 1024;
-/// Runs of each depth in one turn of all.
-const TURNS: u64 = 6;
-/// The share of the time for reading that it may take.
-const TIME_SHARE: f64 = 0.12;
+/// The fewest and the most runs of a depth.
+const TURNS: (u64, u64) = (2, 200);
+/// The parts of a run.
+const PARTS: usize = 5;
+/// What is not counted of a run, in depths, and the least that is.
+const BEGINNING: usize = 12;
+const COUNTED: (usize, usize) = (800, 48);
+/// The share of the time for reading that it may take, and the most reads.
+const TIME_SHARE: f64 = 0.2;
+const READS_MAX: u64 = 400_000;
+
+/// Throughput over the depth.
+struct Curve {
+    depths: Vec<u32>,
+    /// By depth: the time for each read, of each run.
+    times: Vec<Vec<f64>>,
+}
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let page = session.known().bytes(Parameter::ReadPageSize);
-    let piece = page.unwrap_or(PIECE).max(session.block());
-    let depths: Vec<u32> =
-        (0..).map(|k| 1 << k).take_while(|&depth| depth <= session.depth().min(DEPTH_MAX)).collect();
-    let walk = Walk { offset: Bytes::ZERO, slot: piece, size: piece };
-    let mut means: Vec<Vec<f64>> = vec![Vec::new(); depths.len()];
     let begin = session.time_left();
     let limit = Nanos((begin.0 as f64 * TIME_SHARE) as u64);
-    for turn in 1.. {
-        for (&depth, means) in depths.iter().zip(&mut means) {
-            let count = 200 + 4 * u64::from(depth);
-            let samples = session.run("random-reads", &walk.random(session.capacity(), count, depth))?;
-            means.push(mean(&in_order(&samples, depth as usize)));
-        }
-        let used = begin.since(session.time_left());
-        let undecided = (1..depths.len()).any(|i| is_open(growth(&means[i - 1], &means[i])));
-        if (turn >= TURNS && !undecided) || turn >= 8 * TURNS || used.0 / turn * (turn + 1) > limit.0 {
-            break;
-        }
+    let page = session.known().bytes(Parameter::ReadPageSize);
+    if let Some(page) = page {
+        let curve = measure(session, page.max(session.block()), limit, READS_MAX)?;
+        let confidence = if session.holds_data() { 0.97 } else { 0.85 };
+        session.conclude(finding(&curve, confidence));
+        return Ok(());
     }
-    conclude(session, &depths, &means, page.is_some());
+    let block = session.block();
+    let [small, large] =
+        PIECES.map(|piece| measure(session, piece.max(block), Nanos(limit.0 / 2), READS_MAX / 2));
+    let (small, large) = (small?, large?);
+    // A read within a page keeps its die about as busy as one of the page, one of several pages several dies.
+    let confidence = if small.useful() == large.useful() { 0.85 } else { 0.6 };
+    session.conclude(finding(&small, confidence));
     Ok(())
 }
 
-fn mean(times: &[f64]) -> f64 {
-    let limit = OUTLIER * median(times);
-    let usual: Vec<f64> = times.iter().copied().filter(|&time| time <= limit).collect();
-    usual.iter().sum::<f64>() / usual.len().max(1) as f64
+fn measure(session: &mut Session<'_, '_>, piece: Bytes, limit: Nanos, most: u64) -> Result<Curve, Halt> {
+    let depths: Vec<u32> =
+        (0..).map(|k| 1 << k).take_while(|&depth| depth <= session.depth().min(DEPTH_MAX)).collect();
+    let walk = Walk { offset: Bytes::ZERO, slot: piece, size: piece };
+    let (begin, mut reads) = (session.time_left(), 0);
+    let mut curve = Curve { times: vec![Vec::new(); depths.len()], depths };
+    for turn in 0..TURNS.1 {
+        let wanted = curve.wanted();
+        for (index, &depth) in curve.depths.iter().enumerate() {
+            if turn >= TURNS.0 && !wanted.contains(&index) {
+                continue;
+            }
+            let in_flight = depth as usize;
+            let count = (BEGINNING * in_flight + COUNTED.0 + COUNTED.1 * in_flight) as u64;
+            let samples = session.run("random-reads", &walk.random(session.capacity(), count, depth))?;
+            curve.times[index].extend(time_of_each(&samples, BEGINNING * in_flight));
+            reads += count;
+        }
+        let used = begin.since(session.time_left());
+        let last = used.0 / (turn + 1) * (turn + 2) > limit.0 || reads > most;
+        if turn + 1 >= TURNS.0 && (last || curve.wanted().is_empty()) {
+            break;
+        }
+    }
+    Ok(curve)
 }
 
-/// By how much the throughput grows from one depth to its double.
-fn growth(single: &[f64], double: &[f64]) -> Interval {
-    let Interval { estimate: _, low, high } = times(double, single);
-    let estimate = 2.0 * median(single) / median(double).max(1.0);
-    Interval { estimate, low: (2.0 * low).min(estimate), high: (2.0 * high).max(estimate) }
+/// What a read takes of the time in which the queue was full, in parts of the run without its beginning. The samples are
+/// in the order in which they were completed.
+fn time_of_each(samples: &[Sample], beginning: usize) -> Vec<f64> {
+    let end = samples.iter().map(|sample| sample.submitted).max().unwrap_or_default();
+    let done: Vec<Nanos> =
+        samples.iter().map(|sample| sample.completed).filter(|&done| done <= end).collect();
+    let counted = done.get(beginning..).unwrap_or_default();
+    let part = counted.len() / PARTS;
+    let parts = (0..PARTS).filter_map(|index| counted.get(index * part..(index + 1) * part));
+    let parts = parts.filter(|part| part.len() > 1);
+    parts.map(|part| part[part.len() - 1].since(part[0]).0 as f64 / (part.len() - 1) as f64).collect()
 }
 
-/// Whether a growth may lie on either side; the outliers that are left out make it inexact by a little.
+impl Curve {
+    /// By how much the throughput grows from one depth to its double, with the interval that holds it with 99 %.
+    fn growth(&self, index: usize) -> Interval {
+        let level = |times: &[f64]| trimmed_mean(times, 0.0, 0.99);
+        match (level(&self.times[index]), level(&self.times[index + 1])) {
+            (Some(single), Some(double)) => {
+                let estimate = single.estimate / double.estimate.max(1.0);
+                let errors = single.relative_half_width().hypot(double.relative_half_width());
+                Interval { estimate, low: estimate * (1.0 - errors), high: estimate * (1.0 + errors) }
+            }
+            _ => Interval { estimate: f64::NAN, low: 0.0, high: f64::INFINITY },
+        }
+    }
+
+    fn growths(&self) -> Vec<Interval> {
+        (1..self.depths.len()).map(|index| self.growth(index - 1)).collect()
+    }
+
+    /// The depths that have to be run again: those of doublings that may be on either side, up to the first that
+    /// is known to bring less.
+    fn wanted(&self) -> Vec<usize> {
+        let growths = self.growths();
+        let until = growths.iter().position(|growth| growth.high < GROWTH).unwrap_or(growths.len());
+        let open = (0..until).filter(|&index| is_open(growths[index]));
+        open.flat_map(|index| [index, index + 1]).collect()
+    }
+
+    /// The first depth whose doubling brings less, or the last.
+    fn useful(&self) -> usize {
+        let growths = self.growths();
+        growths.iter().position(|growth| growth.estimate < GROWTH).unwrap_or(growths.len())
+    }
+}
+
+/// Whether a growth may lie on either side.
 fn is_open(growth: Interval) -> bool {
-    growth.low < GROWTH + 0.005 && growth.high > GROWTH - 0.005
+    growth.low < GROWTH + NEAR && growth.high > GROWTH - NEAR
 }
 
-fn conclude(session: &mut Session<'_, '_>, depths: &[u32], means: &[Vec<f64>], page_is_known: bool) {
-    let growths: Vec<Interval> = means.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
-    let useful = growths.iter().position(|growth| growth.estimate < GROWTH).unwrap_or(growths.len());
+fn finding(curve: &Curve, most: f64) -> Finding {
+    let (growths, useful) = (curve.growths(), curve.useful());
     let open = growths.iter().take(useful + 1).any(|&growth| is_open(growth));
     let words: Vec<String> =
         growths.iter().map(|growth| format!("{:+.1}", (growth.estimate - 1.0) * 100.0)).collect();
@@ -88,20 +161,16 @@ fn conclude(session: &mut Session<'_, '_>, depths: &[u32], means: &[Vec<f64>], p
     } else {
         format!("doubling the reads in flight, from 1 on, brings {} % of throughput", words.join(", "))
     };
-    let points = depths.iter().zip(means);
-    let points =
-        points.map(|(&depth, means)| (f64::from(depth), 1e9 * f64::from(depth) / median(means))).collect();
+    let rate = |times: &[f64]| 1e9 / trimmed_mean(times, 0.0, 0.99).map_or(f64::NAN, |time| time.estimate);
+    let points = curve.depths.iter().zip(&curve.times);
+    let points = points.map(|(&depth, times)| (f64::from(depth), rate(times))).collect();
+    let depth = curve.depths[useful];
     let picture = Picture::new(
         "Random reads a second over the number in flight.",
         Axis::logarithmic("reads in flight", ""),
         Axis::logarithmic("reads a second", ""),
     );
-    let picture = picture.draw("random reads", Style::Line, points).mark(f64::from(depths[useful]), "useful");
-    let confidence = match (open, page_is_known && session.holds_data()) {
-        (true, _) => 0.7,
-        (false, true) => 0.97,
-        (false, false) => 0.85,
-    };
-    let depth = u64::from(depths[useful]);
-    session.conclude(Finding::found(Parameter::UsefulQueueDepth, depth, confidence, evidence).with(picture));
+    let picture = picture.draw("random reads", Style::Line, points).mark(f64::from(depth), "useful");
+    let confidence = if open { most.min(0.7) } else { most };
+    Finding::found(Parameter::UsefulQueueDepth, u64::from(depth), confidence, evidence).with(picture)
 }

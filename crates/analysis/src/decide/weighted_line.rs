@@ -1,0 +1,95 @@
+//! A line through a few points whose errors are known, and whether they lie on one.
+//!
+//! Model: y = intercept + slope x, each y with an independent normal error of known size. Least squares with any weights
+//! give an unbiased line; with weights of 1 / error^2 the most exact one, and then the sum of the squared deviations in
+//! errors is chi-squared with two degrees of freedom less than there are points (Press et al., "Numerical Recipes", section 15.2).
+
+use statrs::distribution::{ChiSquared, ContinuousCDF};
+
+use super::ranks::Interval;
+
+/// A point of which y is known up to an error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Where.
+    pub x: f64,
+    /// The figure there.
+    pub y: f64,
+    /// Its standard error, above 0.
+    pub error: f64,
+}
+
+/// A line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WeightedLine {
+    /// y at x = 0, with two standard errors on either side.
+    pub intercept: Interval,
+    /// y per x.
+    pub slope: f64,
+    /// The chance that points on a line deviate from it by as much, if they were weighted by their errors.
+    pub chance: f64,
+}
+
+/// The line of the least squares of deviations, each relative to the point's `unit`; none of fewer than three points, or
+/// of points that have no line.
+pub fn weighted_line(points: &[Point], unit: impl Fn(&Point) -> f64) -> Option<WeightedLine> {
+    let weight = |point: &Point| unit(point).powi(-2);
+    let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(|point| of(point) * weight(point)).sum::<f64>();
+    let (s, sx, sxx) = (sum(&|_| 1.0), sum(&|point| point.x), sum(&|point| point.x.powi(2)));
+    let determinant = s * sxx - sx * sx;
+    // The intercept is a weighted sum of the figures, and so is its error.
+    let share = |point: &Point| (sxx - sx * point.x) * weight(point) / determinant;
+    let estimate = points.iter().map(|point| share(point) * point.y).sum::<f64>();
+    let error = points.iter().map(|point| (share(point) * point.error).powi(2)).sum::<f64>().sqrt();
+    let slope = (sum(&|point| point.x * point.y) - estimate * sx) / sxx;
+    let deviation = |point: &Point| ((point.y - estimate - slope * point.x) / point.error).powi(2);
+    let deviations: f64 = points.iter().map(deviation).sum();
+    if points.len() < 3 || !(error.is_finite() && slope.is_finite() && deviations.is_finite()) {
+        return None;
+    }
+    let chance = ChiSquared::new(points.len() as f64 - 2.0).map_or(0.0, |all| all.sf(deviations));
+    let intercept = Interval { estimate, low: estimate - 2.0 * error, high: estimate + 2.0 * error };
+    Some(WeightedLine { intercept, slope, chance })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::Source;
+
+    fn points(source: &mut Source, bend: f64) -> Vec<Point> {
+        let at = |power: i32| {
+            let x = 2.0_f64.powi(power);
+            let error = 0.01 * (100.0 + 3.0 * x);
+            Point { x, y: 100.0 + 3.0 * x + bend * x * x + error * source.normal(), error }
+        };
+        (2..9).map(at).collect()
+    }
+
+    #[test]
+    fn a_line_is_found_as_often_and_as_exactly_as_said_and_a_curve_is_none() {
+        let mut source = Source::new(1);
+        let lines: Vec<WeightedLine> = (0..400)
+            .map(|_| weighted_line(&points(&mut source, 0.0), |point| point.error).unwrap())
+            .collect();
+        let held = lines.iter().filter(|line| line.intercept.holds(100.0)).count();
+        let fits = lines.iter().filter(|line| line.chance > 0.1).count();
+        assert!((365..=396).contains(&held) && (335..=380).contains(&fits), "{held} {fits}");
+        let curves = (0..100).filter(|_| {
+            let points = points(&mut source, 0.002);
+            weighted_line(&points, |point| point.error).unwrap().chance > 0.1
+        });
+        assert_eq!(curves.count(), 0);
+    }
+
+    #[test]
+    fn what_is_no_line_gives_none() {
+        let point = |x, y| Point { x, y, error: 1.0 };
+        let unit = |point: &Point| point.error;
+        assert_eq!(weighted_line(&[point(1.0, 1.0), point(2.0, 2.0)], unit), None);
+        assert_eq!(weighted_line(&[point(1.0, 1.0), point(1.0, 2.0), point(1.0, 3.0)], unit), None);
+        assert_eq!(weighted_line(&[point(1.0, 1.0), point(2.0, f64::NAN), point(3.0, 3.0)], unit), None);
+        let exact = weighted_line(&[point(1.0, 5.0), point(2.0, 7.0), point(3.0, 9.0)], unit).unwrap();
+        assert!((exact.intercept.estimate - 3.0).abs() < 1e-9 && (exact.slope - 2.0).abs() < 1e-9);
+    }
+}
