@@ -21,7 +21,7 @@ use flashlab_engine::{Control, Ended};
 use flashlab_plan::{IoSize, Pattern, Space};
 use flashlab_report::InferenceJson;
 use flashlab_samples::Sample;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::inference_run::{Chosen, Run};
 use crate::progress::Bar;
@@ -48,17 +48,24 @@ impl Wear {
 
 /// What was found after so much wear.
 #[derive(Serialize)]
-struct Round<'a> {
+struct Round {
+    /// How often the device was written from end to end.
     full_writes: u64,
+    /// What was written by these, and by the inferences of earlier rounds.
     bytes_written: Bytes,
-    findings: InferenceJson<'a>,
+    #[serde(serialize_with = "as_object")]
+    findings: Inference,
+}
+
+fn as_object<S: Serializer>(findings: &Inference, serializer: S) -> Result<S::Ok, S::Error> {
+    InferenceJson(findings).serialize(serializer)
 }
 
 /// Wears the device out, and prints what changed meanwhile.
 pub fn wear_out(opened: &mut Opened, chosen: &Chosen, wear: Wear, folder: &Path, json: bool) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let interrupt = session::interrupt()?;
-    let mut rounds: Vec<(u64, Bytes, Inference)> = Vec::new();
+    let mut rounds: Vec<Round> = Vec::new();
     let (mut full_writes, mut written, mut end) = (0, Bytes::ZERO, None);
     for number in 0..=wear.rounds {
         if number > 0 {
@@ -74,9 +81,9 @@ pub fn wear_out(opened: &mut Opened, chosen: &Chosen, wear: Wear, folder: &Path,
         let path = folder.join(format!("round-{number:03}"));
         let run = Run::begin(opened, chosen.clone(), Some(&path))?;
         let known = run.infer_quietly(&mut opened.device)?;
-        let spent: u64 = known.findings.iter().map(|finding| finding.bytes_written.0).sum();
-        rounds.push((full_writes, written, known));
-        written += Bytes(spent);
+        let spent = known.written;
+        rounds.push(Round { full_writes, bytes_written: written, findings: known });
+        written += spent;
         write_rounds(&folder.join("wear.json"), &rounds)?;
         if let Some(end) = &end {
             tell!("the device takes no more: {end}");
@@ -85,7 +92,7 @@ pub fn wear_out(opened: &mut Opened, chosen: &Chosen, wear: Wear, folder: &Path,
     }
     tell!("rounds: {}", folder.display());
     match json {
-        true => output::json(&documents(&rounds)),
+        true => output::json(&&rounds),
         false => output::text(&changes(&rounds)),
     }
 }
@@ -133,35 +140,20 @@ fn write_fully(
     Ok(worn)
 }
 
-fn documents(rounds: &[(u64, Bytes, Inference)]) -> Vec<Round<'_>> {
-    let round = |(full_writes, bytes_written, known): &'_ (u64, Bytes, Inference)| {
-        (*full_writes, *bytes_written, known)
-    };
-    rounds
-        .iter()
-        .map(round)
-        .map(|(full_writes, bytes_written, known)| Round {
-            full_writes,
-            bytes_written,
-            findings: InferenceJson(known),
-        })
-        .collect()
-}
-
-fn write_rounds(path: &Path, rounds: &[(u64, Bytes, Inference)]) -> Result<()> {
+fn write_rounds(path: &Path, rounds: &[Round]) -> Result<()> {
     let whole: PathBuf = path.with_extension("json.part");
-    let text = serde_json::to_string_pretty(&documents(rounds))?;
+    let text = serde_json::to_string_pretty(&rounds)?;
     let written = std::fs::write(&whole, text).and_then(|()| std::fs::rename(&whole, path));
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// For each parameter that was found: its first value, and where it became another one.
-fn changes(rounds: &[(u64, Bytes, Inference)]) -> String {
+fn changes(rounds: &[Round]) -> String {
     let mut text = String::new();
     for &parameter in Parameter::ALL {
         let found: Vec<(u64, &Finding)> = rounds
             .iter()
-            .filter_map(|(full_writes, _, known)| Some((*full_writes, known.get(parameter)?)))
+            .filter_map(|round| Some((round.full_writes, round.findings.get(parameter)?)))
             .filter(|(_, finding)| finding.verdict == Verdict::Found)
             .collect();
         let mut last: Option<&Finding> = None;
@@ -176,8 +168,8 @@ fn changes(rounds: &[(u64, Bytes, Inference)]) -> String {
             text += &format!("{:<26}{}\n", parameter.title(), steps.join(" -> "));
         }
     }
-    let count = rounds.last().map_or(0, |(full_writes, _, _)| *full_writes);
-    let written = rounds.last().map_or(Bytes::ZERO, |(_, written, _)| *written);
+    let count = rounds.last().map_or(0, |round| round.full_writes);
+    let written = rounds.last().map_or(Bytes::ZERO, |round| round.bytes_written);
     format!(
         "what was found in {} rounds, and after how many full writes; {count} in all, {written}\n\n{text}",
         rounds.len()
@@ -205,7 +197,7 @@ mod tests {
             let mut known = flashlab_infer::nothing_known(&device, "worn");
             known.findings.push(Finding::found(Parameter::ReadPageSize, Bytes(page), 1.0, ""));
             known.findings.push(Finding::found(Parameter::PauseBenefit, cost, 1.0, ""));
-            (full_writes, Bytes::gib(full_writes), known)
+            Round { full_writes, bytes_written: Bytes::gib(full_writes), findings: known }
         };
         let rounds = [round(0, 4096, 0.5), round(1000, 4096, 0.51), round(2000, 4096, 0.6)];
         insta::assert_snapshot!(changes(&rounds), @"");
