@@ -51,8 +51,12 @@ fn begin_existing(name: &str, arguments: &args::Infer) -> Result<()> {
         ));
     }
     let writes = arguments.write || (is_simulated && !arguments.read_only);
-    if arguments.write_budget.is_some() && !writes {
-        bail!(Usage("--write-budget, but nothing would be written: add --write".into()));
+    for (option, is_given) in
+        [("--write-budget", arguments.write_budget.is_some()), ("--wear-out", arguments.wear_out.is_some())]
+    {
+        if is_given && !writes {
+            bail!(Usage(format!("{option}, but nothing would be written: add --write")));
+        }
     }
     let target = as_target(arguments);
     let candidate = match (Simulation::of(name)?, arguments.size) {
@@ -84,9 +88,7 @@ fn begin_wearing_out(
     chosen: Chosen,
     arguments: &args::Infer,
 ) -> Result<()> {
-    let Some(budget) = chosen.write_budget else {
-        bail!(Usage("--wear-out, but nothing would be written: add --write".into()));
-    };
+    let budget = chosen.write_budget.unwrap_or_default();
     let identity = candidate.identity();
     let written = wear.written(chosen.target_size, budget);
     tell!(

@@ -52,7 +52,7 @@ struct Round {
     /// How often the device was written from end to end.
     full_writes: u64,
     /// What was written by these, and by the inferences of earlier rounds.
-    bytes_written: Bytes,
+    bytes_written: u64,
     #[serde(serialize_with = "as_object")]
     findings: Inference,
 }
@@ -82,7 +82,7 @@ pub fn wear_out(opened: &mut Opened, chosen: &Chosen, wear: Wear, folder: &Path,
         let run = Run::begin(opened, chosen.clone(), Some(&path))?;
         let known = run.infer_quietly(&mut opened.device)?;
         let spent = known.written;
-        rounds.push(Round { full_writes, bytes_written: written, findings: known });
+        rounds.push(Round { full_writes, bytes_written: written.0, findings: known });
         written += spent;
         write_rounds(&folder.join("wear.json"), &rounds)?;
         if let Some(end) = &end {
@@ -169,7 +169,7 @@ fn changes(rounds: &[Round]) -> String {
         }
     }
     let count = rounds.last().map_or(0, |round| round.full_writes);
-    let written = rounds.last().map_or(Bytes::ZERO, |round| round.bytes_written);
+    let written = Bytes(rounds.last().map_or(0, |round| round.bytes_written));
     format!(
         "what was found in {} rounds, and after how many full writes; {count} in all, {written}\n\n{text}",
         rounds.len()
@@ -197,9 +197,14 @@ mod tests {
             let mut known = flashlab_infer::nothing_known(&device, "worn");
             known.findings.push(Finding::found(Parameter::ReadPageSize, Bytes(page), 1.0, ""));
             known.findings.push(Finding::found(Parameter::PauseBenefit, cost, 1.0, ""));
-            Round { full_writes, bytes_written: Bytes::gib(full_writes), findings: known }
+            Round { full_writes, bytes_written: full_writes << 30, findings: known }
         };
         let rounds = [round(0, 4096, 0.5), round(1000, 4096, 0.51), round(2000, 4096, 0.6)];
-        insta::assert_snapshot!(changes(&rounds), @"");
+        insta::assert_snapshot!(changes(&rounds), @r"
+        what was found in 3 rounds, and after how many full writes; 2000 in all, 2.0 TiB
+
+        Read page                 4 KiB (after 0)
+        What a pause buys         0.500 (after 0) -> 0.600 (after 2000)
+        ");
     }
 }

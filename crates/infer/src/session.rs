@@ -301,7 +301,7 @@ impl<'d, 's> Session<'d, 's> {
     fn share_of(&self, group: &Group) -> Bytes {
         let whole = self.settings.write_budget.unwrap_or_default();
         let last = GROUPS.iter().position(|other| other.name == group.name).unwrap_or_default();
-        let share: f64 = GROUPS[..=last].iter().map(|group| group.write_share).sum();
+        let share: f64 = GROUPS[..=last].iter().map(|group| group.write_share).sum::<f64>().min(1.0);
         Bytes(((whole.0 as f64 * share) as u64).saturating_sub(self.inference.written.0))
     }
 
