@@ -113,8 +113,7 @@ impl Finding {
         if matches!(value, Value::Number(number) if !number.is_finite()) {
             return Finding::undetermined(parameter, evidence);
         }
-        // Not a number becomes 0.
-        let confidence = confidence.max(0.0).min(1.0);
+        let confidence = if confidence.is_finite() { confidence.clamp(0.0, 1.0) } else { 0.0 };
         Finding { value: Some(value), confidence, ..Finding::without(parameter, Verdict::Found, evidence) }
     }
 
