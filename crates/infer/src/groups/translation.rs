@@ -342,7 +342,6 @@ impl Seen {
         let apart = level(self.apart / self.in_place.max(1e-9), CHEAP, MERGE);
         let again = level(self.in_place, CHEAP * self.dies, MERGE * self.dies);
         let busy = level(self.anywhere, COLLECTING, MERGING);
-        // What costs a merge at one place does so anywhere, and on one die no less than on all of them.
         // What costs a merge at one place costs no less far apart, if no buffer hides it.
         let far = self.apart >= self.in_place / CHEAP;
         let block = again.merges && far && (self.anywhere > MERGE || self.unbuffered);
