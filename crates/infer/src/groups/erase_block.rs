@@ -167,7 +167,7 @@ fn pages_in_sequence(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Res
     let size = page * factor;
     let origin = place(session, 0.125, Bytes::mib(1));
     let (budget, time) = part(session, PAGES_PART);
-    let budget = budget.min(session.capacity() - origin - size);
+    let budget = budget.min(Bytes(session.capacity().0.saturating_sub((origin + size).0)));
     let sequence =
         |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
     let found = grow(session, "in-sequence", size, (budget, time), sequence)?;

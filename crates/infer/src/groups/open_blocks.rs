@@ -92,7 +92,7 @@ impl Rounds {
         let full = self.buffer.most(session).0 * 9 / 8 / self.size.0;
         let count = ((full + WRITES).div_ceil(units).max(4) * units).min(units * slots);
         let origin = place(session, part, self.block);
-        let room = (session.capacity() - length).round_down(self.block);
+        let room = Bytes(session.capacity().0.saturating_sub(length.0)).round_down(self.block);
         let incr = if units == 1 { 1 } else { slots as i64 };
         let pattern = writes(Location::Ordered { incr }, self.size, count, origin.min(room), length);
         session.rest(REST)?;
