@@ -6,15 +6,18 @@
 //!    of dies.
 //! 3. The page again where it was not seen, by concurrent reads on one die.
 //! 4. The planes, within what lies on one die.
+//! 5. The channels, by the times of reads over several chunks; and the dies, where one IO at a time is taken.
 
 use std::ops::Range;
 
-use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
+use super::channels::{Chunks, Told, layout, layouts};
 use super::dies::Dies;
+use super::flash_times::Layout;
 use super::ground::Ground;
-use super::levels::{Told, levels};
+use super::levels::{self, levels};
 use super::parallel_reads::{Stripe, stripe};
 use super::read_pages::{OnDie, Page, Places, page, planes};
 use super::reads::room;
@@ -30,6 +33,7 @@ pub(crate) const STRUCTURE: Group = Group {
         Parameter::ChunkSize,
         Parameter::ParallelUnits,
         Parameter::PlanesReadAtOnce,
+        Parameter::Channels,
     ],
     write_share: 0.0,
     probe,
@@ -38,6 +42,12 @@ pub(crate) const STRUCTURE: Group = Group {
 /// How far boundaries for pages are apart, so that there are so many of them.
 const SLOT: Range<Bytes> = Bytes::kib(32)..Bytes::kib(128);
 const PLACES: u64 = 32;
+/// What a stripe tells.
+const DIES: [Parameter; 3] = [Parameter::StripeSize, Parameter::ChunkSize, Parameter::ParallelUnits];
+/// As many dies as a device may have that takes one IO at a time.
+const DIES_FEW: [u64; 5] = [2, 3, 4, 6, 8];
+/// At most, of what builds on a stripe.
+const CONFIDENCE: f64 = 0.98;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let slot = Bytes(room(session).0 / PLACES).max(SLOT.start).min(SLOT.end);
@@ -49,44 +59,82 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         1 => Err("the device takes one IO at a time".to_owned()),
         _ => stripe(session, size)?,
     };
-    let (dies, places) = match dies {
-        Ok(stripe) => {
-            let slot = stripe.ground.stride(session, stripe.width).unwrap_or(stripe.width);
-            let places = Places { slot, ground: stripe.ground, depth: Dies::depth(session), beside: 2 };
-            conclude_stripe(session, &stripe);
-            (Some((OnDie::Chunk(stripe.chunk), 0.98)), places)
+    let stripe = dies.as_ref().ok();
+    let places = stripe.map_or(alone, |stripe| {
+        let slot = stripe.ground.stride(session, stripe.width).unwrap_or(stripe.width);
+        Places { slot, ground: stripe.ground, depth: Dies::depth(session), beside: 2 }
+    });
+    if let Some(stripe) = stripe {
+        conclude_stripe(session, stripe);
+        if stripe.chunk == session.block() {
+            let evidence = "a chunk is no larger than the smallest read";
+            let finding = Finding::found(Parameter::ReadPageSize, stripe.chunk, 0.9, evidence);
+            found = Ok(Page { size: stripe.chunk, finding });
+        } else if found.is_err() {
+            found = page(session, places)?;
         }
-        Err(why) => (without_stripe(session, size, &why)?, alone),
-    };
-    if found.is_err() && dies.is_some() {
-        found = page(session, places)?;
-    }
-    if let (Err(_), Some((OnDie::Chunk(chunk), _))) = (&found, dies)
-        && chunk == session.block()
-    {
-        let evidence = "a chunk is no larger than the smallest read";
-        let finding = Finding::found(Parameter::ReadPageSize, chunk, 0.9, evidence);
-        found = Ok(Page { size: chunk, finding });
     }
     let size = found.as_ref().ok().map(|page| page.size);
     session.conclude(match found {
         Ok(page) => page.finding,
         Err(finding) => finding,
     });
-    let (Some(size), Some((dies, confidence))) = (size, dies) else {
-        let evidence = "it is not known which pages lie on one die";
-        session.conclude(Finding::undetermined(Parameter::PlanesReadAtOnce, evidence));
+    let Some(size) = size else {
+        if let Err(why) = &dies {
+            leave(session, &DIES, why);
+        }
+        leave(session, &[Parameter::PlanesReadAtOnce], "the page is not known");
+        leave(session, &[Parameter::Channels], "the page is not known");
         return Ok(());
     };
-    let places = match dies {
+    let places = Places { beside: if size > session.block() { 2 } else { 1 }, ..places };
+    match dies {
+        Ok(stripe) => {
+            let chunk = (stripe.chunk, CONFIDENCE);
+            let planes = conclude_planes(session, places, size, OnDie::Chunk(stripe.chunk), chunk.1)?;
+            let chunks = Chunks { page: size, chunk: stripe.chunk, ground: stripe.ground };
+            let told = layout(session, chunks, &layouts(stripe.chunk.0 / size.0, planes, stripe.dies))?;
+            conclude_channels(session, &told);
+        }
+        Err(why) => without_stripe(session, size, places, &why)?,
+    }
+    Ok(())
+}
+
+/// Concludes the planes; gives their number, or 1.
+fn conclude_planes(
+    session: &mut Session<'_, '_>,
+    places: Places,
+    page: Bytes,
+    on_die: OnDie,
+    confidence: f64,
+) -> Result<u64, Halt> {
+    let places = match on_die {
         OnDie::Chunk(chunk) => Places { slot: places.slot.max(chunk), ..places },
         OnDie::All => places,
     };
-    let places = Places { beside: if size > session.block() { 2 } else { 1 }, ..places };
-    let finding = planes(session, places, size, dies)?;
+    let finding = planes(session, places, page, on_die)?;
     let confidence = finding.confidence.min(confidence);
+    let planes = finding.number().map_or(1, |planes| planes as u64);
     session.conclude(Finding { confidence, ..finding });
-    Ok(())
+    Ok(planes)
+}
+
+fn conclude_channels(session: &mut Session<'_, '_>, told: &Told) {
+    let evidence = told.evidence.clone();
+    let picture = Picture::new(
+        "Response time of reads from the last page of a chunk on: it rises where a channel carries one more, or a die is \
+         read again.",
+        Axis::linear("pages", ""),
+        Axis::linear("median response time", "ns"),
+    );
+    let picture = picture.draw("one read", Style::Dots, told.points.clone());
+    session.conclude(match told.layout {
+        Some((layout, confidence)) => {
+            Finding::found(Parameter::Channels, layout.channels, confidence, evidence).with(picture)
+        }
+        None => Finding::undetermined(Parameter::Channels, evidence).with(picture),
+    });
 }
 
 fn conclude_stripe(session: &mut Session<'_, '_>, stripe: &Stripe) {
@@ -101,39 +149,46 @@ fn conclude_stripe(session: &mut Session<'_, '_>, stripe: &Stripe) {
 }
 
 /// Concludes what one read at a time tells of dies.
-fn without_stripe(
-    session: &mut Session<'_, '_>,
-    page: Option<Bytes>,
-    why: &str,
-) -> Result<Option<(OnDie, f64)>, Halt> {
-    let Some(page) = page else {
-        leave(session, &[Parameter::StripeSize, Parameter::ChunkSize, Parameter::ParallelUnits], why);
-        return Ok(None);
-    };
+fn without_stripe(session: &mut Session<'_, '_>, page: Bytes, places: Places, why: &str) -> Result<(), Halt> {
     let (told, figures) = levels(session, page)?;
     let evidence = format!("{why}; {figures}");
-    Ok(match told {
-        Told::OneDie(confidence) => {
-            session.conclude(Finding::found(Parameter::ParallelUnits, 1u64, confidence, evidence));
-            for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
-                session.conclude(Finding::not_identifiable(parameter, confidence, "there is one die"));
+    match told {
+        levels::Told::OneDie(confidence) => {
+            conclude_one_die(session, confidence, &evidence);
+            conclude_planes(session, places, page, OnDie::All, confidence)?;
+        }
+        levels::Told::Chunk(chunk) => {
+            session.conclude(Finding::found(Parameter::ChunkSize, chunk, 0.85, evidence));
+            let planes = conclude_planes(session, places, page, OnDie::Chunk(chunk), 0.85)?;
+            let chunks = Chunks { page, chunk, ground: Ground::WHOLE };
+            let all: Vec<Layout> =
+                DIES_FEW.iter().flat_map(|&dies| layouts(chunk.0 / page.0, planes, dies)).collect();
+            let told = layout(session, chunks, &all)?;
+            if let Some((layout, confidence)) = told.layout {
+                let units = Finding::found(Parameter::ParallelUnits, layout.dies, confidence, &told.evidence);
+                session.conclude(units);
+                let width = chunk * layout.dies;
+                session.conclude(Finding::found(Parameter::StripeSize, width, confidence, &told.evidence));
+            } else {
+                leave(session, &[Parameter::StripeSize, Parameter::ParallelUnits], &told.evidence);
             }
-            Some((OnDie::All, confidence))
+            conclude_channels(session, &told);
         }
-        Told::Chunk(chunk) => {
-            session.conclude(Finding::found(Parameter::ChunkSize, chunk, 0.85, evidence.clone()));
-            leave(session, &[Parameter::StripeSize, Parameter::ParallelUnits], &evidence);
-            Some((OnDie::Chunk(chunk), 0.85))
+        levels::Told::Nothing => {
+            leave(session, &DIES, &evidence);
+            leave(session, &[Parameter::PlanesReadAtOnce], "it is not known which pages lie on one die");
+            leave(session, &[Parameter::Channels], &evidence);
         }
-        Told::Nothing => {
-            leave(
-                session,
-                &[Parameter::StripeSize, Parameter::ChunkSize, Parameter::ParallelUnits],
-                &evidence,
-            );
-            None
-        }
-    })
+    }
+    Ok(())
+}
+
+fn conclude_one_die(session: &mut Session<'_, '_>, confidence: f64, evidence: &str) {
+    session.conclude(Finding::found(Parameter::ParallelUnits, 1u64, confidence, evidence));
+    for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
+        session.conclude(Finding::not_identifiable(parameter, confidence, "there is one die"));
+    }
+    session.conclude(Finding::found(Parameter::Channels, 1u64, confidence, "there is one die"));
 }
 
 fn leave(session: &mut Session<'_, '_>, parameters: &[Parameter], evidence: &str) {
