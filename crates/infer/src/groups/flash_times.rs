@@ -53,20 +53,30 @@ pub(crate) struct Choice {
 /// The times of the model: command, sense, transfer of a page, a page on the link.
 type Times = [f64; 4];
 
-/// The layout that fits best; none without two of them or with fewer observations than unknowns.
-pub(crate) fn choose(observations: &[Observation], layouts: &[Layout]) -> Option<Choice> {
+impl Layout {
+    /// Whether it says the same of dies.
+    fn is_like(&self, other: &Layout) -> bool {
+        (self.dies, self.channels) == (other.dies, other.channels)
+            && (self.dies == 1 || self.chunk == other.chunk)
+    }
+}
+
+/// The layout that fits best, where transferring a page takes at least `transfer` nanoseconds; none without layouts or with
+/// hardly more observations than unknowns.
+pub(crate) fn choose(observations: &[Observation], layouts: &[Layout], transfer: f64) -> Option<Choice> {
     if observations.len() < 6 || layouts.is_empty() {
         return None;
     }
-    let misfits: Vec<f64> = layouts.iter().map(|&layout| misfit(observations, layout)).collect();
+    let misfits: Vec<f64> = layouts.iter().map(|&layout| misfit(observations, layout, transfer)).collect();
     let best = (0..misfits.len()).min_by(|&a, &b| misfits[a].total_cmp(&misfits[b]))?;
-    let others = misfits.iter().enumerate().filter(|&(i, _)| i != best).map(|(_, &misfit)| misfit);
+    let others = layouts.iter().zip(&misfits).filter(|(layout, _)| !layout.is_like(&layouts[best]));
+    let others = others.map(|(_, &misfit)| misfit);
     let next = others.fold(f64::INFINITY, f64::min);
     Some(Choice { best, misfit: misfits[best] / observations.len() as f64, margin: next - misfits[best] })
 }
 
 /// The least sum of squared deviations, in units of their errors.
-fn misfit(observations: &[Observation], layout: Layout) -> f64 {
+fn misfit(observations: &[Observation], layout: Layout, transfer_min: f64) -> f64 {
     let shortest = observations.iter().map(|seen| seen.nanos).fold(f64::INFINITY, f64::min);
     const STARTS: [[f64; 3]; 5] =
         [[0.2, 0.6, 0.2], [0.2, 0.2, 0.6], [0.45, 0.35, 0.2], [0.45, 0.1, 0.45], [0.05, 0.55, 0.4]];
@@ -80,14 +90,15 @@ fn misfit(observations: &[Observation], layout: Layout) -> f64 {
         };
         for start in STARTS {
             let [command, sense, transfer] = start.map(|share| share * shortest);
-            least = least.min(search(&sum, [command, sense, transfer, shortest / 2.0]));
+            let start = [command, sense, transfer.max(transfer_min), shortest / 2.0];
+            least = least.min(search(&sum, start, [0.0, 0.0, transfer_min, 0.0]));
         }
     }
     least
 }
 
 /// Tries each time, and each pair of them against each other, with ever smaller steps.
-fn search(sum: &dyn Fn(&Times) -> f64, start: Times) -> f64 {
+fn search(sum: &dyn Fn(&Times) -> f64, start: Times, floor: Times) -> f64 {
     let (mut times, mut least) = (start, sum(&start));
     let mut step = 0.4;
     while step > 0.001 {
@@ -101,7 +112,7 @@ fn search(sum: &dyn Fn(&Times) -> f64, start: Times) -> f64 {
                     if down < 4 && down != up {
                         tried[down] -= by;
                     }
-                    if tried.iter().any(|&time| time <= 0.0) {
+                    if tried.iter().zip(&floor).any(|(time, floor)| time < floor) {
                         continue;
                     }
                     let found = sum(&tried);
@@ -200,7 +211,7 @@ mod tests {
         for (dies, channels) in [(2, 1), (4, 2), (6, 3), (8, 1), (8, 4)] {
             let layout = Layout { chunk: 1, planes: 1, dies, channels };
             let seen = observations(layout, [10e3, 40e3, 30e3, 4e3]);
-            let found = choose(&seen, &layouts(dies)).unwrap();
+            let found = choose(&seen, &layouts(dies), 1e3).unwrap();
             assert_eq!(layouts(dies)[found.best], layout, "{found:?}");
             assert!(found.misfit < 2.0 && found.margin > 30.0, "{found:?}");
         }
@@ -210,7 +221,7 @@ mod tests {
     fn channels_that_nothing_waits_for_are_not_told() {
         let layout = Layout { chunk: 1, planes: 1, dies: 4, channels: 2 };
         let seen = observations(layout, [10e3, 80e3, 10.0, 60e3]);
-        assert!(choose(&seen, &layouts(4)).unwrap().margin < 10.0);
+        assert!(choose(&seen, &layouts(4), 10.0).unwrap().margin < 10.0);
     }
 
     #[test]
@@ -218,7 +229,7 @@ mod tests {
         let layout = Layout { chunk: 2, planes: 1, dies: 2, channels: 2 };
         let seen = observations(layout, [100e3, 50e3, 60e3, 70e3]);
         let all: Vec<Layout> = [2, 3, 4].map(|dies| Layout { dies, channels: dies, ..layout }).to_vec();
-        let found = choose(&seen, &all).unwrap();
+        let found = choose(&seen, &all, 1e3).unwrap();
         assert!(found.best == 0 && found.margin > 30.0, "{found:?}");
     }
 }

@@ -32,6 +32,8 @@ const SAME: f64 = 0.08;
 pub(crate) enum Told {
     /// There is one die, with how much confidence.
     OneDie(f64),
+    /// All boundaries cost the same, and whether that is as much as rows of one die cost.
+    Alike(bool),
     /// Chunks of this size, on several dies.
     Chunk(Bytes),
     /// Nothing.
@@ -68,7 +70,7 @@ pub(crate) fn levels(session: &mut Session<'_, '_>, page: Bytes) -> Result<(Told
     let told = match told(&relative) {
         Tail::Alike if costs.len() > LAST => {
             let row = median(&costs.iter().map(|(_, cost)| cost.nanos()).collect::<Vec<_>>());
-            if row > ROW_MIN * beside { Told::OneDie(0.85) } else { Told::Nothing }
+            Told::Alike(row > ROW_MIN * beside)
         }
         Tail::Rises => Told::OneDie(0.97),
         Tail::Falls(place) => Told::Chunk(costs[place].0),

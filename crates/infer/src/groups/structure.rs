@@ -46,6 +46,9 @@ const PLACES: u64 = 32;
 const DIES: [Parameter; 3] = [Parameter::StripeSize, Parameter::ChunkSize, Parameter::ParallelUnits];
 /// As many dies as a device may have that takes one IO at a time.
 const DIES_FEW: [u64; 5] = [2, 3, 4, 6, 8];
+/// Chunks of up to so many pages may begin there; and more pages than are ever read.
+const PAGES_ALIGNED: u64 = 8;
+const PAGES_ALL: u64 = 1 << 40;
 /// At most, of what builds on a stripe.
 const CONFIDENCE: f64 = 0.98;
 
@@ -153,6 +156,7 @@ fn without_stripe(session: &mut Session<'_, '_>, page: Bytes, places: Places, wh
     let (told, figures) = levels(session, page)?;
     let evidence = format!("{why}; {figures}");
     match told {
+        levels::Told::Alike(one_die) => return alike(session, page, places, one_die, &evidence),
         levels::Told::OneDie(confidence) => {
             conclude_one_die(session, confidence, &evidence);
             conclude_planes(session, places, page, OnDie::All, confidence)?;
@@ -178,6 +182,55 @@ fn without_stripe(session: &mut Session<'_, '_>, page: Bytes, places: Places, wh
             leave(session, &DIES, &evidence);
             leave(session, &[Parameter::PlanesReadAtOnce], "it is not known which pages lie on one die");
             leave(session, &[Parameter::Channels], &evidence);
+        }
+    }
+    Ok(())
+}
+
+/// Concludes what reads over several pages tell, where lying across costs the same at all boundaries: they are rows of one
+/// die, or dies on one channel.
+fn alike(
+    session: &mut Session<'_, '_>,
+    page: Bytes,
+    places: Places,
+    one_die: bool,
+    evidence: &str,
+) -> Result<(), Halt> {
+    let rows = [1, 2, 4].map(|planes| (planes, planes));
+    let several = rows
+        .iter()
+        .flat_map(|&(chunk, planes)| DIES_FEW.iter().flat_map(move |&dies| layouts(chunk, planes, dies)));
+    let one = rows.iter().flat_map(|&(_, planes)| {
+        [PAGES_ALIGNED, PAGES_ALL].map(|chunk| Layout { chunk, planes, dies: 1, channels: 1 })
+    });
+    let all: Vec<Layout> = one.chain(several).collect();
+    let chunks = Chunks { page, chunk: page * PAGES_ALIGNED, ground: Ground::WHOLE };
+    let told = layout(session, chunks, &all)?;
+    let evidence = format!("{evidence}; {}", told.evidence);
+    match told.layout {
+        Some((Layout { dies: 1, .. }, confidence)) => {
+            conclude_one_die(session, confidence, &evidence);
+            conclude_planes(session, places, page, OnDie::All, confidence)?;
+        }
+        Some((found, confidence)) => {
+            let chunk = page * found.chunk;
+            for finding in [
+                Finding::found(Parameter::ChunkSize, chunk, confidence, &evidence),
+                Finding::found(Parameter::StripeSize, chunk * found.dies, confidence, &evidence),
+                Finding::found(Parameter::ParallelUnits, found.dies, confidence, &evidence),
+                Finding::found(Parameter::PlanesReadAtOnce, found.planes, confidence, &evidence),
+            ] {
+                session.conclude(finding);
+            }
+            conclude_channels(session, &told);
+        }
+        None if one_die => {
+            conclude_one_die(session, 0.8, &evidence);
+            conclude_planes(session, places, page, OnDie::All, 0.8)?;
+        }
+        None => {
+            leave(session, &DIES, &evidence);
+            leave(session, &[Parameter::PlanesReadAtOnce, Parameter::Channels], &evidence);
         }
     }
     Ok(())
