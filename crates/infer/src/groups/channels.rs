@@ -13,7 +13,7 @@ use std::ops::Range;
 use flashlab_analysis::decide::level::level;
 use flashlab_base::Bytes;
 
-use super::flash_times::{Choice, Layout, Observation, Seen, choose};
+use super::flash_times::{Fits, Layout, Observation, Seen, fit};
 use super::ground::Ground;
 use super::reads::{Walk, compare, compare_each, in_order, median};
 use crate::session::{Halt, Session};
@@ -22,6 +22,8 @@ use crate::session::{Halt, Session};
 const CHANNEL_FASTEST: f64 = 2.4;
 /// The most pages of a read.
 const PAGES_MAX: u64 = 72;
+/// The most lengths of reads.
+const LENGTHS_MAX: usize = 36;
 /// The largest read.
 const SIZE_MAX: Bytes = Bytes::kib(512);
 /// The share of the time for reading that reads one at a time may take.
@@ -54,11 +56,21 @@ pub(crate) struct Chunks {
 
 /// What was decided.
 pub(crate) struct Told {
-    /// The layout, if one fits, and better than the others, with how much confidence.
-    pub(crate) layout: Option<(Layout, f64)>,
+    fits: Option<Fits>,
     pub(crate) evidence: String,
     /// Pages and response times of the reads.
     pub(crate) points: Vec<(f64, f64)>,
+}
+
+impl Told {
+    /// What the layout says that fits best, if it fits and all that say something else fit worse, with how much
+    /// confidence.
+    pub(crate) fn says<T: PartialEq>(&self, what: impl Fn(&Layout) -> T) -> Option<(T, f64)> {
+        let fits = self.fits.as_ref().filter(|fits| fits.misfit < MISFIT_MAX)?;
+        let margin = fits.margin(&what);
+        let sure = fits.misfit < MISFIT_SURE && margin > MARGIN_SURE;
+        (margin > MARGIN_MIN).then(|| (what(&fits.best), if sure { 0.95 } else { 0.85 }))
+    }
 }
 
 /// The layouts with chunks of so many pages on so many dies.
@@ -67,35 +79,37 @@ pub(crate) fn layouts(chunk: u64, planes: u64, dies: u64) -> Vec<Layout> {
     legal.map(|channels| Layout { chunk, planes, dies, channels }).collect()
 }
 
-/// Which of the layouts the device has. Where all have as many dies, many reads in flight tell, too.
+/// Which of the layouts the device has. With so many dies, or a multiple, many reads in flight tell, too.
 pub(crate) fn layout(
     session: &mut Session<'_, '_>,
     chunks: Chunks,
     layouts: &[Layout],
+    dies: Option<u64>,
 ) -> Result<Told, Halt> {
     let pages = lengths(layouts, chunks);
     let mut seen = one_at_a_time(session, chunks, &pages)?;
     let points: Vec<(f64, f64)> = seen.iter().filter_map(point).collect();
-    let dies = layouts.first().map_or(1, |layout| layout.dies);
-    if session.depth() > 1 && layouts.iter().all(|layout| layout.dies == dies) {
+    if let Some(dies) = dies {
         seen.extend(many_at_a_time(session, chunks, dies)?);
     }
     let words: Vec<String> = seen.iter().map(in_words).collect();
     let figures =
         format!("reads of n pages, from the last one of a chunk on, take so many us: {}", words.join(", "));
     let transfer = chunks.page.0 as f64 / CHANNEL_FASTEST;
-    let Some(Choice { best, misfit, margin }) = choose(&seen, layouts, transfer) else {
-        return Ok(Told { layout: None, evidence: figures, points });
+    let fits = fit(&seen, layouts, transfer);
+    let evidence = match &fits {
+        Some(fits) => {
+            let Layout { chunk, dies, channels, .. } = fits.best;
+            format!(
+                "{figures}; {dies} dies on {channels} channels with chunks of {chunk} pages fit best, with a mean squared \
+                 deviation of {:.1} errors; others worse by {:.0} at least",
+                fits.misfit,
+                fits.margin(|layout| *layout)
+            )
+        }
+        None => figures,
     };
-    let Layout { chunk, dies, channels, .. } = layouts[best];
-    let evidence = format!(
-        "{figures}; {dies} dies on {channels} channels with chunks of {chunk} pages fit best, with a mean squared deviation of {misfit:.1} errors, and \
-         all others worse by {margin:.0} at least"
-    );
-    let margin = margin / misfit.max(1.0);
-    let fits = misfit < MISFIT_MAX && margin > MARGIN_MIN;
-    let confidence = if misfit < MISFIT_SURE && margin > MARGIN_SURE { 0.95 } else { 0.85 };
-    Ok(Told { layout: fits.then_some((layouts[best], confidence)), evidence, points })
+    Ok(Told { fits, evidence, points })
 }
 
 /// Lengths of reads, in pages, at which layouts differ.
@@ -107,6 +121,7 @@ fn lengths(layouts: &[Layout], chunks: Chunks) -> Vec<u64> {
     }
     all.sort_unstable();
     all.dedup();
+    all.truncate(LENGTHS_MAX);
     all
 }
 

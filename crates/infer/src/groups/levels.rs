@@ -27,6 +27,9 @@ const BUFFERED: f64 = 0.92;
 /// Costs that differ by less than this share are the same.
 const SAME: f64 = 0.08;
 
+/// What the array takes is at least this share of a cost.
+const CHANGE_MIN: f64 = 0.12;
+
 /// What the costs say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Told {
@@ -100,10 +103,14 @@ fn told(costs: &[Interval]) -> Tail {
         (cost.low < level && cost.high > level) || (cost.estimate - level).abs() < SAME * most
     };
     let from = costs.iter().rposition(|cost| !same(cost)).map_or(0, |place| place + 1);
-    match from.checked_sub(1).map(|before| costs[before]) {
-        None => Tail::Alike,
-        Some(_) if from + LAST > costs.len() => Tail::None,
-        Some(before) if before.estimate > level => Tail::Falls(from),
-        Some(_) => Tail::Rises,
+    let Some(before) = from.checked_sub(1).map(|before| costs[before]) else { return Tail::Alike };
+    if from + LAST > costs.len() {
+        return Tail::None;
+    }
+    let change = (level - before.estimate) / (level.max(before.estimate) - 1.0);
+    match change {
+        _ if change > CHANGE_MIN => Tail::Rises,
+        _ if change < -CHANGE_MIN => Tail::Falls(from),
+        _ => Tail::Alike,
     }
 }

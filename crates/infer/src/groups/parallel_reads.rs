@@ -31,7 +31,7 @@ use crate::session::{Halt, Session};
 /// The most random reads.
 const READS_MAX: u64 = 8_000;
 /// The stripe may be so many times the period that is found, which is as many dies as share a channel.
-const PARTS: [u64; 6] = [1, 2, 3, 4, 6, 8];
+pub(crate) const PARTS: [u64; 6] = [1, 2, 3, 4, 6, 8];
 /// Of a stripe whose chunks were all told apart, and found again elsewhere.
 const CONFIDENCE: f64 = 0.98;
 /// The share of the time for reading that they may take.

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Value};
 use flashlab_base::Bytes;
 
 use super::channels::{Chunks, Told, layout, layouts};
@@ -18,7 +18,7 @@ use super::dies::Dies;
 use super::flash_times::Layout;
 use super::ground::Ground;
 use super::levels::{self, levels};
-use super::parallel_reads::{Stripe, stripe};
+use super::parallel_reads::{PARTS, Stripe, stripe};
 use super::read_pages::{OnDie, Page, Places, page, planes};
 use super::reads::room;
 use crate::group::Group;
@@ -45,10 +45,12 @@ const PLACES: u64 = 32;
 /// What a stripe tells.
 const DIES: [Parameter; 3] = [Parameter::StripeSize, Parameter::ChunkSize, Parameter::ParallelUnits];
 /// As many dies as a device may have that takes one IO at a time.
-const DIES_FEW: [u64; 5] = [2, 3, 4, 6, 8];
+const DIES_FEW: [u64; 3] = [2, 4, 8];
 /// Chunks of up to so many pages may begin there; and more pages than are ever read.
 const PAGES_ALIGNED: u64 = 8;
 const PAGES_ALL: u64 = 1 << 40;
+/// No device that is looked at has more.
+const DIES_MAX: u64 = 32;
 /// At most, of what builds on a stripe.
 const CONFIDENCE: f64 = 0.98;
 
@@ -68,7 +70,6 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Places { slot, ground: stripe.ground, depth: Dies::depth(session), beside: 2 }
     });
     if let Some(stripe) = stripe {
-        conclude_stripe(session, stripe);
         if stripe.chunk == session.block() {
             let evidence = "a chunk is no larger than the smallest read";
             let finding = Finding::found(Parameter::ReadPageSize, stripe.chunk, 0.9, evidence);
@@ -83,8 +84,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Err(finding) => finding,
     });
     let Some(size) = size else {
-        if let Err(why) = &dies {
-            leave(session, &DIES, why);
+        match &dies {
+            Ok(stripe) => conclude_stripe(session, stripe, None),
+            Err(why) => leave(session, &DIES, why),
         }
         leave(session, &[Parameter::PlanesReadAtOnce], "the page is not known");
         leave(session, &[Parameter::Channels], "the page is not known");
@@ -93,10 +95,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let places = Places { beside: if size > session.block() { 2 } else { 1 }, ..places };
     match dies {
         Ok(stripe) => {
-            let chunk = (stripe.chunk, CONFIDENCE);
-            let planes = conclude_planes(session, places, size, OnDie::Chunk(stripe.chunk), chunk.1)?;
+            let (on_die, pages) = (OnDie::Chunk(stripe.chunk), stripe.chunk.0 / size.0);
+            let planes = conclude_planes(session, places, size, on_die, CONFIDENCE)?;
             let chunks = Chunks { page: size, chunk: stripe.chunk, ground: stripe.ground };
-            let told = layout(session, chunks, &layouts(stripe.chunk.0 / size.0, planes, stripe.dies))?;
+            let dies = PARTS.into_iter().map(|parts| stripe.dies * parts).filter(|&dies| dies <= DIES_MAX);
+            let all: Vec<Layout> = dies.flat_map(|dies| layouts(pages, planes, dies)).collect();
+            let told = layout(session, chunks, &all, Some(stripe.dies))?;
+            conclude_stripe(session, &stripe, Some(&told));
             conclude_channels(session, &told);
         }
         Err(why) => without_stripe(session, size, places, &why)?,
@@ -132,20 +137,29 @@ fn conclude_channels(session: &mut Session<'_, '_>, told: &Told) {
         Axis::linear("median response time", "ns"),
     );
     let picture = picture.draw("one read", Style::Dots, told.points.clone());
-    session.conclude(match told.layout {
-        Some((layout, confidence)) => {
-            Finding::found(Parameter::Channels, layout.channels, confidence, evidence).with(picture)
+    session.conclude(match told.says(|layout| layout.channels) {
+        Some((channels, confidence)) => {
+            Finding::found(Parameter::Channels, channels, confidence, evidence).with(picture)
         }
         None => Finding::undetermined(Parameter::Channels, evidence).with(picture),
     });
 }
 
-fn conclude_stripe(session: &mut Session<'_, '_>, stripe: &Stripe) {
-    let Stripe { width, chunk, dies, confidence, evidence, picture, .. } = stripe;
+/// Concludes the stripe. Reads over several chunks may tell that it is a part of one, in which dies wait for a channel.
+fn conclude_stripe(session: &mut Session<'_, '_>, stripe: &Stripe, told: Option<&Told>) {
+    let Stripe { chunk, picture, .. } = stripe;
+    let other = told.and_then(|told| Some((told.says(|layout| layout.dies)?, &told.evidence)));
+    let other = other.filter(|((dies, _), _)| *dies != stripe.dies);
+    let (dies, confidence, evidence) = match other {
+        Some(((dies, confidence), figures)) => {
+            (dies, confidence.min(0.9), format!("{}; but {figures}", stripe.evidence))
+        }
+        None => (stripe.dies, stripe.confidence, stripe.evidence.clone()),
+    };
     for finding in [
-        Finding::found(Parameter::StripeSize, *width, *confidence, evidence),
-        Finding::found(Parameter::ChunkSize, *chunk, *confidence, evidence),
-        Finding::found(Parameter::ParallelUnits, *dies, *confidence, evidence),
+        Finding::found(Parameter::StripeSize, *chunk * dies, confidence, &evidence),
+        Finding::found(Parameter::ChunkSize, *chunk, stripe.confidence, &evidence),
+        Finding::found(Parameter::ParallelUnits, dies, confidence, &evidence),
     ] {
         session.conclude(finding.with(picture.clone()));
     }
@@ -167,15 +181,11 @@ fn without_stripe(session: &mut Session<'_, '_>, page: Bytes, places: Places, wh
             let chunks = Chunks { page, chunk, ground: Ground::WHOLE };
             let all: Vec<Layout> =
                 DIES_FEW.iter().flat_map(|&dies| layouts(chunk.0 / page.0, planes, dies)).collect();
-            let told = layout(session, chunks, &all)?;
-            if let Some((layout, confidence)) = told.layout {
-                let units = Finding::found(Parameter::ParallelUnits, layout.dies, confidence, &told.evidence);
-                session.conclude(units);
-                let width = chunk * layout.dies;
-                session.conclude(Finding::found(Parameter::StripeSize, width, confidence, &told.evidence));
-            } else {
-                leave(session, &[Parameter::StripeSize, Parameter::ParallelUnits], &told.evidence);
-            }
+            let told = layout(session, chunks, &all, None)?;
+            let dies = told.says(|layout| layout.dies);
+            conclude_told(session, Parameter::ParallelUnits, dies, &told);
+            let width = dies.map(|(dies, confidence)| (chunk * dies, confidence));
+            conclude_told(session, Parameter::StripeSize, width, &told);
             conclude_channels(session, &told);
         }
         levels::Told::Nothing => {
@@ -205,35 +215,45 @@ fn alike(
     });
     let all: Vec<Layout> = one.chain(several).collect();
     let chunks = Chunks { page, chunk: page * PAGES_ALIGNED, ground: Ground::WHOLE };
-    let told = layout(session, chunks, &all)?;
+    let told = layout(session, chunks, &all, None)?;
     let evidence = format!("{evidence}; {}", told.evidence);
-    match told.layout {
-        Some((Layout { dies: 1, .. }, confidence)) => {
-            conclude_one_die(session, confidence, &evidence);
-            conclude_planes(session, places, page, OnDie::All, confidence)?;
-        }
-        Some((found, confidence)) => {
-            let chunk = page * found.chunk;
-            for finding in [
-                Finding::found(Parameter::ChunkSize, chunk, confidence, &evidence),
-                Finding::found(Parameter::StripeSize, chunk * found.dies, confidence, &evidence),
-                Finding::found(Parameter::ParallelUnits, found.dies, confidence, &evidence),
-                Finding::found(Parameter::PlanesReadAtOnce, found.planes, confidence, &evidence),
-            ] {
-                session.conclude(finding);
-            }
-            conclude_channels(session, &told);
-        }
-        None if one_die => {
-            conclude_one_die(session, 0.8, &evidence);
-            conclude_planes(session, places, page, OnDie::All, 0.8)?;
-        }
-        None => {
-            leave(session, &DIES, &evidence);
-            leave(session, &[Parameter::PlanesReadAtOnce, Parameter::Channels], &evidence);
-        }
+    let dies = told.says(|layout| layout.dies);
+    let one = match dies {
+        Some((1, confidence)) => Some(confidence),
+        Some(_) => None,
+        None => one_die.then_some(0.8),
+    };
+    if let Some(confidence) = one {
+        conclude_one_die(session, confidence, &evidence);
+        conclude_planes(session, places, page, OnDie::All, confidence)?;
+        return Ok(());
     }
+    let chunk = told.says(|layout| layout.chunk).map(|(pages, confidence)| (page * pages, confidence));
+    let both = told.says(|layout| (layout.chunk, layout.dies));
+    let width = both.map(|((chunk, dies), confidence)| (page * chunk * dies, confidence));
+    conclude_told(session, Parameter::ParallelUnits, dies, &told);
+    conclude_told(
+        session,
+        Parameter::ChunkSize,
+        chunk.filter(|(chunk, _)| *chunk < page * PAGES_ALIGNED),
+        &told,
+    );
+    conclude_told(session, Parameter::StripeSize, width, &told);
+    conclude_told(session, Parameter::PlanesReadAtOnce, told.says(|layout| layout.planes), &told);
+    conclude_channels(session, &told);
     Ok(())
+}
+
+fn conclude_told<T: Into<Value>>(
+    session: &mut Session<'_, '_>,
+    parameter: Parameter,
+    said: Option<(T, f64)>,
+    told: &Told,
+) {
+    session.conclude(match said {
+        Some((value, confidence)) => Finding::found(parameter, value, confidence, &told.evidence),
+        None => Finding::undetermined(parameter, &told.evidence),
+    });
 }
 
 fn conclude_one_die(session: &mut Session<'_, '_>, confidence: f64, evidence: &str) {
