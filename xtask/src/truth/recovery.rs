@@ -105,15 +105,14 @@ fn experiment(mut lab: Lab, unit: Bytes, random: &mut Prng) -> Recovery {
     }
 }
 
-/// How many writes are over when the last stretch of `width` that is slowed down is; `None`: they are to the end.
+/// How many writes are over when the first of two stretches of `width` in a row comes that are not slowed down; `None`
+/// where the last quarter is slowed down. Later ones are no recovery: where the writes begin again at the first address
+/// they break a sequence, burst or not.
 fn slowed_until(times: &[f64], width: usize, level: f64) -> Option<usize> {
-    let stretches: Vec<f64> = times.chunks_exact(width).map(mean).collect();
-    let slow = stretches.iter().rposition(|&stretch| stretch >= SLOWED * level);
-    match slow {
-        None => Some(0),
-        Some(last) if last + 1 >= stretches.len() => None,
-        Some(last) => Some((last + 1) * width),
-    }
+    let slow: Vec<bool> = times.chunks_exact(width).map(|part| mean(part) >= SLOWED * level).collect();
+    let ends = mean(&times[times.len() - times.len() / 4..]) < SLOWED * level;
+    let quick = slow.windows(2).position(|pair| !pair[0] && !pair[1]);
+    quick.filter(|_| ends).map(|stretches| stretches * width)
 }
 
 #[cfg(test)]
@@ -121,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_slow_stretch_ends_the_recovery() {
+    fn the_first_quick_stretches_end_the_recovery() {
         let times = [vec![9.0; 4], vec![1.0; 8]].concat();
         assert_eq!(slowed_until(&times, 2, 1.0), Some(4));
         assert_eq!(slowed_until(&times[4..], 2, 1.0), Some(0));

@@ -58,10 +58,10 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
         Parameter::FastRegionSize => device.fast_region().into(),
         Parameter::FastRegionRefill => match &flash.fast {
             None => Truth::NotIdentifiable("there is no fast region"),
-            // The region is emptied by whole blocks.
+            // The region is emptied by whole blocks, on all dies at the same time.
             Some(fast) => match fast.refill {
                 None => device.fast_region().into(),
-                Some(refill) => refill.round_up(device.block()).min(device.fast_region()).into(),
+                Some(refill) => refill.round_up(device.unit()).min(device.fast_region()).into(),
             },
         },
         _ => Truth::unjudged("it has to be measured"),

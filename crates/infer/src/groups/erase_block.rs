@@ -27,6 +27,8 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 
+use super::patterns::responses;
+use super::sawtooth::{Saw, saw};
 use super::stalls::{Stalls, WRITES_MOST, stalls};
 use super::writes::{median, place, times, unit, writes};
 use crate::group::Group;
@@ -36,21 +38,31 @@ pub(crate) const GROUP: Group = Group {
     name: "erase-block",
     about: "small writes in sequence, of one page again and again, and of whole and half units: how often one is expensive",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
-    write_share: 0.07,
+    write_share: 0.1,
     probe,
 };
 
 /// Writes that are looked at first; then half as many more, and so on.
 const FIRST: u64 = 1024;
 /// So many periods have to foretell themselves, and in this share of them it has to be right.
-const FORETOLD: usize = 2;
+const FORETOLD: usize = 1;
 const RIGHT: f64 = 0.8;
+/// This part of the writes, the first ones, is not looked at.
+const SETTLING: usize = 4;
+/// The share of the budget for single pages in sequence, and blocks of this many pages are as large as they get.
+const PAGES_PART: f64 = 0.8;
+const LONGEST: u64 = 1 << 18;
+/// Writes anywhere whose copies are looked at.
+const COPIES: u64 = 512;
 /// Sizes of the writes in sequence, at least a page each.
 const SIZES: [Bytes; 3] = [Bytes::kib(16), Bytes::kib(64), Bytes::kib(256)];
 /// Which share of the group's budget and time one pattern may use.
-const PART: f64 = 0.24;
+const PART: f64 = 0.3;
+const IN_PLACE_PART: f64 = 0.6;
 /// More dies than this do not fill their blocks at the same time.
 const DIES_MOST: u64 = 64;
+/// Two periods are whole multiples of each other within this.
+const AGREES: f64 = 0.02;
 /// Times that a unit is written whole and in halves.
 const REWRITES: u64 = 6;
 /// Halves cost at least this much more, and whole units at most this much more than in sequence.
@@ -71,6 +83,18 @@ impl Seen {
     }
 }
 
+/// All that was looked at.
+#[derive(Default)]
+struct Witnesses {
+    sequences: Vec<Seen>,
+    in_place: Option<Seen>,
+    saw: Option<Saw>,
+    /// Whether pages are moved when blocks are collected.
+    moves_pages: bool,
+    /// Writes anywhere: address and cost.
+    anywhere: Vec<(f64, f64)>,
+}
+
 /// A unit and who speaks for it.
 struct Candidate {
     unit: Bytes,
@@ -83,41 +107,98 @@ struct Candidate {
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let page = unit(session);
     let family = session.known().word(Parameter::TranslationFamily).map(str::to_owned);
-    let budget = Bytes((session.writes_left().0 as f64 * PART) as u64);
-    let time = Nanos((session.time_left().0 as f64 * PART) as u64);
-    // Where each write that does not continue costs a merge, the same page again and again has no period.
-    let in_place = if family.as_deref() == Some("block") {
-        None
-    } else {
-        let spot = place(session, 0.77, Bytes::mib(1)) + page * 3;
-        let again = |_, count| writes(Location::Sequential, page, count, spot, page);
-        Some(grow(session, "in-place", page, (budget, time), again)?)
-    };
-    let mut sequences = Vec::new();
-    let mut candidate = None;
-    for size in SIZES.map(|size| size.max(page)) {
-        let origin = place(session, 0.125, Bytes::mib(1));
-        let sequence =
-            |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
-        let budget = budget.min(Bytes((session.capacity() - origin).0 / 2));
-        // Without the other pattern there is more for this one.
-        let budget = if in_place.is_none() { Bytes(budget.0 * 3 / 2) } else { budget };
-        sequences.push(grow(session, "in-sequence", size, (budget, time), sequence)?);
-        candidate = decide(session, &sequences, in_place.as_ref());
-        if candidate.as_ref().is_some_and(|candidate| candidate.in_sequence && candidate.in_place.is_some()) {
-            break;
+    let mut seen = Witnesses::default();
+    match family.as_deref() {
+        Some("block") => {
+            seen.saw = copies(session, &mut seen)?;
+            if seen.saw.is_none() {
+                sequences(session, &mut seen)?;
+            }
+        }
+        Some("page" | "demand-cached page") => {
+            seen.moves_pages = true;
+            pages_in_sequence(session, &mut seen)?;
+            in_place(session, &mut seen, 0.9)?;
+        }
+        _ => {
+            in_place(session, &mut seen, IN_PLACE_PART)?;
+            sequences(session, &mut seen)?;
         }
     }
+    let mut candidate = seen.decide(session);
     if let Some(candidate) = &mut candidate
         && matches!(family.as_deref(), Some("block" | "log-block" | "shared log-block"))
     {
         candidate.rewritten = rewrite(session, candidate.unit)?;
     }
-    conclude(session, candidate, &sequences, in_place.as_ref());
+    conclude(session, candidate, &seen);
     conclude_granularity(session, family.as_deref());
     Ok(())
+}
+
+/// What a share of the group's budget and time is.
+fn part(session: &mut Session<'_, '_>, share: f64) -> (Bytes, Nanos) {
+    let of = |whole: u64| (whole as f64 * share) as u64;
+    (Bytes(of(session.writes_left().0)), Nanos(of(session.time_left().0)))
+}
+
+/// One page again and again.
+fn in_place(session: &mut Session<'_, '_>, seen: &mut Witnesses, share: f64) -> Result<(), Halt> {
+    let page = unit(session);
+    let spot = place(session, 0.77, Bytes::mib(1)) + page * 3;
+    let again = |_, count| writes(Location::Sequential, page, count, spot, page);
+    let limits = part(session, share);
+    seen.in_place = Some(grow(session, "in-place", page, limits, again)?);
+    Ok(())
+}
+
+/// Fresh places in sequence, page by page. What is replaced was written in sequence as well, and lies together: behind the
+/// first blocks those that are replaced hold nothing else, and need not be copied.
+fn pages_in_sequence(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<(), Halt> {
+    let page = unit(session);
+    // Large blocks take many small writes.
+    let factor = (session.capacity().0 / page.0 / LONGEST).next_power_of_two();
+    let size = page * factor;
+    let origin = place(session, 0.125, Bytes::mib(1));
+    let (budget, time) = part(session, PAGES_PART);
+    let budget = budget.min(session.capacity() - origin - size);
+    let sequence =
+        |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
+    let found = grow(session, "in-sequence", size, (budget, time), sequence)?;
+    seen.sequences.push(found);
+    Ok(())
+}
+
+/// Fresh places in sequence, by writes of several sizes.
+fn sequences(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<(), Halt> {
+    let page = unit(session);
+    for size in SIZES.map(|size| size.max(page)) {
+        let origin = place(session, 0.125, Bytes::mib(1));
+        let sequence =
+            |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
+        let (budget, time) = part(session, PART);
+        let budget = budget.min(Bytes((session.capacity() - origin).0 / 2));
+        let found = grow(session, "in-sequence", size, (budget, time), sequence)?;
+        seen.sequences.push(found);
+        if seen.decide(session).is_some_and(|candidate| candidate.in_sequence) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Single pages anywhere: what has to be copied before each.
+fn copies(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<Option<Saw>, Halt> {
+    let page = unit(session);
+    let capacity = session.capacity().round_down(page);
+    let count = COPIES.min(session.writes_left().0 / page.0 / 2);
+    let samples = session.run("anywhere", &writes(Location::Random, page, count, Bytes::ZERO, capacity))?;
+    let addresses: Vec<u64> = samples.iter().map(|sample| sample.offset.0 / page.0).collect();
+    let costs = responses(&samples);
+    seen.anywhere =
+        samples.iter().map(|sample| (sample.offset.0 as f64, sample.response().0 as f64)).collect();
+    Ok(saw(&addresses, &costs, 8, capacity.0 / page.0 / 8))
 }
 
 /// Runs a pattern, longer and longer, until its stalls have a period that foretells the next ones.
@@ -135,40 +216,55 @@ fn grow(
         let known = seen.costs.len() as u64;
         let count = FIRST.min(most.div_ceil(2)).max(known / 2).min(most - known);
         let costs = times(session, name, &pattern(known, count))?;
+        // In the beginning what was there before is cleared away.
+        let settled = |all: &[f64]| all.len() / SETTLING;
+        let begun = known as usize - settled(&seen.costs);
         let foretells = |period: &Stalls| {
-            let (share, periods) = period.confirmed(&costs, known as usize);
+            let (share, periods) = period.confirmed(&costs, begun);
             share >= RIGHT && periods >= FORETOLD
         };
         let confirmed: Vec<Stalls> = seen.periods.iter().copied().filter(foretells).collect();
-        seen.costs.extend(&costs);
-        let all = stalls(&seen.costs);
-        let is_confirmed = |period: &Stalls| confirmed.iter().any(|sure| sure.period == period.period);
-        if all.iter().any(is_confirmed) {
-            seen.periods = all.into_iter().filter(is_confirmed).collect();
+        if !confirmed.is_empty() {
+            seen.periods = confirmed;
+            seen.costs.extend(costs);
             return Ok(seen);
         }
-        seen.periods = all;
+        seen.costs.extend(costs);
+        seen.periods = stalls(&seen.costs[settled(&seen.costs)..]);
     }
     seen.periods.clear();
     Ok(seen)
 }
 
-/// The unit that most speaks for.
-fn decide(session: &Session<'_, '_>, sequences: &[Seen], in_place: Option<&Seen>) -> Option<Candidate> {
-    let one = in_place.and_then(|seen| seen.spans().next());
-    let agrees = |all: &Bytes, one: &Bytes| all.0.is_multiple_of(one.0) && all.0 / one.0 <= DIES_MOST;
-    let spans = || sequences.iter().flat_map(Seen::spans);
-    let candidate =
-        |unit, in_place, in_sequence| Some(Candidate { unit, in_place, in_sequence, rewritten: None });
-    match one {
-        Some(one) => match spans().find(|all| agrees(all, &one)) {
-            Some(all) => candidate(all, Some(one), true),
-            None => {
-                let dies = session.known().count(Parameter::ParallelUnits);
-                candidate(one * dies.unwrap_or(1), Some(one), false)
+impl Witnesses {
+    /// The unit that most speaks for.
+    fn decide(&self, session: &Session<'_, '_>) -> Option<Candidate> {
+        let candidate =
+            |unit, in_place, in_sequence| Some(Candidate { unit, in_place, in_sequence, rewritten: None });
+        if let Some(saw) = self.saw {
+            return candidate(unit(session) * saw.period, None, false);
+        }
+        let one = self.in_place.as_ref().and_then(|seen| seen.spans().next());
+        // Collecting takes a few pages of a block, so that it fills a little early.
+        let agrees = |all: &Bytes, one: &Bytes| {
+            let dies = all.0 as f64 / one.0 as f64;
+            (dies / dies.round().max(1.0) - 1.0).abs() <= AGREES && dies < DIES_MOST as f64
+        };
+        let spans = || self.sequences.iter().flat_map(Seen::spans);
+        let dies = session.known().count(Parameter::ParallelUnits);
+        match (one, dies) {
+            (Some(one), Some(dies)) => {
+                let all = spans().find(|all| agrees(all, &(one * dies)) && *all < one * (dies * 2));
+                candidate(all.unwrap_or(one * dies), Some(one), all.is_some())
             }
-        },
-        None => spans().next().and_then(|all| candidate(all, None, true)),
+            (Some(one), None) => {
+                let all = spans().find(|all| agrees(all, &one))?;
+                candidate(all, Some(one), true)
+            }
+            // Collecting comes in periods as well, when it has to move what is still needed.
+            (None, _) if self.moves_pages => None,
+            (None, _) => spans().next().and_then(|all| candidate(all, None, true)),
+        }
     }
 }
 
@@ -178,7 +274,7 @@ fn rewrite(session: &mut Session<'_, '_>, span: Bytes) -> Result<Option<bool>, H
     let half = Bytes(span.0 / 2);
     let needed = span * (3 * REWRITES + 2);
     if !half.0.is_multiple_of(session.block().0)
-        || needed > session.writes_left()
+        || needed > Bytes(session.writes_left().0 / 2)
         || span * 8 > session.capacity()
     {
         return Ok(None);
@@ -208,7 +304,7 @@ fn rewrite(session: &mut Session<'_, '_>, span: Bytes) -> Result<Option<bool>, H
     Ok(Some(dearer && halves_cost >= HALVES_COST && whole_costs <= WHOLE_COSTS))
 }
 
-fn picture(sequences: &[Seen], in_place: Option<&Seen>) -> Picture {
+fn picture(all: &Witnesses) -> Picture {
     let points = |seen: &Seen| {
         let stride = seen.costs.len().div_ceil(4096).max(1);
         let slowest = |(i, part): (usize, &[f64])| {
@@ -221,32 +317,47 @@ fn picture(sequences: &[Seen], in_place: Option<&Seen>) -> Picture {
         Axis::linear("written", "bytes"),
         Axis::logarithmic("response time", "ns"),
     );
-    let picture = sequences.iter().fold(empty, |picture, seen| {
+    let picture = all.sequences.iter().fold(empty, |picture, seen| {
         picture.draw(&format!("in sequence, {}", seen.size), Style::Dots, points(seen))
     });
-    match in_place {
+    let picture = match &all.in_place {
         Some(seen) => picture.draw("one page again and again", Style::Dots, points(seen)),
         None => picture,
+    };
+    match all.anywhere.is_empty() {
+        true => picture,
+        false => picture.draw("anywhere, by address", Style::Dots, all.anywhere.clone()),
     }
 }
 
-fn conclude(
-    session: &mut Session<'_, '_>,
-    candidate: Option<Candidate>,
-    sequences: &[Seen],
-    in_place: Option<&Seen>,
-) {
+fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &Witnesses) {
     let parameter = Parameter::EraseBlockSize;
-    let picture = picture(sequences, in_place);
+    let picture = picture(seen);
     let Some(candidate) = candidate else {
-        let writes: usize = sequences.iter().chain(in_place).map(|seen| seen.costs.len()).sum();
-        let evidence =
-            format!("the expensive ones of {writes} writes in sequence and in one place have no period");
+        let told = |seen: &Seen| {
+            let spans: Vec<String> = seen.spans().map(|span| span.to_string()).collect();
+            let period =
+                if spans.is_empty() { "no period".to_owned() } else { format!("each {}", spans.join(", ")) };
+            format!("{} writes of {}: {period}", seen.costs.len(), seen.size)
+        };
+        let sequences: Vec<String> = seen.sequences.iter().map(told).collect();
+        let one: Vec<String> = seen.in_place.iter().map(told).collect();
+        let evidence = format!(
+            "expensive writes in sequence ({}) and in one place ({}) tell no unit, or not how many dies share it",
+            sequences.join("; "),
+            one.join("; ")
+        );
         session.conclude(Finding::undetermined(parameter, evidence).with(picture));
         return;
     };
     let Candidate { unit: span, in_place, in_sequence, rewritten } = candidate;
     let mut evidence = Vec::new();
+    if let Some(saw) = seen.saw {
+        evidence.push(format!(
+            "the cost of writes anywhere rises with their place in {span} (correlation {:.2}, and {:.2} of others)",
+            saw.correlation, saw.foretold
+        ));
+    }
     if in_sequence {
         evidence.push(format!("writes in sequence are expensive each {span}"));
     }
@@ -263,13 +374,15 @@ fn conclude(
         None => {}
     }
     let confidence = match (in_sequence, in_place, rewritten) {
+        _ if seen.saw.is_some() => 0.94,
         (true, Some(_), Some(true)) => 0.99,
         // With one die the two are the same; with several the number of dies is only seen in one way.
         (true, Some(one), None) if one == span => 0.96,
         (true, Some(_), None) => 0.9,
-        (true, None, Some(true)) => 0.95,
-        // Nobody says how many dies there are.
-        (false, Some(_), Some(true)) => 0.6,
+        (true, None, Some(true)) => 0.9,
+        // The number of dies was found by reading.
+        (false, Some(_), Some(true)) => 0.94,
+        (false, Some(_), _) => 0.85,
         (true, Some(_), Some(false)) => 0.7,
         (true, None, None) => 0.7,
         _ => 0.0,

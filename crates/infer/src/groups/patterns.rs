@@ -1,6 +1,6 @@
 //! The patterns that probes are made of: one IO after the other, unless said otherwise.
 
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Time};
 use flashlab_samples::Sample;
 
@@ -23,11 +23,4 @@ pub(crate) fn ios(mode: Mode, location: Location, size: Bytes, count: u64) -> Pa
 /// The response times in nanoseconds, in the order of the samples.
 pub(crate) fn responses(samples: &[Sample]) -> Vec<f64> {
     samples.iter().map(|sample| sample.response().0 as f64).collect()
-}
-
-/// How long the run took, from its first submission to its last completion.
-pub(crate) fn duration(samples: &[Sample]) -> Nanos {
-    let begin = samples.iter().map(|sample| sample.submitted).min().unwrap_or_default();
-    let end = samples.iter().map(|sample| sample.completed).max().unwrap_or_default();
-    end.since(begin)
 }

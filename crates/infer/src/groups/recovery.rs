@@ -3,16 +3,18 @@
 //! # Model
 //! Ajwani et al., section 3.3.3 and appendix C: after a burst of random writes a device is busy with what they put
 //! off, or has lost the order of its blocks, and sequential writes cost more for a time: seconds, or until what was
-//! written randomly is rewritten. Sequential writes before the burst give the level; those after it, elsewhere on the
-//! device, are compared in stretches. The recovery ends where they come down to a tenth above the level before.
+//! written randomly is rewritten. A region in the second half of the device is written again and again, each time
+//! sequentially: once so that it is in order, some times for the level, and after a burst of random writes in the first half
+//! several times more. As each pass writes the same addresses, what one write costs more than in the passes for the
+//! level is the burst's doing, or chance; of a pass the mean of that is compared with its scatter between stretches.
 //!
 //! # Invariants
-//! - the random writes go to one part of the device and the sequential ones to another, so that these do not
+//! - the random writes go to one half of the device and the sequential ones to the other, so that these do not
 //!   rewrite what was written randomly;
-//! - a second burst has to show the same time.
+//! - a device recovers when a pass costs no more than a tenth above the level.
 
-use flashlab_analysis::decide::change::{Direction, change};
-use flashlab_analysis::decide::ranks::{mann_whitney, ratio};
+use flashlab_analysis::decide::level::trimmed_mean;
+use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
@@ -20,7 +22,7 @@ use flashlab_samples::Sample;
 
 use super::patterns::{ios, responses};
 use super::startup::IO_SIZE as RANDOM_SIZE;
-use super::steps::{mean, windows};
+use super::steps::{lump, mean, windows};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -28,7 +30,7 @@ pub(crate) const GROUP: Group = Group {
     name: "recovery",
     about: "sequential writes before and after a burst of random ones, and after rewriting",
     parameters: &[Parameter::RecoveryTime, Parameter::RecoveryEnds, Parameter::RewriteCures],
-    write_share: 0.02,
+    write_share: 0.04,
     probe,
 };
 
@@ -38,130 +40,159 @@ const IO_SIZE: Bytes = Bytes::kib(32);
 const BURST: Nanos = Nanos::from_secs(5);
 /// How long the device rests before.
 const REST: Nanos = Nanos::from_secs(60);
-/// Stretches of the writes before a burst; after it there are three times as many.
-const STRETCHES: usize = 16;
+/// Stretches of a pass.
+const STRETCHES: usize = 8;
+/// Passes for the level, and after the burst.
+const PASSES_BEFORE: usize = 3;
+const PASSES: usize = 4;
 /// Sequential writes are slowed down if they cost so many times as much as before.
 const SLOWED: f64 = 1.1;
+/// Parts of the budget: the passes, and the burst.
+const PARTS: u64 = 1 + PASSES_BEFORE as u64 + PASSES as u64 + BURST_PARTS;
+const BURST_PARTS: u64 = 4;
 
 /// What is written, and where.
 struct Sizes {
-    /// Sequential writes before a burst.
-    before: u64,
-    /// The part that is written randomly.
-    area: Bytes,
+    /// Writes of a pass.
+    pass: u64,
     /// The most random writes of a burst.
     burst: u64,
     random: Bytes,
     sequential: Bytes,
 }
 
-/// Sequential writes before and after one burst.
+/// Sequential writes of the same addresses before and after a burst.
 struct Experiment {
+    /// Means of stretches.
     before: Vec<f64>,
+    /// Means of stretches, one pass after the other.
     after: Vec<f64>,
     /// When each stretch after the burst was done, since its end.
     done: Vec<f64>,
 }
 
 impl Experiment {
-    /// Whether the first writes after the burst cost more than those before.
-    fn slowed(&self) -> bool {
-        let first = &self.after[..STRETCHES / 2];
-        mann_whitney(first, &self.before).p_above < 1e-3
-            && ratio(first, &self.before, 0.99).is_some_and(|ratio| ratio.low > SLOWED)
+    /// How many times as much as before the writes of a pass cost, with 95 %.
+    fn slowdown(&self, pass: usize) -> Interval {
+        let level = mean(&self.before);
+        let stretches = &self.after[pass * STRETCHES..][..STRETCHES];
+        let more: Vec<f64> = stretches
+            .iter()
+            .zip(&self.before)
+            .map(|(after, before)| 1.0 + (after - before) / level)
+            .collect();
+        let unknown = Interval { estimate: mean(&more), low: f64::NEG_INFINITY, high: f64::INFINITY };
+        trimmed_mean(&more, 0.0, 0.95).map_or(unknown, |found| Interval { estimate: mean(&more), ..found })
     }
 
-    /// Whether they cost no more, as far as the figures tell.
-    fn unharmed(&self) -> bool {
-        let first = &self.after[..STRETCHES / 2];
-        let closer = SLOWED.sqrt() * mean(&self.before);
-        ratio(first, &self.before, 0.95).is_some_and(|ratio| ratio.high < SLOWED)
-            && mean(first) < closer
-            && mean(&self.after) < closer
+    /// Whether a pass is slowed down, as far as the figures tell.
+    fn slowed(&self, pass: usize) -> bool {
+        self.slowdown(pass).estimate >= SLOWED
     }
 
-    /// When the costs came down to those before, since the end of the burst.
-    fn recovered(&self) -> Option<f64> {
-        let down = change(&self.after, Direction::Down).filter(|down| down.p < 1e-3)?;
-        let level = ratio(&self.after[down.index..], &self.before, 0.95)?;
-        (level.low < SLOWED).then(|| self.done[down.index - 1])
+    /// When the last stretch was over that was slowed down, beside one at the same addresses.
+    fn recovered(&self) -> f64 {
+        let level = mean(&self.before);
+        let slow = |index: usize| {
+            let around =
+                |of: &[f64], index: usize| mean(&of[index.saturating_sub(1)..(index + 2).min(of.len())]);
+            around(&self.after, index) - around(&self.before, index % STRETCHES) > (SLOWED - 1.0) * level
+        };
+        let first_quick = (0..PASSES).find(|&pass| !self.slowed(pass)).unwrap_or(PASSES);
+        (0..first_quick * STRETCHES).rev().find(|&index| slow(index)).map_or(0.0, |index| self.done[index])
     }
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let sizes = sizes(session)?;
-    let first = experiment(session, &sizes)?;
-    if !first.slowed() {
-        conclude_unslowed(session, &first);
+    let found = experiment(session, &sizes)?;
+    let figures = figures(&found);
+    let last = found.slowdown(PASSES - 1);
+    if last.low > SLOWED && last.high > found.slowdown(0).low {
+        // It does not come back in the passes that there are.
+        conclude_time(session, &found, &figures, None);
+        session.conclude(Finding::found(Parameter::RecoveryEnds, false, 0.6, figures.clone()));
+        session.conclude(Finding::undetermined(Parameter::RewriteCures, figures));
         return Ok(());
     }
-    let second = experiment(session, &sizes)?;
-    conclude_time(session, &first, &second);
-    if first.recovered().is_some() && second.recovered().is_some() {
-        let by_itself = "sequential writes come back to their speed by themselves";
-        session.conclude(Finding::found(Parameter::RecoveryEnds, true, 0.9, by_itself));
-        session.conclude(Finding::not_identifiable(Parameter::RewriteCures, 0.9, by_itself));
-        return Ok(());
-    }
-    rewrite(session, &sizes, &first, &second)
+    // What is on its way back comes back.
+    let sure = if last.high < SLOWED { 0.9 } else { 0.7 };
+    let time = (last.low <= SLOWED).then(|| found.recovered());
+    conclude_time(session, &found, &figures, time);
+    session.conclude(Finding::found(Parameter::RecoveryEnds, true, sure, figures.clone()));
+    session.conclude(Finding::not_identifiable(Parameter::RewriteCures, sure, figures));
+    Ok(())
 }
 
 fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
     let (random, sequential) = (RANDOM_SIZE.max(session.block()), IO_SIZE.max(session.block()));
-    let left = session.writes_left();
-    // Two experiments of four parts each, a rewriting, and a last look.
-    let before = left.0 / 12 / sequential.0;
-    let area = Bytes(left.0 / 12).round_down(sequential);
-    if before < STRETCHES as u64 {
-        return Err(Halt::Budget { needed: sequential * (12 * STRETCHES as u64), left });
+    let part = session.writes_left().0 / PARTS;
+    let pass = part / sequential.0 / STRETCHES as u64 * STRETCHES as u64;
+    if pass == 0 {
+        let needed = sequential * (PARTS * STRETCHES as u64);
+        return Err(Halt::Budget { needed, left: session.writes_left() });
     }
-    Ok(Sizes { before: before.min(4096), area, burst: (left.0 / 24 / random.0).max(1), random, sequential })
+    Ok(Sizes { pass, burst: (BURST_PARTS * part / random.0).max(1), random, sequential })
 }
 
 fn experiment(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Experiment, Halt> {
+    pass(session, "in-order", sizes)?;
     session.rest(REST)?;
-    let before = sequential(session, "before-the-burst", sizes, sizes.before)?;
-    let random = |count: u64| {
-        ios(Mode::Write, Location::Random, sizes.random, count).on_target(Bytes::ZERO, sizes.area)
-    };
+    let mut before = Vec::new();
+    for _ in 0..PASSES_BEFORE {
+        before.extend(responses(&pass(session, "before-the-burst", sizes)?));
+    }
+    let half = Bytes(session.capacity().0 / 2).round_down(sizes.sequential);
+    let random =
+        |count: u64| ios(Mode::Write, Location::Random, sizes.random, count).on_target(Bytes::ZERO, half);
     let few = responses(&session.run("burst", &random(16.min(sizes.burst)))?);
     let count = (BURST.0 as f64 / mean(&few).max(1.0)) as u64;
-    session.run("burst", &random(count.clamp(1, sizes.burst)))?;
-    let after = sequential(session, "after-the-burst", sizes, 3 * sizes.before)?;
-    let width = sizes.before as usize / STRETCHES;
-    let begin = after.iter().map(|sample| sample.submitted).min().unwrap_or_default();
-    let done =
-        after.chunks_exact(width).map(|part| part[width - 1].completed.since(begin).0 as f64).collect();
-    Ok(Experiment {
-        before: windows(&responses(&before), width),
-        after: windows(&responses(&after), width),
-        done,
-    })
+    session.run("burst", &random(count.clamp(1, sizes.burst - 16.min(sizes.burst - 1))))?;
+    let width = sizes.pass as usize / STRETCHES;
+    let (mut after, mut done) = (Vec::new(), Vec::new());
+    for _ in 0..PASSES {
+        let samples = pass(session, "after-the-burst", sizes)?;
+        let begin = samples.iter().map(|sample| sample.submitted).min().unwrap_or_default();
+        let until = done.last().copied().unwrap_or(0.0);
+        let end = |part: &[Sample]| until + part[width - 1].completed.since(begin).0 as f64;
+        done.extend(samples.chunks_exact(width).map(end));
+        after.extend(responses(&samples));
+    }
+    // A lump that is an outlier, too, counts as a lump.
+    let most = {
+        let lump = lump(&before);
+        lump.usual + 2.0 * lump.excess
+    };
+    let means = |costs: &[f64]| windows(&costs.iter().map(|cost| cost.min(most)).collect::<Vec<_>>(), width);
+    let before: Vec<Vec<f64>> = before.chunks_exact(sizes.pass as usize).map(means).collect();
+    let level = |index: usize| before.iter().map(|pass| pass[index]).sum::<f64>() / before.len() as f64;
+    Ok(Experiment { before: (0..STRETCHES).map(level).collect(), after: means(&after), done })
 }
 
-fn sequential(
-    session: &mut Session<'_, '_>,
-    name: &str,
-    sizes: &Sizes,
-    count: u64,
-) -> Result<Vec<Sample>, Halt> {
-    let half = Bytes(session.capacity().0 / 2).round_down(sizes.sequential);
-    let pattern = ios(Mode::Write, Location::Sequential, sizes.sequential, count);
-    session.run(name, &pattern.on_target(half, half))
+/// Writes the region once.
+fn pass(session: &mut Session<'_, '_>, name: &str, sizes: &Sizes) -> Result<Vec<Sample>, Halt> {
+    let half = Bytes(session.capacity().0 / 2).round_up(sizes.sequential);
+    let pattern = ios(Mode::Write, Location::Sequential, sizes.sequential, sizes.pass);
+    session.run(name, &pattern.on_target(half, sizes.sequential * sizes.pass))
 }
 
-fn figures(experiment: &Experiment) -> String {
+fn figures(found: &Experiment) -> String {
+    let passes: Vec<String> =
+        (0..PASSES).map(|pass| format!("{:.2}", found.slowdown(pass).estimate)).collect();
+    let last = found.slowdown(PASSES - 1);
     format!(
-        "sequential writes of {IO_SIZE} take {} before a burst of random writes and {} right after it",
-        Nanos(mean(&experiment.before) as u64),
-        Nanos(mean(&experiment.after[..STRETCHES / 2]) as u64),
+        "sequential writes of {IO_SIZE} take {} before a burst of random writes, and {} times that in each pass after it          (the last {:.2} to {:.2})",
+        Nanos(mean(&found.before) as u64),
+        passes.join(", "),
+        last.low,
+        last.high,
     )
 }
 
-fn picture(experiment: &Experiment) -> Picture {
-    let points = experiment.done.iter().copied().zip(experiment.after.iter().copied()).collect();
-    let level = mean(&experiment.before);
-    let end = experiment.done.last().copied().unwrap_or(0.0);
+fn picture(found: &Experiment) -> Picture {
+    let points = found.done.iter().copied().zip(found.after.iter().copied()).collect();
+    let level = mean(&found.before);
+    let end = found.done.last().copied().unwrap_or(0.0);
     Picture::new(
         "Sequential writes after a burst of random ones, means of stretches, and their level before.",
         Axis::linear("time since the burst", "ns"),
@@ -171,84 +202,10 @@ fn picture(experiment: &Experiment) -> Picture {
     .draw("before it", Style::Line, vec![(0.0, level), (end, level)])
 }
 
-fn conclude_unslowed(session: &mut Session<'_, '_>, experiment: &Experiment) {
-    let evidence = figures(experiment);
-    let picture = picture(experiment);
-    if !experiment.unharmed() {
-        for &parameter in GROUP.parameters {
-            let scattered = format!("{evidence}, which scatters too much to decide");
-            session.conclude(Finding::undetermined(parameter, scattered).with(picture.clone()));
-        }
-        return;
-    }
-    let time = Finding::found(Parameter::RecoveryTime, Nanos::ZERO, 0.9, evidence.clone());
-    session.conclude(time.with(picture));
-    session.conclude(Finding::found(Parameter::RecoveryEnds, true, 0.9, evidence.clone()));
-    session.conclude(Finding::not_identifiable(Parameter::RewriteCures, 0.9, evidence));
-}
-
-fn conclude_time(session: &mut Session<'_, '_>, first: &Experiment, second: &Experiment) {
-    let finding = match (first.recovered(), second.recovered()) {
-        (Some(one), Some(other)) => {
-            let evidence = format!(
-                "{}; they come back after {}, and after {} the second time",
-                figures(first),
-                Nanos(one as u64),
-                Nanos(other as u64)
-            );
-            let mean = (one + other) / 2.0;
-            if (one - other).abs() <= 0.06 * mean {
-                Finding::found(Parameter::RecoveryTime, Nanos(mean as u64), 0.8, evidence)
-            } else {
-                Finding::undetermined(Parameter::RecoveryTime, evidence)
-            }
-        }
-        _ => {
-            let end = first.done.last().copied().unwrap_or(0.0);
-            let evidence = format!("{}, and do not come back in {}", figures(first), Nanos(end as u64));
-            Finding::undetermined(Parameter::RecoveryTime, evidence)
-        }
+fn conclude_time(session: &mut Session<'_, '_>, found: &Experiment, figures: &str, time: Option<f64>) {
+    let finding = match time {
+        Some(time) => Finding::found(Parameter::RecoveryTime, Nanos(time as u64), 0.7, figures),
+        None => Finding::undetermined(Parameter::RecoveryTime, figures),
     };
-    session.conclude(finding.with(picture(first)));
-}
-
-/// Writes sequentially what was written randomly, and looks again.
-fn rewrite(
-    session: &mut Session<'_, '_>,
-    sizes: &Sizes,
-    first: &Experiment,
-    second: &Experiment,
-) -> Result<(), Halt> {
-    let count = sizes.area.0 / sizes.sequential.0;
-    let pattern = ios(Mode::Write, Location::Sequential, sizes.sequential, count);
-    session.run("rewriting", &pattern.on_target(Bytes::ZERO, sizes.area))?;
-    session.rest(REST)?;
-    let again = responses(&sequential(session, "after-rewriting", sizes, sizes.before)?);
-    let again = windows(&again, sizes.before as usize / STRETCHES);
-    let evidence = format!(
-        "{}; after what was written randomly was written sequentially, {}",
-        figures(first),
-        Nanos(mean(&again) as u64)
-    );
-    let never = first.recovered().is_none() && second.recovered().is_none();
-    let level = ratio(&again, &first.before, 0.95);
-    let slow = ratio(&second.after[second.after.len() - STRETCHES..], &first.before, 0.95);
-    let still_slow = slow.is_some_and(|slow| slow.low > SLOWED);
-    let (ends, cures) = match level {
-        Some(level) if never && still_slow && level.high < SLOWED => (
-            Finding::found(Parameter::RecoveryEnds, false, 0.8, evidence.clone()),
-            Finding::found(Parameter::RewriteCures, true, 0.8, evidence),
-        ),
-        Some(level) if never && still_slow && level.low > SLOWED => (
-            Finding::found(Parameter::RecoveryEnds, false, 0.7, evidence.clone()),
-            Finding::found(Parameter::RewriteCures, false, 0.7, evidence),
-        ),
-        _ => (
-            Finding::undetermined(Parameter::RecoveryEnds, evidence.clone()),
-            Finding::undetermined(Parameter::RewriteCures, evidence),
-        ),
-    };
-    session.conclude(ends);
-    session.conclude(cures);
-    Ok(())
+    session.conclude(finding.with(picture(found)));
 }

@@ -36,7 +36,7 @@ pub(crate) const GROUP: Group = Group {
     name: "spare-space",
     about: "random writes after a sequential fill: they are cheap until the space beyond the capacity is used up",
     parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
-    write_share: 0.12,
+    write_share: 0.045,
     probe,
 };
 

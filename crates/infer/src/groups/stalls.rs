@@ -17,7 +17,7 @@
 use super::writes::{median, quantile};
 
 /// Fewer periods than this are none.
-const PERIODS_MIN: usize = 5;
+const PERIODS_MIN: usize = 4;
 /// This share of the periods has the stall.
 const COMPLETE: f64 = 0.9;
 /// p of all places of all periods together.

@@ -3,14 +3,14 @@
 //! # Model
 //! uFLIP section 4.2: work is put off as long as there is memory or there are spare blocks for it. So the first random
 //! writes after a rest are cheap, and the number of them is the same after each rest that is long enough. Then
-//! costs oscillate with a period, or at random. The start-up phase is where the median over several runs, write by
-//! write, changes its level; and a longer single run must show the same by `phases`, which looks at stretches.
+//! costs oscillate with a period, or at random. Each of several runs is looked at by `phases`; and the median over the
+//! runs, write by write, shows a change of level that is smaller than what a single run scatters by.
 //!
 //! # Invariants
 //! - each run begins after a rest, and at places of its own;
-//! - what differs between the runs is not said.
+//! - what most runs say decides; what none repeats is not said.
 
-use flashlab_analysis::decide::change::{Direction, change};
+use flashlab_analysis::decide::change::{Change, Direction, change};
 use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::phases;
@@ -18,6 +18,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
 use super::patterns::{ios, responses};
+use super::steps::mean;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -25,7 +26,7 @@ pub(crate) const GROUP: Group = Group {
     name: "start-up",
     about: "random writes after rests: how many are cheap, and how the others oscillate",
     parameters: &[Parameter::StartupIos, Parameter::PeriodIos],
-    write_share: 0.01,
+    write_share: 0.015,
     probe,
 };
 
@@ -33,14 +34,12 @@ pub(crate) const GROUP: Group = Group {
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(4);
 /// How long the device rests before each run.
 const REST: Nanos = Nanos::from_secs(60);
-/// Runs that are compared write by write.
-const RUNS: u64 = 5;
-/// So many times as long are the two single runs.
-const LONGER: u64 = 4;
+/// How many runs there are.
+const RUNS: usize = 5;
 /// The fewest writes of a run, and the most.
-const WRITES: (u64, u64) = (64, 4096);
-/// Runs of fewer writes do not show that there is no period.
-const WRITES_OF_NO_PERIOD: usize = 8192;
+const WRITES: (u64, u64) = (64, 16_384);
+/// About how long a run takes at the most.
+const RUN_MOST: Nanos = Nanos::from_secs(600);
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
 
@@ -51,23 +50,22 @@ pub(crate) fn random_writes(session: &Session<'_, '_>, count: u64) -> Pattern {
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
-    let most = session.writes_left().0 / size.0 / (RUNS + 2 * LONGER);
+    let most = session.writes_left().0 / size.0 / (RUNS as u64 + 1);
     if most < WRITES.0 {
-        let needed = size * (WRITES.0 * (RUNS + 2 * LONGER));
+        let needed = size * (WRITES.0 * (RUNS as u64 + 1));
         return Err(Halt::Budget { needed, left: session.writes_left() });
     }
-    // Half of it, where that is enough: other groups follow.
-    let count = (most / 2).clamp(WRITES.0, WRITES.1);
+    let cost = mean(&after_rest(session, "how-long", WRITES.0)?).max(1.0);
+    let in_time = (RUN_MOST.0 as f64 / cost) as u64;
+    let count = most.min(in_time).clamp(WRITES.0, WRITES.1);
     let mut runs = Vec::new();
     for _ in 0..RUNS {
         runs.push(after_rest(session, "after-a-rest", count)?);
     }
-    let medians = medians(&runs);
-    let longer =
-        [after_rest(session, "longer", count * LONGER)?, after_rest(session, "longer", count * LONGER)?];
-    let found = longer.each_ref().map(|run| phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>()));
-    conclude_startup(session, &medians, &found);
-    conclude_period(session, &longer[0], &found);
+    let phases: Vec<Phases> =
+        runs.iter().map(|run| phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())).collect();
+    conclude_startup(session, &medians(&runs), &phases);
+    conclude_period(session, &runs[0], &phases);
     Ok(())
 }
 
@@ -88,7 +86,19 @@ fn medians(runs: &[Vec<f64>]) -> Vec<f64> {
     (0..count).map(median).collect()
 }
 
-fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], longer: &[Phases; 2]) {
+/// Whether two counts are the same but for 3 %.
+fn alike(one: u64, other: u64) -> bool {
+    one.abs_diff(other) as f64 <= 0.03 * one as f64
+}
+
+/// The figure that at least half of the runs say, but for 3 %, and how many do.
+fn most_say(figures: &[u64]) -> Option<(u64, usize)> {
+    let agree = |one: u64| figures.iter().filter(|&&other| alike(one, other)).count();
+    let most = figures.iter().copied().max_by_key(|&figure| agree(figure))?;
+    (2 * agree(most) >= figures.len()).then(|| (most, agree(most)))
+}
+
+fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Phases]) {
     let points = medians.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
         "Random writes after a rest, each the median of several runs; those before the mark are the start-up phase.",
@@ -96,65 +106,44 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], longer: &[Ph
         Axis::linear("response time", "ns"),
     )
     .draw("random writes", Style::Dots, points);
-    let by_write =
-        change(medians, Direction::Up).filter(|step| step.p < 1e-4 && step.ratio() > DIFFERENCE_LEAST);
-    let by_stretches = longer.each_ref().map(|phases| (phases.startup_ios, phases.startup_confidence));
-    let finding = match (by_write, by_stretches) {
-        (Some(step), [(first, _), (second, _)]) => {
+    let by_run: Vec<u64> = phases.iter().map(|phases| phases.startup_ios).collect();
+    let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let by_write = change(medians, Direction::Up)
+        .filter(|step| step.p < 1e-4 && step.ratio() > DIFFERENCE_LEAST)
+        .filter(|step| (step.index_high - step.index_low) as f64 <= 2.0 + 0.03 * step.index as f64);
+    let evidence = format!("start-up phases of {RUNS} runs of {} writes: {listed}", medians.len());
+    let supported = |step: &Change| by_run.iter().any(|&startup| alike(startup, step.index as u64));
+    let finding = match (by_write.filter(supported), most_say(&by_run)) {
+        (Some(step), _) => {
             let evidence = format!(
-                "after a rest {} random writes take {}, those after them {} (medians of {RUNS} runs); stretches of two \
-                 longer runs change after {first} and {second}",
+                "after a rest {} random writes take {}, those after them {} (medians of {RUNS} runs); {evidence}",
                 step.index,
                 Nanos(step.before as u64),
                 Nanos(step.after as u64),
             );
-            let close =
-                |other: u64| other.abs_diff(step.index as u64) as f64 <= 2.0 + 0.03 * step.index as f64;
-            let sharp = (step.index_high - step.index_low) as f64 <= 2.0 + 0.03 * step.index as f64;
-            let picture = picture.mark(step.index as f64, "start-up ends");
-            if sharp && (close(first) || close(second)) {
-                Finding::found(Parameter::StartupIos, step.index as u64, 0.9, evidence).with(picture)
-            } else {
-                Finding::undetermined(Parameter::StartupIos, evidence).with(picture)
-            }
+            Finding::found(Parameter::StartupIos, step.index as u64, 0.9, evidence)
+                .with(picture.mark(step.index as f64, "start-up ends"))
         }
-        (None, [(0, first), (0, second)])
-            if first > 0.02
-                && second > 0.02
-                && 2.0 * kept_back(session) < (LONGER as usize * medians.len()) as f64 =>
-        {
-            let evidence = format!(
-                "the first of {} random writes after a rest cost what the last ones cost, and so in two runs of four \
-                 times as many",
-                medians.len()
-            );
-            Finding::found(Parameter::StartupIos, 0u64, 0.9, evidence).with(picture)
+        (None, Some((0, _))) if fast_cells(session) > medians.len() as f64 / 2.0 => {
+            let evidence = format!("{evidence}; they are too short to fill the fast region");
+            Finding::undetermined(Parameter::StartupIos, evidence).with(picture)
         }
-        (None, [(first, _), (second, _)]) => {
-            let short = medians.len() as u64;
-            let alike = first.abs_diff(second) as f64 <= 2.0 + 0.03 * first as f64;
-            let evidence = format!(
-                "{} and {} random writes after a rest are cheaper than those after them",
-                first, second
-            );
-            if first > short && alike {
-                Finding::found(Parameter::StartupIos, first, 0.8, evidence).with(picture)
-            } else {
-                Finding::undetermined(Parameter::StartupIos, evidence).with(picture)
-            }
+        (None, Some((startup, runs))) => {
+            let confidence = if runs == RUNS { 0.9 } else { 0.8 };
+            Finding::found(Parameter::StartupIos, startup, confidence, evidence)
+                .with(picture.mark(startup as f64, "start-up ends"))
         }
+        (None, None) => Finding::undetermined(Parameter::StartupIos, evidence).with(picture),
     };
     session.conclude(finding);
 }
 
-/// What is known to take writes at first, in writes: buffers and fast cells; infinite where that is not known.
-fn kept_back(session: &Session<'_, '_>) -> f64 {
-    let known = [Parameter::WriteBufferSize, Parameter::FastRegionSize];
-    let size = |parameter| session.known().number(parameter).unwrap_or(f64::INFINITY);
-    known.into_iter().map(size).sum::<f64>() / IO_SIZE.0 as f64
+/// What the fast region takes at first, in writes.
+fn fast_cells(session: &Session<'_, '_>) -> f64 {
+    session.known().number(Parameter::FastRegionSize).unwrap_or(0.0) / IO_SIZE.0 as f64
 }
 
-fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], longer: &[Phases; 2]) {
+fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases]) {
     let points = run.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
         "Random writes after a rest, one run.",
@@ -162,17 +151,16 @@ fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], longer: &[Phases;
         Axis::logarithmic("response time", "ns"),
     )
     .draw("random writes", Style::Dots, points);
-    let [first, second] = longer.each_ref().map(|phases| phases.period_ios);
-    let confident = longer.iter().all(|phases| phases.period_confidence > 0.02);
-    let evidence = format!("two runs: {} / {}", longer[0].evidence, longer[1].evidence);
-    let finding = match (first, second) {
-        (Some(first), Some(second)) if first == second => {
-            Finding::found(Parameter::PeriodIos, first, 0.9, evidence)
+    let by_run: Vec<u64> = phases.iter().map(|phases| phases.period_ios.unwrap_or(0)).collect();
+    let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let evidence =
+        format!("periods of {RUNS} runs of {} writes: {listed}; {}", run.len(), phases[0].evidence);
+    let finding = match most_say(&by_run) {
+        Some((period, runs)) => {
+            let confidence = if runs == RUNS { 0.9 } else { 0.8 };
+            Finding::found(Parameter::PeriodIos, period, confidence, evidence)
         }
-        (None, None) if confident && run.len() >= WRITES_OF_NO_PERIOD => {
-            Finding::found(Parameter::PeriodIos, 0u64, 0.9, evidence)
-        }
-        _ => Finding::undetermined(Parameter::PeriodIos, evidence),
+        None => Finding::undetermined(Parameter::PeriodIos, evidence),
     };
     session.conclude(finding.with(picture));
 }

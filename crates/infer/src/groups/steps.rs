@@ -10,15 +10,17 @@
 //! With lumps of size `L` the sum goes up and down by `L`; so places where it is higher by not much more than that may be
 //! the place instead. (The variance of lumps is their size times their mean, which tells `L`.)
 //!
-//! Where only a few lumps are missing in the beginning, windows do not show it, but the lumps themselves may: if their
-//! distances are regular, one that is much longer at the beginning is no chance; and if they may lie anywhere, only a
-//! few of them in the first part of the IOs is none.
+//! Lumps are what makes up half of all that costs exceed the usual cost. One that happens to be an outlier, too, would be
+//! worth ten, and is cut. Where only a few lumps are missing in the beginning, windows do not show it, but the lumps
+//! themselves may: if their distances are regular, one that is much longer at the beginning is no chance; and if they
+//! may lie anywhere, only a few of them in the first part of the IOs is none.
 //!
 //! Invariants: a place is only as good as its interval says.
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::decide::ranks::Interval;
-use flashlab_analysis::decide::separation::separate;
+
+use super::writes::median;
 
 /// How many beginnings are looked at, each half as long as the one before.
 const BEGINNINGS: u32 = 7;
@@ -33,10 +35,16 @@ const LUMPS_OF_DOUBT: f64 = 1.5;
 const P_OF_LUMPS: f64 = 1e-3;
 /// Lumps whose distances are compared with the first one's, at least,
 const LUMPS: usize = 12;
-/// which has to be longer than the mean by so many standard deviations (Student's t with 11 degrees: p = 3e-6).
+/// which has to be longer than the median by so many standard deviations (Student's t with 11 degrees: p = 3e-6).
 const DEVIATIONS: f64 = 8.0;
-/// Distances are not believed to scatter less than this part of their mean.
+/// Distances are not believed to scatter less than this part of their median, and are not regular if they scatter more
+/// than that.
 const SCATTER_LEAST: f64 = 0.1;
+const SCATTER_MOST: f64 = 0.3;
+/// Standard deviations in the median deviation of normal figures.
+const NORMAL: f64 = 1.4826;
+/// No lump counts for more than so many.
+const LUMP_MOST: f64 = 2.0;
 
 /// A rise of the mean cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,16 +78,47 @@ pub(crate) fn mean(costs: &[f64]) -> f64 {
 
 /// The most likely rise of the costs, if there is one.
 pub(crate) fn rise(costs: &[f64]) -> Option<Step> {
-    by_windows(costs).or_else(|| {
-        let lumps = lumps(costs)?;
-        by_distances(costs, &lumps).or_else(|| by_rate(costs, &lumps))
+    let lump = lump(costs);
+    // A lump that is an outlier as well counts as a lump.
+    let clipped: Vec<f64> = costs.iter().map(|cost| cost.min(lump.usual + LUMP_MOST * lump.excess)).collect();
+    by_windows(&clipped).or_else(|| {
+        let lumps: Vec<usize> = lump.places(costs).collect();
+        by_distances(&clipped, &lumps).or_else(|| by_rate(&clipped, &lumps))
     })
 }
 
-/// Where the lumps are, if there are such.
-fn lumps(costs: &[f64]) -> Option<Vec<usize>> {
-    let two = separate(costs).filter(|two| two.p_one_cluster <= P)?;
-    Some((0..costs.len()).filter(|&index| costs[index] > two.threshold).collect())
+/// What a lump is among the costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lump {
+    /// What most IOs cost.
+    pub usual: f64,
+    /// Half of all that costs exceed that is in IOs which exceed it by this much.
+    pub excess: f64,
+}
+
+impl Lump {
+    /// Whether an IO of this cost is one.
+    pub(crate) fn is(self, cost: f64) -> bool {
+        self.excess > 0.0 && cost - self.usual >= self.excess / 2.0
+    }
+
+    /// Where they are.
+    fn places(self, costs: &[f64]) -> impl Iterator<Item = usize> {
+        (0..costs.len()).filter(move |&index| self.is(costs[index]))
+    }
+}
+
+/// What the lumps are: those few IOs that make up half of what is more than usual.
+pub(crate) fn lump(costs: &[f64]) -> Lump {
+    let usual = median(costs);
+    let mut excess: Vec<f64> = costs.iter().map(|cost| (cost - usual).max(0.0)).collect();
+    excess.sort_by(|a, b| b.total_cmp(a));
+    let (mut sum, half) = (0.0, excess.iter().sum::<f64>() / 2.0);
+    let at_half = excess.iter().copied().find(|excess| {
+        sum += excess;
+        sum >= half
+    });
+    Lump { usual, excess: at_half.unwrap_or(0.0) }
 }
 
 /// The rise at the lump before which there are the fewest, for what lies before it.
@@ -97,19 +136,49 @@ fn by_rate(costs: &[f64], lumps: &[usize]) -> Option<Step> {
     (p <= P_OF_LUMPS).then(|| placed(costs, lumps[best], p))
 }
 
-/// The rise at the first lump, if the lumps after it are regular.
+/// The first lumps of those that are close together.
+fn groups(lumps: &[usize], ios: usize) -> Vec<usize> {
+    let apart = ios as f64 / lumps.len().max(1) as f64 / 2.0;
+    let mut groups: Vec<usize> = Vec::new();
+    let mut last = None;
+    for &lump in lumps {
+        if last.is_none_or(|last| (lump - last) as f64 >= apart) {
+            groups.push(lump);
+        }
+        last = Some(lump);
+    }
+    groups
+}
+
+/// From one group of lumps to the next, typically; all IOs where there are no two.
+pub(crate) fn lump_distance(costs: &[f64]) -> usize {
+    let groups = groups(&lump(costs).places(costs).collect::<Vec<_>>(), costs.len());
+    let distances: Vec<f64> = groups.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+    if distances.is_empty() { costs.len() } else { median(&distances) as usize }
+}
+
+/// The rise at the end of the longest distance without lumps in the beginning, if the distances after it are regular.
 fn by_distances(costs: &[f64], lumps: &[usize]) -> Option<Step> {
-    let first = *lumps.first()?;
-    let distances: Vec<f64> = lumps.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
-    let typical = mean(&distances);
-    let scatter = mean(&distances.iter().map(|d| (d - typical).powi(2)).collect::<Vec<_>>()).sqrt();
-    let deviations = (first as f64 - typical) / scatter.max(SCATTER_LEAST * typical);
-    (distances.len() >= LUMPS && deviations >= DEVIATIONS).then(|| Step {
-        place: Interval { estimate: first as f64, low: first as f64 - typical, high: first as f64 + 1.0 },
-        before: mean(&costs[..first]),
-        after: mean(&costs[first..]),
+    let groups = groups(lumps, costs.len());
+    let distance = |index: usize| groups[index] - if index == 0 { 0 } else { groups[index - 1] };
+    let first = (0..groups.len() / 4).max_by_key(|&index| (distance(index), usize::MAX - index))?;
+    let distances: Vec<f64> = (first + 1..groups.len()).map(|index| distance(index) as f64).collect();
+    let typical = median(&distances);
+    let scatter = NORMAL * median(&distances.iter().map(|d| (d - typical).abs()).collect::<Vec<_>>());
+    let deviations = (distance(first) as f64 - typical) / scatter.max(SCATTER_LEAST * typical);
+    let regular = distances.len() >= LUMPS && scatter <= SCATTER_MOST * typical;
+    let at = groups[first];
+    let step = || Step {
+        place: Interval {
+            estimate: at as f64,
+            low: at as f64 - typical.min(at as f64),
+            high: at as f64 + 1.0,
+        },
+        before: mean(&costs[..at]),
+        after: mean(&costs[at..]),
         p: P,
-    })
+    };
+    (regular && deviations >= DEVIATIONS).then(step).filter(|step| step.after > step.before)
 }
 
 fn by_windows(costs: &[f64]) -> Option<Step> {

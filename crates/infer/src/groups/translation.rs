@@ -1,282 +1,369 @@
 //! The family of the translation layer: which writes it likes.
 //!
 //! # Model
-//! Writes of one page, in five patterns. With `1` for what they cost in sequence and `M` for a merge, which copies a
-//! block and costs tens to hundreds of times as much as a page:
+//! Writes of one page, with `1` for what they cost in sequence and `M` for a merge, which copies a block and costs tens to
+//! hundreds of times as much as a page:
 //!
-//! | family | anywhere, usual | anywhere, mean | within a few pages |
-//! | --- | --- | --- | --- |
-//! | block (writes that continue a block only) | M | M | M |
-//! | log-block (logs of one block each) | M | M | 1 |
-//! | shared log-block | 1 | M: a log that makes room merges a block for each of its pages | 1 |
-//! | page | 1 | up to about 10: what collecting costs (write amplification) | 1 |
+//! | family | one page again and again | the device's first page again and again | far apart on one die | anywhere |
+//! | --- | --- | --- | --- | --- |
+//! | block (writes that continue a block only) | M | M | M | M |
+//! | log-block (logs of one block each) | 1 | 1 | M | M |
+//! | shared log-block | 1 | M | 1 | 1, and more than M when the logs are full |
+//! | page | 1 | 1 | 1 | up to about 10: what collecting costs (write amplification) |
 //!
 //! Shared logs are expensive only when they are full, which takes as much as they hold: more than can be written to find
 //! out. But a write to the beginning of a block goes to a log block of its own, in the hope that the block's other
 //! pages follow (FAST, Lee et al., ACM TECS 6(3), 2007, section 4), and what was there is merged with the rest of its
-//! block. So the device's first page, which begins a block for sure, costs a merge each time it is written again.
+//! block. The device's first page begins a block for sure.
 //!
-//! A device that puts merges off until a die rests hides them from one write at a time. With many in flight no die
-//! rests, and they have to be paid.
+//! Log blocks of one block each are cheap anywhere until each of them has its block: what is written anywhere is looked at
+//! only after more writes than a device has logs.
 //!
-//! Writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
-//! A page map that is kept on the flash (DFTL, Gupta et al., ASPLOS 2009) has to look up addresses that were not
-//! used lately: reads and writes of the same few addresses are cheaper than of fresh ones, wherever these are. Buffers
-//! do that as well, but one kind of IO each.
+//! A device may put merges off until a die rests, which a die does while others work. So places are looked at that lie on
+//! one die: addresses that are a multiple of 24 MiB or a good part of it apart are on the same die, however many there are
+//! (up to 16, but for 5, 7 and the like) and whatever the stripe. What is owed by one pattern is not the next one's: between
+//! them the device rests.
+//!
+//! A write buffer answers before it is known what a write costs, and gives its time to a later one: behind one only the
+//! mean counts, after as many writes as it holds. What is on one die is compared with what is on one die: behind a buffer
+//! writes in sequence have all of them at the same time.
+//!
+//! A buffer that keeps what it holds takes one page again and again without any flash. Then pages near each other, more than
+//! it holds and not next to each other, are written instead, and the first page in turns with as much as pushes it out.
 //!
 //! # Invariants
-//! - nothing is concluded from costs between the two levels, however sure the difference is;
-//! - what is compared alternates.
+//! - nothing is sure from costs between the two levels, however sure the difference is;
+//! - writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
+use flashlab_samples::Sample;
 
-use super::patterns::{duration, ios};
-use super::writes::{apart, mean, median, place, quantile, times, unit, writes};
+use super::map_cache::{MapCache, look_for_map_cache};
+use super::patterns::responses;
+use super::writes::{Buffer, apart, buffer, median, place, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
 pub(crate) const GROUP: Group = Group {
     name: "translation",
-    about: "single pages in sequence, anywhere, within a few pages and at a few places: which of them cost a merge",
+    about: "single pages in sequence, again and again, and anywhere: which of them cost a merge",
     parameters: &[Parameter::TranslationFamily],
-    write_share: 0.05,
+    write_share: 0.07,
     probe,
 };
 
-/// Writes of a turn, and the most writes anywhere.
-const TURN: u64 = 64;
-const ANYWHERE_MOST: u64 = 1 << 14;
-/// Pages that a log block holds for sure.
-const FEW_PAGES: u64 = 12;
-/// Addresses that any map in memory holds.
-const HOT: u64 = 32;
-/// Up to so many times the cost in sequence a write is as cheap, and from so many times on it costs a merge: a block
-/// has 16 pages at least, each of which is read and written.
-const CHEAP: f64 = 4.0;
-const MERGE: f64 = 8.0;
-/// Means: up to here it is collecting pages, from here on merging blocks for each page.
-const COLLECTING: f64 = 16.0;
-const MERGING: f64 = 24.0;
-/// From so many times the usual cost on a write stalled: outliers are below.
-const STALL: f64 = 20.0;
-/// A block at a time is collected: among stalls the long ones are up to so many times the usual ones. A log that makes
-/// room merges one block or hundreds.
-const ALIKE: f64 = 8.0;
-/// So many stalls, or so many writes, tell that there is no other kind of stall.
-const STALLS_MIN: usize = 12;
-const WRITES_MIN: usize = 8192;
-/// Turns after each other without writes in sequence.
-const SPARSE: u64 = 4;
-/// The longest that all of them may take: writes that merge hundreds of blocks each need not be many.
-const LONGEST: Nanos = Nanos::from_secs(120);
-/// How long the device rests before it is seen whether a buffer takes what is written near.
-const REST: Nanos = Nanos::from_secs(2);
-/// p of a difference between hot and cold, and its least size.
-const P: f64 = 1e-6;
-/// IOs in flight that keep all dies busy, and how many are written so in each run.
+/// Writes that are looked at.
+const WRITES: u64 = 64;
+/// More than a device has log blocks, and so many of the writes after them are looked at.
+const OPENED: u64 = 1024;
+const LATE: u64 = 256;
+/// IOs in flight that keep all dies busy.
 const DEPTH: u32 = 32;
-const BUSY_WRITES: u64 = 2048;
-/// What looking for that difference writes, in pages.
-const LOOK_UP_WRITES: u64 = WRITE_TURNS * 6 * HOT + TURN;
-const READ_TURNS: u64 = 8;
-const WRITE_TURNS: u64 = 2;
-const LOOK_UP: f64 = 1.04;
+/// Up to so many times the cost in sequence a write is as cheap, and from so many times on it costs a merge: a block
+/// has 16 pages at least, each of which is read and written. Between the two nothing is sure.
+const CHEAP: f64 = 3.0;
+const MERGE: f64 = 5.0;
+/// Means anywhere: up to here it is collecting pages, from here on merging a block for each page.
+const COLLECTING: f64 = 9.0;
+const MERGING: f64 = 16.0;
+/// How far apart places are, where there are so many of them: more than a die has log blocks.
+const FAR: [Bytes; 5] = [Bytes::mib(24), Bytes::mib(12), Bytes::mib(6), Bytes::mib(3), Bytes::kib(1536)];
+const PLACES: u64 = 32;
+/// More writes than the merges that are put off.
+const PUT_OFF: u64 = 48;
+/// So many writes one after the other are taken together.
+const STRETCH: usize = 16;
+/// The dies that are assumed where they are not known.
+const DIES: f64 = 4.0;
+/// A page again and again that takes no more than so many times what it takes in sequence may be kept in a buffer, which
+/// holds up to so many times as much as it takes at first without anybody's waiting: a part is for what is on its way.
+const KEPT: f64 = 1.5;
+const KEEPS: u64 = 3;
+/// How often the first page and another one are pushed out of a buffer.
+const PUSHES: u64 = 10;
+/// p of a difference between them.
+const PUSHED: f64 = 1e-3;
+/// The longest that writes anywhere go on before they are looked at.
+const LONGEST: Nanos = Nanos::from_secs(300);
+/// What was put off is done meanwhile.
+const REST: Nanos = Nanos::from_secs(5);
 
-/// Response times in nanoseconds by pattern.
+/// A level: as cheap as in sequence, or a merge, and whether that is sure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Level {
+    merges: bool,
+    clear: bool,
+}
+
+/// Where a ratio lies that is at most `cheap`, or at least `merge`.
+fn level(ratio: f64, cheap: f64, merge: f64) -> Level {
+    Level { merges: ratio > (cheap * merge).sqrt(), clear: ratio <= cheap || ratio >= merge }
+}
+
+/// What was measured, relative to writes in sequence.
 struct Seen {
     size: Bytes,
-    sequence: Vec<f64>,
-    anywhere: Vec<f64>,
-    near: Vec<f64>,
-    /// The mean cost of each run in sequence.
-    runs: Vec<f64>,
+    base: f64,
+    /// One page again and again; the cheaper of two.
+    in_place: f64,
+    /// The device's first page again and again.
+    first: f64,
+    /// Anywhere with many in flight, relative to those in sequence in the same way.
+    anywhere: f64,
+    /// Far apart on one die.
+    apart: f64,
+    /// Nothing of it is behind a write buffer.
+    unbuffered: bool,
+    /// A buffer may have kept the one page.
+    kept: bool,
+    /// Dies that may make the difference between one place and all of them.
+    dies: f64,
+    runs: Vec<(&'static str, Vec<f64>)>,
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let seen = measure(session)?;
-    let (usual, near) = (median(&seen.anywhere) / seen.base(), median(&seen.near) / seen.base());
+    let parameter = Parameter::TranslationFamily;
+    let seen = Seen::measure(session)?;
     let evidence = format!(
-        "writes of {} take {} in sequence, {:.1} times that anywhere (on average {:.1} times the average), \
-         and {:.1} times within a few pages",
+        "writes of {} take {} in sequence, {:.1} times that at one place again and again, {:.1} times at the device's first \
+         page, {:.1} times far apart on one die, and anywhere, many in flight, {:.1} times as long as in sequence",
         seen.size,
-        Nanos(seen.base() as u64),
-        usual,
-        seen.mean_ratio(),
-        near
+        Nanos(seen.base as u64),
+        seen.in_place,
+        seen.first,
+        seen.apart,
+        seen.anywhere,
     );
-    let picture = seen.picture();
-    // Runs that are not far longer than a write buffer show the buffer.
-    let buffer = session.known().bytes(Parameter::WriteBufferSize);
-    let unbuffered = buffer.is_some_and(|buffer| buffer * 4 <= seen.size * TURN);
-    let finding = match seen.word() {
-        Some(("log-block", _)) if is_buffered(session, &seen)? => {
-            let evidence = format!(
-                "{evidence}; but as many anywhere are as cheap after a rest: it may be a write buffer"
-            );
-            Finding::found(Parameter::TranslationFamily, "log-block", 0.6, evidence)
+    let (word, sure) = seen.word();
+    // What a buffer hides was not seen.
+    let sure = sure.min(match (seen.unbuffered, seen.kept) {
+        (true, _) => 1.0,
+        (false, false) => 0.9,
+        (false, true) => 0.7,
+    });
+    let finding = if word == "page" {
+        let (cached, figures) = look_for_map_cache(session, seen.size)?;
+        let evidence = format!("{evidence}; {figures}");
+        match cached {
+            MapCache::Found => Finding::found(parameter, "demand-cached page", sure, evidence),
+            MapCache::None => Finding::found(parameter, "page", sure, evidence),
+            MapCache::Unclear(word) => Finding::found(parameter, word, sure.min(0.6), evidence),
         }
-        Some((word @ ("block" | "log-block" | "shared log-block"), _)) if !unbuffered => {
-            let evidence = format!("{evidence}; a write buffer may hide which writes pay");
-            Finding::found(Parameter::TranslationFamily, word, 0.8, evidence)
-        }
-        Some(("shared log-block", confidence)) => {
-            let at_start = start_cost(session, seen.size)? / seen.base();
-            let evidence =
-                format!("{evidence}; the device's first page costs {at_start:.1} times that again and again");
-            let confidence = if at_start >= MERGE { confidence } else { 0.6 };
-            Finding::found(Parameter::TranslationFamily, "shared log-block", confidence, evidence)
-        }
-        Some((word @ ("block" | "log-block"), confidence)) => {
-            Finding::found(Parameter::TranslationFamily, word, confidence, evidence)
-        }
-        Some((_, confidence)) => {
-            let at_start = start_cost(session, seen.size)? / seen.base();
-            let evidence =
-                format!("{evidence}; the device's first page costs {at_start:.1} times that again and again");
-            if at_start >= MERGE {
-                let confidence = if unbuffered { 0.96 } else { 0.8 };
-                Finding::found(Parameter::TranslationFamily, "shared log-block", confidence, evidence)
-            } else if at_start > CHEAP {
-                Finding::undetermined(Parameter::TranslationFamily, evidence)
-            } else {
-                let busy = busy_ratio(session, seen.size)?;
-                let (evidence, idle_hides) = match busy {
-                    Some(ratio) => (
-                        format!(
-                            "{evidence}, and writes anywhere with all dies busy {ratio:.1} times those in sequence"
-                        ),
-                        ratio > CHEAP,
-                    ),
-                    None => (evidence, true),
-                };
-                let most = if unbuffered && !idle_hides { 0.97 } else { 0.85 };
-                demand_cached(session, seen.size, confidence.min(most), &evidence)?
-            }
-        }
-        None => Finding::undetermined(Parameter::TranslationFamily, evidence),
+    } else {
+        Finding::found(parameter, word, sure, evidence)
     };
-    session.conclude(finding.with(picture));
+    session.conclude(finding.with(seen.picture()));
     Ok(())
 }
 
-/// The patterns in turns.
-fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
-    let size = unit(session);
-    let capacity = session.capacity().round_down(size);
-    let pages = Bytes(FEW_PAGES * size.0);
-    let mut seen =
-        Seen { size, sequence: Vec::new(), anywhere: Vec::new(), near: Vec::new(), runs: Vec::new() };
-    let begin = session.time_left();
-    for turn in 0.. {
-        let target = size * TURN;
-        let origin = place(session, 0.31, Bytes::mib(1)) + target * (seen.runs.len() as u64 % 64);
-        let anywhere = writes(Location::Random, size, TURN, Bytes::ZERO, capacity);
-        seen.anywhere.extend(late(&times(session, "anywhere", &anywhere)?));
-        if turn < 3 || turn % SPARSE == 0 {
-            let sequence = writes(Location::Sequential, size, TURN, origin, target);
-            let costs = times(session, "in-sequence", &sequence)?;
-            seen.runs.push(mean(late(&costs)));
-            seen.sequence.extend(late(&costs));
-        }
-        if turn < 3 {
-            let spot = place(session, 0.53 + 0.1 * turn as f64, Bytes::mib(1)) + size * 2;
-            let near = writes(Location::Random, size, TURN, spot, pages);
-            seen.near.extend(late(&times(session, "near", &near)?));
-        }
-        let used = begin.since(session.time_left());
-        let spent = used > Nanos(begin.0 / 3).min(LONGEST)
-            || session.writes_left() < size * (3 * TURN + LOOK_UP_WRITES);
-        let is_clear = seen.word().is_some_and(|(_, confidence)| confidence >= 0.95);
-        if turn >= 2 && (is_clear || spent || turn * TURN > ANYWHERE_MOST) {
-            return Ok(seen);
-        }
-    }
-    Ok(seen)
+/// The time from one completion to the next among the last `count` IOs: the median of what it is in stretches, as now
+/// and then one write pays for collecting a block.
+fn pace(samples: &[Sample], count: u64) -> f64 {
+    let late = &samples[samples.len().saturating_sub(count as usize + 1)..];
+    let stretches = late.windows(STRETCH + 1).step_by(STRETCH);
+    let took = |stretch: &[Sample]| stretch[STRETCH].completed.since(stretch[0].completed).0 as f64;
+    median(&stretches.map(|stretch| took(stretch) / STRETCH as f64).collect::<Vec<_>>()).max(1.0)
 }
 
-/// Whether as many writes as lie near each other are cheap anywhere as well when the device has rested.
-fn is_buffered(session: &mut Session<'_, '_>, seen: &Seen) -> Result<bool, Halt> {
-    let capacity = session.capacity().round_down(seen.size);
-    let burst = writes(Location::Random, seen.size, FEW_PAGES, Bytes::ZERO, capacity);
-    let mut costs = Vec::new();
-    for _ in 0..2 {
-        session.rest(REST)?;
-        costs.extend(times(session, "burst-after-rest", &burst)?);
-    }
-    Ok(median(&costs) < MERGE * seen.base())
+/// The writes, and what they need.
+struct Probing<'a, 'd, 's> {
+    session: &'a mut Session<'d, 's>,
+    size: Bytes,
+    buffer: Buffer,
+    /// Writes in a run.
+    count: u64,
+    /// Writes that fill a buffer, as far as is known.
+    full: u64,
+    /// What is so expensive costs a merge, whoever waits for it.
+    merge: f64,
+    runs: Vec<(&'static str, Vec<f64>)>,
 }
 
-/// What writes anywhere cost, relative to those in sequence, when so many are in flight that no die rests: what is put
-/// off until a die rests has to be done. None where the device takes one IO at a time, or the budget is short.
-fn busy_ratio(session: &mut Session<'_, '_>, size: Bytes) -> Result<Option<f64>, Halt> {
-    let depth = session.depth().min(DEPTH);
-    let capacity = session.capacity().round_down(size);
-    let needed = size * (4 * BUSY_WRITES + LOOK_UP_WRITES);
-    if depth < 2 || session.writes_left() < needed || size * BUSY_WRITES * 4 > capacity {
-        return Ok(None);
-    }
-    let mut took = [0.0, 0.0];
-    for turn in 0..2 {
-        let origin = place(session, 0.2 + 0.3 * f64::from(turn), Bytes::mib(1));
-        let anywhere = writes(Location::Random, size, BUSY_WRITES, Bytes::ZERO, capacity);
-        let sequence = writes(Location::Sequential, size, BUSY_WRITES, origin, size * BUSY_WRITES);
-        for (took, (name, pattern)) in
-            took.iter_mut().zip([("busy-anywhere", anywhere), ("busy-in-sequence", sequence)])
-        {
-            let samples = session.run(name, &Pattern { queue_depth: depth, ..pattern })?;
-            *took += duration(&samples).0 as f64;
+impl Probing<'_, '_, '_> {
+    /// What writes cost, one after the other, when the device has rested and then written as much as its buffer holds: the
+    /// usual one without a buffer, and on average behind one. The pattern is of the writes from the `begin`-th on.
+    /// Also the samples of the first run.
+    fn cost(
+        &mut self,
+        name: &'static str,
+        most: u64,
+        pattern: impl Fn(u64) -> Pattern,
+    ) -> Result<(f64, Vec<Sample>), Halt> {
+        self.session.rest(REST)?;
+        let (mut done, mut first, mut last) = (0, Vec::new(), f64::INFINITY);
+        loop {
+            let samples = self.session.run(name, &pattern(done))?;
+            done += self.count;
+            let times = responses(&samples);
+            let cost = match self.buffer {
+                Buffer::None => median(&times[times.len() / 4..]),
+                _ => pace(&samples, self.count),
+            };
+            if first.is_empty() {
+                first = samples;
+            }
+            // Two whole runs of merges are not waiting for a buffer to be full, and collecting does not last.
+            let cost_of_both = cost.min(last);
+            if done >= most || (cost_of_both >= self.merge && last.is_finite()) {
+                self.runs.push((name, times));
+                return Ok((cost_of_both, first));
+            }
+            last = cost;
         }
     }
-    Ok(Some(took[0] / f64::max(took[1], 1.0)))
-}
 
-/// What writing the device's first page again and again costs.
-fn start_cost(session: &mut Session<'_, '_>, size: Bytes) -> Result<f64, Halt> {
-    let pattern = writes(Location::Sequential, size, TURN, Bytes::ZERO, size);
-    Ok(median(late(&times(session, "first-page", &pattern)?)))
-}
+    /// Writes one after the other at the one place.
+    fn again(&mut self, name: &'static str, at: Bytes) -> Result<f64, Halt> {
+        let (size, count) = (self.size, self.count);
+        let pattern = move |_| writes(Location::Sequential, size, count, at, size);
+        Ok(self.cost(name, self.full + count, pattern)?.0)
+    }
 
-/// A run without its beginning, where buffers hide what it costs and the last pattern is cleared away.
-fn late(times: &[f64]) -> &[f64] {
-    &times[times.len() / 4..]
+    /// Writes in sequence from the share `part` of the device on.
+    fn sequence(&mut self, part: f64) -> Result<f64, Halt> {
+        let (size, count) = (self.size, self.count);
+        let origin = place(self.session, part, Bytes::mib(1));
+        let pattern =
+            move |begin| writes(Location::Sequential, size, count, origin + size * begin, size * count);
+        Ok(self.cost("in-sequence", self.full + count, pattern)?.0)
+    }
+
+    /// Places far apart, each page but once; and how many of the first ones nobody waited for.
+    fn far_apart(&mut self) -> Result<(f64, u64), Halt> {
+        let (size, count, capacity) = (self.size, self.count, self.session.capacity());
+        let last = FAR[FAR.len() - 1];
+        let distance = FAR.into_iter().find(|far| capacity.0 / far.0 >= PLACES).unwrap_or(last);
+        let places = (capacity.0 / distance.0).saturating_sub(1).max(1);
+        let incr = Location::Ordered { incr: (distance.0 / size.0).max(1) as i64 };
+        // Each run goes round once or several times, from a page further on.
+        let rounds = count.div_ceil(places);
+        let pattern = move |begin: u64| {
+            let offset = size * (3 + begin / count * rounds);
+            writes(incr, size, count, offset, distance * places)
+        };
+        let (cost, first) = self.cost("far-apart", self.full + PUT_OFF + count, pattern)?;
+        let times = responses(&first);
+        let dear = |pair: &[f64]| pair.iter().all(|&time| time > cost / 2.0);
+        let free = times.windows(2).position(dear).unwrap_or(times.len()) as u64;
+        Ok((cost, free))
+    }
+
+    /// Writes anywhere with many in flight, relative to those in sequence.
+    fn anywhere(&mut self) -> Result<f64, Halt> {
+        let (size, depth) = (self.size, self.session.depth().min(DEPTH));
+        let capacity = self.session.capacity().round_down(size);
+        let most = self.session.writes_left().0 / size.0 / 6;
+        let late = LATE.min(most / 2);
+        let most = self.full.max(OPENED).min(most - late) + late;
+        let run = |session: &mut Session<'_, '_>, name, pattern: &dyn Fn(u64) -> Pattern| {
+            let begin = session.time_left();
+            let mut done = 0;
+            loop {
+                let samples = session.run(name, &Pattern { queue_depth: depth, ..pattern(done) })?;
+                done += late;
+                // Merges of seconds each need not be so many.
+                if done >= most || begin.since(session.time_left()) > LONGEST {
+                    return Ok::<_, Halt>(pace(&samples, late));
+                }
+            }
+        };
+        let anywhere = |_| writes(Location::Random, size, late, Bytes::ZERO, capacity);
+        let anywhere = run(self.session, "anywhere-busy", &anywhere)?;
+        // Right after it, so that a page map collects for both.
+        let origin = place(self.session, 0.12, Bytes::mib(1));
+        let sequence = |begin| writes(Location::Sequential, size, late, origin + size * begin, size * late);
+        Ok(anywhere / run(self.session, "in-sequence-busy", &sequence)?)
+    }
+
+    /// Behind a buffer that may keep what it holds: what writes near each other cost that it cannot hold, and how many
+    /// times what another page costs the first one does when it is pushed out (1 where the budget is short). None where
+    /// there is no budget for either. `held` is the most that the buffer may hold.
+    fn pushed_out(&mut self, held: Bytes) -> Result<Option<(f64, f64)>, Halt> {
+        let size = self.size;
+        let held = held.round_up(size).max(size * 16);
+        let count = (2 * held.0 / size.0).max(WRITES);
+        if size * (2 * count) > self.session.writes_left() {
+            return Ok(None);
+        }
+        let origin = place(self.session, 0.63, Bytes::mib(1));
+        let near = apart(writes(Location::Permutation, size, count, origin, size * (2 * count)), size * 2);
+        let near = pace(&self.session.run("near", &near)?, count / 2);
+        if held * (2 * PUSHES + 2) > Bytes(self.session.writes_left().0 / 3) {
+            return Ok(Some((near, 1.0)));
+        }
+        let spots = [Bytes::ZERO, place(self.session, 0.53, Bytes::mib(1)) + size * 3];
+        let push = writes(Location::Sequential, size, held.0 / size.0 + 1, origin, held * 2);
+        let mut took = [Vec::new(), Vec::new()];
+        for _ in 0..PUSHES {
+            for (spot, took) in spots.into_iter().zip(&mut took) {
+                self.session.run("page", &writes(Location::Sequential, size, 1, spot, size))?;
+                let samples = self.session.run("push-out", &push)?;
+                took.push(samples.iter().map(|sample| sample.response().0 as f64).sum());
+            }
+        }
+        let more = mann_whitney(&took[0], &took[1]).p_above <= PUSHED;
+        let [first, other] = took.map(|took| median(&took));
+        // What the page itself costs more, in writes near each other.
+        Ok(Some((near, if more { 1.0 + (first - other).max(0.0) / near } else { 1.0 })))
+    }
 }
 
 impl Seen {
-    /// The usual cost in sequence.
-    fn base(&self) -> f64 {
-        median(&self.sequence).max(1.0)
-    }
-
-    /// What writes anywhere cost on average, relative to those runs in sequence in which the device had not much else to do.
-    fn mean_ratio(&self) -> f64 {
-        mean(&self.anywhere) / quantile(&self.runs, 0.25).max(self.base())
+    fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
+        let (size, buffer) = (unit(session), buffer(session));
+        let known_dies = session.known().number(Parameter::ParallelUnits);
+        let dies = if buffer == Buffer::None { 1.0 } else { known_dies.unwrap_or(DIES).max(1.0) };
+        let full = buffer.most(session).0 * 9 / 8 / size.0;
+        let affordable = session.writes_left().0 / size.0 / 16;
+        let count = affordable.clamp(WRITES / 4, WRITES);
+        let full = full.min(affordable.saturating_sub(count));
+        let mut probing =
+            Probing { session, size, buffer, count, full, merge: f64::INFINITY, runs: Vec::new() };
+        let anywhere = probing.anywhere()?;
+        let base = probing.sequence(0.31)?;
+        probing.merge = 2.0 * MERGE * dies * base;
+        let mut in_place = f64::INFINITY;
+        for part in [0.53, 0.73] {
+            let at = place(probing.session, part, Bytes::mib(1)) + size * 3;
+            in_place = in_place.min(probing.again("one-page", at)?);
+        }
+        let mut first = probing.again("first-page", Bytes::ZERO)?;
+        let (mut apart, free) = probing.far_apart()?;
+        // A buffer may keep the one page, which is then as cheap as can be.
+        let kept = buffer != Buffer::None && in_place <= KEPT * dies * base;
+        let held = buffer.most(probing.session).min(size * (KEEPS * (free + 4)));
+        if kept && let Some((near, pushed)) = probing.pushed_out(held)? {
+            (in_place, first) = (near, near * pushed.max(first / in_place));
+            // Those near each other are on all dies.
+            apart /= dies;
+        }
+        let runs = probing.runs;
+        let (in_place, first, apart) = (in_place / base, first / base, apart / base);
+        let unbuffered = buffer == Buffer::None;
+        Ok(Seen { size, base, in_place, first, apart, anywhere, dies, unbuffered, kept, runs })
     }
 
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
-    fn word(&self) -> Option<(&'static str, f64)> {
-        let (usual, near) = (median(&self.anywhere) / self.base(), median(&self.near) / self.base());
-        let stalled = STALL * self.base();
-        let stalls: Vec<f64> = self.anywhere.iter().copied().filter(|&time| time > stalled).collect();
-        let alike = quantile(&stalls, 0.9) <= ALIKE * median(&stalls);
-        let enough = stalls.len() >= STALLS_MIN;
-        let mean_ratio = self.mean_ratio();
-        if mean_ratio > COLLECTING && mean_ratio < MERGING {
-            None
-        } else if mean_ratio <= COLLECTING {
-            let sure =
-                alike && usual <= CHEAP && near <= CHEAP && (enough || self.anywhere.len() >= WRITES_MIN);
-            (usual <= MERGE && near <= MERGE).then_some(("page", if sure { 0.97 } else { 0.8 }))
-        } else if usual >= MERGE && near >= MERGE {
-            Some(("block", 0.97))
-        } else if usual >= MERGE && near <= CHEAP {
-            Some(("log-block", 0.97))
-        } else if usual > CHEAP || near > CHEAP {
-            None
-        } else {
-            Some(("shared log-block", if enough { 0.97 } else { 0.8 }))
+    fn word(&self) -> (&'static str, f64) {
+        let at_first = level(self.first / self.in_place.max(1e-9), CHEAP, MERGE);
+        let apart = level(self.apart / self.in_place.max(1e-9), CHEAP, MERGE);
+        let again = level(self.in_place, CHEAP * self.dies, MERGE * self.dies);
+        let busy = level(self.anywhere, COLLECTING, MERGING);
+        // What costs a merge at one place does so anywhere, and on one die no less than on all of them.
+        let block = busy.merges && again.merges;
+        // Collecting on one die alone is dear as well, but not if it costs next to nothing on all of them.
+        // Merges that are put off are done while other dies work, so that anywhere they may cost little.
+        let log = apart.merges && (busy.merges || self.unbuffered && self.anywhere > CHEAP / 1.2);
+        let sure = |levels: &[Level]| if levels.iter().all(|level| level.clear) { 0.96 } else { 0.6 };
+        match () {
+            () if at_first.merges => ("shared log-block", sure(&[again, at_first])),
+            () if log => ("log-block", sure(&[again, at_first, apart, busy])),
+            () if block => ("block", sure(&[again, apart, busy])),
+            () if busy.merges => ("page", 0.5),
+            () => ("page", sure(&[again, at_first, apart, busy])),
         }
     }
 
@@ -284,64 +371,17 @@ impl Seen {
         let by_rank = |times: &[f64]| {
             let mut sorted = times.to_vec();
             sorted.sort_by(f64::total_cmp);
-            let stride = sorted.len().div_ceil(1024).max(1);
             let all = sorted.len() as f64;
-            let point = |(i, &time): (usize, &f64)| ((i as f64 + 0.5) / all, time);
-            sorted.iter().enumerate().rev().step_by(stride).map(point).collect::<Vec<_>>()
+            sorted.iter().enumerate().map(|(i, &time)| ((i as f64 + 0.5) / all, time)).collect::<Vec<_>>()
         };
-        Picture::new(
+        let empty = Picture::new(
             format!(
-                "Writes of {} in three patterns, ascending: those that cost a merge stand out.",
+                "Writes of {} in several patterns, ascending: those that cost a merge stand out.",
                 self.size
             ),
             Axis::linear("share of the writes", "ratio"),
             Axis::logarithmic("response time", "ns"),
-        )
-        .draw("in sequence", Style::Line, by_rank(&self.sequence))
-        .draw("anywhere", Style::Line, by_rank(&self.anywhere))
-        .draw("within a few pages", Style::Line, by_rank(&self.near))
+        );
+        self.runs.iter().fold(empty, |picture, (name, times)| picture.draw(name, Style::Line, by_rank(times)))
     }
-}
-
-/// Which of the page maps: reads and writes of a few places, and of fresh ones.
-fn demand_cached(
-    session: &mut Session<'_, '_>,
-    size: Bytes,
-    confidence: f64,
-    evidence: &str,
-) -> Result<Finding, Halt> {
-    let capacity = session.capacity().round_down(size);
-    let slot = Bytes(capacity.0 / HOT).round_down(size);
-    let hot = |mode| few_places(mode, size, slot, capacity);
-    let cold = |mode| ios(mode, Location::Random, size, 3 * HOT).on_target(Bytes::ZERO, capacity);
-    let mut more = Vec::new();
-    let mut compared = Vec::new();
-    for (name, mode, turns) in [("read", Mode::Read, READ_TURNS), ("write", Mode::Write, WRITE_TURNS)] {
-        let (mut of_hot, mut of_cold) = (Vec::new(), Vec::new());
-        for _ in 0..turns {
-            // The first pass brings the places to mind.
-            let seen = times(session, &format!("{name}-few-places"), &hot(mode))?;
-            of_hot.extend_from_slice(&seen[HOT as usize..]);
-            of_cold.extend(times(session, &format!("{name}-anywhere"), &cold(mode))?);
-        }
-        let ranks = mann_whitney(&of_cold, &of_hot);
-        let ratio = median(&of_cold) / median(&of_hot).max(1.0);
-        more.push(ranks.p_above <= P && ratio >= LOOK_UP);
-        compared.push(format!("{name} {ratio:.2}"));
-    }
-    let evidence = format!(
-        "{evidence}; fresh addresses cost more than {HOT} that were used just before: {} times",
-        compared.join(", ")
-    );
-    let parameter = Parameter::TranslationFamily;
-    Ok(match more[..] {
-        [true, true] => Finding::found(parameter, "demand-cached page", confidence, evidence),
-        [false, false] => Finding::found(parameter, "page", confidence, evidence),
-        _ => Finding::undetermined(parameter, format!("{evidence}; one of them may be a buffer")),
-    })
-}
-
-/// A few places all over the device, three times each.
-fn few_places(mode: Mode, size: Bytes, slot: Bytes, capacity: Bytes) -> Pattern {
-    apart(ios(mode, Location::Permutation, size, 3 * HOT).on_target(Bytes::ZERO, capacity), slot)
 }

@@ -29,7 +29,7 @@ pub(crate) const GROUP: Group = Group {
     name: "write-page",
     about: "aligned and shifted writes of doubling size: the largest that all cost more when shifted by half is the page",
     parameters: &[Parameter::WritePageSize, Parameter::MisalignmentPenalty],
-    write_share: 0.05,
+    write_share: 0.03,
     probe,
 };
 
@@ -46,6 +46,9 @@ const ALL: f64 = 0.92;
 /// Up to this share the shift costs nothing that matters.
 const NONE: f64 = 0.72;
 const P: f64 = 1e-4;
+/// How sure it is that flash is written by the pages that are read from it, where writes do not tell: the page is the
+/// unit of both, but a controller may put several together.
+const READ_PAGE: f64 = 0.85;
 /// Aligned writes that cost so many times what they do in sequence are merges.
 const MERGE: f64 = 4.0;
 
@@ -186,8 +189,17 @@ fn conclude_page(
     let parameter = Parameter::WritePageSize;
     let Some(&(name, page, ratio, beyond)) = seen.first() else {
         let evidence = "no size of which all writes cost more when shifted by half, and of its double none: \
-                        pages are not larger than the device's blocks, or a write buffer or merges hide them";
-        session.conclude(Finding::undetermined(parameter, evidence).with(picture));
+                        a write buffer, merges or collecting hide them";
+        let finding = match session.known().bytes(Parameter::ReadPageSize) {
+            Some(page) => {
+                let evidence = format!(
+                    "{evidence}; pages of {page} are read, and flash is written by such pages as well"
+                );
+                Finding::found(parameter, page, READ_PAGE, evidence)
+            }
+            None => Finding::undetermined(parameter, evidence),
+        };
+        session.conclude(finding.with(picture));
         return;
     };
     let evidence = format!(

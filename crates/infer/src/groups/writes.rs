@@ -11,6 +11,9 @@ use flashlab_plan::{Content, Location, Pattern};
 use super::patterns::{ios, responses};
 use crate::session::{Halt, Session};
 
+/// The largest write buffer that is expected of a device that does not show it.
+const BUFFER_MOST: Bytes = Bytes::mib(16);
+
 /// `count` writes of `size` within a target of `length` bytes from `offset` on.
 pub(crate) fn writes(location: Location, size: Bytes, count: u64, offset: Bytes, length: Bytes) -> Pattern {
     ios(Mode::Write, location, size, count).on_target(offset, length)
@@ -47,6 +50,37 @@ pub(crate) fn unit(session: &Session<'_, '_>) -> Bytes {
     page.unwrap_or(Bytes::kib(16)).max(session.block())
 }
 
+/// What is known of the write buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Buffer {
+    /// Writes wait for the flash.
+    None,
+    /// It holds so much.
+    Holds(Bytes),
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What is known of the write buffer.
+pub(crate) fn buffer(session: &Session<'_, '_>) -> Buffer {
+    match session.known().bytes(Parameter::WriteBufferSize) {
+        Some(Bytes::ZERO) => Buffer::None,
+        Some(size) => Buffer::Holds(size),
+        None => Buffer::Unknown,
+    }
+}
+
+impl Buffer {
+    /// The most that it holds: controllers have memory in proportion to their flash, and not much of it.
+    pub(crate) fn most(self, session: &Session<'_, '_>) -> Bytes {
+        match self {
+            Buffer::None => Bytes::ZERO,
+            Buffer::Holds(size) => Bytes(size.0 * 5 / 4),
+            Buffer::Unknown => Bytes(session.capacity().0 / 100).min(BUFFER_MOST),
+        }
+    }
+}
+
 /// A multiple of `unit` at the share `part` of the device.
 pub(crate) fn place(session: &Session<'_, '_>, part: f64, unit: Bytes) -> Bytes {
     Bytes((session.capacity().0 as f64 * part) as u64).round_down(unit)
@@ -65,9 +99,4 @@ pub(crate) fn quantile(times: &[f64], share: f64) -> f64 {
 /// The median; 0 of nothing.
 pub(crate) fn median(times: &[f64]) -> f64 {
     quantile(times, 0.5)
-}
-
-/// The mean; 0 of nothing.
-pub(crate) fn mean(times: &[f64]) -> f64 {
-    if times.is_empty() { 0.0 } else { times.iter().sum::<f64>() / times.len() as f64 }
 }
