@@ -182,7 +182,13 @@ impl<'d, 's> Session<'d, 's> {
         self.fill_cost = nanos_per_byte;
     }
 
-    /// What was written since the whole device was, in this session.
+    /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
+    /// alone, and so does not count as used.
+    pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
+        self.filled_at = self.filled_at.map(|at| at + length);
+    }
+
+    /// What was written since the whole device was, in this session, but for what was written in place.
     ///
     /// # Errors
     /// [`Halt::Failed`] if it was not.

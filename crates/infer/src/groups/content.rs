@@ -106,9 +106,16 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
         _ if half(ranks) <= EXACT * share => return Finding::found(parameter, share, 0.5, evidence),
         _ => return Finding::undetermined(parameter, evidence),
     }
-    // Ranks and medians are two estimates of the same ratio: where levels are mixed they part.
-    let agrees = (ranks.estimate / share - 1.0).abs() <= EXACT / 2.0 && half(ranks) <= EXACT * share;
-    Finding::found(parameter, share, if agrees { 0.96 } else { 0.7 }, evidence)
+    // Medians, ranks and pairs are three estimates of the same ratio: where levels are mixed they part.
+    let near = |one: f64, other: f64| (one / other - 1.0).abs() <= EXACT;
+    let agree = near(ranks.estimate, share) && near(ranks.estimate, pairs.estimate);
+    if agree {
+        let confidence = if half(ranks) <= EXACT * share { 0.96 } else { 0.7 };
+        return Finding::found(parameter, share, confidence, evidence);
+    }
+    let nearly_same =
+        [pairs, ranks].iter().any(|&Interval { low, high, .. }| low <= 1.0 + EXACT && high >= 1.0 - EXACT);
+    Finding::found(parameter, if nearly_same { 1.0 } else { share }, 0.5, evidence)
 }
 
 fn picture(size: Bytes, costs: &[Vec<f64>; 3]) -> Picture {

@@ -46,7 +46,7 @@ pub(super) const ALPHA: f64 = 1e-4;
 /// What a fast read takes, at most, relative to one of the flash.
 pub(super) const FAST_MAX: f64 = 0.96;
 /// No flash is read in less, with its transfer.
-const FLASH_LEAST: Nanos = Nanos::from_micros(10);
+pub(super) const FLASH_LEAST: Nanos = Nanos::from_micros(10);
 /// Reads of each kind in the first comparison.
 const READS: u64 = 800;
 /// Two dies have to be so much faster than one.
