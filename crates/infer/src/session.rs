@@ -329,7 +329,7 @@ impl<'d, 's> Session<'d, 's> {
             |groups: &mut dyn Iterator<Item = &Group>| groups.map(|group| group.write_share).sum::<f64>();
         let until = shares(&mut GROUPS.iter()) - shares(&mut after.into_iter());
         let spent = whole.0.saturating_sub(self.budget.0);
-        Bytes(((whole.0 as f64 * until) as u64).saturating_sub(spent))
+        Bytes(((whole.0 as f64 * until) as u64).saturating_sub(spent)).min(self.budget)
     }
 
     /// Concludes what the group left.
