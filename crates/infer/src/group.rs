@@ -7,7 +7,7 @@ use crate::session::{Halt, Session};
 
 /// Probes that answer some parameters by one signal.
 pub struct Group {
-    /// As in the names of its probes: `large-requests`.
+    /// As in the names of its probes: `large-reads`.
     pub name: &'static str,
     /// What it looks for and by which signal, in a sentence.
     pub about: &'static str,

@@ -52,12 +52,15 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let count = if affordable >= ROUND { affordable / ROUND * ROUND } else { affordable.max(8) };
     let count = count.min(RUN_MOST);
     let length = size * count;
+    if length * 2 > session.capacity() {
+        return Err(Halt::Misfit("it has no room for runs of writes".to_owned()));
+    }
     let origin = place(session, 0.81, length);
     let mut costs = [Vec::new(), Vec::new(), Vec::new()];
     for run in 0..KINDS.len() * TURNS {
         let kind = (run + run / KINDS.len()) % KINDS.len();
         let (name, content) = KINDS[kind];
-        let at = (origin + length * run as u64).0 % (session.capacity() - length).0.max(1);
+        let at = (origin + length * run as u64).0 % (session.capacity() - length).0;
         let at = Bytes(at).round_down(size);
         let pattern = with_content(writes(Location::Sequential, size, count, at, length), content);
         let settled = times(session, name, &pattern)?.split_off(count as usize / 2);
