@@ -224,7 +224,8 @@ impl Probe {
             let offset = self.elsewhere(session, self.apart * PAIRS);
             let place =
                 |offset| Walk { offset, slot: self.apart, size }.pattern(self.apart * PAIRS, 2 * PAIRS, 1);
-            let pairs = in_turn(place(offset), place(offset + distance));
+            // The further one first: nothing follows anything.
+            let pairs = in_turn(place(offset + distance), place(offset));
             let reads = in_order(&session.run("same-granule", &pairs)?, 0);
             let second: Vec<f64> = reads.iter().skip(1).step_by(2).copied().collect();
             match (median(&second) < limit, granule) {
