@@ -7,7 +7,7 @@ use crate::session::{Halt, Session};
 
 /// Probes that answer some parameters by one signal.
 pub struct Group {
-    /// As in the names of its probes: `large-requests`.
+    /// As in the names of its probes: `large-reads`.
     pub name: &'static str,
     /// What it looks for and by which signal, in a sentence.
     pub about: &'static str,
@@ -37,6 +37,7 @@ pub const GROUPS: &[Group] = &[
     groups::rereads::REREADS,
     groups::queue_depth::QUEUE_DEPTH,
     groups::large_reads::LARGE_READS,
+    groups::misalignment::GROUP,
     groups::spare::GROUP,
     groups::write_page::GROUP,
     groups::translation::GROUP,

@@ -107,12 +107,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 }
 
 /// Where the next burst goes: behind what was written, as a part of filling the device.
-fn take(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Halt> {
+fn next_place(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Halt> {
     let place = session.filled_until();
     if place + length > session.capacity() {
         return Err(Halt::Misfit(format!("bursts of {length} have no place")));
     }
-    session.filled(length);
     Ok(place)
 }
 
@@ -120,10 +119,11 @@ fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result
     let mut rest = REST_LEAST;
     let mut runs: Vec<Vec<Sample>> = Vec::new();
     for _ in 0..REPETITIONS {
-        let place = take(session, size * length)?;
+        let place = next_place(session, size * length)?;
         session.rest(rest)?;
         let pattern = ios(Mode::Write, Location::Sequential, size, length).on_target(place, size * length);
         let samples = session.run("burst", &pattern)?;
+        session.filled(size * length);
         rest = REST_LEAST.max(Nanos(done(&samples, samples.len() - 1) as u64 * REST_FACTOR));
         runs.push(samples);
     }
@@ -162,8 +162,9 @@ fn compare_reads(session: &mut Session<'_, '_>, size: Bytes) -> Result<Reads, Ha
     // One short piece each time: it has to fit into the buffer.
     let piece = size * 2;
     while (reads.recent.len() as u64) < READS && session.writes_left() >= piece {
-        let recent = take(session, piece)?;
+        let recent = next_place(session, piece)?;
         session.run("piece", &ios(Mode::Write, Location::Sequential, size, 2).on_target(recent, piece))?;
+        session.filled(piece);
         session.rest(REST_LEAST)?;
         let before = Bytes(recent.0.saturating_sub(piece.0 * 64));
         let read = |place: Bytes| ios(Mode::Read, Location::Sequential, size, 1).on_target(place, size);
