@@ -318,7 +318,7 @@ impl Seen {
         let known_dies = session.known().number(Parameter::ParallelUnits);
         let dies = if buffer == Buffer::None { 1.0 } else { known_dies.unwrap_or(DIES).max(1.0) };
         let full = buffer.most(session).0 * 9 / 8 / size.0;
-        let affordable = session.writes_left().0 / size.0 / 16;
+        let affordable = session.writes_left().0 / size.0 / 24;
         let count = affordable.clamp(WRITES / 4, WRITES);
         let full = full.min(affordable.saturating_sub(count));
         let mut probing =
