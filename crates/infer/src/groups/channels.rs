@@ -22,6 +22,8 @@ use crate::session::{Halt, Session};
 const CHANNEL_FASTEST: f64 = 2.4;
 /// The most pages of a read.
 const PAGES_MAX: u64 = 72;
+/// The fewest places for reads of one length.
+const PLACES_MIN: u64 = 8;
 /// The most lengths of reads.
 const LENGTHS_MAX: usize = 36;
 /// The largest read.
@@ -151,15 +153,18 @@ fn one_at_a_time(
     let Chunks { page, chunk, ground } = chunks;
     let block = session.block();
     let in_chunk = chunk.0 / page.0;
-    let longest = page * all.last().copied().unwrap_or(1) + chunk;
-    let slot = chunk * (longest.0.div_ceil(chunk.0));
     let begin = session.time_left();
     let mut observations = Vec::new();
-    for &pages in all {
-        // The last block of the first page, and the first block of the last one.
-        let size = if pages == 1 { block } else { page * (pages - 2) + block * 2 };
-        let walk = Walk { offset: chunk - block, slot, size };
-        if ground.slots(session, slot, slot) < 8 {
+    // A whole page, and then from the last block of the first page to the first block of the last one.
+    let whole = (chunk - page, page, 1);
+    let parts = all.iter().map(|&pages| match pages {
+        1 => (chunk - block, block, 1),
+        _ => (chunk - block, page * (pages - 2) + block * 2, pages),
+    });
+    for (offset, size, pages) in [whole].into_iter().chain(parts) {
+        let slot = chunk * (offset + size + page).0.div_ceil(chunk.0);
+        let walk = Walk { offset, slot, size };
+        if ground.slots(session, slot, slot) < PLACES_MIN {
             break;
         }
         let pattern = ground.random(session, walk, 24, 1);

@@ -19,6 +19,8 @@ use crate::session::{Halt, Session};
 /// The smallest stride over the whole device, and over a part of it.
 const STRIDE_WHOLE: Bytes = Bytes::kib(128);
 const STRIDE_PART: Bytes = Bytes::kib(16);
+/// Where there is less room than this, all parts begin at the beginning.
+const ROOM_SMALL: Bytes = Bytes::mib(12);
 /// The fewest places that are compared.
 const PLACES_MIN: u64 = 12;
 
@@ -37,22 +39,22 @@ impl Ground {
     /// The whole device, as far as going there costs nothing.
     pub(crate) const WHOLE: Ground = Ground { base: Bytes::ZERO, range: Bytes::mib(64), places: u64::MAX };
 
-    /// All grounds, the widest first.
+    /// All grounds, in the order in which they are tried: many places whose map is at hand, then all.
     pub(crate) fn all(session: &Session<'_, '_>) -> Vec<Ground> {
         let part = |share: u64, mib: u64, places: u64| Ground {
-            base: Bytes(room(session).0 / 8 * share),
+            base: if room(session) < ROOM_SMALL { Bytes::ZERO } else { Bytes(room(session).0 / 8 * share) },
             range: Bytes::mib(mib),
             places,
         };
-        let parts = [
+        vec![
             part(3, 16, 512),
+            Ground::WHOLE,
             part(5, 8, 256),
             part(4, 4, 64),
             part(2, 1, 32),
             part(6, 2, 32),
             part(1, 1, 32),
-        ];
-        [Ground::WHOLE].into_iter().chain(parts).collect()
+        ]
     }
 
     /// The same ground elsewhere.

@@ -103,14 +103,17 @@ fn told(costs: &[Interval]) -> Tail {
         (cost.low < level && cost.high > level) || (cost.estimate - level).abs() < SAME * most
     };
     let from = costs.iter().rposition(|cost| !same(cost)).map_or(0, |place| place + 1);
-    let Some(before) = from.checked_sub(1).map(|before| costs[before]) else { return Tail::Alike };
+    // The last one that is nearer to the highest than to the level.
+    let middle = (level + 1.0 + most) / 2.0;
+    let high = costs.iter().rposition(|cost| cost.estimate > middle);
+    let falls = (level - 1.0) < (1.0 - CHANGE_MIN) * most;
     if from + LAST > costs.len() {
         return Tail::None;
     }
-    let change = (level - before.estimate) / (level.max(before.estimate) - 1.0);
-    match change {
-        _ if change > CHANGE_MIN => Tail::Rises,
-        _ if change < -CHANGE_MIN => Tail::Falls(from),
+    let lowest = costs[..from].iter().fold(level, |lowest, cost| lowest.min(cost.estimate)) - 1.0;
+    match high {
+        Some(high) if falls => Tail::Falls(high + 1),
+        _ if lowest < (1.0 - CHANGE_MIN) * (level - 1.0) => Tail::Rises,
         _ => Tail::Alike,
     }
 }

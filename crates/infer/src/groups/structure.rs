@@ -51,6 +51,8 @@ const PAGES_ALIGNED: u64 = 8;
 const PAGES_ALL: u64 = 1 << 40;
 /// No device that is looked at has more.
 const DIES_MAX: u64 = 32;
+/// Less would not speak against a stripe that was found.
+const SURE: f64 = 0.9;
 /// At most, of what builds on a stripe.
 const CONFIDENCE: f64 = 0.98;
 
@@ -149,7 +151,7 @@ fn conclude_channels(session: &mut Session<'_, '_>, told: &Told) {
 fn conclude_stripe(session: &mut Session<'_, '_>, stripe: &Stripe, told: Option<&Told>) {
     let Stripe { chunk, picture, .. } = stripe;
     let other = told.and_then(|told| Some((told.says(|layout| layout.dies)?, &told.evidence)));
-    let other = other.filter(|((dies, _), _)| *dies != stripe.dies);
+    let other = other.filter(|((dies, confidence), _)| *dies != stripe.dies && *confidence > SURE);
     let (dies, confidence, evidence) = match other {
         Some(((dies, confidence), figures)) => {
             (dies, confidence.min(0.9), format!("{}; but {figures}", stripe.evidence))
