@@ -18,6 +18,9 @@ use crate::session::{Halt, Session};
 
 /// The largest boundary.
 const BOUNDARY_MAX: Bytes = Bytes::mib(4);
+/// So many places are in no buffer, and with so many boundaries no fewer places are looked at.
+const PLACES_MANY: u64 = 160;
+const ENOUGH: usize = 8;
 /// So many boundaries at the end have to be the same.
 const LAST: usize = 3;
 /// Costs of a row are at least this share of the time of a read.
@@ -54,7 +57,8 @@ pub(crate) fn levels(session: &mut Session<'_, '_>, page: Bytes) -> Result<(Told
             depth: 1,
             beside: if page > session.block() { 2 } else { 1 },
         };
-        if Ground::WHOLE.slots(session, places.slot, places.slot) < 12 {
+        let slots = Ground::WHOLE.slots(session, places.slot, places.slot);
+        if slots < 12 || slots < PLACES_MANY && costs.len() >= ENOUGH {
             break;
         }
         let cost = cost(session, places, boundary, 16)?;
