@@ -37,6 +37,8 @@ const ROUNDS: Range<usize> = 2..8;
 const ERROR_MIN: f64 = 0.004;
 /// The same for the pace of many reads.
 const PACE_ERROR: f64 = 0.02;
+/// The reads of a run.
+const PACE_READS: Range<u64> = 128..640;
 /// The reads in flight.
 const DEPTH: u32 = 64;
 /// The most that deviations may be, on average, in units of their errors, squared.
@@ -65,6 +67,12 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    /// The same with so many dies.
+    pub(crate) fn with_dies(&self, dies: u64) -> Told {
+        let fits = self.fits.as_ref().and_then(|fits| fits.of(|layout| layout.dies == dies));
+        Told { fits, evidence: self.evidence.clone(), points: self.points.clone() }
+    }
+
     /// What the layout says that fits best, if it fits and all that say something else fit worse, with how much
     /// confidence.
     pub(crate) fn says<T: PartialEq>(&self, what: impl Fn(&Layout) -> T) -> Option<(T, f64)> {
@@ -207,7 +215,9 @@ fn many_at_a_time(
             if whole < 16 {
                 continue;
             }
-            let pattern = walk.pattern(slot * whole, 128 + u64::from(depth), depth);
+            // More than a buffer holds of what the last run read.
+            let count = whole.clamp(PACE_READS.start, PACE_READS.end) + u64::from(depth);
+            let pattern = walk.pattern(slot * whole, count, depth);
             ground.warm(session, std::slice::from_ref(&pattern))?;
             let figures = compare(session, "every-chunk", &[pattern], 5)?;
             let nanos = median(&figures[0]) / f64::from(depth);

@@ -50,10 +50,22 @@ pub(crate) struct Fits {
     pub(crate) best: Layout,
     /// The sum of squared deviations for each observation.
     pub(crate) misfit: f64,
+    observations: usize,
     all: Vec<(Layout, f64)>,
 }
 
 impl Fits {
+    fn new(all: Vec<(Layout, f64)>, observations: usize) -> Option<Fits> {
+        let &(best, least) = all.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Fits { best, misfit: least / observations as f64, observations, all })
+    }
+
+    /// Those of some layouts.
+    pub(crate) fn of(&self, some: impl Fn(&Layout) -> bool) -> Option<Fits> {
+        let all = self.all.iter().copied().filter(|(layout, _)| some(layout)).collect();
+        Fits::new(all, self.observations)
+    }
+
     /// By how much those fit worse that say something else than the best, in units of the misfit.
     pub(crate) fn margin<T: PartialEq>(&self, says: impl Fn(&Layout) -> T) -> f64 {
         let least = self.all.iter().map(|&(_, misfit)| misfit).fold(f64::INFINITY, f64::min);
@@ -75,8 +87,7 @@ pub(crate) fn fit(observations: &[Observation], layouts: &[Layout], transfer: f6
     }
     let all: Vec<(Layout, f64)> =
         layouts.iter().map(|&layout| (layout, misfit(observations, layout, transfer))).collect();
-    let &(best, least) = all.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(Fits { best, misfit: least / observations.len() as f64, all })
+    Fits::new(all, observations.len())
 }
 
 /// The least sum of squared deviations, in units of their errors.

@@ -31,7 +31,7 @@ const BUFFERED: f64 = 0.92;
 const SAME: f64 = 0.08;
 
 /// What the array takes is at least this share of a cost.
-const CHANGE_MIN: f64 = 0.12;
+const CHANGE_MIN: f64 = 0.15;
 
 /// What the costs say.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,7 +114,7 @@ fn told(costs: &[Interval]) -> Tail {
     if from + LAST > costs.len() {
         return Tail::None;
     }
-    let lowest = costs[..from].iter().fold(level, |lowest, cost| lowest.min(cost.estimate)) - 1.0;
+    let lowest = costs[..from].iter().fold(level, |lowest, cost| lowest.min(cost.high)) - 1.0;
     match high {
         Some(high) if falls => Tail::Falls(high + 1),
         _ if lowest < (1.0 - CHANGE_MIN) * (level - 1.0) => Tail::Rises,
