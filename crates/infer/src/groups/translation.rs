@@ -28,8 +28,8 @@
 //! mean counts, after as many writes as it holds. What is on one die is compared with what is on one die: behind a buffer
 //! writes in sequence have all of them at the same time.
 //!
-//! A buffer that keeps what it holds takes one page again and again without any flash. Then pages near each other, more than
-//! it holds and not next to each other, are written instead, and the first page in turns with as much as pushes it out.
+//! A buffer that keeps what it holds takes one page again and again without any flash. Then more pages than it holds are
+//! written instead, near each other, and the first page in turns with as much as pushes it out.
 //!
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is;
