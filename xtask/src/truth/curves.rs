@@ -46,8 +46,8 @@ pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle
     (cost, either(saturation(&throughput(&first), None), saturation(&throughput(&second), None)))
 }
 
-/// Sizes and median response times of sequential IOs: `ios` of each size on ranges of their own, which are gone through
-/// so many times. `None`: a median has no meaning.
+/// Sizes and median response times of sequential IOs: of reads `ios` of each size on ranges of their own, which are gone
+/// through so many times; of writes as many on devices that nothing was written to. `None`: a median has no meaning.
 fn curve(
     profile: &Profile,
     (operation, times): (Operation, u64),
@@ -56,17 +56,40 @@ fn curve(
 ) -> Option<Vec<(f64, f64)>> {
     let mut lab = Lab::filled(profile);
     let mut at = Bytes::ZERO;
-    let mut time = |size: Bytes| {
-        // What was cheap because the device was rested is over.
-        let before = settle.0.div_ceil(size.0);
-        let count = ios.min((Bytes::gib(2).0 / size.0).max(24)) / times;
-        lab.sequential(operation, at, size, before);
+    let mut reads = |size: Bytes, before: u64, count: u64| {
+        lab.sequential(Operation::Read, at, size, before);
         let from = at + size * before;
-        let all = (0..times).flat_map(|_| lab.sequential(operation, from, size, count)).collect();
+        let all = (0..times).flat_map(|_| lab.sequential(Operation::Read, from, size, count)).collect();
         at += size * (before + count);
         median(all)
     };
-    SIZES.iter().map(|&power| Some((f64::from(1 << power), time(Bytes(1 << power))?))).collect()
+    let time = |power: u32| {
+        let size = Bytes(1 << power);
+        // What was cheap because the device was rested is over.
+        let before = settle.0.div_ceil(size.0);
+        let count = ios.min((Bytes::gib(2).0 / size.0).max(24)) / times;
+        let time = match operation {
+            Operation::Read => reads(size, before, count),
+            _ => median(first_writes(profile, size, before, count)?),
+        };
+        Some((f64::from(1 << power), time?))
+    };
+    SIZES.into_iter().map(time).collect()
+}
+
+/// Response times of sequential writes, after the first `before`, that fill a device for the first time; of as many
+/// devices as it takes. `None` where one has no room for them.
+fn first_writes(profile: &Profile, size: Bytes, before: u64, count: u64) -> Option<Vec<f64>> {
+    let room = (profile.capacity.0 / size.0).checked_sub(before).filter(|&room| room > 0)?;
+    let mut all = Vec::new();
+    while (all.len() as u64) < count {
+        let mut lab = Lab::empty(profile);
+        let writes = room.min(count - all.len() as u64);
+        all.extend(
+            lab.sequential(Operation::Write, Bytes::ZERO, size, before + writes).split_off(before as usize),
+        );
+    }
+    Some(all)
 }
 
 /// What each of two truths allows.
