@@ -288,6 +288,9 @@ fn ceiling(folder: &Path, rounds: usize, seconds: f64) {
     }
 }
 
+/// A part of the bench: a folder, rounds, and seconds of each measurement.
+type Part = fn(&Path, usize, f64);
+
 fn main() {
     let numbers: Vec<f64> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
     let rounds = numbers.first().map_or(3, |rounds| *rounds as usize).max(1);
@@ -297,8 +300,7 @@ fn main() {
         return;
     }
     let folder = tempfile::tempdir().expect("a directory can be made");
-    let parts: [(&str, fn(&Path, usize, f64)); 3] =
-        [("precision", precision), ("machine", machine), ("ceiling", ceiling)];
+    let parts: [(&str, Part); 3] = [("precision", precision), ("machine", machine), ("ceiling", ceiling)];
     let chosen: Vec<String> = std::env::args().skip(1).collect();
     let all = !parts.iter().any(|(name, _)| chosen.iter().any(|chosen| chosen == name));
     for (name, part) in parts {

@@ -197,6 +197,12 @@ pub struct Infer {
     /// Write so much at most; twice the capacity if not given
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true, conflicts_with = "read_only")]
     pub write_budget: Option<Bytes>,
+    /// Wear the device out: infer it, then so many rounds of --full-writes and of inferring it again
+    #[arg(long, value_name = "ROUNDS", requires_all = ["target", "output"], conflicts_with_all = ["read_only", "advise"], value_parser = clap::value_parser!(u32).range(1..))]
+    pub wear_out: Option<u32>,
+    /// How often a round of --wear-out writes the whole device from end to end
+    #[arg(long, value_name = "N", requires = "wear_out", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub full_writes: u32,
     /// Consent to destroying all data on this block device, which must be TARGET
     #[arg(long, value_name = "PATH")]
     pub destroy_data_on: Option<PathBuf>,
@@ -228,7 +234,8 @@ pub struct Infer {
 }
 
 /// What an inference that is resumed was begun with, and keeps.
-const INFERRED_WITH: [&str; 10] = [
+const INFERRED_WITH: [&str; 11] = [
+    "wear_out",
     "target",
     "output",
     "only",

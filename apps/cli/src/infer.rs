@@ -13,6 +13,7 @@ use crate::inference_run::{self, Chosen, Run, Shown};
 use crate::progress::Bar;
 use crate::resume::check_same;
 use crate::target::{Candidate, Opening, Simulation};
+use crate::wear_out::{self, Wear};
 use crate::{args, scratch, session};
 
 /// As many IOs as a probe may want in flight on a real device.
@@ -50,8 +51,12 @@ fn begin_existing(name: &str, arguments: &args::Infer) -> Result<()> {
         ));
     }
     let writes = arguments.write || (is_simulated && !arguments.read_only);
-    if arguments.write_budget.is_some() && !writes {
-        bail!(Usage("--write-budget, but nothing would be written: add --write".into()));
+    for (option, is_given) in
+        [("--write-budget", arguments.write_budget.is_some()), ("--wear-out", arguments.wear_out.is_some())]
+    {
+        if is_given && !writes {
+            bail!(Usage(format!("{option}, but nothing would be written: add --write")));
+        }
     }
     let target = as_target(arguments);
     let candidate = match (Simulation::of(name)?, arguments.size) {
@@ -64,8 +69,39 @@ fn begin_existing(name: &str, arguments: &args::Infer) -> Result<()> {
     }
     let chosen = chosen(arguments, wherever_resumed(name)?, identity.capacity, writes)?;
     announce(&chosen, name, &identity);
+    if let Some(rounds) = arguments.wear_out {
+        return begin_wearing_out(
+            candidate,
+            Wear { rounds, full_writes: arguments.full_writes },
+            chosen,
+            arguments,
+        );
+    }
     let mut opened = candidate.open(Opening::new(&target, DEPTH)?)?;
     Run::begin(&mut opened, chosen, arguments.output.as_deref())?.infer(&mut opened.device, shown(arguments))
+}
+
+/// Full writes and inferences in turn.
+fn begin_wearing_out(
+    candidate: Candidate,
+    wear: Wear,
+    chosen: Chosen,
+    arguments: &args::Infer,
+) -> Result<()> {
+    let budget = chosen.write_budget.unwrap_or_default();
+    let identity = candidate.identity();
+    let written = wear.written(chosen.target_size, budget);
+    tell!(
+        "WEAR: {} rounds of {} full writes, with an inference before and after each, write at most {written} ({}); every \
+         block is erased about {} times. The device may be worn out by this.",
+        wear.rounds,
+        wear.full_writes,
+        endurance(written, &chosen, &identity),
+        u64::from(wear.rounds) * u64::from(wear.full_writes),
+    );
+    let mut opened = candidate.open(Opening::new(&as_target(arguments), DEPTH)?)?;
+    let folder = arguments.output.as_deref().expect("--wear-out requires it");
+    wear_out::wear_out(&mut opened, &chosen, wear, folder, arguments.json)
 }
 
 fn begin_on_scratch(arguments: &args::Infer) -> Result<()> {

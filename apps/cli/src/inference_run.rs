@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! manifest.json        what is inferred, how, and by whose consent; written at the start
-//! abandoned.json       what groups may have written that did not end
+//! under-way.json       what the group that is under way may have written
 //! inference.json       what is known so far
 //! probes/NN-GROUP.toml what each group ran, a plan for `flashlab run`
 //! report.html, report.txt
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use anyhow::{Result, anyhow, bail};
-use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter, Verdict};
+use anyhow::{Result, bail};
+use flashlab_analysis::inference::{Fill, Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Verdict};
 use flashlab_base::{Bytes, Identity, Nanos, Seed};
 use flashlab_bench::Settings as BenchSettings;
 use flashlab_infer::{Ended, GROUPS, Progress, groups_for};
@@ -33,7 +33,7 @@ use crate::target::{OpenDevice, Opened};
 use crate::{flash_statistics, output, session};
 
 const INFERENCE: &str = "inference.json";
-const ABANDONED: &str = "abandoned.json";
+const UNDER_WAY: &str = "under-way.json";
 const PROBES: &str = "probes";
 const PAGE: &str = "report.html";
 
@@ -59,10 +59,10 @@ pub struct Shown {
     pub advice: bool,
 }
 
-/// A group that was begun and not ended: what it wrote at most belongs to no finding.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Abandoned {
-    group: String,
+/// What may have been written that is not in [`INFERENCE`] yet: who is killed counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct UnderWay {
+    version: u32,
     bytes_written: Bytes,
 }
 
@@ -71,7 +71,6 @@ pub struct Run {
     folder: RunFolder,
     manifest: Manifest<Chosen>,
     known: Inference,
-    abandoned: Vec<Abandoned>,
     interrupt: Arc<AtomicBool>,
     _lock: FolderLock,
 }
@@ -107,41 +106,33 @@ impl Run {
         };
         folder.make_directory(PROBES)?;
         folder.write_json(INFERENCE, &known)?;
-        Run::with(folder, manifest, known, Vec::new())
+        Run::with(folder, manifest, known)
     }
 
     /// Goes on in a folder that nobody else infers into.
     pub fn resumed(path: &Path) -> Result<Run> {
-        let (folder, manifest, known) = open(path)?;
-        let abandoned = match path.join(ABANDONED).exists() {
-            true => folder.read_json(ABANDONED)?,
-            false => Vec::new(),
-        };
-        Run::with(folder, manifest, known, abandoned)
+        let (folder, manifest, mut known) = open(path)?;
+        if path.join(UNDER_WAY).exists() {
+            let under_way: UnderWay = folder.read_json(UNDER_WAY)?;
+            known.written = Bytes(known.written.0.saturating_add(under_way.bytes_written.0));
+        }
+        Run::with(folder, manifest, known)
     }
 
-    fn with(
-        folder: RunFolder,
-        manifest: Manifest<Chosen>,
-        known: Inference,
-        abandoned: Vec<Abandoned>,
-    ) -> Result<Run> {
+    fn with(folder: RunFolder, manifest: Manifest<Chosen>, known: Inference) -> Result<Run> {
         let lock = folder.lock()?;
-        Ok(Run { folder, manifest, known, abandoned, interrupt: session::interrupt()?, _lock: lock })
+        Ok(Run { folder, manifest, known, interrupt: session::interrupt()?, _lock: lock })
     }
 
     /// Forgets what was found by writing: the device is another one, in another state. What was written for it counts
     /// against the budget where the disk beneath is the same.
     pub fn forget_writes(&mut self, is_worn: bool) {
         for group in GROUPS.iter().filter(|group| group.writes()) {
-            let is_of_group = |finding: &Finding| group.parameters.contains(&finding.parameter);
-            let written = self.known.findings.iter().filter(|finding| is_of_group(finding));
-            let bytes_written = Bytes(written.map(|finding| finding.bytes_written.0).sum());
-            self.known.findings.retain(|finding| !is_of_group(finding));
-            self.abandoned.push(Abandoned { group: group.name.to_owned(), bytes_written });
+            self.known.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
         }
+        self.known.fill = Fill::default();
         if !is_worn {
-            self.abandoned.clear();
+            self.known.written = Bytes::ZERO;
         }
     }
 
@@ -156,43 +147,66 @@ impl Run {
 
     /// Infers what is not known yet, and prints all of it.
     pub fn infer(mut self, device: &mut OpenDevice, shown: Shown) -> Result<()> {
-        let chosen = self.chosen().clone();
-        let lost: u64 = self.abandoned.iter().map(|group| group.bytes_written.0).sum();
-        let settings = flashlab_infer::Settings {
-            target: chosen.target.clone(),
-            seed: chosen.seed,
-            write_budget: chosen.write_budget.map(|budget| Bytes(budget.0.saturating_sub(lost))),
-            reading_time: chosen.reading_time,
-            writing_time: chosen.writing_time,
-            interrupt: &self.interrupt,
-        };
-        let mut keeper = Keeper {
-            folder: &self.folder,
-            manifest: &self.manifest,
-            abandoned: &mut self.abandoned,
-            failed: None,
-        };
-        let groups = groups_for(&chosen.only);
-        let ended =
-            flashlab_infer::infer_groups(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
-        let failed = keeper.failed.take();
         let page = self.folder.path().join(PAGE);
-        if ended == Ended::Interrupted {
-            let word = shell_word(&self.folder.path().display().to_string());
-            tell!("what is known is in {word}; see it with: flashlab infer {word}");
-            tell!("go on with: flashlab infer --resume {word}");
-            bail!(anyhow!("interrupted"));
+        let inferred = self.infer_until_the_end(device);
+        if let Ok(Ended::Gone(reason)) = &inferred {
+            let asked = groups_for(&self.chosen().only).iter().flat_map(|group| group.parameters).copied();
+            // Whoever reads the answers gets one of each parameter. The folder has none, so that they are asked again.
+            let told = self.known.clone().with_rest(asked, &gone(reason));
+            print(&self.manifest, &told, &page, shown)?;
         }
+        self.check_done(inferred?)?;
         print(&self.manifest, &self.known, &page, shown)?;
         if let Some(device) = device.as_flash() {
             tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
         }
-        match failed {
-            // Once more: there may be room again.
-            Some(_) => Ok(write_documents(&self.folder, &self.manifest, &self.known)?),
-            None => Ok(()),
-        }
+        Ok(())
     }
+
+    /// Infers what is not known yet; all of it.
+    pub fn infer_quietly(mut self, device: &mut OpenDevice) -> Result<Inference> {
+        let ended = self.infer_until_the_end(device)?;
+        self.check_done(ended)?;
+        Ok(self.known)
+    }
+
+    /// Refuses to go on when it did not come to its end.
+    fn check_done(&self, ended: Ended) -> Result<()> {
+        let failure = match ended {
+            Ended::Done => return Ok(()),
+            Ended::Interrupted => "interrupted".to_owned(),
+            Ended::Gone(reason) => gone(&reason),
+        };
+        let word = shell_word(&self.folder.path().display().to_string());
+        tell!("what is known is in {word}; see it with: flashlab infer {word}");
+        tell!("go on with: flashlab infer --resume {word}");
+        bail!(failure)
+    }
+
+    fn infer_until_the_end(&mut self, device: &mut OpenDevice) -> Result<Ended> {
+        let chosen = self.chosen().clone();
+        let settings = flashlab_infer::Settings {
+            target: chosen.target.clone(),
+            seed: chosen.seed,
+            write_budget: chosen.write_budget,
+            reading_time: chosen.reading_time,
+            writing_time: chosen.writing_time,
+            interrupt: &self.interrupt,
+        };
+        let mut keeper = Keeper { folder: &self.folder, manifest: &self.manifest, failed: None };
+        let groups = groups_for(&chosen.only);
+        let ended =
+            flashlab_infer::infer_groups(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
+        if keeper.failed.take().is_some() {
+            // Once more: there may be room again.
+            write_documents(&self.folder, &self.manifest, &self.known)?;
+        }
+        Ok(ended)
+    }
+}
+
+fn gone(reason: &str) -> String {
+    format!("the device is gone: {reason}")
 }
 
 /// Shows what is known in a run's folder.
@@ -214,6 +228,19 @@ fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
     Ok((folder, manifest, known))
 }
 
+/// No number in a document is as large: all below are exact.
+const LARGEST: f64 = (1_u64 << 53) as f64;
+/// What cannot be 0.
+const ABOVE_ZERO: [Parameter; 7] = [
+    Parameter::ReadPageSize,
+    Parameter::PlanesReadAtOnce,
+    Parameter::ChunkSize,
+    Parameter::StripeSize,
+    Parameter::WritePageSize,
+    Parameter::EraseBlockSize,
+    Parameter::MappingGranularity,
+];
+
 /// What cannot be in a document that flashlab wrote.
 fn check(known: &Inference) -> Result<(), String> {
     if known.version != INFERENCE_VERSION {
@@ -230,6 +257,15 @@ fn check(known: &Inference) -> Result<(), String> {
         }
         if !(0.0..=1.0).contains(&finding.confidence) {
             return Err(format!("the confidence of {parameter} is {}: it is 0 to 1", finding.confidence));
+        }
+        let least = match parameter.unit() {
+            // A pause may also be of harm.
+            Unit::Ratio => -LARGEST,
+            _ if ABOVE_ZERO.contains(&parameter) => 1.0,
+            _ => 0.0,
+        };
+        if finding.number().is_some_and(|number| !(least..LARGEST).contains(&number)) {
+            return Err(format!("the value of {parameter} is none that it can have: the file is damaged"));
         }
     }
     Ok(())
@@ -294,23 +330,34 @@ fn probes_in(folder: &RunFolder) -> Vec<String> {
 struct Keeper<'a> {
     folder: &'a RunFolder,
     manifest: &'a Manifest<Chosen>,
-    abandoned: &'a mut Vec<Abandoned>,
     /// Why the folder could not be written to, the first time.
     failed: Option<SamplesError>,
 }
 
 impl Keeper<'_> {
-    /// A folder that cannot be written to is told of once; the inference is worth more than its files.
-    fn note(&mut self, written: Result<(), SamplesError>) {
+    /// A folder that cannot be written to is told of once; the inference is worth more than its files. Whether it was
+    /// written to.
+    fn note(&mut self, written: Result<(), SamplesError>) -> bool {
+        let is_written = written.is_ok();
         if let (Err(error), None) = (written, &self.failed) {
             tell!("{error}; the inference goes on, and is printed at its end");
             self.failed = Some(error);
         }
+        is_written
     }
 
-    fn write_abandoned(&mut self) {
-        let written = self.folder.write_json(ABANDONED, &*self.abandoned);
+    fn write_under_way(&mut self, bytes_written: Bytes) {
+        let under_way = UnderWay { version: INFERENCE_VERSION, bytes_written };
+        let written = self.folder.write_json(UNDER_WAY, &under_way);
         self.note(written);
+    }
+
+    fn write_known(&mut self, known: &Inference) {
+        let written = write_documents(self.folder, self.manifest, known);
+        // A kill between the two counts what was written twice, and not never.
+        if self.note(written) {
+            self.write_under_way(Bytes::ZERO);
+        }
     }
 }
 
@@ -320,9 +367,8 @@ impl Progress for Keeper<'_> {
         tell!("group {} of {count}: {group}: {about}", index + 1);
     }
 
-    fn may_write(&mut self, group: &'static str, most: Bytes) {
-        self.abandoned.push(Abandoned { group: group.to_owned(), bytes_written: most });
-        self.write_abandoned();
+    fn may_write(&mut self, _: &'static str, most: Bytes) {
+        self.write_under_way(most);
     }
 
     fn concluded(&mut self, finding: &Finding) {
@@ -340,19 +386,10 @@ impl Progress for Keeper<'_> {
             let written = self.folder.write_text(&name, &probes.to_toml());
             self.note(written);
         }
-        let written = write_documents(self.folder, self.manifest, known);
-        self.note(written);
-        // After the findings: a kill between the two counts what was written twice, and not never.
-        if self.abandoned.last().is_some_and(|last| last.group == group) {
-            self.abandoned.pop();
-            self.write_abandoned();
-        }
+        self.write_known(known);
     }
 
-    fn abandoned(&mut self, group: &'static str, written: Bytes) {
-        if let Some(last) = self.abandoned.last_mut().filter(|last| last.group == group) {
-            last.bytes_written = written;
-            self.write_abandoned();
-        }
+    fn abandoned(&mut self, _: &'static str, known: &Inference) {
+        self.write_known(known);
     }
 }

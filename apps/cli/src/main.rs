@@ -37,6 +37,7 @@ mod target;
 mod traces;
 mod watch;
 mod way;
+mod wear_out;
 
 use std::process::ExitCode;
 

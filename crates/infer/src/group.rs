@@ -7,7 +7,7 @@ use crate::session::{Halt, Session};
 
 /// Probes that answer some parameters by one signal.
 pub struct Group {
-    /// As in the names of its probes: `large-requests`.
+    /// As in the names of its probes: `large-reads`.
     pub name: &'static str,
     /// What it looks for and by which signal, in a sentence.
     pub about: &'static str,
@@ -33,9 +33,8 @@ pub const GROUPS: &[Group] = &[
     groups::write_buffer::GROUP,
     groups::fill::GROUP,
     groups::segment_groups::SEGMENT_GROUPS,
-    groups::parallel_reads::PARALLEL_READS,
+    groups::structure::STRUCTURE,
     groups::channels::CHANNELS,
-    groups::read_pages::READ_PAGES,
     groups::rereads::REREADS,
     groups::queue_depth::QUEUE_DEPTH,
     groups::large_reads::LARGE_READS,

@@ -1,7 +1,7 @@
 //! What was found so far, for the groups that follow.
 
-use flashlab_analysis::inference::{Inference, Parameter, Value, Verdict};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_analysis::inference::{Inference, Parameter, Value};
+use flashlab_base::Bytes;
 
 /// What is known of the device: only what was found counts.
 #[derive(Clone, Copy)]
@@ -18,11 +18,6 @@ impl Knowledge<'_> {
         self.number(parameter).map(|number| Bytes(number.round() as u64))
     }
 
-    /// A time.
-    pub fn nanos(self, parameter: Parameter) -> Option<Nanos> {
-        self.number(parameter).map(|number| Nanos(number.round() as u64))
-    }
-
     /// A count.
     pub fn count(self, parameter: Parameter) -> Option<u64> {
         self.number(parameter).map(|number| number.round() as u64)
@@ -34,10 +29,5 @@ impl Knowledge<'_> {
             Some(Value::Word(word)) => Some(word),
             _ => None,
         }
-    }
-
-    /// What could be said of it.
-    pub fn verdict(self, parameter: Parameter) -> Option<Verdict> {
-        self.0.get(parameter).map(|finding| finding.verdict)
     }
 }

@@ -4,7 +4,8 @@
 //! A [`Group`] of probes answers some [`Parameter`]s that are seen by the same signal. It runs patterns on the device
 //! through a [`Session`], which counts what is written and how long it takes, decides by the statistics of
 //! `flashlab_analysis::decide`, and concludes a [`Finding`] for each parameter. With consent the
-//! device is filled first, so that what only reads sees data, and data in order; without, it is read as it is. What is concluded is [`Knowledge`] for the groups that follow.
+//! device is filled first, so that what only reads sees data, and data in order; without, it is read as it is. What is
+//! concluded is knowledge for the groups that follow.
 //!
 //! # Invariants
 //! - The device is known by its answers alone: geometry, completions and its clock. This crate does not know the
@@ -13,7 +14,8 @@
 //! - Nothing is written without consent, and never more than the budget.
 //! - A value is "found" only with a confidence that follows from a test, corrected for what was looked at; a probe
 //!   whose figures do not decide says so. Being silent is better than being wrong.
-//! - One group's failure is told by its parameters, and the others go on, unless the device is gone.
+//! - One group's failure is told by its parameters, and the others go on. When the device is gone, all ends, and what
+//!   was not concluded can be inferred later.
 
 mod group;
 mod groups;
@@ -22,14 +24,13 @@ mod session;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter};
+use flashlab_analysis::inference::{Fill, Finding, INFERENCE_VERSION, Inference, Parameter};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_plan::Plan;
 
 pub use group::{GROUPS, Group};
-pub use knowledge::Knowledge;
-pub use session::{Halt, Session};
+use session::{Halt, Session};
 
 /// What an inference may do.
 pub struct Settings<'a> {
@@ -64,19 +65,21 @@ pub trait Progress {
     fn concluded(&mut self, _finding: &Finding) {}
     /// A group ended; all that is known so far, and the plan of the probes that it ran.
     fn ended(&mut self, _group: &'static str, _known: &Inference, _probes: &Plan) {}
-    /// A group was interrupted, and its answers are forgotten; what it had written.
-    fn abandoned(&mut self, _group: &'static str, _written: Bytes) {}
+    /// It ended in the middle of a group, whose answers are forgotten; all that is known.
+    fn abandoned(&mut self, _group: &'static str, _known: &Inference) {}
 }
 
 impl Progress for () {}
 
 /// How an inference ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Every parameter has its answer.
     Done,
     /// It was interrupted: some parameters have none yet.
     Interrupted,
+    /// The device is gone, for this reason: some parameters have none yet.
+    Gone(String),
 }
 
 /// Infers all parameters that `known` has no finding of, and adds theirs to it.
@@ -89,7 +92,7 @@ pub fn infer(
     infer_groups(device, settings, known, progress, GROUPS)
 }
 
-/// As [`infer`], with the first of the groups only. A group that was interrupted leaves nothing in `known`.
+/// As [`infer`], with the first of the groups only. A group in which it ended leaves nothing in `known`.
 pub fn infer_groups(
     device: &mut dyn Device,
     settings: &Settings<'_>,
@@ -98,22 +101,23 @@ pub fn infer_groups(
     groups: &'static [Group],
 ) -> Ended {
     let mut session = Session::new(device, settings, known);
-    let mut gone = None;
     for (index, group) in groups.iter().enumerate() {
         if group.parameters.iter().all(|&parameter| session.is_concluded(parameter)) {
             continue;
         }
+        // What is known of a part of a group is found again with the rest of it.
+        session.forget(group);
         progress.begin(group.name, index, groups.len());
-        let halt = match &gone {
-            Some(reason) => Some(Halt::Gone(String::clone(reason))),
-            None => session.run_group(group, progress),
+        let halt = session.run_group(group, progress);
+        let ended = match &halt {
+            Some(Halt::Gone(reason)) => Some(Ended::Gone(reason.clone())),
+            Some(Halt::Interrupted) => Some(Ended::Interrupted),
+            _ => settings.interrupt.load(Ordering::Relaxed).then_some(Ended::Interrupted),
         };
-        if matches!(halt, Some(Halt::Interrupted)) || settings.interrupt.load(Ordering::Relaxed) {
-            progress.abandoned(group.name, session.forget(group));
-            return Ended::Interrupted;
-        }
-        if let Some(Halt::Gone(reason)) = &halt {
-            gone = Some(reason.clone());
+        if let Some(ended) = ended {
+            session.forget(group);
+            progress.abandoned(group.name, session.inference());
+            return ended;
         }
         session.conclude_rest(group, halt, progress);
         let probes = session.take_probes(group);
@@ -140,10 +144,7 @@ pub fn nothing_known(device: &dyn Device, target: &str) -> Inference {
         identity: device.identity(),
         capacity: device.geometry().capacity,
         findings: Vec::new(),
+        written: Bytes::ZERO,
+        fill: Fill::default(),
     }
-}
-
-/// Which group answers a parameter.
-pub fn group_of(parameter: Parameter) -> Option<&'static Group> {
-    GROUPS.iter().find(|group| group.parameters.contains(&parameter))
 }

@@ -58,6 +58,7 @@ impl fmt::Display for Halt {
 }
 
 /// What a group has.
+#[derive(Default)]
 struct Allowance {
     group: &'static str,
     /// What it may still write.
@@ -74,19 +75,9 @@ pub struct Session<'d, 's> {
     settings: &'s Settings<'s>,
     inference: &'d mut Inference,
     allowance: Allowance,
-    /// What all groups together may still write.
-    budget: Bytes,
     probes: Vec<Experiment>,
     /// Makes each run's seed its own.
     runs: u64,
-    /// What was written in this session.
-    written: Bytes,
-    /// Until where the device was written, one address after the other from its beginning on.
-    filled_until: Bytes,
-    /// What had been written when the whole device had been.
-    filled_at: Option<Bytes>,
-    /// What filling it took in the end, in nanoseconds a byte.
-    fill_cost: f64,
     /// What the groups that only read have left of their time.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
@@ -98,22 +89,14 @@ impl<'d, 's> Session<'d, 's> {
         settings: &'s Settings<'s>,
         inference: &'d mut Inference,
     ) -> Session<'d, 's> {
-        let spent: u64 = inference.findings.iter().map(|finding| finding.bytes_written.0).sum();
-        let budget = Bytes(settings.write_budget.unwrap_or_default().0.saturating_sub(spent));
-        let allowance =
-            Allowance { group: "", writes: Bytes::ZERO, deadline: Nanos::MAX, written: Bytes::ZERO };
+        let allowance = Allowance::default();
         Session {
             device,
             settings,
             inference,
             allowance,
-            budget,
             probes: Vec::new(),
             runs: 0,
-            written: Bytes::ZERO,
-            filled_until: Bytes::ZERO,
-            filled_at: None,
-            fill_cost: 0.0,
             reading_time: settings.reading_time,
             concluded: Vec::new(),
         }
@@ -134,14 +117,9 @@ impl<'d, 's> Session<'d, 's> {
         self.device.geometry().depth
     }
 
-    /// Whether the device may look at what is written.
-    pub fn sees_content(&self) -> bool {
-        self.device.sees_content()
-    }
-
     /// Whether the device is known to hold data everywhere, and in order. What holds none may be read without the flash.
     pub fn holds_data(&self) -> bool {
-        self.filled_at.is_some()
+        self.inference.fill.whole_at.is_some()
     }
 
     /// What is known by now.
@@ -162,34 +140,39 @@ impl<'d, 's> Session<'d, 's> {
 
     /// Until where the device was written, one address after the other from its beginning on.
     pub(crate) fn filled_until(&self) -> Bytes {
-        self.filled_until
+        self.inference.fill.until
     }
 
     /// So much was written behind that.
     pub(crate) fn filled(&mut self, length: Bytes) {
-        self.filled_until += length;
-        if self.filled_until >= self.capacity().round_down(self.block()) {
-            self.filled_at = Some(self.written);
+        self.inference.fill.until += length;
+        if self.inference.fill.until >= self.capacity().round_down(self.block()) {
+            self.inference.fill.whole_at = Some(self.inference.written);
         }
+    }
+
+    /// The rest of the device is filled in one go; whether that was begun before, and interrupted.
+    pub(crate) fn begin_to_fill(&mut self) -> bool {
+        mem::replace(&mut self.inference.fill.was_begun, true)
     }
 
     /// What filling the device took in the end, in nanoseconds a byte; 0 if it was not filled.
     pub(crate) fn fill_cost(&self) -> f64 {
-        self.fill_cost
+        self.inference.fill.nanos_per_byte
     }
 
     pub(crate) fn fill_took(&mut self, nanos_per_byte: f64) {
-        self.fill_cost = nanos_per_byte;
+        self.inference.fill.nanos_per_byte = nanos_per_byte;
     }
 
-    /// What was written since the whole device was, in this session.
+    /// What was written since the whole device was.
     ///
     /// # Errors
     /// [`Halt::Failed`] if it was not.
     pub fn written_since_fill(&self) -> Result<Bytes, Halt> {
-        let filled =
-            self.filled_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
-        Ok(self.written - filled)
+        let whole_at = self.inference.fill.whole_at;
+        let filled = whole_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
+        Ok(self.inference.written - filled)
     }
 
     /// A seed for what a probe chooses at random, another one for each label and index.
@@ -203,7 +186,7 @@ impl<'d, 's> Session<'d, 's> {
     /// # Errors
     /// [`Halt::Budget`] before anything is written, if more might be than is left; [`Halt::Misfit`] for a pattern that
     /// has no place on the device; [`Halt::Time`] when the time was used up before the pattern was done;
-    /// [`Halt::Failed`] and [`Halt::Gone`] with the IO that failed.
+    /// [`Halt::Failed`] and [`Halt::Gone`] with the IO that failed; [`Halt::Interrupted`].
     ///
     /// # Panics
     /// If the pattern has no IOCount: a probe knows how much it does.
@@ -231,9 +214,8 @@ impl<'d, 's> Session<'d, 's> {
         let outcome = flashlab_engine::run(self.device, &placed, &mut samples, &control)
             .map_err(|error| misfit(&error))?;
         self.allowance.writes = Bytes(self.allowance.writes.0.saturating_sub(outcome.written.0));
-        self.budget = Bytes(self.budget.0.saturating_sub(outcome.written.0));
         self.allowance.written += outcome.written;
-        self.written += outcome.written;
+        self.inference.written += outcome.written;
         if let Some(reason) = self.device.loss() {
             return Err(Halt::Gone(reason));
         }
@@ -318,12 +300,9 @@ impl<'d, 's> Session<'d, 's> {
     /// What a group may write: its share, and what the groups before it left of theirs.
     fn share_of(&self, group: &Group) -> Bytes {
         let whole = self.settings.write_budget.unwrap_or_default();
-        let after = GROUPS.iter().skip_while(|other| other.name != group.name).skip(1);
-        let shares =
-            |groups: &mut dyn Iterator<Item = &Group>| groups.map(|group| group.write_share).sum::<f64>();
-        let until = shares(&mut GROUPS.iter()) - shares(&mut after.into_iter());
-        let spent = whole.0.saturating_sub(self.budget.0);
-        Bytes(((whole.0 as f64 * until) as u64).saturating_sub(spent))
+        let last = GROUPS.iter().position(|other| other.name == group.name).unwrap_or_default();
+        let share: f64 = GROUPS[..=last].iter().map(|group| group.write_share).sum::<f64>().min(1.0);
+        Bytes(((whole.0 as f64 * share) as u64).saturating_sub(self.inference.written.0))
     }
 
     /// Concludes what the group left.
@@ -337,13 +316,9 @@ impl<'d, 's> Session<'d, 's> {
         self.tell_concluded(progress);
     }
 
-    /// Takes a group's answers back; returns what it wrote.
-    pub(crate) fn forget(&mut self, group: &Group) -> Bytes {
-        let is_of_group = |finding: &Finding| group.parameters.contains(&finding.parameter);
-        let written = self.inference.findings.iter().filter(|finding| is_of_group(finding));
-        let written = written.map(|finding| finding.bytes_written).fold(self.allowance.written, |a, b| a + b);
-        self.inference.findings.retain(|finding| !is_of_group(finding));
-        written
+    /// Takes a group's answers back.
+    pub(crate) fn forget(&mut self, group: &Group) {
+        self.inference.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
     }
 
     /// The probes that were run since the last time, as a plan.

@@ -44,6 +44,8 @@ pub struct Advice {
     pub advice: String,
     /// The command line that does it.
     pub command: String,
+    /// Whether that overwrites what is on the device.
+    pub overwrites: bool,
     /// Why, with the findings.
     pub reason: String,
     /// How likely it is right: 0 to 1.
@@ -77,7 +79,8 @@ pub fn advice(inference: &Inference) -> Advised {
             numbers(inference, needs).and_then(|(numbers, confidence)| Ok((make(&numbers)?, confidence)));
         match made {
             Ok(((advice, command, reason), confidence)) => {
-                advised.given.push(Advice { subject, advice, command, reason, confidence });
+                let overwrites = !matches!(subject, "write streams" | "queue depth");
+                advised.given.push(Advice { subject, advice, command, overwrites, reason, confidence });
             }
             Err(reason) => advised.withheld.push(Withheld { subject, reason }),
         }
@@ -99,12 +102,12 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
     for &parameter in needs {
         let title = parameter.title().to_lowercase();
         let Some(finding) = inference.get(parameter) else {
-            return Err(format!("the {title} was not looked for"));
+            return Err(format!("{title}: not looked for"));
         };
         match (&finding.value, finding.verdict) {
             (Some(Value::Number(number)), _) if *number >= 1.0 => values.push(number.round() as u64),
-            (_, Verdict::Found) => return Err(format!("the {title} is {}", finding.value_in_words())),
-            (_, verdict) => return Err(format!("the {title} is {verdict}")),
+            (_, Verdict::Found) => return Err(format!("{title}: {}", finding.value_in_words())),
+            (_, verdict) => return Err(format!("{title}: {verdict}")),
         }
         lacking += 1.0 - finding.confidence;
     }
@@ -113,7 +116,7 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
     if confidence < LEAST_CONFIDENCE {
         let titles: Vec<String> = needs.iter().map(|parameter| parameter.title().to_lowercase()).collect();
         let sure = (confidence.max(0.0) * 100.0).floor();
-        return Err(format!("the {} is only {sure} % sure", titles.join(" with the ")));
+        return Err(format!("{}: only {sure} % sure", titles.join(" with ")));
     }
     Ok((values, confidence))
 }
@@ -212,7 +215,9 @@ fn queue_depth(depth: u64, device: &str) -> Said {
             "fio --name=reads --filename={device} --rw=randread --direct=1 --ioengine=io_uring --iodepth={depth} \
              --readonly"
         ),
-        format!("from {depth} on doubling brings less than 2.5 % of the throughput of random reads"),
+        format!(
+            "beyond {depth} doubling brings less than 2.5 % of the throughput of random reads, or the device takes no more at once"
+        ),
     ))
 }
 
@@ -226,7 +231,7 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use flashlab_analysis::inference::{Finding, INFERENCE_VERSION};
+    use flashlab_analysis::inference::{Fill, Finding, INFERENCE_VERSION};
     use flashlab_base::Identity;
 
     use super::*;
@@ -239,7 +244,8 @@ mod tests {
             ..Identity::default()
         };
         let target = identity.target.clone();
-        Inference { version: INFERENCE_VERSION, target, identity, capacity: Bytes::gib(1), findings }
+        let (capacity, written, fill) = (Bytes::gib(1), Bytes::ZERO, Fill::default());
+        Inference { version: INFERENCE_VERSION, target, identity, capacity, findings, written, fill }
     }
 
     fn all_known(unit: Bytes, confidence: f64) -> Inference {
@@ -297,8 +303,8 @@ mod tests {
         dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
         fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
         fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
-        ext4: withheld: the write page with the erase block is only 92 % sure
-        write streams: withheld: the open blocks with the erase block is only 92 % sure
+        ext4: withheld: write page with erase block: only 92 % sure
+        write streams: withheld: open blocks with erase block: only 92 % sure
         ");
         assert!(advice(&all_known(Bytes::mib(4), 0.949)).given.is_empty());
         assert!(advice(&inference(Vec::new())).given.is_empty());
@@ -314,12 +320,12 @@ mod tests {
         ]);
         insta::assert_snapshot!(commands(&odd), @r"
         partition alignment: withheld: an erase block of 1000 B is no multiple of the sector of 512 B
-        ext4: withheld: the write page is 0 B
+        ext4: withheld: write page: 0 B
         f2fs: withheld: sections of whole erase blocks of 1000 B would have to be of 250 MiB
-        write streams: withheld: the open blocks is undetermined
-        sequential writes: withheld: the write saturation was not looked for
-        random writes: withheld: the mapping granularity was not looked for
-        queue depth: withheld: the useful queue depth is not identifiable
+        write streams: withheld: open blocks: undetermined
+        sequential writes: withheld: write saturation: not looked for
+        random writes: withheld: mapping granularity: not looked for
+        queue depth: withheld: useful queue depth: not identifiable
         ");
     }
 }

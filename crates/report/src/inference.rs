@@ -43,18 +43,13 @@ impl InferenceRun<'_> {
         self.inference.findings.iter().filter(|finding| finding.verdict == verdict).collect()
     }
 
-    /// What was written for all findings.
-    fn written(&self) -> Bytes {
-        Bytes(self.inference.findings.iter().map(|finding| finding.bytes_written.0).sum())
-    }
-
     /// How much became known, in a sentence or two.
     fn summary(&self) -> String {
         let count = |verdict| self.of(verdict).len();
         let found = count(Verdict::Found);
         let (open, none) = (count(Verdict::Undetermined), count(Verdict::NotIdentifiable));
         let all = found + open + none;
-        let written = match (self.written(), self.write_budget) {
+        let written = match (self.inference.written, self.write_budget) {
             (Bytes::ZERO, None) => "Nothing was written.".to_owned(),
             (written, None) => format!("{written} were written."),
             (written, Some(budget)) => format!("{written} were written, of {budget} allowed."),

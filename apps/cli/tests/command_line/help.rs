@@ -52,6 +52,10 @@ fn of_infer() {
                                     it
           --read-only               Only read, a simulated device too
           --write-budget <SIZE>     Write so much at most; twice the capacity if not given
+          --wear-out <ROUNDS>       Wear the device out: infer it, then so many rounds of --full-writes
+                                    and of inferring it again
+          --full-writes <N>         How often a round of --wear-out writes the whole device from end to
+                                    end [default: 1000]
           --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
                                     TARGET
           --overwrite-file          Consent to overwriting TARGET, a regular file

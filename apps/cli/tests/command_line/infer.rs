@@ -135,6 +135,45 @@ fn a_run_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_part_of_a_group_is_found_again_with_the_rest() {
+    let directory = with_profile();
+    directory.succeeds(&["infer", "sim:./small.toml", "--output", "run"]);
+    let whole = read_json(&directory, "run/inference.json");
+    let mut part = whole.clone();
+    part["findings"].as_array_mut().unwrap().retain(|finding| finding["parameter"] != "read_ahead_size");
+    directory.write("run/inference.json", part.to_string());
+    directory.succeeds(&["infer", "--resume", "run"]);
+    let names = |known: &Value| {
+        let findings = known["findings"].as_array().unwrap();
+        let mut names: Vec<String> =
+            findings.iter().map(|finding| finding["parameter"].to_string()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&read_json(&directory, "run/inference.json")), names(&whole));
+}
+
+#[test]
+fn a_device_is_worn_out_in_rounds() {
+    let directory = with_profile();
+    let worn =
+        ["infer", "sim:./small.toml", "--wear-out", "2", "--full-writes", "3", "--output", "worn", "--json"];
+    let ran = directory.succeeds(&worn);
+    assert!(ran.err.contains("WEAR: 2 rounds of 3 full writes"), "{ran}");
+    assert!(ran.err.contains("every block is erased about 6 times"), "{ran}");
+    let rounds = json(&ran.out);
+    let rounds = rounds.as_array().unwrap();
+    let full_writes: Vec<u64> = rounds.iter().map(|round| round["full_writes"].as_u64().unwrap()).collect();
+    assert_eq!(full_writes, [0, 3, 6]);
+    let written: Vec<u64> = rounds.iter().map(|round| round["bytes_written"].as_u64().unwrap()).collect();
+    let findings = rounds[0]["findings"].as_object().unwrap().values();
+    let inference: u64 = findings.map(|finding| finding["bytes_written"].as_u64().unwrap()).sum();
+    assert_eq!((written[0], written[1]), (0, inference + 3 * (64 << 20)));
+    assert_eq!(read_json(&directory, "worn/wear.json"), json(&ran.out));
+    directory.succeeds(&["infer", "worn/round-002"]);
+}
+
+#[test]
 fn interrupting_keeps_what_is_known() {
     for signal in ["INT", "KILL"] {
         let directory = Directory::new();
@@ -201,8 +240,13 @@ fn what_is_wrong_is_told() {
         let first = inference["findings"][0].clone();
         inference["findings"].as_array_mut().unwrap().push(first);
     });
-    damaged("newer", &|inference| inference["version"] = Value::from(2));
+    damaged("newer", &|inference| inference["version"] = Value::from(1000));
     damaged("surer", &|inference| inference["findings"][0]["confidence"] = Value::from(2));
+    damaged("less", &|inference| {
+        let found = |finding: &&mut Value| finding["value"].is_number();
+        inference["findings"].as_array_mut().unwrap().iter_mut().find(found).unwrap()["value"] =
+            Value::from(-2e9);
+    });
     let all = [
         told(&["infer", "file", "--only", "speed"]),
         told(&["infer", "file", "--size", "1MiB"]),
@@ -210,6 +254,8 @@ fn what_is_wrong_is_told() {
         told(&["infer", "twice"]),
         told(&["infer", "--resume", "newer"]),
         told(&["infer", "surer"]),
+        told(&["infer", "less"]),
+        told(&["infer", "file", "--wear-out", "1", "--output", "worn"]),
         told(&["infer", "--resume", "file"]),
         told(&["infer", "sim:./small.toml", "--output", "run"]),
     ];
@@ -218,8 +264,10 @@ fn what_is_wrong_is_told() {
     flashlab: --size is for scratch files and simulated devices: a device is inferred as a whole
     flashlab: --write-budget, but nothing would be written: add --write
     flashlab: twice/inference.json: write_buffer_size stands twice: the file is damaged
-    flashlab: newer/inference.json: has version 2, and this program reads version 1
+    flashlab: newer/inference.json: has version 1000, and this program reads version 2
     flashlab: surer/inference.json: the confidence of write_buffer_size is 2: it is 0 to 1
+    flashlab: less/inference.json: the value of segment_groups is none that it can have: the file is damaged
+    flashlab: --wear-out, but nothing would be written: add --write
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
     flashlab: run is there already: choose another name with --output, or continue the run in it with --resume
     ");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Parameter, Picture, Unit};
 
 /// The version of [`Inference`] as a file.
-pub const INFERENCE_VERSION: u32 = 1;
+pub const INFERENCE_VERSION: u32 = 2;
 
 /// What could be said of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -89,8 +89,7 @@ pub struct Finding {
     pub parameter: Parameter,
     /// Its value where the verdict is [`Verdict::Found`].
     pub value: Option<Value>,
-    /// The probability that the verdict, with its value, is right: 0 to 1. Of [`Verdict::Undetermined`] it is how
-    /// likely the best guess was, or 0.
+    /// The probability that the verdict, with its value, is right: 0 to 1. 0 where it is [`Verdict::Undetermined`].
     pub confidence: f64,
     /// Whether it was found.
     pub verdict: Verdict,
@@ -103,15 +102,19 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A value, with the probability that it is right.
+    /// A value, with the probability that it is right. A number that is not finite is no value, and undetermined.
     pub fn found(
         parameter: Parameter,
         value: impl Into<Value>,
         confidence: f64,
         evidence: impl Into<String>,
     ) -> Finding {
-        let verdict = Verdict::Found;
-        Finding { value: Some(value.into()), confidence, ..Finding::without(parameter, verdict, evidence) }
+        let value = value.into();
+        if matches!(value, Value::Number(number) if !number.is_finite()) {
+            return Finding::undetermined(parameter, evidence);
+        }
+        let confidence = if confidence.is_finite() { confidence.clamp(0.0, 1.0) } else { 0.0 };
+        Finding { value: Some(value), confidence, ..Finding::without(parameter, Verdict::Found, evidence) }
     }
 
     /// No answer, and why.
@@ -177,9 +180,36 @@ pub struct Inference {
     pub capacity: Bytes,
     /// In the order in which they were found; no parameter stands twice.
     pub findings: Vec<Finding>,
+    /// What was written, also by groups of probes that were not ended.
+    pub written: Bytes,
+    /// How far the device was filled.
+    pub fill: Fill,
+}
+
+/// How far a device was written from its beginning on, one address after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fill {
+    /// Until where.
+    pub until: Bytes,
+    /// What had been written in all when it was the whole device.
+    pub whole_at: Option<Bytes>,
+    /// What the last of it cost, in nanoseconds a byte; 0 if that is not known.
+    pub nanos_per_byte: f64,
+    /// Whether filling it in one go was begun.
+    pub was_begun: bool,
 }
 
 impl Inference {
+    /// The same with those of these parameters that have no finding undetermined, for this reason.
+    pub fn with_rest(mut self, parameters: impl IntoIterator<Item = Parameter>, reason: &str) -> Inference {
+        for parameter in parameters {
+            if self.get(parameter).is_none() {
+                self.findings.push(Finding::undetermined(parameter, reason));
+            }
+        }
+        self
+    }
+
     /// What is known of this parameter so far.
     pub fn get(&self, parameter: Parameter) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.parameter == parameter)

@@ -67,16 +67,20 @@ impl Picture {
         Picture { caption: caption.into(), x, y, series: Vec::new(), marks: Vec::new() }
     }
 
-    /// The same with points that belong together, in whatever order they come.
+    /// The same with points that belong together, in whatever order they come; those that are not finite have no place
+    /// in a picture, nor in a file.
     pub fn draw(mut self, name: &str, style: Style, mut points: Vec<(f64, f64)>) -> Picture {
+        points.retain(|(x, y)| x.is_finite() && y.is_finite());
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.series.push(Series { name: name.to_owned(), style, points });
         self
     }
 
-    /// The same with a vertical line.
+    /// The same with a vertical line, if its place is finite.
     pub fn mark(mut self, x: f64, name: impl Into<String>) -> Picture {
-        self.marks.push((x, name.into()));
+        if x.is_finite() {
+            self.marks.push((x, name.into()));
+        }
         self
     }
 }

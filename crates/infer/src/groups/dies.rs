@@ -11,15 +11,14 @@ use flashlab_analysis::decide::ranks::Interval;
 use flashlab_base::Bytes;
 use flashlab_plan::Pattern;
 
-use super::reads::{Walk, compare, in_turn, room, times};
+use super::ground::{Ground, Piece};
+use super::reads::{Walk, compare, in_turn, times};
 use crate::session::{Halt, Session};
 
 /// The contrast that the least difference in waiting must have.
-const CONTRAST_MAX: f64 = 0.92;
+const CONTRAST_MAX: f64 = 0.975;
 /// Which part of the contrast still counts as the same die.
 const SAME_SHARE: f64 = 0.25;
-/// The smallest stride: nearer reads may share a row of pages.
-const STRIDE_MIN: Bytes = Bytes::kib(128);
 
 /// A chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,9 +32,9 @@ pub(crate) struct Place {
 /// The oracle.
 pub(crate) struct Dies {
     stripe: Bytes,
-    unit: Bytes,
+    ground: Ground,
+    piece: Piece,
     stride: Bytes,
-    size: Bytes,
     depth: u32,
     /// How long reads half a stripe apart wait, relative to those on one die.
     half: f64,
@@ -44,7 +43,7 @@ pub(crate) struct Dies {
 impl Dies {
     /// Reads of a run.
     pub(crate) const READS: u64 = 32;
-    /// Runs of each pattern, and once more as many where they do not decide.
+    /// Runs of each pattern, and more where they do not decide.
     const ROUNDS: usize = 6;
 
     /// How many reads are kept in flight.
@@ -52,26 +51,24 @@ impl Dies {
         session.depth().min(8)
     }
 
-    /// A multiple of the stripe, for reads at random places that all have the same place in it; none where the device
-    /// is too small for them.
-    pub(crate) fn stride(session: &Session<'_, '_>, stripe: Bytes) -> Option<Bytes> {
-        let stride = stripe * STRIDE_MIN.0.div_ceil(stripe.0.max(1));
-        (room(session).0 / stride.0.max(1) >= 20).then_some(stride)
-    }
-
-    /// The oracle for stripes of this width; none where reads at half of it wait as long.
+    /// The oracle for stripes of this width on a ground; none where reads at half of it wait as long.
     pub(crate) fn new(
         session: &mut Session<'_, '_>,
+        ground: Ground,
+        piece: Piece,
         stripe: Bytes,
-        unit: Bytes,
     ) -> Result<Option<Dies>, Halt> {
-        let Some(stride) = Dies::stride(session, stripe) else { return Ok(None) };
-        let (size, depth) = (session.block(), Dies::depth(session));
-        let mut dies = Dies { stripe, unit, stride, size, depth, half: 1.0 };
-        let away = Bytes(stripe.0 / 2).round_down(unit);
-        let waits = dies.waits(session, Bytes::ZERO, away, 2 * Dies::ROUNDS)?;
-        dies.half = waits.estimate;
-        Ok((waits.high < CONTRAST_MAX).then_some(dies))
+        let Some(stride) = ground.stride(session, stripe) else { return Ok(None) };
+        let mut dies = Dies { stripe, ground, piece, stride, depth: Dies::depth(session), half: 1.0 };
+        let away = Bytes(stripe.0 / 2).round_down(piece.unit);
+        for rounds in [2 * Dies::ROUNDS, 6 * Dies::ROUNDS] {
+            let waits = dies.waits(session, Bytes::ZERO, away, rounds)?;
+            dies.half = waits.estimate;
+            if waits.high < CONTRAST_MAX {
+                return Ok(Some(dies));
+            }
+        }
+        Ok(None)
     }
 
     /// How long reads half a stripe apart take, relative to those on one die.
@@ -79,10 +76,14 @@ impl Dies {
         self.half
     }
 
+    /// The same elsewhere.
+    pub(crate) fn elsewhere(&self, session: &Session<'_, '_>) -> Dies {
+        Dies { ground: self.ground.elsewhere(session), ..*self }
+    }
+
     fn walk(&self, session: &Session<'_, '_>, place: Bytes) -> Pattern {
-        let slots = room(session).0.saturating_sub(place.0 + self.size.0) / self.stride.0;
-        let walk = Walk { offset: place, slot: self.stride, size: self.size };
-        walk.random(self.stride * slots.max(1), Dies::READS + u64::from(self.depth), self.depth)
+        let walk = Walk { offset: place + self.piece.offset, slot: self.stride, size: self.piece.size };
+        self.ground.random(session, walk, Dies::READS + u64::from(self.depth), self.depth)
     }
 
     /// How long reads at two places wait, relative to those at the first alone.
@@ -95,7 +96,9 @@ impl Dies {
     ) -> Result<Interval, Halt> {
         let alone = self.walk(session, first);
         let both = in_turn(alone.clone(), self.walk(session, second));
-        let figures = compare(session, "same-die", &[alone, both], rounds)?;
+        let patterns = [alone, both];
+        self.ground.warm(session, &patterns)?;
+        let figures = compare(session, "same-die", &patterns, rounds)?;
         Ok(times(&figures[0], &figures[1]))
     }
 
@@ -107,7 +110,7 @@ impl Dies {
         second: Bytes,
     ) -> Result<Option<bool>, Halt> {
         let limit = 1.0 - SAME_SHARE * (1.0 - self.half);
-        for rounds in [Dies::ROUNDS, 3 * Dies::ROUNDS] {
+        for rounds in [Dies::ROUNDS, 3 * Dies::ROUNDS, 9 * Dies::ROUNDS] {
             let waits = self.waits(session, first, second, rounds)?;
             if waits.low > limit {
                 return Ok(Some(true));
@@ -120,11 +123,7 @@ impl Dies {
     }
 
     /// The first chunk that begins behind `from`: its ends by bisection.
-    pub(crate) fn chunk(
-        &mut self,
-        session: &mut Session<'_, '_>,
-        from: Bytes,
-    ) -> Result<Option<Place>, Halt> {
+    pub(crate) fn chunk(&self, session: &mut Session<'_, '_>, from: Bytes) -> Result<Option<Place>, Halt> {
         let Some(begin) = self.end(session, from)? else { return Ok(None) };
         let Some(end) = self.end(session, begin)? else { return Ok(None) };
         Ok(Some(Place { begin, chunk: end - begin }))
@@ -132,16 +131,17 @@ impl Dies {
 
     /// Where the chunk that holds `from` ends: half a stripe later at the most.
     fn end(&self, session: &mut Session<'_, '_>, from: Bytes) -> Result<Option<Bytes>, Halt> {
-        let (mut same, mut other) = (0, (self.stripe.0 / 2).div_ceil(self.unit.0));
+        let unit = self.piece.unit;
+        let (mut same, mut other) = (0, (self.stripe.0 / 2).div_ceil(unit.0));
         while other - same > 1 {
             let middle = (same + other) / 2;
-            match self.same(session, from, from + self.unit * middle)? {
+            match self.same(session, from, from + unit * middle)? {
                 Some(true) => same = middle,
                 Some(false) => other = middle,
                 None => return Ok(None),
             }
         }
-        Ok(Some(from + self.unit * other))
+        Ok(Some(from + unit * other))
     }
 
     /// Whether each of the next chunks is on a die of its own, until the stripe begins again.
@@ -160,16 +160,16 @@ impl Dies {
         Ok(self.same(session, begin, begin + self.stripe)? == Some(true))
     }
 
-    /// Whether a chunk begins and ends at these places elsewhere.
-    pub(crate) fn same_elsewhere(
+    /// Whether a chunk begins and ends at these places.
+    pub(crate) fn is_chunk(
         &self,
         session: &mut Session<'_, '_>,
         begin: Bytes,
         chunk: Bytes,
     ) -> Result<bool, Halt> {
-        let last = begin + chunk - self.unit;
+        let last = begin + chunk - self.piece.unit;
         Ok(self.same(session, begin, last)? == Some(true)
             && self.same(session, last, begin + chunk)? == Some(false)
-            && self.same(session, begin - self.unit, begin)? == Some(false))
+            && self.same(session, begin - self.piece.unit, begin)? == Some(false))
     }
 }

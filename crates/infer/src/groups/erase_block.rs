@@ -30,7 +30,7 @@ use flashlab_plan::{Location, Pattern};
 use super::patterns::responses;
 use super::sawtooth::{Saw, saw};
 use super::stalls::{Stalls, WRITES_MOST, stalls};
-use super::writes::{median, place, times, unit, writes};
+use super::writes::{apart, median, place, times, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -38,7 +38,7 @@ pub(crate) const GROUP: Group = Group {
     name: "erase-block",
     about: "small writes in sequence, of one page again and again, and of whole and half units: how often one is expensive",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
-    write_share: 0.1,
+    write_share: 0.075,
     probe,
 };
 
@@ -52,10 +52,10 @@ const SETTLING: usize = 4;
 /// The share of the budget for single pages in sequence, and blocks of this many pages are as large as they get.
 const PAGES_PART: f64 = 0.8;
 const LONGEST: u64 = 1 << 18;
+/// In how many pages one is written, of which a block has several.
+const GAPS: [u64; 2] = [8, 2];
 /// Writes anywhere whose copies are looked at.
 const COPIES: u64 = 512;
-/// Sizes of the writes in sequence, at least a page each.
-const SIZES: [Bytes; 3] = [Bytes::kib(16), Bytes::kib(64), Bytes::kib(256)];
 /// Which share of the group's budget and time one pattern may use.
 const PART: f64 = 0.3;
 const IN_PLACE_PART: f64 = 0.6;
@@ -71,13 +71,14 @@ const WHOLE_COSTS: f64 = 1.25;
 
 /// Writes of one size, and the periods that foretold themselves.
 struct Seen {
+    /// What lies between a write and the next.
     size: Bytes,
     costs: Vec<f64>,
     periods: Vec<Stalls>,
 }
 
 impl Seen {
-    /// The periods in bytes.
+    /// The periods in bytes of addresses.
     fn spans(&self) -> impl Iterator<Item = Bytes> {
         self.periods.iter().map(|stalls| self.size * stalls.period as u64)
     }
@@ -113,7 +114,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Some("block") => {
             seen.saw = copies(session, &mut seen)?;
             if seen.saw.is_none() {
-                sequences(session, &mut seen)?;
+                pages_in_sequence(session, &mut seen)?;
             }
         }
         Some("page" | "demand-cached page") => {
@@ -121,9 +122,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             pages_in_sequence(session, &mut seen)?;
             in_place(session, &mut seen, 0.9)?;
         }
+        Some("log-block") => {
+            with_gaps(session, &mut seen)?;
+            in_place(session, &mut seen, 0.7)?;
+        }
         _ => {
             in_place(session, &mut seen, IN_PLACE_PART)?;
-            sequences(session, &mut seen)?;
+            pages_in_sequence(session, &mut seen)?;
         }
     }
     let mut candidate = seen.decide(session);
@@ -162,7 +167,7 @@ fn pages_in_sequence(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Res
     let size = page * factor;
     let origin = place(session, 0.125, Bytes::mib(1));
     let (budget, time) = part(session, PAGES_PART);
-    let budget = budget.min(session.capacity() - origin - size);
+    let budget = budget.min(Bytes(session.capacity().0.saturating_sub((origin + size).0)));
     let sequence =
         |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
     let found = grow(session, "in-sequence", size, (budget, time), sequence)?;
@@ -170,18 +175,23 @@ fn pages_in_sequence(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Res
     Ok(())
 }
 
-/// Fresh places in sequence, by writes of several sizes.
-fn sequences(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<(), Halt> {
+/// Every so many pages in sequence, where each block has a log block of its own: it is never full and never in order, and
+/// has to be merged with its block when others need it, once for each block that is begun.
+fn with_gaps(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<(), Halt> {
     let page = unit(session);
-    for size in SIZES.map(|size| size.max(page)) {
+    for gap in GAPS {
+        let slot = page * gap;
         let origin = place(session, 0.125, Bytes::mib(1));
-        let sequence =
-            |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
         let (budget, time) = part(session, PART);
-        let budget = budget.min(Bytes((session.capacity() - origin).0 / 2));
-        let found = grow(session, "in-sequence", size, (budget, time), sequence)?;
+        let budget = budget.min(Bytes((session.capacity() - origin).0 / gap));
+        let sequence = |begin, count| {
+            let pattern = writes(Location::Sequential, page, count, origin + slot * begin, slot * count);
+            apart(pattern, slot)
+        };
+        let mut found = grow(session, "in-sequence-with-gaps", page, (budget, time), sequence)?;
+        found.size = slot;
         seen.sequences.push(found);
-        if seen.decide(session).is_some_and(|candidate| candidate.in_sequence) {
+        if seen.decide(session).is_some() {
             break;
         }
     }

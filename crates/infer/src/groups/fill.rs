@@ -32,7 +32,7 @@ pub(crate) const GROUP: Group = Group {
     name: "fill",
     about: "the whole device written sequentially once: the state for other probes, and the end of a fast region",
     parameters: &[Parameter::FastRegionSize, Parameter::FastRegionRefill],
-    write_share: 0.55,
+    write_share: 0.525,
     probe,
 };
 
@@ -73,9 +73,22 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let size = io_size(capacity, session.block());
     session.rest(REST)?;
-    let costs = sequential_writes(session, "fill", size, begin, length)?;
-    session.filled(length);
-    session.fill_took(mean(&costs[costs.len() / 2..]) / size.0 as f64);
+    let was_begun = session.begin_to_fill();
+    let mut costs = Vec::with_capacity((length.0 / size.0) as usize);
+    // What was interrupted goes on where it was.
+    while session.filled_until() < capacity.round_down(session.block()) {
+        let part = (size * IOS_OF_A_RUN).min(capacity - session.filled_until());
+        costs.extend(sequential_writes(session, "fill", size, session.filled_until(), part)?);
+        session.filled(part);
+    }
+    if !costs.is_empty() {
+        session.fill_took(mean(&costs[costs.len() / 2..]) / size.0 as f64);
+    }
+    if was_begun {
+        return Err(Halt::Failed(
+            "filling the device was interrupted, and how its cost rises cannot be seen".to_owned(),
+        ));
+    }
     let reads = ios(Mode::Read, Location::Random, size, READS);
     let read = level(&responses(&session.run("reads", &reads)?), 0.95).map_or(f64::INFINITY, |read| read.low);
     let (memory, step) = end_of_region(&costs, read);

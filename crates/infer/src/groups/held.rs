@@ -15,7 +15,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::patterns::{ios, responses};
-use super::write_buffer::{SMALL, take};
+use super::write_buffer::{SMALL, next_place};
 use crate::session::{Halt, Session};
 
 /// How often it is looked at what is held.
@@ -54,9 +54,10 @@ pub(super) fn held(session: &mut Session<'_, '_>, slow: f64, guess: Bytes) -> Re
         {
             break;
         }
-        let place = take(session, unit * count)?;
+        let place = next_place(session, unit * count)?;
         let write = ios(Mode::Write, Location::Sequential, unit, count).on_target(place, unit * count);
         session.run("held", &write)?;
+        session.filled(unit * count);
         session.rest(REST)?;
         written += count as usize;
         let held = look_back(session, place + unit * count, unit, slow)?;

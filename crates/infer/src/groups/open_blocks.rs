@@ -20,8 +20,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
-use super::stalls::stalls;
-use super::writes::{median, place, times, unit, writes};
+use super::patterns::responses;
+use super::stalls::{Stalls, stalls};
+use super::writes::{Buffer, buffer, median, pace, place, times, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -29,17 +30,21 @@ pub(crate) const GROUP: Group = Group {
     name: "open-blocks",
     about: "rounds of writes one unit apart, over more and more units, until each costs a merge",
     parameters: &[Parameter::OpenBlocks],
-    write_share: 0.02,
+    write_share: 0.04,
     probe,
 };
 
 /// Writes in the rounds of each `m`, at least.
 const WRITES: u64 = 160;
+/// What was put off is done meanwhile.
+const REST: Nanos = Nanos::from_secs(5);
 /// More open blocks are not looked for.
 const MOST: u64 = 256;
 /// As in the family's probe: a merge costs many times what a page costs.
 const CHEAP: f64 = 4.0;
 const MERGE: f64 = 8.0;
+/// The dies that are assumed where they are not known.
+const DIES: f64 = 4.0;
 /// A merge reads and writes a block and erases two: it takes several times what one erase takes.
 const MERGE_OF_ERASE: f64 = 3.0;
 /// How often the shared logs are gone round.
@@ -73,6 +78,7 @@ fn confidence_of(session: &Session<'_, '_>, parameter: Parameter) -> f64 {
 /// What writes in rounds over units cost.
 struct Rounds {
     size: Bytes,
+    buffer: Buffer,
     block: Bytes,
     base: f64,
     /// By the number of units: the median cost.
@@ -83,13 +89,19 @@ impl Rounds {
     fn run(&mut self, session: &mut Session<'_, '_>, units: u64, part: f64) -> Result<f64, Halt> {
         let length = self.block * units;
         let slots = self.block.0 / self.size.0;
-        let count = (WRITES.div_ceil(units).max(4) * units).min(units * slots);
+        let full = self.buffer.most(session).0 * 9 / 8 / self.size.0;
+        let count = ((full + WRITES).div_ceil(units).max(4) * units).min(units * slots);
         let origin = place(session, part, self.block);
-        let room = (session.capacity() - length).round_down(self.block);
+        let room = Bytes(session.capacity().0.saturating_sub(length.0)).round_down(self.block);
         let incr = if units == 1 { 1 } else { slots as i64 };
         let pattern = writes(Location::Ordered { incr }, self.size, count, origin.min(room), length);
-        let times = times(session, "rounds", &pattern)?;
-        let cost = median(&times[units as usize..]) / self.base;
+        session.rest(REST)?;
+        let samples = session.run("rounds", &pattern)?;
+        let cost = match self.buffer {
+            Buffer::None => median(&responses(&samples)[units as usize..]),
+            _ => pace(&samples, WRITES * 3 / 4),
+        };
+        let cost = cost / self.base;
         self.costs.push((units, cost));
         Ok(cost)
     }
@@ -111,8 +123,14 @@ fn rounds(session: &mut Session<'_, '_>, block: Bytes) -> Result<(), Halt> {
         session.conclude(Finding::undetermined(parameter, format!("{block} are too few writes of {size}")));
         return Ok(());
     }
-    let mut rounds = Rounds { size, block, base: 1.0, costs: Vec::new() };
-    rounds.base = rounds.run(session, 1, 0.61)?.max(1.0);
+    let buffer = buffer(session);
+    let mut rounds = Rounds { size, buffer, block, base: 1.0, costs: Vec::new() };
+    // Behind a buffer one unit is written by all dies at the same time, and a round goes to one of them.
+    let dies = match buffer {
+        Buffer::None => 1.0,
+        _ => session.known().number(Parameter::ParallelUnits).unwrap_or(DIES).max(1.0),
+    };
+    rounds.base = (rounds.run(session, 1, 0.61)? * dies).max(1.0);
     rounds.costs = vec![(1, 1.0)];
     let most = (session.capacity().0 / block.0 / 2).min(MOST);
     let (mut open, mut many) = (1, 2);
@@ -140,7 +158,7 @@ fn rounds(session: &mut Session<'_, '_>, block: Bytes) -> Result<(), Halt> {
     );
     let sure = confidence_of(session, Parameter::EraseBlockSize).min(0.97);
     let picture = rounds.picture().mark(open as f64 + 0.5, "open blocks");
-    let finding = if cheap <= CHEAP && merging >= MERGE {
+    let finding = if cheap <= CHEAP && merging >= CHEAP && merging >= MERGE / CHEAP * cheap {
         Finding::found(parameter, open, sure, evidence)
     } else {
         Finding::undetermined(parameter, evidence)
@@ -159,7 +177,7 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut settled: Vec<f64> = Vec::new();
     let mut quiet = None;
     while settled.len() < 1 << 16 && quiet.is_none() {
-        let count = (settled.len() as u64).max(2048);
+        let count = (settled.len() as u64 / 2).max(512);
         settled.extend(times(session, "settle", &one(spot, count))?);
         let found = stalls(&settled[settled.len() / 2..]);
         quiet = found.first().filter(|erases| erases.hits * 20 >= erases.periods * 19).copied();
@@ -171,26 +189,14 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     };
     // Writes since the phase was counted from: a log is opened whenever they are the phase and whole periods.
     let mut written = settled.len() - settled.len() / 2;
-    let merge = erases.level * MERGE_OF_ERASE;
     let (mut counts, mut drawn) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        times(session, "one-page", &one(spot + size, 1))?;
-        written += 1;
-        let mut costs: Vec<f64> = Vec::new();
-        let opened = loop {
-            let first = (erases.phase + erases.period - written % erases.period) % erases.period;
-            costs.extend(times(session, "its-neighbour", &one(spot, erases.period as u64))?);
-            let openings = || costs.iter().skip(first).step_by(erases.period);
-            if let Some(at) = openings().position(|&cost| cost > merge) {
-                break Some(at as u64 + 1);
-            }
-            if costs.len() > erases.period * MOST as usize {
-                break None;
-            }
-        };
-        written += costs.len();
-        drawn.extend(costs.iter().enumerate().map(|(i, &cost)| (i as f64 * size.0 as f64, cost)));
-        counts.extend(opened);
+        match around(session, spot, size, &erases, &mut written, &mut drawn) {
+            Ok(count) => counts.extend(count),
+            // What was seen until here counts.
+            Err(Halt::Budget { .. }) if !counts.is_empty() => break,
+            Err(halt) => return Err(halt),
+        }
     }
     let picture = Picture::new(
         "One page, then its neighbour again and again: each filled log costs an erase, and the page's own a merge.",
@@ -198,18 +204,51 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Axis::logarithmic("response time", "ns"),
     )
     .draw("writes", Style::Dots, drawn);
-    let agree = counts.len() == ROUNDS && counts.iter().all(|&count| count == counts[0]);
+    let votes = |count: u64| counts.iter().filter(|&&other| other == count).count();
+    let most = counts.iter().copied().max_by_key(|&count| votes(count));
     let evidence = format!(
         "a log takes {} writes of {size}; the page beside them is merged with the opening of log {counts:?} after it \
          (erases take {})",
         erases.period,
         Nanos(erases.level as u64)
     );
-    let finding = if agree {
-        Finding::found(parameter, counts[0], 0.96, evidence)
-    } else {
-        Finding::undetermined(parameter, evidence)
+    let finding = match most.map(|count| (count, votes(count))) {
+        Some((count, ROUNDS)) => Finding::found(parameter, count, 0.94, evidence),
+        Some((count, votes)) if 3 * votes > 2 * counts.len() => {
+            Finding::found(parameter, count, if votes > 1 { 0.85 } else { 0.6 }, evidence)
+        }
+        _ => Finding::undetermined(parameter, evidence),
     };
     session.conclude(finding.with(picture));
     Ok(())
+}
+
+/// Writes a page, and then its neighbour until the page is merged: with the opening of which log.
+fn around(
+    session: &mut Session<'_, '_>,
+    spot: Bytes,
+    size: Bytes,
+    erases: &Stalls,
+    written: &mut usize,
+    drawn: &mut Vec<(f64, f64)>,
+) -> Result<Option<u64>, Halt> {
+    let one = |offset: Bytes, count| writes(Location::Sequential, size, count, offset, size);
+    let merge = erases.level * MERGE_OF_ERASE;
+    times(session, "one-page", &one(spot + size, 1))?;
+    *written += 1;
+    let mut costs: Vec<f64> = Vec::new();
+    let opened = loop {
+        let first = (erases.phase + erases.period - *written % erases.period) % erases.period;
+        costs.extend(times(session, "its-neighbour", &one(spot, erases.period as u64))?);
+        let openings = || costs.iter().skip(first).step_by(erases.period);
+        if let Some(at) = openings().position(|&cost| cost > merge) {
+            break Some(at as u64 + 1);
+        }
+        if costs.len() > erases.period * MOST as usize {
+            break None;
+        }
+    };
+    *written += costs.len();
+    drawn.extend(costs.iter().enumerate().map(|(i, &cost)| (i as f64 * size.0 as f64, cost)));
+    Ok(opened)
 }

@@ -15,82 +15,102 @@
 //!    most.
 //! 3. The next boundaries of chunks, by bisection. The stripe must be a whole number of chunks, and each of
 //!    these on another die. Then the same in another part of the device.
-//! 4. Without a period there may be one die: reads that lie across two pages then take as much longer with several in
-//!    flight as they do one at a time. On two dies or more it would be half of that at most.
 
 use flashlab_analysis::decide::distances::{self, power_at};
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_base::Bytes;
-
-use super::dies::{Dies, Place};
-use super::reads::{Walk, compare, compare_each, in_turn, median, room, times};
-use crate::group::Group;
-use crate::session::{Halt, Session};
+use flashlab_analysis::inference::{Axis, Picture, Style};
+use flashlab_base::{Bytes, Nanos};
+use flashlab_plan::Pattern;
 use flashlab_samples::Sample;
 
-pub(crate) const PARALLEL_READS: Group = Group {
-    name: "parallel-reads",
-    about: "concurrent reads that wait for each other: the stripe over the dies, the chunk on each, their number",
-    parameters: &[Parameter::StripeSize, Parameter::ChunkSize, Parameter::ParallelUnits],
-    write_share: 0.0,
-    probe,
-};
+use super::dies::{Dies, Place};
+use super::ground::{Ground, Piece};
+use super::read_pages::{Places, cost};
+use super::reads::{Walk, compare, median, room, times};
+use crate::session::{Halt, Session};
 
-/// Chunks are multiples of this, or of the device's block.
-const UNIT: Bytes = Bytes::kib(2);
-/// Random reads are spread over so much.
-const RANGE: Bytes = Bytes::mib(64);
 /// The most random reads.
-const READS_MAX: u64 = 12_000;
-/// The stripe may be so many times the period that is found.
-const PARTS_MAX: u64 = 4;
+const READS_MAX: u64 = 8_000;
+/// The stripe may be so many times the period that is found, which is as many dies as share a channel.
+const PARTS: [u64; 6] = [1, 2, 3, 4, 6, 8];
 /// Of a stripe whose chunks were all told apart, and found again elsewhere.
 const CONFIDENCE: f64 = 0.98;
 /// The share of the time for reading that they may take.
-const TIME_SHARE: f64 = 0.08;
+const TIME_SHARE: f64 = 0.03;
+/// The share that looking on all grounds may take, and the share of what is left that verifying on one may take, before another try.
+const SEARCH_SHARE: f64 = 0.5;
+const GROUND_SHARE: f64 = 0.3;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    if session.depth() < 2 {
-        return Err(Halt::Misfit("it takes one IO at a time".to_owned()));
+/// The stripe over the dies, on the first ground and with the first piece that show one, or why none does.
+pub(crate) fn stripe(
+    session: &mut Session<'_, '_>,
+    page: Option<Bytes>,
+) -> Result<Result<Stripe, String>, Halt> {
+    let mut why = "no distance of two random reads in flight makes them wait more than another".to_owned();
+    let least = Nanos((session.time_left().0 as f64 * (1.0 - SEARCH_SHARE)) as u64);
+    for ground in Ground::all(session) {
+        for piece in Piece::all(session, page) {
+            if session.time_left() < least {
+                return Ok(Err(why));
+            }
+            match stripe_on(session, ground, piece)? {
+                Ok(stripe) => return Ok(Ok(stripe)),
+                Err(Some(evidence)) => why = evidence,
+                Err(None) => {}
+            }
+        }
     }
-    let unit = UNIT.max(session.block());
-    let range = room(session).min(RANGE).round_down(unit);
-    let walk = Walk { offset: Bytes::ZERO, slot: unit, size: session.block() };
-    let first = session.run("random-reads", &walk.random(range, 64, 1))?;
+    Ok(Err(why))
+}
+
+/// The stripe on a ground.
+fn stripe_on(
+    session: &mut Session<'_, '_>,
+    ground: Ground,
+    piece: Piece,
+) -> Result<Result<Stripe, Option<String>>, Halt> {
+    let unit = piece.unit;
+    let base = ground.begin(unit);
+    let range = Bytes(room(session).0.saturating_sub(base.0)).min(ground.range).round_down(unit);
+    let walk = Walk { offset: base + piece.offset, slot: unit, size: piece.size };
+    let length = Bytes(range.0.saturating_sub(2 * unit.0));
+    if length < unit * 64 {
+        return Ok(Err(None));
+    }
+    if ground.places < u64::MAX {
+        session.run("map", &walk.pattern(length, length.0 / unit.0, 1))?;
+    }
+    let first = session.run("random-reads", &walk.random(length, 64, 1))?;
     let latency = median(&first.iter().map(|sample| sample.response().0 as f64).collect::<Vec<_>>());
     let affordable = session.time_left().0 as f64 * TIME_SHARE / latency.max(1.0);
     let count = (affordable as u64).min(READS_MAX);
-    let together = pairs(&session.run("two-random-reads", &walk.random(range, count, 2))?, unit);
-    let Some(found) = distances::period(&together) else {
-        return one_die(
-            session,
-            "no distance of two random reads in flight makes them wait more than another",
-        );
-    };
-    let alone = pairs(&session.run("random-reads", &walk.random(range, count, 1))?, unit);
+    let together = pairs(&session.run("two-random-reads", &walk.random(length, count, 2))?, unit);
+    let Some(found) = distances::period(&together) else { return Ok(Err(None)) };
+    let alone = pairs(&session.run("random-reads", &walk.random(length, count, 1))?, unit);
     let power_alone = power_at(&alone, found.period);
     if power_alone > 0.2 * found.power {
-        let evidence = format!(
+        return Ok(Err(Some(format!(
             "response times of random reads have a period of {} in their distance, with one in flight as well: it is no \
              conflict of dies",
             unit * found.period
-        );
-        return leave(session, &evidence);
+        ))));
     }
     // Chunks that share a channel may hide the stripe behind a part of it.
-    let mut why = String::new();
-    for parts in 1..=PARTS_MAX {
+    let mut why = None;
+    let least = Nanos((session.time_left().0 as f64 * (1.0 - GROUND_SHARE)) as u64);
+    for parts in PARTS {
+        if session.time_left() < least {
+            break;
+        }
         let period = found.period * parts;
-        match stripe(session, unit, period)? {
-            Ok(answer) => {
-                conclude(session, &answer, folded(&together, period, unit));
-                return Ok(());
+        match verified(session, ground, piece, period)? {
+            Ok(mut answer) => {
+                answer.picture = folded(&together, period, unit).mark(answer.chunk.0 as f64, "chunk");
+                return Ok(Ok(answer));
             }
-            Err(evidence) if why.is_empty() => why = evidence,
-            Err(_) => {}
+            Err(evidence) => why = why.or(Some(evidence)),
         }
     }
-    leave(session, &why)
+    Ok(Err(why))
 }
 
 /// Each response time with the distance to the read before it, which with two in flight is the other one.
@@ -134,39 +154,53 @@ fn folded(pairs: &[(i64, f64)], period: u64, unit: Bytes) -> Picture {
 }
 
 /// A stripe that was verified.
-struct Stripe {
-    width: Bytes,
-    chunk: Bytes,
-    dies: u64,
-    confidence: f64,
-    evidence: String,
+pub(crate) struct Stripe {
+    pub(crate) width: Bytes,
+    pub(crate) chunk: Bytes,
+    pub(crate) dies: u64,
+    /// Where it was found, and by which reads.
+    pub(crate) ground: Ground,
+    pub(crate) confidence: f64,
+    pub(crate) evidence: String,
+    pub(crate) picture: Picture,
 }
 
 /// The stripe near `period` units, with its chunks, or why there is none.
-fn stripe(session: &mut Session<'_, '_>, unit: Bytes, period: u64) -> Result<Result<Stripe, String>, Halt> {
-    let Some(width) = widest_wait(session, unit, period)? else {
+fn verified(
+    session: &mut Session<'_, '_>,
+    ground: Ground,
+    piece: Piece,
+    period: u64,
+) -> Result<Result<Stripe, String>, Halt> {
+    let Some(width) = widest_wait(session, ground, piece, period)? else {
         return Ok(Err("the device is too small for reads that lie a stripe apart".to_owned()));
     };
-    let Some(most) = waits_more(session, width)? else {
+    let mut confidence = waits_more(session, ground, piece, width)?;
+    if confidence.is_none() {
+        confidence = waits_more(session, ground.elsewhere(session), piece, width)?;
+    }
+    let Some(confidence) = confidence else {
         return Ok(Err(format!(
             "reads at multiples of {width} wait for each other, at multiples of those more"
         )));
     };
-    let Some(mut dies) = Dies::new(session, width, unit)? else {
+    let Some(dies) = Dies::new(session, ground, piece, width)? else {
         return Ok(Err(format!("reads at stride {width} wait no more than reads at half of it")));
     };
     let Some(Place { begin, chunk }) = dies.chunk(session, Bytes::ZERO)? else {
         return Ok(Err(format!("the stripe seems to be {width}, but its chunks have no clear ends")));
     };
+    if piece.size > session.block() && chunk <= piece.unit && !is_two_pages(session, piece)? {
+        return Ok(Err(format!("a stripe of {width} whose chunks are two pages, or one")));
+    }
     let count = (width.0 as f64 / chunk.0 as f64).round() as u64;
     let whole = count >= 2 && chunk * count == width;
     if !whole || !dies.all_apart(session, begin, chunk, count)? {
         return Ok(Err(format!("a stripe of {width} with chunks of {chunk} is no round of dies")));
     }
-    let middle = Bytes(room(session).0 / 2 / width.0 * width.0);
-    if !dies.same_elsewhere(session, middle + begin, chunk)? {
+    if !dies.elsewhere(session).is_chunk(session, begin, chunk)? {
         return Ok(Err(format!(
-            "chunks of {chunk} and stripes of {width} at the start, but not in the middle"
+            "chunks of {chunk} and stripes of {width} at one place, but not half the device away"
         )));
     }
     let evidence = format!(
@@ -174,32 +208,26 @@ fn stripe(session: &mut Session<'_, '_>, unit: Bytes, period: u64) -> Result<Res
          waiting ends comes every {chunk}, and all {count} chunks of a stripe wait for themselves only",
         dies.contrast()
     );
-    Ok(Ok(Stripe { width, chunk, dies: count, confidence: most, evidence }))
-}
-
-fn conclude(session: &mut Session<'_, '_>, stripe: &Stripe, picture: Picture) {
-    let Stripe { width, chunk, dies, confidence, evidence } = stripe;
-    let picture = picture.mark(chunk.0 as f64, "chunk");
-    for finding in [
-        Finding::found(Parameter::StripeSize, *width, *confidence, evidence),
-        Finding::found(Parameter::ChunkSize, *chunk, *confidence, evidence),
-        Finding::found(Parameter::ParallelUnits, *dies, *confidence, evidence),
-    ] {
-        session.conclude(finding.with(picture.clone()));
-    }
+    let picture = Picture::new("", Axis::linear("", ""), Axis::linear("", ""));
+    Ok(Ok(Stripe { width, chunk, dies: count, ground, confidence, evidence, picture }))
 }
 
 /// The width near `period` units at which reads in flight wait for each other most, at random multiples of it: over
 /// those a small error adds up.
-fn widest_wait(session: &mut Session<'_, '_>, unit: Bytes, period: u64) -> Result<Option<Bytes>, Halt> {
+fn widest_wait(
+    session: &mut Session<'_, '_>,
+    ground: Ground,
+    piece: Piece,
+    period: u64,
+) -> Result<Option<Bytes>, Halt> {
     let around = (period / 16).clamp(1, 3);
     let mut best: Option<(f64, Bytes)> = None;
     for units in period.saturating_sub(around).max(2)..=period + around {
-        let width = unit * units;
-        let Some(slot) = Dies::stride(session, width) else { continue };
-        let walk = Walk { offset: Bytes::ZERO, slot, size: session.block() };
-        let pattern = walk.random(room(session), 2 * Dies::READS, Dies::depth(session));
-        let figures = compare(session, "strides", &[pattern], 3)?;
+        let width = piece.unit * units;
+        let Some(slot) = ground.stride(session, width) else { continue };
+        let pattern = multiples(session, ground, piece, slot);
+        ground.warm(session, std::slice::from_ref(&pattern))?;
+        let figures = compare(session, "strides", &[pattern], 5)?;
         let wait = median(&figures[0]);
         if best.is_none_or(|(most, _)| wait > most) {
             best = Some((wait, width));
@@ -208,66 +236,43 @@ fn widest_wait(session: &mut Session<'_, '_>, unit: Bytes, period: u64) -> Resul
     Ok(best.map(|(_, width)| width))
 }
 
+/// Whether the two pages of a piece are on one die, and the next ones on another: one read at a time takes longer across the
+/// boundary within it than across the next one.
+fn is_two_pages(session: &mut Session<'_, '_>, piece: Piece) -> Result<bool, Halt> {
+    let places = Places { slot: piece.unit * 2, ground: Ground::WHOLE, depth: 1, beside: 2 };
+    let within = cost(session, places, Bytes(piece.unit.0 / 2), 24)?.relative;
+    let beyond = cost(session, places, piece.unit, 24)?.relative;
+    Ok(within.low > beyond.high)
+}
+
+/// Reads at random multiples of `slot`.
+fn multiples(session: &Session<'_, '_>, ground: Ground, piece: Piece, slot: Bytes) -> Pattern {
+    let walk = Walk { offset: piece.offset, slot, size: piece.size };
+    ground.random(session, walk, 2 * Dies::READS, Dies::depth(session))
+}
+
 /// Whether a stripe may be as wide as this, with how much confidence. None: reads at multiples of it wait for one
 /// channel only, and longer at further multiples, where they are on one die.
-fn waits_more(session: &mut Session<'_, '_>, width: Bytes) -> Result<Option<f64>, Halt> {
-    let depth = Dies::depth(session);
-    let widths = (1..=PARTS_MAX).map_while(|parts| Dies::stride(session, width * parts));
-    let patterns: Vec<_> = widths
-        .map(|slot| {
-            let walk = Walk { offset: Bytes::ZERO, slot, size: session.block() };
-            walk.random(room(session), 2 * Dies::READS, depth)
-        })
-        .collect();
+fn waits_more(
+    session: &mut Session<'_, '_>,
+    ground: Ground,
+    piece: Piece,
+    width: Bytes,
+) -> Result<Option<f64>, Halt> {
+    let mut patterns = Vec::new();
+    let mut most = 0;
+    for parts in PARTS {
+        let Some(slot) = ground.stride(session, width * parts) else { break };
+        most = parts;
+        patterns.push(multiples(session, ground, piece, slot));
+        // And within the same part of the device, as stripes may begin anew elsewhere.
+        if ground.shared_by(parts) != ground {
+            patterns.push(multiples(session, ground.shared_by(parts), piece, slot));
+        }
+    }
+    ground.warm(session, &patterns)?;
     let figures = compare(session, "strides", &patterns, 12)?;
     let longer = figures.iter().skip(1).any(|more| times(&figures[0], more).low > 1.01);
-    let confidence = if figures.len() as u64 == PARTS_MAX { CONFIDENCE } else { 0.9 };
+    let confidence = if most >= 4 { CONFIDENCE } else { 0.9 };
     Ok((!longer).then_some(confidence))
-}
-
-/// Whether all reads go to one die, where their distances do not matter.
-fn one_die(session: &mut Session<'_, '_>, why: &str) -> Result<(), Halt> {
-    let (block, boundary) = (session.block(), Bytes::kib(64));
-    let size = block * 2;
-    let slot = boundary * 2;
-    if room(session).0 < slot.0 * 32 {
-        return leave(session, why);
-    }
-    let walk = |offset: Bytes| Walk { offset, slot, size };
-    let length = room(session) - slot;
-    let depth = Dies::depth(session);
-    let patterns = |depth: u32| {
-        let across = walk(boundary - block).random(length, 24 + u64::from(depth), depth);
-        let before = walk(boundary - size).random(length, 24 + u64::from(depth), depth);
-        let after = walk(boundary).random(length, 24 + u64::from(depth), depth);
-        [across, in_turn(before, after)]
-    };
-    let alone = compare_each(session, "across-pages", &patterns(1), 8)?;
-    let together = compare(session, "across-pages", &patterns(depth), 8)?;
-    let (cost_alone, cost_together) = (times(&alone[1], &alone[0]), times(&together[1], &together[0]));
-    let alone_ns = median(&alone[0]) - median(&alone[1]);
-    let together_ns = (median(&together[0]) - median(&together[1])) / f64::from(depth);
-    let share = together_ns / alone_ns;
-    let figures = format!(
-        "{why}; a read across two pages takes {alone_ns:.0} ns more one at a time, and {together_ns:.0} ns more of the \
-         device's time with {depth} in flight"
-    );
-    if cost_alone.low < 1.05 || cost_together.low < 1.05 {
-        return leave(session, &figures);
-    }
-    if (0.85..1.2).contains(&share) {
-        session.conclude(Finding::found(Parameter::ParallelUnits, 1u64, 0.96, figures.clone()));
-        for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
-            session.conclude(Finding::not_identifiable(parameter, 0.96, "there is one die"));
-        }
-        return Ok(());
-    }
-    leave(session, &figures)
-}
-
-fn leave(session: &mut Session<'_, '_>, evidence: &str) -> Result<(), Halt> {
-    for &parameter in PARALLEL_READS.parameters {
-        session.conclude(Finding::undetermined(parameter, evidence));
-    }
-    Ok(())
 }

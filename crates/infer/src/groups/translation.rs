@@ -43,7 +43,7 @@ use flashlab_samples::Sample;
 
 use super::map_cache::{MapCache, look_for_map_cache};
 use super::patterns::responses;
-use super::writes::{Buffer, apart, buffer, median, place, unit, writes};
+use super::writes::{Buffer, apart, buffer, median, pace, place, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -74,8 +74,6 @@ const FAR: [Bytes; 5] = [Bytes::mib(24), Bytes::mib(12), Bytes::mib(6), Bytes::m
 const PLACES: u64 = 32;
 /// More writes than the merges that are put off.
 const PUT_OFF: u64 = 48;
-/// So many writes one after the other are taken together.
-const STRETCH: usize = 16;
 /// The dies that are assumed where they are not known.
 const DIES: f64 = 4.0;
 /// A page again and again that takes no more than so many times what it takes in sequence may be kept in a buffer, which
@@ -157,15 +155,6 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     };
     session.conclude(finding.with(seen.picture()));
     Ok(())
-}
-
-/// The time from one completion to the next among the last `count` IOs: the median of what it is in stretches, as now
-/// and then one write pays for collecting a block.
-fn pace(samples: &[Sample], count: u64) -> f64 {
-    let late = &samples[samples.len().saturating_sub(count as usize + 1)..];
-    let stretches = late.windows(STRETCH + 1).step_by(STRETCH);
-    let took = |stretch: &[Sample]| stretch[STRETCH].completed.since(stretch[0].completed).0 as f64;
-    median(&stretches.map(|stretch| took(stretch) / STRETCH as f64).collect::<Vec<_>>()).max(1.0)
 }
 
 /// The writes, and what they need.
@@ -331,6 +320,7 @@ impl Seen {
             in_place = in_place.min(probing.again("one-page", at)?);
         }
         let mut first = probing.again("first-page", Bytes::ZERO)?;
+        first = first.min(probing.again("first-page", Bytes::ZERO)?);
         let (mut apart, free) = probing.far_apart()?;
         // A buffer may keep the one page, which is then as cheap as can be.
         let kept = buffer != Buffer::None && in_place <= KEPT * dies * base;
@@ -352,16 +342,20 @@ impl Seen {
         let apart = level(self.apart / self.in_place.max(1e-9), CHEAP, MERGE);
         let again = level(self.in_place, CHEAP * self.dies, MERGE * self.dies);
         let busy = level(self.anywhere, COLLECTING, MERGING);
-        // What costs a merge at one place does so anywhere, and on one die no less than on all of them.
-        let block = busy.merges && again.merges;
+        // What costs a merge at one place costs no less far apart, if no buffer hides it.
+        let far = self.apart >= self.in_place / CHEAP;
+        let block = again.merges && far && (self.anywhere > MERGE || self.unbuffered);
         // Collecting on one die alone is dear as well, but not if it costs next to nothing on all of them.
         // Merges that are put off are done while other dies work, so that anywhere they may cost little.
         let log = apart.merges && (busy.merges || self.unbuffered && self.anywhere > CHEAP / 1.2);
         let sure = |levels: &[Level]| if levels.iter().all(|level| level.clear) { 0.96 } else { 0.6 };
         match () {
-            () if at_first.merges => ("shared log-block", sure(&[again, at_first])),
+            () if at_first.merges && !block => ("shared log-block", sure(&[again, at_first])),
             () if log => ("log-block", sure(&[again, at_first, apart, busy])),
             () if block => ("block", sure(&[again, apart, busy])),
+            () if busy.merges && self.anywhere >= 2.0 * MERGING && self.apart >= 2.0 * self.in_place => {
+                ("log-block", 0.5)
+            }
             () if busy.merges => ("page", 0.5),
             () => ("page", sure(&[again, at_first, apart, busy])),
         }

@@ -190,12 +190,11 @@ fn faster(these: &[f64], those: &[f64]) -> bool {
 }
 
 /// Where the next burst goes: behind what was written, as a part of filling the device.
-pub(super) fn take(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Halt> {
+pub(super) fn next_place(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Halt> {
     let place = session.filled_until();
     if place + length > session.capacity() {
         return Err(Halt::Misfit(format!("bursts of {length} have no place")));
     }
-    session.filled(length);
     Ok(place)
 }
 
@@ -203,10 +202,11 @@ fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result
     let mut rest = REST_LEAST;
     let mut runs: Vec<Vec<f64>> = Vec::new();
     for _ in 0..REPETITIONS {
-        let place = take(session, size * length)?;
+        let place = next_place(session, size * length)?;
         session.rest(rest)?;
         let pattern = ios(Mode::Write, Location::Sequential, size, length).on_target(place, size * length);
         let samples = session.run("burst", &pattern)?;
+        session.filled(size * length);
         let costs = responses(&samples);
         rest = REST_LEAST.max(Nanos(costs.iter().sum::<f64>() as u64) * REST_FACTOR);
         runs.push(costs);
@@ -235,8 +235,9 @@ fn compare_reads(session: &mut Session<'_, '_>, size: Bytes) -> Result<Reads, Ha
     let read =
         |place: Bytes, size: Bytes| ios(Mode::Read, Location::Sequential, size, 1).on_target(place, size);
     while reads.recent.len() < READS && session.writes_left() >= piece {
-        let recent = take(session, piece)?;
+        let recent = next_place(session, piece)?;
         let written = responses(&session.run("piece", &write(recent, size, 2))?);
+        session.filled(piece);
         reads.first_writes.extend(written.first());
         session.rest(REST_LEAST)?;
         // The last page of it is the last to leave.

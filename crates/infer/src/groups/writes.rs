@@ -7,12 +7,16 @@
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Content, Location, Pattern};
+use flashlab_samples::Sample;
 
 use super::patterns::{ios, responses};
 use crate::session::{Halt, Session};
 
 /// The largest write buffer that is expected of a device that does not show it.
 const BUFFER_MOST: Bytes = Bytes::mib(16);
+
+/// So many writes one after the other are taken together.
+const STRETCH: usize = 16;
 
 /// `count` writes of `size` within a target of `length` bytes from `offset` on.
 pub(crate) fn writes(location: Location, size: Bytes, count: u64, offset: Bytes, length: Bytes) -> Pattern {
@@ -99,4 +103,13 @@ pub(crate) fn quantile(times: &[f64], share: f64) -> f64 {
 /// The median; 0 of nothing.
 pub(crate) fn median(times: &[f64]) -> f64 {
     quantile(times, 0.5)
+}
+
+/// The time from one completion to the next among the last `count` IOs: the median of what it is in stretches, as now
+/// and then one write pays for collecting a block.
+pub(crate) fn pace(samples: &[Sample], count: u64) -> f64 {
+    let late = &samples[samples.len().saturating_sub(count as usize + 1)..];
+    let stretches = late.windows(STRETCH + 1).step_by(STRETCH);
+    let took = |stretch: &[Sample]| stretch[STRETCH].completed.since(stretch[0].completed).0 as f64;
+    median(&stretches.map(|stretch| took(stretch) / STRETCH as f64).collect::<Vec<_>>()).max(1.0)
 }

@@ -70,12 +70,16 @@ fn advice_html(advised: &Advised) -> String {
         format!(
             "<li class=\"holds\"><div class=\"sign\" aria-hidden=\"true\">✓</div><div><p class=\"paper\">{subject}</p>\
              <p class=\"advice\">{advice}</p><p class=\"evidence\">{reason} ({sure} % sure)</p>\
-             <pre>{command}</pre></div></li>\n",
+             <pre>{command}</pre>{overwrites}</div></li>\n",
             subject = advice.subject,
             advice = Text(&sentence(&advice.advice)),
             reason = Text(&sentence(&advice.reason)),
             sure = (advice.confidence * 100.0).floor(),
             command = Text(&advice.command),
+            overwrites = match advice.overwrites {
+                true => "<p class=\"evidence\">This overwrites what is on the device.</p>",
+                false => "",
+            },
         )
     };
     let items: String = advised.given.iter().map(item).collect();
@@ -169,7 +173,7 @@ fn method(run: &InferenceRun<'_>) -> String {
         ("Model", identity.model.clone()),
         ("Engine", identity.engine.clone()),
         ("Allowed to write", Some(budget)),
-        ("Written", Some(run.written().to_string())),
+        ("Written", Some(run.inference.written.to_string())),
         ("Seed", Some(run.seed.to_string())),
     ];
     let probes: String = run.probes.iter().map(|probe| format!("flashlab run {probe} TARGET\n")).collect();

@@ -45,14 +45,13 @@ pub fn advice_terminal(advised: &Advised, layout: &Layout) -> String {
         out.wrapped(INDENT, &format!("because {}", advice.reason), "");
         // Not wrapped: it is to be copied.
         out.line(&format!("{INDENT}{}", advice.command), "");
-        out.blank();
-    }
-    if !advised.given.is_empty() {
-        out.wrapped("", "Most of these commands overwrite what is on the device.", "");
+        if advice.overwrites {
+            out.wrapped(INDENT, "This overwrites what is on the device.", "");
+        }
         out.blank();
     }
     for withheld in &advised.withheld {
-        out.wrapped("", &format!("{}: no advice, as {}", withheld.subject, withheld.reason), DIM);
+        out.wrapped("", &format!("{}: no advice ({})", withheld.subject, withheld.reason), DIM);
     }
     out.text
 }
