@@ -38,6 +38,7 @@ pub const GROUPS: &[Group] = &[
     groups::rereads::REREADS,
     groups::queue_depth::QUEUE_DEPTH,
     groups::large_reads::LARGE_READS,
+    groups::misalignment::GROUP,
     groups::spare::GROUP,
     groups::write_page::GROUP,
     groups::translation::GROUP,

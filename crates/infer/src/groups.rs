@@ -12,6 +12,7 @@ pub(crate) mod large_writes;
 pub(crate) mod levels;
 pub(crate) mod lingering;
 mod map_cache;
+pub(crate) mod misalignment;
 pub(crate) mod open_blocks;
 pub(crate) mod parallel_reads;
 pub(crate) mod patterns;

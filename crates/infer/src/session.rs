@@ -165,7 +165,14 @@ impl<'d, 's> Session<'d, 's> {
         self.inference.fill.nanos_per_byte = nanos_per_byte;
     }
 
-    /// What was written since the whole device was.
+    /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
+    /// alone, and so does not count as used.
+    pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
+        let whole_at = &mut self.inference.fill.whole_at;
+        *whole_at = whole_at.map(|at| at + length);
+    }
+
+    /// What was written since the whole device was, but for what was written in place.
     ///
     /// # Errors
     /// [`Halt::Failed`] if it was not.

@@ -156,7 +156,7 @@ fn ios_of_first_group() -> u64 {
 #[test]
 fn a_device_that_wears_out_in_the_middle_says_so_for_what_is_written_later() {
     let mut device = Odd::new(SMALL, |request| Nanos(100_000 + request.size.0));
-    device.worn_out_after = 2000;
+    device.worn_out_after = 1000;
     let known = inferred(&mut device);
     let worn = known.findings.iter().filter(|finding| finding.evidence.contains("Read-only file system"));
     let worn: Vec<_> = worn.collect();

@@ -11,7 +11,7 @@
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 use super::ranks::Interval;
-use super::{median_of_sorted, sorted};
+use super::{logarithms, median_of_sorted, sorted};
 use crate::student::quantile;
 
 /// The median and where the true one lies with probability `confidence` at least; none where there
@@ -49,6 +49,18 @@ pub fn trimmed_mean(values: &[f64], share: f64, confidence: f64) -> Option<Inter
     half.is_finite().then_some(Interval { estimate, low: estimate - half, high: estimate + half })
 }
 
+/// The median, as [`level`], but told by the trimmed mean of the logarithms where that is no other figure: of noise that is
+/// symmetric on a scale of ratios it is the same, and its interval is a fifth narrower.
+pub fn centre(values: &[f64], confidence: f64) -> Option<Interval> {
+    let level = level(values, confidence)?;
+    let mean = trimmed_mean(&logarithms(values), 0.1, confidence).map(|mean| Interval {
+        estimate: mean.estimate.exp(),
+        low: mean.low.exp(),
+        high: mean.high.exp(),
+    });
+    Some(mean.filter(|mean| level.holds(mean.estimate)).unwrap_or(level))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -84,6 +96,8 @@ mod tests {
             let mean = |source: &mut Source| trimmed_mean(&sample(source, n, 1.0), 0.1, 0.95);
             let means = (0..400).filter(|_| held(mean(&mut source))).count();
             assert!(means >= 360, "{means} of 400 with {n}");
+            let centres = (0..400).filter(|_| held(centre(&sample(&mut source, n, 1.0), 0.95))).count();
+            assert!(centres >= 350, "{centres} of 400 with {n}");
         }
         let thousand = level(&sample(&mut source, 1000, 80e3), 0.95).unwrap();
         assert!(thousand.relative_half_width() < 0.007, "{thousand:?}");

@@ -191,7 +191,7 @@ pub struct Inference {
 pub struct Fill {
     /// Until where.
     pub until: Bytes,
-    /// What had been written in all when it was the whole device.
+    /// What had been written in all when it was the whole device, and what has been written in place since.
     pub whole_at: Option<Bytes>,
     /// What the last of it cost, in nanoseconds a byte; 0 if that is not known.
     pub nanos_per_byte: f64,

@@ -3,14 +3,20 @@
 //! # Model
 //! Programming a page of zeros or ones may take less time than one of random bits, or the controller may not write it
 //! at all. Writes of one page in sequence, of random content, zeros and ones in turns, each to fresh places of its own,
-//! differ in nothing else.
+//! differ in nothing else. Dies, planes and blocks come round in them, and with them costs: so writes are compared that
+//! stand at the same place of their runs, whose lengths are whole rounds of the usual numbers of dies and planes.
+//!
+//! Where the page is not known, larger writes are whole pages as well: that their content makes no difference holds for one page, too.
 //!
 //! # Invariants
-//! - the three alternate, so that the device's state is the same for all;
+//! - all runs are one sequence, and each kind comes first, second and third as often, so that the device's state is the same for all;
+//! - a run's first half does not count: what a write buffer still holds of another content is written meanwhile;
 //! - the ratio is found to three per cent or it is not sure.
 
-use flashlab_analysis::decide::ranks::ratio;
+use flashlab_analysis::decide::level::trimmed_mean;
+use flashlab_analysis::decide::ranks::{Interval, ratio};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::Bytes;
 use flashlab_plan::{Content, Location};
 
 use super::writes::{median, place, times, with_content, writes};
@@ -21,69 +27,111 @@ pub(crate) const GROUP: Group = Group {
     name: "content",
     about: "pages of random bits, of zeros and of ones, in sequence and in turns",
     parameters: &[Parameter::ZerosProgramShare, Parameter::OnesProgramShare],
-    write_share: 0.014,
+    write_share: 0.02,
     probe,
 };
 
 const KINDS: [(&str, Content); 3] =
     [("random", Content::Incompressible), ("zeros", Content::Zeros), ("ones", Content::Ones)];
-/// Turns, and the fewest and the most writes of each kind in one.
-const TURNS: u64 = 6;
-const IN_TURN: (u64, u64) = (12, 96);
+/// Turns, of which each kind is the first of a third.
+const TURNS: usize = 6;
+/// Whole rounds of 1, 2, 3, 4, 6, 8, 12 or 16 dies or planes.
+const ROUND: u64 = 48;
+/// The most writes of a run.
+const RUN_MOST: u64 = 1536;
+/// The write where the page is not known: whole pages nearly always.
+const WHOLE_PAGES: Bytes = Bytes::kib(16);
+/// What is known so exactly is known.
+const EXACT: f64 = 0.03;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
-    let Some(size) = page else {
-        return Err(Halt::Failed("the share depends on the write page, which is not known".to_owned()));
-    };
-    let affordable = session.writes_left().0 / size.0 / (3 * TURNS);
-    let count = affordable.clamp(IN_TURN.0, IN_TURN.1);
+    let size = page.unwrap_or(WHOLE_PAGES).max(session.block());
+    let affordable = session.writes_left().0 / size.0 / (KINDS.len() * TURNS) as u64;
+    let count = if affordable >= ROUND { affordable / ROUND * ROUND } else { affordable.max(8) };
+    let count = count.min(RUN_MOST);
     let length = size * count;
+    if length * 2 > session.capacity() {
+        return Err(Halt::Misfit("it has no room for runs of writes".to_owned()));
+    }
     let origin = place(session, 0.81, length);
     let mut costs = [Vec::new(), Vec::new(), Vec::new()];
-    for turn in 0..TURNS {
-        for (kind, (name, content)) in KINDS.into_iter().enumerate() {
-            let at = origin + length * ((turn * 3 + kind as u64) % 18);
-            let pattern = with_content(writes(Location::Sequential, size, count, at, length), content);
-            costs[kind].extend(times(session, name, &pattern)?);
-        }
+    for run in 0..KINDS.len() * TURNS {
+        let kind = (run + run / KINDS.len()) % KINDS.len();
+        let (name, content) = KINDS[kind];
+        let at = (origin + length * run as u64).0 % (session.capacity() - length).0;
+        let at = Bytes(at).round_down(size);
+        let pattern = with_content(writes(Location::Sequential, size, count, at, length), content);
+        let settled = times(session, name, &pattern)?.split_off(count as usize / 2);
+        costs[kind].extend(settled);
     }
-    let picture = KINDS.into_iter().zip(&costs).fold(
-        Picture::new(
-            format!("Writes of {size} in sequence by what they write, ascending."),
-            Axis::linear("share of the writes", "ratio"),
-            Axis::logarithmic("response time", "ns"),
-        ),
-        |picture, ((name, _), costs)| {
-            let mut sorted = costs.clone();
-            sorted.sort_by(f64::total_cmp);
-            let all = sorted.len() as f64;
-            let points = sorted.iter().enumerate().map(|(i, &cost)| ((i as f64 + 0.5) / all, cost)).collect();
-            picture.draw(name, Style::Line, points)
-        },
-    );
+    let picture = picture(size, &costs);
     let [random, zeros, ones] = costs;
     for (parameter, of, name) in
         [(Parameter::ZerosProgramShare, zeros, "zeros"), (Parameter::OnesProgramShare, ones, "ones")]
     {
-        let share = median(&of) / median(&random).max(1.0);
-        let evidence = format!(
-            "writing {size} of {name} takes {share:.3} times as long as random content (medians of {} writes each)",
-            of.len()
-        );
-        let finding = match ratio(&of, &random, 0.99) {
-            Some(interval) => {
-                let half = (interval.high - interval.low) / 2.0 / share;
-                // Ranks and medians are two estimates of the same ratio: where levels are mixed they part.
-                let apart = (interval.estimate / share - 1.0).abs();
-                let confidence = if half <= 0.03 && apart <= 0.015 { 0.96 } else { 0.7 };
-                let exact = if interval.holds(1.0) && half <= 0.03 { 1.0 } else { share };
-                Finding::found(parameter, exact, confidence, evidence)
-            }
-            None => Finding::undetermined(parameter, evidence),
-        };
+        let finding = share(parameter, &of, &random, page.is_some(), &format!("{size} of {name}"));
         session.conclude(finding.with(picture.clone()));
     }
     Ok(())
+}
+
+/// What writes of a content cost relative to random ones, of as many runs of the same length.
+fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, what: &str) -> Finding {
+    let share = median(of) / median(random).max(1.0);
+    let evidence = format!(
+        "writing {what} takes {share:.3} times as long as random content (medians of {} writes each)",
+        of.len()
+    );
+    let differences: Vec<f64> =
+        of.iter().zip(random).map(|(of, random)| (of / random.max(1.0)).ln()).collect();
+    let pairs = trimmed_mean(&differences, 0.1, 0.99).map(|pairs| Interval {
+        estimate: pairs.estimate.exp(),
+        low: pairs.low.exp(),
+        high: pairs.high.exp(),
+    });
+    let (Some(pairs), Some(ranks)) = (pairs, ratio(of, random, 0.99)) else {
+        return Finding::undetermined(parameter, evidence);
+    };
+    let evidence = format!(
+        "{evidence}; by ranks {:.3} to {:.3} times, in pairs at the same place of a run {:.3} to {:.3} times",
+        ranks.low, ranks.high, pairs.low, pairs.high
+    );
+    // Pairs see less where costs come round with the place, ranks where they come by chance.
+    let half = |interval: Interval| (interval.high - interval.low) / 2.0;
+    let same = [pairs, ranks].into_iter().filter(|interval| interval.holds(1.0)).map(half).reduce(f64::min);
+    match same {
+        Some(half) if half <= EXACT => return Finding::found(parameter, 1.0, 0.96, evidence),
+        Some(half) if half <= 4.0 * EXACT => return Finding::found(parameter, 1.0, 0.7, evidence),
+        _ if page_is_known => {}
+        // Of several pages the share is about that of one.
+        _ if half(ranks) <= EXACT * share => return Finding::found(parameter, share, 0.5, evidence),
+        _ => return Finding::undetermined(parameter, evidence),
+    }
+    // Medians, ranks and pairs are three estimates of the same ratio: where levels are mixed they part.
+    let near = |one: f64, other: f64| (one / other - 1.0).abs() <= EXACT;
+    let agree = near(ranks.estimate, share) && near(ranks.estimate, pairs.estimate);
+    if agree {
+        let confidence = if half(ranks) <= EXACT * share { 0.96 } else { 0.7 };
+        return Finding::found(parameter, share, confidence, evidence);
+    }
+    let nearly_same =
+        [pairs, ranks].iter().any(|&Interval { low, high, .. }| low <= 1.0 + EXACT && high >= 1.0 - EXACT);
+    Finding::found(parameter, if nearly_same { 1.0 } else { share }, 0.5, evidence)
+}
+
+fn picture(size: Bytes, costs: &[Vec<f64>; 3]) -> Picture {
+    let picture = Picture::new(
+        format!("Writes of {size} in sequence by what they write, ascending."),
+        Axis::linear("share of the writes", "ratio"),
+        Axis::logarithmic("response time", "ns"),
+    );
+    KINDS.into_iter().zip(costs).fold(picture, |picture, ((name, _), costs)| {
+        let mut sorted = costs.clone();
+        sorted.sort_by(f64::total_cmp);
+        let all = sorted.len() as f64;
+        let points = sorted.iter().enumerate().map(|(i, &cost)| ((i as f64 + 0.5) / all, cost)).collect();
+        picture.draw(name, Style::Line, points)
+    })
 }

@@ -14,7 +14,7 @@
 //! where it reads ahead, which is what sequential reads gain by. A device that is read only may hold no data, which is read
 //! without the flash: then nothing is sure.
 
-use flashlab_analysis::decide::level::{level, trimmed_mean};
+use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::decide::weighted_line::{Point, weighted_line};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -214,17 +214,11 @@ fn cost(curves: &[Curve], alone: bool) -> Option<Interval> {
     Some(longer.and_then(by_error).unwrap_or(relative).intercept)
 }
 
-/// The median time of reads of a size. Of noise that is symmetric on a scale of ratios the trimmed mean tells it better;
-/// where that is another figure, the noise is not.
+/// The median time of reads of a size.
 fn point(curve: &Curve) -> Option<Point> {
-    let level = level(&curve.times, 0.95)?;
-    let logarithms: Vec<f64> = curve.times.iter().map(|time| time.max(1.0).ln()).collect();
-    let trimmed = trimmed_mean(&logarithms, 0.1, 0.95)?;
-    let mean =
-        Interval { estimate: trimmed.estimate.exp(), low: trimmed.low.exp(), high: trimmed.high.exp() };
-    let chosen = if level.holds(mean.estimate) { mean } else { level };
-    let error = ((chosen.high - chosen.low) / 4.0).max(1e-6 * level.estimate);
-    (level.estimate > 0.0).then_some(Point { x: curve.size.0 as f64, y: chosen.estimate, error })
+    let time = centre(&curve.times, 0.95)?;
+    let error = ((time.high - time.low) / 4.0).max(1e-6 * time.estimate);
+    (time.estimate > 0.0).then_some(Point { x: curve.size.0 as f64, y: time.estimate, error })
 }
 
 fn conclude(session: &mut Session<'_, '_>, curves: &[Curve], alone: bool) {

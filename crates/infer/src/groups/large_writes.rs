@@ -23,7 +23,7 @@ pub(crate) const GROUP: Group = Group {
     name: "large-writes",
     about: "sequential writes of doubling size: what each costs beyond its bytes, and where larger brings nothing",
     parameters: &[Parameter::WriteCostPerIo, Parameter::WriteSaturationSize],
-    write_share: 0.02,
+    write_share: 0.0125,
     probe,
 };
 

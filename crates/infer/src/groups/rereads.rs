@@ -46,7 +46,7 @@ pub(super) const ALPHA: f64 = 1e-4;
 /// What a fast read takes, at most, relative to one of the flash.
 pub(super) const FAST_MAX: f64 = 0.96;
 /// No flash is read in less, with its transfer.
-const FLASH_LEAST: Nanos = Nanos::from_micros(10);
+pub(super) const FLASH_LEAST: Nanos = Nanos::from_micros(10);
 /// Reads of each kind in the first comparison.
 const READS: u64 = 800;
 /// Two dies have to be so much faster than one.
@@ -224,7 +224,8 @@ impl Probe {
             let offset = self.elsewhere(session, self.apart * PAIRS);
             let place =
                 |offset| Walk { offset, slot: self.apart, size }.pattern(self.apart * PAIRS, 2 * PAIRS, 1);
-            let pairs = in_turn(place(offset), place(offset + distance));
+            // The further one first: nothing follows anything.
+            let pairs = in_turn(place(offset + distance), place(offset));
             let reads = in_order(&session.run("same-granule", &pairs)?, 0);
             let second: Vec<f64> = reads.iter().skip(1).step_by(2).copied().collect();
             match (median(&second) < limit, granule) {

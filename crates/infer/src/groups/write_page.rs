@@ -1,4 +1,4 @@
-//! The write page, and what it costs to lie across two of them (Ajwani et al., section 3.3.4).
+//! The write page (Ajwani et al., section 3.3.4).
 //!
 //! # Model
 //! Flash is written by the page. A write that covers a part of a page makes the device read the rest of it and write
@@ -14,19 +14,19 @@
 //! - all sizes alternate, each in fresh places;
 //! - the fall is the only one, and is confirmed at another place.
 
-use flashlab_analysis::decide::ranks::{mann_whitney, shift};
+use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
-use super::writes::{median, place, shifted, times, writes};
+use super::writes::{median, place, times, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
 pub(crate) const GROUP: Group = Group {
     name: "write-page",
-    about: "aligned writes of doubling size: the one that takes less than its half is the page; the same, shifted by half",
-    parameters: &[Parameter::WritePageSize, Parameter::MisalignmentPenalty],
+    about: "aligned writes of doubling size: the one that takes less than its half is the page",
+    parameters: &[Parameter::WritePageSize],
     write_share: 0.03,
     probe,
 };
@@ -70,10 +70,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         _ => None,
     };
     conclude_page(session, &seen, again);
-    match session.known().bytes(Parameter::WritePageSize) {
-        Some(page) => penalty(session, page),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// The sizes that a page may have, and the half of the smallest.
@@ -182,58 +179,4 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
         None => picture,
     };
     session.conclude(finding.with(picture));
-}
-
-/// Turns of the comparison that gives the penalty, and the fewest and the most writes of each kind in a turn.
-const TURNS: u64 = 6;
-const IN_TURN: (u64, u64) = (8, 64);
-/// The most that a page more takes, relative to the first.
-const MORE_MOST: f64 = 1.3;
-
-fn penalty(session: &mut Session<'_, '_>, page: Bytes) -> Result<(), Halt> {
-    let parameter = Parameter::MisalignmentPenalty;
-    let (mut aligned, mut across) = (Vec::new(), Vec::new());
-    let affordable = session.writes_left().0 / page.0 / (2 * TURNS);
-    let count = affordable.clamp(IN_TURN.0, IN_TURN.1);
-    let pattern = writes(Location::Random, page, count, Bytes::ZERO, TARGET);
-    for _ in 0..TURNS {
-        aligned.extend(times(session, "aligned", &pattern)?);
-        across.extend(times(session, "across", &shifted(pattern.clone(), Bytes(page.0 / 2)))?);
-    }
-    let by_rank = |times: &[f64]| {
-        let mut sorted = times.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let all = sorted.len() as f64;
-        sorted.iter().enumerate().map(|(i, &time)| ((i as f64 + 0.5) / all, time)).collect()
-    };
-    let picture = Picture::new(
-        "Response times of writes of one page at random places in the first MiB, ascending.",
-        Axis::linear("share of the writes", "ratio"),
-        Axis::logarithmic("response time", "ns"),
-    )
-    .draw("aligned", Style::Line, by_rank(&aligned))
-    .draw("shifted by half a page", Style::Line, by_rank(&across));
-    let more = median(&across) - median(&aligned);
-    let evidence = format!(
-        "random writes of {page} take {} (median), and {} when shifted by half a page",
-        Nanos(median(&aligned) as u64),
-        Nanos(median(&across) as u64)
-    );
-    let interval = shift(&across, &aligned, 0.99).filter(|interval| interval.low > 0.0 && more > 0.0);
-    let finding = match interval {
-        Some(interval) => {
-            let half = (interval.high - interval.low) / 2.0 / more;
-            // Two pages written instead of one, and the rest of both read: more than that is other work.
-            let plausible = more <= MORE_MOST * median(&aligned);
-            let confidence = match (plausible, half <= 0.03) {
-                (true, true) => 0.96,
-                (true, false) => (0.9 - half).max(0.5),
-                (false, _) => 0.5,
-            };
-            Finding::found(parameter, Nanos(more as u64), confidence, evidence)
-        }
-        None => Finding::undetermined(parameter, evidence),
-    };
-    session.conclude(finding.with(picture));
-    Ok(())
 }

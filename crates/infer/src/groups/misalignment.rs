@@ -1,0 +1,109 @@
+//! What it costs to lie across two pages (Ajwani et al., section 3.3.4).
+//!
+//! # Model
+//! A write of one page at half a page beside two of them writes parts of both: the rest of each is read, and two pages are
+//! written. What that takes more is the difference of two medians.
+//!
+//! It is measured where the device still lies as it was filled, before anything else is written at random: where room has to be made,
+//! or logs of other addresses are merged, writes cost that as well. So little is written that what follows does not notice.
+//!
+//! # Invariants
+//! - aligned and shifted writes alternate;
+//! - the penalty is known to three per cent, or it is not sure; none is found where it is less than that of a write.
+
+use flashlab_analysis::decide::level::centre;
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::{Bytes, Nanos};
+use flashlab_plan::Location;
+
+use super::rereads::FLASH_LEAST;
+use super::writes::{shifted, times, writes};
+use crate::group::Group;
+use crate::session::{Halt, Session};
+
+pub(crate) const GROUP: Group = Group {
+    name: "misalignment",
+    about: "writes of one page at random places in the first MiB, and shifted by half of it: what lying across two costs",
+    parameters: &[Parameter::MisalignmentPenalty],
+    write_share: 0.0015,
+    probe,
+};
+
+/// Where the writes go.
+const TARGET: Bytes = Bytes::mib(1);
+/// Writes of a run, and the fewest and the most runs of each kind.
+const IN_TURN: u64 = 50;
+const TURNS: (u64, u64) = (1, 20);
+/// What counts as exact, and as nothing in relation to a write.
+const EXACT: f64 = 0.03;
+/// Two pages written instead of one, and the rest of both read: more than so many times a write is other work.
+const MOST: f64 = 2.0;
+
+fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let parameter = Parameter::MisalignmentPenalty;
+    let Some(page) = session.known().bytes(Parameter::ReadPageSize) else {
+        return Err(Halt::Failed("the penalty is that of a page, which is not known".to_owned()));
+    };
+    if page <= session.block() {
+        let evidence = format!("no write can be shifted by less than {page}, which is a page");
+        session.conclude(Finding::not_identifiable(parameter, 0.9, evidence));
+        return Ok(());
+    }
+    // A share of the budget that is meant for this, and not what others have left.
+    let most = Bytes((session.capacity().0 as f64 * 2.0 * GROUP.write_share) as u64);
+    let turns = (most.0 / (3 * IN_TURN * page.0)).clamp(TURNS.0, TURNS.1);
+    let pattern = writes(Location::Random, page, IN_TURN, Bytes::ZERO, TARGET);
+    let across = shifted(pattern.clone(), Bytes(page.0 / 2));
+    let (mut aligned, mut misaligned) = (Vec::new(), Vec::new());
+    for _ in 0..turns {
+        aligned.extend(times(session, "aligned", &pattern)?);
+        misaligned.extend(times(session, "across", &across)?);
+        session.wrote_in_place(page * (2 * IN_TURN));
+    }
+    session.conclude(finding(page, &aligned, &misaligned));
+    Ok(())
+}
+
+fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
+    let parameter = Parameter::MisalignmentPenalty;
+    let by_rank = |times: &[f64]| {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let all = sorted.len() as f64;
+        sorted.iter().enumerate().map(|(i, &time)| ((i as f64 + 0.5) / all, time)).collect()
+    };
+    let picture = Picture::new(
+        "Response times of writes of one page at random places in the first MiB, ascending.",
+        Axis::linear("share of the writes", "ratio"),
+        Axis::logarithmic("response time", "ns"),
+    )
+    .draw("aligned", Style::Line, by_rank(aligned))
+    .draw("shifted by half a page", Style::Line, by_rank(misaligned));
+    let (Some(one), Some(two)) = (centre(aligned, 0.95), centre(misaligned, 0.95)) else {
+        return Finding::undetermined(parameter, "there are too few writes for medians").with(picture);
+    };
+    let more = two.estimate - one.estimate;
+    let half = ((one.high - one.low) / 2.0).hypot((two.high - two.low) / 2.0);
+    let evidence = format!(
+        "random writes of {page} take {} (median), and {} when shifted by half a page: {:.1} us more, with 95 % to {:.1} us",
+        Nanos(one.estimate as u64),
+        Nanos(two.estimate as u64),
+        more / 1e3,
+        half / 1e3
+    );
+    // What lies across reads from the flash.
+    let most = more + 1.5 * half;
+    let nothing = most < FLASH_LEAST.0 as f64 || (more <= 1.5 * half && half <= EXACT * one.estimate);
+    let found = match half / more {
+        _ if nothing => Finding::found(parameter, Nanos::ZERO, 0.85, evidence),
+        // What a write costs may depend on the writes before it, which medians do not know.
+        exact if (0.0..=EXACT).contains(&exact) && more <= MOST * one.estimate => {
+            Finding::found(parameter, Nanos(more as u64), 0.9, evidence)
+        }
+        rough if (0.0..=3.0 * EXACT).contains(&rough) => {
+            Finding::found(parameter, Nanos(more as u64), 0.6, evidence)
+        }
+        _ => Finding::undetermined(parameter, evidence),
+    };
+    found.with(picture)
+}
