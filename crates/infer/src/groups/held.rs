@@ -14,7 +14,7 @@
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
-use super::patterns::{ios, responses};
+use super::patterns::ios;
 use super::write_buffer::{SMALL, next_place};
 use crate::session::{Halt, Session};
 
@@ -30,6 +30,8 @@ const OF: usize = 12;
 const AGREE: f64 = 0.75;
 /// Smaller steps agree by chance.
 const STEP_LEAST: usize = 8;
+/// Reads of a stretch.
+const STRETCH: usize = 64;
 /// The most reads of a look.
 const READS_MOST: usize = 4096;
 
@@ -72,18 +74,23 @@ pub(super) fn held(session: &mut Session<'_, '_>, slow: f64, guess: Bytes) -> Re
 /// How many units before `end` are held.
 fn look_back(session: &mut Session<'_, '_>, end: Bytes, unit: Bytes, slow: f64) -> Result<usize, Halt> {
     let most = READS_MOST.min((end.0 / unit.0) as usize);
-    let mut slow_ones: Vec<usize> = Vec::new();
-    for index in 0..most {
-        let place = end - unit * (index as u64 + 1);
-        let read = ios(Mode::Read, Location::Sequential, unit, 1).on_target(place, unit);
-        if responses(&session.run("look-back", &read)?)[0] > slow {
-            slow_ones.push(index);
+    let (mut slow_ones, mut from): (Vec<usize>, usize) = (Vec::new(), 0);
+    while from < most {
+        let count = STRETCH.min(most - from);
+        let begin = end - unit * (from + count) as u64;
+        let backwards = ios(Mode::Read, Location::Ordered { incr: -1 }, unit, count as u64);
+        let reads = session.run("look-back", &backwards.on_target(begin, unit * count as u64))?;
+        let mut places: Vec<(usize, f64)> = reads
+            .iter()
+            .map(|read| (((end - read.offset).0 / unit.0) as usize - 1, read.response().0 as f64))
+            .collect();
+        places.sort_by_key(|place| place.0);
+        slow_ones.extend(places.iter().filter(|(_, cost)| *cost > slow).map(|place| place.0));
+        let ends = slow_ones.windows(3).find(|three| three[2] - three[0] < OF);
+        if let Some(three) = ends {
+            return Ok(three[0]);
         }
-        if let [.., first, _, _] = slow_ones[..]
-            && index - first < OF
-        {
-            return Ok(first);
-        }
+        from += count;
     }
     Ok(most)
 }

@@ -14,6 +14,11 @@ use super::write_buffer::{Bursts, SMALL};
 /// Units of [`SMALL`] of a row.
 const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const DIES: [usize; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
+/// The shortest and the longest time that programming a row takes, in nanoseconds: fast cells, and slow pages of dense
+/// ones.
+const PROGRAM: (f64, f64) = (100e3, 5e6);
+/// Queues whose times are off by no more than this beside the best are as good.
+const ALIKE: f64 = 0.02;
 /// Buffers that are tried out, at the most.
 const STEPS: usize = 64;
 /// So many times what passes before the first wait is compared.
@@ -46,6 +51,9 @@ pub(super) fn queue(bursts: &Bursts, lead: f64, before_waiting: usize) -> Option
     for sustained in [of_compared, bursts.sustained] {
         for (dies, row) in DIES.into_iter().flat_map(|dies| ROWS.map(|row| (dies, row))) {
             let program = (dies * row) as f64 * sustained / units as f64;
+            if !(PROGRAM.0..=PROGRAM.1).contains(&program) {
+                continue;
+            }
             for buffer in (least.max(row)..=most).step_by(step) {
                 let times = burst.served(buffer, (dies, row, program));
                 let off = times.iter().zip(&bursts.done).map(|(time, done)| (time - done).abs()).sum::<f64>();
@@ -54,7 +62,11 @@ pub(super) fn queue(bursts: &Bursts, lead: f64, before_waiting: usize) -> Option
             }
         }
     }
-    tried.into_iter().min_by(|a, b| a.off.total_cmp(&b.off))
+    // Of those that fit as well, the one in the middle.
+    let best = tried.iter().map(|queue| queue.off).fold(f64::INFINITY, f64::min);
+    tried.retain(|queue| queue.off <= best + ALIKE);
+    tried.sort_by(|a, b| a.buffer.total_cmp(&b.buffer));
+    tried.get(tried.len() / 2).copied()
 }
 
 /// Writes one after the other.
@@ -103,8 +115,8 @@ mod tests {
     #[test]
     fn the_queue_that_made_the_times_is_found() {
         for (buffer, dies, row) in [(40, 4, 1), (90, 2, 4), (200, 8, 2)] {
-            let burst = Burst { units: 4, come_in: 50.0, writes: 512 };
-            let done = burst.served(buffer, (dies, row, (dies * row) as f64 * 100.0));
+            let burst = Burst { units: 4, come_in: 50e3, writes: 512 };
+            let done = burst.served(buffer, (dies, row, (dies * row) as f64 * 100e3));
             let costs: Vec<f64> =
                 (0..512).map(|i| done[i] - if i == 0 { 0.0 } else { done[i - 1] }).collect();
             let bursts = Bursts::of(Bytes::kib(16), &[costs]);
