@@ -51,6 +51,9 @@ pub struct InferScore {
     /// The devices that were not written with flashlab's simulator
     #[arg(long, conflicts_with_all = ["family", "show_profile"])]
     foreign: bool,
+    /// The devices of flashlab's zoo
+    #[arg(long, conflicts_with_all = ["family", "show_profile", "foreign"])]
+    zoo: bool,
     /// How many devices at once
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -93,7 +96,11 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
         return Ok(());
     }
     let only = if arguments.only.is_empty() { Parameter::ALL.to_vec() } else { arguments.only.clone() };
-    let set = if arguments.foreign { Set::Foreign } else { Set::Simulated };
+    let set = match (arguments.foreign, arguments.zoo) {
+        (true, _) => Set::Foreign,
+        (_, true) => Set::Zoo,
+        _ => Set::Simulated,
+    };
     let outcomes = score::all(set, &seeds, &only, arguments.threads)?;
     if arguments.json {
         println!("{}", report::json(&outcomes, &only));

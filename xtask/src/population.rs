@@ -19,8 +19,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_sim::Profile;
 use flashlab_sim::profile::{Noise, PROFILE_VERSION};
+use flashlab_sim::{Profile, Translation, layer::LogOrder};
 
 use draw::Draw;
 
@@ -97,6 +97,37 @@ pub fn profile(seed: u64) -> Profile {
     (0..).find_map(|attempt| legal(draw(seed, attempt))).expect("there is always another draw")
 }
 
+/// The flash devices of the zoo, no larger than 1 GiB, in turn by the seed. Those without noise have that of the random
+/// devices.
+pub fn zoo(seed: u64) -> (Profile, Family) {
+    const MOST: Bytes = Bytes::gib(1);
+    let known = flashlab_sim::zoo().into_iter().filter_map(|profile| {
+        let family = of_translation(profile.flash.as_ref().map(|_| &profile.translation)?)?;
+        let profile = if profile.capacity > MOST { profile.resized(MOST).ok()? } else { profile };
+        let noise = Some(profile.noise.unwrap_or(noise(seed)));
+        Some((Profile { noise, ..profile }, family))
+    });
+    let known: Vec<_> = known.collect();
+    known[(seed % known.len() as u64) as usize].clone()
+}
+
+/// None for zones, which are no translation.
+fn of_translation(translation: &Translation) -> Option<Family> {
+    match translation {
+        Translation::PageMap(_) => Some(Family::Page),
+        Translation::DemandMap(_) => Some(Family::Demand),
+        Translation::LogBlocks(options) if options.order == LogOrder::Any => Some(Family::Log),
+        Translation::LogBlocks(_) => Some(Family::Block),
+        Translation::SharedLogs(_) => Some(Family::Shared),
+        Translation::Zones(_) => None,
+    }
+}
+
+/// 5 % log-normal jitter and 1 % outliers of ten times.
+fn noise(seed: u64) -> Noise {
+    Noise { sigma: 0.05, outlier_share: 0.01, outlier_factor: 10.0, outlier: Nanos::ZERO, seed: Seed(seed) }
+}
+
 /// The same device without noise.
 pub fn quiet(profile: &Profile) -> Profile {
     Profile { noise: None, ..profile.clone() }
@@ -145,13 +176,7 @@ fn draw(seed: u64, attempt: u64) -> Profile {
         disk: None,
         controller,
         translation,
-        noise: Some(Noise {
-            sigma: 0.05,
-            outlier_share: 0.01,
-            outlier_factor: 10.0,
-            outlier: Nanos::ZERO,
-            seed: Seed(seed),
-        }),
+        noise: Some(noise(seed)),
     }
 }
 

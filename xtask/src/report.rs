@@ -132,7 +132,7 @@ fn worst(out: &mut String, set: Set, outcomes: &[Outcome]) -> std::fmt::Result {
         writeln!(
             out,
             "      cargo xtask infer-score{} --devices 1 --seed {} --only {} --verbose",
-            if set == Set::Foreign { " --foreign" } else { "" },
+            set.option(),
             outcome.seed,
             answer.parameter
         )?;

@@ -11,10 +11,11 @@ use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_infer::{Progress, Settings, groups_for, infer_groups, nothing_known};
 use flashlab_plan::Plan;
+use flashlab_sim::Profile;
 
 use crate::foreign::{self, Foreign};
 use crate::hidden::Hidden;
-use crate::population;
+use crate::population::{self, Family};
 use crate::truth::{self, Mark, Truth};
 
 /// The longest that a group of probes may take, on the device's clock.
@@ -62,10 +63,23 @@ pub struct Outcome {
 /// Which devices are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// Those of the simulator.
+    /// Random ones of the simulator.
     Simulated,
-    /// Those that were not written with it.
+    /// Those of the zoo.
+    Zoo,
+    /// Those that were not written with the simulator.
     Foreign,
+}
+
+impl Set {
+    /// As on the command line.
+    pub fn option(self) -> &'static str {
+        match self {
+            Set::Simulated => "",
+            Set::Zoo => " --zoo",
+            Set::Foreign => " --foreign",
+        }
+    }
 }
 
 /// Infers and judges the devices of these seeds, `threads` at a time. They are in the order of the seeds, whatever the
@@ -81,7 +95,10 @@ pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> anyho
             scope.spawn(|| {
                 while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = match set {
-                        Set::Simulated => simulated(seed, only),
+                        Set::Simulated => {
+                            simulated((population::profile(seed), population::family_of(seed)), seed, only)
+                        }
+                        Set::Zoo => simulated(population::zoo(seed), seed, only),
                         Set::Foreign => Ok(foreign(seed, only)),
                     };
                     done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((seed, outcome));
@@ -94,8 +111,7 @@ pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> anyho
     done.into_iter().map(|(seed, outcome)| outcome.with_context(|| format!("seed {seed}"))).collect()
 }
 
-fn simulated(seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
-    let (profile, family) = (population::profile(seed), population::family_of(seed));
+fn simulated((profile, family): (Profile, Family), seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
     let twin = truth::Twin::new(&profile, family);
     let device = Hidden::new(profile.device()?);
     Ok(judged(device, (seed, family.name()), only, |parameter| twin.truth(parameter)))

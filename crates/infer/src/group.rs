@@ -34,7 +34,6 @@ pub const GROUPS: &[Group] = &[
     groups::fill::GROUP,
     groups::segment_groups::SEGMENT_GROUPS,
     groups::structure::STRUCTURE,
-    groups::channels::CHANNELS,
     groups::rereads::REREADS,
     groups::queue_depth::QUEUE_DEPTH,
     groups::large_reads::LARGE_READS,

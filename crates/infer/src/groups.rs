@@ -5,6 +5,7 @@ pub(crate) mod content;
 pub(crate) mod dies;
 pub(crate) mod erase_block;
 pub(crate) mod fill;
+pub(crate) mod flash_times;
 pub(crate) mod ground;
 mod held;
 pub(crate) mod large_reads;

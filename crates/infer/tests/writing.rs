@@ -33,12 +33,27 @@ fn value(known: &Inference, parameter: Parameter) -> Option<Value> {
     known.get(parameter).and_then(|finding| finding.value.clone())
 }
 
+/// Table 3 of Sun and Zhang: the log block, in pages of 4 KiB, and the length of the log list.
+fn shows_table_3(name: &str, log_block: u64, log_list: u64) {
+    let drives = flashlab_sim::zoo();
+    let known = inferred(drives.iter().find(|drive| drive.name == name).unwrap());
+    assert_eq!(value(&known, Parameter::TranslationFamily), Some("log-block".into()));
+    assert_eq!(value(&known, Parameter::EraseBlockSize), Some((Bytes::kib(4) * log_block).into()));
+    assert_eq!(value(&known, Parameter::OpenBlocks), Some(log_list.into()));
+    assert_eq!(value(&known, Parameter::MappingGranularity), Some((Bytes::kib(4) * log_block).into()));
+}
+
 #[test]
 fn the_unknown_drive_of_sun_and_zhang() {
-    let drives = flashlab_sim::zoo();
-    let known = inferred(drives.iter().find(|drive| drive.name == "sun-zhang-unknown").unwrap());
-    assert_eq!(value(&known, Parameter::TranslationFamily), Some("log-block".into()));
-    // Table 3: 64 pages of 4 KiB; a log list of 3.
-    assert_eq!(value(&known, Parameter::EraseBlockSize), Some(Bytes::kib(256).into()));
-    assert_eq!(value(&known, Parameter::OpenBlocks), Some(3u64.into()));
+    shows_table_3("sun-zhang-unknown", 64, 3);
+}
+
+#[test]
+fn the_kingston_drive_of_sun_and_zhang() {
+    shows_table_3("sun-zhang-kingston", 128, 4);
+}
+
+#[test]
+fn the_pny_drive_of_sun_and_zhang() {
+    shows_table_3("sun-zhang-pny", 256, 4);
 }

@@ -46,7 +46,7 @@ pub(crate) const GROUP: Group = Group {
 const FIRST: u64 = 1024;
 /// So many periods have to foretell themselves, and in this share of them it has to be right.
 const FORETOLD: usize = 1;
-const RIGHT: f64 = 0.8;
+const RIGHT: f64 = 0.7;
 /// This part of the writes, the first ones, is not looked at.
 const SETTLING: usize = 4;
 /// The share of the budget for single pages in sequence, and blocks of this many pages are as large as they get.
@@ -263,6 +263,13 @@ impl Witnesses {
         let spans = || self.sequences.iter().flat_map(Seen::spans);
         let dies = session.known().count(Parameter::ParallelUnits);
         match (one, dies) {
+            // With a page map one page may be on one die or on all of them in turns.
+            (Some(one), Some(dies)) if self.moves_pages => {
+                let all = spans().find(|all| agrees(all, &one))?;
+                let ratio = (all.0 as f64 / one.0 as f64).round() as u64;
+                (ratio == 1 || ratio == dies).then_some(())?;
+                candidate(all, Some(one), true)
+            }
             (Some(one), Some(dies)) => {
                 let all = spans().find(|all| agrees(all, &(one * dies)) && *all < one * (dies * 2));
                 candidate(all.unwrap_or(one * dies), Some(one), all.is_some())

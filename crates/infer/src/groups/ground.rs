@@ -67,11 +67,6 @@ impl Ground {
         }
     }
 
-    /// The same with one place of so many.
-    pub(crate) fn shared_by(self, parts: u64) -> Ground {
-        if self.is_whole() { self } else { Ground { places: (self.places / parts).max(1), ..self } }
-    }
-
     /// Its beginning as a multiple of `slot`.
     pub(crate) fn begin(&self, slot: Bytes) -> Bytes {
         Bytes(self.base.0 / slot.0 * slot.0)

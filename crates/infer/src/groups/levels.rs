@@ -27,11 +27,16 @@ const BUFFERED: f64 = 0.92;
 /// Costs that differ by less than this share are the same.
 const SAME: f64 = 0.08;
 
+/// What the array takes is at least this share of a cost.
+const CHANGE_MIN: f64 = 0.12;
+
 /// What the costs say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Told {
     /// There is one die, with how much confidence.
     OneDie(f64),
+    /// All boundaries cost the same, and whether that is as much as rows of one die cost.
+    Alike(bool),
     /// Chunks of this size, on several dies.
     Chunk(Bytes),
     /// Nothing.
@@ -68,7 +73,7 @@ pub(crate) fn levels(session: &mut Session<'_, '_>, page: Bytes) -> Result<(Told
     let told = match told(&relative) {
         Tail::Alike if costs.len() > LAST => {
             let row = median(&costs.iter().map(|(_, cost)| cost.nanos()).collect::<Vec<_>>());
-            if row > ROW_MIN * beside { Told::OneDie(0.85) } else { Told::Nothing }
+            Told::Alike(row > ROW_MIN * beside)
         }
         Tail::Rises => Told::OneDie(0.97),
         Tail::Falls(place) => Told::Chunk(costs[place].0),
@@ -98,10 +103,14 @@ fn told(costs: &[Interval]) -> Tail {
         (cost.low < level && cost.high > level) || (cost.estimate - level).abs() < SAME * most
     };
     let from = costs.iter().rposition(|cost| !same(cost)).map_or(0, |place| place + 1);
-    match from.checked_sub(1).map(|before| costs[before]) {
-        None => Tail::Alike,
-        Some(_) if from + LAST > costs.len() => Tail::None,
-        Some(before) if before.estimate > level => Tail::Falls(from),
-        Some(_) => Tail::Rises,
+    let Some(before) = from.checked_sub(1).map(|before| costs[before]) else { return Tail::Alike };
+    if from + LAST > costs.len() {
+        return Tail::None;
+    }
+    let change = (level - before.estimate) / (level.max(before.estimate) - 1.0);
+    match change {
+        _ if change > CHANGE_MIN => Tail::Rises,
+        _ if change < -CHANGE_MIN => Tail::Falls(from),
+        _ => Tail::Alike,
     }
 }

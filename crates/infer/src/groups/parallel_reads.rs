@@ -31,14 +31,14 @@ use crate::session::{Halt, Session};
 /// The most random reads.
 const READS_MAX: u64 = 8_000;
 /// The stripe may be so many times the period that is found, which is as many dies as share a channel.
-const PARTS: [u64; 6] = [1, 2, 3, 4, 6, 8];
+pub(crate) const PARTS: [u64; 6] = [1, 2, 3, 4, 6, 8];
 /// Of a stripe whose chunks were all told apart, and found again elsewhere.
 const CONFIDENCE: f64 = 0.98;
 /// The share of the time for reading that they may take.
 const TIME_SHARE: f64 = 0.03;
 /// The share that looking on all grounds may take, and the share of what is left that verifying on one may take, before another try.
 const SEARCH_SHARE: f64 = 0.5;
-const GROUND_SHARE: f64 = 0.3;
+const GROUND_SHARE: f64 = 0.12;
 
 /// The stripe over the dies, on the first ground and with the first piece that show one, or why none does.
 pub(crate) fn stripe(
@@ -259,20 +259,19 @@ fn waits_more(
     piece: Piece,
     width: Bytes,
 ) -> Result<Option<f64>, Halt> {
-    let mut patterns = Vec::new();
-    let mut most = 0;
-    for parts in PARTS {
+    let Some(once) = ground.stride(session, width) else { return Ok(None) };
+    let mut most = 1;
+    for parts in PARTS.into_iter().skip(1) {
         let Some(slot) = ground.stride(session, width * parts) else { break };
-        most = parts;
-        patterns.push(multiples(session, ground, piece, slot));
-        // And within the same part of the device, as stripes may begin anew elsewhere.
-        if ground.shared_by(parts) != ground {
-            patterns.push(multiples(session, ground.shared_by(parts), piece, slot));
+        // As many places of both: those that are read again may be in a buffer.
+        let places = ground.slots(session, slot, slot * 2);
+        let patterns = [once, slot].map(|slot| multiples(session, Ground { places, ..ground }, piece, slot));
+        ground.warm(session, &patterns)?;
+        let figures = compare(session, "strides", &patterns, 12)?;
+        if times(&figures[0], &figures[1]).low > 1.01 {
+            return Ok(None);
         }
+        most = parts;
     }
-    ground.warm(session, &patterns)?;
-    let figures = compare(session, "strides", &patterns, 12)?;
-    let longer = figures.iter().skip(1).any(|more| times(&figures[0], more).low > 1.01);
-    let confidence = if most >= 4 { CONFIDENCE } else { 0.9 };
-    Ok((!longer).then_some(confidence))
+    Ok(Some(if most >= 4 { CONFIDENCE } else { 0.9 }))
 }

@@ -19,7 +19,7 @@ use super::writes::{median, quantile};
 /// Fewer periods than this are none.
 const PERIODS_MIN: usize = 4;
 /// This share of the periods has the stall.
-const COMPLETE: f64 = 0.9;
+const COMPLETE: f64 = 0.75;
 /// p of all places of all periods together.
 const LN_P: f64 = -9.2;
 /// More writes than this are not looked at.
