@@ -35,10 +35,31 @@ pub fn infer(arguments: args::Infer) -> Result<()> {
     match (&arguments.resume, &arguments.target) {
         (Some(run), _) => resume(run, &arguments),
         (None, Some(target)) if Path::new(target).is_dir() => {
+            check_only_shown(&arguments)?;
             inference_run::show(Path::new(target), shown(&arguments))
         }
         (None, Some(target)) => begin_existing(target, &arguments),
         (None, None) => begin_on_scratch(&arguments),
+    }
+}
+
+/// Refuses what would have no effect on a run that is only shown.
+fn check_only_shown(arguments: &args::Infer) -> Result<()> {
+    let given = [
+        ("--write", arguments.write),
+        ("--read-only", arguments.read_only),
+        ("--write-budget", arguments.write_budget.is_some()),
+        ("--only", !arguments.only.is_empty()),
+        ("--size", arguments.size.is_some()),
+        ("--time-limit", arguments.time_limit.is_some()),
+        ("--wear-out", arguments.wear_out.is_some()),
+        ("--output", arguments.output.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => bail!(Usage(format!(
+            "{option}, but TARGET is the folder of a run, which is only shown: go on with it with --resume, or name a device"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -127,6 +148,10 @@ fn begin_on_scratch(arguments: &args::Infer) -> Result<()> {
 fn resume(path: &Path, arguments: &args::Infer) -> Result<()> {
     let mut run = Run::resumed(path)?;
     let chosen = run.chosen().clone();
+    if run.is_done() {
+        tell!("nothing is left to infer: all of it is known");
+        return inference_run::show(path, shown(arguments));
+    }
     let target = as_target(arguments);
     if chosen.target == BenchSettings::SCRATCH {
         return resume_on_scratch(path, run, arguments);
@@ -179,7 +204,7 @@ fn chosen(arguments: &args::Infer, target: String, capacity: Bytes, writes: bool
 /// The parameters of these names.
 fn only(names: &[String]) -> Result<Vec<Parameter>> {
     let parameter = |name: &String| {
-        let found = Parameter::ALL.iter().find(|parameter| parameter.name() == name);
+        let found = Parameter::ALL.iter().find(|parameter| parameter.name() == name.trim());
         found.copied().with_context(|| {
             let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
             Usage(format!("there is no parameter `{name}`; there are: {}", names.join(", ")))
