@@ -148,13 +148,15 @@ fn begin_on_scratch(arguments: &args::Infer) -> Result<()> {
 fn resume(path: &Path, arguments: &args::Infer) -> Result<()> {
     let mut run = Run::resumed(path)?;
     let chosen = run.chosen().clone();
-    if run.is_done() {
-        tell!("nothing is left to infer: all of it is known");
-        return inference_run::show(path, shown(arguments));
-    }
     let target = as_target(arguments);
-    if chosen.target == BenchSettings::SCRATCH {
-        return resume_on_scratch(path, run, arguments);
+    let nothing_left = || {
+        tell!("nothing is left to infer: all of it is known");
+        inference_run::show(path, shown(arguments))
+    };
+    match (chosen.target == BenchSettings::SCRATCH, run.is_done()) {
+        (true, true) => return nothing_left(),
+        (true, false) => return resume_on_scratch(path, run, arguments),
+        (false, _) => {}
     }
     let candidate = match Simulation::of(&chosen.target)? {
         Some(simulation) if simulation.profile.capacity != chosen.target_size => {
@@ -163,6 +165,9 @@ fn resume(path: &Path, arguments: &args::Infer) -> Result<()> {
         _ => Candidate::find(&chosen.target, chosen.write_budget.is_some(), &target)?,
     };
     check_same(path, &chosen.target, run.identity(), &candidate.identity())?;
+    if run.is_done() {
+        return nothing_left();
+    }
     if matches!(candidate, Candidate::Simulated(_)) {
         run.forget_writes(false);
     }
