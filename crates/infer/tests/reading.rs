@@ -85,7 +85,7 @@ fn one_die_of_four_planes_with_a_buffer_and_segment_groups() {
     assert_eq!(answer(Parameter::ParallelUnits), "1 (0.97)");
     assert_eq!(answer(Parameter::StripeSize), "not identifiable");
     assert_eq!(answer(Parameter::ReadPageSize), "4 KiB (0.98)");
-    assert_eq!(answer(Parameter::PlanesReadAtOnce), "4 (0.97)");
+    assert_eq!(answer(Parameter::PlanesReadAtOnce), "4 (0.93)");
     assert_eq!(answer(Parameter::ReadBufferSize), "500 KiB (0.97)");
     assert_eq!(answer(Parameter::ReadAheadSize), "128 KiB (0.97)");
 }

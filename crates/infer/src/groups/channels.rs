@@ -22,6 +22,8 @@ use crate::session::{Halt, Session};
 const CHANNEL_FASTEST: f64 = 2.4;
 /// The most pages of a read.
 const PAGES_MAX: u64 = 72;
+/// The fewest places for reads of one length.
+const PLACES_MIN: u64 = 8;
 /// The most lengths of reads.
 const LENGTHS_MAX: usize = 36;
 /// The largest read.
@@ -35,6 +37,8 @@ const ROUNDS: Range<usize> = 2..8;
 const ERROR_MIN: f64 = 0.004;
 /// The same for the pace of many reads.
 const PACE_ERROR: f64 = 0.02;
+/// The reads of a run.
+const PACE_READS: Range<u64> = 128..640;
 /// The reads in flight.
 const DEPTH: u32 = 64;
 /// The most that deviations may be, on average, in units of their errors, squared.
@@ -63,6 +67,12 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    /// The same with so many dies.
+    pub(crate) fn with_dies(&self, dies: u64) -> Told {
+        let fits = self.fits.as_ref().and_then(|fits| fits.of(|layout| layout.dies == dies));
+        Told { fits, evidence: self.evidence.clone(), points: self.points.clone() }
+    }
+
     /// What the layout says that fits best, if it fits and all that say something else fit worse, with how much
     /// confidence.
     pub(crate) fn says<T: PartialEq>(&self, what: impl Fn(&Layout) -> T) -> Option<(T, f64)> {
@@ -151,15 +161,18 @@ fn one_at_a_time(
     let Chunks { page, chunk, ground } = chunks;
     let block = session.block();
     let in_chunk = chunk.0 / page.0;
-    let longest = page * all.last().copied().unwrap_or(1) + chunk;
-    let slot = chunk * (longest.0.div_ceil(chunk.0));
     let begin = session.time_left();
     let mut observations = Vec::new();
-    for &pages in all {
-        // The last block of the first page, and the first block of the last one.
-        let size = if pages == 1 { block } else { page * (pages - 2) + block * 2 };
-        let walk = Walk { offset: chunk - block, slot, size };
-        if ground.slots(session, slot, slot) < 8 {
+    // A whole page, and then from the last block of the first page to the first block of the last one.
+    let whole = (chunk - page, page, 1);
+    let parts = all.iter().map(|&pages| match pages {
+        1 => (chunk - block, block, 1),
+        _ => (chunk - block, page * (pages - 2) + block * 2, pages),
+    });
+    for (offset, size, pages) in [whole].into_iter().chain(parts) {
+        let slot = chunk * (offset + size + page).0.div_ceil(chunk.0);
+        let walk = Walk { offset, slot, size };
+        if ground.slots(session, slot, slot) < PLACES_MIN {
             break;
         }
         let pattern = ground.random(session, walk, 24, 1);
@@ -202,7 +215,9 @@ fn many_at_a_time(
             if whole < 16 {
                 continue;
             }
-            let pattern = walk.pattern(slot * whole, 128 + u64::from(depth), depth);
+            // More than a buffer holds of what the last run read.
+            let count = whole.clamp(PACE_READS.start, PACE_READS.end) + u64::from(depth);
+            let pattern = walk.pattern(slot * whole, count, depth);
             ground.warm(session, std::slice::from_ref(&pattern))?;
             let figures = compare(session, "every-chunk", &[pattern], 5)?;
             let nanos = median(&figures[0]) / f64::from(depth);

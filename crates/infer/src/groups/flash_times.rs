@@ -8,8 +8,8 @@
 //! most sets the pace: the command, a die, or a channel.
 //!
 //! The four times (command, sense, transfer, link) are unknown. For each layout they are fitted by least squares of the
-//! relative deviations in units of their errors, by a pattern search from several starts: the times that come from the model are
-//! maxima of sums, which have no derivatives. A layout is believed when it fits, and all others fit worse by more than chance allows.
+//! relative deviations in units of their errors. The model's times are maxima of sums, so that they are linear nearly
+//! everywhere: Levenberg and Marquardt's steps from several starts lead to the right sums, and a pattern search ends where these meet. A layout is believed when it fits, and all others fit worse by more than chance allows.
 
 /// Where pages lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +39,10 @@ pub(crate) struct Observation {
     pub(crate) error: f64,
 }
 
+/// Levenberg and Marquardt's steps from each start, and how far times are moved to see slopes.
+const STEPS: usize = 24;
+const SMALL: f64 = 1e-4;
+
 /// How layouts fit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fits {
@@ -46,10 +50,22 @@ pub(crate) struct Fits {
     pub(crate) best: Layout,
     /// The sum of squared deviations for each observation.
     pub(crate) misfit: f64,
+    observations: usize,
     all: Vec<(Layout, f64)>,
 }
 
 impl Fits {
+    fn new(all: Vec<(Layout, f64)>, observations: usize) -> Option<Fits> {
+        let &(best, least) = all.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Fits { best, misfit: least / observations as f64, observations, all })
+    }
+
+    /// Those of some layouts.
+    pub(crate) fn of(&self, some: impl Fn(&Layout) -> bool) -> Option<Fits> {
+        let all = self.all.iter().copied().filter(|(layout, _)| some(layout)).collect();
+        Fits::new(all, self.observations)
+    }
+
     /// By how much those fit worse that say something else than the best, in units of the misfit.
     pub(crate) fn margin<T: PartialEq>(&self, says: impl Fn(&Layout) -> T) -> f64 {
         let least = self.all.iter().map(|&(_, misfit)| misfit).fold(f64::INFINITY, f64::min);
@@ -59,8 +75,9 @@ impl Fits {
     }
 }
 
-/// The times of the model: command, sense, transfer of a page, a page on the link.
-type Times = [f64; 4];
+/// The times of the model: sense, transfer of a page, a page on the link, the command and what else comes before a page
+/// is read, and what many commands take each.
+type Times = [f64; 5];
 
 /// How the layouts fit, where transferring a page takes at least `transfer` nanoseconds; none without layouts or with
 /// hardly more observations than unknowns.
@@ -70,8 +87,7 @@ pub(crate) fn fit(observations: &[Observation], layouts: &[Layout], transfer: f6
     }
     let all: Vec<(Layout, f64)> =
         layouts.iter().map(|&layout| (layout, misfit(observations, layout, transfer))).collect();
-    let &(best, least) = all.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(Fits { best, misfit: least / observations.len() as f64, all })
+    Fits::new(all, observations.len())
 }
 
 /// The least sum of squared deviations, in units of their errors.
@@ -80,38 +96,96 @@ fn misfit(observations: &[Observation], layout: Layout, transfer_min: f64) -> f6
     const STARTS: [[f64; 3]; 3] = [[0.15, 0.6, 0.25], [0.2, 0.2, 0.6], [0.45, 0.3, 0.25]];
     let mut least = f64::INFINITY;
     for cached in [false, true] {
-        let sum = |times: &Times| -> f64 {
+        let deviations = |times: &Times| -> Vec<f64> {
             let deviation = |seen: &Observation| {
-                ((predict(layout, cached, times, seen.seen) / seen.nanos).ln() / seen.error).powi(2)
+                (predict(layout, cached, times, seen.seen) / seen.nanos).ln() / seen.error
             };
-            observations.iter().map(deviation).sum()
+            observations.iter().map(deviation).collect()
         };
-        for start in STARTS {
-            let [command, sense, transfer] = start.map(|share| share * shortest);
-            let start = [command, sense, transfer.max(transfer_min), shortest / 2.0];
-            least = least.min(search(&sum, start, [0.0, 0.0, transfer_min, 0.0]));
+        let floor = [0.0, transfer_min, 0.0, 0.0, 0.0];
+        for [command, sense, transfer] in STARTS {
+            let start = [sense, transfer, 0.5, command, command].map(|share| share * shortest);
+            let (times, sum) = descend(&deviations, start, floor);
+            least = least.min(sum);
+            // A start that is far off is not worth more.
+            if sum < 4.0 * least {
+                least = least.min(search(&|times| squares(&deviations(times)), times, floor));
+            }
         }
     }
     least
 }
 
+fn squares(deviations: &[f64]) -> f64 {
+    deviations.iter().map(|deviation| deviation * deviation).sum()
+}
+
+/// Levenberg and Marquardt's steps.
+fn descend(deviations: &dyn Fn(&Times) -> Vec<f64>, start: Times, floor: Times) -> (Times, f64) {
+    let scale: f64 = start.iter().sum();
+    let mut times: Times = std::array::from_fn(|i| start[i].max(floor[i]));
+    let mut seen = deviations(&times);
+    let (mut least, mut damping) = (squares(&seen), 0.01);
+    for _ in 0..STEPS {
+        let slopes: [Vec<f64>; 5] = std::array::from_fn(|i| {
+            let mut moved = times;
+            moved[i] += SMALL * scale;
+            deviations(&moved).iter().zip(&seen).map(|(moved, seen)| (moved - seen) / SMALL).collect()
+        });
+        let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let mut matrix: [[f64; 6]; 5] = std::array::from_fn(|i| {
+            std::array::from_fn(|j| {
+                if j < 5 { product(&slopes[i], &slopes[j]) } else { -product(&slopes[i], &seen) }
+            })
+        });
+        for (i, row) in matrix.iter_mut().enumerate() {
+            row[i] = row[i] * (1.0 + damping) + 1e-9;
+        }
+        let step = solved(matrix);
+        let tried: Times = std::array::from_fn(|i| (times[i] + step[i] * scale).max(floor[i]));
+        let found = deviations(&tried);
+        let sum = squares(&found);
+        if sum < least {
+            (times, seen, least, damping) = (tried, found, sum, damping / 4.0);
+        } else {
+            damping *= 6.0;
+        }
+    }
+    (times, least)
+}
+
+/// Gauss's elimination; the last column is the right side.
+fn solved(mut matrix: [[f64; 6]; 5]) -> Times {
+    for i in 0..5 {
+        let pivot = (i..5).max_by(|&a, &b| matrix[a][i].abs().total_cmp(&matrix[b][i].abs())).unwrap_or(i);
+        matrix.swap(i, pivot);
+        let row = matrix[i];
+        for other in matrix.iter_mut().skip(i + 1) {
+            let factor = if row[i] == 0.0 { 0.0 } else { other[i] / row[i] };
+            other.iter_mut().zip(&row).for_each(|(value, of_row)| *value -= factor * of_row);
+        }
+    }
+    let mut step = [0.0; 5];
+    for i in (0..5).rev() {
+        let rest: f64 = (i + 1..5).map(|j| matrix[i][j] * step[j]).sum();
+        step[i] = if matrix[i][i] == 0.0 { 0.0 } else { (matrix[i][5] - rest) / matrix[i][i] };
+    }
+    step
+}
+
 /// Tries each time, and each pair of them against each other, with ever smaller steps.
 fn search(sum: &dyn Fn(&Times) -> f64, start: Times, floor: Times) -> f64 {
-    let (mut times, mut least) = (start, sum(&start));
-    let mut step = 0.4;
-    while step > 0.001 {
+    let all: f64 = start.iter().sum();
+    let (mut times, mut least, mut step) = (start, sum(&start), 0.02);
+    while step > 0.0003 {
         let before = least;
-        for up in 0..4 {
-            for down in 0..5 {
+        for up in 0..times.len() {
+            for down in up..times.len() {
                 for sign in [1.0, -1.0] {
                     let mut tried = times;
-                    let by = sign * step * times[up].max(times[down.min(3)] / 8.0);
-                    tried[up] += by;
-                    if down < 4 && down != up {
-                        tried[down] -= by;
-                    }
-                    if tried.iter().zip(&floor).any(|(time, floor)| time < floor) {
-                        continue;
+                    tried[up] = (tried[up] + sign * step * all).max(floor[up]);
+                    if down != up {
+                        tried[down] = (tried[down] - sign * step * all).max(floor[down]);
                     }
                     let found = sum(&tried);
                     if found < least {
@@ -120,8 +194,8 @@ fn search(sum: &dyn Fn(&Times) -> f64, start: Times, floor: Times) -> f64 {
                 }
             }
         }
-        if before - least < 1e-3 * before.max(1e-9) {
-            step /= 2.0;
+        if before - least < 0.05 * before {
+            step /= 2.5;
         }
     }
     least
@@ -129,7 +203,7 @@ fn search(sum: &dyn Fn(&Times) -> f64, start: Times, floor: Times) -> f64 {
 
 /// What the model says, in nanoseconds.
 fn predict(layout: Layout, cached: bool, times: &Times, seen: Seen) -> f64 {
-    let &[command, sense, transfer, link] = times;
+    let &[sense, transfer, link, command, pace] = times;
     match seen {
         Seen::Read { first, pages, asked } => {
             let flash = flash_time(layout, cached, times, first, pages);
@@ -141,14 +215,14 @@ fn predict(layout: Layout, cached: bool, times: &Times, seen: Seen) -> f64 {
             let rows = if layout.planes > 1 { 1 } else { pages };
             let die = sense + operation(cached, times, rows, pages);
             let channel = transfer * pages as f64;
-            command.max(die / dies as f64).max(channel / channels as f64)
+            pace.max(die / dies as f64).max(channel / channels as f64)
         }
     }
 }
 
 /// From the first row's sensing until all is transferred, when nothing else is in the way.
 fn operation(cached: bool, times: &Times, rows: u64, pages: u64) -> f64 {
-    let &[_, sense, transfer, _] = times;
+    let &[sense, transfer, ..] = times;
     let (rest, all) = (sense * (rows - 1) as f64, transfer * pages as f64);
     let row = all / rows as f64;
     if cached && rows > 1 { rest.max(all - row) + row } else { rest + all }
@@ -165,10 +239,10 @@ fn flash_time(layout: Layout, cached: bool, times: &Times, first: u64, pages: u6
         let die = (chunk % layout.dies).min(63);
         let channel = (die % layout.channels) as usize;
         let rows = until.div_ceil(layout.planes) - page / layout.planes;
-        let sensed = dies[die as usize] + times[1];
+        let sensed = dies[die as usize] + times[0];
         let leaves = sensed.max(channels[channel]);
         let done = leaves + operation(cached, times, rows, until - page);
-        channels[channel] = leaves + times[2] * (until - page) as f64;
+        channels[channel] = leaves + times[1] * (until - page) as f64;
         dies[die as usize] = done;
         last = last.max(done);
         page = until;
@@ -185,13 +259,16 @@ mod tests {
     use super::*;
 
     /// Reads of one page up to three stripes as the model has them, each a little off.
-    fn observations(layout: Layout, times: Times) -> Vec<Observation> {
+    fn observations(layout: Layout, [command, sense, transfer, link]: [f64; 4]) -> Vec<Observation> {
+        let times = [sense, transfer, link, command, command];
         let read = |k: u64| {
             let pages = 2 + (k - 1) * layout.chunk;
             Seen::Read { first: layout.chunk - 1, pages, asked: (pages - 2) as f64 + 0.25 }
         };
-        let one = Seen::Read { first: 0, pages: 1, asked: 0.125 };
-        let all = (1..=3 * layout.dies).map(read).chain([one, Seen::Pace { step: layout.dies, pages: 1 }]);
+        let part = Seen::Read { first: 0, pages: 1, asked: 0.125 };
+        let one = Seen::Read { first: 0, pages: 1, asked: 1.0 };
+        let all =
+            (1..=3 * layout.dies).map(read).chain([part, one, Seen::Pace { step: layout.dies, pages: 1 }]);
         let observe = |(i, seen): (usize, Seen)| {
             let off = 1.0 + 0.002 * f64::from((i as u32 * 7) % 5) - 0.004;
             Observation { seen, nanos: predict(layout, false, &times, seen) * off, error: 0.004 }

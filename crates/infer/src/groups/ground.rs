@@ -19,6 +19,10 @@ use crate::session::{Halt, Session};
 /// The smallest stride over the whole device, and over a part of it.
 const STRIDE_WHOLE: Bytes = Bytes::kib(128);
 const STRIDE_PART: Bytes = Bytes::kib(16);
+/// As many places are read even where they lie outside its range.
+const PLACES_LEAST: u64 = 24;
+/// Where there is less room than this, all parts begin at the beginning.
+const ROOM_SMALL: Bytes = Bytes::mib(12);
 /// The fewest places that are compared.
 const PLACES_MIN: u64 = 12;
 
@@ -27,7 +31,7 @@ const PLACES_MIN: u64 = 12;
 pub(crate) struct Ground {
     /// Where it begins.
     pub(crate) base: Bytes,
-    /// Over how much random reads are spread.
+    /// Over how much random reads are spread, if that has enough places.
     pub(crate) range: Bytes,
     /// At most so many places of one kind are read.
     pub(crate) places: u64,
@@ -37,22 +41,22 @@ impl Ground {
     /// The whole device, as far as going there costs nothing.
     pub(crate) const WHOLE: Ground = Ground { base: Bytes::ZERO, range: Bytes::mib(64), places: u64::MAX };
 
-    /// All grounds, the widest first.
+    /// All grounds, in the order in which they are tried: many places whose map is at hand, then all.
     pub(crate) fn all(session: &Session<'_, '_>) -> Vec<Ground> {
         let part = |share: u64, mib: u64, places: u64| Ground {
-            base: Bytes(room(session).0 / 8 * share),
+            base: if room(session) < ROOM_SMALL { Bytes::ZERO } else { Bytes(room(session).0 / 8 * share) },
             range: Bytes::mib(mib),
             places,
         };
-        let parts = [
+        vec![
             part(3, 16, 512),
+            Ground::WHOLE,
             part(5, 8, 256),
             part(4, 4, 64),
             part(2, 1, 32),
             part(6, 2, 32),
             part(1, 1, 32),
-        ];
-        [Ground::WHOLE].into_iter().chain(parts).collect()
+        ]
     }
 
     /// The same ground elsewhere.
@@ -75,7 +79,8 @@ impl Ground {
     /// How many slots it has for reads that end before `until` in their slot.
     pub(crate) fn slots(&self, session: &Session<'_, '_>, slot: Bytes, until: Bytes) -> u64 {
         let left = room(session).0.saturating_sub(self.begin(slot).0 + until.0);
-        (left / slot.0).min(self.places)
+        let within = if self.is_whole() { u64::MAX } else { (self.range.0 / slot.0).max(PLACES_LEAST) };
+        (left / slot.0).min(self.places).min(within)
     }
 
     /// A multiple of the stripe, for reads that have the same place in each; none where there are too few of them. Where

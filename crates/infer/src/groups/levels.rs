@@ -18,6 +18,9 @@ use crate::session::{Halt, Session};
 
 /// The largest boundary.
 const BOUNDARY_MAX: Bytes = Bytes::mib(4);
+/// So many places are in no buffer, and with so many boundaries no fewer places are looked at.
+const PLACES_MANY: u64 = 160;
+const ENOUGH: usize = 8;
 /// So many boundaries at the end have to be the same.
 const LAST: usize = 3;
 /// Costs of a row are at least this share of the time of a read.
@@ -28,7 +31,7 @@ const BUFFERED: f64 = 0.92;
 const SAME: f64 = 0.08;
 
 /// What the array takes is at least this share of a cost.
-const CHANGE_MIN: f64 = 0.12;
+const CHANGE_MIN: f64 = 0.15;
 
 /// What the costs say.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +57,8 @@ pub(crate) fn levels(session: &mut Session<'_, '_>, page: Bytes) -> Result<(Told
             depth: 1,
             beside: if page > session.block() { 2 } else { 1 },
         };
-        if Ground::WHOLE.slots(session, places.slot, places.slot) < 12 {
+        let slots = Ground::WHOLE.slots(session, places.slot, places.slot);
+        if slots < 12 || slots < PLACES_MANY && costs.len() >= ENOUGH {
             break;
         }
         let cost = cost(session, places, boundary, 16)?;
@@ -103,14 +107,17 @@ fn told(costs: &[Interval]) -> Tail {
         (cost.low < level && cost.high > level) || (cost.estimate - level).abs() < SAME * most
     };
     let from = costs.iter().rposition(|cost| !same(cost)).map_or(0, |place| place + 1);
-    let Some(before) = from.checked_sub(1).map(|before| costs[before]) else { return Tail::Alike };
+    // The last one that is nearer to the highest than to the level.
+    let middle = (level + 1.0 + most) / 2.0;
+    let high = costs.iter().rposition(|cost| cost.estimate > middle);
+    let falls = (level - 1.0) < (1.0 - CHANGE_MIN) * most;
     if from + LAST > costs.len() {
         return Tail::None;
     }
-    let change = (level - before.estimate) / (level.max(before.estimate) - 1.0);
-    match change {
-        _ if change > CHANGE_MIN => Tail::Rises,
-        _ if change < -CHANGE_MIN => Tail::Falls(from),
+    let lowest = costs[..from].iter().fold(level, |lowest, cost| lowest.min(cost.high)) - 1.0;
+    match high {
+        Some(high) if falls => Tail::Falls(high + 1),
+        _ if lowest < (1.0 - CHANGE_MIN) * (level - 1.0) => Tail::Rises,
         _ => Tail::Alike,
     }
 }

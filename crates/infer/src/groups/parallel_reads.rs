@@ -107,7 +107,8 @@ fn stripe_on(
                 answer.picture = folded(&together, period, unit).mark(answer.chunk.0 as f64, "chunk");
                 return Ok(Ok(answer));
             }
-            Err(evidence) => why = why.or(Some(evidence)),
+            Err(Unverified { is_nothing: true, evidence }) if parts == 1 => return Ok(Err(Some(evidence))),
+            Err(Unverified { evidence, .. }) => why = why.or(Some(evidence)),
         }
     }
     Ok(Err(why))
@@ -165,43 +166,70 @@ pub(crate) struct Stripe {
     pub(crate) picture: Picture,
 }
 
+/// Why a stripe was not verified.
+struct Unverified {
+    /// Reads at multiples of it do not even wait: multiples of it are not worth a look.
+    is_nothing: bool,
+    evidence: String,
+}
+
+impl Unverified {
+    fn nothing(evidence: String) -> Unverified {
+        Unverified { is_nothing: true, evidence }
+    }
+
+    fn something(evidence: String) -> Unverified {
+        Unverified { is_nothing: false, evidence }
+    }
+}
+
 /// The stripe near `period` units, with its chunks, or why there is none.
 fn verified(
     session: &mut Session<'_, '_>,
     ground: Ground,
     piece: Piece,
     period: u64,
-) -> Result<Result<Stripe, String>, Halt> {
+) -> Result<Result<Stripe, Unverified>, Halt> {
     let Some(width) = widest_wait(session, ground, piece, period)? else {
-        return Ok(Err("the device is too small for reads that lie a stripe apart".to_owned()));
+        return Ok(Err(Unverified::nothing(
+            "the device is too small for reads that lie a stripe apart".to_owned(),
+        )));
     };
     let mut confidence = waits_more(session, ground, piece, width)?;
     if confidence.is_none() {
         confidence = waits_more(session, ground.elsewhere(session), piece, width)?;
     }
     let Some(confidence) = confidence else {
-        return Ok(Err(format!(
+        return Ok(Err(Unverified::something(format!(
             "reads at multiples of {width} wait for each other, at multiples of those more"
-        )));
+        ))));
     };
     let Some(dies) = Dies::new(session, ground, piece, width)? else {
-        return Ok(Err(format!("reads at stride {width} wait no more than reads at half of it")));
+        return Ok(Err(Unverified::nothing(format!(
+            "reads at stride {width} wait no more than reads at half of it"
+        ))));
     };
     let Some(Place { begin, chunk }) = dies.chunk(session, Bytes::ZERO)? else {
-        return Ok(Err(format!("the stripe seems to be {width}, but its chunks have no clear ends")));
+        return Ok(Err(Unverified::something(format!(
+            "the stripe seems to be {width}, but its chunks have no clear ends"
+        ))));
     };
     if piece.size > session.block() && chunk <= piece.unit && !is_two_pages(session, piece)? {
-        return Ok(Err(format!("a stripe of {width} whose chunks are two pages, or one")));
+        return Ok(Err(Unverified::something(format!(
+            "a stripe of {width} whose chunks are two pages, or one"
+        ))));
     }
     let count = (width.0 as f64 / chunk.0 as f64).round() as u64;
     let whole = count >= 2 && chunk * count == width;
     if !whole || !dies.all_apart(session, begin, chunk, count)? {
-        return Ok(Err(format!("a stripe of {width} with chunks of {chunk} is no round of dies")));
+        return Ok(Err(Unverified::something(format!(
+            "a stripe of {width} with chunks of {chunk} is no round of dies"
+        ))));
     }
     if !dies.elsewhere(session).is_chunk(session, begin, chunk)? {
-        return Ok(Err(format!(
+        return Ok(Err(Unverified::something(format!(
             "chunks of {chunk} and stripes of {width} at one place, but not half the device away"
-        )));
+        ))));
     }
     let evidence = format!(
         "reads {width} apart wait for each other, those half of it apart take {:.2} times as long; the place where \

@@ -38,6 +38,8 @@ const TIME_SHARE: f64 = 0.08;
 const SAME: f64 = 0.05;
 /// Costs that scatter less than this are of one kind.
 const ALIKE: f64 = 0.25;
+/// Of rows that are seen: in cache mode an operation of several rows looks like one.
+const ROWS_SURE: f64 = 0.93;
 /// The chance that every so many pages seem to cost more; also where all of them do.
 const ALPHA: f64 = 0.002;
 const ALPHA_APART: f64 = 0.04;
@@ -236,7 +238,7 @@ pub(crate) fn planes(
     let figures =
         format!("reads across the boundary of 1, 2, 3 ... pages, relative to beside it: {}", words.join(" "));
     let found = match (row(&costs), dies) {
-        (Some(planes), _) => (planes <= PLANES_USUAL).then_some((planes, 0.98)),
+        (Some(planes), _) => (planes <= PLANES_USUAL).then_some((planes, ROWS_SURE)),
         (None, OnDie::All) if are_alike(&costs) => Some((1, 0.97)),
         (None, OnDie::Chunk(chunk)) if are_alike(&costs) => {
             let planes = chunk.0 / page.0;

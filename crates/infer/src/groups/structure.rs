@@ -51,6 +51,8 @@ const PAGES_ALIGNED: u64 = 8;
 const PAGES_ALL: u64 = 1 << 40;
 /// No device that is looked at has more.
 const DIES_MAX: u64 = 32;
+/// Less would not speak against a stripe that was found.
+const SURE: f64 = 0.9;
 /// At most, of what builds on a stripe.
 const CONFIDENCE: f64 = 0.98;
 
@@ -85,7 +87,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     });
     let Some(size) = size else {
         match &dies {
-            Ok(stripe) => conclude_stripe(session, stripe, None),
+            Ok(stripe) => {
+                conclude_stripe(session, stripe, None);
+            }
             Err(why) => leave(session, &DIES, why),
         }
         leave(session, &[Parameter::PlanesReadAtOnce], "the page is not known");
@@ -101,8 +105,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             let dies = PARTS.into_iter().map(|parts| stripe.dies * parts).filter(|&dies| dies <= DIES_MAX);
             let all: Vec<Layout> = dies.flat_map(|dies| layouts(pages, planes, dies)).collect();
             let told = layout(session, chunks, &all, Some(stripe.dies))?;
-            conclude_stripe(session, &stripe, Some(&told));
-            conclude_channels(session, &told);
+            let dies = conclude_stripe(session, &stripe, Some(&told));
+            conclude_channels(session, &told.with_dies(dies));
         }
         Err(why) => without_stripe(session, size, places, &why)?,
     }
@@ -145,11 +149,11 @@ fn conclude_channels(session: &mut Session<'_, '_>, told: &Told) {
     });
 }
 
-/// Concludes the stripe. Reads over several chunks may tell that it is a part of one, in which dies wait for a channel.
-fn conclude_stripe(session: &mut Session<'_, '_>, stripe: &Stripe, told: Option<&Told>) {
+/// Concludes the stripe; gives the number of dies. Reads over several chunks may tell that it is a part of one, in which dies wait for a channel.
+fn conclude_stripe(session: &mut Session<'_, '_>, stripe: &Stripe, told: Option<&Told>) -> u64 {
     let Stripe { chunk, picture, .. } = stripe;
     let other = told.and_then(|told| Some((told.says(|layout| layout.dies)?, &told.evidence)));
-    let other = other.filter(|((dies, _), _)| *dies != stripe.dies);
+    let other = other.filter(|((dies, confidence), _)| *dies != stripe.dies && *confidence > SURE);
     let (dies, confidence, evidence) = match other {
         Some(((dies, confidence), figures)) => {
             (dies, confidence.min(0.9), format!("{}; but {figures}", stripe.evidence))
@@ -163,6 +167,7 @@ fn conclude_stripe(session: &mut Session<'_, '_>, stripe: &Stripe, told: Option<
     ] {
         session.conclude(finding.with(picture.clone()));
     }
+    dies
 }
 
 /// Concludes what one read at a time tells of dies.
