@@ -30,7 +30,7 @@ use super::patterns::responses;
 use super::rewrites::rewrite;
 use super::sawtooth::{Saw, saw};
 use super::stalls::{Stalls, WRITES_MOST, stalls};
-use super::writes::{apart, median, place, times, unit, writes};
+use super::writes::{apart, place, times, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
