@@ -52,6 +52,8 @@ const SETTLING: usize = 4;
 /// The share of the budget for single pages in sequence, and blocks of this many pages are as large as they get.
 const PAGES_PART: f64 = 0.8;
 const LONGEST: u64 = 1 << 18;
+/// Pages that a block has at least.
+const BLOCK_LEAST: u64 = 16;
 /// In how many pages one is written, of which a block has several.
 const GAPS: [u64; 2] = [8, 2];
 /// Writes anywhere whose copies are looked at.
@@ -248,13 +250,15 @@ impl Witnesses {
         if let Some(saw) = self.saw {
             return candidate(unit(session) * saw.period, None, false);
         }
-        let one = self.in_place.as_ref().and_then(|seen| seen.spans().next());
+        // What comes back sooner is a row of pages, or a turn of the dies.
+        let least = unit(session) * BLOCK_LEAST;
+        let one = self.in_place.as_ref().and_then(|seen| seen.spans().find(|&span| span >= least));
         // Collecting takes a few pages of a block, so that it fills a little early.
         let agrees = |all: &Bytes, one: &Bytes| {
             let dies = all.0 as f64 / one.0 as f64;
             (dies / dies.round().max(1.0) - 1.0).abs() <= AGREES && dies < DIES_MOST as f64
         };
-        let spans = || self.sequences.iter().flat_map(Seen::spans);
+        let spans = || self.sequences.iter().flat_map(Seen::spans).filter(|&span| span >= least);
         let dies = session.known().count(Parameter::ParallelUnits);
         match (one, dies) {
             // With a page map one page may be on one die or on all of them in turns.
