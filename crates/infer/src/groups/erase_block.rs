@@ -367,6 +367,10 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
         _ => 0.0,
     };
     let evidence = evidence.join("; ");
+    // Which patterns say what follows from the family.
+    let family =
+        session.inference().get(Parameter::TranslationFamily).map_or(0.0, |family| family.confidence);
+    let confidence = if family >= 0.95 { confidence } else { f64::min(confidence, 0.9) };
     let finding = if confidence > 0.0 {
         Finding::found(parameter, span, confidence, evidence)
     } else {

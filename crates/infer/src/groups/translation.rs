@@ -371,6 +371,7 @@ impl Seen {
             () if block_but_again && !block => ("block", 0.6),
             () if at_first.merges && !block => ("shared log-block", sure(&[again, at_first])),
             () if log => ("log-block", sure(&[again, at_first, apart, busy])),
+            () if block && !busy.merges => ("block", 0.6),
             () if block => ("block", sure(&[again, apart, busy])),
             () if busy.merges && self.anywhere >= 2.0 * MERGING && self.apart >= 2.0 * self.in_place => {
                 ("log-block", 0.5)
