@@ -31,7 +31,8 @@ const BUFFERED: f64 = 0.92;
 const SAME: f64 = 0.08;
 
 /// What the array takes is at least this share of a cost.
-const CHANGE_MIN: f64 = 0.15;
+const RISE_MIN: f64 = 0.15;
+const CHANGE_MIN: f64 = 0.12;
 
 /// What the costs say.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,7 +118,7 @@ fn told(costs: &[Interval]) -> Tail {
     let lowest = costs[..from].iter().fold(level, |lowest, cost| lowest.min(cost.high)) - 1.0;
     match high {
         Some(high) if falls => Tail::Falls(high + 1),
-        _ if lowest < (1.0 - CHANGE_MIN) * (level - 1.0) => Tail::Rises,
+        _ if lowest < (1.0 - RISE_MIN) * (level - 1.0) => Tail::Rises,
         _ => Tail::Alike,
     }
 }

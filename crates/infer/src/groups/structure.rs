@@ -226,7 +226,7 @@ fn alike(
     let one = match dies {
         Some((1, confidence)) => Some(confidence),
         Some(_) => None,
-        None => one_die.then_some(0.8),
+        None => (one_die && told.allows(|layout| layout.dies == 1)).then_some(0.8),
     };
     if let Some(confidence) = one {
         conclude_one_die(session, confidence, &evidence);
