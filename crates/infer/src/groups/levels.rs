@@ -113,7 +113,9 @@ fn told(costs: &[Interval]) -> Tail {
     let high = costs.iter().rposition(|cost| cost.estimate > middle);
     let falls = (level - 1.0) < (1.0 - CHANGE_MIN) * most;
     if from + LAST > costs.len() {
-        return Tail::None;
+        // Where a block ends it costs more again.
+        let rises = costs.get(from).is_some_and(|after| after.low > costs[from - 1].high);
+        return if rises { told(&costs[..from]) } else { Tail::None };
     }
     let lowest = costs[..from].iter().fold(level, |lowest, cost| lowest.min(cost.high)) - 1.0;
     match high {
