@@ -35,10 +35,31 @@ pub fn infer(arguments: args::Infer) -> Result<()> {
     match (&arguments.resume, &arguments.target) {
         (Some(run), _) => resume(run, &arguments),
         (None, Some(target)) if Path::new(target).is_dir() => {
+            check_only_shown(&arguments)?;
             inference_run::show(Path::new(target), shown(&arguments))
         }
         (None, Some(target)) => begin_existing(target, &arguments),
         (None, None) => begin_on_scratch(&arguments),
+    }
+}
+
+/// Refuses what would have no effect on a run that is only shown.
+fn check_only_shown(arguments: &args::Infer) -> Result<()> {
+    let given = [
+        ("--write", arguments.write),
+        ("--read-only", arguments.read_only),
+        ("--write-budget", arguments.write_budget.is_some()),
+        ("--only", !arguments.only.is_empty()),
+        ("--size", arguments.size.is_some()),
+        ("--time-limit", arguments.time_limit.is_some()),
+        ("--wear-out", arguments.wear_out.is_some()),
+        ("--output", arguments.output.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => bail!(Usage(format!(
+            "{option}, but TARGET is the folder of a run, which is only shown: go on with it with --resume, or name a device"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -128,8 +149,14 @@ fn resume(path: &Path, arguments: &args::Infer) -> Result<()> {
     let mut run = Run::resumed(path)?;
     let chosen = run.chosen().clone();
     let target = as_target(arguments);
-    if chosen.target == BenchSettings::SCRATCH {
-        return resume_on_scratch(path, run, arguments);
+    let nothing_left = || {
+        tell!("nothing is left to infer: all of it is known");
+        inference_run::show(path, shown(arguments))
+    };
+    match (chosen.target == BenchSettings::SCRATCH, run.is_done()) {
+        (true, true) => return nothing_left(),
+        (true, false) => return resume_on_scratch(path, run, arguments),
+        (false, _) => {}
     }
     let candidate = match Simulation::of(&chosen.target)? {
         Some(simulation) if simulation.profile.capacity != chosen.target_size => {
@@ -138,6 +165,9 @@ fn resume(path: &Path, arguments: &args::Infer) -> Result<()> {
         _ => Candidate::find(&chosen.target, chosen.write_budget.is_some(), &target)?,
     };
     check_same(path, &chosen.target, run.identity(), &candidate.identity())?;
+    if run.is_done() {
+        return nothing_left();
+    }
     if matches!(candidate, Candidate::Simulated(_)) {
         run.forget_writes(false);
     }
@@ -179,7 +209,7 @@ fn chosen(arguments: &args::Infer, target: String, capacity: Bytes, writes: bool
 /// The parameters of these names.
 fn only(names: &[String]) -> Result<Vec<Parameter>> {
     let parameter = |name: &String| {
-        let found = Parameter::ALL.iter().find(|parameter| parameter.name() == name);
+        let found = Parameter::ALL.iter().find(|parameter| parameter.name() == name.trim());
         found.copied().with_context(|| {
             let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
             Usage(format!("there is no parameter `{name}`; there are: {}", names.join(", ")))

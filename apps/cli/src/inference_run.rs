@@ -16,7 +16,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use anyhow::{Result, bail};
-use flashlab_analysis::inference::{Fill, Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Verdict};
+use flashlab_analysis::inference::{
+    Fill, Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Value, Verdict,
+};
 use flashlab_base::{Bytes, Identity, Nanos, Seed};
 use flashlab_bench::Settings as BenchSettings;
 use flashlab_infer::{Ended, GROUPS, Progress, groups_for};
@@ -140,6 +142,12 @@ impl Run {
         &self.manifest.settings
     }
 
+    /// Whether every parameter that was asked for has its answer.
+    pub fn is_done(&self) -> bool {
+        let mut asked = groups_for(&self.chosen().only).iter().flat_map(|group| group.parameters);
+        asked.all(|&parameter| self.known.get(parameter).is_some())
+    }
+
     /// What it was begun on.
     pub fn identity(&self) -> &Identity {
         &self.manifest.identity
@@ -228,6 +236,17 @@ fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
     Ok((folder, manifest, known))
 }
 
+/// Whether a value is what its parameter has: a whole number, any, or no number.
+fn is_of_kind(finding: &Finding) -> bool {
+    match (&finding.value, finding.parameter.unit()) {
+        (None, _) => true,
+        (Some(Value::Number(number)), Unit::Bytes | Unit::Count) => number.fract() == 0.0,
+        (Some(Value::Number(_)), Unit::Nanos | Unit::Ratio) => true,
+        (Some(Value::Word(_) | Value::Truth(_)), Unit::None) => true,
+        _ => false,
+    }
+}
+
 /// No number in a document is as large: all below are exact.
 const LARGEST: f64 = (1_u64 << 53) as f64;
 /// What cannot be 0.
@@ -257,6 +276,9 @@ fn check(known: &Inference) -> Result<(), String> {
         }
         if !(0.0..=1.0).contains(&finding.confidence) {
             return Err(format!("the confidence of {parameter} is {}: it is 0 to 1", finding.confidence));
+        }
+        if !is_of_kind(finding) {
+            return Err(format!("the value of {parameter} is none that it can have: the file is damaged"));
         }
         let least = match parameter.unit() {
             // A pause may also be of harm.

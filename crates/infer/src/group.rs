@@ -32,6 +32,7 @@ impl Group {
 pub const GROUPS: &[Group] = &[
     groups::write_buffer::GROUP,
     groups::fill::GROUP,
+    groups::large_writes::GROUP,
     groups::segment_groups::SEGMENT_GROUPS,
     groups::structure::STRUCTURE,
     groups::rereads::REREADS,
@@ -44,7 +45,6 @@ pub const GROUPS: &[Group] = &[
     groups::erase_block::GROUP,
     groups::open_blocks::GROUP,
     groups::content::GROUP,
-    groups::large_writes::GROUP,
     groups::startup::GROUP,
     groups::pause::GROUP,
     groups::lingering::GROUP,
@@ -59,7 +59,7 @@ mod tests {
     fn reading_groups_follow_the_fill_and_the_shares_of_the_budget_add_up() {
         let turns = GROUPS.chunk_by(|one, next| one.writes() == next.writes()).count();
         let first = GROUPS.iter().position(|group| !group.writes()).unwrap();
-        assert_eq!((turns, GROUPS[first - 1].name), (3, "fill"));
+        assert_eq!((turns, GROUPS[first - 1].name), (3, "large-writes"));
         let shares: f64 = GROUPS.iter().map(|group| group.write_share).sum();
         assert!(shares <= 1.0, "{shares}");
     }

@@ -35,6 +35,13 @@ pub enum Halt {
     },
     /// The group's time is used up.
     Time,
+    /// A rest is longer than the time that the group has left.
+    Rest {
+        /// What the probe needs.
+        needed: Nanos,
+        /// What the group has left.
+        left: Nanos,
+    },
 }
 
 impl fmt::Display for Halt {
@@ -53,6 +60,9 @@ impl fmt::Display for Halt {
                 )
             }
             Halt::Time => f.write_str("the time for this was used up"),
+            Halt::Rest { needed, left } => {
+                write!(f, "the device has to rest for {needed}, and {left} of the time for this are left")
+            }
         }
     }
 }
@@ -242,10 +252,11 @@ impl<'d, 's> Session<'d, 's> {
     /// Lets the device rest.
     ///
     /// # Errors
-    /// [`Halt::Interrupted`] and [`Halt::Time`].
+    /// [`Halt::Interrupted`] and [`Halt::Rest`].
     pub fn rest(&mut self, time: Nanos) -> Result<(), Halt> {
-        if time > self.time_left() {
-            return Err(Halt::Time);
+        let left = self.time_left();
+        if time > left {
+            return Err(Halt::Rest { needed: time, left });
         }
         let until = self.device.now().saturating_add(time);
         loop {

@@ -63,10 +63,10 @@ impl Twin {
             Parameter::WriteCostPerIo => self.writes().0.clone(),
             Parameter::WriteSaturationSize => self.writes().1.clone(),
             Parameter::ZerosProgramShare => {
-                curves::content_share(profile, self.page, self.settle(), Content::Zeros)
+                curves::content_share(profile, &self.noisy, self.page, self.settle(), Content::Zeros)
             }
             Parameter::OnesProgramShare => {
-                curves::content_share(profile, self.page, self.settle(), Content::Ones)
+                curves::content_share(profile, &self.noisy, self.page, self.settle(), Content::Ones)
             }
             Parameter::MisalignmentPenalty => curves::misalignment(profile, self.page),
             Parameter::StartupIos => self.phases().0.clone(),

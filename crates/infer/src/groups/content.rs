@@ -113,11 +113,17 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
     let near = |one: f64, other: f64| (one / other - 1.0).abs() <= EXACT;
     let agree = near(ranks.estimate, share) && near(ranks.estimate, pairs.estimate);
     if agree {
-        let confidence = if half(ranks) <= EXACT * share { 0.96 } else { 0.7 };
+        // What the writes before left shows in the one half of the turns or the other.
+        let (middle, ratio) = (of.len() / 2, |of, random| median(of) / median(random).max(1.0));
+        let halves = [ratio(&of[..middle], &random[..middle]), ratio(&of[middle..], &random[middle..])];
+        let repeats = halves.iter().all(|&half| near(half, share)) && !near(share, 1.0);
+        let confidence = if repeats && half(ranks) <= EXACT * share { 0.96 } else { 0.7 };
         return Finding::found(parameter, share, confidence, evidence);
     }
-    let nearly_same =
-        [pairs, ranks].iter().any(|&Interval { low, high, .. }| low <= 1.0 + EXACT && high >= 1.0 - EXACT);
+    let nearly_same = |interval: &Interval| {
+        interval.low <= 1.0 + EXACT && interval.high >= 1.0 - EXACT && half(*interval) <= 4.0 * EXACT
+    };
+    let nearly_same = [pairs, ranks].iter().any(nearly_same);
     Finding::found(parameter, if nearly_same { 1.0 } else { share }, 0.5, evidence)
 }
 

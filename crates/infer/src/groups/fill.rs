@@ -1,5 +1,5 @@
-//! The whole device is written once, one address after the other: the state from which other groups start. On the
-//! way it shows a region of fast cells (an SLC cache).
+//! The device is written once, one address after the other, but for a rest that the next group writes: the state from which
+//! other groups start. On the way it shows a region of fast cells (an SLC cache).
 //!
 //! # Model
 //! Writes go to the fast region while there is room, and cost what fast cells cost. Then room has to be made for
@@ -23,6 +23,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
+use super::large_writes;
 use super::patterns::{ios, responses};
 use super::steps::{Lump, Step, lump, lump_distance, mean, rise, windows};
 use crate::group::Group;
@@ -32,7 +33,7 @@ pub(crate) const GROUP: Group = Group {
     name: "fill",
     about: "the whole device written sequentially once: the state for other probes, and the end of a fast region",
     parameters: &[Parameter::FastRegionSize, Parameter::FastRegionRefill],
-    write_share: 0.525,
+    write_share: 0.4625,
     probe,
 };
 
@@ -67,7 +68,9 @@ const EVEN_P: f64 = 0.01;
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity();
     let begin = session.filled_until();
-    let length = capacity - begin;
+    // The rest shows what large writes cost.
+    let end = capacity - large_writes::reserved(session);
+    let length = end - begin.min(end);
     if session.writes_left() < length {
         return Err(Halt::Budget { needed: length, left: session.writes_left() });
     }
@@ -76,8 +79,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let was_begun = session.begin_to_fill();
     let mut costs = Vec::with_capacity((length.0 / size.0) as usize);
     // What was interrupted goes on where it was.
-    while session.filled_until() < capacity.round_down(session.block()) {
-        let part = (size * IOS_OF_A_RUN).min(capacity - session.filled_until());
+    while session.filled_until() < end.round_down(session.block()) {
+        let part = (size * IOS_OF_A_RUN).min(end - session.filled_until());
         costs.extend(sequential_writes(session, "fill", size, session.filled_until(), part)?);
         session.filled(part);
     }
@@ -186,13 +189,13 @@ fn until_full(
 }
 
 /// The size of the writes that fill a device.
-fn io_size(capacity: Bytes, block: Bytes) -> Bytes {
+pub(super) fn io_size(capacity: Bytes, block: Bytes) -> Bytes {
     let least = Bytes((capacity.0 / IOS_MOST).next_power_of_two());
     IO_SIZE.max(least).max(block)
 }
 
 /// Writes `length` from `begin` on, the last bytes too; the response times.
-fn sequential_writes(
+pub(super) fn sequential_writes(
     session: &mut Session<'_, '_>,
     name: &str,
     size: Bytes,

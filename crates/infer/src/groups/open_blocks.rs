@@ -156,7 +156,9 @@ fn rounds(session: &mut Session<'_, '_>, block: Bytes) -> Result<(), Halt> {
         "from the second round on, writes to {open} units in turns cost {cheap:.1} times what those to one cost, \
          and to {many} units {merging:.1} times"
     );
-    let sure = confidence_of(session, Parameter::EraseBlockSize).min(0.97);
+    let [block, family] =
+        [Parameter::EraseBlockSize, Parameter::TranslationFamily].map(|of| confidence_of(session, of));
+    let sure = block.min(family).min(0.97);
     let picture = rounds.picture().mark(open as f64 + 0.5, "open blocks");
     let finding = if cheap <= CHEAP && merging >= CHEAP && merging >= MERGE / CHEAP * cheap {
         Finding::found(parameter, open, sure, evidence)
@@ -204,6 +206,7 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Axis::logarithmic("response time", "ns"),
     )
     .draw("writes", Style::Dots, drawn);
+    let family = confidence_of(session, Parameter::TranslationFamily);
     let votes = |count: u64| counts.iter().filter(|&&other| other == count).count();
     let most = counts.iter().copied().max_by_key(|&count| votes(count));
     let evidence = format!(
@@ -213,9 +216,9 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Nanos(erases.level as u64)
     );
     let finding = match most.map(|count| (count, votes(count))) {
-        Some((count, ROUNDS)) => Finding::found(parameter, count, 0.94, evidence),
+        Some((count, ROUNDS)) => Finding::found(parameter, count, family.min(0.94), evidence),
         Some((count, votes)) if 3 * votes > 2 * counts.len() => {
-            Finding::found(parameter, count, if votes > 1 { 0.85 } else { 0.6 }, evidence)
+            Finding::found(parameter, count, family.min(if votes > 1 { 0.85 } else { 0.6 }), evidence)
         }
         _ => Finding::undetermined(parameter, evidence),
     };

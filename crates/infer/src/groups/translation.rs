@@ -80,6 +80,12 @@ const DIES: f64 = 4.0;
 /// holds up to so many times as much as it takes at first without anybody's waiting: a part is for what is on its way.
 const KEPT: f64 = 1.5;
 const KEEPS: u64 = 3;
+const DIES_MOST: f64 = 16.0;
+/// No flash takes so long to write a page: slow cells take a few milliseconds, and links that are slow as many.
+const NO_PAGE: f64 = 15e6;
+/// How sure a page map is where it is not known from writes that what was written were whole pages: each may be a merge
+/// of a small unit.
+const UNKNOWN_PAGE: f64 = 0.9;
 /// How often the first page and another one are pushed out of a buffer.
 const PUSHES: u64 = 10;
 /// p of a difference between them.
@@ -142,7 +148,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         (false, false) => 0.9,
         (false, true) => 0.7,
     });
-    let finding = if word == "page" {
+    let page = session.inference().get(Parameter::WritePageSize);
+    let whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= 0.95);
+    let finding = if word == "page" && seen.base >= NO_PAGE {
+        let evidence = format!("{evidence}; but no page takes so long to write: each write may be a merge");
+        Finding::undetermined(parameter, evidence)
+    } else if word == "page" {
+        let sure = if whole { sure } else { sure.min(UNKNOWN_PAGE) };
         let (cached, figures) = look_for_map_cache(session, seen.size)?;
         let evidence = format!("{evidence}; {figures}");
         match cached {
@@ -306,13 +318,17 @@ impl Seen {
         let known_dies = session.known().number(Parameter::ParallelUnits);
         let dies = if buffer == Buffer::None { 1.0 } else { known_dies.unwrap_or(DIES).max(1.0) };
         let full = buffer.most(session).0 * 9 / 8 / size.0;
-        let affordable = session.writes_left().0 / size.0 / 16;
+        let affordable = session.writes_left().0 / size.0 / 24;
         let count = affordable.clamp(WRITES / 4, WRITES);
         let full = full.min(affordable.saturating_sub(count));
         let mut probing =
             Probing { session, size, buffer, count, full, merge: f64::INFINITY, runs: Vec::new() };
         let anywhere = probing.anywhere()?;
-        let base = probing.sequence(0.31)?;
+        let mut base = probing.sequence(0.31)?;
+        if buffer != Buffer::None {
+            // What large requests took in the end cannot be undercut for long.
+            base = base.max(probing.session.fill_cost() * size.0 as f64);
+        }
         probing.merge = 2.0 * MERGE * dies * base;
         let mut in_place = f64::INFINITY;
         for part in [0.53, 0.73] {
@@ -343,13 +359,18 @@ impl Seen {
         let again = level(self.in_place, CHEAP * self.dies, MERGE * self.dies);
         let busy = level(self.anywhere, COLLECTING, MERGING);
         // What costs a merge at one place costs no less far apart, if no buffer hides it.
-        let far = self.apart >= self.in_place / CHEAP;
-        let block = again.merges && far && (self.anywhere > MERGE || self.unbuffered);
+        let far = !level(self.in_place / self.apart.max(1e-9), CHEAP, MERGE).merges;
+        let beyond_dies = self.unbuffered || self.in_place >= MERGE * DIES_MOST;
+        let block = again.merges && far && (self.anywhere > MERGE || beyond_dies);
+        // A buffer, or a device that gives a page that is written again a new block, makes one place cheap. Shared logs make
+        // places far apart cheap as well.
+        let block_but_again = at_first.merges && apart.merges && busy.merges;
         // Collecting on one die alone is dear as well, but not if it costs next to nothing on all of them.
         // Merges that are put off are done while other dies work, so that anywhere they may cost little.
         let log = apart.merges && (busy.merges || self.unbuffered && self.anywhere > CHEAP / 1.2);
         let sure = |levels: &[Level]| if levels.iter().all(|level| level.clear) { 0.96 } else { 0.6 };
         match () {
+            () if block_but_again && !block => ("block", 0.6),
             () if at_first.merges && !block => ("shared log-block", sure(&[again, at_first])),
             () if log => ("log-block", sure(&[again, at_first, apart, busy])),
             () if block => ("block", sure(&[again, apart, busy])),

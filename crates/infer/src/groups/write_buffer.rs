@@ -3,18 +3,18 @@
 //! # Model
 //! After a rest a buffer is empty: writes cost what the command and the link take, until it is full; from then on each
 //! write waits until earlier ones are on the flash. Sequential writes of whole pages show it best, as no translation
-//! layer has much to do for them. In the sustained part the `n`-th write is done at `t(n) = (n - lead) T`: the
-//! *lead* is by how many writes the device is ahead of one without a buffer. It is the buffer, less what the flash
-//! does not take in from the first moment on: with `D` dies that program in turns, and a write that takes `a` to come
-//! in, the buffer holds `lead + (D - 1) / 2 + (D + 1) / 2 a / T` writes. (In the sustained part dies take writes one
-//! after the other, `a` apart, once in `D T`; the line goes through the middle of each such bunch. With one die this is
-//! exact.) A write waits once in a bunch, so the share of writes that wait is `1 / D`.
+//! layer has much to do for them. Of bursts that are all alike the medians, write by write, have next to no noise.
 //!
-//! Outliers do not disturb the lead: while the host waits for one the flash goes on, and later writes wait less.
+//! A buffer that is emptied at once is a queue in front of some dies: a page leaves it when it is programmed, and a page
+//! comes in when there is room. When the `n`-th write is done follows from the buffer, the pages that a die
+//! programs at once, and the number of dies, as what they do together is the sustained rate. Of all that are
+//! possible the queue is taken whose writes are done when those of the burst are ([`super::queue`]). If none fits, the buffer
+//! is the *lead*: by how many writes the burst is ahead of one at the sustained rate from its beginning on.
 //!
-//! A device without a buffer has no lead, and its writes take longer than reads, as programming does. One whose flash
-//! is faster than its link has no lead either, but its writes take no longer than reads: its buffer never fills, and
-//! nothing can be seen of it.
+//! A buffer that is emptied when it is full still holds what was written last ([`super::held`]).
+//!
+//! A device without a buffer has writes that take longer than reads, as programming does. Where the
+//! flash is faster than the link a buffer never fills, and nothing can be seen of it.
 //!
 //! What is read back after a rest tells when the buffer is emptied: pages that are still in it come faster than others.
 //!
@@ -23,15 +23,16 @@
 //!   neither in the buffer nor on the flash;
 //! - before each burst the device rests longer than it would take to write all of the last one.
 
-use flashlab_analysis::decide::level::level;
-use flashlab_analysis::decide::ranks::{Interval, mann_whitney, ratio};
-use flashlab_analysis::decide::separation::separate;
+use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
-use flashlab_samples::Sample;
 
+use super::held::held;
 use super::patterns::{ios, responses};
+use super::queue::queue;
+use super::steps::mean;
+use super::writes::{median, quantile};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -45,69 +46,151 @@ pub(crate) const GROUP: Group = Group {
 
 /// The size of the writes.
 const IO_SIZE: Bytes = Bytes::kib(16);
-/// Writes of the shortest burst.
-const BURST_LEAST: u64 = 16;
+/// Writes of the shortest burst, and of the longest.
+const BURST_LEAST: u64 = 32;
+const BURST_MOST: u64 = 8192;
 /// Bursts of each length.
-const REPETITIONS: u64 = 8;
+const REPETITIONS: u64 = 5;
 /// A rest is so many times as long as the burst before it,
 const REST_FACTOR: u64 = 3;
 /// and at least this long.
 const REST_LEAST: Nanos = Nanos::from_millis(200);
-/// A burst is long enough if it is so many times as long as its lead.
-const SUSTAINED: f64 = 2.5;
+/// A burst is long enough if it is so many times as long as what passes before the first wait.
+const SUSTAINED: usize = 4;
+/// A write that takes so many times as long as the first ones waits.
+const WAITS: f64 = 1.25;
 /// Reads for a comparison.
-const READS: u64 = 24;
+const READS: usize = 48;
+/// Bursts of more writes are not done with small ones, too.
+const SMALL_FOR: usize = 512;
+/// The size of small reads and writes.
+pub(super) const SMALL: Bytes = Bytes::kib(4);
+/// A queue fits if its writes are done at the same time as the burst's, but for this part of [`IO_SIZE`] on average.
+const FITS: f64 = 0.25;
+/// Small writes are taken if they take so many times as long in the sustained part.
+const CONTRAST: f64 = 1.5;
+/// p that reads or writes take as long as others.
+const P: f64 = 1e-3;
 
 /// What bursts of one length showed.
-struct Bursts {
-    /// Writes of each.
-    length: u64,
-    /// By how many writes they were ahead of the sustained rate at their end.
-    lead: Interval,
+pub(super) struct Bursts {
+    /// The size of the writes.
+    pub(super) size: Bytes,
+    /// The medians of the response times, write by write.
+    pub(super) costs: Vec<f64>,
+    /// The same, added up.
+    pub(super) done: Vec<f64>,
     /// What a write takes in the sustained part.
-    sustained: f64,
-    /// Response times by position, all bursts together.
-    first: Vec<f64>,
-    /// Response times of the last half.
-    last: Vec<f64>,
-    /// Completion times of the burst in the middle, for the picture.
-    line: Vec<(f64, f64)>,
+    pub(super) sustained: f64,
+    /// What a write takes to come in.
+    pub(super) come_in: f64,
 }
 
 impl Bursts {
-    /// Whether the writes are taken as fast to the end, and faster than reads: a buffer that is not full.
-    fn only_come_in(&self, reads: &Reads) -> bool {
-        let first = level(&self.first, 0.9).map_or(0.0, |level| level.estimate);
-        self.sustained < 1.15 * first
-            && ratio(&self.first, &reads.older, 0.99).is_some_and(|ratio| ratio.high < 1.0)
+    pub(super) fn of(size: Bytes, runs: &[Vec<f64>]) -> Bursts {
+        let length = runs.iter().map(Vec::len).min().unwrap_or(0);
+        let costs: Vec<f64> =
+            (0..length).map(|index| median(&runs.iter().map(|run| run[index]).collect::<Vec<_>>())).collect();
+        let done: Vec<f64> = costs
+            .iter()
+            .scan(0.0, |sum, cost| {
+                *sum += cost;
+                Some(*sum)
+            })
+            .collect();
+        // The first may wait already, in a small buffer.
+        let come_in = quantile(&costs[..4], 0.25);
+        let mut bursts = Bursts { size, sustained: mean(&costs[length / 2..]), costs, done, come_in };
+        // From a wait to a wait, where there are several.
+        if let Some((first, last, _)) = bursts.late_waits() {
+            bursts.sustained = (bursts.done[last] - bursts.done[first]) / (last - first) as f64;
+        }
+        bursts
     }
 
-    /// Whether writes are answered before they are on the flash: after a rest they take less than the others, or than
-    /// reads.
-    fn shows_a_buffer(&self, reads: &Reads) -> bool {
-        let less = |than: &[f64]| ratio(&self.first, than, 0.99).is_some_and(|ratio| ratio.high < 0.9);
-        self.lead.low >= 1.0 || less(&[self.sustained; 8]) || less(&reads.older)
+    /// Whether a write waits.
+    fn waits(&self, index: usize) -> bool {
+        self.costs[index] > WAITS * self.come_in
+    }
+
+    /// How many writes pass before the first wait; none waits: `None`.
+    fn before_waiting(&self) -> Option<usize> {
+        (0..self.costs.len()).find(|&index| self.waits(index))
+    }
+
+    /// Whether most of the burst came after the first wait.
+    fn is_sustained(&self) -> bool {
+        self.before_waiting().is_some_and(|before| SUSTAINED * (before + 1) <= self.costs.len())
+    }
+
+    /// By how many writes the sustained part is ahead of one without a buffer.
+    fn lead(&self) -> f64 {
+        let ahead = |index: usize| (index + 1) as f64 - self.done[index] / self.sustained;
+        median(&(self.costs.len() / 2..self.costs.len()).map(ahead).collect::<Vec<_>>())
+    }
+
+    /// The first and the last wait in the second half, and how many there are, if there are several.
+    fn late_waits(&self) -> Option<(usize, usize, usize)> {
+        let waits: Vec<usize> =
+            (self.costs.len() / 2..self.costs.len()).filter(|&index| self.waits(index)).collect();
+        (waits.len() >= 3).then(|| (waits[0], waits[waits.len() - 1], waits.len()))
     }
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
-    let mut length = BURST_LEAST;
-    let mut bursts = run_bursts(session, size, length)?;
+    let mut bursts = run_bursts(session, size, BURST_LEAST)?;
     let reads = compare_reads(session, size)?;
-    // Until more than half of a burst is sustained; where writes are faster than the flash they have not begun to wait.
-    while (bursts.lead.high * SUSTAINED > length as f64 || bursts.only_come_in(&reads))
-        && session.writes_left() >= size * (length * 4 * REPETITIONS)
-    {
-        length *= 4;
-        bursts = run_bursts(session, size, length)?;
+    let in_memory = faster(&reads.first_writes, &reads.of_writes_size);
+    if in_memory {
+        bursts = until_sustained(session, bursts)?;
     }
-    decide(session, size, &bursts, &reads);
+    // Small writes show a small buffer more exactly, if it fills at all with them.
+    let small = SMALL.max(session.block());
+    if in_memory && bursts.is_sustained() && bursts.costs.len() <= SMALL_FOR {
+        let length = bursts.costs.len() as u64 * (size.0 / small.0);
+        if session.writes_left() >= small * (length * REPETITIONS) {
+            let finer = run_bursts(session, small, length)?;
+            let finer = until_sustained(session, finer)?;
+            if finer.is_sustained() && finer.sustained > CONTRAST * finer.come_in {
+                bursts = finer;
+            }
+        }
+    }
+    let flush = flush(&reads);
+    let held = if in_memory && flush.value == Some("when-full".into()) {
+        let fast = quantile(&reads.recent, 0.25);
+        let guess = bursts.size * bursts.before_waiting().unwrap_or(8) as u64;
+        held(session, (fast * median(&reads.older)).sqrt(), guess)?
+    } else {
+        None
+    };
+    decide(session, &bursts, &reads, in_memory, flush, held);
     Ok(())
 }
 
+/// Longer bursts, until most of one comes after the first wait.
+fn until_sustained(session: &mut Session<'_, '_>, mut bursts: Bursts) -> Result<Bursts, Halt> {
+    while !bursts.is_sustained() {
+        let length = match bursts.before_waiting() {
+            Some(before) => SUSTAINED * (before + 2),
+            None => 4 * bursts.costs.len(),
+        } as u64;
+        if length > BURST_MOST || session.writes_left() < bursts.size * (length * REPETITIONS) {
+            break;
+        }
+        bursts = run_bursts(session, bursts.size, length)?;
+    }
+    Ok(bursts)
+}
+
+/// Whether these take less than those.
+fn faster(these: &[f64], those: &[f64]) -> bool {
+    mann_whitney(these, those).p_below < P && median(these) < 0.95 * median(those)
+}
+
 /// Where the next burst goes: behind what was written, as a part of filling the device.
-fn next_place(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Halt> {
+pub(super) fn next_place(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Halt> {
     let place = session.filled_until();
     if place + length > session.capacity() {
         return Err(Halt::Misfit(format!("bursts of {length} have no place")));
@@ -117,111 +200,139 @@ fn next_place(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Hal
 
 fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result<Bursts, Halt> {
     let mut rest = REST_LEAST;
-    let mut runs: Vec<Vec<Sample>> = Vec::new();
+    let mut runs: Vec<Vec<f64>> = Vec::new();
     for _ in 0..REPETITIONS {
         let place = next_place(session, size * length)?;
         session.rest(rest)?;
         let pattern = ios(Mode::Write, Location::Sequential, size, length).on_target(place, size * length);
         let samples = session.run("burst", &pattern)?;
         session.filled(size * length);
-        rest = REST_LEAST.max(Nanos(done(&samples, samples.len() - 1) as u64 * REST_FACTOR));
-        runs.push(samples);
+        let costs = responses(&samples);
+        rest = REST_LEAST.max(Nanos(costs.iter().sum::<f64>() as u64) * REST_FACTOR);
+        runs.push(costs);
     }
-    let half = length as usize / 2;
-    let last = length as usize - 1;
-    let mut rates: Vec<f64> =
-        runs.iter().map(|run| (done(run, last) - done(run, half)) / (last - half) as f64).collect();
-    rates.sort_by(f64::total_cmp);
-    let sustained = rates[rates.len() / 2].max(1.0);
-    let leads: Vec<f64> = runs.iter().map(|run| length as f64 - done(run, last) / sustained).collect();
-    let none = Interval { estimate: 0.0, low: f64::NEG_INFINITY, high: f64::INFINITY };
-    let middle = &runs[runs.len() / 2];
-    Ok(Bursts {
-        length,
-        lead: level(&leads, 0.99).unwrap_or(none),
-        sustained,
-        first: runs.iter().map(|run| run[0].response().0 as f64).collect(),
-        last: runs.iter().flat_map(|run| responses(&run[half..])).collect(),
-        line: (0..=last).map(|index| ((index + 1) as f64 * size.0 as f64, done(middle, index))).collect(),
-    })
-}
-
-/// When a write of a burst was done, since the burst began.
-fn done(samples: &[Sample], index: usize) -> f64 {
-    samples[index].completed.since(samples[0].submitted).0 as f64
+    Ok(Bursts::of(size, &runs))
 }
 
 /// Reads of what was just written and rested, and of what was written long before.
 struct Reads {
     recent: Vec<f64>,
     older: Vec<f64>,
+    /// Reads of older data that are as large as the writes of the bursts.
+    of_writes_size: Vec<f64>,
+    /// Writes after a rest.
+    first_writes: Vec<f64>,
 }
 
 fn compare_reads(session: &mut Session<'_, '_>, size: Bytes) -> Result<Reads, Halt> {
-    let mut reads = Reads { recent: Vec::new(), older: Vec::new() };
+    let mut reads =
+        Reads { recent: Vec::new(), older: Vec::new(), of_writes_size: Vec::new(), first_writes: Vec::new() };
     // One short piece each time: it has to fit into the buffer.
-    let piece = size * 2;
-    while (reads.recent.len() as u64) < READS && session.writes_left() >= piece {
+    let (piece, small) = (size * 2, SMALL.max(session.block()));
+    let write = |place: Bytes, size: Bytes, count: u64| {
+        ios(Mode::Write, Location::Sequential, size, count).on_target(place, size * count)
+    };
+    let read =
+        |place: Bytes, size: Bytes| ios(Mode::Read, Location::Sequential, size, 1).on_target(place, size);
+    while reads.recent.len() < READS && session.writes_left() >= piece {
         let recent = next_place(session, piece)?;
-        session.run("piece", &ios(Mode::Write, Location::Sequential, size, 2).on_target(recent, piece))?;
+        let written = responses(&session.run("piece", &write(recent, size, 2))?);
         session.filled(piece);
+        reads.first_writes.extend(written.first());
         session.rest(REST_LEAST)?;
-        let before = Bytes(recent.0.saturating_sub(piece.0 * 64));
-        let read = |place: Bytes| ios(Mode::Read, Location::Sequential, size, 1).on_target(place, size);
-        reads.older.extend(responses(&session.run("read-what-is-older", &read(before))?));
-        reads.recent.extend(responses(&session.run("read-what-is-recent", &read(recent))?));
+        // The last page of it is the last to leave.
+        let last = recent + piece - small;
+        // Each place once: what was read may be in a buffer, too.
+        let older = |part: u64, size: Bytes| read(Bytes(recent.0 / part).round_down(size), size);
+        reads.of_writes_size.extend(responses(&session.run("read-what-is-older", &older(2, size))?));
+        reads.older.extend(responses(&session.run("read-what-is-older", &older(4, small))?));
+        reads.recent.extend(responses(&session.run("read-what-is-recent", &read(last, small))?));
     }
     Ok(reads)
 }
 
-fn decide(session: &mut Session<'_, '_>, size: Bytes, bursts: &Bursts, reads: &Reads) {
+fn decide(
+    session: &mut Session<'_, '_>,
+    bursts: &Bursts,
+    reads: &Reads,
+    in_memory: bool,
+    flush: Finding,
+    held: Option<Bytes>,
+) {
+    let size = bursts.size;
+    let line = |(index, &done): (usize, &f64)| ((index + 1) as f64 * size.0 as f64, done);
     let picture = Picture::new(
-        "One burst after a rest: where the line bends, writes begin to wait for the flash.",
+        "A burst after a rest: where the line bends, writes begin to wait for the flash.",
         Axis::linear("written", "bytes"),
         Axis::linear("time since the burst began", "ns"),
     )
-    .draw("writes done", Style::Line, bursts.line.clone());
-    let median = |values: &[f64]| level(values, 0.9).map_or(0.0, |level| level.estimate);
-    let come_in = median(&bursts.first);
-    let read = median(&reads.older);
-    let lead = bursts.lead;
+    .draw("writes done", Style::Line, bursts.done.iter().enumerate().map(line).collect());
+    let waits = match bursts.before_waiting() {
+        Some(before) => format!("{before} writes pass before the first waits"),
+        None => "none waits".to_owned(),
+    };
     let figures = format!(
-        "after a rest a write of {size} takes {}, in the sustained part of {} writes {}; at their end they are {:.1} writes \
-         ahead ({:.1} to {:.1}); a read takes {}",
-        Nanos(come_in as u64),
-        bursts.length,
+        "after a rest a write of {IO_SIZE} takes {}, one of {size} {}, in the sustained part of {} writes {}; {waits}; a read of {IO_SIZE} \
+         takes {}",
+        Nanos(median(&reads.first_writes) as u64),
+        Nanos(bursts.come_in as u64),
+        bursts.costs.len(),
         Nanos(bursts.sustained as u64),
-        lead.estimate,
-        lead.low,
-        lead.high,
-        Nanos(read as u64),
+        Nanos(median(&reads.of_writes_size) as u64),
     );
-    if !bursts.shows_a_buffer(reads) {
-        let waits =
-            |times: f64| ratio(&bursts.first, &reads.older, 0.99).is_some_and(|ratio| ratio.low > times);
-        let sure = if waits(1.3) { 0.9 } else { 0.8 };
-        conclude_none(session, figures, picture, (lead.high < 1.0 && waits(1.1)).then_some(sure));
+    if !in_memory {
+        // They take longer than reads, as programming does.
+        let (writes, others) = (&reads.first_writes, &reads.of_writes_size);
+        let significant = mann_whitney(writes, others).p_above < P;
+        let longer = |times: f64| significant && median(writes) > times * median(others);
+        let sure = match bursts.before_waiting() {
+            None if longer(1.3) => Some(0.9),
+            None if longer(1.1) => Some(0.8),
+            Some(_) if longer(1.3) => Some(0.8),
+            _ => None,
+        };
+        conclude_none(session, figures, picture, sure);
         return;
     }
-    let come_in_only = ratio(&bursts.first, &reads.older, 0.99).is_some_and(|ratio| ratio.high < 1.0);
-    if !come_in_only {
-        // Writes that wait for the flash may still be cheap at first, where work is put off.
-        let evidence = format!("{figures}: the first writes are cheaper, but not as if memory took them");
-        for &parameter in GROUP.parameters {
-            session.conclude(Finding::undetermined(parameter, evidence.clone()).with(picture.clone()));
+    let when_full = flush.value == Some("when-full".into());
+    let held = match held {
+        Some(held) => Ok((
+            held.0 as f64 / size.0 as f64,
+            format!("{held} at the most come faster when they are read back"),
+        )),
+        None if when_full => {
+            Err("what comes faster when it is read back says nothing of what it holds".to_owned())
         }
-        return;
-    }
-    let flush = flush(reads);
-    if lead.low < 1.0 || lead.high * SUSTAINED > bursts.length as f64 {
-        session.conclude(Finding::undetermined(Parameter::WriteBufferSize, figures).with(picture));
-    } else if flush.value == Some("when-full".into()) {
-        let evidence = format!("{figures}; what it holds before it is emptied was not measured");
-        session.conclude(Finding::undetermined(Parameter::WriteBufferSize, evidence).with(picture));
-    } else {
-        conclude_size(session, size, bursts, come_in, figures, picture);
-    }
+        None if bursts.is_sustained() => held_as_a_queue(bursts),
+        None => Err("the burst is not long enough to see more of it".to_owned()),
+    };
+    let finding = match held {
+        Ok((writes, why)) => {
+            let bytes = Bytes((writes * size.0 as f64).round() as u64);
+            Finding::found(Parameter::WriteBufferSize, bytes, 0.7, format!("{figures}; {why}"))
+                .with(picture.mark(bytes.0 as f64, "what the buffer holds"))
+        }
+        Err(why) => {
+            Finding::undetermined(Parameter::WriteBufferSize, format!("{figures}; {why}")).with(picture)
+        }
+    };
+    session.conclude(finding);
     session.conclude(flush);
+}
+
+/// The buffer of the queue that fits, in writes.
+fn held_as_a_queue(bursts: &Bursts) -> Result<(f64, String), String> {
+    if bursts.sustained < WAITS * bursts.come_in {
+        return Err("it hardly fills".to_owned());
+    }
+    let before = bursts.before_waiting().unwrap_or(0);
+    let queue = queue(bursts, bursts.lead(), before).ok_or("no queue fits")?;
+    let why = format!(
+        "a queue of {:.2} writes in front of {} dies fits but for {:.2} of a write",
+        queue.buffer, queue.dies, queue.off
+    );
+    let off = queue.off * bursts.size.0 as f64 / IO_SIZE.0 as f64;
+    if off <= FITS { Ok((queue.buffer, why)) } else { Err(why) }
 }
 
 /// There is no buffer, with this confidence; or it cannot be seen.
@@ -243,53 +354,23 @@ fn conclude_none(session: &mut Session<'_, '_>, figures: String, picture: Pictur
     session.conclude(flush);
 }
 
-fn conclude_size(
-    session: &mut Session<'_, '_>,
-    size: Bytes,
-    bursts: &Bursts,
-    come_in: f64,
-    figures: String,
-    picture: Picture,
-) {
-    let share = separate(&bursts.last).filter(|two| two.p() < 1e-3).map_or(1.0, |two| two.share);
-    let dies = (1.0 / share).round().max(1.0);
-    let in_writes = |lead: f64| lead + (dies - 1.0) / 2.0 + (dies + 1.0) / 2.0 * come_in / bursts.sustained;
-    let (low, high) = (in_writes(bursts.lead.low), in_writes(bursts.lead.high));
-    let held = in_writes(bursts.lead.estimate);
-    // Half a bunch is what the dies may differ by from the model.
-    let error = (high - held).max(held - low) + (dies - 1.0) / 2.0;
-    let bytes = Bytes((held * size.0 as f64).round() as u64);
-    let evidence = format!("{figures}; one write of {dies:.0} waits");
-    let relative = error / held;
-    let finding = if relative <= 0.03 {
-        Finding::found(Parameter::WriteBufferSize, bytes, 0.9, evidence)
-    } else {
-        Finding::undetermined(
-            Parameter::WriteBufferSize,
-            format!("{evidence}: about {bytes}, known to {:.0} % only", 100.0 * relative),
-        )
-    };
-    session.conclude(finding.with(picture.mark(bytes.0 as f64, "what the buffer holds")));
-}
-
 /// When the buffer is emptied.
 fn flush(reads: &Reads) -> Finding {
-    let median = |values: &[f64]| Nanos(level(values, 0.9).map_or(0.0, |level| level.estimate) as u64);
     let evidence = format!(
         "{} after a rest, reads of what was written last take {}, and of what was written before {}",
         REST_LEAST,
-        median(&reads.recent),
-        median(&reads.older),
+        Nanos(median(&reads.recent) as u64),
+        Nanos(median(&reads.older) as u64),
     );
-    let compared = ratio(&reads.recent, &reads.older, 0.99);
-    let faster = mann_whitney(&reads.recent, &reads.older).p_below;
-    match compared {
-        Some(ratio) if ratio.high < 0.9 && faster < 1e-4 => {
-            Finding::found(Parameter::WriteBufferFlush, "when-full", 0.95, evidence)
+    let (recent, older) = (median(&reads.recent), median(&reads.older));
+    let compared = mann_whitney(&reads.recent, &reads.older);
+    match () {
+        () if recent < 0.92 * older && compared.p_below < 1e-4 => {
+            Finding::found(Parameter::WriteBufferFlush, "when-full", 0.9, evidence)
         }
-        Some(ratio) if ratio.low > 0.93 => {
-            Finding::found(Parameter::WriteBufferFlush, "immediately", 0.95, evidence)
+        () if recent > 0.95 * older && compared.p_below > 1e-3 => {
+            Finding::found(Parameter::WriteBufferFlush, "immediately", 0.9, evidence)
         }
-        _ => Finding::undetermined(Parameter::WriteBufferFlush, evidence),
+        () => Finding::undetermined(Parameter::WriteBufferFlush, evidence),
     }
 }
