@@ -239,7 +239,7 @@ pub(crate) fn planes(
         format!("reads across the boundary of 1, 2, 3 ... pages, relative to beside it: {}", words.join(" "));
     let found = match (row(&costs), dies) {
         (Some(planes), _) => (planes <= PLANES_USUAL).then_some((planes, ROWS_SURE)),
-        (None, OnDie::All) if are_alike(&costs) => Some((1, 0.85)),
+        (None, OnDie::All) if are_alike(&costs) => Some((1, 0.7)),
         (None, OnDie::Chunk(chunk)) if are_alike(&costs) => {
             let planes = chunk.0 / page.0;
             let is_row = planes <= PLANES_USUAL && is_row(session, places, page, chunk, first)?;
