@@ -3,14 +3,11 @@
 //!
 //! | question | module |
 //! | --- | --- |
-//! | do two or more samples differ, and by how much; many questions at once | [`ranks`] |
+//! | do two or more samples differ, and by how much | [`ranks`] |
 //! | how large is it, and how sure is that | [`level`] |
-//! | one cluster or several: cheap and expensive IOs | [`separation`] |
 //! | from which IO on is it another level | [`change`] |
-//! | the period of rare expensive events, from their places | [`events`] |
-//! | what an IO costs at all and for each byte; where that line bends | [`mod@line`] |
+//! | what an IO costs at all and for each byte | [`mod@line`] |
 //! | the line through a few figures whose errors are known, and whether it is one | [`mod@weighted_line`] |
-//! | which of several hypotheses is right | [`choice`] |
 //! | pages, planes and blocks from reads across boundaries | [`boundaries`] |
 //! | the period of an effect that depends on the distance of two places | [`distances`] |
 //!
@@ -30,13 +27,10 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 pub mod boundaries;
 pub mod change;
-pub mod choice;
 pub mod distances;
-pub mod events;
 pub mod level;
 pub mod line;
 pub mod ranks;
-pub mod separation;
 pub mod weighted_line;
 
 /// The probability that a standard normal figure is above `z`.
@@ -66,15 +60,6 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
     // Halved before they are added: two huge figures have a sum that is not finite.
     Some(if sorted.len() % 2 == 1 { upper } else { sorted[sorted.len() / 2 - 1] / 2.0 + upper / 2.0 })
-}
-
-/// The Kullback-Leibler divergence of a coin with probability `observed` from one with `expected`.
-/// By Hoeffding's inequality (JASA 58(301), 1963) n tosses of the latter show a share
-/// at least as far out as `observed`, to its side, with probability at most exp(-n divergence); so
-/// do draws without replacement.
-fn divergence(observed: f64, expected: f64) -> f64 {
-    let part = |o: f64, e: f64| if o <= 0.0 { 0.0 } else { o * (o / e).ln() };
-    part(observed, expected) + part(1.0 - observed, 1.0 - expected)
 }
 
 #[cfg(test)]

@@ -25,11 +25,6 @@ impl Source {
         self.prng.unit()
     }
 
-    /// One of the places from 0 to below `cells`.
-    pub(crate) fn place(&mut self, cells: u64) -> u64 {
-        self.prng.below(cells)
-    }
-
     /// Standard normal (Box and Muller).
     pub(crate) fn normal(&mut self) -> f64 {
         (2.0 * self.prng.exponential()).sqrt() * (std::f64::consts::TAU * self.prng.unit()).cos()

@@ -25,6 +25,7 @@ pub(crate) mod read_pages;
 pub(crate) mod reads;
 pub(crate) mod recovery;
 pub(crate) mod rereads;
+mod rewrites;
 mod sawtooth;
 pub(crate) mod segment_groups;
 pub(crate) mod spare;

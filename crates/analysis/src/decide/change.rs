@@ -13,8 +13,10 @@
 //! many false ones. Neighbours that depend on each other make false changes: thin them before.
 
 use super::ranks::Interval;
-use super::separation::OUTLIER_SHARE;
 use super::{logarithms, median_of_sorted, sorted};
+
+/// The share of figures that may be outliers.
+const OUTLIER_SHARE: f64 = 0.01;
 
 /// A stretch of at least so many figures is a level.
 const STRETCH_MIN: usize = 2;
@@ -66,38 +68,6 @@ impl Change {
 /// that direction.
 pub fn change(values: &[f64], direction: Direction) -> Option<Change> {
     find(values, 0..values.len(), direction)
-}
-
-/// All changes with a p of at most `alpha`, in order.
-pub fn changes(values: &[f64], direction: Direction, alpha: f64) -> Vec<Change> {
-    let mut places = Vec::new();
-    let mut stretches: Vec<_> = std::iter::once(0..values.len()).collect();
-    while let Some(stretch) = stretches.pop() {
-        if let Some(found) = find(values, stretch.clone(), direction).filter(|found| found.p <= alpha) {
-            stretches.extend([stretch.start..found.index, found.index..stretch.end]);
-            places.push(found.index);
-        }
-    }
-    places.sort_unstable();
-    settled(values, places, direction, alpha)
-}
-
-/// The changes at `places`, each looked for anew between its neighbours: the first were found while
-/// the others disturbed. Those that are none then are left out, one at a time.
-fn settled(values: &[f64], mut places: Vec<usize>, direction: Direction, alpha: f64) -> Vec<Change> {
-    loop {
-        let bounds = |i: usize| {
-            let start = if i == 0 { 0 } else { places[i - 1] };
-            start..places.get(i + 1).copied().unwrap_or(values.len())
-        };
-        let found: Vec<Option<Change>> =
-            (0..places.len()).map(|i| find(values, bounds(i), direction)).collect();
-        let p = |change: &Option<Change>| change.map_or(1.0, |change| change.p);
-        match (0..found.len()).max_by(|&a, &b| p(&found[a]).total_cmp(&p(&found[b]))) {
-            Some(worst) if p(&found[worst]) > alpha => _ = places.remove(worst),
-            _ => return found.into_iter().flatten().collect(),
-        }
-    }
 }
 
 /// The most likely change within a stretch of `values`.
@@ -216,13 +186,6 @@ mod tests {
             .map(|change| change.map_or(1.0, |change| change.p))
             .collect();
         assert_honest(&few, "change of ties");
-        let more = (0..200)
-            .filter(|_| {
-                let values = stairs(&mut source, &[(100, 1.0), (100, 2.0)]);
-                changes(&values, Direction::Either, 0.05).len() > 1
-            })
-            .count();
-        assert!(more <= 2 * 10 + 12, "{more} of 200");
     }
 
     #[test]
@@ -244,23 +207,6 @@ mod tests {
     }
 
     #[test]
-    fn stairs_that_rise_are_counted() {
-        let mut source = Source::new(12);
-        let steps = [(40, 1.0), (25, 1.3), (60, 2.0), (30, 9.0)];
-        let right = (0..50)
-            .filter(|_| {
-                let found = changes(&stairs(&mut source, &steps), Direction::Up, 1e-3);
-                found.len() == 3
-                    && found.iter().zip([40, 65, 125]).all(|(f, place)| f.index.abs_diff(place) <= 2)
-            })
-            .count();
-        assert!(right >= 46, "{right} of 50");
-        let falling = stairs(&mut source, &[(40, 3.0), (40, 1.0)]);
-        assert!(changes(&falling, Direction::Up, 1e-3).is_empty());
-        assert_eq!(changes(&falling, Direction::Down, 1e-3).len(), 1);
-    }
-
-    #[test]
     fn the_size_of_outliers_makes_no_difference() {
         let mut source = Source::new(13);
         let mut values: Vec<f64> = (0..100).map(|_| jitter(&mut source)).collect();
@@ -278,7 +224,6 @@ mod tests {
                     assert!((0.0..=1.0).contains(&found.p), "{found:?}");
                     assert!(found.index_low <= found.index && found.index <= found.index_high);
                 }
-                assert!(changes(&values, direction, 2.0).len() <= values.len());
             }
         }
     }

@@ -1,13 +1,12 @@
-//! Comparing samples by ranks: whether they differ, by how much, and many such questions at once.
+//! Comparing samples by ranks: whether they differ, and by how much.
 //!
 //! Model: the figures of a sample are independent and from one distribution of any shape. Ranks do
 //! not see how far out an outlier lies. Without an effect all samples are from the same
 //! distribution, so that every order of the figures is as likely as any other; ties included.
 //!
-//! Sources: Mann and Whitney 1947, Kruskal and Wallis 1952, Wilcoxon 1945, Hodges and Lehmann 1963,
-//! all as in Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd edition; Holm, Scandinavian Journal of Statistics 6(2), 1979.
+//! Sources: Mann and Whitney 1947, Hodges and Lehmann 1963, both as in Hollander, Wolfe and Chicken, "Nonparametric
+//! Statistical Methods", 3rd edition.
 
-use statrs::distribution::{ChiSquared, ContinuousCDF};
 use statrs::function::factorial::ln_factorial;
 
 use super::{logarithms, median_of_sorted, normal_quantile, normal_upper_p, sorted};
@@ -110,70 +109,6 @@ fn exact_tails(doubled_ranks: &[u64], chosen: usize) -> (f64, f64) {
     (ways[observed..].iter().sum::<f64>() / all, ways[..=observed].iter().sum::<f64>() / all)
 }
 
-/// p that all groups have the same level (Kruskal and Wallis), by the chi-squared approximation;
-/// empty groups do not count, and p = 1 with fewer than two.
-pub fn kruskal_wallis(groups: &[&[f64]]) -> f64 {
-    let groups: Vec<&[f64]> = groups.iter().copied().filter(|group| !group.is_empty()).collect();
-    let ranks = doubled_ranks(&groups.concat());
-    let (n, spread) = (ranks.len() as f64, spread_of_ranks(&ranks));
-    if groups.len() < 2 || spread.is_nan() || spread <= 0.0 {
-        return 1.0;
-    }
-    let (mut begin, mut between) = (0, 0.0);
-    for group in &groups {
-        let end = begin + group.len();
-        let mean = ranks[begin..end].iter().sum::<u64>() as f64 / 2.0 / group.len() as f64;
-        between += group.len() as f64 * (mean - (n + 1.0) / 2.0).powi(2);
-        begin = end;
-    }
-    let h = 12.0 / (n * spread) * between;
-    ChiSquared::new(groups.len() as f64 - 1.0).map_or(1.0, |distribution| distribution.sf(h))
-}
-
-/// p that paired figures of which these are the differences are not above 0 on the whole
-/// (Wilcoxon's signed ranks, one-sided, differences of 0 left out). Exact up to 200 differences,
-/// ties included; else by the normal approximation.
-pub fn signed_ranks(differences: &[f64]) -> f64 {
-    let nonzero: Vec<f64> = differences.iter().copied().filter(|&d| d != 0.0 && !d.is_nan()).collect();
-    let ranks = doubled_ranks(&nonzero.iter().map(|d| d.abs()).collect::<Vec<_>>());
-    let positive = |(d, rank): (&f64, &u64)| if *d > 0.0 { *rank } else { 0 };
-    let observed = nonzero.iter().zip(&ranks).map(positive).sum::<u64>() as usize;
-    let all = ranks.iter().sum::<u64>() as usize;
-    if ranks.len() <= 200 {
-        // share[s]: the probability that the positive ones of the ranks seen so far have the sum s.
-        let mut share = vec![0.0; all + 1];
-        share[0] = 1.0;
-        for &rank in &ranks {
-            for s in (0..=all).rev() {
-                let with = if s >= rank as usize { share[s - rank as usize] } else { 0.0 };
-                share[s] = (share[s] + with) / 2.0;
-            }
-        }
-        return share[observed..].iter().sum::<f64>().min(1.0);
-    }
-    let deviation = ranks.iter().map(|&r| (r as f64).powi(2)).sum::<f64>().sqrt() / 2.0;
-    normal_upper_p((observed as f64 - all as f64 / 2.0 - 1.0) / deviation)
-}
-
-/// Each p times their number, for as many questions asked at once: none of them is a false alarm
-/// with more than the corrected probability.
-pub fn bonferroni(ps: &[f64]) -> Vec<f64> {
-    ps.iter().map(|p| (p * ps.len() as f64).min(1.0)).collect()
-}
-
-/// As [`bonferroni`], but the second smallest p is corrected for one question less, and so on
-/// (Holm 1979), in the order given: as safe, and never larger.
-pub fn holm(ps: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..ps.len()).collect();
-    order.sort_by(|&a, &b| ps[a].total_cmp(&ps[b]));
-    let (mut corrected, mut least) = (vec![1.0; ps.len()], 0.0_f64);
-    for (place, &i) in order.iter().enumerate() {
-        least = least.max(ps[i] * (ps.len() - place) as f64).min(1.0);
-        corrected[i] = least;
-    }
-    corrected
-}
-
 /// An estimate and where the true figure lies with the confidence asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
@@ -250,13 +185,6 @@ mod tests {
         // Ties: of the 6 choices of 2 out of {1, 2, 2, 3} two have a sum of ranks of 6.5 or more.
         let tied = mann_whitney(&[2.0, 3.0], &[1.0, 2.0]);
         assert!((tied.p_above - 2.0 / 6.0).abs() < 1e-12, "{tied:?}");
-        // Three groups of two, in order: H = 12 / 42 * 2 * (4 + 0 + 4) = 32 / 7, exp(-H / 2).
-        let p = kruskal_wallis(&[&[1.0, 2.0], &[3.0, 4.0], &[5.0, 6.0]]);
-        assert!((p - (-16.0_f64 / 7.0).exp()).abs() < 1e-9, "{p}");
-        assert_eq!(holm(&[0.01, 0.04, 0.03]), [0.03, 0.06, 0.06]);
-        assert_eq!(bonferroni(&[0.01, 0.5]), [0.02, 1.0]);
-        assert!((signed_ranks(&[1.0, 2.0, 3.0, 4.0, 5.0]) - 1.0 / 32.0).abs() < 1e-12);
-        assert_eq!(signed_ranks(&[-1.0, -2.0, -3.0]), 1.0);
     }
 
     #[test]
@@ -283,16 +211,6 @@ mod tests {
             for p in [|t: &RankSum| t.p, |t: &RankSum| t.p_above, |t: &RankSum| t.p_below] {
                 assert_honest(&trials.iter().map(p).collect::<Vec<_>>(), "Mann-Whitney");
             }
-        }
-        let groups = |source: &mut Source| [5, 7, 20].map(|n| sample(source, n, 1.0));
-        let ps: Vec<f64> = (0..1000)
-            .map(|_| kruskal_wallis(&groups(&mut source).each_ref().map(|group| group.as_slice())))
-            .collect();
-        assert_honest(&ps, "Kruskal-Wallis");
-        let symmetric = |source: &mut Source, n| (0..n).map(|_| source.normal().powi(3)).collect::<Vec<_>>();
-        for n in [7, 40, 300] {
-            let ps: Vec<f64> = (0..300).map(|_| signed_ranks(&symmetric(&mut source, n))).collect();
-            assert_honest(&ps, "signed ranks");
         }
     }
 
@@ -329,7 +247,7 @@ mod tests {
         for a in odd_samples() {
             for b in odd_samples() {
                 let RankSum { superiority, p_above, p_below, p } = mann_whitney(&a, &b);
-                for p in [superiority, p_above, p_below, p, kruskal_wallis(&[&a, &b]), signed_ranks(&a)] {
+                for p in [superiority, p_above, p_below, p] {
                     assert!((0.0..=1.0).contains(&p), "{p} for {a:?} and {b:?}");
                 }
                 let _ = (shift(&a, &b, 0.95), ratio(&a, &b, 2.0), ratio(&a, &b, 0.0));
@@ -347,13 +265,6 @@ mod tests {
             prop_assert_eq!(mann_whitney(&cubed(&a), &cubed(&b)), one);
             prop_assert!((one.p_above - other.p_below).abs() < 1e-12 && (one.p - other.p).abs() < 1e-12);
             prop_assert!(one.p_above + one.p_below >= 1.0 - 1e-12);
-        }
-
-        #[test]
-        fn holm_is_between_the_p_and_bonferroni(ps in prop::collection::vec(0.0..=1.0f64, 0..20)) {
-            for ((&p, holm), bonferroni) in ps.iter().zip(holm(&ps)).zip(bonferroni(&ps)) {
-                prop_assert!(p <= holm && holm <= bonferroni);
-            }
         }
     }
 }

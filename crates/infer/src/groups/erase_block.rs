@@ -13,24 +13,24 @@
 //! and patterns, and each can be wrong in a way of its own (a map that is written now and then, a buffer that is
 //! emptied by parts): only together they are sure.
 //!
-//! Small writes to one die leave the others the time to do their work unseen: if they show nothing, larger ones may.
+//! An erase is short, and dies that wait for the link do it unseen; merges are long. So where each block of addresses has
+//! its own log block, every so many pages are written: each block that is begun costs a merge. And where only writes that
+//! continue a block are cheap, what a write anywhere copies tells its place in its block ([`super::sawtooth`]).
 //!
-//! Where blocks are merged there is a third witness: writing a whole unit again and again replaces it, which costs an
-//! erase; writing its first half again and again makes the device copy the other half each time. A multiple of the
-//! unit does not cost more in halves, and a part of it is as expensive as its half.
+//! Where blocks are merged there is another witness: whether a unit is replaced as a whole ([`super::rewrites`]).
 //!
 //! # Invariants
 //! - a period counts only if it foretells the stalls of writes that were done after it was found.
 
-use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 
 use super::patterns::responses;
+use super::rewrites::rewrite;
 use super::sawtooth::{Saw, saw};
 use super::stalls::{Stalls, WRITES_MOST, stalls};
-use super::writes::{apart, median, place, times, unit, writes};
+use super::writes::{apart, place, times, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -52,6 +52,8 @@ const SETTLING: usize = 4;
 /// The share of the budget for single pages in sequence, and blocks of this many pages are as large as they get.
 const PAGES_PART: f64 = 0.8;
 const LONGEST: u64 = 1 << 18;
+/// Pages that a block has at least.
+const BLOCK_LEAST: u64 = 16;
 /// In how many pages one is written, of which a block has several.
 const GAPS: [u64; 2] = [8, 2];
 /// Writes anywhere whose copies are looked at.
@@ -63,12 +65,6 @@ const IN_PLACE_PART: f64 = 0.6;
 const DIES_MOST: u64 = 64;
 /// Two periods are whole multiples of each other within this.
 const AGREES: f64 = 0.02;
-/// Times that a unit is written whole and in halves.
-const REWRITES: u64 = 6;
-/// Halves cost at least this much more, and whole units at most this much more than in sequence.
-const HALVES_COST: f64 = 1.4;
-const WHOLE_COSTS: f64 = 1.25;
-
 /// Writes of one size, and the periods that foretold themselves.
 struct Seen {
     /// What lies between a write and the next.
@@ -254,13 +250,15 @@ impl Witnesses {
         if let Some(saw) = self.saw {
             return candidate(unit(session) * saw.period, None, false);
         }
-        let one = self.in_place.as_ref().and_then(|seen| seen.spans().next());
+        // What comes back sooner is a row of pages, or a turn of the dies.
+        let least = unit(session) * BLOCK_LEAST;
+        let one = self.in_place.as_ref().and_then(|seen| seen.spans().find(|&span| span >= least));
         // Collecting takes a few pages of a block, so that it fills a little early.
         let agrees = |all: &Bytes, one: &Bytes| {
             let dies = all.0 as f64 / one.0 as f64;
             (dies / dies.round().max(1.0) - 1.0).abs() <= AGREES && dies < DIES_MOST as f64
         };
-        let spans = || self.sequences.iter().flat_map(Seen::spans);
+        let spans = || self.sequences.iter().flat_map(Seen::spans).filter(|&span| span >= least);
         let dies = session.known().count(Parameter::ParallelUnits);
         match (one, dies) {
             // With a page map one page may be on one die or on all of them in turns.
@@ -283,42 +281,6 @@ impl Witnesses {
             (None, _) => spans().next().and_then(|all| candidate(all, None, true)),
         }
     }
-}
-
-/// Whether a whole unit can be replaced for what it costs in sequence, and half of it cannot; none where there is not
-/// enough budget for it.
-fn rewrite(session: &mut Session<'_, '_>, span: Bytes) -> Result<Option<bool>, Halt> {
-    let half = Bytes(span.0 / 2);
-    let needed = span * (3 * REWRITES + 2);
-    if !half.0.is_multiple_of(session.block().0)
-        || needed > Bytes(session.writes_left().0 / 2)
-        || span * 8 > session.capacity()
-    {
-        return Ok(None);
-    }
-    let origin = place(session, 0.45, span);
-    let again = |size, count| writes(Location::Sequential, size, count, origin, size);
-    let mut sequence = Vec::new();
-    let (mut whole, mut halves) = (Vec::new(), Vec::new());
-    for round in 0..2 {
-        let count = REWRITES / 2;
-        let fresh = writes(
-            Location::Sequential,
-            span,
-            count,
-            origin + span * (1 + round * count).min(4),
-            span * count,
-        );
-        sequence.extend(times(session, "whole-in-sequence", &fresh)?);
-        // The first of each clears away what was there.
-        whole.extend_from_slice(&times(session, "whole-again", &again(span, count + 1))?[1..]);
-        let pairs = times(session, "half-again", &again(half, 2 * count + 2))?;
-        halves.extend(pairs[2..].chunks_exact(2).map(|pair| pair[0] + pair[1]));
-    }
-    let dearer = mann_whitney(&halves, &whole).p_above <= 0.02;
-    let halves_cost = median(&halves) / median(&whole).max(1.0);
-    let whole_costs = median(&whole) / median(&sequence).max(1.0);
-    Ok(Some(dearer && halves_cost >= HALVES_COST && whole_costs <= WHOLE_COSTS))
 }
 
 fn picture(all: &Witnesses) -> Picture {

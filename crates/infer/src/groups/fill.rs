@@ -61,6 +61,8 @@ const REFILL_LEAST: f64 = 0.1;
 const DISTANCES_LEAST: f64 = 2.5;
 /// and one that makes more than this part free makes all of it free.
 const WHOLE: f64 = 0.93;
+/// Fewer writes do not show that there is no region.
+const WRITES_LEAST: usize = 512;
 /// Windows in which a cheaper beginning would be seen, and the p from which there may be one.
 const EVEN_WINDOWS: usize = 128;
 const EVEN_P: f64 = 0.01;
@@ -254,7 +256,7 @@ fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64]) {
         Nanos(mean(first) as u64),
         Nanos(mean(last) as u64),
     );
-    if !even(costs) {
+    if costs.len() < WRITES_LEAST || !even(costs) {
         session
             .conclude(Finding::undetermined(Parameter::FastRegionSize, evidence).with(picture(size, costs)));
         return;

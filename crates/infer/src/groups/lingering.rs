@@ -116,7 +116,7 @@ fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {
     let spread = (times[times.len() - 1] - times[0]) / 2.0;
     let ended = experiments.iter().all(|experiment| !experiment.found.still_affected_at_end);
     let finding = if times[times.len() - 1] == 0.0 {
-        Finding::found(Parameter::LingeringTime, Nanos::ZERO, 0.9, evidence)
+        Finding::found(Parameter::LingeringTime, Nanos::ZERO, 0.8, evidence)
     } else if ended && spread <= 0.03 * middle {
         Finding::found(Parameter::LingeringTime, Nanos(middle as u64), 0.9, evidence)
     } else {

@@ -24,6 +24,8 @@ const COMPLETE: f64 = 0.75;
 const LN_P: f64 = -9.2;
 /// More writes than this are not looked at.
 pub(crate) const WRITES_MOST: usize = 1 << 16;
+/// The most that is looked at for one threshold: stalls times periods.
+const WORK: usize = 20_000_000;
 /// Writes that are above this many times what four fifths of them cost are expensive.
 const ABOVE: f64 = 1.3;
 
@@ -79,7 +81,8 @@ pub(crate) fn stalls(costs: &[f64]) -> Vec<Stalls> {
 fn smallest_period(costs: &[f64], threshold: f64) -> Option<Stalls> {
     let places: Vec<usize> = (0..costs.len()).filter(|&place| costs[place] > threshold).collect();
     let share = places.len() as f64 / costs.len() as f64;
-    let longest = costs.len() / PERIODS_MIN;
+    // Among many stalls long periods would be of many stalls each, which nothing makes.
+    let longest = (costs.len() / PERIODS_MIN).min(WORK / places.len().max(1));
     if places.len() < PERIODS_MIN || share > 0.5 {
         return None;
     }

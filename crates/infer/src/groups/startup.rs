@@ -129,7 +129,7 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Ph
             Finding::undetermined(Parameter::StartupIos, evidence).with(picture)
         }
         (None, Some((startup, runs))) => {
-            let confidence = if runs == RUNS { 0.9 } else { 0.8 };
+            let confidence = if runs == RUNS { 0.8 } else { 0.7 };
             Finding::found(Parameter::StartupIos, startup, confidence, evidence)
                 .with(picture.mark(startup as f64, "start-up ends"))
         }

@@ -20,16 +20,14 @@
 //! only after more writes than a device has logs.
 //!
 //! A device may put merges off until a die rests, which a die does while others work. So places are looked at that lie on
-//! one die: addresses that are a multiple of 24 MiB or a good part of it apart are on the same die, however many there are
-//! (up to 16, but for 5, 7 and the like) and whatever the stripe. What is owed by one pattern is not the next one's: between
-//! them the device rests.
+//! one die: addresses 24 MiB or a good part of it apart are on the same die, whatever the stripe (up to 16 dies, but for 5,
+//! 7 and the like). What is owed by one pattern is not the next one's: between them the device rests.
 //!
 //! A write buffer answers before it is known what a write costs, and gives its time to a later one: behind one only the
-//! mean counts, after as many writes as it holds. What is on one die is compared with what is on one die: behind a buffer
-//! writes in sequence have all of them at the same time.
+//! mean counts, after as many writes as it holds. Only what is on one die is compared then: writes in sequence have all.
 //!
-//! A buffer that keeps what it holds takes one page again and again without any flash. Then pages near each other, more than
-//! it holds and not next to each other, are written instead, and the first page in turns with as much as pushes it out.
+//! A buffer that keeps what it holds takes one page again and again without any flash. Then more pages than it holds are
+//! written instead, near each other, and the first page in turns with as much as pushes it out.
 //!
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is;

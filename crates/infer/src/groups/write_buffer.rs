@@ -69,6 +69,12 @@ pub(super) const SMALL: Bytes = Bytes::kib(4);
 const FITS: f64 = 0.25;
 /// Small writes are taken if they take so many times as long in the sustained part.
 const CONTRAST: f64 = 1.5;
+/// Random writes at once, and each after a rest of so long.
+const RANDOM: u64 = 32;
+const RESTED: u64 = 12;
+const REST_RANDOM: Nanos = Nanos::from_secs(2);
+/// A random write that takes so many times as long as another is merged.
+const MERGED: f64 = 3.0;
 /// p that reads or writes take as long as others.
 const P: f64 = 1e-3;
 
@@ -165,8 +171,31 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     } else {
         None
     };
-    decide(session, &bursts, &reads, in_memory, flush, held);
+    let random = if in_memory { None } else { random_writes(session)? };
+    decide(session, &bursts, &reads, in_memory, random, flush, held);
     Ok(())
+}
+
+/// What random writes of [`SMALL`] to what was written cost, one after the other and each after a rest.
+struct RandomWrites {
+    at_once: f64,
+    rested: f64,
+}
+
+fn random_writes(session: &mut Session<'_, '_>) -> Result<Option<RandomWrites>, Halt> {
+    let (size, span) = (SMALL.max(session.block()), session.filled_until());
+    let random = |count: u64| ios(Mode::Write, Location::Random, size, count).on_target(Bytes::ZERO, span);
+    if span < size * RANDOM || session.writes_left() < size * (RANDOM + RESTED) {
+        return Ok(None);
+    }
+    session.rest(REST_RANDOM)?;
+    let at_once = responses(&session.run("random-writes", &random(RANDOM))?);
+    let mut rested = Vec::new();
+    for _ in 0..RESTED {
+        session.rest(REST_RANDOM)?;
+        rested.extend(responses(&session.run("random-writes-rested", &random(1))?));
+    }
+    Ok(Some(RandomWrites { at_once: mean(&at_once[at_once.len() / 2..]), rested: median(&rested) }))
 }
 
 /// Longer bursts, until most of one comes after the first wait.
@@ -256,6 +285,7 @@ fn decide(
     bursts: &Bursts,
     reads: &Reads,
     in_memory: bool,
+    random: Option<RandomWrites>,
     flush: Finding,
     held: Option<Bytes>,
 ) {
@@ -281,16 +311,28 @@ fn decide(
         Nanos(median(&reads.of_writes_size) as u64),
     );
     if !in_memory {
-        // They take longer than reads, as programming does.
+        // They may wait for the flash, or for a slow link.
         let (writes, others) = (&reads.first_writes, &reads.of_writes_size);
         let significant = mann_whitney(writes, others).p_above < P;
         let longer = |times: f64| significant && median(writes) > times * median(others);
-        let sure = match bursts.before_waiting() {
-            None if longer(1.3) => Some(0.9),
-            None if longer(1.1) => Some(0.8),
-            Some(_) if longer(1.3) => Some(0.8),
-            _ => None,
+        let writes = bursts.come_in;
+        let (sure, why) = match random {
+            // A merge is waited for, whatever the rest before it.
+            Some(random) if random.rested > MERGED * writes => {
+                (Some(0.9), format!("rested random writes of {SMALL} take {}", Nanos(random.rested as u64)))
+            }
+            Some(random) if random.at_once > MERGED * random.rested => (
+                None,
+                format!(
+                    "random writes of {SMALL} take {} at once, and rested ones {}, as if memory took them",
+                    Nanos(random.at_once as u64),
+                    Nanos(random.rested as u64)
+                ),
+            ),
+            _ if longer(1.1) => (Some(0.7), "they take longer than reads".to_owned()),
+            _ => (None, "they do not take longer than reads".to_owned()),
         };
+        let figures = format!("{figures}; {why}");
         conclude_none(session, figures, picture, sure);
         return;
     }
@@ -338,13 +380,13 @@ fn held_as_a_queue(bursts: &Bursts) -> Result<(f64, String), String> {
 /// There is no buffer, with this confidence; or it cannot be seen.
 fn conclude_none(session: &mut Session<'_, '_>, figures: String, picture: Picture, sure: Option<f64>) {
     let (size, flush) = if let Some(sure) = sure {
-        let evidence = format!("{figures}: no write is answered before it is on the flash");
+        let evidence = format!("{figures}: no write is seen to be answered before it is on the flash");
         (
             Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence),
             Finding::not_identifiable(Parameter::WriteBufferFlush, sure, "there is no write buffer"),
         )
     } else {
-        let evidence = format!("{figures}: a buffer that never fills looks like none");
+        let evidence = format!("{figures}: there may be a buffer that never fills");
         (
             Finding::undetermined(Parameter::WriteBufferSize, evidence.clone()),
             Finding::undetermined(Parameter::WriteBufferFlush, evidence),
@@ -369,7 +411,7 @@ fn flush(reads: &Reads) -> Finding {
             Finding::found(Parameter::WriteBufferFlush, "when-full", 0.9, evidence)
         }
         () if recent > 0.95 * older && compared.p_below > 1e-3 => {
-            Finding::found(Parameter::WriteBufferFlush, "immediately", 0.9, evidence)
+            Finding::found(Parameter::WriteBufferFlush, "immediately", 0.7, evidence)
         }
         () => Finding::undetermined(Parameter::WriteBufferFlush, evidence),
     }

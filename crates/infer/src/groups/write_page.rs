@@ -152,8 +152,10 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
         (whole.size, again, evidence)
     });
     let finding = match (told, read) {
-        (Some((page, true, evidence)), _) => {
-            Finding::found(parameter, page, 0.96, format!("{evidence}; it was so again elsewhere"))
+        // No less than a page is read, and what is written in less than that costs more for another reason.
+        (Some((page, true, evidence)), read) if read.is_none_or(|read| read <= page) => {
+            let sure = if read.is_none_or(|read| read == page) { 0.96 } else { 0.9 };
+            Finding::found(parameter, page, sure, format!("{evidence}; it was so again elsewhere"))
         }
         (Some((page, false, evidence)), read) if read.is_none_or(|read| read == page) => {
             Finding::found(parameter, page, 0.8, evidence)

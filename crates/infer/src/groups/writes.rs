@@ -1,8 +1,8 @@
 //! Writes and what they cost: what the probes that write share.
 //!
 //! Model: a write costs what its pages cost; now and then one pays for many, because a block is merged or collected. So
-//! the median says what the usual write costs, and the mean what writing costs in the long run. Outliers of any size
-//! are in both alike: means are compared with each other and never with a median.
+//! the median says what the usual write costs. Behind a write buffer no write tells what it costs itself: there the pace
+//! counts, the time from one completion to the next, once the buffer is full.
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Mode};
