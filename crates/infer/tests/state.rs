@@ -74,3 +74,25 @@ fn log_blocks_of_one_data_block_each_show_no_spare_space_but_what_they_put_off()
     assert_not_identifiable(&known, Parameter::PhysicalCapacity);
     assert_close(&known, Parameter::FastRegionSize, 0.0);
 }
+
+#[test]
+fn a_fast_region_and_a_write_buffer_are_measured() {
+    let known = inferred(
+        "192MiB",
+        "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 4\nover_provisioning = 0.2\nprogram = \
+         \"800us\"\n[flash.fast]\nsize = \"12MiB\"\nread = \"25us\"\nprogram = \"200us\"\nerase = \
+         \"2ms\"\n[controller]\nwrite_command = \"20us\"\nwrite_bandwidth = \
+         \"400MB/s\"\n[controller.background]\nidle_after = \"10ms\"\npieces = 0\nslice = \
+         \"0ns\"\n",
+    );
+    assert_close(&known, Parameter::FastRegionSize, 12.0 * 1048576.0);
+    assert_close(&known, Parameter::FastRegionRefill, 12.0 * 1048576.0);
+    let known = inferred(
+        "192MiB",
+        "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 2\nover_provisioning = 0.2\nread = \
+         \"60us\"\nprogram = \"600us\"\n[controller]\nwrite_command = \"8us\"\nread_command = \
+         \"8us\"\nwrite_bandwidth = \"1GB/s\"\n[controller.write_buffer]\nsize = \"512KiB\"\n",
+    );
+    assert_close(&known, Parameter::WriteBufferSize, 512.0 * 1024.0);
+    assert_eq!(finding(&known, Parameter::WriteBufferFlush).value, Some("immediately".into()));
+}

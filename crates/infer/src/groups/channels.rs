@@ -67,6 +67,12 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    /// Whether a layout of which this is true fits about as well as any.
+    pub(crate) fn allows(&self, what: impl Fn(&Layout) -> bool) -> bool {
+        let Some(fits) = self.fits.as_ref().filter(|fits| fits.misfit < MISFIT_MAX) else { return false };
+        what(&fits.best) || fits.margin(what) < MARGIN_MIN
+    }
+
     /// The same with so many dies.
     pub(crate) fn with_dies(&self, dies: u64) -> Told {
         let fits = self.fits.as_ref().and_then(|fits| fits.of(|layout| layout.dies == dies));

@@ -3,7 +3,7 @@
 //! # Model
 //! Pages lie in chunks on the dies in turn, and the dies on the channels in turn. A die senses a row of pages and then
 //! transfers them over its channel; the next row of the same operation is sensed after that, or meanwhile (cache mode). A
-//! channel does one transfer at a time. The link carries what has come while the rest is read (El Maghraoui et al.,
+//! channel does one transfer at a time. The link carries what has come while the rest is read, or only then (El Maghraoui et al.,
 //! SIGMETRICS/ICPE 2010, equations 1 to 3; Chen, Lee and Zhang, HPCA 2011). When many reads are in flight, what is busy
 //! most sets the pace: the command, a die, or a channel.
 //!
@@ -75,6 +75,23 @@ impl Fits {
     }
 }
 
+/// What a device may do at the same time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Ways {
+    /// A row is sensed while the last one is transferred.
+    cached: bool,
+    /// The link carries what has come while the rest is read.
+    meanwhile: bool,
+}
+
+impl Ways {
+    const ALL: [Ways; 3] = [
+        Ways { cached: false, meanwhile: true },
+        Ways { cached: true, meanwhile: true },
+        Ways { cached: false, meanwhile: false },
+    ];
+}
+
 /// The times of the model: sense, transfer of a page, a page on the link, the command and what else comes before a page
 /// is read, and what many commands take each.
 type Times = [f64; 5];
@@ -95,11 +112,10 @@ fn misfit(observations: &[Observation], layout: Layout, transfer_min: f64) -> f6
     let shortest = observations.iter().map(|seen| seen.nanos).fold(f64::INFINITY, f64::min);
     const STARTS: [[f64; 3]; 3] = [[0.15, 0.6, 0.25], [0.2, 0.2, 0.6], [0.45, 0.3, 0.25]];
     let mut least = f64::INFINITY;
-    for cached in [false, true] {
+    for ways in Ways::ALL {
         let deviations = |times: &Times| -> Vec<f64> {
-            let deviation = |seen: &Observation| {
-                (predict(layout, cached, times, seen.seen) / seen.nanos).ln() / seen.error
-            };
+            let deviation =
+                |seen: &Observation| (predict(layout, ways, times, seen.seen) / seen.nanos).ln() / seen.error;
             observations.iter().map(deviation).collect()
         };
         let floor = [0.0, transfer_min, 0.0, 0.0, 0.0];
@@ -202,18 +218,19 @@ fn search(sum: &dyn Fn(&Times) -> f64, start: Times, floor: Times) -> f64 {
 }
 
 /// What the model says, in nanoseconds.
-fn predict(layout: Layout, cached: bool, times: &Times, seen: Seen) -> f64 {
+fn predict(layout: Layout, ways: Ways, times: &Times, seen: Seen) -> f64 {
     let &[sense, transfer, link, command, pace] = times;
     match seen {
         Seen::Read { first, pages, asked } => {
-            let flash = flash_time(layout, cached, times, first, pages);
-            command + (asked * link).max(flash + asked.min(1.0) * link)
+            let flash = flash_time(layout, ways.cached, times, first, pages);
+            let both = (asked * link).max(flash + asked.min(1.0) * link);
+            command + if ways.meanwhile { both } else { flash + asked * link }
         }
         Seen::Pace { step, pages } => {
             let dies = layout.dies / gcd(step, layout.dies);
             let channels = layout.channels / gcd(step, layout.channels);
             let rows = if layout.planes > 1 { 1 } else { pages };
-            let die = sense + operation(cached, times, rows, pages);
+            let die = sense + operation(ways.cached, times, rows, pages);
             let channel = transfer * pages as f64;
             pace.max(die / dies as f64).max(channel / channels as f64)
         }
@@ -271,7 +288,7 @@ mod tests {
             (1..=3 * layout.dies).map(read).chain([part, one, Seen::Pace { step: layout.dies, pages: 1 }]);
         let observe = |(i, seen): (usize, Seen)| {
             let off = 1.0 + 0.002 * f64::from((i as u32 * 7) % 5) - 0.004;
-            Observation { seen, nanos: predict(layout, false, &times, seen) * off, error: 0.004 }
+            Observation { seen, nanos: predict(layout, Ways::ALL[0], &times, seen) * off, error: 0.004 }
         };
         all.enumerate().map(observe).collect()
     }

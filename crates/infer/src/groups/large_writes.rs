@@ -106,7 +106,7 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     let pause = if buffer == Some(Bytes::ZERO) { PAUSE } else { 0.0 };
     let settled =
         session.filled_until() + (buffer.unwrap_or_default() * 2).max(turn(largest)).min(Bytes(rest.0 / 2));
-    if !session.filled_until().0.is_multiple_of(largest.0) {
+    if !session.filled_until().is_multiple_of(largest) {
         return Err(Halt::Failed("the device was filled to an odd place".to_owned()));
     }
     while session.filled_until() + turn(largest) <= end {

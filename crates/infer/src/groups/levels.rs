@@ -31,7 +31,8 @@ const BUFFERED: f64 = 0.92;
 const SAME: f64 = 0.08;
 
 /// What the array takes is at least this share of a cost.
-const CHANGE_MIN: f64 = 0.15;
+const RISE_MIN: f64 = 0.15;
+const CHANGE_MIN: f64 = 0.12;
 
 /// What the costs say.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,12 +113,14 @@ fn told(costs: &[Interval]) -> Tail {
     let high = costs.iter().rposition(|cost| cost.estimate > middle);
     let falls = (level - 1.0) < (1.0 - CHANGE_MIN) * most;
     if from + LAST > costs.len() {
-        return Tail::None;
+        // Where a block ends it costs more again.
+        let rises = costs.get(from).is_some_and(|after| after.low > costs[from - 1].high);
+        return if rises { told(&costs[..from]) } else { Tail::None };
     }
     let lowest = costs[..from].iter().fold(level, |lowest, cost| lowest.min(cost.high)) - 1.0;
     match high {
         Some(high) if falls => Tail::Falls(high + 1),
-        _ if lowest < (1.0 - CHANGE_MIN) * (level - 1.0) => Tail::Rises,
+        _ if lowest < (1.0 - RISE_MIN) * (level - 1.0) => Tail::Rises,
         _ => Tail::Alike,
     }
 }

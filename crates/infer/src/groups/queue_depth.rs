@@ -171,6 +171,8 @@ fn finding(curve: &Curve, most: f64) -> Finding {
         Axis::logarithmic("reads a second", ""),
     );
     let picture = picture.draw("random reads", Style::Line, points).mark(f64::from(depth), "useful");
+    // Where it still grows at the largest depth, it is the device's limit that was found.
+    let most = if useful > 0 && useful == growths.len() { most.min(0.85) } else { most };
     let confidence = if open { most.min(0.7) } else { most };
     Finding::found(Parameter::UsefulQueueDepth, u64::from(depth), confidence, evidence).with(picture)
 }

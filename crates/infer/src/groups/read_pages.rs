@@ -35,7 +35,7 @@ const PAGES_MAX: u64 = 16;
 /// The share of the time for reading that they may take.
 const TIME_SHARE: f64 = 0.08;
 /// Costs that differ by less than this share are the same: less than the array's part in a read.
-const SAME: f64 = 0.05;
+const SAME: f64 = 0.08;
 /// Costs that scatter less than this are of one kind.
 const ALIKE: f64 = 0.25;
 /// Of rows that are seen: in cache mode an operation of several rows looks like one.
@@ -239,7 +239,7 @@ pub(crate) fn planes(
         format!("reads across the boundary of 1, 2, 3 ... pages, relative to beside it: {}", words.join(" "));
     let found = match (row(&costs), dies) {
         (Some(planes), _) => (planes <= PLANES_USUAL).then_some((planes, ROWS_SURE)),
-        (None, OnDie::All) if are_alike(&costs) => Some((1, 0.97)),
+        (None, OnDie::All) if are_alike(&costs) => Some((1, 0.7)),
         (None, OnDie::Chunk(chunk)) if are_alike(&costs) => {
             let planes = chunk.0 / page.0;
             let is_row = planes <= PLANES_USUAL && is_row(session, places, page, chunk, first)?;
@@ -306,12 +306,12 @@ fn is_row(
     let next = cost(session, Places { depth: 1, slot, ..places }, chunk, 64)?;
     // The next chunk is on another die: that costs a transfer where the channel is the same.
     if next.nanos() > 0.1 * alone.nanos() {
-        return Ok(alone.nanos() < (1.0 + 2.0 * SAME) * next.nanos());
+        return Ok(alone.nanos() < (1.0 + SAME) * next.nanos());
     }
     if places.depth == 1 {
         return Ok(alone.nanos() < 0.45 * alone.beside);
     }
     // What a die takes for both pages is twice what another row costs, and more than twice a transfer.
     let both = first.beside * first.relative.estimate;
-    Ok(both > (1.0 + SAME / 2.0) * 2.0 * alone.nanos())
+    Ok(both > (1.0 + SAME / 3.0) * 2.0 * alone.nanos())
 }

@@ -15,6 +15,8 @@
 //!   that what is saved is less than what is left; where more is saved than is left, no read of the flash is left. Nor do a
 //!   few neighbours lose each other's part of the map.
 //!
+//! Where two places are not kept, one may be, in a buffer of one granule.
+//!
 //! That nothing is faster says that nothing is kept, where the flash is seen at all: no flash is read in less than
 //! [`FLASH_LEAST`].
 
@@ -145,9 +147,8 @@ impl Probe {
         let (slow, fast) = (median(&self.fresh), median(&few));
         let evidence =
             format!("two places that are read again and again take {fast:.0} ns, others {slow:.0} ns");
-        if !(mann_whitney(&few, &self.fresh).p_below < ALPHA && fast < FAST_MAX * slow) {
-            session.conclude(nothing(session, parameter, [&self.fresh], &few, evidence));
-            return Ok(Reread { flash: few, kept: None });
+        if !self.is_fast(&few) {
+            return self.one_place(session, few, evidence);
         }
         if let Some(faster) = self.on_two_dies(session)? {
             let evidence = format!(
@@ -179,6 +180,75 @@ impl Probe {
         });
         let kept = from_memory.then_some(Kept { granule, time: fast });
         Ok(Reread { flash: self.fresh.clone(), kept })
+    }
+
+    fn is_fast(&self, again: &[f64]) -> bool {
+        mann_whitney(again, &self.fresh).p_below < ALPHA && median(again) < FAST_MAX * median(&self.fresh)
+    }
+
+    /// Concludes the buffer where two places in turn are not kept: one alone may be.
+    fn one_place(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        few: Vec<f64>,
+        evidence: String,
+    ) -> Result<Reread, Halt> {
+        let parameter = Parameter::ReadBufferSize;
+        let offset = self.elsewhere(session, self.apart);
+        let one = footprint(session, "footprint", (offset, self.apart, 1), READS / 2 + 1)?.split_off(1);
+        let (slow, fast) = (median(&self.fresh), median(&one));
+        let evidence = format!("{evidence}, one place {fast:.0} ns");
+        if !self.is_fast(&one) {
+            let again = [few.as_slice(), &one].concat();
+            session.conclude(nothing(session, parameter, [&self.fresh], &again, evidence));
+            return Ok(Reread { flash: few, kept: None });
+        }
+        let saved_more = times(&one, &self.fresh).low > 2.0;
+        let Some(granule) = self.granule(session, fast, slow)? else {
+            session.conclude(Finding::undetermined(
+                parameter,
+                format!("{evidence}; what is kept has no clear granules"),
+            ));
+            return Ok(Reread { flash: few, kept: None });
+        };
+        let registers = if saved_more { None } else { self.kept_by_two_dies(session, granule, fast, slow)? };
+        let several_dies = session.known().count(Parameter::ParallelUnits).is_some_and(|dies| dies > 1);
+        let (finding, kept) = match registers {
+            Some(distance) => {
+                let evidence = format!(
+                    "{evidence}, and two places {distance} apart as long: that are registers of dies, and no buffer"
+                );
+                (Finding::found(parameter, Bytes::ZERO, 0.9, evidence), None)
+            }
+            None if saved_more || several_dies => {
+                let kept = Some(Kept { granule: Some(granule), time: fast });
+                (Finding::found(parameter, granule, 0.8, evidence), kept)
+            }
+            None => {
+                let evidence = format!("{evidence}, which a buffer may keep or the register of one die");
+                (Finding::undetermined(parameter, evidence), None)
+            }
+        };
+        session.conclude(finding);
+        Ok(Reread { flash: few, kept })
+    }
+
+    /// The first distance of which two places are both kept.
+    fn kept_by_two_dies(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        granule: Bytes,
+        fast: f64,
+        slow: f64,
+    ) -> Result<Option<Bytes>, Halt> {
+        let distances = (1..9).map(|power| granule * (1 << power));
+        for distance in distances.take_while(|&distance| distance <= Bytes::mib(1)) {
+            let again = self.again(session, distance, 2, 40)?;
+            if median(&again) < (fast * slow).sqrt() {
+                return Ok(Some(distance));
+            }
+        }
+        Ok(None)
     }
 
     /// How far apart two places lie that no registers of dies can keep together.

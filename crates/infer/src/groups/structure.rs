@@ -226,7 +226,8 @@ fn alike(
     let one = match dies {
         Some((1, confidence)) => Some(confidence),
         Some(_) => None,
-        None => one_die.then_some(0.8),
+        // Nothing shows a second die: as simple as that, but for one that hides behind the same channel.
+        None => told.allows(|layout| layout.dies == 1).then_some(if one_die { 0.8 } else { 0.6 }),
     };
     if let Some(confidence) = one {
         conclude_one_die(session, confidence, &evidence);
