@@ -181,7 +181,7 @@ fn figures(found: &Experiment) -> String {
         (0..PASSES).map(|pass| format!("{:.2}", found.slowdown(pass).estimate)).collect();
     let last = found.slowdown(PASSES - 1);
     format!(
-        "sequential writes of {IO_SIZE} take {} before a burst of random writes, and {} times that in each pass after it          (the last {:.2} to {:.2})",
+        "sequential writes of {IO_SIZE} take {} before a burst of random writes, and {} times that in each pass after it (the last {:.2} to {:.2})",
         Nanos(mean(&found.before) as u64),
         passes.join(", "),
         last.low,
