@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! A [`Group`] of probes answers some [`Parameter`]s that are seen by the same signal. It runs patterns on the device
-//! through a [`Session`], which counts what is written and how long it takes, decides by the statistics of
+//! through a session, which counts what is written and how long it takes, decides by the statistics of
 //! `flashlab_analysis::decide`, and concludes a [`Finding`] for each parameter. With consent the
 //! device is filled first, so that what only reads sees data, and data in order; without, it is read as it is. What is
 //! concluded is knowledge for the groups that follow.
@@ -10,7 +10,7 @@
 //! # Invariants
 //! - The device is known by its answers alone: geometry, completions and its clock. This crate does not know the
 //!   simulator.
-//! - Every IO is one of a pattern, which is kept as a plan that can be run again ([`Session::run`]).
+//! - Every IO is one of a pattern, which is kept as a plan that can be run again.
 //! - Nothing is written without consent, and never more than the budget.
 //! - A value is "found" only with a confidence that follows from a test, corrected for what was looked at; a probe
 //!   whose figures do not decide says so. Being silent is better than being wrong.
