@@ -433,7 +433,12 @@ impl Timing for Resources {
 
     fn set_aside(&mut self, die: u32) -> Busy {
         self.set_aside = self.background.is_some();
-        Busy { die: self.dies[die as usize].free, channel: self.channel_free(die) }
+        let before = Busy { die: self.dies[die as usize].free, channel: self.channel_free(die) };
+        if self.set_aside {
+            // It is done in rests, and has not to wait for what other dies transfer: that would count as its work.
+            self.channels[self.attached[die as usize] as usize].free = Nanos::ZERO;
+        }
+        before
     }
 
     fn sleep(&mut self, from: Nanos, until: Nanos) {

@@ -29,6 +29,25 @@ impl Bench {
 const SECOND: Nanos = Nanos(1_000_000_000);
 
 #[test]
+fn a_merge_that_waits_is_as_much_work_on_a_channel_that_others_use() {
+    let background =
+        Background { idle_after: SECOND, slice: Nanos::ZERO, read_slice: Nanos::ZERO, pieces: 2 };
+    // Four dies on one channel.
+    let geometry = Geometry::new(Bytes::kib(4), 4, 1, 64, 4, 1).unwrap();
+    let options = LogBlocksOptions { logical_pages: 128, logs: 4, ..LogBlocksOptions::default() };
+    let mut bench = Bench::new(geometry, &options, Some(background));
+    let merge = Nanos::from_micros(4 * 570 + 2 * 2000);
+    let mut random = Prng::new(Seed(1));
+    for _ in 0..2000 {
+        // All at the same time, so that the channel is always in use.
+        bench.write(random.below(128) as u32, 1, SECOND);
+        for die in 0..4 {
+            assert!(bench.flash.timing().owed(die) <= merge * 2, "{}", bench.flash.timing().owed(die));
+        }
+    }
+}
+
+#[test]
 fn a_merge_that_waits_is_owed_and_done_while_the_die_rests() {
     let background = Background {
         idle_after: Nanos::from_micros(100),
