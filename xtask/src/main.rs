@@ -42,7 +42,7 @@ pub struct InferScore {
     /// The score as JSON
     #[arg(long)]
     json: bool,
-    /// Only these parameters, as NAME,NAME. The whole device is inferred all the same
+    /// Only these parameters, as NAME,NAME, by the groups of probes that they need
     #[arg(long, value_delimiter = ',', value_parser = parameter)]
     only: Vec<Parameter>,
     /// Only devices of this family

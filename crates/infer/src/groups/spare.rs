@@ -205,7 +205,7 @@ fn conclude(
     let picture = picture(size, costs, sequential).mark(bytes(step.place.estimate), "collection begins");
     // Before it, random writes of whole mapped units cost what sequential ones do.
     let whole_units = step.before < 1.3 * sequential;
-    let confidence = |relative: f64| if whole_units && relative <= 0.03 { 0.96 } else { 0.7 };
+    let confidence = |relative: f64| if whole_units && relative <= 0.03 { 0.9 } else { 0.7 };
     let share = spare / capacity.0 as f64;
     // How well each is known is what decides whether it is told; but how sure it is depends on the space beyond the
     // capacity alone, as the capacity is no finding.
