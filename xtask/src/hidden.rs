@@ -78,7 +78,6 @@ mod tests {
 
     fn findings(device: &mut dyn Device) -> Vec<Finding> {
         let settings = Settings {
-            target: "hidden".to_owned(),
             seed: Seed(7),
             write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
             reading_time: Nanos::from_secs(60),

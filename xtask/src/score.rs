@@ -176,7 +176,6 @@ fn inferred(
     progress: &mut dyn Progress,
 ) -> Inference {
     let settings = Settings {
-        target: "hidden".to_owned(),
         seed: Seed(seed).derive("inference", 0),
         write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
         reading_time: READING_TIME,

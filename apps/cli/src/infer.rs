@@ -178,13 +178,8 @@ fn resume(path: &Path, arguments: &args::Infer) -> Result<()> {
 /// The file that was probed is gone; another one in the same place has the same disk beneath.
 fn resume_on_scratch(path: &Path, mut run: Run, arguments: &args::Infer) -> Result<()> {
     let chosen = run.chosen().clone();
-    let directory = scratch::directory_of(run.identity())?;
-    flashlab_host::check_room(&directory, chosen.target_size)?;
-    tell!("making another scratch file of {} in {}", chosen.target_size, directory.display());
-    let interrupt = session::interrupt()?;
-    let scratch = scratch::make(&directory, chosen.target_size, chosen.seed, &interrupt, &Bar::new())?;
+    let (scratch, name) = scratch::make_again(run.identity(), chosen.target_size, chosen.seed)?;
     let mut opened = scratch::open(&scratch, Opening::new(&as_target(arguments), DEPTH)?)?;
-    let name = directory.display().to_string();
     check_same(path, &name, run.identity(), &opened.device.as_mut().identity())?;
     run.forget_writes(true);
     let inferred = run.infer(&mut opened.device, shown(arguments));

@@ -194,7 +194,6 @@ impl Run {
     fn infer_until_the_end(&mut self, device: &mut OpenDevice) -> Result<Ended> {
         let chosen = self.chosen().clone();
         let settings = flashlab_infer::Settings {
-            target: chosen.target.clone(),
             seed: chosen.seed,
             write_budget: chosen.write_budget,
             reading_time: chosen.reading_time,

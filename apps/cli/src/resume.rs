@@ -8,9 +8,8 @@ use flashlab_bench::{Manifest, Settings};
 use flashlab_samples::RunFolder;
 
 use crate::exit::Usage;
-use crate::progress::Bar;
 use crate::selection::Selection;
-use crate::session::{self, Session};
+use crate::session::Session;
 use crate::target::{Candidate, Opened, Opening};
 use crate::{args, scratch};
 
@@ -31,19 +30,10 @@ pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
 
 /// The file that was measured is gone; another one in the same place has the same disk beneath.
 fn on_scratch(folder: RunFolder, manifest: Manifest, opening: Opening, keep: bool, json: bool) -> Result<()> {
-    let directory = scratch::directory_of(&manifest.identity)?;
-    let size = manifest.settings.target_size;
-    flashlab_host::check_room(&directory, size)?;
-    tell!("making another scratch file of {size} in {}", directory.display());
-    let interrupt = session::interrupt()?;
-    let scratch = scratch::make(&directory, size, manifest.settings.seed, &interrupt, &Bar::new())?;
+    let (size, seed) = (manifest.settings.target_size, manifest.settings.seed);
+    let (scratch, name) = scratch::make_again(&manifest.identity, size, seed)?;
     let Opened { mut device, .. } = scratch::open(&scratch, opening)?;
-    check_same(
-        folder.path(),
-        &directory.display().to_string(),
-        &manifest.identity,
-        &device.as_mut().identity(),
-    )?;
+    check_same(folder.path(), &name, &manifest.identity, &device.as_mut().identity())?;
     let mut session = Session::resumed(folder, manifest, json)?;
     session.prepared(scratch.size())?;
     let measured = session.measure(&mut device);

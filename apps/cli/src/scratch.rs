@@ -11,6 +11,7 @@ use flashlab_host::ScratchFile;
 
 use crate::exit::Usage;
 use crate::progress::Bar;
+use crate::session;
 use crate::target::{OpenDevice, Opened, Opening, warnings};
 
 /// The size of a scratch file where none is given.
@@ -35,7 +36,7 @@ pub fn directory(given: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// The directory that the scratch file of a run was in.
-pub fn directory_of(identity: &Identity) -> Result<PathBuf> {
+fn directory_of(identity: &Identity) -> Result<PathBuf> {
     directory(identity.target.strip_prefix("scratch file in ").map(Path::new))
 }
 
@@ -61,6 +62,15 @@ pub fn make(
         if interrupt.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(scratch)
+}
+
+/// Makes another file where the one of a run was, whose disk is the same; also returns that place's name.
+pub fn make_again(before: &Identity, size: Bytes, seed: Seed) -> Result<(ScratchFile, String)> {
+    let directory = directory_of(before)?;
+    flashlab_host::check_room(&directory, size)?;
+    tell!("making another scratch file of {size} in {}", directory.display());
+    let scratch = make(&directory, size, seed, &*session::interrupt()?, &Bar::new())?;
+    Ok((scratch, directory.display().to_string()))
 }
 
 /// Opens it for measuring.

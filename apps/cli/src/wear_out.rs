@@ -10,7 +10,7 @@
 //! wear.json        what was written before each round, and its findings
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -20,7 +20,7 @@ use flashlab_bench::Progress;
 use flashlab_engine::{Control, Ended};
 use flashlab_plan::{IoSize, Pattern, Space};
 use flashlab_report::InferenceJson;
-use flashlab_samples::Sample;
+use flashlab_samples::{Sample, write_json};
 use serde::{Serialize, Serializer};
 
 use crate::inference_run::{Chosen, Run};
@@ -84,7 +84,7 @@ pub fn wear_out(opened: &mut Opened, chosen: &Chosen, wear: Wear, folder: &Path,
         let spent = known.written;
         rounds.push(Round { full_writes, bytes_written: written.0, findings: known });
         written += spent;
-        write_rounds(&folder.join("wear.json"), &rounds)?;
+        write_json(folder, "wear.json", &rounds)?;
         if let Some(end) = &end {
             tell!("the device takes no more: {end}");
             break;
@@ -138,13 +138,6 @@ fn write_fully(
         bar.share(f64::from(index + 1) / f64::from(full_writes));
     }
     Ok(worn)
-}
-
-fn write_rounds(path: &Path, rounds: &[Round]) -> Result<()> {
-    let whole: PathBuf = path.with_extension("json.part");
-    let text = serde_json::to_string_pretty(&rounds)?;
-    let written = std::fs::write(&whole, text).and_then(|()| std::fs::rename(&whole, path));
-    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// For each parameter that was found: its first value, and where it became another one.

@@ -4,6 +4,7 @@ pub(crate) mod channels;
 pub(crate) mod content;
 pub(crate) mod dies;
 pub(crate) mod erase_block;
+mod figures;
 pub(crate) mod fill;
 pub(crate) mod flash_times;
 pub(crate) mod ground;

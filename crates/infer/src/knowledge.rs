@@ -18,6 +18,11 @@ impl Knowledge<'_> {
         self.number(parameter).map(|number| Bytes(number.round() as u64))
     }
 
+    /// How sure it is; 0 where nothing is known.
+    pub fn confidence(self, parameter: Parameter) -> f64 {
+        self.0.get(parameter).map_or(0.0, |finding| finding.confidence)
+    }
+
     /// A count.
     pub fn count(self, parameter: Parameter) -> Option<u64> {
         self.number(parameter).map(|number| number.round() as u64)

@@ -34,8 +34,6 @@ use session::{Halt, Session};
 
 /// What an inference may do.
 pub struct Settings<'a> {
-    /// The target's name, for the document.
-    pub target: String,
     /// Of everything random.
     pub seed: Seed,
     /// How much may be written; `None`: the device is only read.

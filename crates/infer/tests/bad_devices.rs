@@ -28,7 +28,6 @@ fn inferred(device: &mut dyn Device) -> Inference {
 fn inferred_until_the_end(device: &mut dyn Device) -> (Inference, Ended) {
     let budget = Settings::usual_budget(device.geometry().capacity);
     let settings = Settings {
-        target: "bad".to_owned(),
         seed: Seed(3),
         write_budget: Some(budget),
         reading_time: Nanos::from_secs(60),
@@ -140,7 +139,6 @@ fn ios_of_first_group() -> u64 {
         Nanos(100_000)
     });
     let settings = Settings {
-        target: "odd".to_owned(),
         seed: Seed(3),
         write_budget: Some(Settings::usual_budget(SMALL)),
         reading_time: Nanos::from_secs(60),

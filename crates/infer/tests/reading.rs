@@ -26,7 +26,6 @@ fn read_only(profile: &Profile, filled: bool) -> Inference {
     }
     let interrupt = AtomicBool::new(false);
     let settings = Settings {
-        target: "known".to_owned(),
         seed: Seed(3),
         write_budget: None,
         reading_time: Nanos::from_secs(60),

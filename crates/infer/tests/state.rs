@@ -16,7 +16,6 @@ fn inferred(capacity: &str, sections: &str) -> Inference {
     );
     let mut device = Profile::parse(&text, "test.toml").unwrap().device().unwrap();
     let settings = Settings {
-        target: "test".to_owned(),
         seed: Seed(7),
         write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
         reading_time: Nanos::from_secs(60),

@@ -16,7 +16,6 @@ fn inferred(profile: &Profile) -> Inference {
     assert!(device.condition(&mut ios).unwrap());
     let interrupt = AtomicBool::new(false);
     let settings = Settings {
-        target: "test".to_owned(),
         seed: Seed(1),
         write_budget: Some(Settings::usual_budget(profile.capacity)),
         reading_time: Nanos::from_secs(60),

@@ -301,28 +301,12 @@ impl RunFolder {
 
     /// Writes a document into the folder; it appears under its name when it is whole and durable.
     pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), SamplesError> {
-        let path = self.path.join(name);
-        let mut text =
-            serde_json::to_string_pretty(value).map_err(|error| SamplesError::format(&path, error))?;
-        text.push('\n');
-        self.write_text(name, &text)
+        write_json(&self.path, name, value)
     }
 
     /// As [`RunFolder::write_json`], with a text as it is.
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), SamplesError> {
-        let path = self.path.join(name);
-        let part = self.path.join(format!("{name}.part"));
-        let write = || {
-            let mut file = File::create(&part)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&part, &path)?;
-            File::open(&self.path)?.sync_all()
-        };
-        write().map_err(|source| {
-            let _ = fs::remove_file(&part);
-            SamplesError::io("write", &path, source)
-        })
+        write_text(&self.path, name, text)
     }
 
     /// Every closed segment, in the order of their numbers.
@@ -339,6 +323,33 @@ impl RunFolder {
         let entries = fs::read_dir(&samples).map_err(failed)?;
         entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
     }
+}
+
+/// Writes a document into a directory; it appears under its name when it is whole and durable.
+///
+/// # Errors
+/// When it cannot be written; what was there before stays.
+pub fn write_json<T: Serialize>(directory: &Path, name: &str, value: &T) -> Result<(), SamplesError> {
+    let text = serde_json::to_string_pretty(value);
+    let mut text = text.map_err(|error| SamplesError::format(&directory.join(name), error))?;
+    text.push('\n');
+    write_text(directory, name, &text)
+}
+
+fn write_text(directory: &Path, name: &str, text: &str) -> Result<(), SamplesError> {
+    let path = directory.join(name);
+    let part = directory.join(format!("{name}.part"));
+    let write = || {
+        let mut file = File::create(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&part, &path)?;
+        File::open(directory)?.sync_all()
+    };
+    write().map_err(|source| {
+        let _ = fs::remove_file(&part);
+        SamplesError::io("write", &path, source)
+    })
 }
 
 /// A closed segment's file.

@@ -13,9 +13,10 @@ use std::ops::Range;
 use flashlab_analysis::decide::level::level;
 use flashlab_base::Bytes;
 
+use super::figures::median;
 use super::flash_times::{Fits, Layout, Observation, Seen, fit};
 use super::ground::Ground;
-use super::reads::{Walk, compare, compare_each, in_order, median};
+use super::reads::{Walk, compare, compare_each, in_order};
 use crate::session::{Halt, Session};
 
 /// No channel is faster, in bytes a nanosecond (ONFI 5.0: 2400 MT/s).

@@ -19,7 +19,8 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 use flashlab_plan::{Content, Location};
 
-use super::writes::{median, place, times, with_content, writes};
+use super::figures::{by_rank, median};
+use super::writes::{place, times, with_content, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -133,11 +134,6 @@ fn picture(size: Bytes, costs: &[Vec<f64>; 3]) -> Picture {
         Axis::linear("share of the writes", "ratio"),
         Axis::logarithmic("response time", "ns"),
     );
-    KINDS.into_iter().zip(costs).fold(picture, |picture, ((name, _), costs)| {
-        let mut sorted = costs.clone();
-        sorted.sort_by(f64::total_cmp);
-        let all = sorted.len() as f64;
-        let points = sorted.iter().enumerate().map(|(i, &cost)| ((i as f64 + 0.5) / all, cost)).collect();
-        picture.draw(name, Style::Line, points)
-    })
+    let kinds = KINDS.into_iter().zip(costs);
+    kinds.fold(picture, |picture, ((name, _), costs)| picture.draw(name, Style::Line, by_rank(costs)))
 }

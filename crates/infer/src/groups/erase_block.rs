@@ -368,8 +368,7 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
     };
     let evidence = evidence.join("; ");
     // Which patterns say what follows from the family.
-    let family =
-        session.inference().get(Parameter::TranslationFamily).map_or(0.0, |family| family.confidence);
+    let family = session.known().confidence(Parameter::TranslationFamily);
     let confidence = if family >= 0.95 { confidence } else { f64::min(confidence, 0.9) };
     let finding = if confidence > 0.0 {
         Finding::found(parameter, span, confidence, evidence)
@@ -390,9 +389,8 @@ fn conclude_granularity(session: &mut Session<'_, '_>, family: Option<&str>) {
             return;
         }
     };
-    let confidence =
-        |parameter| session.inference().get(parameter).map_or(0.0, |finding: &Finding| finding.confidence);
-    let sure = confidence(from).min(confidence(Parameter::TranslationFamily));
+    let known = session.known();
+    let sure = known.confidence(from).min(known.confidence(Parameter::TranslationFamily));
     let finding = match (session.known().bytes(from), family) {
         (Some(size), Some(family)) => {
             let evidence = format!("of a translation layer of the family '{family}', it is {from}");

@@ -23,9 +23,10 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
+use super::figures::{mean, over_bytes, windows};
 use super::large_writes;
 use super::patterns::{ios, responses};
-use super::steps::{Lump, Step, lump, lump_distance, mean, rise, windows};
+use super::steps::{Lump, Step, lump, lump_distance, rise};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -226,14 +227,7 @@ fn picture(size: Bytes, costs: &[f64]) -> Picture {
         Axis::linear("written", "bytes"),
         Axis::linear("response time", "ns"),
     )
-    .draw("filling the device", Style::Line, points(size, costs))
-}
-
-/// Means of stretches over what was written till then.
-fn points(size: Bytes, costs: &[f64]) -> Vec<(f64, f64)> {
-    let width = costs.len().div_ceil(256).max(1);
-    let place = |index: usize| ((index * width) as f64 + width as f64 / 2.0) * size.0 as f64;
-    windows(costs, width).into_iter().enumerate().map(|(index, cost)| (place(index), cost)).collect()
+    .draw("filling the device", Style::Line, over_bytes(size, costs))
 }
 
 /// Whether no beginning is cheaper than the rest: where lumps are too rare to show a rise, windows show that there may be

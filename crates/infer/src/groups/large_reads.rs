@@ -21,8 +21,8 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Time};
 
+use super::figures::median;
 use super::patterns::{ios, responses};
-use super::reads::median;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 

@@ -21,8 +21,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
+use super::figures::median;
 use super::fill;
-use super::writes::{median, times, writes};
+use super::writes::{times, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 

@@ -11,9 +11,9 @@
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_base::Bytes;
 
+use super::figures::median;
 use super::ground::Ground;
 use super::read_pages::{Cost, Places, cost};
-use super::reads::median;
 use crate::session::{Halt, Session};
 
 /// The largest boundary.

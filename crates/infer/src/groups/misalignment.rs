@@ -16,6 +16,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
+use super::figures::by_rank;
 use super::rereads::FLASH_LEAST;
 use super::writes::{shifted, times, writes};
 use crate::group::Group;
@@ -66,12 +67,6 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 
 fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
     let parameter = Parameter::MisalignmentPenalty;
-    let by_rank = |times: &[f64]| {
-        let mut sorted = times.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let all = sorted.len() as f64;
-        sorted.iter().enumerate().map(|(i, &time)| ((i as f64 + 0.5) / all, time)).collect()
-    };
     let picture = Picture::new(
         "Response times of writes of one page at random places in the first MiB, ascending.",
         Axis::linear("share of the writes", "ratio"),

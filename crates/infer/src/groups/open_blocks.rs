@@ -20,9 +20,10 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
+use super::figures::median;
 use super::patterns::responses;
 use super::stalls::{Stalls, stalls};
-use super::writes::{Buffer, buffer, median, pace, place, times, unit, writes};
+use super::writes::{Buffer, buffer, pace, place, times, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -56,7 +57,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     match (family.as_deref(), known.bytes(Parameter::EraseBlockSize)) {
         (Some("page" | "demand-cached page"), _) => {
             let reason = "every page may lie anywhere: no writes depend on which blocks are open";
-            let confidence = confidence_of(session, Parameter::TranslationFamily);
+            let confidence = session.known().confidence(Parameter::TranslationFamily);
             session.conclude(Finding::not_identifiable(Parameter::OpenBlocks, confidence, reason));
             Ok(())
         }
@@ -68,11 +69,6 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             Ok(())
         }
     }
-}
-
-/// How sure a parameter is that this one rests on.
-fn confidence_of(session: &Session<'_, '_>, parameter: Parameter) -> f64 {
-    session.inference().get(parameter).map_or(0.0, |finding| finding.confidence)
 }
 
 /// What writes in rounds over units cost.
@@ -157,7 +153,7 @@ fn rounds(session: &mut Session<'_, '_>, block: Bytes) -> Result<(), Halt> {
          and to {many} units {merging:.1} times"
     );
     let [block, family] =
-        [Parameter::EraseBlockSize, Parameter::TranslationFamily].map(|of| confidence_of(session, of));
+        [Parameter::EraseBlockSize, Parameter::TranslationFamily].map(|of| session.known().confidence(of));
     let sure = block.min(family).min(0.97);
     let picture = rounds.picture().mark(open as f64 + 0.5, "open blocks");
     let finding = if cheap <= CHEAP && merging >= CHEAP && merging >= MERGE / CHEAP * cheap {
@@ -206,7 +202,7 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Axis::logarithmic("response time", "ns"),
     )
     .draw("writes", Style::Dots, drawn);
-    let family = confidence_of(session, Parameter::TranslationFamily);
+    let family = session.known().confidence(Parameter::TranslationFamily);
     let votes = |count: u64| counts.iter().filter(|&&other| other == count).count();
     let most = counts.iter().copied().max_by_key(|&count| votes(count));
     let evidence = format!(

@@ -23,9 +23,10 @@ use flashlab_plan::Pattern;
 use flashlab_samples::Sample;
 
 use super::dies::{Dies, Place};
+use super::figures::median;
 use super::ground::{Ground, Piece};
 use super::read_pages::{Places, cost};
-use super::reads::{Walk, compare, median, room, times};
+use super::reads::{Walk, compare, room, times};
 use crate::session::{Halt, Session};
 
 /// The most random reads.

@@ -16,9 +16,10 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Nanos;
 use flashlab_plan::{Pattern, Time};
 
+use super::figures::mean;
 use super::patterns::responses;
 use super::startup::{IO_SIZE, random_writes};
-use super::steps::{lump, mean};
+use super::steps::lump;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 

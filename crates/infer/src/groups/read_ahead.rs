@@ -9,7 +9,8 @@ use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
-use super::reads::{Walk, in_order, median, times};
+use super::figures::median;
+use super::reads::{Walk, in_order, times};
 use super::rereads::{ALPHA, FAST_MAX, Reread, nothing};
 use crate::session::{Halt, Session};
 

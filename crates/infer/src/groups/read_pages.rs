@@ -18,8 +18,9 @@ use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
+use super::figures::median;
 use super::ground::Ground;
-use super::reads::{Walk, compare, compare_each, in_turn, median, times};
+use super::reads::{Walk, compare, compare_each, in_turn, times};
 use crate::session::{Halt, Session};
 
 /// The largest boundary that is looked at for a page.

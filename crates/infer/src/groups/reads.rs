@@ -15,6 +15,7 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Mix, Pattern};
 use flashlab_samples::Sample;
 
+use super::figures::median;
 use super::patterns::ios;
 use crate::session::{Halt, Session};
 
@@ -64,13 +65,6 @@ pub(crate) fn in_order(samples: &[Sample], skip: usize) -> Vec<f64> {
     let mut samples: Vec<&Sample> = samples.iter().collect();
     samples.sort_by_key(|sample| sample.position);
     samples.iter().skip(skip).map(|sample| sample.response().0 as f64).collect()
-}
-
-/// The median.
-pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Runs the patterns in turns, `rounds` times, and gives the median response time of each run, by pattern. What was

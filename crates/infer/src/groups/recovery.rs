@@ -20,9 +20,10 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 use flashlab_samples::Sample;
 
+use super::figures::{mean, windows};
 use super::patterns::{ios, responses};
 use super::startup::IO_SIZE as RANDOM_SIZE;
-use super::steps::{lump, mean, windows};
+use super::steps::lump;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 

@@ -25,9 +25,10 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
+use super::figures::median;
 use super::patterns::ios;
 use super::read_ahead;
-use super::reads::{Walk, compare, in_order, in_turn, median, room, times};
+use super::reads::{Walk, compare, in_order, in_turn, room, times};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 

@@ -12,7 +12,8 @@ use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use super::writes::{median, place, times, writes};
+use super::figures::median;
+use super::writes::{place, times, writes};
 use crate::session::{Halt, Session};
 
 /// Times that a unit is written whole and in halves.

@@ -16,7 +16,8 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 use flashlab_plan::Pattern;
 
-use super::reads::{Walk, compare_each, in_turn, median, times};
+use super::figures::median;
+use super::reads::{Walk, compare_each, in_turn, times};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 

@@ -27,8 +27,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
+use super::figures::{mean, over_bytes};
 use super::patterns::{ios, responses};
-use super::steps::{Step, mean, rise, windows};
+use super::steps::{Step, rise};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -65,7 +66,7 @@ const SPARE_ERROR: f64 = 0.1;
 const BLOCK_PAGES_LEAST: f64 = 32.0;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let size = io_size(session);
+    let size = IO_SIZE.max(session.block());
     let count = (session.capacity().0 / PARTS / size.0).max(16);
     let sequential = reference(session, size, count)?;
     let before = session.written_since_fill()?;
@@ -120,13 +121,6 @@ fn median(costs: &[f64]) -> f64 {
     level(costs, 0.9).map_or(0.0, |level| level.estimate)
 }
 
-fn io_size(session: &Session<'_, '_>) -> Bytes {
-    let known = [Parameter::MappingGranularity, Parameter::WritePageSize];
-    let unit = known.into_iter().filter_map(|parameter| session.known().bytes(parameter)).max();
-    let larger = unit.filter(|unit| *unit > IO_SIZE && unit.is_multiple_of(session.block()));
-    larger.unwrap_or(IO_SIZE).max(session.block())
-}
-
 /// Random writes after a rest, fewer than there were before the rise.
 fn after_rest(session: &mut Session<'_, '_>, step: &Step, size: Bytes) -> Result<Vec<f64>, Halt> {
     session.rest(REST)?;
@@ -163,10 +157,7 @@ fn is_collection(step: &Step, size: Bytes, capacity: Bytes) -> bool {
 }
 
 fn picture(size: Bytes, costs: &[f64], sequential: f64) -> Picture {
-    let width = costs.len().div_ceil(256).max(1);
-    let place = |index: usize| (index * width) as f64 * size.0 as f64 + (width as f64 * size.0 as f64) / 2.0;
-    let points: Vec<_> =
-        windows(costs, width).into_iter().enumerate().map(|(index, cost)| (place(index), cost)).collect();
+    let points = over_bytes(size, costs);
     let end = points.last().map_or(0.0, |point| point.0);
     Picture::new(
         "Random writes after the device was filled, means of stretches: the cost rises where collection begins.",

@@ -14,7 +14,7 @@
 //! - a place counts only where nearly all periods have a stall there;
 //! - the same costs give the same periods.
 
-use super::writes::{median, quantile};
+use super::figures::{median, quantile};
 
 /// Fewer periods than this are none.
 const PERIODS_MIN: usize = 4;

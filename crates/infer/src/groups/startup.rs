@@ -17,8 +17,8 @@ use flashlab_analysis::phases;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
+use super::figures::{mean, median};
 use super::patterns::{ios, responses};
-use super::steps::mean;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -78,12 +78,7 @@ fn after_rest(session: &mut Session<'_, '_>, name: &str, count: u64) -> Result<V
 /// The median over the runs, write by write.
 fn medians(runs: &[Vec<f64>]) -> Vec<f64> {
     let count = runs.iter().map(Vec::len).min().unwrap_or(0);
-    let median = |index: usize| {
-        let mut costs: Vec<f64> = runs.iter().map(|run| run[index]).collect();
-        costs.sort_by(f64::total_cmp);
-        costs[costs.len() / 2]
-    };
-    (0..count).map(median).collect()
+    (0..count).map(|index| median(&runs.iter().map(|run| run[index]).collect::<Vec<_>>())).collect()
 }
 
 /// Whether two counts are the same but for 3 %.

@@ -20,7 +20,7 @@
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::decide::ranks::Interval;
 
-use super::writes::median;
+use super::figures::{mean, median, windows};
 
 /// How many beginnings are looked at, each half as long as the one before.
 const BEGINNINGS: u32 = 7;
@@ -64,16 +64,6 @@ impl Step {
     pub(crate) fn ratio(&self) -> f64 {
         self.after / self.before
     }
-}
-
-/// The mean costs of windows of `width` IOs; what is left over at the end is left out.
-pub(crate) fn windows(costs: &[f64], width: usize) -> Vec<f64> {
-    costs.chunks_exact(width.max(1)).map(mean).collect()
-}
-
-/// The mean; 0 of nothing.
-pub(crate) fn mean(costs: &[f64]) -> f64 {
-    if costs.is_empty() { 0.0 } else { costs.iter().sum::<f64>() / costs.len() as f64 }
 }
 
 /// The most likely rise of the costs, if there is one.

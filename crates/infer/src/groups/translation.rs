@@ -39,9 +39,10 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
+use super::figures::{by_rank, median};
 use super::map_cache::{MapCache, look_for_map_cache};
 use super::patterns::responses;
-use super::writes::{Buffer, apart, buffer, median, pace, place, unit, writes};
+use super::writes::{Buffer, apart, buffer, pace, place, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -382,12 +383,6 @@ impl Seen {
     }
 
     fn picture(&self) -> Picture {
-        let by_rank = |times: &[f64]| {
-            let mut sorted = times.to_vec();
-            sorted.sort_by(f64::total_cmp);
-            let all = sorted.len() as f64;
-            sorted.iter().enumerate().map(|(i, &time)| ((i as f64 + 0.5) / all, time)).collect::<Vec<_>>()
-        };
         let empty = Picture::new(
             format!(
                 "Writes of {} in several patterns, ascending: those that cost a merge stand out.",

@@ -28,11 +28,10 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
+use super::figures::{mean, median, quantile};
 use super::held::held;
 use super::patterns::{ios, responses};
 use super::queue::queue;
-use super::steps::mean;
-use super::writes::{median, quantile};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 

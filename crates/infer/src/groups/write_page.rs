@@ -19,7 +19,8 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
-use super::writes::{median, place, times, writes};
+use super::figures::median;
+use super::writes::{place, times, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 

@@ -9,6 +9,7 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Content, Location, Pattern};
 use flashlab_samples::Sample;
 
+use super::figures::median;
 use super::patterns::{ios, responses};
 use crate::session::{Halt, Session};
 
@@ -88,21 +89,6 @@ impl Buffer {
 /// A multiple of `unit` at the share `part` of the device.
 pub(crate) fn place(session: &Session<'_, '_>, part: f64, unit: Bytes) -> Bytes {
     Bytes((session.capacity().0 as f64 * part) as u64).round_down(unit)
-}
-
-/// The figure below which `share` of the figures lie; 0 of nothing.
-pub(crate) fn quantile(times: &[f64], share: f64) -> f64 {
-    let mut times = times.to_vec();
-    let place = ((times.len() as f64 - 1.0).max(0.0) * share).round() as usize;
-    if times.is_empty() {
-        return 0.0;
-    }
-    *times.select_nth_unstable_by(place, f64::total_cmp).1
-}
-
-/// The median; 0 of nothing.
-pub(crate) fn median(times: &[f64]) -> f64 {
-    quantile(times, 0.5)
 }
 
 /// The time from one completion to the next among the last `count` IOs: the median of what it is in stretches, as now

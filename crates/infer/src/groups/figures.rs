@@ -1,0 +1,43 @@
+//! What the probes make of many response times.
+
+use flashlab_base::Bytes;
+
+/// The mean; 0 of nothing.
+pub(crate) fn mean(figures: &[f64]) -> f64 {
+    if figures.is_empty() { 0.0 } else { figures.iter().sum::<f64>() / figures.len() as f64 }
+}
+
+/// The figure below which `share` of the figures lie; 0 of nothing.
+pub(crate) fn quantile(figures: &[f64], share: f64) -> f64 {
+    let mut figures = figures.to_vec();
+    let place = ((figures.len() as f64 - 1.0).max(0.0) * share).round() as usize;
+    if figures.is_empty() {
+        return 0.0;
+    }
+    *figures.select_nth_unstable_by(place, f64::total_cmp).1
+}
+
+/// The median, of two in the middle the larger one; 0 of nothing.
+pub(crate) fn median(figures: &[f64]) -> f64 {
+    quantile(figures, 0.5)
+}
+
+/// The means of windows of `width` figures; what is left over at the end is left out.
+pub(crate) fn windows(figures: &[f64], width: usize) -> Vec<f64> {
+    figures.chunks_exact(width.max(1)).map(mean).collect()
+}
+
+/// For a picture: the figures in ascending order, over the share of them that is smaller.
+pub(crate) fn by_rank(figures: &[f64]) -> Vec<(f64, f64)> {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let all = sorted.len() as f64;
+    sorted.iter().enumerate().map(|(rank, &figure)| ((rank as f64 + 0.5) / all, figure)).collect()
+}
+
+/// For a picture: means of stretches of IOs of `size`, over the bytes that were done till the middle of each.
+pub(crate) fn over_bytes(size: Bytes, costs: &[f64]) -> Vec<(f64, f64)> {
+    let width = costs.len().div_ceil(256).max(1);
+    let place = |index: usize| ((index * width) as f64 + width as f64 / 2.0) * size.0 as f64;
+    windows(costs, width).into_iter().enumerate().map(|(index, cost)| (place(index), cost)).collect()
+}
