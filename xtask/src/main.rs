@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(3)
+            ExitCode::FAILURE
         }
     }
 }
@@ -101,14 +101,24 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
         (_, true) => Set::Zoo,
         _ => Set::Simulated,
     };
-    let outcomes = score::all(set, &seeds, &only, arguments.threads)?;
+    let (mut outcomes, mut failed) = (Vec::new(), 0);
+    for outcome in score::all(set, &seeds, &only, arguments.threads) {
+        match outcome {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => {
+                failed += 1;
+                eprintln!("error: {error:#}");
+            }
+        }
+    }
     if arguments.json {
         println!("{}", report::json(&outcomes, &only));
-        return Ok(());
+    } else {
+        if arguments.verbose {
+            print!("{}", report::answers(&outcomes));
+        }
+        print!("{}", report::text(set, &outcomes, &only));
     }
-    if arguments.verbose {
-        print!("{}", report::answers(&outcomes));
-    }
-    print!("{}", report::text(set, &outcomes, &only));
+    anyhow::ensure!(failed == 0, "{failed} devices could not be judged");
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! Inferring the random devices, and what became of each parameter of each.
 
+use std::panic;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
@@ -83,24 +84,16 @@ impl Set {
 }
 
 /// Infers and judges the devices of these seeds, `threads` at a time. They are in the order of the seeds, whatever the
-/// number of threads.
-///
-/// # Errors
-/// When a device cannot be built.
-pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> anyhow::Result<Vec<Outcome>> {
+/// number of threads. A device that cannot be built, or at which something panics, is an error and costs no other.
+pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> Vec<anyhow::Result<Outcome>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..threads.clamp(1, seeds.len().max(1)) {
             scope.spawn(|| {
                 while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = match set {
-                        Set::Simulated => {
-                            simulated((population::profile(seed), population::family_of(seed)), seed, only)
-                        }
-                        Set::Zoo => simulated(population::zoo(seed), seed, only),
-                        Set::Foreign => Ok(foreign(seed, only)),
-                    };
+                    let outcome = panic::catch_unwind(|| outcome(set, seed, only))
+                        .unwrap_or_else(|_| Err(anyhow!("the inference or the truth panicked")));
                     done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((seed, outcome));
                 }
             });
@@ -109,6 +102,14 @@ pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> anyho
     let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     done.sort_by_key(|&(seed, _)| seed);
     done.into_iter().map(|(seed, outcome)| outcome.with_context(|| format!("seed {seed}"))).collect()
+}
+
+fn outcome(set: Set, seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
+    match set {
+        Set::Simulated => simulated((population::profile(seed), population::family_of(seed)), seed, only),
+        Set::Zoo => simulated(population::zoo(seed), seed, only),
+        Set::Foreign => Ok(foreign(seed, only)),
+    }
 }
 
 fn simulated((profile, family): (Profile, Family), seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {

@@ -119,7 +119,9 @@ fn told(costs: &[Interval]) -> Tail {
     }
     let lowest = costs[..from].iter().fold(level, |lowest, cost| lowest.min(cost.high)) - 1.0;
     match high {
-        Some(high) if falls => Tail::Falls(high + 1),
+        Some(high) if falls && high < from => Tail::Falls(high + 1),
+        // One of the last is high, with so wide an interval that it might be as the others.
+        Some(_) if falls => Tail::None,
         _ if lowest < (1.0 - RISE_MIN) * (level - 1.0) => Tail::Rises,
         _ => Tail::Alike,
     }
