@@ -2,6 +2,7 @@
 
 pub(crate) mod channels;
 pub(crate) mod content;
+mod cycles;
 pub(crate) mod dies;
 pub(crate) mod erase_block;
 mod figures;
@@ -16,6 +17,7 @@ pub(crate) mod lingering;
 mod map_cache;
 pub(crate) mod misalignment;
 pub(crate) mod open_blocks;
+mod overwriting;
 pub(crate) mod parallel_reads;
 pub(crate) mod patterns;
 pub(crate) mod pause;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter};
+use flashlab_analysis::inference::{Finding, Inference, Parameter, UnitSeen};
 use flashlab_base::{Bytes, Nanos, Operation, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, Ended, WAIT_PIECE};
@@ -173,6 +173,15 @@ impl<'d, 's> Session<'d, 's> {
 
     pub(crate) fn fill_took(&mut self, nanos_per_byte: f64) {
         self.inference.fill.nanos_per_byte = nanos_per_byte;
+    }
+
+    /// The unit in which the device makes room, as overwriting it showed.
+    pub(crate) fn unit_seen(&self) -> Option<UnitSeen> {
+        self.inference.fill.unit
+    }
+
+    pub(crate) fn saw_unit(&mut self, unit: Option<UnitSeen>) {
+        self.inference.fill.unit = unit;
     }
 
     /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
@@ -366,9 +375,17 @@ impl<'d, 's> Session<'d, 's> {
 
 /// The most that so many IOs of a pattern can write.
 fn most_written(pattern: &Pattern, ios: u64) -> Bytes {
-    let writes = |basic: &flashlab_plan::Basic| match basic.mode {
+    let writes = |basic: &flashlab_plan::Basic, count: u64| match basic.mode {
         ModeRule::Always(mode) if Operation::from(mode) == Operation::Read => Bytes::ZERO,
-        _ => basic.io_size.largest(),
+        _ => basic.io_size.largest() * count,
     };
-    pattern.basics().map(writes).max().unwrap_or_default() * ios
+    match &pattern.mix {
+        None => writes(&pattern.first, ios),
+        // Each process begins with the first part.
+        Some(mix) => {
+            let second = ios / (u64::from(mix.ratio) + 1);
+            let first = (ios - second + u64::from(pattern.parallel_degree * mix.ratio)).min(ios);
+            writes(&pattern.first, first) + writes(&mix.second, second)
+        }
+    }
 }

@@ -23,13 +23,15 @@
 //! - what was written since the fill by others is in the uncertainty.
 
 use flashlab_analysis::decide::level::level;
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, UnitSeen};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{mean, over_bytes};
+use super::overwriting::{Overwriting, overwrite};
 use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
+use super::writes::{Buffer, buffer};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -37,10 +39,14 @@ pub(crate) const GROUP: Group = Group {
     name: "spare-space",
     about: "random writes after a sequential fill: they are cheap until the space beyond the capacity is used up",
     parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
-    write_share: 0.045,
+    write_share: 0.11,
     probe,
 };
 
+/// The share of the device that is kept for writes anywhere, where overwriting in order shows nothing.
+const RANDOM_PART: f64 = 0.04;
+/// How sure the first stall of a cycle that foretold itself is.
+const IN_ORDER: f64 = 0.9;
 /// The size of the writes, where no larger mapped unit is known.
 const IO_SIZE: Bytes = Bytes::kib(16);
 /// A part of the capacity, after each of which the costs are looked at.
@@ -66,6 +72,54 @@ const SPARE_ERROR: f64 = 0.1;
 const BLOCK_PAGES_LEAST: f64 = 32.0;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let before = session.written_since_fill()?;
+    let kept = Bytes((session.capacity().0 as f64 * RANDOM_PART) as u64);
+    let most = Bytes(session.writes_left().0.saturating_sub(kept.0));
+    let in_lumps = buffer(session) != Buffer::None
+        && session.known().word(Parameter::WriteBufferFlush) != Some("immediately");
+    let overwriting = overwrite(session, most, in_lumps)?;
+    let bytes = |writes: usize| overwriting.size * writes as u64;
+    let seen = overwriting.seen.map(|seen| UnitSeen {
+        size: bytes(seen.cycle.period),
+        onset: seen.onset.map(bytes),
+        foretold: seen.windows as u32,
+        rightly: seen.stalled as u32,
+    });
+    session.saw_unit(seen);
+    match seen {
+        Some(UnitSeen { onset: Some(onset), .. }) => {
+            conclude_onset(session, &overwriting, before + onset);
+            Ok(())
+        }
+        // Whole units were replaced.
+        Some(_) => {
+            session.wrote_in_place(bytes(overwriting.costs.len()));
+            random_writes(session)
+        }
+        None => random_writes(session),
+    }
+}
+
+/// Where collection begins in order, to the block.
+fn conclude_onset(session: &mut Session<'_, '_>, overwriting: &Overwriting, spare: Bytes) {
+    let capacity = session.capacity();
+    let evidence = format!(
+        "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
+        overwriting.unit().unwrap_or_default(),
+    );
+    let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
+    let answers = [
+        (Parameter::PhysicalCapacity, (capacity + spare).0 as f64),
+        (Parameter::OverProvisioning, spare.0 as f64 / capacity.0 as f64),
+    ];
+    for (parameter, value) in answers {
+        let finding = Finding::found(parameter, value, IN_ORDER, evidence.clone());
+        session.conclude(finding.with(picture.clone()));
+    }
+}
+
+/// Writes anywhere, until they are expensive.
+fn random_writes(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let count = (session.capacity().0 / PARTS / size.0).max(16);
     let sequential = reference(session, size, count)?;
