@@ -14,6 +14,7 @@ pub(crate) mod large_reads;
 pub(crate) mod large_writes;
 pub(crate) mod levels;
 pub(crate) mod lingering;
+mod logs;
 mod map_cache;
 pub(crate) mod misalignment;
 pub(crate) mod open_blocks;

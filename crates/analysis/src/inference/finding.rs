@@ -213,6 +213,8 @@ pub struct UnitSeen {
     pub foretold: u32,
     /// How often it did so rightly.
     pub rightly: u32,
+    /// How many logs of this size all addresses share, if that was seen.
+    pub logs: Option<u32>,
 }
 
 impl Inference {

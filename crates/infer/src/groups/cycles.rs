@@ -23,9 +23,12 @@ const PERIODS_MIN: usize = 3;
 const COMPLETE: f64 = 0.75;
 /// How much likelier than no cycle, in nats: for all periods, phases, widths and levels that are tried.
 const GAIN_LEAST: f64 = 32.0;
-/// The share of the windows that have stalls after the first one, and before it by chance.
-const MOST: f64 = 0.9;
-const FEW: f64 = 0.2;
+/// What takes so many times what the stalls of a cycle take is none of them.
+const ANOTHER: f64 = 1.4;
+/// Before the first window of a rule there are at most so many times as many stalls,
+const FEW: f64 = 0.4;
+/// and that is so much likelier than no change, in nats.
+const CHANGE_LEAST: f64 = 4.5;
 /// Writes that are above this many times what four fifths of them cost are expensive.
 const ABOVE: f64 = 1.3;
 /// Writes that are more expensive than so large a part of all may be a little more expensive by rule.
@@ -34,7 +37,7 @@ const LITTLE: [f64; 2] = [0.85, 0.93];
 const FAR_ABOVE: f64 = 2.5;
 /// At most so large a share of the writes is expensive, and at most so many are looked at.
 const SHARE_MOST: f64 = 0.3;
-const STALLS_MOST: usize = 4000;
+const STALLS_MOST: usize = 2500;
 /// Periods that are tried in each doubling.
 const PER_OCTAVE: f64 = 20.0;
 /// A window is at most this part of a period.
@@ -55,6 +58,8 @@ pub(crate) struct Cycle {
     pub width: usize,
     /// The first write that was looked at.
     pub from: usize,
+    /// How many writes that were.
+    pub length: usize,
     /// How much likelier it is than none, in nats.
     pub gain: f64,
     /// Costs between these count as stalls.
@@ -65,6 +70,15 @@ pub(crate) struct Cycle {
 impl Cycle {
     fn is_stall(&self, cost: f64) -> bool {
         cost > self.low && cost <= self.high
+    }
+
+    /// Costs, of which the first is the `begin`-th of the series, without the stalls in its windows but for those that are
+    /// much more expensive. `usual` is put in their places, and `level` is what they take.
+    pub(crate) fn without(&self, costs: &[f64], begin: usize, usual: f64, level: f64) -> Vec<f64> {
+        let left = |(index, &cost): (usize, &f64)| {
+            if self.covers(begin + index) && cost <= ANOTHER * level { cost.min(usual) } else { cost }
+        };
+        costs.iter().enumerate().map(left).collect()
     }
 
     /// Whether a write is in a window.
@@ -97,30 +111,29 @@ impl Cycle {
     }
 
     /// The first write of the first window from which on windows have stalls, if there are some before it that have none but
-    /// by chance.
+    /// by chance. The number of stalls in a window is taken for a Poisson number.
     pub(crate) fn onset(&self, costs: &[f64]) -> Option<usize> {
         let first = self.phase % self.period;
-        let has = |begin: usize| {
+        let stalls = |begin: usize| {
             let end = (begin + self.width).min(costs.len());
-            costs[begin..end].iter().any(|&cost| self.is_stall(cost))
+            costs[begin..end].iter().filter(|&&cost| self.is_stall(cost)).count() as f64
         };
-        let hits: Vec<bool> = (first..costs.len()).step_by(self.period).map(has).collect();
-        // The likeliest change from few windows that have stalls to most.
-        let weight = |hit: bool| if hit { (MOST / FEW).ln() } else { ((1.0 - MOST) / (1.0 - FEW)).ln() };
-        let (mut sum, mut best, mut at) = (0.0, 0.0, hits.len());
-        for index in (0..hits.len()).rev() {
-            sum += weight(hits[index]);
-            if sum >= best {
-                (best, at) = (sum, index);
+        let counts: Vec<f64> = (first..costs.len()).step_by(self.period).map(stalls).collect();
+        // The likeliest change from fewer to more, and how much likelier it is than none.
+        let all: f64 = counts.iter().sum();
+        let part = |sum: f64, windows: usize| {
+            if sum > 0.0 { sum * (sum / windows as f64 * counts.len() as f64 / all).ln() } else { 0.0 }
+        };
+        let (mut sum, mut best, mut at) = (0.0, 0.0, 0);
+        for (index, count) in counts.iter().enumerate() {
+            let gain = part(sum, index.max(1)) + part(all - sum, counts.len() - index);
+            let rises = sum * ((counts.len() - index) as f64) < FEW * (all - sum) * index as f64;
+            if index > 0 && rises && gain > best {
+                (best, at) = (gain, index);
             }
+            sum += count;
         }
-        let share = |hits: &[bool]| hits.iter().filter(|&&hit| hit).count() as f64 / hits.len().max(1) as f64;
-        let (before, after) = hits.split_at(at);
-        let sudden = before.len() >= PERIODS_MIN
-            && after.len() >= PERIODS_MIN
-            && share(before) <= 0.5 * share(after)
-            && share(after) >= COMPLETE;
-        sudden.then_some(first + at * self.period)
+        (best >= CHANGE_LEAST).then_some(first + at * self.period)
     }
 }
 
@@ -180,13 +193,19 @@ fn likeliest(costs: &[f64], from: usize, low: f64, high: f64) -> Option<Cycle> {
     let stalls: Vec<usize> =
         (from..costs.len()).filter(|&index| costs[index] > low && costs[index] <= high).collect();
     let length = costs.len() - from;
-    if stalls.len() < PERIODS_MIN || stalls.len() > STALLS_MOST || stalls.len() as f64 > SHARE_MOST * length as f64 {
+    if stalls.len() < PERIODS_MIN
+        || stalls.len() > STALLS_MOST
+        || stalls.len() as f64 > SHARE_MOST * length as f64
+    {
         return None;
     }
     let fold = Fold { stalls: &stalls, from, length };
     let candidates = distances(&stalls, length / PERIODS_MIN);
-    let best = candidates.into_iter().filter_map(|period| fold.best(period)).max_by(|a, b| a.gain.total_cmp(&b.gain))?;
-    let near = best.width.clamp(2, best.period / 2 + 1).min(64);
+    let best = candidates
+        .into_iter()
+        .filter_map(|period| fold.best(period))
+        .max_by(|a, b| a.gain.total_cmp(&b.gain))?;
+    let near = best.width.clamp(2, best.period / 2 + 1).min(32);
     let rounded = |cycle: &Cycle| cycle.gain + ROUNDER * f64::from(cycle.period.trailing_zeros());
     let best = (best.period.saturating_sub(near).max(2)..=best.period + near)
         .filter_map(|period| fold.best(period))
@@ -228,17 +247,28 @@ impl Fold<'_> {
         if period < 2 || self.length < PERIODS_MIN * period {
             return None;
         }
-        let mut places: Vec<usize> = self.stalls.iter().map(|stall| stall % period).collect();
-        places.sort_unstable();
+        let mut counts = vec![0u32; period];
+        self.stalls.iter().for_each(|stall| counts[stall % period] += 1);
         let all = self.length as f64;
         let widths = (0..).map(|doublings| 1usize << doublings);
         let mut best: Option<Cycle> = None;
-        for width in widths.take_while(|&width| width <= WIDEST && (width == 1 || width <= period / WINDOW_PART)) {
-            let (phase, hits) = densest(&places, period, width);
+        for width in
+            widths.take_while(|&width| width <= WIDEST && (width == 1 || width <= period / WINDOW_PART))
+        {
+            let (phase, hits) = densest(&counts, width);
             let gain = gain(hits, all * width as f64 / period as f64, self.stalls.len(), self.length);
             if best.is_none_or(|best| gain > best.gain) {
                 let (low, high) = (0.0, 0.0);
-                best = Some(Cycle { period, phase, width, from: self.from, gain, low, high });
+                best = Some(Cycle {
+                    period,
+                    phase,
+                    width,
+                    from: self.from,
+                    length: self.length,
+                    gain,
+                    low,
+                    high,
+                });
             }
         }
         best.filter(|cycle| self.complete(cycle))
@@ -257,20 +287,17 @@ impl Fold<'_> {
     }
 }
 
-/// Where a window of `width` has most of the sorted places, around the end, and how many.
-fn densest(places: &[usize], period: usize, width: usize) -> (usize, usize) {
-    let count = places.len();
-    let (mut best, mut end) = ((0, 0), 0);
-    for (begin, &place) in places.iter().enumerate() {
-        end = end.max(begin);
-        while end < begin + count && places[end % count] + if end >= count { period } else { 0 } < place + width {
-            end += 1;
-        }
-        if end - begin > best.1 {
-            best = (place, end - begin);
+/// Where a window of `width`, around the end, has most of the counts, and how many.
+fn densest(counts: &[u32], width: usize) -> (usize, usize) {
+    let mut sum: u32 = counts[..width].iter().sum();
+    let (mut most, mut at) = (sum, 0);
+    for begin in 1..counts.len() {
+        sum = sum - counts[begin - 1] + counts[(begin + width - 1) % counts.len()];
+        if sum > most {
+            (most, at) = (sum, begin);
         }
     }
-    best
+    (at, most as usize)
 }
 
 /// The median of the costs that count as stalls of a cycle.

@@ -145,7 +145,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 
 /// Overwriting the device showed it.
 fn conclude_seen(session: &mut Session<'_, '_>, unit: UnitSeen) {
-    let UnitSeen { size, onset, foretold, rightly } = unit;
+    let UnitSeen { size, onset, foretold, rightly, .. } = unit;
     let from = match onset {
         Some(onset) => format!("from {onset} on"),
         None => "from the beginning on".to_owned(),

@@ -11,20 +11,20 @@
 //! for each erase block by its definition.
 //!
 //! Behind a buffer nobody waits for an erase; but who reads does, if he reads from that die. So each write is followed by a
-//! read anywhere, and what both take counts.
+//! read anywhere. What both take is looked at, and what the writes take.
 //!
-//! A buffer that is emptied when it is full does so in pieces that make a cycle of their own, from the beginning on, and
-//! shorter than an erase block. So what is found from the beginning on is looked through for a longer one: in the writes
-//! that are left, and in those that are even more expensive.
+//! Rows of pages, dies in turn, and buffers that are emptied in pieces make cycles as well, from the beginning on. They are
+//! shorter than a block of sixteen rows on each die, as far as rows and dies are known. So nothing shorter is an erase block.
 //!
 //! # Invariants
 //! - a cycle counts only if it foretells the stalls of writes that were done after it was found.
 
-use flashlab_analysis::inference::{Axis, Picture, Style};
+use flashlab_analysis::inference::{Axis, Parameter, Picture, Style, UnitSeen};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Mix, Pattern};
 
 use super::cycles::{Cycle, cycles, level};
+use super::figures::{mean, median};
 use super::patterns::ios;
 use crate::session::{Halt, Session};
 
@@ -33,55 +33,134 @@ const IO_SIZE: Bytes = Bytes::kib(16);
 const IOS_MOST: u64 = 1 << 16;
 /// The reads between them.
 const READ_SIZE: Bytes = Bytes::kib(4);
-/// Writes that are looked at first, and how many more there are each time.
-const FIRST: u64 = 1024;
-const GROWTH: f64 = 0.25;
+/// Writes that are looked at first, as a share of the device and at the most, and how many more there are each time.
+const FIRST: f64 = 0.016;
+const FIRST_MOST: usize = 1024;
+const GROWTH: f64 = 0.15;
 /// What is written before a cycle from the beginning on is believed, as a share of the device: four of the largest blocks.
 const ENOUGH: f64 = 0.17;
 /// The share of the device from which on a cycle that begins is no cycle from the beginning on.
 const LATER: f64 = 0.03;
+/// How likely it is at least, as a part of the likeliest one's gain.
+const LATER_GAIN: f64 = 0.05;
 /// Different periods that are tried on fresh writes.
 const TRIED: usize = 8;
 /// In this share of the windows it has to be right, and so much likelier than by chance, in nats.
 const FORETOLD: f64 = 0.7;
 const FORETOLD_GAIN: f64 = 7.0;
-/// Fresh windows at the least.
-const WINDOWS: usize = 2;
-/// A longer cycle's stalls take at least so many times what a shorter one's take, if they are at the same place.
-const LONGER: f64 = 1.4;
+/// Copying blocks as large as those that are written makes writes at least so many times as expensive, on average. No write
+/// counts for more than so many usual ones.
+const COPIES: f64 = 1.5;
+/// No erase takes so long.
+const ERASE_MOST: f64 = 15e6;
+const CUT: f64 = 500.0;
+/// So many blocks at most may be open, each of which is copied when another one is opened.
+const OPEN_MOST: usize = 20;
+/// A part of a period is taken for the period if its gain is at least such a part.
+const PART_GAIN: f64 = 0.55;
+/// Cycles that are taken away.
+const ROWS_MOST: usize = 2;
+/// Rows of pages that a block has at least.
+const ROWS_LEAST: u64 = 16;
 
 /// What overwriting the device showed.
 pub(super) struct Overwriting {
     /// What is written each time.
     pub size: Bytes,
     /// What each write and the read behind it took.
-    pub costs: Vec<f64>,
+    both: Vec<f64>,
+    /// What each write took.
+    writes: Vec<f64>,
     pub seen: Option<Seen>,
 }
 
 /// A cycle that foretold itself.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
-    pub cycle: Cycle,
+    cycle: Cycle,
+    /// What is too short for an erase block, and was taken away before.
+    rows: [Option<Rows>; ROWS_MOST],
+    /// Whether the writes alone show it.
+    of_writes: bool,
     /// The first write of its first window, if it is not from the beginning on.
-    pub onset: Option<usize>,
+    onset: Option<usize>,
     /// Fresh windows, and how many of them had stalls.
-    pub windows: usize,
-    pub stalled: usize,
+    windows: usize,
+    stalled: usize,
+}
+
+impl Seen {
+    /// Whether it is to be believed rather than one that was found earlier, among fewer writes.
+    fn is_likelier(&self, earlier: Option<Seen>) -> bool {
+        let for_each = |seen: &Seen| seen.cycle.gain / seen.cycle.length as f64;
+        earlier.is_none_or(|earlier| self.onset.is_some() || for_each(self) >= for_each(&earlier))
+    }
+}
+
+/// A cycle that is too short for an erase block, and what its stalls and other writes take.
+#[derive(Clone, Copy)]
+struct Rows {
+    cycle: Cycle,
+    level: f64,
+    usual: f64,
+}
+
+/// Costs without these cycles.
+fn without(rows: &[Option<Rows>], costs: &[f64], begin: usize) -> Vec<f64> {
+    rows.iter()
+        .flatten()
+        .fold(costs.to_vec(), |costs, rows| rows.cycle.without(&costs, begin, rows.usual, rows.level))
+}
+
+/// The cycles of costs that are long enough, the likeliest first; with those that are not, as long as they are likelier.
+fn cycles_of_blocks(costs: &[f64], shortest: usize) -> (Vec<Cycle>, [Option<Rows>; ROWS_MOST]) {
+    let (mut rows, usual) = ([None; ROWS_MOST], median(costs));
+    let mut left = costs.to_vec();
+    for at in 0..=ROWS_MOST {
+        let mut found = cycles(&left);
+        let shorter = found.first().copied().filter(|cycle| cycle.period < shortest);
+        match (shorter, rows.get_mut(at)) {
+            (Some(cycle), Some(row)) => {
+                *row = Some(Rows { cycle, level: level(&cycle, &left), usual });
+                left = without(&rows[at..=at], &left, 0);
+            }
+            _ => {
+                found.retain(|cycle| cycle.period >= shortest);
+                return (found, rows);
+            }
+        }
+    }
+    (Vec::new(), rows)
 }
 
 impl Overwriting {
+    /// How much was written.
+    pub(super) fn written(&self) -> Bytes {
+        self.size * self.both.len() as u64
+    }
+
     /// The unit that comes back.
-    pub(super) fn unit(&self) -> Option<Bytes> {
-        self.seen.map(|seen| self.size * seen.cycle.period as u64)
+    pub(super) fn unit(&self) -> Option<UnitSeen> {
+        let bytes = |writes: usize| self.size * writes as u64;
+        self.seen.map(|seen| UnitSeen {
+            size: bytes(seen.cycle.period),
+            onset: seen.onset.map(bytes),
+            foretold: seen.windows as u32,
+            rightly: seen.stalled as u32,
+            logs: None,
+        })
+    }
+
+    fn costs(&self, of_writes: bool) -> &[f64] {
+        if of_writes { &self.writes } else { &self.both }
     }
 
     pub(super) fn picture(&self) -> Picture {
-        let stride = self.costs.len().div_ceil(4096).max(1);
+        let stride = self.both.len().div_ceil(4096).max(1);
         let slowest = |(i, part): (usize, &[f64])| {
             ((i * stride) as f64 * self.size.0 as f64, part.iter().copied().fold(1.0, f64::max))
         };
-        let points = self.costs.chunks(stride).enumerate().map(slowest).collect();
+        let points = self.both.chunks(stride).enumerate().map(slowest).collect();
         Picture::new(
             "The filled device overwritten in order, each write followed by a read anywhere. Of neighbours the slowest is \
              shown.",
@@ -90,100 +169,128 @@ impl Overwriting {
         )
         .draw("writes and reads", Style::Dots, points)
     }
+
+    /// Cycles of different periods, the likeliest first, and from when on they are.
+    fn candidates(&self, shortest: usize, later: usize) -> Vec<Seen> {
+        let of = |of_writes| {
+            let (cycles, rows) = cycles_of_blocks(self.costs(of_writes), shortest);
+            cycles.into_iter().map(move |cycle| (cycle, of_writes, rows))
+        };
+        let mut all: Vec<_> = of(false).chain(of(true)).collect();
+        all.sort_by(|a, b| b.0.gain.total_cmp(&a.0.gain));
+        let mut chosen: Vec<Seen> = Vec::new();
+        for (cycle, of_writes, rows) in all {
+            if chosen.len() < TRIED && chosen.iter().all(|seen| seen.cycle.period != cycle.period) {
+                let costs = &without(&rows, self.costs(of_writes), 0);
+                // Logs that are full for the first time are no space.
+                let logs = |onset: usize| onset <= OPEN_MOST * cycle.period && copies(&cycle, costs, onset);
+                let onset = cycle.onset(costs).filter(|&onset| onset > later && !logs(onset));
+                chosen.push(Seen { cycle, rows, of_writes, onset, windows: 0, stalled: 0 });
+            }
+        }
+        chosen
+    }
 }
 
-/// Overwrites the device from its beginning on, `most` at the most, until there is a cycle that foretells itself.
-/// `in_lumps` is whether a buffer may have a cycle of its own.
+/// Overwrites the device from its beginning on until there is a cycle that foretells itself, and leaves `kept` of what may
+/// be written unless there may be one soon. `in_lumps` is whether a buffer may have a cycle of its own.
 pub(super) fn overwrite(
     session: &mut Session<'_, '_>,
-    most: Bytes,
+    kept: Bytes,
     in_lumps: bool,
 ) -> Result<Overwriting, Halt> {
     let capacity = session.capacity();
     let least = Bytes((capacity.0 / IOS_MOST).next_power_of_two());
     let size = IO_SIZE.max(least).max(session.block());
-    let most = most.min(session.writes_left()).min(capacity).0 / size.0;
+    let most = session.writes_left().min(capacity).0 / size.0;
+    let usual = most.saturating_sub(kept.0 / size.0);
     let of_device = |share: f64| (capacity.0 as f64 * share) as usize / size.0 as usize;
-    let mut found = Overwriting { size, costs: Vec::new(), seen: None };
+    let shortest = (shortest_block(session).0 / size.0) as usize;
+    let mut found = Overwriting { size, both: Vec::new(), writes: Vec::new(), seen: None };
     let mut candidates: Vec<Seen> = Vec::new();
-    while (found.costs.len() as u64) < most {
-        let known = found.costs.len();
+    loop {
+        let known = found.both.len();
+        let soon = candidates.iter().any(|seen| seen.onset.is_some());
+        let most = if soon { most } else { usual } as usize;
+        if known >= most {
+            break;
+        }
         let longest = candidates.iter().map(|seen| seen.cycle.period + seen.cycle.width).max().unwrap_or(0);
-        let wanted = FIRST.max((known as f64 * GROWTH) as u64).max((longest * WINDOWS) as u64);
-        let count = wanted.min(most - known as u64);
-        let costs = match write_on(session, size, known as u64, count) {
+        let first = of_device(FIRST).clamp(64, FIRST_MOST);
+        let count = first.max((known as f64 * GROWTH) as usize).max(longest).min(most - known);
+        match write_on(session, &mut found, count) {
             Err(Halt::Time | Halt::Budget { .. }) if known > 0 => break,
             other => other?,
-        };
+        }
         let foretold = |seen: &Seen| {
+            let costs = without(&seen.rows, &found.costs(seen.of_writes)[known..], known);
             let (windows, stalled, gain) = seen.cycle.foretells(&costs, known);
-            let right = windows >= WINDOWS && stalled as f64 >= FORETOLD * windows as f64 && gain >= FORETOLD_GAIN;
+            let right = windows >= 1 && stalled as f64 >= FORETOLD * windows as f64 && gain >= FORETOLD_GAIN;
             right.then_some(Seen { windows, stalled, ..*seen })
         };
         let confirmed: Vec<Seen> = candidates.iter().filter_map(foretold).collect();
-        found.costs.extend(&costs);
-        found.seen = likeliest(confirmed).or(found.seen);
-        let enough = !in_lumps && found.costs.len() >= of_device(ENOUGH);
+        found.seen = likeliest(&confirmed).filter(|seen| seen.is_likelier(found.seen)).or(found.seen);
+        let enough = !in_lumps && found.both.len() >= of_device(ENOUGH);
         if found.seen.is_some_and(|seen| seen.onset.is_some() || enough) {
             break;
         }
-        candidates = different(cycles(&found.costs), &found.costs, of_device(LATER));
-    }
-    if let Some(seen) = &mut found.seen
-        && seen.onset.is_none()
-        && let Some(longer) = longer(&seen.cycle, &found.costs)
-    {
-        seen.cycle = longer;
+        candidates = found.candidates(shortest, of_device(LATER));
     }
     Ok(found)
 }
 
+/// The smallest block of all dies together, as far as rows and dies are known.
+fn shortest_block(session: &Session<'_, '_>) -> Bytes {
+    let known = session.known();
+    let count = |parameter| known.count(parameter).unwrap_or(1);
+    let page = known.bytes(Parameter::ReadPageSize).unwrap_or_default();
+    page * (ROWS_LEAST * count(Parameter::PlanesReadAtOnce) * count(Parameter::ParallelUnits))
+}
+
 /// Writes `count` more, and reads anywhere between them.
-fn write_on(session: &mut Session<'_, '_>, size: Bytes, done: u64, count: u64) -> Result<Vec<f64>, Halt> {
-    let capacity = session.capacity();
+fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize) -> Result<(), Halt> {
+    let (capacity, count) = (session.capacity(), count as u64);
     let reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), count);
-    let writes = ios(Mode::Write, Location::Sequential, size, 2 * count).on_target(size * done, size * count);
+    let writes = ios(Mode::Write, Location::Sequential, found.size, 2 * count)
+        .on_target(found.written(), found.size * count);
     let mut second = reads.first;
     second.target_size = Some(capacity);
     let pattern = Pattern { mix: Some(Mix { second, ratio: 1 }), ..writes };
-    let mut costs: Vec<f64> = Vec::with_capacity(count as usize);
     for sample in session.run("overwriting", &pattern)? {
         let took = sample.response().0 as f64;
-        match costs.last_mut() {
-            Some(last) if !sample.mode.is_write() => *last += took,
-            _ => costs.push(took),
+        if sample.mode.is_write() {
+            found.writes.push(took);
+            found.both.push(took);
+        } else if let Some(last) = found.both.last_mut() {
+            *last += took;
         }
     }
-    Ok(costs)
+    Ok(())
 }
 
-/// Those with different periods, the likeliest first, and from when on they are.
-fn different(cycles: Vec<Cycle>, costs: &[f64], later: usize) -> Vec<Seen> {
-    let mut chosen: Vec<Seen> = Vec::new();
-    for cycle in cycles {
-        if chosen.len() < TRIED && chosen.iter().all(|seen| seen.cycle.period != cycle.period) {
-            let onset = cycle.onset(costs).filter(|&onset| onset > later);
-            chosen.push(Seen { cycle, onset, windows: 0, stalled: 0 });
-        }
-    }
-    chosen
+/// Whether from a write on so much more is done that blocks are copied, and not only erased.
+fn copies(cycle: &Cycle, costs: &[f64], onset: usize) -> bool {
+    let (before, after) = costs.split_at(onset.min(costs.len()));
+    let cut = CUT * median(costs);
+    let usual = |costs: &[f64]| mean(&costs.iter().map(|cost| cost.min(cut)).collect::<Vec<_>>());
+    level(cycle, costs) > ERASE_MOST || usual(after) > COPIES * usual(before)
 }
 
-/// What begins later is no buffer's; else the likeliest is taken.
-fn likeliest(seen: Vec<Seen>) -> Option<Seen> {
-    seen.into_iter().max_by(|a, b| {
-        let rank = |seen: &Seen| (seen.onset.is_some(), seen.cycle.gain);
-        rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1))
-    })
-}
-
-/// A cycle of whole multiples of another one, in what is left without it.
-fn longer(cycle: &Cycle, costs: &[f64]) -> Option<Cycle> {
-    let (usual, most) = (super::figures::median(costs), LONGER * level(cycle, costs));
-    let left = |(index, &cost): (usize, &f64)| if cycle.covers(index) && cost <= most { usual } else { cost };
-    let left: Vec<f64> = costs.iter().enumerate().map(left).collect();
-    cycles(&left).into_iter().find(|longer| {
-        let ratio = longer.period as f64 / cycle.period as f64;
-        ratio >= 1.5 && (ratio - ratio.round()).abs() * cycle.period as f64 <= longer.width.max(1) as f64
-    })
+/// What begins later is no buffer's, if it is not much less likely; else the likeliest is taken, or a part of it that is
+/// hardly less likely.
+fn likeliest(seen: &[Seen]) -> Option<Seen> {
+    let most =
+        |seen: &mut dyn Iterator<Item = Seen>| seen.max_by(|a, b| a.cycle.gain.total_cmp(&b.cycle.gain));
+    let best = most(&mut seen.iter().copied())?;
+    let later = |seen: &Seen| seen.onset.is_some() && seen.cycle.gain >= LATER_GAIN * best.cycle.gain;
+    let best = most(&mut seen.iter().copied().filter(later)).unwrap_or(best);
+    let is_part = |seen: &&Seen| {
+        let (part, whole) = (seen.cycle.period, best.cycle.period);
+        let parts = (whole as f64 / part as f64).round();
+        part < whole
+            && seen.onset.is_some() == best.onset.is_some()
+            && seen.cycle.gain >= PART_GAIN * best.cycle.gain
+            && (part as f64 * parts - whole as f64).abs() <= best.cycle.width as f64
+    };
+    seen.iter().filter(is_part).min_by_key(|seen| seen.cycle.period).copied().or(Some(best))
 }

@@ -28,6 +28,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{mean, over_bytes};
+use super::logs::{Logs, logs};
 use super::overwriting::{Overwriting, overwrite};
 use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
@@ -43,8 +44,10 @@ pub(crate) const GROUP: Group = Group {
     probe,
 };
 
+/// How sure the number of logs is.
+const LOGS_FULL: f64 = 0.8;
 /// The share of the device that is kept for writes anywhere, where overwriting in order shows nothing.
-const RANDOM_PART: f64 = 0.04;
+const RANDOM_PART: f64 = 0.08;
 /// How sure the first stall of a cycle that foretold itself is.
 const IN_ORDER: f64 = 0.9;
 /// The size of the writes, where no larger mapped unit is known.
@@ -74,17 +77,10 @@ const BLOCK_PAGES_LEAST: f64 = 32.0;
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let before = session.written_since_fill()?;
     let kept = Bytes((session.capacity().0 as f64 * RANDOM_PART) as u64);
-    let most = Bytes(session.writes_left().0.saturating_sub(kept.0));
     let in_lumps = buffer(session) != Buffer::None
         && session.known().word(Parameter::WriteBufferFlush) != Some("immediately");
-    let overwriting = overwrite(session, most, in_lumps)?;
-    let bytes = |writes: usize| overwriting.size * writes as u64;
-    let seen = overwriting.seen.map(|seen| UnitSeen {
-        size: bytes(seen.cycle.period),
-        onset: seen.onset.map(bytes),
-        foretold: seen.windows as u32,
-        rightly: seen.stalled as u32,
-    });
+    let overwriting = overwrite(session, kept, in_lumps)?;
+    let seen = overwriting.unit();
     session.saw_unit(seen);
     match seen {
         Some(UnitSeen { onset: Some(onset), .. }) => {
@@ -92,11 +88,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             Ok(())
         }
         // Whole units were replaced.
-        Some(_) => {
-            session.wrote_in_place(bytes(overwriting.costs.len()));
-            random_writes(session)
+        Some(UnitSeen { size: unit, .. }) => {
+            session.wrote_in_place(overwriting.written());
+            random_writes(session, Some(unit))
         }
-        None => random_writes(session),
+        None => random_writes(session, None),
     }
 }
 
@@ -105,7 +101,7 @@ fn conclude_onset(session: &mut Session<'_, '_>, overwriting: &Overwriting, spar
     let capacity = session.capacity();
     let evidence = format!(
         "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
-        overwriting.unit().unwrap_or_default(),
+        overwriting.unit().map_or(Bytes::ZERO, |unit| unit.size),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
     let answers = [
@@ -118,11 +114,22 @@ fn conclude_onset(session: &mut Session<'_, '_>, overwriting: &Overwriting, spar
     }
 }
 
-/// Writes anywhere, until they are expensive.
-fn random_writes(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+/// Writes anywhere, until they are expensive. `unit` is what is replaced as a whole.
+fn random_writes(session: &mut Session<'_, '_>, unit: Option<Bytes>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let count = (session.capacity().0 / PARTS / size.0).max(16);
     let sequential = reference(session, size, count)?;
+    if let Some(unit) = unit {
+        match logs(session, unit, sequential)? {
+            Logs::Merged(costs) => return merged(session, size, &costs, sequential),
+            Logs::Shared { logs, first, period, costs } => {
+                session.saw_logs(logs);
+                conclude_logs(session, unit, (logs, first, period), &costs, sequential);
+                return Ok(());
+            }
+            Logs::Unclear => {}
+        }
+    }
     let before = session.written_since_fill()?;
     let mut costs: Vec<f64> = Vec::new();
     let pattern = ios(Mode::Write, Location::Random, size, count);
@@ -169,6 +176,32 @@ fn random_writes(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         None => undecided(session, size, &costs, sequential),
     }
     Ok(())
+}
+
+/// Logs that all blocks share are full: they are whole units.
+fn conclude_logs(
+    session: &mut Session<'_, '_>,
+    unit: Bytes,
+    (logs, first, period): (u32, usize, usize),
+    costs: &[f64],
+    sequential: f64,
+) {
+    let capacity = session.capacity();
+    let spare = unit * u64::from(logs);
+    let evidence = format!(
+        "of pages written in the middle of units of {unit}, the {first}-th is the first to empty a log, and each \
+         {period}-th after it: {logs} logs"
+    );
+    let size = IO_SIZE.max(session.block());
+    let picture = picture(size, costs, sequential).mark(bytes(first as f64, size), "logs are full");
+    let answers = [
+        (Parameter::PhysicalCapacity, (capacity + spare).0 as f64),
+        (Parameter::OverProvisioning, spare.0 as f64 / capacity.0 as f64),
+    ];
+    for (parameter, value) in answers {
+        let finding = Finding::found(parameter, value, LOGS_FULL, evidence.clone());
+        session.conclude(finding.with(picture.clone()));
+    }
 }
 
 fn median(costs: &[f64]) -> f64 {
