@@ -227,22 +227,12 @@ fn any_response(kind: u64, random: &mut Prng, io: u64) -> f64 {
     match kind % 6 {
         0 => 0.0,
         1 => 1e6 * (1.0 + (io as f64 / 5000.0)),
-        2 => {
-            if random.unit() < 0.5 {
-                5e4
-            } else {
-                5e7
-            }
-        }
+        2 if random.unit() < 0.5 => 5e4,
+        2 => 5e7,
         3 => 1e5 * (1.0 - random.unit()).powf(-1.5).min(1e6),
         // Periods that belong to no unit of addresses.
-        4 => {
-            if io % 37 == 0 {
-                3e6
-            } else {
-                8e4
-            }
-        }
+        4 if io.is_multiple_of(37) => 3e6,
+        4 => 8e4,
         // A few levels, in long stretches.
         _ => [3e4, 9e4, 2e5, 1e6][(io / 700 % 4) as usize] * (1.0 + 0.05 * random.unit()),
     }
