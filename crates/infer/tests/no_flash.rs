@@ -167,3 +167,18 @@ fn a_volume_that_is_throttled_shows_the_throttle_and_no_flash() {
         assert_eq!(sure(&known, &but_for_the_burst, 0.8), Vec::<&Finding>::new(), "seed {seed}");
     }
 }
+
+#[test]
+fn a_group_that_is_at_hand_by_chance_is_not_the_first_one_again() {
+    let mut random = Prng::new(Seed(1));
+    let mut last = 0;
+    let device = move |request: &Request, _| {
+        let group = request.offset.0 / Bytes::mib(4).0;
+        let goes = group != last && ![(0, 7), (7, 0)].contains(&(last, group));
+        last = group;
+        (if goes { 160e3 } else { 100e3 } + request.size.0 as f64) * noise(&mut random)
+    };
+    let known = inferred(&mut Model::new(Bytes::mib(64), true, device), 1);
+    let groups = known.get(Parameter::SegmentGroups).unwrap();
+    assert_eq!(groups.number(), Some(16.0), "{}", groups.evidence);
+}
