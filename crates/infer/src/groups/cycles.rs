@@ -25,6 +25,8 @@ const COMPLETE: f64 = 0.75;
 const GAIN_LEAST: f64 = 32.0;
 /// What takes so many times what the stalls of a cycle take is none of them.
 const ANOTHER: f64 = 1.4;
+/// Stalls of a cycle take up to so many times as much, or as little, as the usual one.
+const ALIKE: f64 = 1.6;
 /// Before the first window of a rule there are at most so many times as many stalls,
 const FEW: f64 = 0.4;
 /// and that is so much likelier than no change, in nats.
@@ -114,9 +116,13 @@ impl Cycle {
     /// by chance. The number of stalls in a window is taken for a Poisson number.
     pub(crate) fn onset(&self, costs: &[f64]) -> Option<usize> {
         let first = self.phase % self.period;
+        let covered = (self.from..costs.len()).filter(|&index| self.covers(index) && self.is_stall(costs[index]));
+        let usual = median(&covered.map(|index| costs[index]).collect::<Vec<_>>());
+        // What takes much more or less than the others is there by chance.
+        let is_one = |cost: f64| self.is_stall(cost) && (usual / ALIKE..usual * ALIKE).contains(&cost);
         let stalls = |begin: usize| {
             let end = (begin + self.width).min(costs.len());
-            costs[begin..end].iter().filter(|&&cost| self.is_stall(cost)).count() as f64
+            costs[begin..end].iter().filter(|&&cost| is_one(cost)).count() as f64
         };
         let counts: Vec<f64> = (first..costs.len()).step_by(self.period).map(stalls).collect();
         // The likeliest change from fewer to more, and how much likelier it is than none.

@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //! - the middle of a unit begins no block: what begins one goes to a log of its own;
-//! - a number is told only if it is whole.
+//! - what is told was seen several times.
 
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
@@ -33,9 +33,9 @@ const MOST: usize = 1 << 14;
 /// Where each write costs so many times what it costs in order, it is merged.
 const MERGED: f64 = 8.0;
 /// Emptying a full log takes so many times what a write takes.
-const EMPTIED: f64 = 4.0;
-/// A number of logs is whole within this.
-const WHOLE: f64 = 0.2;
+const EMPTIED: f64 = 12.0;
+/// Logs that were emptied, at least.
+const EMPTIED_LEAST: usize = 4;
 
 /// What writes in the middle of units show.
 pub(super) enum Logs {
@@ -76,10 +76,10 @@ pub(super) fn logs(session: &mut Session<'_, '_>, unit: Bytes, sequential: f64) 
         let least = level(&cycle, &costs) / 3.0;
         let emptied = |index: &usize| cycle.covers(*index) && costs[*index] > least;
         let Some(first) = (0..costs.len()).find(emptied) else { continue };
-        let logs = first as f64 / cycle.period as f64;
-        if logs.round() >= 1.0 && (logs - logs.round()).abs() <= WHOLE {
-            let period = cycle.period;
-            return Ok(Logs::Shared { logs: logs.round() as u32, first, period, costs });
+        // A part of the first log may have been full before.
+        let (logs, period) = (first.div_ceil(cycle.period), cycle.period);
+        if logs >= 1 && costs.len() >= first + EMPTIED_LEAST * period {
+            return Ok(Logs::Shared { logs: logs as u32, first, period, costs });
         }
     }
     Ok(Logs::Unclear)

@@ -37,8 +37,6 @@ const READ_SIZE: Bytes = Bytes::kib(4);
 const FIRST: f64 = 0.016;
 const FIRST_MOST: usize = 1024;
 const GROWTH: f64 = 0.15;
-/// What is written before a cycle from the beginning on is believed, as a share of the device: four of the largest blocks.
-const ENOUGH: f64 = 0.17;
 /// The share of the device from which on a cycle that begins is no cycle from the beginning on.
 const LATER: f64 = 0.03;
 /// How likely it is at least, as a part of the likeliest one's gain.
@@ -51,7 +49,8 @@ const FORETOLD_GAIN: f64 = 7.0;
 /// Copying blocks as large as those that are written makes writes at least so many times as expensive, on average. No write
 /// counts for more than so many usual ones.
 const COPIES: f64 = 1.5;
-/// No erase takes so long.
+/// No erase takes less, as far as a read or a write waits for it; and none takes so long.
+const ERASE_LEAST: f64 = 0.9e6;
 const ERASE_MOST: f64 = 15e6;
 const CUT: f64 = 500.0;
 /// So many blocks at most may be open, each of which is copied when another one is opened.
@@ -184,7 +183,9 @@ impl Overwriting {
                 let costs = &without(&rows, self.costs(of_writes), 0);
                 // Logs that are full for the first time are no space.
                 let logs = |onset: usize| onset <= OPEN_MOST * cycle.period && copies(&cycle, costs, onset);
-                let onset = cycle.onset(costs).filter(|&onset| onset > later && !logs(onset));
+                // Writing back a map takes less than an erase.
+                let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
+                let onset = cycle.onset(costs).filter(|&onset| erases && onset > later && !logs(onset));
                 chosen.push(Seen { cycle, rows, of_writes, onset, windows: 0, stalled: 0 });
             }
         }
@@ -192,34 +193,39 @@ impl Overwriting {
     }
 }
 
-/// Overwrites the device from its beginning on until there is a cycle that foretells itself, and leaves `kept` of what may
-/// be written unless there may be one soon. `in_lumps` is whether a buffer may have a cycle of its own.
+/// Nothing is overwritten yet.
+pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
+    let least = Bytes((session.capacity().0 / IOS_MOST).next_power_of_two());
+    let size = IO_SIZE.max(least).max(session.block());
+    Overwriting { size, both: Vec::new(), writes: Vec::new(), seen: None }
+}
+
+/// Overwrites the device from where it was on until a cycle that begins later foretells itself, or `until`; more than
+/// that, and up to `most`, if there may be such a cycle soon.
 pub(super) fn overwrite(
     session: &mut Session<'_, '_>,
-    kept: Bytes,
-    in_lumps: bool,
-) -> Result<Overwriting, Halt> {
-    let capacity = session.capacity();
-    let least = Bytes((capacity.0 / IOS_MOST).next_power_of_two());
-    let size = IO_SIZE.max(least).max(session.block());
-    let most = session.writes_left().min(capacity).0 / size.0;
-    let usual = most.saturating_sub(kept.0 / size.0);
-    let of_device = |share: f64| (capacity.0 as f64 * share) as usize / size.0 as usize;
+    found: &mut Overwriting,
+    until: Bytes,
+    most: Bytes,
+) -> Result<(), Halt> {
+    let (capacity, size) = (session.capacity(), found.size);
+    let writes = |bytes: Bytes| (bytes.min(capacity).0 / size.0) as usize;
+    let of_device = |share: f64| writes(Bytes((capacity.0 as f64 * share) as u64));
+    let (until, most) = (writes(until), writes(most));
     let shortest = (shortest_block(session).0 / size.0) as usize;
-    let mut found = Overwriting { size, both: Vec::new(), writes: Vec::new(), seen: None };
     let mut candidates: Vec<Seen> = Vec::new();
     loop {
         let known = found.both.len();
         let soon = candidates.iter().any(|seen| seen.onset.is_some());
-        let most = if soon { most } else { usual } as usize;
+        let most = if soon { most } else { until };
         if known >= most {
-            break;
+            return Ok(());
         }
         let longest = candidates.iter().map(|seen| seen.cycle.period + seen.cycle.width).max().unwrap_or(0);
         let first = of_device(FIRST).clamp(64, FIRST_MOST);
         let count = first.max((known as f64 * GROWTH) as usize).max(longest).min(most - known);
-        match write_on(session, &mut found, count) {
-            Err(Halt::Time | Halt::Budget { .. }) if known > 0 => break,
+        match write_on(session, found, count) {
+            Err(Halt::Time | Halt::Budget { .. }) if known > 0 => return Ok(()),
             other => other?,
         }
         let foretold = |seen: &Seen| {
@@ -230,13 +236,11 @@ pub(super) fn overwrite(
         };
         let confirmed: Vec<Seen> = candidates.iter().filter_map(foretold).collect();
         found.seen = likeliest(&confirmed).filter(|seen| seen.is_likelier(found.seen)).or(found.seen);
-        let enough = !in_lumps && found.both.len() >= of_device(ENOUGH);
-        if found.seen.is_some_and(|seen| seen.onset.is_some() || enough) {
-            break;
+        if found.seen.is_some_and(|seen| seen.onset.is_some()) {
+            return Ok(());
         }
         candidates = found.candidates(shortest, of_device(LATER));
     }
-    Ok(found)
 }
 
 /// The smallest block of all dies together, as far as rows and dies are known.

@@ -29,10 +29,9 @@ use flashlab_plan::Location;
 
 use super::figures::{mean, over_bytes};
 use super::logs::{Logs, logs};
-use super::overwriting::{Overwriting, overwrite};
+use super::overwriting::{Overwriting, begin, overwrite};
 use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
-use super::writes::{Buffer, buffer};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -46,6 +45,8 @@ pub(crate) const GROUP: Group = Group {
 
 /// How sure the number of logs is.
 const LOGS_FULL: f64 = 0.8;
+/// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
+const ENOUGH: f64 = 0.13;
 /// The share of the device that is kept for writes anywhere, where overwriting in order shows nothing.
 const RANDOM_PART: f64 = 0.08;
 /// How sure the first stall of a cycle that foretold itself is.
@@ -55,7 +56,7 @@ const IO_SIZE: Bytes = Bytes::kib(16);
 /// A part of the capacity, after each of which the costs are looked at.
 const PARTS: u64 = 128;
 /// Parts after which merges from the beginning are taken for all that there is.
-const PARTS_OF_MERGES: usize = 8;
+const PARTS_OF_MERGES: usize = 5;
 /// Sequential writes for a comparison, at the most: they take of the space, too.
 const REFERENCE: u64 = 128;
 /// Random writes that cost so many times as much as sequential ones are merged.
@@ -76,24 +77,48 @@ const BLOCK_PAGES_LEAST: f64 = 32.0;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let before = session.written_since_fill()?;
-    let kept = Bytes((session.capacity().0 as f64 * RANDOM_PART) as u64);
-    let in_lumps = buffer(session) != Buffer::None
-        && session.known().word(Parameter::WriteBufferFlush) != Some("immediately");
-    let overwriting = overwrite(session, kept, in_lumps)?;
+    let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
+    let (enough, kept) = (part(ENOUGH), part(RANDOM_PART));
+    let most = session.writes_left();
+    let usual = Bytes(most.0.saturating_sub(kept.0));
+    let mut overwriting = begin(session);
+    overwrite(session, &mut overwriting, enough.min(usual), most)?;
+    // What comes from the beginning on replaces whole units, or a buffer does so.
+    if let Some(UnitSeen { size: unit, onset: None, .. }) = overwriting.unit() {
+        session.saw_unit(overwriting.unit());
+        let size = IO_SIZE.max(session.block());
+        let sequential = reference(session, size, REFERENCE)?;
+        match logs(session, unit, sequential)? {
+            Logs::Merged(costs) => {
+                session.wrote_in_place(overwriting.written());
+                return merged(session, size, &costs, sequential);
+            }
+            Logs::Shared { logs, first, period, costs } => {
+                session.wrote_in_place(overwriting.written());
+                session.saw_logs(logs);
+                conclude_logs(session, unit, (logs, first, period), &costs, sequential);
+                return Ok(());
+            }
+            Logs::Unclear => {}
+        }
+    }
+    let left = Bytes(session.writes_left().0.saturating_sub(kept.0));
+    let (usual, most) = (overwriting.written() + left, overwriting.written() + session.writes_left());
+    if overwriting.unit().is_none_or(|unit| unit.onset.is_none()) {
+        overwrite(session, &mut overwriting, usual, most)?;
+    }
     let seen = overwriting.unit();
     session.saw_unit(seen);
-    match seen {
-        Some(UnitSeen { onset: Some(onset), .. }) => {
-            conclude_onset(session, &overwriting, before + onset);
-            Ok(())
+    match seen.and_then(|seen| seen.onset) {
+        Some(onset) => conclude_onset(session, &overwriting, before + onset),
+        None => {
+            if seen.is_some() {
+                session.wrote_in_place(overwriting.written());
+            }
+            random_writes(session)?;
         }
-        // Whole units were replaced.
-        Some(UnitSeen { size: unit, .. }) => {
-            session.wrote_in_place(overwriting.written());
-            random_writes(session, Some(unit))
-        }
-        None => random_writes(session, None),
     }
+    Ok(())
 }
 
 /// Where collection begins in order, to the block.
@@ -114,22 +139,11 @@ fn conclude_onset(session: &mut Session<'_, '_>, overwriting: &Overwriting, spar
     }
 }
 
-/// Writes anywhere, until they are expensive. `unit` is what is replaced as a whole.
-fn random_writes(session: &mut Session<'_, '_>, unit: Option<Bytes>) -> Result<(), Halt> {
+/// Writes anywhere, until they are expensive.
+fn random_writes(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let count = (session.capacity().0 / PARTS / size.0).max(16);
     let sequential = reference(session, size, count)?;
-    if let Some(unit) = unit {
-        match logs(session, unit, sequential)? {
-            Logs::Merged(costs) => return merged(session, size, &costs, sequential),
-            Logs::Shared { logs, first, period, costs } => {
-                session.saw_logs(logs);
-                conclude_logs(session, unit, (logs, first, period), &costs, sequential);
-                return Ok(());
-            }
-            Logs::Unclear => {}
-        }
-    }
     let before = session.written_since_fill()?;
     let mut costs: Vec<f64> = Vec::new();
     let pattern = ios(Mode::Write, Location::Random, size, count);
