@@ -48,9 +48,10 @@ const LOGS_FULL: f64 = 0.8;
 /// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
 const ENOUGH: f64 = 0.13;
 /// The share of the device that is kept for writes anywhere, where overwriting in order shows nothing.
-const RANDOM_PART: f64 = 0.08;
+const RANDOM_PART: f64 = 0.06;
 /// How sure the first stall of a cycle that foretold itself is.
-const IN_ORDER: f64 = 0.9;
+const IN_ORDER: f64 = 0.8;
+const SPARE_IN_ORDER: f64 = 0.6;
 /// The size of the writes, where no larger mapped unit is known.
 const IO_SIZE: Bytes = Bytes::kib(16);
 /// A part of the capacity, after each of which the costs are looked at.
@@ -61,6 +62,9 @@ const PARTS_OF_MERGES: usize = 5;
 const REFERENCE: u64 = 128;
 /// Random writes that cost so many times as much as sequential ones are merged.
 const MERGED: f64 = 8.0;
+/// Where this share of random writes costs so many times what sequential ones cost, it is merges.
+const DEAR: f64 = 3.0;
+const DEAR_SHARE: f64 = 0.3;
 /// How long the device rests to see whether that brings the low costs back.
 const REST: Nanos = Nanos::from_secs(60);
 /// After a rise the costs stay high for at least this share of what came before.
@@ -83,42 +87,50 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let usual = Bytes(most.0.saturating_sub(kept.0));
     let mut overwriting = begin(session);
     overwrite(session, &mut overwriting, enough.min(usual), most)?;
-    // What comes from the beginning on replaces whole units, or a buffer does so.
-    if let Some(UnitSeen { size: unit, onset: None, .. }) = overwriting.unit() {
-        session.saw_unit(overwriting.unit());
-        let size = IO_SIZE.max(session.block());
-        let sequential = reference(session, size, REFERENCE)?;
-        match logs(session, unit, sequential)? {
-            Logs::Merged(costs) => {
-                session.wrote_in_place(overwriting.written());
-                return merged(session, size, &costs, sequential);
-            }
-            Logs::Shared { logs, first, period, costs } => {
-                session.wrote_in_place(overwriting.written());
-                session.saw_logs(logs);
-                conclude_logs(session, unit, (logs, first, period), &costs, sequential);
-                return Ok(());
-            }
-            Logs::Unclear => {}
-        }
+    let early = overwriting.unit();
+    if count_logs(session, &overwriting)? {
+        return Ok(());
     }
     let left = Bytes(session.writes_left().0.saturating_sub(kept.0));
     let (usual, most) = (overwriting.written() + left, overwriting.written() + session.writes_left());
-    if overwriting.unit().is_none_or(|unit| unit.onset.is_none()) {
+    if early.is_none_or(|unit| unit.onset.is_none()) {
         overwrite(session, &mut overwriting, usual, most)?;
     }
     let seen = overwriting.unit();
     session.saw_unit(seen);
-    match seen.and_then(|seen| seen.onset) {
-        Some(onset) => conclude_onset(session, &overwriting, before + onset),
-        None => {
-            if seen.is_some() {
-                session.wrote_in_place(overwriting.written());
-            }
-            random_writes(session)?;
-        }
+    if let Some(onset) = seen.and_then(|seen| seen.onset) {
+        conclude_onset(session, &overwriting, before + onset);
+        return Ok(());
     }
-    Ok(())
+    if seen.map(|seen| seen.size) != early.map(|early| early.size) && count_logs(session, &overwriting)? {
+        return Ok(());
+    }
+    if seen.is_some() {
+        session.wrote_in_place(overwriting.written());
+    }
+    random_writes(session)
+}
+
+/// Looks for logs of whole units, where these are replaced from the beginning on, if no buffer makes it seem so; whether that
+/// tells all.
+fn count_logs(session: &mut Session<'_, '_>, overwriting: &Overwriting) -> Result<bool, Halt> {
+    let Some(UnitSeen { size: unit, onset: None, .. }) = overwriting.unit() else { return Ok(false) };
+    session.saw_unit(overwriting.unit());
+    let size = IO_SIZE.max(session.block());
+    let sequential = reference(session, size, REFERENCE)?;
+    match logs(session, unit, sequential)? {
+        Logs::Merged(costs) => {
+            session.wrote_in_place(overwriting.written());
+            merged(session, size, &costs, sequential)?;
+        }
+        Logs::Shared { logs, first, period, costs } => {
+            session.wrote_in_place(overwriting.written());
+            session.saw_logs(logs);
+            conclude_logs(session, unit, (logs, first, period), &costs, sequential);
+        }
+        Logs::Unclear => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// Where collection begins in order, to the block.
@@ -130,11 +142,11 @@ fn conclude_onset(session: &mut Session<'_, '_>, overwriting: &Overwriting, spar
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
     let answers = [
-        (Parameter::PhysicalCapacity, (capacity + spare).0 as f64),
-        (Parameter::OverProvisioning, spare.0 as f64 / capacity.0 as f64),
+        (Parameter::PhysicalCapacity, (capacity + spare).0 as f64, IN_ORDER),
+        (Parameter::OverProvisioning, spare.0 as f64 / capacity.0 as f64, SPARE_IN_ORDER),
     ];
-    for (parameter, value) in answers {
-        let finding = Finding::found(parameter, value, IN_ORDER, evidence.clone());
+    for (parameter, value, sure) in answers {
+        let finding = Finding::found(parameter, value, sure, evidence.clone());
         session.conclude(finding.with(picture.clone()));
     }
 }
@@ -184,6 +196,11 @@ fn random_writes(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                 break;
             }
         }
+    }
+    // Logs that all blocks share are emptied for few of the writes.
+    let dear = costs.iter().filter(|&&cost| cost > DEAR * sequential).count() as f64;
+    if found.is_none() && mean(&costs) > MERGED * sequential && dear > DEAR_SHARE * costs.len() as f64 {
+        return merged(session, size, &costs, sequential);
     }
     match found {
         Some(step) => conclude(session, size, &costs, sequential, step, before + size * earlier as u64),
