@@ -112,6 +112,8 @@ pub struct Session<'d, 's> {
     /// What the groups that only read have left of their time.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
+    /// What was written in place.
+    in_place: Bytes,
 }
 
 impl<'d, 's> Session<'d, 's> {
@@ -130,6 +132,7 @@ impl<'d, 's> Session<'d, 's> {
             runs: 0,
             reading_time: settings.reading_time,
             concluded: Vec::new(),
+            in_place: Bytes::ZERO,
         }
     }
 
@@ -217,6 +220,7 @@ impl<'d, 's> Session<'d, 's> {
     pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
         let whole_at = &mut self.inference.fill.whole_at;
         *whole_at = whole_at.map(|at| at + length);
+        self.in_place += length;
     }
 
     /// What was written since the whole device was, but for what was written in place.
@@ -227,6 +231,11 @@ impl<'d, 's> Session<'d, 's> {
         let whole_at = self.inference.fill.whole_at;
         let filled = whole_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
         Ok(self.inference.written - filled)
+    }
+
+    /// What of it was written in place, as far as this session knows.
+    pub(crate) fn written_in_place(&self) -> Bytes {
+        self.in_place
     }
 
     /// A seed for what a probe chooses at random, another one for each label and index.

@@ -9,7 +9,7 @@
 //! part of it has windows without stalls, so that neither is as likely.
 //!
 //! What is expensive is not known: costs above several levels, with and without those that are far above, are tried. When
-//! it began is not known: the last part of the writes is looked at, from all of them down to an eighth.
+//! it began is not known: the last part of the writes is looked at, from all of them down to a quarter.
 //!
 //! # Invariants
 //! - a cycle has stalls in nearly all of its windows;
@@ -41,7 +41,9 @@ const FAR_ABOVE: f64 = 2.5;
 const SHARE_MOST: f64 = 0.3;
 const STALLS_MOST: usize = 2500;
 /// Periods that are tried in each doubling.
-const PER_OCTAVE: f64 = 20.0;
+const PER_OCTAVE: f64 = 15.0;
+/// All writes, the last half of them, and the last quarter are looked at.
+const HALVINGS: u32 = 3;
 /// A window is at most this part of a period.
 const WINDOW_PART: usize = 4;
 /// The widest window.
@@ -116,7 +118,8 @@ impl Cycle {
     /// by chance. The number of stalls in a window is taken for a Poisson number.
     pub(crate) fn onset(&self, costs: &[f64]) -> Option<usize> {
         let first = self.phase % self.period;
-        let covered = (self.from..costs.len()).filter(|&index| self.covers(index) && self.is_stall(costs[index]));
+        let covered =
+            (self.from..costs.len()).filter(|&index| self.covers(index) && self.is_stall(costs[index]));
         let usual = median(&covered.map(|index| costs[index]).collect::<Vec<_>>());
         // What takes much more or less than the others is there by chance.
         let is_one = |cost: f64| self.is_stall(cost) && (usual / ALIKE..usual * ALIKE).contains(&cost);
@@ -165,7 +168,7 @@ fn divergence(a: f64, b: f64) -> f64 {
 /// The cycles of several levels of costs, the likeliest first.
 pub(crate) fn cycles(costs: &[f64]) -> Vec<Cycle> {
     let mut found: Vec<Cycle> = Vec::new();
-    for halvings in 0..4 {
+    for halvings in 0..HALVINGS {
         let length = costs.len() >> halvings;
         if length < 64 {
             break;
@@ -309,4 +312,43 @@ fn densest(counts: &[u32], width: usize) -> (usize, usize) {
 /// The median of the costs that count as stalls of a cycle.
 pub(crate) fn level(cycle: &Cycle, costs: &[f64]) -> f64 {
     median(&costs[cycle.from..].iter().copied().filter(|&cost| cycle.is_stall(cost)).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_base::{Prng, Seed};
+
+    use super::*;
+
+    /// Costs with jitter and outliers; from `onset` on four of each `period` are expensive, anywhere within twelve.
+    fn costs(seed: u64, count: usize, period: usize, onset: usize) -> Vec<f64> {
+        let mut random = Prng::new(Seed(seed));
+        let mut costs: Vec<f64> = (0..count)
+            .map(|_| (1.0 + 0.1 * random.unit()) * if random.unit() < 0.01 { 10.0 } else { 1.0 })
+            .collect();
+        for begin in (onset..count.saturating_sub(12)).step_by(period) {
+            (0..4).for_each(|_| costs[begin + random.below(12) as usize] = 8.0 + random.unit());
+        }
+        costs
+    }
+
+    #[test]
+    fn the_period_and_the_beginning_are_found() {
+        for (seed, period) in [64, 96, 320, 512].into_iter().enumerate() {
+            let onset = 7 * period + 5;
+            let costs = costs(seed as u64, 17 * period, period, onset);
+            let found = cycles(&costs)[0];
+            assert_eq!(found.period, period, "{found:?}");
+            let begin = found.onset(&costs).expect("it begins later");
+            assert!(begin.abs_diff(onset) <= 16, "{begin}, not {onset}");
+            let fresh = super::tests::costs(99 + seed as u64, 17 * period, period, onset);
+            let (windows, stalled, gain) = found.foretells(&fresh[9 * period..], 9 * period);
+            assert!(windows >= 6 && stalled + 1 >= windows && gain > 7.0, "{windows}, {stalled}, {gain}");
+        }
+    }
+
+    #[test]
+    fn without_a_period_none_is_found() {
+        assert!((0..40).all(|seed| cycles(&costs(seed, 3000, usize::MAX / 2, 2999)).is_empty()));
+    }
 }

@@ -29,7 +29,7 @@ const FIRST: usize = 192;
 const GROWTH: f64 = 0.25;
 /// The share of what may be written that this may take, and the most writes.
 const PART: f64 = 0.6;
-const MOST: usize = 1 << 14;
+const MOST: usize = 1 << 13;
 /// Where each write costs so many times what it costs in order, it is merged.
 const MERGED: f64 = 8.0;
 /// Emptying a full log takes so many times what a write takes.

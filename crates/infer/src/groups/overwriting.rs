@@ -36,7 +36,7 @@ const READ_SIZE: Bytes = Bytes::kib(4);
 /// Writes that are looked at first, as a share of the device and at the most, and how many more there are each time.
 const FIRST: f64 = 0.016;
 const FIRST_MOST: usize = 1024;
-const GROWTH: f64 = 0.15;
+const GROWTH: f64 = 0.2;
 /// The share of the device from which on a cycle that begins is no cycle from the beginning on.
 const LATER: f64 = 0.03;
 /// How likely it is at least, as a part of the likeliest one's gain.
@@ -150,6 +150,13 @@ impl Overwriting {
         })
     }
 
+    /// Whether so much is done from the first stall of a cycle on that blocks as large as those that are written are copied,
+    /// and not only erased: that may be logs that are full for the first time, of which there are not many.
+    pub(super) fn copies(&self) -> bool {
+        let Some(Seen { cycle, of_writes, onset: Some(onset), .. }) = self.seen else { return false };
+        onset <= OPEN_MOST * cycle.period && copies(&cycle, self.costs(of_writes), onset)
+    }
+
     fn costs(&self, of_writes: bool) -> &[f64] {
         if of_writes { &self.writes } else { &self.both }
     }
@@ -181,11 +188,9 @@ impl Overwriting {
         for (cycle, of_writes, rows) in all {
             if chosen.len() < TRIED && chosen.iter().all(|seen| seen.cycle.period != cycle.period) {
                 let costs = &without(&rows, self.costs(of_writes), 0);
-                // Logs that are full for the first time are no space.
-                let logs = |onset: usize| onset <= OPEN_MOST * cycle.period && copies(&cycle, costs, onset);
                 // Writing back a map takes less than an erase.
                 let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
-                let onset = cycle.onset(costs).filter(|&onset| erases && onset > later && !logs(onset));
+                let onset = cycle.onset(costs).filter(|&onset| erases && onset > later);
                 chosen.push(Seen { cycle, rows, of_writes, onset, windows: 0, stalled: 0 });
             }
         }

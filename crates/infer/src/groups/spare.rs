@@ -43,6 +43,8 @@ pub(crate) const GROUP: Group = Group {
     probe,
 };
 
+/// Writes that are left for a look at logs.
+const LOGS_LEAST: u64 = 512;
 /// How sure the number of logs is.
 const LOGS_FULL: f64 = 0.8;
 /// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
@@ -80,7 +82,8 @@ const SPARE_ERROR: f64 = 0.1;
 const BLOCK_PAGES_LEAST: f64 = 32.0;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let before = session.written_since_fill()?;
+    // Blocks that can be erased at once are not, as long as there are others.
+    let before = session.written_since_fill()? + session.written_in_place();
     let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
     let (enough, kept) = (part(ENOUGH), part(RANDOM_PART));
     let most = session.writes_left();
@@ -98,7 +101,16 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let seen = overwriting.unit();
     session.saw_unit(seen);
-    if let Some(onset) = seen.and_then(|seen| seen.onset) {
+    if let Some(UnitSeen { size: unit, onset: Some(onset), .. }) = seen {
+        // Where blocks are copied, it may be the logs that are full for the first time.
+        let size = IO_SIZE.max(session.block());
+        if overwriting.copies() && session.writes_left() >= size * LOGS_LEAST {
+            let sequential = reference(session, size, REFERENCE)?;
+            if let Logs::Merged(costs) = logs(session, unit, sequential)? {
+                session.saw_unit(seen.map(|seen| UnitSeen { onset: None, ..seen }));
+                return merged(session, size, &costs, sequential);
+            }
+        }
         conclude_onset(session, &overwriting, before + onset);
         return Ok(());
     }
