@@ -1,10 +1,14 @@
-//! How many random writes a rested device takes for less than those after them, and the period of the others.
+//! How many random writes a rested device takes for less than those after them, the period of the others, and what pauses
+//! between them buy.
 //!
 //! # Model
 //! uFLIP section 4.2: work is put off as long as there is memory or there are spare blocks for it. So the first random
 //! writes after a rest are cheap, and the number of them is the same after each rest that is long enough. Then
 //! costs oscillate with a period, or at random. Each of several runs is looked at by `phases`; and the median over the
 //! runs, write by write, shows a change of level that is smaller than what a single run scatters by.
+//!
+//! Behind each run as many writes follow with pauses between them: the two kinds of runs take turns, so that drift does not
+//! decide what pauses buy, and all runs without pauses serve twice.
 //!
 //! # Invariants
 //! - each run begins after a rest, and at places of its own;
@@ -18,15 +22,16 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
 use super::figures::{mean, median};
+use super::pause;
 use super::patterns::{ios, responses};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
 pub(crate) const GROUP: Group = Group {
-    name: "start-up",
-    about: "random writes after rests: how many are cheap, and how the others oscillate",
-    parameters: &[Parameter::StartupIos, Parameter::PeriodIos],
-    write_share: 0.015,
+    name: "random-writes",
+    about: "random writes after rests, then with pauses: how many are cheap, how the others oscillate, and what pauses buy",
+    parameters: &[Parameter::StartupIos, Parameter::PeriodIos, Parameter::PauseBenefit],
+    write_share: 0.045,
     probe,
 };
 
@@ -34,12 +39,12 @@ pub(crate) const GROUP: Group = Group {
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(4);
 /// How long the device rests before each run.
 const REST: Nanos = Nanos::from_secs(60);
-/// How many runs there are.
-const RUNS: usize = 5;
+/// How many runs there are of either kind.
+const RUNS: usize = 4;
 /// The fewest writes of a run, and the most.
 const WRITES: (u64, u64) = (64, 16_384);
-/// About how long a run takes at the most.
-const RUN_MOST: Nanos = Nanos::from_secs(600);
+/// About how long a run without pauses takes at the most.
+const RUN_MOST: Nanos = Nanos::from_secs(900);
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
 
@@ -50,22 +55,25 @@ pub(crate) fn random_writes(session: &Session<'_, '_>, count: u64) -> Pattern {
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
-    let most = session.writes_left().0 / size.0 / (RUNS as u64 + 1);
+    let runs = 2 * RUNS as u64;
+    let most = (session.writes_left().0 / size.0).saturating_sub(WRITES.0) / runs;
     if most < WRITES.0 {
-        let needed = size * (WRITES.0 * (RUNS as u64 + 1));
-        return Err(Halt::Budget { needed, left: session.writes_left() });
+        return Err(Halt::Budget { needed: size * (WRITES.0 * (runs + 1)), left: session.writes_left() });
     }
     let cost = mean(&after_rest(session, "how-long", WRITES.0)?).max(1.0);
     let in_time = (RUN_MOST.0 as f64 / cost) as u64;
     let count = most.min(in_time).clamp(WRITES.0, WRITES.1);
-    let mut runs = Vec::new();
+    let (mut without, mut with) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        runs.push(after_rest(session, "after-a-rest", count)?);
+        let run = after_rest(session, "after-a-rest", count)?;
+        with.push(pause::run(session, count, mean(&run[run.len() / 2..]))?);
+        without.push(run);
     }
     let phases: Vec<Phases> =
-        runs.iter().map(|run| phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())).collect();
-    conclude_startup(session, &medians(&runs), &phases);
-    conclude_period(session, &runs[0], &phases);
+        without.iter().map(|run| phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())).collect();
+    conclude_startup(session, &medians(&without), &phases);
+    conclude_period(session, &without[0], &phases);
+    pause::conclude(session, &without, &with);
     Ok(())
 }
 
@@ -120,8 +128,9 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Ph
                 .with(picture.mark(step.index as f64, "start-up ends"))
         }
         (None, Some((0, _))) if fast_cells(session) > medians.len() as f64 / 2.0 => {
-            let evidence = format!("{evidence}; they are too short to fill the fast region");
-            Finding::undetermined(Parameter::StartupIos, evidence).with(picture)
+            // The region may be full for good, as what is written to it is not had back in a minute.
+            let evidence = format!("{evidence}; they may be too short to fill the fast region");
+            Finding::found(Parameter::StartupIos, 0, 0.6, evidence).with(picture)
         }
         (None, Some((startup, runs))) => {
             let confidence = if runs == RUNS { 0.8 } else { 0.7 };
