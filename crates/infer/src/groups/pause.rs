@@ -32,6 +32,9 @@ const SETTLING: f64 = 0.3;
 const BATCHES: usize = 4;
 /// Outliers are ten times and more as much as a lump; several lumps at once are not.
 const LUMPS_MOST: f64 = 4.0;
+/// A device whose answers jitter is still busy when it answers early: writes without pauses wait for that, by the part of
+/// their jitter that is on the early side. So much of the ratio is not the device's doing.
+const JITTER: f64 = 0.02;
 /// What is near enough to be right.
 const NEAR: f64 = 0.03;
 /// How likely it is that pauses buy nothing: without memory for writes, where that is not known, and with it.
@@ -42,11 +45,24 @@ const ELSE: f64 = 1.2;
 const SAID: f64 = 0.45;
 const SUREST: f64 = 0.85;
 
-/// Random writes with pauses as long as one takes.
-pub(super) fn run(session: &mut Session<'_, '_>, count: u64, takes: f64) -> Result<Vec<f64>, Halt> {
-    let mut paused = random_writes(session, count);
-    paused.first.time = Time::Pause { pause: Nanos(takes as u64) };
+/// Random writes with pauses as long as those of a run without take, once that is settled.
+pub(super) fn run(session: &mut Session<'_, '_>, without: &[f64]) -> Result<Vec<f64>, Halt> {
+    let takes = settled(without);
+    let lump = lump(takes);
+    let pause = mean(&cut(takes, LUMPS_MOST * (lump.usual + lump.excess)));
+    let mut paused = random_writes(session, without.len() as u64);
+    paused.first.time = Time::Pause { pause: Nanos(pause as u64) };
     Ok(responses(&session.run("with-pauses", &paused)?))
+}
+
+/// What of a run is not under the influence of what was before it.
+fn settled(run: &[f64]) -> &[f64] {
+    &run[(run.len() as f64 * SETTLING) as usize..]
+}
+
+/// The costs, none of them higher than `most`.
+fn cut(costs: &[f64], most: f64) -> Vec<f64> {
+    costs.iter().map(|cost| cost.min(most)).collect()
 }
 
 /// The ratio of two means, and its standard error from that of batches.
@@ -73,22 +89,18 @@ fn weigh(ratio: f64, error: f64, nothing: f64) -> (f64, f64) {
         let is_one = if (value - 1.0).abs() <= NEAR { one } else { 0.0 };
         is_one + (1.0 - one) * within(value)
     };
-    let value = if right(1.0) >= right(ratio) { 1.0 } else { ratio };
+    let value = if one >= 0.5 { 1.0 } else { ratio };
     (value, right(value))
 }
 
 /// Concludes from runs of both kinds.
 pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with: &[Vec<f64>]) {
-    let settled = |run: &Vec<f64>| run[(run.len() as f64 * SETTLING) as usize..].to_vec();
-    let kinds = [with, without].map(|runs| runs.iter().map(settled).collect::<Vec<_>>());
+    let kinds = [with, without].map(|runs| runs.iter().map(|run| settled(run)).collect::<Vec<_>>());
     let lump = lump(&kinds.concat().concat());
     let most = LUMPS_MOST * (lump.usual + lump.excess);
     let [with, without] = kinds.map(|runs| -> Vec<f64> {
-        let batches = runs.iter().map(|run| {
-            let cut: Vec<f64> = run.iter().map(|cost| cost.min(most)).collect();
-            windows(&cut, cut.len() / BATCHES)
-        });
-        batches.flat_map(|batches| batches.into_iter().take(BATCHES)).collect()
+        let batches = |run: &[f64]| windows(&cut(run, most), run.len() / BATCHES);
+        runs.into_iter().flat_map(|run| batches(run).into_iter().take(BATCHES)).collect()
     });
     let (ratio, error) = ratio(&with, &without);
     let nothing = match buffer(session) {
@@ -96,7 +108,7 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
         Buffer::Unknown => NOTHING[1],
         Buffer::Holds(_) => NOTHING[2],
     };
-    let (value, right) = weigh(ratio, error, nothing);
+    let (value, right) = weigh(ratio, error.hypot(JITTER * ratio), nothing);
     let points =
         |batches: &[f64]| batches.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(

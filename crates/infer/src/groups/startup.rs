@@ -45,6 +45,8 @@ const RUNS: usize = 4;
 const WRITES: (u64, u64) = (64, 16_384);
 /// About how long a run without pauses takes at the most.
 const RUN_MOST: Nanos = Nanos::from_secs(900);
+/// A run shows an oscillation that comes so often in it.
+const PERIODS: u64 = 8;
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
 
@@ -66,13 +68,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let run = after_rest(session, "after-a-rest", count)?;
-        with.push(pause::run(session, count, mean(&run[run.len() / 2..]))?);
+        with.push(pause::run(session, &run)?);
         without.push(run);
     }
     let phases: Vec<Phases> =
         without.iter().map(|run| phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())).collect();
     conclude_startup(session, &medians(&without), &phases);
-    conclude_period(session, &without[0], &phases);
+    conclude_period(session, &without[0], &phases, long_period(&without, &with));
     pause::conclude(session, &without, &with);
     Ok(())
 }
@@ -147,7 +149,20 @@ fn fast_cells(session: &Session<'_, '_>) -> f64 {
     session.known().number(Parameter::FastRegionSize).unwrap_or(0.0) / IO_SIZE.0 as f64
 }
 
-fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases]) {
+/// An oscillation that is too long for a single run. What collecting takes comes back after so many writes, whether they
+/// wait or not: all of them in their order are one long run. None that a single run would have shown.
+fn long_period(without: &[Vec<f64>], with: &[Vec<f64>]) -> Option<u64> {
+    let all: Vec<u64> = without
+        .iter()
+        .zip(with)
+        .flat_map(|(one, other)| one.iter().chain(other))
+        .map(|&cost| cost as u64)
+        .collect();
+    let single = without.first().map_or(0, Vec::len) as u64 / PERIODS;
+    phases(&all).period_ios.filter(|&period| period > single)
+}
+
+fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases], long: Option<u64>) {
     let points = run.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
         "Random writes after a rest, one run.",
@@ -159,12 +174,17 @@ fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases]
     let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let evidence =
         format!("periods of {RUNS} runs of {} writes: {listed}; {}", run.len(), phases[0].evidence);
-    let finding = match most_say(&by_run) {
-        Some((period, runs)) => {
+    let finding = match (most_say(&by_run), long) {
+        (Some((0, RUNS)), Some(period)) => {
+            let evidence = format!("{evidence} All runs together have a period of {period} writes");
+            Finding::found(Parameter::PeriodIos, period, 0.7, evidence)
+        }
+        (Some((0, _)), _) => Finding::found(Parameter::PeriodIos, 0, 0.8, evidence),
+        (Some((period, runs)), _) => {
             let confidence = if runs == RUNS { 0.9 } else { 0.8 };
             Finding::found(Parameter::PeriodIos, period, confidence, evidence)
         }
-        None => Finding::undetermined(Parameter::PeriodIos, evidence),
+        (None, _) => Finding::undetermined(Parameter::PeriodIos, evidence),
     };
     session.conclude(finding.with(picture));
 }
