@@ -43,7 +43,7 @@ const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
 const ELSE: f64 = 1.2;
 /// What is less likely right than this is not said, and nothing is surer than that.
 const SAID: f64 = 0.45;
-const SUREST: f64 = 0.85;
+const SUREST: f64 = 0.8;
 
 /// Random writes with pauses as long as those of a run without take, once that is settled.
 pub(super) fn run(session: &mut Session<'_, '_>, without: &[f64]) -> Result<Vec<f64>, Halt> {

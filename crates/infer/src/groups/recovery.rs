@@ -86,9 +86,9 @@ impl Experiment {
         trimmed_mean(&more, 0.0, 0.95).map_or(unknown, |found| Interval { estimate: mean(&more), ..found })
     }
 
-    /// Whether a pass is slowed down, as far as the figures tell.
+    /// Whether a pass is slowed down for sure.
     fn slowed(&self, pass: usize) -> bool {
-        self.slowdown(pass).estimate >= SLOWED
+        self.slowdown(pass).low >= SLOWED
     }
 
     /// When the last stretch was over that was slowed down, beside one at the same addresses.

@@ -22,8 +22,8 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
 use super::figures::{mean, median};
-use super::pause;
 use super::patterns::{ios, responses};
+use super::pause;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -58,11 +58,12 @@ pub(crate) fn random_writes(session: &Session<'_, '_>, count: u64) -> Pattern {
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let runs = 2 * RUNS as u64;
-    let most = (session.writes_left().0 / size.0).saturating_sub(WRITES.0) / runs;
+    // A quarter of a run is for finding out how long they take.
+    let most = (session.writes_left().0 / size.0).saturating_sub(WRITES.0) * 4 / (4 * runs + 1);
     if most < WRITES.0 {
-        return Err(Halt::Budget { needed: size * (WRITES.0 * (runs + 1)), left: session.writes_left() });
+        return Err(Halt::Budget { needed: size * (WRITES.0 * (runs + 2)), left: session.writes_left() });
     }
-    let cost = mean(&after_rest(session, "how-long", WRITES.0)?).max(1.0);
+    let cost = how_long(session, most / 4)?;
     let in_time = (RUN_MOST.0 as f64 / cost) as u64;
     let count = most.min(in_time).clamp(WRITES.0, WRITES.1);
     let (mut without, mut with) = (Vec::new(), Vec::new());
@@ -77,6 +78,24 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     conclude_period(session, &without[0], &phases, long_period(&without, &with));
     pause::conclude(session, &without, &with);
     Ok(())
+}
+
+/// What a write takes: the mean of the dearest of more and more writes, `most` of them at most, as a buffer hides what the
+/// first ones cost.
+fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
+    let cost = |session: &mut Session<'_, '_>, count| {
+        let pattern = random_writes(session, count);
+        Ok::<_, Halt>(mean(&responses(&session.run("how-long", &pattern)?)).max(1.0))
+    };
+    session.rest(REST)?;
+    let mut dearest = cost(session, WRITES.0)?;
+    let (mut count, mut left) = (2 * WRITES.0, most);
+    while count <= left && count as f64 * dearest < RUN_MOST.0 as f64 / 4.0 {
+        left -= count;
+        dearest = dearest.max(cost(session, count)?);
+        count *= 2;
+    }
+    Ok(dearest)
 }
 
 fn after_rest(session: &mut Session<'_, '_>, name: &str, count: u64) -> Result<Vec<f64>, Halt> {

@@ -63,7 +63,7 @@ fn random_choices_that_would_move_data_for_ever_are_refused() {
     // This one ended in random writes, after 45 391 of them.
     let refused = check(Policy::Choices(4), 35_726).unwrap_err();
     assert_eq!(refused.key, "choices");
-    assert!(refused.legal.contains("6.9 % of the pages to spare"), "{}", refused.legal);
+    assert!(refused.legal.contains("4.8 % of the blocks to spare"), "{}", refused.legal);
     check(Policy::Greedy, 35_726).unwrap();
     check(Policy::Choices(4), 28_000).unwrap();
 }
