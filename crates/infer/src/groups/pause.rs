@@ -96,7 +96,8 @@ fn weigh(ratio: f64, error: f64, nothing: f64) -> (f64, f64) {
 /// From which pair of runs on costs are steady: the first, or the middle one where collecting begins in the first half.
 fn steady_from(without: &[Vec<f64>], with: &[Vec<f64>]) -> usize {
     let middle = without.len().min(with.len()) / 2;
-    let level = |runs: &[Vec<f64>]| runs.iter().map(|run| mean(settled(run))).sum::<f64>() / runs.len().max(1) as f64;
+    let level =
+        |runs: &[Vec<f64>]| runs.iter().map(|run| mean(settled(run))).sum::<f64>() / runs.len().max(1) as f64;
     let both = |from: usize, to: usize| level(&without[from..to]) + level(&with[from..to]);
     let rises = middle > 0 && both(middle, 2 * middle) > RISE_MOST * both(0, middle);
     if rises { middle } else { 0 }
