@@ -1,6 +1,10 @@
 //! How much flash there is beyond the capacity: when collection begins.
 //!
 //! # Model
+//! First the device is overwritten in order ([`super::overwriting`]): if room is made once in each unit from some place on,
+//! what was written until then is the space beyond the capacity. If it is made from the beginning on, units are replaced
+//! as a whole, and logs of them are looked for ([`super::logs`]). If nothing of this is seen, random writes tell.
+//!
 //! After the whole device was written sequentially, every page of data is in its place and the space beyond is free.
 //! Each random write takes a page of it and leaves an invalid one, scattered, so that no block becomes wholly
 //! invalid. Writes cost the same until the free space is used up. From then on each block that is to be written to
