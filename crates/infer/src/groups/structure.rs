@@ -15,6 +15,7 @@ use flashlab_base::Bytes;
 
 use super::channels::{Chunks, Told, layout, layouts};
 use super::dies::Dies;
+use super::explained::explained;
 use super::flash_times::Layout;
 use super::ground::Ground;
 use super::levels::{self, levels};
@@ -62,6 +63,19 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let alone = Places { slot, ground: Ground::WHOLE, depth: 1, beside: 2 };
     let mut found = page(session, alone)?;
     let size = found.as_ref().ok().map(|page| page.size);
+    if let Some(explained) = explained(session, size)? {
+        session.conclude(match (found, explained.page()) {
+            (Ok(page), Some((size, _))) if page.size == size => page.finding,
+            (_, Some((size, confidence))) => {
+                Finding::found(Parameter::ReadPageSize, size, confidence, explained.evidence())
+            }
+            (Ok(page), None) => page.finding,
+            (Err(finding), None) => finding,
+        });
+        explained.conclude(session);
+        return Ok(());
+    }
+    if std::env::var("H1").is_ok() { eprintln!("not explained"); }
     let dies = match session.depth() {
         1 => Err("the device takes one IO at a time".to_owned()),
         _ => stripe(session, size)?,
