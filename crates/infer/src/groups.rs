@@ -1,24 +1,18 @@
 //! The probes, a file for each signal.
 
-pub(crate) mod channels;
 pub(crate) mod content;
-pub(crate) mod dies;
 pub(crate) mod erase_block;
 mod explained;
 mod figures;
 pub(crate) mod fill;
-pub(crate) mod flash_times;
-pub(crate) mod ground;
 mod held;
 pub(crate) mod large_reads;
 pub(crate) mod large_writes;
-pub(crate) mod levels;
 mod likely;
 pub(crate) mod lingering;
 mod map_cache;
 pub(crate) mod misalignment;
 pub(crate) mod open_blocks;
-pub(crate) mod parallel_reads;
 pub(crate) mod patterns;
 pub(crate) mod pause;
 mod queue;
@@ -27,8 +21,8 @@ mod read_ahead;
 pub(crate) mod read_pages;
 pub(crate) mod reads;
 pub(crate) mod recovery;
-pub(crate) mod rereads;
 mod replay;
+pub(crate) mod rereads;
 mod rewrites;
 mod sawtooth;
 pub(crate) mod segment_groups;

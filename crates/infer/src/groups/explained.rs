@@ -8,7 +8,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Val
 use flashlab_base::Bytes;
 
 use super::figures::median;
-use super::likely::{Likely, scatter};
+use super::likely::Likely;
 use super::replay::{Layout, Run};
 use super::traces::{Region, traces};
 use crate::session::{Halt, Session};
@@ -16,23 +16,27 @@ use crate::session::{Halt, Session};
 /// Pages that are tried where they are not known.
 const PAGES: [u64; 5] = [2048, 4096, 8192, 16384, 32768];
 /// Reads scatter by as much more than reads of one kind, as a variance, where a layout explains them.
-const MISFIT_GOOD: f64 = 1.3;
+const MISFIT_GOOD: f64 = 1.25;
 const MISFIT_MAX: f64 = 2.6;
-/// Reads of one kind that scatter by more are not all answered in the same way.
-const SCATTER_MAX: f64 = 0.3;
+/// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way.
+const FACTOR: f64 = 1.3;
+const MIXED: f64 = 0.15;
 /// The flash takes at least this share of the shortest read, or reads did not need it.
 const FLASH_MIN: f64 = 0.12;
 /// By how much other answers have to be less likely, as a logarithm: in all, and elsewhere.
 const MARGIN_SURE: f64 = 20.0;
 const MARGIN_AGAIN: f64 = 4.0;
+const PLANES_SURE: f64 = 0.93;
 /// Less likely answers are none.
-const CHANCE_LEAST: f64 = 0.55;
+const CHANCE_LEAST: f64 = 0.5;
 
 /// A layout that explains what was measured.
 pub(crate) struct Explained {
     /// From all reads, and from those elsewhere alone.
     both: Likely,
     again: Option<Likely>,
+    /// Whether reads scatter about it no more than reads of one kind.
+    is_good: bool,
     evidence: String,
     picture: Picture,
 }
@@ -47,56 +51,58 @@ pub(crate) fn explained(
         None => PAGES.into_iter().filter(|&page| page >= session.block().0).collect(),
     };
     let mut best: Option<(Region, Vec<Run>, Likely)> = None;
+    let mut least = f64::INFINITY;
     for region in Region::ALL {
         let Some(runs) = traces(session, region, page)? else { continue };
-        if scatter(&runs).is_none_or(|sigma| sigma > SCATTER_MAX) || Likely::is_without_flash(&runs, pages[0]) {
-            if std::env::var("H1").is_ok() { eprintln!("{region:?} skipped"); }
+        if is_mixed(&runs[0]) || Likely::is_without_flash(&runs, pages[0]) {
             continue;
         }
-        let t = std::time::Instant::now();
-        let Some(likely) = Likely::search(&runs, &pages) else { continue };
-        if std::env::var("H1").is_ok() {
-            let b = likely.best();
-            eprintln!("{region:?} sigma {:.3} misfit {:.2} best {b:?} times {:.0?} margins: page {:.0} planes {:.0} chunk {:.0} dies {:.0} channels {:.0} cached {:.0}; reads {} {:.2} s {}",
-                likely.sigma, likely.misfit(), likely.times(), likely.margin(|l| l.page, &b.page), likely.margin(|l| l.planes, &b.planes), likely.margin(|l| l.chunk*l.page, &(b.chunk*b.page)), likely.margin(|l| l.dies, &b.dies), likely.margin(|l| l.channels, &b.channels), likely.margin(|l| l.cached, &b.cached), runs.iter().map(Vec::len).sum::<usize>(), t.elapsed().as_secs_f64(), likely.tried);
-            if std::env::var("H1").unwrap() == "2" { for run in &runs {
-                let one = vec![run.clone()];
-                let replay = super::replay::Replay::new(&one, b, likely.sigma);
-                let mut devs: Vec<f64> = Vec::new();
-                replay.predict(&likely.times(), |r, p| devs.push((r.nanos / p).ln() / likely.sigma));
-                let q = |s: f64| super::figures::quantile(&devs, s);
-                eprintln!("    size {} loss {:.2} devs {:.1} {:.1} {:.1} {:.1} {:.1}", run[0].size, replay.loss(&likely.times()) / run.len() as f64, q(0.05), q(0.25), q(0.5), q(0.75), q(0.95));
-            }}
-        }
+        let Some(likely) = Likely::search(&runs, &pages, session.block().0) else { continue };
         let shortest = median(&runs[0].iter().map(|read| read.nanos).collect::<Vec<_>>());
         let [_, sense, transfer, _] = likely.times();
-        let fits = likely.misfit() <= MISFIT_MAX && sense + transfer > FLASH_MIN * shortest;
-        let misfit = likely.misfit();
-        if fits && best.as_ref().is_none_or(|(_, _, best)| misfit < best.misfit()) {
+        if sense + transfer < FLASH_MIN * shortest {
+            continue;
+        }
+        least = least.min(likely.sigma);
+        let unexplained = |likely: &Likely| likely.misfit * (likely.sigma / least).powi(2);
+        let good = unexplained(&likely) < MISFIT_GOOD;
+        if best.as_ref().is_none_or(|(_, _, best)| unexplained(&likely) < unexplained(best)) {
             best = Some((region, runs, likely));
         }
-        if fits && misfit < MISFIT_GOOD {
+        if good {
             break;
         }
     }
+    let fits = |likely: &Likely| likely.misfit * (likely.sigma / least).powi(2) <= MISFIT_MAX;
+    let best = best.filter(|(_, _, likely)| fits(likely));
     let Some((region, runs, likely)) = best else { return Ok(None) };
     let elsewhere = traces(session, region.elsewhere(), page)?;
     let agreed = elsewhere.and_then(|runs| likely.again(&runs));
-    let agreed = agreed.filter(|(again, _)| again.misfit() <= MISFIT_MAX);
+    let agreed = agreed.filter(|(again, _)| again.misfit <= MISFIT_MAX);
     let picture = picture(&runs);
     let (again, both) = match agreed {
         Some((again, both)) => (Some(again), both),
         None => (None, likely),
     };
     let evidence = evidence(&both, &runs);
-    return Ok(Some(Explained { both, again, evidence, picture }));
+    let is_good = both.misfit * (both.sigma / least).powi(2) < MISFIT_GOOD;
+    Ok(Some(Explained { both, again, is_good, evidence, picture }))
+}
+
+/// Whether reads of one kind are not all answered in the same way.
+fn is_mixed(run: &Run) -> bool {
+    let times: Vec<f64> = run.iter().map(|read| read.nanos).collect();
+    let middle = median(&times);
+    let off = times.iter().filter(|&&time| !(middle / FACTOR..middle * FACTOR).contains(&time)).count();
+    off as f64 > MIXED * times.len() as f64
 }
 
 fn evidence(likely: &Likely, runs: &[Run]) -> String {
-    let Layout { page, planes, chunk, dies, channels, cached } = likely.best();
+    let Layout { page, planes, chunk, dies, channels, cached, .. } = likely.best();
     let [command, sense, transfer, link] = likely.times().map(|time| time / 1000.0);
     let largest = runs.iter().flatten().map(|read| read.size).max().unwrap_or(0);
-    let chunk = if dies == 1 { "one die".to_owned() } else { format!("chunks of {chunk} pages on {dies} dies") };
+    let chunk =
+        if dies == 1 { "one die".to_owned() } else { format!("chunks of {chunk} pages on {dies} dies") };
     let cache = if cached { ", in cache mode" } else { "" };
     format!(
         "reads up to {} take what pages of {} in rows of {planes}, {chunk} and {channels} channels{cache} explain: command \
@@ -104,7 +110,7 @@ fn evidence(likely: &Likely, runs: &[Run]) -> String {
          reads of one kind",
         Bytes(largest),
         Bytes(page),
-        likely.misfit().sqrt()
+        likely.misfit.sqrt()
     )
 }
 
@@ -133,7 +139,7 @@ impl Explained {
         let margin = likely.margin(&what, &value);
         let again = self.again.as_ref().map_or(f64::NEG_INFINITY, |again| again.margin(&what, &value));
         let most = match () {
-            () if likely.misfit() < MISFIT_GOOD && margin > MARGIN_SURE && again > MARGIN_AGAIN => 0.97,
+            () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => 0.97,
             () if again > 0.0 => 0.9,
             () => 0.8,
         };
@@ -174,7 +180,9 @@ impl Explained {
             let channels = channels.map(|(channels, also)| (channels.into(), also.min(sure)));
             session.conclude(found(Parameter::Channels, channels));
         }
-        let planes = self.says(likely, |layout| layout.planes).map(|(planes, sure)| (planes.into(), sure));
+        // Rows that chunks do not keep together are not seen.
+        let planes = self.says(likely, |layout| layout.planes);
+        let planes = planes.map(|(planes, sure)| (planes.into(), sure.min(PLANES_SURE)));
         session.conclude(found(Parameter::PlanesReadAtOnce, planes));
     }
 

@@ -13,28 +13,36 @@ use super::replay::{Layout, Read, Replay, Run, Times};
 
 /// Figures that are tried: the usual ones first, and all.
 const PLANES: [u64; 3] = [1, 2, 4];
-const ROWS_USUAL: [u64; 6] = [1, 2, 4, 8, 16, 32];
+const ROWS_FIRST: [u64; 3] = [1, 4, 16];
+const ROWS_USUAL: u64 = 6;
 const ROWS: [u64; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
-const DIES_USUAL: [u64; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
+const DIES_FIRST: [u64; 5] = [1, 2, 4, 8, 16];
 const DIES_MAX: u64 = 32;
+/// Chunks may begin so many pages before an address that they would begin at.
+const PHASES: u64 = 4;
 /// The chunk of one die: nothing lies elsewhere.
 const ALL: u64 = 1 << 40;
 /// The part of each run that the grid is tried on.
-const PART: usize = 5;
+const PART: usize = 7;
 /// Usual times: nanoseconds, bytes a nanosecond; and the logarithm of the factor by which they differ.
+const COMMAND: f64 = 40_000.0;
+const COMMAND_SPREAD: f64 = 1.8;
 const SENSE: f64 = 55_000.0;
 const SENSE_SPREAD: f64 = 0.8;
 const CHANNEL: f64 = 0.15;
 const CHANNEL_SPREAD: f64 = 1.2;
-/// From how many layouts changes begin, and how often.
-const BEST: usize = 2;
-const TURNS: usize = 4;
+/// How often changes begin.
+const TURNS: usize = 5;
 /// What is so much less likely on a part of the reads is not tried on all.
-const FAR: f64 = 25.0;
+const FAR: f64 = 30.0;
 /// The most layouts that are fitted to all reads.
-const FITTED: usize = 120;
+const FITTED: usize = 80;
 /// How far the scatter of few reads may be off, as a factor.
 const SIGMA_ERROR: f64 = 1.3;
+/// What fits no better than this to a part of the reads is given up.
+const HOPELESS: f64 = 3.5;
+/// The power of the misfit by which likelihoods are worth less.
+const DOUBT: i32 = 3;
 /// How much more than one kind reads scatter that are answered by a buffer.
 const MISFIT_BUFFER: f64 = 1.6;
 /// Less scatter is not believed.
@@ -46,6 +54,8 @@ struct Scored {
     layout: Layout,
     times: Times,
     loss: f64,
+    /// Of that, how unusual it is before.
+    prior: f64,
 }
 
 /// The layouts that may be right.
@@ -55,74 +65,109 @@ pub(crate) struct Likely {
     all: Vec<Scored>,
     /// By how much the logarithms of response times of one kind scatter.
     pub(crate) sigma: f64,
-    reads: usize,
-    pub(crate) tried: String,
+    /// How much more the reads scatter than reads of one kind, as a variance: about 1 where the model is right.
+    pub(crate) misfit: f64,
 }
 
 impl Likely {
     /// Whether reads are explained without the flash.
     pub(crate) fn is_without_flash(runs: &[Run], page: u64) -> bool {
         let Some(sigma) = scatter(runs) else { return false };
-        let layout = Layout { page, planes: 1, chunk: ALL, dies: 1, channels: 1, cached: false };
+        let layout = Layout {
+            page,
+            planes: 1,
+            chunk: ALL,
+            dies: 1,
+            channels: 1,
+            cached: false,
+            phase: 0,
+            serial: false,
+        };
         let replay = Replay::new(runs, layout, sigma);
         let times: Vec<f64> = runs[0].iter().map(|read| read.nanos).collect();
-        let starts = [0.9, 0.6, 0.3].map(|share| [share * median(&times), 0.0, 0.0, (1.0 - share) * median(&times)]);
+        let starts =
+            [0.9, 0.6, 0.3].map(|share| [share * median(&times), 0.0, 0.0, (1.0 - share) * median(&times)]);
         let (_, loss) = replay.fit(&starts, &[0, 3], f64::INFINITY, &|_| 0.0);
         2.0 * loss < MISFIT_BUFFER * runs.iter().map(Vec::len).sum::<usize>() as f64
     }
 
-    /// Looks for layouts with pages of these sizes; none for too few reads.
-    pub(crate) fn search(runs: &[Run], pages: &[u64]) -> Option<Likely> {
+    /// Looks for layouts with pages of these sizes, none smaller than `block`; none for too few reads.
+    pub(crate) fn search(runs: &[Run], pages: &[u64], block: u64) -> Option<Likely> {
         let sigma = scatter(runs)?;
         let part: Vec<Run> = runs.iter().map(|run| run[..run.len().div_ceil(PART)].to_vec()).collect();
-        let mut rough = Search::new(&part, sigma);
+        let mut rough = Search::new(&part, sigma, block);
         for &page in pages {
             usual(page).into_iter().for_each(|layout| rough.score(layout));
         }
         let mut begun = Vec::new();
         for _ in 0..TURNS {
-            let fresh: Vec<Layout> = rough.best().iter().take(BEST).map(|scored| scored.layout).collect();
-            let fresh: Vec<Layout> = fresh.into_iter().filter(|layout| !begun.contains(layout)).collect();
+            let fresh: Vec<Layout> =
+                rough.leaders().into_iter().filter(|layout| !begun.contains(layout)).collect();
             if fresh.is_empty() {
                 break;
             }
             fresh.iter().for_each(|layout| rough.score_changed(layout));
             begun.extend(fresh);
         }
-        let rough = rough.best();
-        let least = rough.first()?.loss;
+        let all = rough.best();
+        let best = *all.first()?;
+        let reads = |runs: &[Run]| runs.iter().map(Vec::len).sum::<usize>() as f64;
+        if 2.0 * best.loss > HOPELESS * reads(&part) {
+            return None;
+        }
         // Few reads tell little of how much they scatter; but a model that does not fit shall be seen.
-        let best = rough.first()?;
         let fitted = Replay::new(runs, best.layout, sigma).scatter(&best.times);
         let sigma = fitted.clamp(sigma / SIGMA_ERROR, sigma * SIGMA_ERROR);
-        let mut fine = Search::new(runs, sigma);
-        for scored in rough.iter().take_while(|scored| scored.loss < least + FAR).take(FITTED) {
+        let mut fine = Search::new(runs, sigma, block);
+        for scored in all.iter().take_while(|scored| scored.loss < best.loss + FAR).take(FITTED) {
             fine.score_from(scored.layout, scored.times);
         }
         for _ in 0..TURNS {
             let best = *fine.best().first()?;
-            fine.score_changed(&best.layout);
+            rough.score_changed(&best.layout);
+            let most = rough.scored.get(&best.layout)?.loss + FAR;
+            within(&best.layout).for_each(|layout| fine.score(layout));
+            for layout in changed(&best.layout) {
+                if let Some(scored) = rough.scored.get(&layout).filter(|scored| scored.loss < most) {
+                    fine.score_from(layout, scored.times);
+                }
+            }
             if fine.best().first()?.layout == best.layout {
                 break;
             }
         }
-        Some(Likely { all: fine.best(), sigma, reads: runs.iter().map(Vec::len).sum(), tried: format!("{} {}", rough.len(), fine.scored.len()) })
+        Some(Likely::new(fine.best(), sigma, reads(runs)))
+    }
+
+    /// Likelihoods are worth less where the model does not fit.
+    fn new(mut all: Vec<Scored>, sigma: f64, reads: f64) -> Likely {
+        let least = all.iter().map(|scored| scored.loss - scored.prior).fold(f64::INFINITY, f64::min);
+        let misfit = 2.0 * least / reads;
+        let unit = misfit.max(1.0).powi(DOUBT);
+        for scored in &mut all {
+            scored.loss = (scored.loss - scored.prior - least) / unit + scored.prior;
+        }
+        all.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        Likely { all, sigma, misfit }
     }
 
     /// The same layouts for other reads, with what both say together.
     pub(crate) fn again(&self, runs: &[Run]) -> Option<(Likely, Likely)> {
-        let sigma = scatter(runs)?;
-        let mut other = Search::new(runs, sigma);
-        let mut both = Vec::new();
-        for scored in self.all.iter().take(FITTED) {
+        let sigma = scatter(runs)?.max(self.sigma);
+        let mut other = Search::new(runs, sigma, 1);
+        for scored in self.all.iter().take_while(|scored| scored.loss < self.all[0].loss + FAR).take(FITTED) {
             other.score_from(scored.layout, scored.times);
-            let Some(again) = other.scored.get(&scored.layout) else { continue };
-            both.push(Scored { loss: scored.loss + again.loss, ..*scored });
         }
-        both.sort_by(|a, b| a.loss.total_cmp(&b.loss));
         let reads: usize = runs.iter().map(Vec::len).sum();
-        let both = Likely { all: both, sigma: self.sigma.max(sigma), reads: self.reads + reads, tried: String::new() };
-        Some((Likely { all: other.best(), sigma, reads, tried: String::new() }, both))
+        let again = Likely::new(other.best(), sigma, reads as f64);
+        let mut both = self.clone();
+        both.misfit = (self.misfit + again.misfit) / 2.0;
+        for scored in &mut both.all {
+            let same = again.all.iter().find(|other| other.layout == scored.layout);
+            scored.loss += same.map_or(FAR, |other| other.loss - other.prior);
+        }
+        both.all.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        Some((again, both))
     }
 
     /// The layout that fits best.
@@ -134,27 +179,21 @@ impl Likely {
         self.all[0].times
     }
 
-    /// How much more the reads scatter than reads of one kind, as a variance: about 1 where the model is right.
-    pub(crate) fn misfit(&self) -> f64 {
-        2.0 * self.all[0].loss / self.reads as f64
-    }
-
     /// By how much the likelihood falls where something else is said than this, as a logarithm.
     pub(crate) fn margin<T: PartialEq>(&self, what: impl Fn(&Layout) -> T, value: &T) -> f64 {
         let least = |is: bool| {
             let of = self.all.iter().filter(|scored| (what(&scored.layout) == *value) == is);
             of.map(|scored| scored.loss).fold(f64::INFINITY, f64::min)
         };
-        (least(false) - least(true)).min(9999.0) / self.misfit().max(1.0)
+        (least(false) - least(true)).min(FAR)
     }
 
     /// What is most likely, and how likely that is.
     pub(crate) fn says<T: PartialEq>(&self, what: impl Fn(&Layout) -> T) -> Option<(T, f64)> {
         let best = self.all.first()?.loss;
-        let unit = self.misfit().max(1.0);
         let mut values: Vec<(T, f64)> = Vec::new();
         for scored in &self.all {
-            let (value, weight) = (what(&scored.layout), ((best - scored.loss) / unit).exp());
+            let (value, weight) = (what(&scored.layout), (best - scored.loss).exp());
             match values.iter_mut().find(|(other, _)| *other == value) {
                 Some((_, sum)) => *sum += weight,
                 None => values.push((value, weight)),
@@ -168,12 +207,12 @@ impl Likely {
     /// Only those layouts of which this is true.
     pub(crate) fn of(&self, is: impl Fn(&Layout) -> bool) -> Option<Likely> {
         let all: Vec<Scored> = self.all.iter().copied().filter(|scored| is(&scored.layout)).collect();
-        (!all.is_empty()).then(|| Likely { all, tried: String::new(), ..*self })
+        (!all.is_empty()).then(|| Likely { all, ..*self })
     }
 }
 
 /// By how much the logarithms of the shortest reads one at a time scatter.
-pub(crate) fn scatter(runs: &[Run]) -> Option<f64> {
+fn scatter(runs: &[Run]) -> Option<f64> {
     let logs: Vec<f64> = runs.first()?.iter().map(|read| read.nanos.max(1.0).ln()).collect();
     let middle = median(&logs);
     let apart: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
@@ -182,32 +221,38 @@ pub(crate) fn scatter(runs: &[Run]) -> Option<f64> {
 
 /// How unusual a layout with such times is, as a logarithm: flash is sensed in some 50 us, and transferred by some 150 MB/s;
 /// figures are mostly powers of two, and devices rather simple.
-fn unusual(layout: &Layout, [_, sense, transfer, _]: &Times) -> f64 {
+fn unusual(layout: &Layout, &[command, sense, transfer, _]: &Times) -> f64 {
     let normal = |time: f64, usual: f64, spread: f64| ((time.max(1.0) / usual).ln() / spread).powi(2) / 2.0;
     let odd = |number: u64| match number >> number.trailing_zeros() {
         1 => 0.0,
         3 => 1.5,
         _ => 4.0,
     };
-    let times = normal(*sense, SENSE, SENSE_SPREAD)
-        + normal(*transfer, layout.page as f64 / CHANNEL, CHANNEL_SPREAD);
+    let times = normal(command, COMMAND, COMMAND_SPREAD)
+        + normal(sense, SENSE, SENSE_SPREAD)
+        + normal(transfer, layout.page as f64 / CHANNEL, CHANNEL_SPREAD);
     // Where there are several dies, some chunk and some channels are one of several.
     let several = match layout.dies {
         1 => 0.0,
         dies => {
             let rows = layout.chunk / layout.planes;
-            odd(rows) + (ROWS_USUAL.len() as f64).ln() + (divisors(dies).count() as f64).ln()
+            odd(rows) + (ROWS_USUAL as f64).ln() + (divisors(dies).count() as f64).ln()
         }
     };
     let log = |number: u64| (number as f64).log2();
     let simple = 0.7 * log(layout.dies) + 0.4 * log(layout.planes);
-    times + odd(layout.dies) + several + simple + if layout.cached { 1.5 } else { 0.0 }
+    let kinds = if layout.cached { 1.5 } else { 0.0 }
+        + if layout.phase > 0 { 4.0 } else { 0.0 }
+        + if layout.serial { 1.5 } else { 0.0 };
+    times + odd(layout.dies) + several + simple + kinds
 }
 
 /// Layouts that were tried.
 struct Search<'a> {
     runs: &'a [Run],
     sigma: f64,
+    /// No page is smaller.
+    block: u64,
     /// What the shortest read takes.
     shortest: f64,
     scored: HashMap<Layout, Scored>,
@@ -216,9 +261,9 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(runs: &'a [Run], sigma: f64) -> Search<'a> {
+    fn new(runs: &'a [Run], sigma: f64, block: u64) -> Search<'a> {
         let times: Vec<f64> = runs.first().into_iter().flatten().map(|read: &Read| read.nanos).collect();
-        Search { runs, sigma, shortest: median(&times), scored: HashMap::new(), leader: None }
+        Search { runs, sigma, block, shortest: median(&times), scored: HashMap::new(), leader: None }
     }
 
     /// Fits a layout, if that was not done, from many starts.
@@ -230,7 +275,8 @@ impl<'a> Search<'a> {
             [0.1, 0.4, 0.15, 0.35],
             [0.7, 0.1, 0.1, 0.1],
         ];
-        let mut starts: Vec<Times> = SHARES.iter().map(|start| start.map(|share| share * self.shortest)).collect();
+        let mut starts: Vec<Times> =
+            SHARES.iter().map(|start| start.map(|share| share * self.shortest)).collect();
         if let Some(Scored { layout: other, times: [command, sense, transfer, link], .. }) = self.leader {
             let ratio = layout.page as f64 / other.page as f64;
             starts.push([command, sense, transfer * ratio, link * ratio]);
@@ -240,13 +286,19 @@ impl<'a> Search<'a> {
 
     /// Fits the layouts that differ a little, from the times with which this one fits.
     fn score_changed(&mut self, layout: &Layout) {
-        let Some(&Scored { times: [command, sense, transfer, link], .. }) = self.scored.get(layout) else { return };
+        let Some(&Scored { times: [command, sense, transfer, link], .. }) = self.scored.get(layout) else {
+            return;
+        };
         for inner in within(layout) {
             self.score(inner);
         }
         for changed in changed(layout) {
             let ratio = changed.page as f64 / layout.page as f64;
-            self.score_from(changed, [command, sense, transfer * ratio, link * ratio]);
+            // What is sensed and what is transferred may have been taken for each other.
+            let flash = sense + transfer;
+            let parts = [(sense, transfer), (0.75 * flash, 0.25 * flash), (0.25 * flash, 0.75 * flash)];
+            let starts = parts.map(|(sense, transfer)| [command, sense, transfer * ratio, link * ratio]);
+            self.fit(changed, &starts);
         }
     }
 
@@ -256,25 +308,45 @@ impl<'a> Search<'a> {
     }
 
     fn fit(&mut self, layout: Layout, starts: &[Times]) {
-        if self.scored.contains_key(&layout) {
+        if layout.page < self.block || self.scored.contains_key(&layout) {
             return;
         }
         let good = self.leader.map_or(f64::INFINITY, |leader| leader.loss);
         let unusual = |times: &Times| unusual(&layout, times);
-        let (times, loss) = Replay::new(self.runs, layout, self.sigma).fit(starts, &[0, 1, 2, 3], good, &unusual);
-        let scored = Scored { layout, times, loss };
+        let (times, loss) =
+            Replay::new(self.runs, layout, self.sigma).fit(starts, &[0, 1, 2, 3], good, &unusual);
+        let prior = unusual(&times).min(loss);
+        let scored = Scored { layout, times, loss, prior };
         self.scored.insert(layout, scored);
         if self.leader.is_none_or(|leader| loss < leader.loss) {
             self.leader = Some(scored);
         }
     }
 
+    /// The best of each size of pages, and of each way in which a die may work, but for those that are far off.
+    fn leaders(&self) -> Vec<Layout> {
+        let all = self.best();
+        let most = all.first().map_or(0.0, |best| best.loss + 2.0 * FAR);
+        let way = |layout: &Layout| (layout.page, layout.planes, layout.cached, layout.serial);
+        let mut leaders: Vec<Layout> = Vec::new();
+        for scored in &all {
+            let layout = scored.layout;
+            // Pages of another size begin far off, as more than the page has to change.
+            let is_first = leaders.iter().all(|leader| leader.page != layout.page);
+            let is_near = scored.loss < most && leaders.iter().all(|leader| way(leader) != way(&layout));
+            if is_first || is_near {
+                leaders.push(layout);
+            }
+        }
+        leaders
+    }
+
     /// All, the best first; of equals the simplest.
     fn best(&self) -> Vec<Scored> {
         let mut all: Vec<Scored> = self.scored.values().copied().collect();
         let simple = |scored: &Scored| {
-            let Layout { page, planes, chunk, dies, channels, cached } = scored.layout;
-            (dies, channels, chunk, planes, page, cached)
+            let Layout { page, planes, chunk, dies, channels, cached, phase, serial } = scored.layout;
+            (dies, channels, chunk, planes, page, cached, phase, serial)
         };
         all.sort_by(|a, b| a.loss.total_cmp(&b.loss).then(simple(a).cmp(&simple(b))));
         all
@@ -283,12 +355,21 @@ impl<'a> Search<'a> {
 
 fn usual(page: u64) -> Vec<Layout> {
     let mut all = Vec::new();
-    for planes in PLANES {
-        for dies in DIES_USUAL {
-            let rows: &[u64] = if dies == 1 { &[ALL] } else { &ROWS_USUAL };
+    for planes in [1, 4] {
+        for dies in DIES_FIRST {
+            let rows: &[u64] = if dies == 1 { &[ALL] } else { &ROWS_FIRST };
             for chunk in rows.iter().map(|rows| rows * planes) {
                 for channels in if dies == 1 { vec![1] } else { vec![1, dies] } {
-                    all.push(Layout { page, planes, chunk, dies, channels, cached: false });
+                    all.push(Layout {
+                        page,
+                        planes,
+                        chunk,
+                        dies,
+                        channels,
+                        cached: false,
+                        phase: 0,
+                        serial: false,
+                    });
                 }
             }
         }
@@ -303,10 +384,12 @@ fn divisors(dies: u64) -> impl Iterator<Item = u64> {
 /// The layouts that differ in what happens within a die: their times differ much.
 fn within(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
     let from = *from;
+    let shifted = (1..PHASES).map(move |phase| Layout { phase, ..from });
     let all = PLANES.into_iter().flat_map(move |planes| {
-        [false, true].map(|cached| Layout { planes, cached, ..from })
+        let ways = [(false, false), (true, false), (false, true)];
+        ways.map(|(cached, serial)| Layout { planes, cached, serial, ..from })
     });
-    all.filter_map(legal)
+    all.chain(shifted).filter_map(legal)
 }
 
 /// The layouts that differ from one by a figure or two that hide each other.
@@ -336,6 +419,7 @@ fn changed(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
             }
         }
     }
+    all.push(Layout { serial: !from.serial, ..from });
     for (page, chunk) in [(from.page * 2, from.chunk / 2), (from.page / 2, from.chunk * 2)] {
         all.push(Layout { page, chunk, ..from });
         all.push(Layout { page, ..from });
@@ -343,18 +427,23 @@ fn changed(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
     let cached: Vec<Layout> = all.iter().map(|layout| Layout { cached: !from.cached, ..*layout }).collect();
     all.push(Layout { cached: !from.cached, ..from });
     // Cache mode shows in rows of one operation.
-    all.extend(cached.into_iter().filter(|layout| layout.chunk / layout.planes.max(1) > 1 && layout.dies == from.dies));
+    all.extend(
+        cached
+            .into_iter()
+            .filter(|layout| layout.chunk / layout.planes.max(1) > 1 && layout.dies == from.dies),
+    );
     all.into_iter().filter_map(legal)
 }
 
 /// The layout as there is only one way to write it, if there is any.
 fn legal(layout: Layout) -> Option<Layout> {
-    let Layout { page, planes, chunk, dies, channels, cached } = layout;
+    let Layout { page, planes, chunk, dies, channels, cached, phase, .. } = layout;
     let whole = chunk >= planes && chunk.is_multiple_of(planes) && (chunk <= 256 || chunk >= ALL / 8);
     let legal = whole
         && (1..=DIES_MAX).contains(&dies)
         && dies.is_multiple_of(channels)
-        && (512..=65536).contains(&page);
+        && (512..=65536).contains(&page)
+        && (phase == 0 || phase < chunk.min(PHASES));
     let cached = cached && chunk / planes > 1;
     // One die has no chunks, but for the operations in cache mode.
     let chunk = if dies == 1 && !cached { ALL } else { chunk.min(ALL) };

@@ -5,7 +5,7 @@
 //! Pages lie in chunks on the dies in turn, and the dies on the channels in turn. Commands come one after the other. A
 //! die senses a row of pages and then transfers them over its channel; the next row of the same operation is sensed
 //! after that, or meanwhile (cache mode). A channel does one transfer at a time. The link carries what has come while the
-//! rest is read (El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3; Chen, Lee and Zhang, HPCA 2011). When each
+//! rest is read, or only then (El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3; Chen, Lee and Zhang, HPCA 2011). When each
 //! read was submitted is known, so what each has to wait for follows, however many are in flight.
 //!
 //! The four times (command, sense, transfer, link) are unknown. For each layout they are fitted so that what was measured is
@@ -27,6 +27,10 @@ pub(crate) struct Layout {
     pub(crate) channels: u64,
     /// Whether a row is sensed while the last one is transferred.
     pub(crate) cached: bool,
+    /// How many pages of a chunk lie before the first address.
+    pub(crate) phase: u64,
+    /// Whether the link carries a read only when all of it was read.
+    pub(crate) serial: bool,
 }
 
 /// A read that was done.
@@ -72,6 +76,7 @@ pub(crate) struct Replay<'a> {
     reads: Vec<(u32, f64, f64)>,
     dies: usize,
     cached: bool,
+    serial: bool,
     sigma: f64,
 }
 
@@ -79,9 +84,10 @@ impl Replay<'_> {
     /// Response times scatter by `sigma` as logarithms.
     pub(crate) fn new(runs: &[Run], layout: Layout, sigma: f64) -> Replay<'_> {
         let (mut parts, mut reads) = (Vec::new(), Vec::new());
-        let Layout { page: size, planes, chunk, dies, channels, cached } = layout;
+        let Layout { page: size, planes, chunk, dies, channels, cached, phase, serial } = layout;
         for read in runs.iter().flatten() {
-            let (mut page, end) = (read.offset / size, (read.offset + read.size).div_ceil(size));
+            let end = (read.offset + read.size).div_ceil(size) + phase;
+            let mut page = read.offset / size + phase;
             while page < end {
                 let number = page / chunk;
                 let until = end.min((number + 1) * chunk);
@@ -97,7 +103,7 @@ impl Replay<'_> {
             let asked = read.size as f64 / size as f64;
             reads.push((parts.len() as u32, asked, asked.min(1.0)));
         }
-        Replay { runs, parts, reads, dies: dies as usize, cached, sigma }
+        Replay { runs, parts, reads, dies: dies as usize, cached, serial, sigma }
     }
 
     /// What each read takes with these times.
@@ -125,7 +131,7 @@ impl Replay<'_> {
                     ready = ready.max(done);
                 }
                 part = end as usize;
-                carried = carried.max(taken) + asked * link;
+                carried = carried.max(if self.serial { ready } else { taken }) + asked * link;
                 tell(read, carried.max(ready + last * link) - read.at);
             }
         }
@@ -154,7 +160,13 @@ impl Replay<'_> {
     /// The times that make the reads most likely, from the best of some starts on, and how unlikely they are then:
     /// Levenberg and Marquardt's steps, in which deviations that are capped do not count.
     /// Only the times `free` are fitted. `unusual` says how unlikely times are before. What is hopelessly worse than `good` after a few of them is given up.
-    pub(crate) fn fit(&self, starts: &[Times], free: &[usize], good: f64, unusual: &dyn Fn(&Times) -> f64) -> (Times, f64) {
+    pub(crate) fn fit(
+        &self,
+        starts: &[Times],
+        free: &[usize],
+        good: f64,
+        unusual: &dyn Fn(&Times) -> f64,
+    ) -> (Times, f64) {
         let all = |times: &Times| self.loss(times) + unusual(times);
         let begin = starts.iter().map(|start| (*start, all(start))).min_by(|a, b| a.1.total_cmp(&b.1));
         let Some((mut times, mut least)) = begin else { return ([0.0; 4], f64::INFINITY) };
@@ -186,8 +198,12 @@ impl Replay<'_> {
                     if j < 4 { product(&slopes[i], &slopes[j]) } else { -product(&slopes[i], &seen) }
                 })
             });
-            // What is usual pulls as well; its second slopes are those of the logarithms' squares.
-            for (i, row) in matrix.iter_mut().enumerate().filter(|(i, _)| free.contains(i)) {
+            for (i, row) in matrix.iter_mut().enumerate() {
+                if !free.contains(&i) {
+                    row[i] = 1.0;
+                    continue;
+                }
+                // What is usual pulls as well, as the square of a logarithm.
                 let side = scale * SMALL * 10.0;
                 let moved = |by: f64| {
                     let mut moved = times;

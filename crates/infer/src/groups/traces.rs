@@ -53,10 +53,10 @@ pub(crate) struct Region {
 impl Region {
     /// All, in the order in which they are tried.
     pub(crate) const ALL: [Region; 6] = [
-        Region { place: 4, pages: 8192, warm: false },
-        Region { place: 6, pages: 512, warm: true },
-        Region { place: 10, pages: 192, warm: true },
         Region { place: 2, pages: 960, warm: true },
+        Region { place: 6, pages: 384, warm: true },
+        Region { place: 4, pages: 8192, warm: false },
+        Region { place: 10, pages: 192, warm: true },
         Region { place: 8, pages: 2048, warm: true },
         Region { place: 5, pages: 4096, warm: true },
     ];
