@@ -8,6 +8,7 @@ pub(crate) mod fill;
 mod held;
 pub(crate) mod large_reads;
 pub(crate) mod large_writes;
+mod layouts;
 mod likely;
 pub(crate) mod lingering;
 mod map_cache;

@@ -21,12 +21,17 @@ const MISFIT_MAX: f64 = 2.6;
 /// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way.
 const FACTOR: f64 = 1.3;
 const MIXED: f64 = 0.15;
+/// The most regions in which a layout is looked for.
+const SEARCHES: usize = 4;
 /// The flash takes at least this share of the shortest read, or reads did not need it.
 const FLASH_MIN: f64 = 0.12;
 /// By how much other answers have to be less likely, as a logarithm: in all, and elsewhere.
 const MARGIN_SURE: f64 = 20.0;
 const MARGIN_AGAIN: f64 = 4.0;
-const PLANES_SURE: f64 = 0.93;
+const SURE: f64 = 0.97;
+const UNSURE: f64 = 0.93;
+/// At most, where reads scatter about the layout more than by chance.
+const LEFT_OPEN: f64 = 0.65;
 /// Less likely answers are none.
 const CHANCE_LEAST: f64 = 0.5;
 
@@ -37,6 +42,8 @@ pub(crate) struct Explained {
     again: Option<Likely>,
     /// Whether reads scatter about it no more than reads of one kind.
     is_good: bool,
+    /// At most so sure; less where pages do not show by themselves.
+    most: f64,
     evidence: String,
     picture: Picture,
 }
@@ -48,15 +55,19 @@ pub(crate) fn explained(
 ) -> Result<Option<Explained>, Halt> {
     let pages: Vec<u64> = match page {
         Some(page) => vec![page.0],
-        None => PAGES.into_iter().filter(|&page| page >= session.block().0).collect(),
+        None => PAGES.map(|page| page.max(session.block().0)).to_vec(),
     };
     let mut best: Option<(Region, Vec<Run>, Likely)> = None;
-    let mut least = f64::INFINITY;
+    let (mut least, mut searched) = (f64::INFINITY, 0);
     for region in Region::ALL {
         let Some(runs) = traces(session, region, page)? else { continue };
         if is_mixed(&runs[0]) || Likely::is_without_flash(&runs, pages[0]) {
             continue;
         }
+        if searched == SEARCHES {
+            break;
+        }
+        searched += 1;
         let Some(likely) = Likely::search(&runs, &pages, session.block().0) else { continue };
         let shortest = median(&runs[0].iter().map(|read| read.nanos).collect::<Vec<_>>());
         let [_, sense, transfer, _] = likely.times();
@@ -86,7 +97,8 @@ pub(crate) fn explained(
     };
     let evidence = evidence(&both, &runs);
     let is_good = both.misfit * (both.sigma / least).powi(2) < MISFIT_GOOD;
-    Ok(Some(Explained { both, again, is_good, evidence, picture }))
+    let most = if page.is_some() { SURE } else { UNSURE };
+    Ok(Some(Explained { both, again, is_good, most, evidence, picture }))
 }
 
 /// Whether reads of one kind are not all answered in the same way.
@@ -139,7 +151,8 @@ impl Explained {
         let margin = likely.margin(&what, &value);
         let again = self.again.as_ref().map_or(f64::NEG_INFINITY, |again| again.margin(&what, &value));
         let most = match () {
-            () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => 0.97,
+            () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => self.most,
+            () if !self.is_good => LEFT_OPEN,
             () if again > 0.0 => 0.9,
             () => 0.8,
         };
@@ -182,7 +195,7 @@ impl Explained {
         }
         // Rows that chunks do not keep together are not seen.
         let planes = self.says(likely, |layout| layout.planes);
-        let planes = planes.map(|(planes, sure)| (planes.into(), sure.min(PLANES_SURE)));
+        let planes = planes.map(|(planes, sure)| (planes.into(), sure.min(UNSURE)));
         session.conclude(found(Parameter::PlanesReadAtOnce, planes));
     }
 

@@ -254,3 +254,66 @@ fn solved(mut matrix: [[f64; 5]; 4]) -> Times {
     }
     step
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads of some sizes, a few in flight, that take what the layout says.
+    fn runs(layout: Layout, times: &Times) -> Vec<Run> {
+        let mut random = flashlab_base::Prng::new(flashlab_base::Seed(5));
+        let sizes = [512, 1024, layout.page + 1024, 3 * layout.page + 1024];
+        let kinds = [1, 3, 8].into_iter().flat_map(|depth| sizes.map(|size| (depth, size)));
+        kinds
+            .map(|(depth, size)| {
+                let mut run: Run = Vec::new();
+                for index in 0..60 {
+                    let offset = (random.below(40_000) + 1) * layout.page / 2 - 512;
+                    run.push(Read { at: 0.0, nanos: 1.0, offset, size });
+                    // The first that is done makes room for this one.
+                    let so_far = [run.clone()];
+                    let mut ends: Vec<f64> = Vec::new();
+                    Replay::new(&so_far, layout, 1.0)
+                        .predict(times, |read, nanos| ends.push(read.at + nanos));
+                    ends.pop();
+                    ends.sort_by(f64::total_cmp);
+                    let at = if index < depth { 0.0 } else { ends[index - depth] };
+                    run[index].at = at;
+                    let so_far = [run.clone()];
+                    let mut took = 0.0;
+                    Replay::new(&so_far, layout, 1.0).predict(times, |_, nanos| took = nanos);
+                    run[index].nanos = took * (0.95 + 0.1 * random.unit());
+                }
+                run
+            })
+            .collect()
+    }
+
+    #[test]
+    fn times_are_found_again() {
+        let layout = Layout {
+            page: 4096,
+            planes: 2,
+            chunk: 4,
+            dies: 4,
+            channels: 2,
+            cached: false,
+            phase: 0,
+            serial: false,
+        };
+        let times = [20e3, 60e3, 30e3, 10e3];
+        let runs = runs(layout, &times);
+        let start = [40e3, 30e3, 50e3, 20e3];
+        let replay = Replay::new(&runs, layout, 0.03);
+        let (found, loss) = replay.fit(&[start], &[0, 1, 2, 3], f64::INFINITY, &|_| 0.0);
+        assert!(loss < 0.7 * 720.0, "{loss}");
+        for (found, time) in found.iter().zip(times) {
+            assert!((found / time - 1.0).abs() < 0.06, "{found} for {time}");
+        }
+        let likely = super::super::likely::Likely::search(&runs, &[4096], 512).unwrap();
+        assert_eq!(likely.best(), layout);
+        assert!(likely.misfit < 1.3 && likely.margin(|layout| layout.dies, &4) > 20.0);
+        let other = Replay::new(&runs, Layout { dies: 8, channels: 4, ..layout }, 0.03);
+        assert!(other.fit(&[times], &[0, 1, 2, 3], f64::INFINITY, &|_| 0.0).1 > loss + 50.0);
+    }
+}

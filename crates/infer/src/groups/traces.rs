@@ -130,7 +130,7 @@ pub(crate) fn traces(
             runs.push(run(&session.run("reads-of-a-size", &reads(turn_of(&runs), count))?));
         }
     }
-    Ok(Some(runs))
+    Ok(runs.first().is_some_and(|run| !run.is_empty()).then_some(runs))
 }
 
 fn turn_of(runs: &[Run]) -> u64 {
