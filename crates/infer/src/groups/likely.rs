@@ -198,7 +198,7 @@ impl Likely {
     /// Only those layouts of which this is true.
     pub(crate) fn of(&self, is: impl Fn(&Layout) -> bool) -> Option<Likely> {
         let all: Vec<Scored> = self.all.iter().copied().filter(|scored| is(&scored.layout)).collect();
-        (!all.is_empty()).then(|| Likely { all, ..*self })
+        (!all.is_empty()).then_some(Likely { all, ..*self })
     }
 }
 
