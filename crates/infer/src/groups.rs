@@ -14,6 +14,7 @@ mod likely;
 pub(crate) mod lingering;
 mod logs;
 mod map_cache;
+mod media;
 pub(crate) mod misalignment;
 pub(crate) mod open_blocks;
 mod overwriting;

@@ -302,6 +302,11 @@ impl<'d, 's> Session<'d, 's> {
         }
     }
 
+    /// What the device wrote to its flash since it was made, if it counts that.
+    pub(crate) fn media_written(&mut self) -> Option<Bytes> {
+        self.device.media_written()
+    }
+
     /// Lets the device rest.
     ///
     /// # Errors

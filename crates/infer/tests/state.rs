@@ -3,18 +3,23 @@
 use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
-use flashlab_base::{Nanos, Seed};
-use flashlab_device::Device;
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::{Device, Operation};
 use flashlab_infer::{Settings, infer, nothing_known};
 use flashlab_sim::Profile;
 
-/// All findings of a device of which these are the sections.
-fn inferred(capacity: &str, sections: &str) -> Inference {
+/// A device of which these are the sections.
+fn profile(capacity: &str, sections: &str) -> Profile {
     let text = format!(
         "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"{capacity}\"\n[noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier = \"3ms\"\n{sections}"
     );
-    let mut device = Profile::parse(&text, "test.toml").unwrap().device().unwrap();
+    Profile::parse(&text, "test.toml").unwrap()
+}
+
+/// All findings of such a device.
+fn inferred(capacity: &str, sections: &str) -> Inference {
+    let mut device = profile(capacity, sections).device().unwrap();
     let settings = Settings {
         seed: Seed(7),
         write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
@@ -94,4 +99,26 @@ fn a_fast_region_and_a_write_buffer_are_measured() {
     );
     assert_close(&known, Parameter::WriteBufferSize, 512.0 * 1024.0);
     assert_eq!(finding(&known, Parameter::WriteBufferFlush).value, Some("immediately".into()));
+}
+
+#[test]
+fn a_device_that_counts_what_it_writes_to_its_flash_tells_when_it_collects() {
+    // Behind the slow link nobody sees a collection.
+    let sections = "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 8\nover_provisioning = 0.16\n[controller]\n\
+                    write_bandwidth = \"4MB/s\"\nwrite_buffer = { size = \"256KiB\" }\ncounts_media_writes = true\n";
+    let known = inferred("256MiB", sections);
+    // A twin, filled and then written randomly until it writes more to its flash than the host does.
+    let mut twin = profile("256MiB", sections).device().unwrap();
+    let (size, slots) = (Bytes::kib(16), 256 * 64);
+    twin.condition(&mut (0..slots).map(|slot| (Operation::Write, size * slot, size))).unwrap();
+    let filled = twin.media_written().unwrap();
+    let mut random = Prng::new(Seed(1));
+    let mut spare = Bytes::ZERO;
+    while twin.media_written().unwrap() - filled <= spare {
+        spare += size;
+        let anywhere = [(Operation::Write, size * random.below(slots), size)];
+        twin.condition(&mut anywhere.into_iter()).unwrap();
+    }
+    assert_close(&known, Parameter::OverProvisioning, spare.0 as f64 / Bytes::mib(256).0 as f64);
+    assert_close(&known, Parameter::PhysicalCapacity, (Bytes::mib(256) + spare).0 as f64);
 }

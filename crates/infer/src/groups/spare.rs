@@ -33,6 +33,7 @@ use flashlab_plan::Location;
 
 use super::figures::{mean, over_bytes};
 use super::logs::{Logs, logs};
+use super::media::counted;
 use super::overwriting::{Overwriting, begin, overwrite};
 use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
@@ -59,7 +60,7 @@ const RANDOM_PART: f64 = 0.06;
 const IN_ORDER: f64 = 0.8;
 const SPARE_IN_ORDER: f64 = 0.6;
 /// The size of the writes, where no larger mapped unit is known.
-const IO_SIZE: Bytes = Bytes::kib(16);
+pub(super) const IO_SIZE: Bytes = Bytes::kib(16);
 /// A part of the capacity, after each of which the costs are looked at.
 const PARTS: u64 = 128;
 /// Parts after which merges from the beginning are taken for all that there is.
@@ -80,14 +81,17 @@ const COPY_LEAST: f64 = 0.15;
 /// A part of the capacity that logs of single data blocks take, and spare space does not.
 const LITTLE: f64 = 0.02;
 /// The error up to which the physical capacity is told, and the space beyond the capacity.
-const PHYSICAL_ERROR: f64 = 0.03;
-const SPARE_ERROR: f64 = 0.1;
+pub(super) const PHYSICAL_ERROR: f64 = 0.03;
+pub(super) const SPARE_ERROR: f64 = 0.1;
 /// The fewest pages of a block.
 const BLOCK_PAGES_LEAST: f64 = 32.0;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // Blocks that can be erased at once are not, as long as there are others.
     let before = session.written_since_fill()? + session.written_in_place();
+    if session.media_written().is_some() {
+        return counted(session);
+    }
     let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
     let (enough, kept) = (part(ENOUGH), part(RANDOM_PART));
     let most = session.writes_left();
