@@ -1,6 +1,7 @@
 //! The probes, a file for each signal.
 
 pub(crate) mod content;
+mod cycles;
 pub(crate) mod erase_block;
 mod explained;
 mod figures;
@@ -11,9 +12,11 @@ pub(crate) mod large_writes;
 mod layouts;
 mod likely;
 pub(crate) mod lingering;
+mod logs;
 mod map_cache;
 pub(crate) mod misalignment;
 pub(crate) mod open_blocks;
+mod overwriting;
 pub(crate) mod patterns;
 pub(crate) mod pause;
 mod queue;
