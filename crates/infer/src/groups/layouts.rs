@@ -18,6 +18,8 @@ const DIES_MAX: u64 = 32;
 const PHASES: u64 = 4;
 /// The chunk of one die: nothing lies elsewhere.
 pub(crate) const ALL: u64 = 1 << 40;
+/// Hardly any flash has smaller pages, in bytes.
+const PAGE_LEAST: u64 = 2048;
 /// Usual times: nanoseconds, bytes a nanosecond; and the logarithm of the factor by which they differ.
 const COMMAND: f64 = 40_000.0;
 const COMMAND_SPREAD: f64 = 1.8;
@@ -51,7 +53,8 @@ pub(crate) fn unusual(layout: &Layout, &[command, sense, transfer, _]: &Times) -
     let kinds = if layout.cached { 1.5 } else { 0.0 }
         + if layout.phase > 0 { 4.0 } else { 0.0 }
         + if layout.serial { 1.5 } else { 0.0 };
-    times + odd(layout.dies) + several + simple + kinds
+    let small = if layout.page < PAGE_LEAST { 8.0 } else { 0.0 };
+    times + odd(layout.dies) + several + simple + kinds + small
 }
 
 /// The layouts that are tried first, with pages of a size.

@@ -23,6 +23,8 @@ const NEAR: f64 = 12.0;
 const FITTED: usize = 80;
 /// How far the scatter of few reads may be off, as a factor.
 const SIGMA_ERROR: f64 = 1.3;
+/// So many reads are replayed at most, each some twenty times.
+const READS_MAX: usize = 600_000;
 /// What fits no better than this to a part of the reads is given up.
 const HOPELESS: f64 = 3.5;
 /// The power of the misfit by which likelihoods are worth less.
@@ -216,6 +218,8 @@ struct Search<'a> {
     sigma: f64,
     /// No page is smaller.
     block: u64,
+    /// As many layouts are tried.
+    most: usize,
     /// What the shortest read takes.
     shortest: f64,
     scored: HashMap<Layout, Scored>,
@@ -226,7 +230,9 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(runs: &'a [Run], sigma: f64, block: u64) -> Search<'a> {
         let times: Vec<f64> = runs.first().into_iter().flatten().map(|read: &Read| read.nanos).collect();
-        Search { runs, sigma, block, shortest: median(&times), scored: HashMap::new(), leader: None }
+        let reads: usize = runs.iter().map(Vec::len).sum();
+        let most = READS_MAX / reads.max(1);
+        Search { runs, sigma, block, most, shortest: median(&times), scored: HashMap::new(), leader: None }
     }
 
     /// Fits a layout, if that was not done, from many starts.
@@ -271,7 +277,8 @@ impl<'a> Search<'a> {
     }
 
     fn fit(&mut self, layout: Layout, starts: &[Times]) {
-        if layout.page < self.block || self.scored.contains_key(&layout) {
+        let known = self.scored.contains_key(&layout);
+        if layout.page < self.block || known || self.scored.len() >= self.most {
             return;
         }
         let good = self.leader.map_or(f64::INFINITY, |leader| leader.loss);
