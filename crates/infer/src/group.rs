@@ -40,6 +40,7 @@ pub const GROUPS: &[Group] = &[
     groups::large_reads::LARGE_READS,
     groups::misalignment::GROUP,
     groups::spare::GROUP,
+    groups::absorbed::GROUP,
     groups::write_page::GROUP,
     groups::translation::GROUP,
     groups::erase_block::GROUP,

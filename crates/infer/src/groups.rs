@@ -1,5 +1,6 @@
 //! The probes, a file for each signal.
 
+pub(crate) mod absorbed;
 pub(crate) mod channels;
 pub(crate) mod content;
 pub(crate) mod dies;
@@ -9,6 +10,7 @@ pub(crate) mod fill;
 pub(crate) mod flash_times;
 pub(crate) mod ground;
 mod held;
+mod landing;
 pub(crate) mod large_reads;
 pub(crate) mod large_writes;
 pub(crate) mod levels;
@@ -29,6 +31,7 @@ pub(crate) mod rereads;
 mod rewrites;
 mod sawtooth;
 pub(crate) mod segment_groups;
+mod single_writes;
 pub(crate) mod spare;
 mod stalls;
 pub(crate) mod startup;

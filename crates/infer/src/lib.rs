@@ -142,6 +142,7 @@ pub fn nothing_known(device: &dyn Device, target: &str) -> Inference {
         identity: device.identity(),
         capacity: device.geometry().capacity,
         findings: Vec::new(),
+        supposed: Vec::new(),
         written: Bytes::ZERO,
         fill: Fill::default(),
     }

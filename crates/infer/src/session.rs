@@ -279,7 +279,19 @@ impl<'d, 's> Session<'d, 's> {
         assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
         let bytes_written = mem::take(&mut self.allowance.written);
         self.concluded.push(finding.parameter);
+        self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
         self.inference.findings.push(Finding { bytes_written, ..finding });
+    }
+
+    /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
+    pub fn suppose(&mut self, finding: Finding) {
+        self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
+        self.inference.supposed.push(finding);
+    }
+
+    /// What is supposed of a parameter.
+    pub fn supposed(&self, parameter: Parameter) -> Option<Finding> {
+        self.inference.supposed.iter().find(|finding| finding.parameter == parameter).cloned()
     }
 
     pub(crate) fn is_concluded(&self, parameter: Parameter) -> bool {
@@ -328,7 +340,8 @@ impl<'d, 's> Session<'d, 's> {
         let reason = halt.map_or("no probe decided".to_owned(), |halt| halt.to_string());
         for &parameter in group.parameters {
             if !self.is_concluded(parameter) {
-                self.conclude(Finding::undetermined(parameter, reason.clone()));
+                let supposed = self.supposed(parameter);
+                self.conclude(supposed.unwrap_or_else(|| Finding::undetermined(parameter, reason.clone())));
             }
         }
         self.tell_concluded(progress);

@@ -1,0 +1,178 @@
+//! How much a write buffer holds, from pages that are written again and again in it.
+//!
+//! # Model
+//! A part of a page that is written is held until the rest of it comes or there is no room. So parts of `n` pages, written in
+//! turn again and again, never reach the flash while `n` pages fit; if one does not, each of them has left when its turn comes
+//! again, and each write costs reading the rest of a page and programming it. As that is the most that a small write can ask of
+//! the flash, it shows where the link is too slow for large writes to fill the buffer.
+//!
+//! What bursts and single writes said before ([`super::write_buffer`]) is rounded to pages, and compared.
+//!
+//! # Invariants
+//! - a number of pages is written four times in turn, so that what leaves fills the way to the flash as well; the last turn counts;
+//! - the number is halved in on until it is known to the page, or to a hundredth.
+
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_plan::Location;
+
+use super::figures::{median, quantile};
+use super::patterns::{ios, responses};
+use super::writes::place;
+use crate::group::Group;
+use crate::session::{Halt, Session};
+
+pub(crate) const GROUP: Group = Group {
+    name: "absorbed-writes",
+    about: "parts of a few pages written again and again, of more and more of them: how many the write buffer holds",
+    parameters: &[Parameter::WriteBufferSize],
+    write_share: 0.05,
+    probe,
+};
+
+/// The most that is expected.
+const MOST: Bytes = Bytes::mib(24);
+/// Turns of a number of pages, and the fewest writes that count.
+const TURNS: u64 = 4;
+const COUNTED: u64 = 128;
+/// The rest before, so that the buffer's way to the flash is free.
+const REST: Nanos = Nanos::from_millis(500);
+/// A write that takes so many times as long as absorbed ones waits, and so many of all that count do, at least.
+const WAITS: f64 = 1.5;
+const SHARE: f64 = 0.06;
+/// A number of pages is known if it is known so exactly.
+const EXACT: f64 = 0.01;
+/// What was found before is the same if it is so near.
+const NEAR: f64 = 0.03;
+
+fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let parameter = Parameter::WriteBufferSize;
+    let page = session.known().bytes(Parameter::ReadPageSize);
+    let before = session.supposed(parameter);
+    let Some(page) = page else { return Ok(()) };
+    let before = before.map(|finding| rounded(finding, page));
+    if let Some(before) = before.clone() {
+        session.suppose(before);
+    }
+    let before = before.filter(|finding| finding.number().is_some());
+    if page < session.block() * 2 || before.as_ref().and_then(Finding::number) == Some(0.0) {
+        return Ok(());
+    }
+    let mut held = Held { page, curve: Vec::new(), absorbed: f64::INFINITY };
+    let Some(pages) = held.most(session, before.as_ref().and_then(Finding::number))? else { return Ok(()) };
+    let size = page * pages;
+    let evidence = format!(
+        "parts of {pages} pages of {page} are written again and again in {} each, of one page more in {}",
+        Nanos(held.absorbed as u64),
+        Nanos(held.cost(pages + 1) as u64)
+    );
+    let picture = Picture::new(
+        "Parts of pages written again and again: up to what the buffer holds they do not reach the flash.",
+        Axis::logarithmic("pages", "bytes"),
+        Axis::logarithmic("mean response time", "ns"),
+    )
+    .draw("small writes", Style::Dots, held.curve)
+    .mark(size.0 as f64, "what the buffer holds");
+    let agrees =
+        |other: &Finding| other.number().is_some_and(|other| (other / size.0 as f64 - 1.0).abs() <= NEAR);
+    let finding = match before {
+        Some(before) if agrees(&before) => {
+            let evidence = format!("{evidence}; {}", before.evidence);
+            Finding::found(parameter, before.number().unwrap_or(size.0 as f64), 0.96, evidence)
+        }
+        Some(before) => Finding::found(parameter, size, 0.7, format!("{evidence}; but {}", before.evidence)),
+        None => Finding::found(parameter, size, 0.85, evidence),
+    };
+    session.conclude(finding.with(picture));
+    Ok(())
+}
+
+/// A size in whole pages.
+fn rounded(finding: Finding, page: Bytes) -> Finding {
+    match finding.number() {
+        Some(size) => {
+            let size = Bytes(size as u64).round_down(page);
+            Finding { value: Some(size.into()), ..finding }
+        }
+        None => finding,
+    }
+}
+
+/// Pages that are held.
+struct Held {
+    page: Bytes,
+    /// Bytes of the pages, and means.
+    curve: Vec<(f64, f64)>,
+    /// What an absorbed write takes.
+    absorbed: f64,
+}
+
+impl Held {
+    /// How many pages are held at the most; `None` where that is not seen.
+    fn most(&mut self, session: &mut Session<'_, '_>, guess: Option<f64>) -> Result<Option<u64>, Halt> {
+        let most = MOST.min(Bytes(session.capacity().0 / 16)).0 / self.page.0;
+        let (mut few, mut many) = (1, 2);
+        if !self.is_absorbed(session, 1)? {
+            return Ok(None);
+        }
+        if let Some(guess) = guess {
+            let guess = ((guess / self.page.0 as f64) as u64).clamp(2, most);
+            if self.is_absorbed(session, guess)? {
+                (few, many) = (guess, guess + 1);
+            } else {
+                // The next one to be tried is one page less.
+                (few, many) = (1, guess);
+                if guess > 2 && self.is_absorbed(session, guess - 1)? {
+                    return Ok(Some(guess - 1));
+                }
+            }
+        }
+        while many > few && many <= most && few + 1 >= many {
+            if !self.is_absorbed(session, many)? {
+                break;
+            }
+            (few, many) = (many, many * 2);
+            if many > most {
+                return Ok(None);
+            }
+            if !self.is_absorbed(session, many)? {
+                break;
+            }
+            (few, many) = (many, many + 1);
+        }
+        while many - few > 1.max((EXACT * few as f64) as u64) {
+            let middle = (few + many) / 2;
+            if self.is_absorbed(session, middle)? { few = middle } else { many = middle }
+        }
+        Ok(Some(few))
+    }
+
+    /// Whether parts of so many pages are all held.
+    fn is_absorbed(&mut self, session: &mut Session<'_, '_>, pages: u64) -> Result<bool, Halt> {
+        let size = session.block();
+        let count = (pages * TURNS).max(COUNTED * 2);
+        let span = self.page * pages;
+        session.rest(REST)?;
+        let mut pattern = ios(Mode::Write, Location::Sequential, size, count)
+            .on_target(place(session, 0.27, Bytes::mib(1)), span);
+        pattern.first.slot_size = Some(self.page);
+        let costs = responses(&session.run("again-and-again", &pattern)?);
+        session.wrote_in_place(size * count);
+        let counted = &costs[costs.len() - (count / TURNS).max(COUNTED) as usize..];
+        // The first one tells what absorbed writes take, if any are.
+        if self.absorbed.is_infinite() {
+            self.absorbed = median(counted);
+        }
+        let waits = counted.iter().filter(|&&cost| cost > WAITS * self.absorbed).count();
+        let clipped: Vec<f64> = counted.iter().map(|cost| cost.min(1e3 * self.absorbed)).collect();
+        self.curve.push((span.0 as f64, super::figures::mean(&clipped)));
+        Ok((waits as f64) < SHARE * counted.len() as f64 && quantile(counted, 0.5) < 1.2 * self.absorbed)
+    }
+
+    /// The mean of the smallest number from this one on.
+    fn cost(&self, pages: u64) -> f64 {
+        let from = (self.page * pages).0 as f64;
+        let above = self.curve.iter().filter(|point| point.0 >= from);
+        above.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(f64::NAN, |point| point.1)
+    }
+}
