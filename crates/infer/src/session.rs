@@ -289,6 +289,11 @@ impl<'d, 's> Session<'d, 's> {
         self.inference.supposed.push(finding);
     }
 
+    /// Whether a group that only supposes is of use: what it looks at is not concluded.
+    pub(crate) fn has_to_suppose(&self) -> bool {
+        !self.is_concluded(Parameter::WriteBufferSize)
+    }
+
     /// What is supposed of a parameter.
     pub fn supposed(&self, parameter: Parameter) -> Option<Finding> {
         self.inference.supposed.iter().find(|finding| finding.parameter == parameter).cloned()

@@ -6,13 +6,17 @@
 //! again, and each write costs reading the rest of a page and programming it. As that is the most that a small write can ask of
 //! the flash, it shows where the link is too slow for large writes to fill the buffer.
 //!
+//! Whether there is a buffer at all shows in one page: a part of it that is held takes less than the whole, one that is not more,
+//! as the rest is read.
+//!
 //! What bursts and single writes said before ([`super::write_buffer`]) is rounded to pages, and compared.
 //!
 //! # Invariants
 //! - a number of pages is written four times in turn, so that what leaves fills the way to the flash as well; the last turn counts;
 //! - the number is halved in on until it is known to the page, or to a hundredth.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::decide::ranks::mann_whitney;
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Verdict};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
@@ -25,7 +29,7 @@ use crate::session::{Halt, Session};
 pub(crate) const GROUP: Group = Group {
     name: "absorbed-writes",
     about: "parts of a few pages written again and again, of more and more of them: how many the write buffer holds",
-    parameters: &[Parameter::WriteBufferSize],
+    parameters: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
     write_share: 0.05,
     probe,
 };
@@ -42,23 +46,42 @@ const WAITS: f64 = 1.5;
 const SHARE: f64 = 0.06;
 /// A number of pages is known if it is known so exactly.
 const EXACT: f64 = 0.01;
+/// One page is written in parts and whole so often in turn, and so often in a row.
+const REWRITES: usize = 8;
+const IN_TURN: u64 = 8;
+/// A part that is held takes at most this share of what the page takes, with this p.
+const ABSORBS: f64 = 0.97;
+const P: f64 = 1e-3;
 /// What was found before is the same if it is so near.
 const NEAR: f64 = 0.03;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::WriteBufferSize;
-    let page = session.known().bytes(Parameter::ReadPageSize);
-    let before = session.supposed(parameter);
-    let Some(page) = page else { return Ok(()) };
-    let before = before.map(|finding| rounded(finding, page));
+    let known = session.known();
+    let Some(page) = known.bytes(Parameter::ReadPageSize) else { return Ok(()) };
+    let seen_to_fill = known.word(Parameter::WriteBufferFlush) == Some("immediately");
+    let before = session.supposed(parameter).map(|finding| rounded(finding, page));
     if let Some(before) = before.clone() {
         session.suppose(before);
     }
-    let before = before.filter(|finding| finding.number().is_some());
-    if page < session.block() * 2 || before.as_ref().and_then(Finding::number) == Some(0.0) {
+    if page < session.block() * 2 {
         return Ok(());
     }
     let mut held = Held { page, curve: Vec::new(), absorbed: f64::INFINITY };
+    if !seen_to_fill {
+        let (parts, whole) = held.parts_and_whole(session)?;
+        let absorbs = median(&parts) < ABSORBS * median(&whole) && mann_whitney(&parts, &whole).p_below < P;
+        let supposed = session.supposed(Parameter::WriteBufferFlush).map(|finding| finding.verdict);
+        match (absorbs, supposed) {
+            (true, Some(Verdict::Found)) => {}
+            (false, Some(Verdict::NotIdentifiable)) => return Ok(()),
+            (absorbs, _) => contradicted(session, absorbs, page, [&parts, &whole]),
+        }
+        if !absorbs {
+            return Ok(());
+        }
+    }
+    let before = session.supposed(parameter).filter(|finding| finding.number().is_some());
     let Some(pages) = held.most(session, before.as_ref().and_then(Finding::number))? else { return Ok(()) };
     let size = page * pages;
     let evidence = format!(
@@ -85,6 +108,24 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     };
     session.conclude(finding.with(picture));
     Ok(())
+}
+
+/// Supposes that there is a buffer, or none, other than was supposed before.
+fn contradicted(session: &mut Session<'_, '_>, absorbs: bool, page: Bytes, [parts, whole]: [&[f64]; 2]) {
+    let evidence = format!(
+        "parts of a page of {page} written again and again take {} each, the whole page {}",
+        Nanos(median(parts) as u64),
+        Nanos(median(whole) as u64)
+    );
+    let (size, flush) = (Parameter::WriteBufferSize, Parameter::WriteBufferFlush);
+    if absorbs {
+        session.suppose(Finding::undetermined(size, evidence.clone()));
+        session.suppose(Finding::found(flush, "immediately", 0.6, evidence));
+    } else {
+        let evidence = format!("{evidence}: its rest is read each time");
+        session.suppose(Finding::found(size, Bytes::ZERO, 0.85, evidence));
+        session.suppose(Finding::not_identifiable(flush, 0.85, "there is no write buffer"));
+    }
 }
 
 /// A size in whole pages.
@@ -145,6 +186,21 @@ impl Held {
             if self.is_absorbed(session, middle)? { few = middle } else { many = middle }
         }
         Ok(Some(few))
+    }
+
+    /// What writing a part of one page takes, and writing all of it, again and again and in turns.
+    fn parts_and_whole(&self, session: &mut Session<'_, '_>) -> Result<(Vec<f64>, Vec<f64>), Halt> {
+        let at = place(session, 0.27, Bytes::mib(1));
+        let (mut parts, mut whole) = (Vec::new(), Vec::new());
+        for _ in 0..REWRITES {
+            for (size, costs) in [(session.block(), &mut parts), (self.page, &mut whole)] {
+                session.rest(REST)?;
+                let again = ios(Mode::Write, Location::Sequential, size, IN_TURN).on_target(at, size);
+                costs.extend(responses(&session.run("one-page", &again)?));
+                session.wrote_in_place(size * IN_TURN);
+            }
+        }
+        Ok((parts, whole))
     }
 
     /// Whether parts of so many pages are all held.

@@ -32,6 +32,8 @@ const P: f64 = 1e-5;
 /// takes at most this share.
 const LATER: f64 = 0.06;
 const SOONER: f64 = 0.92;
+/// No buffer is expected to hold more, nor more than a fiftieth of the device.
+const MORE: Bytes = Bytes::mib(32);
 
 /// When a write lands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,7 +95,14 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
         let later = median(seen) - median(&rested);
         mann_whitney(seen, &rested).p_above < P && later > LATER * median(&rested).max(usual)
     });
-    let late = mann_whitney(&rested, &older).p_below < P && median(&rested) < SOONER * median(&older);
+    let sooner =
+        |older: &[f64]| mann_whitney(&rested, older).p_below < P && median(&rested) < SOONER * median(older);
+    let mut late = sooner(&older);
+    if !behind && !late {
+        // All that was written may still be held.
+        older = displaced(session)?;
+        late = sooner(&older);
+    }
     let landing = match (behind, late) {
         (true, _) => Landing::Behind,
         (_, true) => Landing::Late,
@@ -109,6 +118,32 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
         Nanos(median(&older) as u64),
     );
     Ok(Landed { landing, evidence, rested, older, writes, reads })
+}
+
+/// Reads of what was written first, after more was written than is held.
+fn displaced(session: &mut Session<'_, '_>) -> Result<Vec<f64>, Halt> {
+    let (size, small) = (Bytes::kib(128).max(session.block()), SMALL.max(session.block()));
+    let end = session.filled_until();
+    let more = MORE.min(Bytes(session.capacity().0 / 50)).min(session.writes_left()).0 / size.0;
+    if more > 0 {
+        let place = next_place(session, size * more)?;
+        let write = ios(Mode::Write, Location::Sequential, size, more).on_target(place, size * more);
+        session.run("more", &write)?;
+        session.filled(size * more);
+        session.rest(rest_for(0.0))?;
+    }
+    // In pairs, of which the first only goes there.
+    let apart = Bytes(end.0 / (TRIALS as u64 * 8)).round_down(small).max(small * 2);
+    let mut reads = Vec::new();
+    for index in 0..TRIALS as u64 {
+        let place = apart * index;
+        if place + apart + small > end {
+            break;
+        }
+        session.run("go-to-what-was-first", &read(place + Bytes(apart.0 / 2).round_down(small), small))?;
+        reads.extend(responses(&session.run("read-what-was-first", &read(place, small))?));
+    }
+    Ok(reads)
 }
 
 /// Reads behind the half of the writes that took no less than usual.

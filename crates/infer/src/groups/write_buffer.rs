@@ -39,7 +39,7 @@ use crate::session::{Halt, Session};
 pub(crate) const GROUP: Group = Group {
     name: "write-buffer",
     about: "bursts of sequential writes after rests, and what is read back after them: the write buffer",
-    parameters: &[Parameter::WriteBufferFlush],
+    parameters: &[],
     write_share: 0.1,
     probe,
 };
@@ -276,7 +276,7 @@ fn conclude(session: &mut Session<'_, '_>, landed: &Landed, size: Size, picture:
         Err(why) => Finding::undetermined(size_is, why).with(picture),
     });
     let policy = if landed.landing == Landing::Late { "when-full" } else { "immediately" };
-    session.conclude(Finding::found(flush_is, policy, 0.9, landed.evidence.clone()));
+    session.suppose(Finding::found(flush_is, policy, 0.9, landed.evidence.clone()));
 }
 
 /// Concludes that there is none.
@@ -292,7 +292,7 @@ fn conclude_none(session: &mut Session<'_, '_>, landed: &Landed) {
     );
     session.suppose(Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence));
     let none = Finding::not_identifiable(Parameter::WriteBufferFlush, sure, "there is no write buffer");
-    session.conclude(none);
+    session.suppose(none);
 }
 
 /// The buffer of the queue that fits, in writes.
