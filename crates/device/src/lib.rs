@@ -212,6 +212,12 @@ pub trait Device {
         Ok(false)
     }
 
+    /// What the device wrote to its flash since it was made, where it counts that: what hosts wrote, and what it moved by
+    /// itself. It may count in coarse steps, and late.
+    fn media_written(&mut self) -> Option<Bytes> {
+        None
+    }
+
     /// What disturbed the device so far, as seen from the calling thread.
     fn disturbance(&mut self) -> Disturbance {
         Disturbance::default()

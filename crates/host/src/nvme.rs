@@ -3,8 +3,9 @@
 //! # Model
 //! An admin command fills one page. The pages are parsed by pure functions of bytes, by the NVM Express
 //! base specification 2.0: identify controller (CNS 01h), identify namespace (CNS 00h, in the NVM
-//! command set specification), SMART / health information (log page 02h). Numbers are little endian,
-//! texts are padded with blanks.
+//! command set specification), SMART / health information (log page 02h); and of OCP's Datacenter NVMe SSD
+//! specification 2.0 the SMART / health information extended (log page C0h), of which vendors make other things, so that
+//! its GUID tells it. Numbers are little endian, texts are padded with blanks.
 //!
 //! Invariant: only commands that change nothing are sent.
 
@@ -22,6 +23,9 @@ const GET_LOG_PAGE: u8 = 0x02;
 const NAMESPACE: u32 = 0;
 const CONTROLLER: u32 = 1;
 const HEALTH_LOG: u32 = 0x02;
+const CLOUD_LOG: u32 = 0xC0;
+/// The GUID of the cloud log, AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5, in its last 16 bytes.
+const CLOUD_LOG_GUID: u128 = 0xAFD5_14C9_7C6F_4F9C_A4F2_BFEA_2810_AFC5;
 const ALL_NAMESPACES: u32 = 0xFFFF_FFFF;
 
 /// `struct nvme_admin_cmd` of linux/nvme_ioctl.h.
@@ -77,9 +81,17 @@ pub(crate) fn identify_namespace(device: &File) -> io::Result<Namespace> {
 
 /// Reads the health log of the controller of an open namespace.
 pub(crate) fn health(device: &File) -> io::Result<BTreeMap<String, String>> {
+    log(device, HEALTH_LOG).map(|page| parse_health(&page))
+}
+
+/// What the controller of an open namespace wrote to its flash, if it keeps OCP's log.
+pub(crate) fn media_written(device: &File) -> Option<Bytes> {
+    parse_media_written(&log(device, CLOUD_LOG).ok()?)
+}
+
+fn log(device: &File, log: u32) -> io::Result<[u8; 512]> {
     // The low half of the word is the log, the high half how many 32-bit words to return, less one.
-    let word = HEALTH_LOG | (512 / 4 - 1) << 16;
-    admin_read::<512>(device, GET_LOG_PAGE, ALL_NAMESPACES, word).map(|page| parse_health(&page))
+    admin_read(device, GET_LOG_PAGE, ALL_NAMESPACES, log | (512 / 4 - 1) << 16)
 }
 
 fn admin_read<const N: usize>(
@@ -115,11 +127,21 @@ fn parse_namespace(page: &[u8; 4096]) -> Namespace {
     Namespace { logical_block: (9..=16).contains(&block_shift).then(|| Bytes(1 << block_shift)) }
 }
 
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u128::from(byte))
+}
+
+/// Physical media units written, which are bytes; `None` where it is another log.
+fn parse_media_written(page: &[u8; 512]) -> Option<Bytes> {
+    if number(&page[496..]) != CLOUD_LOG_GUID {
+        return None;
+    }
+    u64::try_from(number(&page[..16])).ok().map(Bytes)
+}
+
 /// The health log by field, each with its unit.
 fn parse_health(page: &[u8; 512]) -> BTreeMap<String, String> {
-    let number = |offset: usize, length: usize| {
-        page[offset..offset + length].iter().rev().fold(0u128, |value, &byte| value << 8 | u128::from(byte))
-    };
+    let number = |offset: usize, length: usize| number(&page[offset..offset + length]);
     // A data unit is a thousand blocks of 512 bytes.
     let data = |offset| number(offset, 16).saturating_mul(512_000).to_string();
     let count = |offset| number(offset, 16).to_string();
@@ -201,6 +223,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_to_the_flash_is_read_from_the_cloud_log_and_from_no_other() {
+        let mut page = [0; 512];
+        page[..16].copy_from_slice(&123_456_789_012u128.to_le_bytes());
+        assert_eq!(parse_media_written(&page), None);
+        // As in the specification's table.
+        page[496..].copy_from_slice(&[
+            0xC5, 0xAF, 0x10, 0x28, 0xEA, 0xBF, 0xF2, 0xA4, 0x9C, 0x4F, 0x6F, 0x7C, 0xC9, 0x14, 0xD5, 0xAF,
+        ]);
+        assert_eq!(parse_media_written(&page), Some(Bytes(123_456_789_012)));
+        page[..16].copy_from_slice(&u128::MAX.to_le_bytes());
+        assert_eq!(parse_media_written(&page), None);
+    }
+
+    #[test]
     fn no_page_makes_the_parsers_panic() {
         let seed = Seed(2009);
         let mut prng = Prng::new(seed);
@@ -212,6 +248,7 @@ mod tests {
             assert!(block.is_none_or(|block| block.0.is_power_of_two()), "seed {seed}");
             let log = page[..512].try_into().unwrap();
             assert_eq!(parse_health(log).len(), 17);
+            parse_media_written(log);
         }
     }
 
@@ -221,5 +258,6 @@ mod tests {
         assert!(identify_controller(&file).is_err());
         assert!(identify_namespace(&file).is_err());
         assert!(health(&file).is_err());
+        assert_eq!(media_written(&file), None);
     }
 }

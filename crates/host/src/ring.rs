@@ -27,7 +27,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flashlab_base::{Identity, Nanos};
+use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, Device, Disturbance, Geometry, IoError, Operation, Request};
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 
@@ -327,6 +327,10 @@ impl Device for RingDevice {
 
     fn loss(&mut self) -> Option<String> {
         self.target.loss()
+    }
+
+    fn media_written(&mut self) -> Option<Bytes> {
+        self.target.media_written()
     }
 
     fn disturbance(&mut self) -> Disturbance {

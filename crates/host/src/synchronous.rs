@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use flashlab_base::{Identity, Nanos};
+use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, Device, Disturbance, Geometry, IoError, Operation, Request};
 
 use crate::disturbance::DisturbanceMeter;
@@ -108,6 +108,10 @@ impl Device for SyncDevice {
 
     fn loss(&mut self) -> Option<String> {
         self.target.loss()
+    }
+
+    fn media_written(&mut self) -> Option<Bytes> {
+        self.target.media_written()
     }
 
     fn disturbance(&mut self) -> Disturbance {

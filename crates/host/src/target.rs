@@ -24,7 +24,7 @@ use crate::inspection::{self, generation, held_refusal};
 use crate::node::Node;
 use crate::surroundings::Surroundings;
 use crate::system::{self, DirectAlignment};
-use crate::{Engine, HostError, OpenOptions, identity};
+use crate::{Engine, HostError, OpenOptions, identity, nvme};
 
 /// The smallest IO of the patterns, where nothing demands a larger one.
 const SMALLEST_BLOCK: Bytes = Bytes(512);
@@ -123,6 +123,13 @@ impl Target {
         let lost = self.is_device && system::device_size(&self.file).is_ok_and(|size| size == Bytes::ZERO);
         let removed = self.disk.as_ref().is_some_and(|disk| !disk.is_there());
         if lost || removed { IoError::GONE } else { error }
+    }
+
+    /// What the device wrote to its flash since it was made: asked of a whole NVMe device, which gave its health log, and
+    /// not for a file on it, beside others.
+    pub(crate) fn media_written(&self) -> Option<Bytes> {
+        let counts = self.is_device && self.identity.health.is_some();
+        counts.then(|| nvme::media_written(&self.file)).flatten()
     }
 
     /// What became of a regular file since it was opened.

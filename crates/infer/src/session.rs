@@ -5,15 +5,25 @@ use std::mem;
 use std::sync::atomic::Ordering;
 
 use flashlab_analysis::inference::{Finding, Inference, Parameter};
-use flashlab_base::{Bytes, Nanos, Operation, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, Ended, WAIT_PIECE};
-use flashlab_plan::{Experiment, ModeRule, Pattern, Plan, Space};
+use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
 
 use crate::group::{GROUPS, Group};
+use crate::groups::patterns;
 use crate::knowledge::Knowledge;
 use crate::{Progress, Settings};
+
+/// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
+/// that bear outliers bear these.
+const IOS_PER_FAILURE: u64 = 50;
+const FAILURES_MAX: u64 = 300;
+/// What is inferred from figures in which IOs failed is no surer than this.
+const CONFIDENCE_WITH_FAILURES: f64 = 0.9;
+/// If so many reads anywhere fail, nobody answers.
+const LAST_READS: u64 = 8;
 
 /// Why a group could not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +32,7 @@ pub enum Halt {
     Interrupted,
     /// The device is gone: nobody can go on.
     Gone(String),
-    /// An IO failed.
+    /// Too many IOs failed; this is the first of them.
     Failed(String),
     /// The device is too small for the probe, or takes no such IOs.
     Misfit(String),
@@ -77,6 +87,17 @@ struct Allowance {
     deadline: Nanos,
     /// What was written since it concluded a parameter.
     written: Bytes,
+    /// The IOs that it did.
+    ios: u64,
+    /// Of these, the ones that failed.
+    failed: u64,
+}
+
+impl Allowance {
+    /// How many of the next IOs may fail.
+    fn failures(&self, ios: u64) -> u64 {
+        (1 + (self.ios + ios) / IOS_PER_FAILURE).saturating_sub(self.failed).min(FAILURES_MAX)
+    }
 }
 
 /// A device while it is probed.
@@ -203,7 +224,7 @@ impl<'d, 's> Session<'d, 's> {
     /// # Errors
     /// [`Halt::Budget`] before anything is written, if more might be than is left; [`Halt::Misfit`] for a pattern that
     /// has no place on the device; [`Halt::Time`] when the time was used up before the pattern was done;
-    /// [`Halt::Failed`] and [`Halt::Gone`] with the IO that failed; [`Halt::Interrupted`].
+    /// [`Halt::Failed`] and [`Halt::Gone`] with the first IO that failed; [`Halt::Interrupted`].
     ///
     /// # Panics
     /// If the pattern has no IOCount: a probe knows how much it does.
@@ -226,21 +247,28 @@ impl<'d, 's> Session<'d, 's> {
         self.keep(name, pattern);
         let mut samples: Vec<Vec<Sample>> =
             (0..placed.processes()).map(|_| Vec::with_capacity(ios as usize)).collect();
-        let control =
-            Control { interrupt: self.settings.interrupt, time_limit: Some(time_limit), failures_allowed: 0 };
+        let control = Control {
+            interrupt: self.settings.interrupt,
+            time_limit: Some(time_limit),
+            failures_allowed: self.allowance.failures(ios),
+        };
         let outcome = flashlab_engine::run(self.device, &placed, &mut samples, &control)
             .map_err(|error| misfit(&error))?;
         self.allowance.writes = Bytes(self.allowance.writes.0.saturating_sub(outcome.written.0));
         self.allowance.written += outcome.written;
+        self.allowance.ios += outcome.ios;
+        self.allowance.failed += outcome.failed;
         self.inference.written += outcome.written;
         if let Some(reason) = self.device.loss() {
             return Err(Halt::Gone(reason));
         }
         match (outcome.ended, outcome.first_failure) {
             (Ended::Interrupted, _) => Err(Halt::Interrupted),
-            (_, Some(failure)) if failure.error.device_is_gone() => Err(Halt::Gone(failure.to_string())),
-            (_, Some(failure)) => Err(Halt::Failed(failure.to_string())),
-            (Ended::TimeUsed, None) => Err(Halt::Time),
+            (Ended::DeviceFailed, Some(failure)) if failure.error.device_is_gone() => {
+                Err(Halt::Gone(failure.to_string()))
+            }
+            (Ended::DeviceFailed, Some(failure)) => Err(Halt::Failed(failure.to_string())),
+            (Ended::TimeUsed, _) => Err(Halt::Time),
             _ => {
                 let mut samples = samples.concat();
                 samples.sort_by_key(|sample| (sample.completed, sample.process, sample.position));
@@ -280,7 +308,13 @@ impl<'d, 's> Session<'d, 's> {
         let bytes_written = mem::take(&mut self.allowance.written);
         self.concluded.push(finding.parameter);
         self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
-        self.inference.findings.push(Finding { bytes_written, ..finding });
+        let mut finding = Finding { bytes_written, ..finding };
+        let Allowance { ios, failed, .. } = self.allowance;
+        if failed > 0 {
+            finding.confidence = finding.confidence.min(CONFIDENCE_WITH_FAILURES);
+            finding.evidence += &format!("; {failed} of {ios} IOs failed");
+        }
+        self.inference.findings.push(finding);
     }
 
     /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
@@ -315,7 +349,7 @@ impl<'d, 's> Session<'d, 's> {
             group: group.name,
             writes: if group.writes() { self.share_of(group) } else { Bytes::ZERO },
             deadline: begin.saturating_add(time),
-            written: Bytes::ZERO,
+            ..Allowance::default()
         };
         if group.writes() && self.settings.write_budget.is_none() {
             return Some(Halt::Failed("it has to be written to, and there is no consent".to_owned()));
@@ -323,13 +357,30 @@ impl<'d, 's> Session<'d, 's> {
         if group.writes() {
             progress.may_write(group.name, self.allowance.writes);
         }
-        let halt = (group.probe)(self).err();
+        let halt = match (group.probe)(self).err() {
+            Some(Halt::Failed(reason)) if self.allowance.failed > 0 && self.is_silent() => {
+                Some(Halt::Gone(reason))
+            }
+            halt => halt,
+        };
         if !group.writes() {
             let used = self.device.now().since(begin);
             self.reading_time = self.reading_time.since(used);
         }
         self.tell_concluded(progress);
         halt
+    }
+
+    /// Whether no read is answered, wherever it goes: of a device whose server is gone the kernel says that IOs fail.
+    fn is_silent(&mut self) -> bool {
+        let anywhere = patterns::ios(Mode::Read, Location::Random, self.block(), 1);
+        (0..LAST_READS).all(|_| {
+            self.allowance.failed = 0;
+            match self.run("last-read", &anywhere) {
+                Ok(samples) => samples.iter().all(|sample| sample.errno != 0),
+                Err(halt) => matches!(halt, Halt::Gone(_) | Halt::Failed(_)),
+            }
+        })
     }
 
     /// What a group may write: its share, and what the groups before it left of theirs.

@@ -63,7 +63,7 @@ fn four_dies_in_stripes() {
     assert_eq!(answer(Parameter::ParallelUnits), "4 (0.98)");
     assert_eq!(answer(Parameter::ReadPageSize), "4 KiB (0.98)");
     assert_eq!(answer(Parameter::PlanesReadAtOnce), "1 (0.85)");
-    assert_eq!(answer(Parameter::SegmentGroups), "1 (0.97)");
+    assert_eq!(answer(Parameter::SegmentGroups), "1 (0.90)");
 }
 
 #[test]
@@ -104,12 +104,7 @@ fn what_is_at_hand_of_the_map_is_no_read_buffer() {
 #[test]
 fn of_a_device_that_holds_nothing_nothing_is_sure() {
     let known = read_only(&profile("256MiB", "[flash]\ndies = 4\n"), false);
-    let sure: Vec<&str> = known
-        .findings
-        .iter()
-        .filter(|finding| finding.verdict == Verdict::Found && finding.confidence >= 0.95)
-        .map(|finding| finding.parameter.name())
-        .collect();
-    // Going anywhere costs the same with data and without.
-    assert_eq!(sure, ["segment_groups"]);
+    for finding in known.findings.iter().filter(|finding| finding.verdict == Verdict::Found) {
+        assert!(finding.confidence < 0.95, "{}: {}", finding.parameter, finding.evidence);
+    }
 }

@@ -20,7 +20,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Ver
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
-use super::figures::{median, quantile};
+use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::writes::place;
 use crate::group::Group;
@@ -44,13 +44,16 @@ const REST: Nanos = Nanos::from_millis(500);
 /// A write that takes so many times as long as absorbed ones waits, and so many of all that count do, at least.
 const WAITS: f64 = 1.5;
 const SHARE: f64 = 0.06;
+/// Or most take so many times as long, with this p.
+const SLOWER: f64 = 1.04;
+const P_SLOWER: f64 = 1e-6;
 /// A number of pages is known if it is known so exactly.
 const EXACT: f64 = 0.01;
 /// One page is written in parts and whole so often in turn, and so often in a row.
 const REWRITES: usize = 8;
 const IN_TURN: u64 = 8;
 /// A part that is held takes at most this share of what the page takes, with this p.
-const ABSORBS: f64 = 0.97;
+const ABSORBS: f64 = 0.98;
 const P: f64 = 1e-3;
 /// What was found before is the same if it is so near.
 const NEAR: f64 = 0.03;
@@ -59,7 +62,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::WriteBufferSize;
     let known = session.known();
     let Some(page) = known.bytes(Parameter::ReadPageSize) else { return Ok(()) };
-    let seen_to_fill = known.word(Parameter::WriteBufferFlush) == Some("immediately");
+    let seen_to_fill = known.word(Parameter::WriteBufferFlush) == Some("immediately")
+        && known.number(Parameter::WriteBufferSize).is_some();
     let before = session.supposed(parameter).map(|finding| rounded(finding, page));
     if let Some(before) = before.clone() {
         session.suppose(before);
@@ -67,26 +71,29 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if page < session.block() * 2 {
         return Ok(());
     }
-    let mut held = Held { page, curve: Vec::new(), absorbed: f64::INFINITY };
+    let mut held = Held { page, curve: Vec::new(), absorbed: Vec::new() };
     if !seen_to_fill {
         let (parts, whole) = held.parts_and_whole(session)?;
-        let absorbs = median(&parts) < ABSORBS * median(&whole) && mann_whitney(&parts, &whole).p_below < P;
+        let share = median(&parts) / median(&whole).max(1.0);
+        let absorbs = share < ABSORBS && mann_whitney(&parts, &whole).p_below < P;
         let supposed = session.supposed(Parameter::WriteBufferFlush).map(|finding| finding.verdict);
-        match (absorbs, supposed) {
-            (true, Some(Verdict::Found)) => {}
-            (false, Some(Verdict::NotIdentifiable)) => return Ok(()),
-            (absorbs, _) => contradicted(session, absorbs, page, [&parts, &whole]),
-        }
-        if !absorbs {
-            return Ok(());
+        match supposed {
+            Some(Verdict::Found) if share >= 1.0 => {
+                suppose_none(session, page, [&parts, &whole]);
+                return Ok(());
+            }
+            Some(Verdict::Found) => {}
+            _ if absorbs => {}
+            _ => return Ok(()),
         }
     }
-    let before = session.supposed(parameter).filter(|finding| finding.number().is_some());
+    let before =
+        session.supposed(parameter).filter(|finding| finding.number().is_some_and(|size| size > 0.0));
     let Some(pages) = held.most(session, before.as_ref().and_then(Finding::number))? else { return Ok(()) };
     let size = page * pages;
     let evidence = format!(
         "parts of {pages} pages of {page} are written again and again in {} each, of one page more in {}",
-        Nanos(held.absorbed as u64),
+        Nanos(median(&held.absorbed) as u64),
         Nanos(held.cost(pages + 1) as u64)
     );
     let picture = Picture::new(
@@ -106,26 +113,24 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Some(before) => Finding::found(parameter, size, 0.7, format!("{evidence}; but {}", before.evidence)),
         None => Finding::found(parameter, size, 0.85, evidence),
     };
+    if session.known().word(Parameter::WriteBufferFlush).is_none() {
+        let evidence = format!("{}; whole pages are not seen to be held", finding.evidence);
+        session.suppose(Finding::found(Parameter::WriteBufferFlush, "immediately", 0.7, evidence));
+    }
     session.conclude(finding.with(picture));
     Ok(())
 }
 
-/// Supposes that there is a buffer, or none, other than was supposed before.
-fn contradicted(session: &mut Session<'_, '_>, absorbs: bool, page: Bytes, [parts, whole]: [&[f64]; 2]) {
+/// Supposes that there is no buffer, other than before.
+fn suppose_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f64]; 2]) {
     let evidence = format!(
-        "parts of a page of {page} written again and again take {} each, the whole page {}",
+        "parts of a page of {page} written again and again take {} each, the whole page {}: the rest is read each time",
         Nanos(median(parts) as u64),
         Nanos(median(whole) as u64)
     );
-    let (size, flush) = (Parameter::WriteBufferSize, Parameter::WriteBufferFlush);
-    if absorbs {
-        session.suppose(Finding::undetermined(size, evidence.clone()));
-        session.suppose(Finding::found(flush, "immediately", 0.6, evidence));
-    } else {
-        let evidence = format!("{evidence}: its rest is read each time");
-        session.suppose(Finding::found(size, Bytes::ZERO, 0.85, evidence));
-        session.suppose(Finding::not_identifiable(flush, 0.85, "there is no write buffer"));
-    }
+    session.suppose(Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, 0.85, evidence));
+    let flush = Parameter::WriteBufferFlush;
+    session.suppose(Finding::not_identifiable(flush, 0.85, "there is no write buffer"));
 }
 
 /// A size in whole pages.
@@ -144,42 +149,36 @@ struct Held {
     page: Bytes,
     /// Bytes of the pages, and means.
     curve: Vec<(f64, f64)>,
-    /// What an absorbed write takes.
-    absorbed: f64,
+    /// What absorbed writes take.
+    absorbed: Vec<f64>,
 }
 
 impl Held {
     /// How many pages are held at the most; `None` where that is not seen.
     fn most(&mut self, session: &mut Session<'_, '_>, guess: Option<f64>) -> Result<Option<u64>, Halt> {
         let most = MOST.min(Bytes(session.capacity().0 / 16)).0 / self.page.0;
-        let (mut few, mut many) = (1, 2);
-        if !self.is_absorbed(session, 1)? {
+        let (mut few, mut many, mut too_many) = (2, 4, false);
+        if !self.is_absorbed(session, 2)? {
             return Ok(None);
         }
         if let Some(guess) = guess {
-            let guess = ((guess / self.page.0 as f64) as u64).clamp(2, most);
+            let guess = ((guess / self.page.0 as f64) as u64).clamp(2, most.max(2));
             if self.is_absorbed(session, guess)? {
                 (few, many) = (guess, guess + 1);
             } else {
                 // The next one to be tried is one page less.
-                (few, many) = (1, guess);
+                (many, too_many) = (guess.max(3), true);
                 if guess > 2 && self.is_absorbed(session, guess - 1)? {
                     return Ok(Some(guess - 1));
                 }
             }
         }
-        while many > few && many <= most && few + 1 >= many {
-            if !self.is_absorbed(session, many)? {
-                break;
-            }
+        // Where the guess is not too large: one page more, then twice as many each time.
+        while !too_many && self.is_absorbed(session, many)? {
             (few, many) = (many, many * 2);
             if many > most {
                 return Ok(None);
             }
-            if !self.is_absorbed(session, many)? {
-                break;
-            }
-            (few, many) = (many, many + 1);
         }
         while many - few > 1.max((EXACT * few as f64) as u64) {
             let middle = (few + many) / 2;
@@ -216,13 +215,15 @@ impl Held {
         session.wrote_in_place(size * count);
         let counted = &costs[costs.len() - (count / TURNS).max(COUNTED) as usize..];
         // The first one tells what absorbed writes take, if any are.
-        if self.absorbed.is_infinite() {
-            self.absorbed = median(counted);
+        if self.absorbed.is_empty() {
+            self.absorbed = counted.to_vec();
         }
-        let waits = counted.iter().filter(|&&cost| cost > WAITS * self.absorbed).count();
-        let clipped: Vec<f64> = counted.iter().map(|cost| cost.min(1e3 * self.absorbed)).collect();
-        self.curve.push((span.0 as f64, super::figures::mean(&clipped)));
-        Ok((waits as f64) < SHARE * counted.len() as f64 && quantile(counted, 0.5) < 1.2 * self.absorbed)
+        let usual = median(&self.absorbed);
+        let waits = counted.iter().filter(|&&cost| cost > WAITS * usual).count();
+        self.curve.push((span.0 as f64, mean(counted)));
+        let slower =
+            mann_whitney(counted, &self.absorbed).p_above < P_SLOWER && median(counted) > SLOWER * usual;
+        Ok((waits as f64) < SHARE * counted.len() as f64 && !slower)
     }
 
     /// The mean of the smallest number from this one on.

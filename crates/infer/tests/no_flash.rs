@@ -1,0 +1,184 @@
+//! Devices that are no flash, and behave in ways that flash does too, for other reasons: what is said of them is not
+//! what they are not, or not surely.
+
+use std::sync::atomic::AtomicBool;
+
+use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
+use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
+use flashlab_device::{Completion, Device, Geometry, Operation, Request, VirtualQueue};
+use flashlab_infer::{Ended, Settings, infer, nothing_known};
+
+/// A device that serves one IO at a time or all at once: `service` gives what each takes, by when it begins.
+struct Model<F> {
+    capacity: Bytes,
+    queue: VirtualQueue,
+    service: F,
+    serial: bool,
+    free: Nanos,
+}
+
+impl<F: FnMut(&Request, Nanos) -> f64> Model<F> {
+    fn new(capacity: Bytes, serial: bool, service: F) -> Model<F> {
+        Model { capacity, queue: VirtualQueue::new(32), service, serial, free: Nanos::ZERO }
+    }
+}
+
+impl<F: FnMut(&Request, Nanos) -> f64> Device for Model<F> {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: self.capacity, block: Bytes(512), depth: 32 }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::default()
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.queue.now()
+    }
+
+    fn submit(&mut self, request: Request) {
+        let result = self.geometry().check(request.offset, request.size);
+        let now = self.queue.now();
+        let begin = if self.serial { now.max(self.free) } else { now };
+        self.free = begin + Nanos((self.service)(&request, begin) as u64);
+        self.queue.push(request, self.free, result);
+    }
+
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        self.queue.wait(until)
+    }
+
+    fn keeps_data(&self) -> bool {
+        false
+    }
+}
+
+fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
+    let settings = Settings {
+        seed: Seed(seed),
+        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        reading_time: Nanos::from_secs(60),
+        writing_time: Nanos::from_secs(4 * 3600),
+        interrupt: &AtomicBool::new(false),
+    };
+    let mut known = nothing_known(device, "no flash");
+    assert_eq!(infer(device, &settings, &mut known, &mut ()), Ended::Done);
+    known
+}
+
+/// Five per cent of noise, and outliers.
+fn noise(random: &mut Prng) -> f64 {
+    let normal: f64 = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+    (0.05 * normal).exp() * if random.unit() < 0.01 { 10.0 } else { 1.0 }
+}
+
+/// What is found of these parameters, and is neither nothing (0 or 1) nor unsure.
+fn sure<'a>(known: &'a Inference, parameters: &[Parameter], from: f64) -> Vec<&'a Finding> {
+    let says = |finding: &&Finding| {
+        finding.verdict == Verdict::Found
+            && finding.confidence >= from
+            && finding.number().is_none_or(|number| number != 0.0 && number != 1.0)
+    };
+    known.findings.iter().filter(|finding| parameters.contains(&finding.parameter)).filter(says).collect()
+}
+
+/// What only flash has.
+const OF_FLASH: [Parameter; 15] = [
+    Parameter::ReadPageSize,
+    Parameter::PlanesReadAtOnce,
+    Parameter::ChunkSize,
+    Parameter::ParallelUnits,
+    Parameter::StripeSize,
+    Parameter::Channels,
+    Parameter::WritePageSize,
+    Parameter::EraseBlockSize,
+    Parameter::OpenBlocks,
+    Parameter::MappingGranularity,
+    Parameter::MisalignmentPenalty,
+    Parameter::PhysicalCapacity,
+    Parameter::OverProvisioning,
+    Parameter::FastRegionSize,
+    Parameter::FastRegionRefill,
+];
+
+#[test]
+fn memory_has_no_pages_and_no_blocks() {
+    let mut random = Prng::new(Seed(1));
+    let memory = move |request: &Request, _| (10e3 + request.size.0 as f64) * noise(&mut random);
+    let known = inferred(&mut Model::new(Bytes::mib(256), false, memory), 1);
+    assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new());
+}
+
+#[test]
+fn housekeeping_by_the_clock_is_no_erase_block() {
+    for (seed, period_ns) in [(1, 50_000_000), (2, 333_000_000), (3, 20_000_000)] {
+        let mut random = Prng::new(Seed(seed));
+        let mut next = Nanos::ZERO;
+        let flash = move |request: &Request, begin: Nanos| {
+            let mut time = (80e3 + 4.0 * request.size.0 as f64) * noise(&mut random);
+            if begin > next {
+                time += 5e6;
+                next = Nanos(begin.0 / period_ns * period_ns + period_ns);
+            }
+            time
+        };
+        let known = inferred(&mut Model::new(Bytes::mib(256), true, flash), seed);
+        assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_hard_disk_is_not_taken_for_flash() {
+    for seed in [1, 2] {
+        let mut random = Prng::new(Seed(seed));
+        let (capacity, mut head) = (Bytes::mib(512), 0);
+        let disk = move |request: &Request, _: Nanos| {
+            let distance = request.offset.0.abs_diff(head) as f64 / capacity.0 as f64;
+            head = request.offset.0 + request.size.0;
+            let turn =
+                if distance == 0.0 { 0.0 } else { 1e6 + 14e6 * distance.sqrt() + 8.3e6 * random.unit() };
+            100e3 + turn + 10.0 * request.size.0 as f64 * (0.99 + 0.02 * random.unit())
+        };
+        let known = inferred(&mut Model::new(capacity, true, disk), seed);
+        assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_volume_that_is_throttled_shows_the_throttle_and_no_flash() {
+    for seed in [1, 2] {
+        let mut random = Prng::new(Seed(seed));
+        // 3000 IOs a second, of which 300 may come at once, and 125 MB/s.
+        let (mut tokens, mut last) = (300.0, Nanos::ZERO);
+        let volume = move |request: &Request, begin: Nanos| {
+            tokens = (tokens + begin.since(last).0 as f64 * 3e-6).min(300.0);
+            last = begin;
+            tokens -= 1.0;
+            let wait = if tokens < 0.0 { -tokens / 3e-6 } else { 0.0 };
+            let write = if request.operation == Operation::Write { 1.5 } else { 1.0 };
+            (400e3 * write + 8.0 * request.size.0 as f64) * noise(&mut random) + wait
+        };
+        let known = inferred(&mut Model::new(Bytes::mib(512), false, volume), seed);
+        // A burst of the throttle is a region at speed, and refilled: seen from outside that is one.
+        let but_for_the_burst: Vec<Parameter> = OF_FLASH
+            .into_iter()
+            .filter(|parameter| !matches!(parameter, Parameter::FastRegionSize | Parameter::FastRegionRefill))
+            .collect();
+        assert_eq!(sure(&known, &but_for_the_burst, 0.8), Vec::<&Finding>::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_group_that_is_at_hand_by_chance_is_not_the_first_one_again() {
+    let mut random = Prng::new(Seed(1));
+    let mut last = 0;
+    let device = move |request: &Request, _| {
+        let group = request.offset.0 / Bytes::mib(4).0;
+        let goes = group != last && ![(0, 7), (7, 0)].contains(&(last, group));
+        last = group;
+        (if goes { 160e3 } else { 100e3 } + request.size.0 as f64) * noise(&mut random)
+    };
+    let known = inferred(&mut Model::new(Bytes::mib(64), true, device), 1);
+    let groups = known.get(Parameter::SegmentGroups).unwrap();
+    assert_eq!(groups.number(), Some(16.0), "{}", groups.evidence);
+}
