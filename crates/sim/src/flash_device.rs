@@ -22,7 +22,7 @@ mod write_buffer;
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
 
-use crate::flash::{Background, Content, Contents, Counts, Flash, LogicalPage, Resources, Times};
+use crate::flash::{Background, CAUSES, Content, Contents, Counts, Flash, LogicalPage, Resources, Times};
 use crate::layer::Layer;
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Illegal, Placement, Profile};
@@ -46,6 +46,7 @@ pub struct FlashDevice {
     layer: FrontLayer,
     flash: Flash<Resources>,
     sees_content: bool,
+    counts_media_writes: bool,
     placement: Vec<Placement>,
     limit: Option<Bucket>,
     noise: NoiseSource,
@@ -95,6 +96,7 @@ impl FlashDevice {
             layer: FrontLayer::new(profile, &section, &layout)?,
             flash,
             sees_content,
+            counts_media_writes: profile.controller.counts_media_writes,
             placement: profile.controller.placement.clone(),
             limit: profile.controller.limit.map(Bucket::new),
             noise: NoiseSource::new(profile.noise.unwrap_or_default()),
@@ -247,6 +249,11 @@ impl Device for FlashDevice {
 
     fn sees_content(&self) -> bool {
         self.sees_content
+    }
+
+    fn media_written(&mut self) -> Option<Bytes> {
+        let pages = CAUSES.map(|cause| self.flash.counts().pages_programmed(cause)).iter().sum::<u64>();
+        self.counts_media_writes.then(|| self.flash.geometry().page() * pages)
     }
 
     fn condition(

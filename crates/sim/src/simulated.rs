@@ -91,6 +91,10 @@ impl Device for SimulatedDevice {
         each!(self, device => device.sees_content())
     }
 
+    fn media_written(&mut self) -> Option<Bytes> {
+        each!(self, device => device.media_written())
+    }
+
     fn condition(
         &mut self,
         ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,

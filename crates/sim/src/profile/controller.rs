@@ -52,6 +52,10 @@ pub struct ControllerSection {
     /// flexible data placement). Elsewhere it is stream 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<Placement>,
+    /// Whether it tells hosts what it wrote to its flash, as drives for datacenters do (OCP's Datacenter NVMe SSD
+    /// specification: physical media units written).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub counts_media_writes: bool,
 }
 
 fn yes() -> bool {
@@ -76,6 +80,7 @@ impl Default for ControllerSection {
             segment_groups: None,
             background: None,
             placement: Vec::new(),
+            counts_media_writes: false,
         }
     }
 }

@@ -277,6 +277,18 @@ fn a_device_is_steady_when_its_write_amplification_stays_as_it_is() {
 }
 
 #[test]
+fn a_device_that_counts_what_it_writes_tells_the_host_s_pages_and_its_own() {
+    let mut silent = device("[flash]\nover_provisioning = 0.2\n");
+    assert_eq!(silent.media_written(), None);
+    let mut device = device("[flash]\nover_provisioning = 0.2\n[controller]\ncounts_media_writes = true\n");
+    device.condition(&mut random_pages(3, 1)).unwrap();
+    let amplification = device.flash().counts().write_amplification().unwrap();
+    let written = device.media_written().unwrap();
+    assert!(amplification > 1.2);
+    assert_eq!(written.0 as f64, amplification * 3.0 * f64::from(16 << 20));
+}
+
+#[test]
 fn writes_that_end_too_early_leave_a_device_that_is_not_steady() {
     let mut device = device("[flash]\nover_provisioning = 2.0\n");
     let state = device.condition_until_steady(&mut random_pages(1, 1)).unwrap();
