@@ -308,19 +308,25 @@ impl<'d, 's> Session<'d, 's> {
         let bytes_written = mem::take(&mut self.allowance.written);
         self.concluded.push(finding.parameter);
         self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
-        let mut finding = Finding { bytes_written, ..finding };
-        let Allowance { ios, failed, .. } = self.allowance;
-        if failed > 0 {
-            finding.confidence = finding.confidence.min(CONFIDENCE_WITH_FAILURES);
-            finding.evidence += &format!("; {failed} of {ios} IOs failed");
-        }
+        let finding = self.with_failures(Finding { bytes_written, ..finding });
         self.inference.findings.push(finding);
     }
 
     /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
     pub fn suppose(&mut self, finding: Finding) {
         self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
+        let finding = self.with_failures(finding);
         self.inference.supposed.push(finding);
+    }
+
+    /// The finding, less sure where IOs of the group failed.
+    fn with_failures(&self, mut finding: Finding) -> Finding {
+        let Allowance { ios, failed, .. } = self.allowance;
+        if failed > 0 {
+            finding.confidence = finding.confidence.min(CONFIDENCE_WITH_FAILURES);
+            finding.evidence += &format!("; {failed} of {ios} IOs failed");
+        }
+        finding
     }
 
     /// Whether a group that only supposes is of use: what it looks at is not concluded.
