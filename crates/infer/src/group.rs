@@ -47,7 +47,6 @@ pub const GROUPS: &[Group] = &[
     groups::open_blocks::GROUP,
     groups::content::GROUP,
     groups::startup::GROUP,
-    groups::pause::GROUP,
     groups::lingering::GROUP,
     groups::recovery::GROUP,
 ];

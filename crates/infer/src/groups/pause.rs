@@ -3,128 +3,156 @@
 //! # Model
 //! A device may do put-off work while the host rests. With pauses as long as the writes themselves take it has half
 //! of the time for it; what a write costs then, relative to without pauses, is what they buy: 1 where it rests, too.
-//! Stretches with and without pauses take turns, so that drift does not decide, and the beginning of each does not
-//! count: it is under the influence of the stretch before.
+//! Runs with and without pauses take turns. The beginning of each does not count: it is under the influence of what was
+//! before, a rest or the other kind of run.
+//!
+//! What is rare and dear makes the means uncertain: how much, batches of writes show. Where nothing is put off pauses buy
+//! nothing at all, so 1 is more likely than any other figure near it; how much more depends on whether there is memory for
+//! writes. The two hypotheses are weighed by Bayes' rule.
 //!
 //! # Invariants
-//! - the two kinds of stretches are as long, and in pairs;
-//! - the mean counts, as lumps of work are what it is about; how well it is known is told from the pairs.
+//! - the mean counts, as lumps of work are what it is about;
+//! - the confidence is the chance that the value is as near as [`NEAR`].
 
-use flashlab_analysis::decide::level::trimmed_mean;
-use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Nanos;
-use flashlab_plan::{Pattern, Time};
+use flashlab_plan::Time;
+use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
-use super::figures::mean;
+use super::figures::{mean, windows};
 use super::patterns::responses;
-use super::startup::{IO_SIZE, random_writes};
+use super::startup::random_writes;
 use super::steps::lump;
-use crate::group::Group;
+use super::writes::{Buffer, buffer};
 use crate::session::{Halt, Session};
 
-pub(crate) const GROUP: Group = Group {
-    name: "pauses",
-    about: "random writes with and without pauses of their own length, in turns",
-    parameters: &[Parameter::PauseBenefit],
-    write_share: 0.015,
-    probe,
-};
+/// The part of a run that is under the influence of what was before.
+const SETTLING: f64 = 0.3;
+/// Batches of a run.
+const BATCHES: usize = 4;
+/// Outliers are ten times and more as much as a lump; several lumps at once are not.
+const LUMPS_MOST: f64 = 4.0;
+/// A device whose answers jitter is still busy when it answers early: writes without pauses wait for that, by the part of
+/// their jitter that is on the early side. So much of the ratio is not the device's doing.
+const JITTER: f64 = 0.02;
+/// What is near enough to be right.
+const NEAR: f64 = 0.03;
+/// How likely it is that pauses buy nothing: without memory for writes, where that is not known, and with it.
+const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
+/// The width of what else is likely.
+const ELSE: f64 = 1.2;
+/// What is less likely right than this is not said, and nothing is surer than that.
+const SAID: f64 = 0.45;
+const SUREST: f64 = 0.8;
 
-/// Pairs of stretches.
-const PAIRS: usize = 8;
-/// The fewest writes of a stretch, and the most.
-const WRITES: (u64, u64) = (32, 8192);
-/// The part of a stretch that is under the influence of the one before.
-const SETTLING: f64 = 0.25;
-/// About how long all stretches take at the most.
-const TIME_MOST: Nanos = Nanos::from_secs(9000);
-/// A ratio is told if it is known to this much, and rather sure if it is known to that much.
-const KNOWN: f64 = 0.15;
-const WELL_KNOWN: f64 = 0.03;
-
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let size = IO_SIZE.max(session.block());
-    let most = session.writes_left().0 / size.0 / (2 * PAIRS as u64 + 2);
-    if most < WRITES.0 {
-        return Err(Halt::Budget {
-            needed: size * (WRITES.0 * (2 * PAIRS as u64 + 2)),
-            left: session.writes_left(),
-        });
-    }
-    let first = responses(&session.run("consecutive", &random_writes(session, WRITES.0))?);
-    // A stretch with pauses takes twice as long.
-    let in_time = TIME_MOST.0 as f64 / (3.0 * PAIRS as f64 * mean(&first).max(1.0));
-    let count = most.min(in_time as u64).clamp(WRITES.0, WRITES.1);
-    let consecutive = random_writes(session, count);
-    let mut without = stretch(session, "consecutive", &consecutive)?;
-    let mut pairs = Vec::new();
-    for _ in 0..PAIRS {
-        let pause = Nanos(mean(&without) as u64);
-        let mut paused = consecutive.clone();
-        paused.first.time = Time::Pause { pause };
-        let with = stretch(session, "with-pauses", &paused)?;
-        without = stretch(session, "consecutive", &consecutive)?;
-        pairs.push((with, without.clone()));
-    }
-    conclude(session, count, &pairs);
-    Ok(())
+/// Random writes with pauses as long as those of a run without take, once that is settled.
+pub(super) fn run(session: &mut Session<'_, '_>, without: &[f64]) -> Result<Vec<f64>, Halt> {
+    let takes = settled(without);
+    let lump = lump(takes);
+    let pause = mean(&cut(takes, LUMPS_MOST * (lump.usual + lump.excess)));
+    let mut paused = random_writes(session, without.len() as u64);
+    paused.first.time = Time::Pause { pause: Nanos(pause as u64) };
+    Ok(responses(&session.run("with-pauses", &paused)?))
 }
 
-/// The response times of a stretch, but for those that settle.
-fn stretch(session: &mut Session<'_, '_>, name: &str, pattern: &Pattern) -> Result<Vec<f64>, Halt> {
-    let costs = responses(&session.run(name, pattern)?);
-    Ok(costs[(costs.len() as f64 * SETTLING) as usize..].to_vec())
+/// What of a run is not under the influence of what was before it.
+fn settled(run: &[f64]) -> &[f64] {
+    &run[(run.len() as f64 * SETTLING) as usize..]
 }
 
-/// The ratio of two sums over the pairs, and its error with 95 %, from leaving out one pair at a time (Tukey's jackknife).
-fn ratio(pairs: &[(f64, f64)]) -> Interval {
-    let without = |left_out: usize| {
-        let kept = pairs.iter().enumerate().filter(|(index, _)| *index != left_out).map(|(_, pair)| pair);
-        let (with, without) = kept.fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
-        with / without
+/// The costs, none of them higher than `most`.
+fn cut(costs: &[f64], most: f64) -> Vec<f64> {
+    costs.iter().map(|cost| cost.min(most)).collect()
+}
+
+/// The ratio of two means, and its standard error from that of batches.
+fn ratio(with: &[f64], without: &[f64]) -> (f64, f64) {
+    let relative = |batches: &[f64]| {
+        let (n, level) = (batches.len() as f64, mean(batches));
+        let squares: f64 = batches.iter().map(|batch| (batch - level).powi(2)).sum();
+        squares / (n * (n - 1.0)).max(1.0)
     };
-    let estimate = without(usize::MAX);
-    let n = pairs.len() as f64;
-    let pseudo: Vec<f64> = (0..pairs.len()).map(|index| n * estimate - (n - 1.0) * without(index)).collect();
-    let half = trimmed_mean(&pseudo, 0.0, 0.95).map_or(f64::INFINITY, |found| (found.high - found.low) / 2.0);
-    Interval { estimate, low: estimate - half, high: estimate + half }
+    let (above, below) = (mean(with), mean(without).max(1.0));
+    let ratio = above / below;
+    let error = (relative(with) + ratio * ratio * relative(without)).sqrt() / below;
+    (ratio, error.max(1e-3))
 }
 
-fn conclude(session: &mut Session<'_, '_>, count: u64, stretches: &[(Vec<f64>, Vec<f64>)]) {
-    // A lump that is an outlier, too, counts as a lump.
-    let all: Vec<f64> = stretches.iter().flat_map(|pair| pair.1.iter().copied()).collect();
-    let lump = lump(&all);
-    let most = lump.usual + 2.0 * lump.excess;
-    let cut = |costs: &[f64]| mean(&costs.iter().map(|cost| cost.min(most)).collect::<Vec<_>>());
-    let pairs: Vec<(f64, f64)> = stretches.iter().map(|(with, without)| (cut(with), cut(without))).collect();
-    let total = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
-    let (with, without) = (total(|pair| pair.0), total(|pair| pair.1));
+/// The value to say and the chance that it is right, for a ratio with a standard error, where nothing being bought has the
+/// chance `nothing` beforehand.
+fn weigh(ratio: f64, error: f64, nothing: f64) -> (f64, f64) {
+    let Ok(normal) = Normal::new(0.0, error.max(1e-6)) else { return (ratio, 0.0) };
+    let (one, other) = (nothing * normal.pdf(ratio - 1.0), (1.0 - nothing) / ELSE);
+    let one = one / (one + other);
+    let within = |value: f64| normal.cdf(value + NEAR - ratio) - normal.cdf(value - NEAR - ratio);
+    let right = |value: f64| {
+        let is_one = if (value - 1.0).abs() <= NEAR { one } else { 0.0 };
+        is_one + (1.0 - one) * within(value)
+    };
+    let value = if one >= 0.5 { 1.0 } else { ratio };
+    (value, right(value))
+}
+
+/// Concludes from runs of both kinds.
+pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with: &[Vec<f64>]) {
+    let kinds = [with, without].map(|runs| runs.iter().map(|run| settled(run)).collect::<Vec<_>>());
+    let lump = lump(&kinds.concat().concat());
+    let most = LUMPS_MOST * (lump.usual + lump.excess);
+    let [with, without] = kinds.map(|runs| -> Vec<f64> {
+        let batches = |run: &[f64]| windows(&cut(run, most), run.len() / BATCHES);
+        runs.into_iter().flat_map(|run| batches(run).into_iter().take(BATCHES)).collect()
+    });
+    let (ratio, error) = ratio(&with, &without);
+    let nothing = match buffer(session) {
+        Buffer::None => NOTHING[0],
+        Buffer::Unknown => NOTHING[1],
+        Buffer::Holds(_) => NOTHING[2],
+    };
+    let (value, right) = weigh(ratio, error.hypot(JITTER * ratio), nothing);
     let points =
-        |of: fn(&(f64, f64)) -> f64| pairs.iter().enumerate().map(|(i, pair)| (i as f64, of(pair))).collect();
+        |batches: &[f64]| batches.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
-        "Mean response times of stretches of random writes, with and without pauses in turns.",
-        Axis::linear("pair of stretches", ""),
+        "Mean response times of batches of random writes, with and without pauses in turns.",
+        Axis::linear("batch of writes", ""),
         Axis::linear("response time", "ns"),
     )
-    .draw("with pauses", Style::Dots, points(|pair| pair.0))
-    .draw("without", Style::Dots, points(|pair| pair.1));
-    let ratio = ratio(&pairs);
-    let error = (ratio.high - ratio.low) / 2.0;
+    .draw("with pauses", Style::Dots, points(&with))
+    .draw("without", Style::Dots, points(&without));
     let evidence = format!(
-        "random writes take {} with pauses of their own length and {} without: means of {count} writes, {PAIRS} times in \
-         turns; the ratio is {:.3} with an error of {error:.3}",
-        Nanos(with as u64),
-        Nanos(without as u64),
-        ratio.estimate,
+        "random writes take {} with pauses of their own length and {} without: means of {} batches each; the ratio is \
+         {ratio:.3} with a standard error of {error:.3}",
+        Nanos(mean(&with) as u64),
+        Nanos(mean(&without) as u64),
+        with.len(),
     );
-    // Pauses that are not seen to buy anything buy nothing.
-    let value = if ratio.holds(1.0) { 1.0 } else { ratio.estimate };
-    let finding = if error <= KNOWN {
-        let confidence = if error <= WELL_KNOWN { 0.8 } else { 0.6 };
-        Finding::found(Parameter::PauseBenefit, value, confidence, evidence)
+    let finding = if right >= SAID {
+        Finding::found(Parameter::PauseBenefit, value, right.min(SUREST), evidence)
     } else {
         Finding::undetermined(Parameter::PauseBenefit, evidence)
     };
     session.conclude(finding.with(picture));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_near_one_is_one_unless_it_is_known_to_be_another() {
+        assert_eq!(weigh(0.9, 0.06, NOTHING[0]).0, 1.0);
+        assert_eq!(weigh(0.9, 0.01, NOTHING[0]).0, 0.9);
+        let (value, right) = weigh(0.5, 0.01, NOTHING[1]);
+        assert!(value == 0.5 && right > 0.95, "{value} {right}");
+        // Nothing is known of it.
+        assert!(weigh(0.8, 0.2, NOTHING[2]).1 < SAID);
+    }
+
+    #[test]
+    fn the_error_of_a_ratio_comes_from_batches() {
+        let (value, error) = ratio(&[1.0, 1.2, 0.8, 1.0], &[2.0, 2.0, 2.0, 2.0]);
+        assert!((value - 0.5).abs() < 1e-9);
+        // The batches scatter by 0.163, their mean by half of that.
+        assert!((error - 0.0816 / 2.0).abs() < 1e-3, "{error}");
+        assert_eq!(ratio(&[], &[]).0, 0.0);
+    }
 }

@@ -31,7 +31,7 @@ pub(crate) const GROUP: Group = Group {
     name: "recovery",
     about: "sequential writes before and after a burst of random ones, and after rewriting",
     parameters: &[Parameter::RecoveryTime, Parameter::RecoveryEnds, Parameter::RewriteCures],
-    write_share: 0.04,
+    write_share: 0.025,
     probe,
 };
 
@@ -45,12 +45,12 @@ const REST: Nanos = Nanos::from_secs(60);
 const STRETCHES: usize = 8;
 /// Passes for the level, and after the burst.
 const PASSES_BEFORE: usize = 3;
-const PASSES: usize = 4;
+const PASSES: usize = 3;
 /// Sequential writes are slowed down if they cost so many times as much as before.
 const SLOWED: f64 = 1.1;
 /// Parts of the budget: the passes, and the burst.
 const PARTS: u64 = 1 + PASSES_BEFORE as u64 + PASSES as u64 + BURST_PARTS;
-const BURST_PARTS: u64 = 4;
+const BURST_PARTS: u64 = 2;
 
 /// What is written, and where.
 struct Sizes {
@@ -86,9 +86,9 @@ impl Experiment {
         trimmed_mean(&more, 0.0, 0.95).map_or(unknown, |found| Interval { estimate: mean(&more), ..found })
     }
 
-    /// Whether a pass is slowed down, as far as the figures tell.
+    /// Whether a pass is slowed down for sure.
     fn slowed(&self, pass: usize) -> bool {
-        self.slowdown(pass).estimate >= SLOWED
+        self.slowdown(pass).low >= SLOWED
     }
 
     /// When the last stretch was over that was slowed down, beside one at the same addresses.

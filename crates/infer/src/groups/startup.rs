@@ -1,10 +1,14 @@
-//! How many random writes a rested device takes for less than those after them, and the period of the others.
+//! How many random writes a rested device takes for less than those after them, the period of the others, and what pauses
+//! between them buy.
 //!
 //! # Model
 //! uFLIP section 4.2: work is put off as long as there is memory or there are spare blocks for it. So the first random
 //! writes after a rest are cheap, and the number of them is the same after each rest that is long enough. Then
 //! costs oscillate with a period, or at random. Each of several runs is looked at by `phases`; and the median over the
 //! runs, write by write, shows a change of level that is smaller than what a single run scatters by.
+//!
+//! Behind each run as many writes follow with pauses between them: the two kinds of runs take turns, so that drift does not
+//! decide what pauses buy, and all runs without pauses serve twice.
 //!
 //! # Invariants
 //! - each run begins after a rest, and at places of its own;
@@ -19,14 +23,15 @@ use flashlab_plan::{Location, Pattern};
 
 use super::figures::{mean, median};
 use super::patterns::{ios, responses};
+use super::pause;
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
 pub(crate) const GROUP: Group = Group {
-    name: "start-up",
-    about: "random writes after rests: how many are cheap, and how the others oscillate",
-    parameters: &[Parameter::StartupIos, Parameter::PeriodIos],
-    write_share: 0.015,
+    name: "random-writes",
+    about: "random writes after rests, then with pauses: how many are cheap, how the others oscillate, and what pauses buy",
+    parameters: &[Parameter::StartupIos, Parameter::PeriodIos, Parameter::PauseBenefit],
+    write_share: 0.045,
     probe,
 };
 
@@ -34,12 +39,14 @@ pub(crate) const GROUP: Group = Group {
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(4);
 /// How long the device rests before each run.
 const REST: Nanos = Nanos::from_secs(60);
-/// How many runs there are.
-const RUNS: usize = 5;
+/// How many runs there are of either kind.
+const RUNS: usize = 4;
 /// The fewest writes of a run, and the most.
 const WRITES: (u64, u64) = (64, 16_384);
-/// About how long a run takes at the most.
-const RUN_MOST: Nanos = Nanos::from_secs(600);
+/// About how long a run without pauses takes at the most.
+const RUN_MOST: Nanos = Nanos::from_secs(900);
+/// A run shows an oscillation that comes so often in it.
+const PERIODS: u64 = 8;
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
 
@@ -50,23 +57,45 @@ pub(crate) fn random_writes(session: &Session<'_, '_>, count: u64) -> Pattern {
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
-    let most = session.writes_left().0 / size.0 / (RUNS as u64 + 1);
+    let runs = 2 * RUNS as u64;
+    // A quarter of a run is for finding out how long they take.
+    let most = (session.writes_left().0 / size.0).saturating_sub(WRITES.0) * 4 / (4 * runs + 1);
     if most < WRITES.0 {
-        let needed = size * (WRITES.0 * (RUNS as u64 + 1));
-        return Err(Halt::Budget { needed, left: session.writes_left() });
+        return Err(Halt::Budget { needed: size * (WRITES.0 * (runs + 2)), left: session.writes_left() });
     }
-    let cost = mean(&after_rest(session, "how-long", WRITES.0)?).max(1.0);
+    let cost = how_long(session, most / 4)?;
     let in_time = (RUN_MOST.0 as f64 / cost) as u64;
     let count = most.min(in_time).clamp(WRITES.0, WRITES.1);
-    let mut runs = Vec::new();
+    let (mut without, mut with) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        runs.push(after_rest(session, "after-a-rest", count)?);
+        let run = after_rest(session, "after-a-rest", count)?;
+        with.push(pause::run(session, &run)?);
+        without.push(run);
     }
     let phases: Vec<Phases> =
-        runs.iter().map(|run| phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())).collect();
-    conclude_startup(session, &medians(&runs), &phases);
-    conclude_period(session, &runs[0], &phases);
+        without.iter().map(|run| phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())).collect();
+    conclude_startup(session, &medians(&without), &phases);
+    conclude_period(session, &without[0], &phases, long_period(&without, &with));
+    pause::conclude(session, &without, &with);
     Ok(())
+}
+
+/// What a write takes: the mean of the dearest of more and more writes, `most` of them at most, as a buffer hides what the
+/// first ones cost.
+fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
+    let cost = |session: &mut Session<'_, '_>, count| {
+        let pattern = random_writes(session, count);
+        Ok::<_, Halt>(mean(&responses(&session.run("how-long", &pattern)?)).max(1.0))
+    };
+    session.rest(REST)?;
+    let mut dearest = cost(session, WRITES.0)?;
+    let (mut count, mut left) = (2 * WRITES.0, most);
+    while count <= left && count as f64 * dearest < RUN_MOST.0 as f64 / 4.0 {
+        left -= count;
+        dearest = dearest.max(cost(session, count)?);
+        count *= 2;
+    }
+    Ok(dearest)
 }
 
 fn after_rest(session: &mut Session<'_, '_>, name: &str, count: u64) -> Result<Vec<f64>, Halt> {
@@ -120,8 +149,9 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Ph
                 .with(picture.mark(step.index as f64, "start-up ends"))
         }
         (None, Some((0, _))) if fast_cells(session) > medians.len() as f64 / 2.0 => {
-            let evidence = format!("{evidence}; they are too short to fill the fast region");
-            Finding::undetermined(Parameter::StartupIos, evidence).with(picture)
+            // The region may be full for good, as what is written to it is not had back in a minute.
+            let evidence = format!("{evidence}; they may be too short to fill the fast region");
+            Finding::found(Parameter::StartupIos, 0, 0.6, evidence).with(picture)
         }
         (None, Some((startup, runs))) => {
             let confidence = if runs == RUNS { 0.8 } else { 0.7 };
@@ -138,7 +168,20 @@ fn fast_cells(session: &Session<'_, '_>) -> f64 {
     session.known().number(Parameter::FastRegionSize).unwrap_or(0.0) / IO_SIZE.0 as f64
 }
 
-fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases]) {
+/// An oscillation that is too long for a single run. What collecting takes comes back after so many writes, whether they
+/// wait or not: all of them in their order are one long run. None that a single run would have shown.
+fn long_period(without: &[Vec<f64>], with: &[Vec<f64>]) -> Option<u64> {
+    let all: Vec<u64> = without
+        .iter()
+        .zip(with)
+        .flat_map(|(one, other)| one.iter().chain(other))
+        .map(|&cost| cost as u64)
+        .collect();
+    let single = without.first().map_or(0, Vec::len) as u64 / PERIODS;
+    phases(&all).period_ios.filter(|&period| period > single)
+}
+
+fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases], long: Option<u64>) {
     let points = run.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
         "Random writes after a rest, one run.",
@@ -150,12 +193,17 @@ fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases]
     let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let evidence =
         format!("periods of {RUNS} runs of {} writes: {listed}; {}", run.len(), phases[0].evidence);
-    let finding = match most_say(&by_run) {
-        Some((period, runs)) => {
+    let finding = match (most_say(&by_run), long) {
+        (Some((0, RUNS)), Some(period)) => {
+            let evidence = format!("{evidence} All runs together have a period of {period} writes");
+            Finding::found(Parameter::PeriodIos, period, 0.7, evidence)
+        }
+        (Some((0, _)), _) => Finding::found(Parameter::PeriodIos, 0, 0.8, evidence),
+        (Some((period, runs)), _) => {
             let confidence = if runs == RUNS { 0.9 } else { 0.8 };
             Finding::found(Parameter::PeriodIos, period, confidence, evidence)
         }
-        None => Finding::undetermined(Parameter::PeriodIos, evidence),
+        (None, _) => Finding::undetermined(Parameter::PeriodIos, evidence),
     };
     session.conclude(finding.with(picture));
 }

@@ -367,12 +367,15 @@ impl Seen {
         // Collecting on one die alone is dear as well, but not if it costs next to nothing on all of them.
         // Merges that are put off are done while other dies work, so that anywhere they may cost little.
         let log = apart.merges && (busy.merges || self.unbuffered && self.anywhere > CHEAP / 1.2);
+        let everywhere = self.in_place >= 2.0 * MERGE && self.apart >= MERGE && busy.merges;
         let sure = |levels: &[Level]| if levels.iter().all(|level| level.clear) { 0.96 } else { 0.6 };
         match () {
             () if block_but_again && !block => ("block", 0.6),
             () if at_first.merges && !block => ("shared log-block", sure(&[again, at_first])),
             () if log => ("log-block", sure(&[again, at_first, apart, busy])),
             () if block && !busy.merges => ("block", 0.6),
+            // Merges that are put off make places far apart cheaper than one place, but not cheap.
+            () if everywhere => ("block", 0.6),
             () if block => ("block", sure(&[again, apart, busy])),
             () if busy.merges && self.anywhere >= 2.0 * MERGING && self.apart >= 2.0 * self.in_place => {
                 ("log-block", 0.5)

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data_blocks::ensure;
 use super::page_map::{PageMap, PageMapOptions};
-use super::{Exhausted, Layer, OptionsError, Pages};
+use super::{Exhausted, Layer, OptionsError, Pages, Policy};
 use crate::flash::{Cause, Flash, Geometry, LogicalPage, Timing};
 use cache::Cache;
 
@@ -87,7 +87,32 @@ impl DemandMapOptions {
     /// # Errors
     /// As [`PageMapOptions::check`], and when an option is not possible.
     pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
-        self.page_map.with_map_pages(self.map_pages(geometry)?).check(geometry)
+        let whole = self.page_map.with_map_pages(self.map_pages(geometry)?);
+        let (spare, blocks) = whole.blocks_to_spare(geometry)?;
+        self.check_choices(geometry, f64::from(spare) / f64::from(blocks))
+    }
+
+    /// Blocks of the map hold nothing valid soon. A random choice that misses them moves data, whose entries make map
+    /// pages stale: if it misses so often that more pages are written for the map than are gained, that goes on for ever.
+    /// The chance is taken in the worst state, in which all space to spare, this share of a die's blocks, is in blocks of
+    /// the map.
+    fn check_choices(&self, geometry: &Geometry, spare: f64) -> Result<(), OptionsError> {
+        let Policy::Choices(choices) = self.page_map.policy else { return Ok(()) };
+        let map_pages = f64::from(self.map_pages(geometry)?);
+        let host_pages = f64::from(self.page_map.logical_pages);
+        let block = f64::from(geometry.pages_per_block());
+        let found = 1.0 - (1.0 - spare).powf(f64::from(choices));
+        let moved = (1.0 - found) * block * (1.0 - f64::from(self.cached_entries) / host_pages).max(0.0);
+        // So many different ones, if each page that is moved is of any map page.
+        let stale = map_pages * (1.0 - (-moved / map_pages).exp());
+        if found * block < stale {
+            let legal = format!(
+                "more: with {:.1} % of the blocks to spare, random choices find too few blocks of the map, and move data for ever",
+                spare * 100.0
+            );
+            return Err(OptionsError { key: "choices", value: choices.into(), legal });
+        }
+        Ok(())
     }
 }
 

@@ -52,3 +52,18 @@ fn an_entry_is_on_the_flash_or_dirty_in_the_cache() {
         assert!(flash.counts().erases() > 100, "seed {seed}: nothing was collected");
     }
 }
+
+#[test]
+fn random_choices_that_would_move_data_for_ever_are_refused() {
+    let geometry = Geometry::new(Bytes::kib(8), 16, 1, 16 * 150, 16, 8).unwrap();
+    let check = |policy, logical_pages| {
+        let page_map = PageMapOptions { logical_pages, policy, ..PageMapOptions::default() };
+        DemandMapOptions { page_map, cached_entries: 3912, entry_bytes: 8 }.check(&geometry)
+    };
+    // This one ended in random writes, after 45 391 of them.
+    let refused = check(Policy::Choices(4), 35_726).unwrap_err();
+    assert_eq!(refused.key, "choices");
+    assert!(refused.legal.contains("4.8 % of the blocks to spare"), "{}", refused.legal);
+    check(Policy::Greedy, 35_726).unwrap();
+    check(Policy::Choices(4), 28_000).unwrap();
+}

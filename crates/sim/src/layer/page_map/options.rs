@@ -122,6 +122,16 @@ impl PageMapOptions {
         PageMapOptions { logical_pages, streams: self.host_streams().saturating_add(1), ..self.clone() }
     }
 
+    /// How many blocks the die with the fewest has to spare, and how many it has beside its open ones and the reserve.
+    ///
+    /// # Errors
+    /// As [`PageMapOptions::check`].
+    pub(in crate::layer) fn blocks_to_spare(&self, geometry: &Geometry) -> Result<(u32, u32), OptionsError> {
+        let spare = self.layout(geometry)?.spare.into_iter().min().unwrap_or(0);
+        let full = self.logical_pages.div_ceil(geometry.dies()).div_ceil(geometry.pages_per_block());
+        Ok((spare, full + spare))
+    }
+
     fn host_streams(&self) -> u16 {
         self.streams.max(if self.hot_within.is_some() { 2 } else { 1 })
     }
