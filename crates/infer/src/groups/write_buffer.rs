@@ -1,25 +1,24 @@
-//! The memory that takes writes before they are on the flash, and when it is emptied.
+//! The memory that takes writes before they are on the flash, and when it is emptied: what is seen of it while the device is
+//! filled.
 //!
 //! # Model
-//! After a rest a buffer is empty: writes cost what the command and the link take, until it is full; from then on each
-//! write waits until earlier ones are on the flash. Sequential writes of whole pages show it best, as no translation
-//! layer has much to do for them. Of bursts that are all alike the medians, write by write, have next to no noise.
+//! Whether there is a buffer, and when it is emptied, tells what was just written when it is read back ([`super::landing`]).
 //!
-//! A buffer that is emptied at once is a queue in front of some dies: a page leaves it when it is programmed, and a page
-//! comes in when there is room. When the `n`-th write is done follows from the buffer, the pages that a die
-//! programs at once, and the number of dies, as what they do together is the sustained rate. Of all that are
-//! possible the queue is taken whose writes are done when those of the burst are ([`super::queue`]). If none fits, the buffer
-//! is the *lead*: by how many writes the burst is ahead of one at the sustained rate from its beginning on.
+//! A buffer that is emptied at once takes a write that it holds wholly at the link's speed, and lets a larger one wait
+//! ([`super::single_writes`]). Where no single write shows that, a burst of small ones may: after a rest they cost what the
+//! command and the link take, until the buffer is full; from then on each waits for earlier ones. The buffer is a queue in
+//! front of some dies: a page leaves it when it is programmed, and a page comes in when there is room. When the `n`-th write is
+//! done follows from the buffer, the pages that a die programs at once, and the number of dies, as what they do together is the
+//! sustained rate. Of all that are possible the queue is taken whose writes are done when those of the burst are
+//! ([`super::queue`]). Medians of bursts that are all alike have next to no noise.
 //!
 //! A buffer that is emptied when it is full still holds what was written last ([`super::held`]).
 //!
-//! A device without a buffer has writes that take longer than reads, as programming does. Where the
-//! flash is faster than the link a buffer never fills, and nothing can be seen of it.
-//!
-//! What is read back after a rest tells when the buffer is emptied: pages that are still in it come faster than others.
+//! Where the flash is faster than the link a buffer never fills in this way. All is looked at again when pages are known
+//! ([`super::absorbed`]).
 //!
 //! # Invariants
-//! - bursts go one behind the other from the device's beginning on, as a part of filling it: nothing is overwritten,
+//! - writes go one behind the other from the device's beginning on, as a part of filling it: nothing is overwritten,
 //!   neither in the buffer nor on the flash;
 //! - before each burst the device rests longer than it would take to write all of the last one.
 
