@@ -38,7 +38,7 @@ pub(crate) const GROUP: Group = Group {
     name: "erase-block",
     about: "small writes in sequence, of one page again and again, and of whole and half units: how often one is expensive",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
-    write_share: 0.075,
+    write_share: 0.065,
     probe,
 };
 
