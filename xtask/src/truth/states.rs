@@ -111,10 +111,21 @@ pub fn lingering_time(profile: &Profile) -> Truth {
     agreed(times)
 }
 
-/// The cost of random writes with pauses as long as they take, relative to without.
-pub fn pause_benefit(profile: &Profile) -> Truth {
+/// The cost of random writes with pauses as long as they take, relative to without. What a device's answers jitter by is time
+/// that it has for itself, or that it lacks, and pauses are longer by its outliers: with noise it is another figure, and
+/// either is right.
+pub fn pause_benefit(profile: &Profile, noisy: &Profile) -> Truth {
+    // Near nothing is nothing, whatever the share of it by which the figures differ.
+    let [quiet, noisy] = [profile, noisy].map(|profile| agreed_within(pause_ratios(profile), NEAR / 3.0));
+    match (quiet, noisy) {
+        (Truth::Is(quiet), Truth::Is(noisy)) => Truth::OneOf(vec![quiet, noisy]),
+        (quiet, _) => quiet,
+    }
+}
+
+fn pause_ratios(profile: &Profile) -> [f64; REPETITIONS] {
     let count = (2 * kept_back(profile) + 4096).min(MOST);
-    let costs = repeated(|random| {
+    repeated(|random| {
         let mut lab = steady(profile, random);
         random_writes(&mut lab, count, random);
         let without = mean(&random_writes(&mut lab, count, random));
@@ -127,9 +138,7 @@ pub fn pause_benefit(profile: &Profile) -> Truth {
         };
         paused(count);
         mean(&paused(count)) / without
-    });
-    // Near nothing is nothing, whatever the share of it by which the figures differ.
-    agreed_within(costs, NEAR / 3.0)
+    })
 }
 
 /// The capacity, and the random writes until something is collected.

@@ -72,7 +72,7 @@ impl Twin {
             Parameter::StartupIos => self.phases().0.clone(),
             Parameter::PeriodIos => self.phases().1.clone(),
             Parameter::LingeringTime => states::lingering_time(profile),
-            Parameter::PauseBenefit => states::pause_benefit(profile),
+            Parameter::PauseBenefit => states::pause_benefit(profile, &self.noisy),
             Parameter::PhysicalCapacity => states::physical_capacity(profile),
             Parameter::OverProvisioning => states::over_provisioning(profile),
             Parameter::RecoveryTime => self.recovery().time.clone(),

@@ -34,7 +34,9 @@ const BATCHES: usize = 4;
 const LUMPS_MOST: f64 = 4.0;
 /// A device whose answers jitter is still busy when it answers early: writes without pauses wait for that, by the part of
 /// their jitter that is on the early side. So much of the ratio is not the device's doing.
-const JITTER: f64 = 0.02;
+const JITTER: f64 = 0.01;
+/// Costs that rise by more than this from the first half of the runs to the second one are not steady yet.
+const RISE_MOST: f64 = 1.5;
 /// What is near enough to be right.
 const NEAR: f64 = 0.03;
 /// How likely it is that pauses buy nothing: without memory for writes, where that is not known, and with it.
@@ -47,9 +49,7 @@ const SUREST: f64 = 0.8;
 
 /// Random writes with pauses as long as those of a run without take, once that is settled.
 pub(super) fn run(session: &mut Session<'_, '_>, without: &[f64]) -> Result<Vec<f64>, Halt> {
-    let takes = settled(without);
-    let lump = lump(takes);
-    let pause = mean(&cut(takes, LUMPS_MOST * (lump.usual + lump.excess)));
+    let pause = mean(settled(without));
     let mut paused = random_writes(session, without.len() as u64);
     paused.first.time = Time::Pause { pause: Nanos(pause as u64) };
     Ok(responses(&session.run("with-pauses", &paused)?))
@@ -93,9 +93,20 @@ fn weigh(ratio: f64, error: f64, nothing: f64) -> (f64, f64) {
     (value, right(value))
 }
 
+/// From which pair of runs on costs are steady: the first, or the middle one where collecting begins in the first half.
+fn steady_from(without: &[Vec<f64>], with: &[Vec<f64>]) -> usize {
+    let middle = without.len().min(with.len()) / 2;
+    let level =
+        |runs: &[Vec<f64>]| runs.iter().map(|run| mean(settled(run))).sum::<f64>() / runs.len().max(1) as f64;
+    let both = |from: usize, to: usize| level(&without[from..to]) + level(&with[from..to]);
+    let rises = middle > 0 && both(middle, 2 * middle) > RISE_MOST * both(0, middle);
+    if rises { middle } else { 0 }
+}
+
 /// Concludes from runs of both kinds.
 pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with: &[Vec<f64>]) {
-    let kinds = [with, without].map(|runs| runs.iter().map(|run| settled(run)).collect::<Vec<_>>());
+    let steady = steady_from(without, with);
+    let kinds = [with, without].map(|runs| runs[steady..].iter().map(|run| settled(run)).collect::<Vec<_>>());
     let lump = lump(&kinds.concat().concat());
     let most = LUMPS_MOST * (lump.usual + lump.excess);
     let [with, without] = kinds.map(|runs| -> Vec<f64> {
@@ -145,6 +156,14 @@ mod tests {
         assert!(value == 0.5 && right > 0.95, "{value} {right}");
         // Nothing is known of it.
         assert!(weigh(0.8, 0.2, NOTHING[2]).1 < SAID);
+    }
+
+    #[test]
+    fn runs_before_collecting_begins_do_not_count() {
+        let runs = |levels: [f64; 4]| levels.map(|level| vec![level; 10]).to_vec();
+        assert_eq!(steady_from(&runs([1.0, 1.0, 4.0, 4.0]), &runs([1.0, 3.0, 4.0, 4.0])), 2);
+        assert_eq!(steady_from(&runs([4.0; 4]), &runs([1.0; 4])), 0);
+        assert_eq!(steady_from(&[], &[]), 0);
     }
 
     #[test]

@@ -48,6 +48,7 @@ const PASSES_BEFORE: usize = 3;
 const PASSES: usize = 3;
 /// Sequential writes are slowed down if they cost so many times as much as before.
 const SLOWED: f64 = 1.1;
+const MUCH_SLOWED: f64 = 3.0;
 /// Parts of the budget: the passes, and the burst.
 const PARTS: u64 = 1 + PASSES_BEFORE as u64 + PASSES as u64 + BURST_PARTS;
 const BURST_PARTS: u64 = 2;
@@ -86,9 +87,11 @@ impl Experiment {
         trimmed_mean(&more, 0.0, 0.95).map_or(unknown, |found| Interval { estimate: mean(&more), ..found })
     }
 
-    /// Whether a pass is slowed down for sure.
+    /// Whether a pass is slowed down for sure, or so much that it is not how its stretches scatter: one that recovers in
+    /// the middle of a pass makes them differ.
     fn slowed(&self, pass: usize) -> bool {
-        self.slowdown(pass).low >= SLOWED
+        let slowdown = self.slowdown(pass);
+        slowdown.low >= SLOWED || slowdown.estimate >= MUCH_SLOWED
     }
 
     /// When the last stretch was over that was slowed down, beside one at the same addresses.

@@ -49,6 +49,8 @@ const RUN_MOST: Nanos = Nanos::from_secs(900);
 const PERIODS: u64 = 8;
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
+/// One that differs by more than this is one though no single run shows it.
+const DIFFERENCE_CLEAR: f64 = 2.0;
 
 /// Random writes on the whole device.
 pub(crate) fn random_writes(session: &Session<'_, '_>, count: u64) -> Pattern {
@@ -136,7 +138,9 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Ph
         .filter(|step| step.p < 1e-4 && step.ratio() > DIFFERENCE_LEAST)
         .filter(|step| (step.index_high - step.index_low) as f64 <= 2.0 + 0.03 * step.index as f64);
     let evidence = format!("start-up phases of {RUNS} runs of {} writes: {listed}", medians.len());
-    let supported = |step: &Change| by_run.iter().any(|&startup| alike(startup, step.index as u64));
+    let supported = |step: &Change| {
+        step.ratio() > DIFFERENCE_CLEAR || by_run.iter().any(|&startup| alike(startup, step.index as u64))
+    };
     let finding = match (by_write.filter(supported), most_say(&by_run)) {
         (Some(step), _) => {
             let evidence = format!(
