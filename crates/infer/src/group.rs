@@ -11,7 +11,7 @@ pub struct Group {
     pub name: &'static str,
     /// What it looks for and by which signal, in a sentence.
     pub about: &'static str,
-    /// What it answers.
+    /// What it answers; nothing: it only supposes what a later group looks at again.
     pub parameters: &'static [Parameter],
     /// The share of the write budget that it may use, beside what the groups before it leave; 0: it only reads.
     pub write_share: f64,
@@ -40,6 +40,7 @@ pub const GROUPS: &[Group] = &[
     groups::large_reads::LARGE_READS,
     groups::misalignment::GROUP,
     groups::spare::GROUP,
+    groups::absorbed::GROUP,
     groups::write_page::GROUP,
     groups::translation::GROUP,
     groups::erase_block::GROUP,

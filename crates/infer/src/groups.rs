@@ -1,5 +1,6 @@
 //! The probes, a file for each signal.
 
+pub(crate) mod absorbed;
 pub(crate) mod content;
 mod cycles;
 pub(crate) mod erase_block;
@@ -7,6 +8,7 @@ mod explained;
 mod figures;
 pub(crate) mod fill;
 mod held;
+mod landing;
 pub(crate) mod large_reads;
 pub(crate) mod large_writes;
 mod layouts;
@@ -31,6 +33,7 @@ pub(crate) mod rereads;
 mod rewrites;
 mod sawtooth;
 pub(crate) mod segment_groups;
+mod single_writes;
 pub(crate) mod spare;
 mod stalls;
 pub(crate) mod startup;

@@ -1,6 +1,6 @@
-//! What was found so far, for the groups that follow.
+//! What was found or is supposed so far, for the groups that follow.
 
-use flashlab_analysis::inference::{Inference, Parameter, Value};
+use flashlab_analysis::inference::{Finding, Inference, Parameter, Value};
 use flashlab_base::Bytes;
 
 /// What is known of the device: only what was found counts.
@@ -8,9 +8,15 @@ use flashlab_base::Bytes;
 pub struct Knowledge<'a>(pub(crate) &'a Inference);
 
 impl Knowledge<'_> {
+    /// What was found of a parameter, or else what is supposed.
+    pub(crate) fn finding(&self, parameter: Parameter) -> Option<&Finding> {
+        let supposed = || self.0.supposed.iter().find(|finding| finding.parameter == parameter);
+        self.0.get(parameter).or_else(supposed)
+    }
+
     /// A number in its unit.
     pub fn number(self, parameter: Parameter) -> Option<f64> {
-        self.0.get(parameter).and_then(|finding| finding.number())
+        self.finding(parameter).and_then(|finding| finding.number())
     }
 
     /// A size.
@@ -20,7 +26,7 @@ impl Knowledge<'_> {
 
     /// How sure it is; 0 where nothing is known.
     pub fn confidence(self, parameter: Parameter) -> f64 {
-        self.0.get(parameter).map_or(0.0, |finding| finding.confidence)
+        self.finding(parameter).map_or(0.0, |finding| finding.confidence)
     }
 
     /// A count.
@@ -30,7 +36,7 @@ impl Knowledge<'_> {
 
     /// A word.
     pub fn word(&self, parameter: Parameter) -> Option<&str> {
-        match &self.0.get(parameter)?.value {
+        match &self.finding(parameter)?.value {
             Some(Value::Word(word)) => Some(word),
             _ => None,
         }

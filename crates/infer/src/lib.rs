@@ -100,7 +100,8 @@ pub fn infer_groups(
 ) -> Ended {
     let mut session = Session::new(device, settings, known);
     for (index, group) in groups.iter().enumerate() {
-        if group.parameters.iter().all(|&parameter| session.is_concluded(parameter)) {
+        let answered = group.parameters.iter().all(|&parameter| session.is_concluded(parameter));
+        if answered && !(group.parameters.is_empty() && session.has_to_suppose()) {
             continue;
         }
         // What is known of a part of a group is found again with the rest of it.
@@ -142,6 +143,7 @@ pub fn nothing_known(device: &dyn Device, target: &str) -> Inference {
         identity: device.identity(),
         capacity: device.geometry().capacity,
         findings: Vec::new(),
+        supposed: Vec::new(),
         written: Bytes::ZERO,
         fill: Fill::default(),
     }

@@ -337,13 +337,36 @@ impl<'d, 's> Session<'d, 's> {
         assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
         let bytes_written = mem::take(&mut self.allowance.written);
         self.concluded.push(finding.parameter);
-        let mut finding = Finding { bytes_written, ..finding };
+        self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
+        let finding = self.with_failures(Finding { bytes_written, ..finding });
+        self.inference.findings.push(finding);
+    }
+
+    /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
+    pub fn suppose(&mut self, finding: Finding) {
+        self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
+        let finding = self.with_failures(finding);
+        self.inference.supposed.push(finding);
+    }
+
+    /// The finding, less sure where IOs of the group failed.
+    fn with_failures(&self, mut finding: Finding) -> Finding {
         let Allowance { ios, failed, .. } = self.allowance;
         if failed > 0 {
             finding.confidence = finding.confidence.min(CONFIDENCE_WITH_FAILURES);
             finding.evidence += &format!("; {failed} of {ios} IOs failed");
         }
-        self.inference.findings.push(finding);
+        finding
+    }
+
+    /// Whether a group that only supposes is of use: what it looks at is not concluded.
+    pub(crate) fn has_to_suppose(&self) -> bool {
+        !self.is_concluded(Parameter::WriteBufferSize)
+    }
+
+    /// What is supposed of a parameter.
+    pub fn supposed(&self, parameter: Parameter) -> Option<Finding> {
+        self.inference.supposed.iter().find(|finding| finding.parameter == parameter).cloned()
     }
 
     pub(crate) fn is_concluded(&self, parameter: Parameter) -> bool {
@@ -409,7 +432,8 @@ impl<'d, 's> Session<'d, 's> {
         let reason = halt.map_or("no probe decided".to_owned(), |halt| halt.to_string());
         for &parameter in group.parameters {
             if !self.is_concluded(parameter) {
-                self.conclude(Finding::undetermined(parameter, reason.clone()));
+                let supposed = self.supposed(parameter);
+                self.conclude(supposed.unwrap_or_else(|| Finding::undetermined(parameter, reason.clone())));
             }
         }
         self.tell_concluded(progress);

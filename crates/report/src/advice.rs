@@ -245,7 +245,16 @@ mod tests {
         };
         let target = identity.target.clone();
         let (capacity, written, fill) = (Bytes::gib(1), Bytes::ZERO, Fill::default());
-        Inference { version: INFERENCE_VERSION, target, identity, capacity, findings, written, fill }
+        Inference {
+            version: INFERENCE_VERSION,
+            target,
+            identity,
+            capacity,
+            findings,
+            supposed: Vec::new(),
+            written,
+            fill,
+        }
     }
 
     fn all_known(unit: Bytes, confidence: f64) -> Inference {

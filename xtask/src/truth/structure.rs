@@ -132,8 +132,11 @@ impl Structure<'_> {
         match buffer.flush {
             FlushPolicy::Immediately => buffer.size.into(),
             FlushPolicy::WhenFull => {
-                let way = Bytes(buffer.size.0 / 2).round_up(self.flash.page);
-                Truth::OneOf([buffer.size, way, buffer.size - way].map(Value::from).to_vec())
+                let half = Bytes(buffer.size.0 / 2).round_up(self.flash.page);
+                let way = buffer.on_the_way.unwrap_or(half);
+                let parts =
+                    [buffer.size, way, buffer.size - way].into_iter().filter(|&part| part > Bytes::ZERO);
+                Truth::OneOf(parts.map(Value::from).collect())
             }
         }
     }

@@ -180,6 +180,9 @@ pub struct Inference {
     pub capacity: Bytes,
     /// In the order in which they were found; no parameter stands twice.
     pub findings: Vec<Finding>,
+    /// What later groups of probes are to look at again before it is found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub supposed: Vec<Finding>,
     /// What was written, also by groups of probes that were not ended.
     pub written: Bytes,
     /// How far the device was filled.

@@ -148,9 +148,9 @@ fn cost(points: &[Point], line: Option<(f64, WeightedLine)>) -> Finding {
     let parameter = Parameter::WriteCostPerIo;
     // Where they lie on no line, A is that of the definition, which has to have all its sizes.
     let whole = points.last().is_some_and(|point| point.x == LARGEST[0].0 as f64);
-    let first = points.iter().position(|point| point.x >= LINE_FROM.0 as f64).filter(|_| whole);
+    let is_line = line.is_some();
     let defined = || {
-        let from = first?;
+        let from = points.iter().position(|point| point.x >= LINE_FROM.0 as f64)?;
         Some((points[from].x, weighted_line(&points[from..], |point| point.y)?))
     };
     let Some((from, line)) = line.or_else(defined) else {
@@ -166,10 +166,20 @@ fn cost(points: &[Point], line: Option<(f64, WeightedLine)>) -> Finding {
         high / 1e3
     );
     let half = (high - low) / 2.0 / estimate;
-    if estimate <= 0.0 || half > 2.0 * EXACT {
+    // The half width is of two standard errors: the chance that it is within 3 %.
+    let confidence = match half / EXACT {
+        _ if estimate <= 0.0 => 0.0,
+        exact if exact <= 1.0 => 0.85,
+        exact if exact <= 1.5 => 0.75,
+        exact if exact <= 2.0 => 0.65,
+        exact if exact <= 2.8 => 0.5,
+        _ => 0.0,
+    };
+    if confidence == 0.0 {
         return Finding::undetermined(parameter, evidence);
     }
-    Finding::found(parameter, Nanos(estimate as u64), if half <= EXACT { 0.85 } else { 0.7 }, evidence)
+    let most = if is_line || whole { 1.0 } else { 0.5 };
+    Finding::found(parameter, Nanos(estimate as u64), f64::min(confidence, most), evidence)
 }
 
 /// By how much the throughput grows from one size to its double, with 99 %.

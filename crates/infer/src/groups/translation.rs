@@ -50,7 +50,7 @@ pub(crate) const GROUP: Group = Group {
     name: "translation",
     about: "single pages in sequence, again and again, and anywhere: which of them cost a merge",
     parameters: &[Parameter::TranslationFamily],
-    write_share: 0.07,
+    write_share: 0.06,
     probe,
 };
 

@@ -1,0 +1,235 @@
+//! How much a write buffer holds, from pages that are written again and again in it.
+//!
+//! # Model
+//! A part of a page that is written is held until the rest of it comes or there is no room. So parts of `n` pages, written in
+//! turn again and again, never reach the flash while `n` pages fit; if one does not, each of them has left when its turn comes
+//! again, and each write costs reading the rest of a page and programming it. As that is the most that a small write can ask of
+//! the flash, it shows where the link is too slow for large writes to fill the buffer.
+//!
+//! Whether there is a buffer at all shows in one page: a part of it that is held takes less than the whole, one that is not more,
+//! as the rest is read.
+//!
+//! What bursts and single writes said before ([`super::write_buffer`]) is rounded to pages, and compared.
+//!
+//! # Invariants
+//! - a number of pages is written four times in turn, so that what leaves fills the way to the flash as well; the last turn counts;
+//! - the number is halved in on until it is known to the page, or to a hundredth.
+
+use flashlab_analysis::decide::ranks::mann_whitney;
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Verdict};
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_plan::Location;
+
+use super::figures::{mean, median};
+use super::patterns::{ios, responses};
+use super::writes::place;
+use crate::group::Group;
+use crate::session::{Halt, Session};
+
+pub(crate) const GROUP: Group = Group {
+    name: "absorbed-writes",
+    about: "parts of a few pages written again and again, of more and more of them: how many the write buffer holds",
+    parameters: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
+    write_share: 0.01,
+    probe,
+};
+
+/// The most that is expected.
+const MOST: Bytes = Bytes::mib(24);
+/// Turns of a number of pages, and the fewest writes that count.
+const TURNS: u64 = 4;
+const COUNTED: u64 = 128;
+/// The rest before, so that the buffer's way to the flash is free.
+const REST: Nanos = Nanos::from_millis(500);
+/// A write that takes so many times as long as absorbed ones waits, and so many of all that count do, at least.
+const WAITS: f64 = 1.5;
+const SHARE: f64 = 0.06;
+/// Or most take so many times as long, with this p.
+const SLOWER: f64 = 1.04;
+const P_SLOWER: f64 = 1e-6;
+/// A number of pages is known if it is known so exactly.
+const EXACT: f64 = 0.01;
+/// One page is written in parts and whole so often in turn, and so often in a row.
+const REWRITES: usize = 8;
+const IN_TURN: u64 = 8;
+/// A part that is held takes at most this share of what the page takes, with this p.
+const ABSORBS: f64 = 0.98;
+const P: f64 = 1e-3;
+/// What was found before is the same if it is so near.
+const NEAR: f64 = 0.03;
+
+fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let parameter = Parameter::WriteBufferSize;
+    let known = session.known();
+    let Some(page) = known.bytes(Parameter::ReadPageSize) else { return Ok(()) };
+    let seen_to_fill = known.word(Parameter::WriteBufferFlush) == Some("immediately")
+        && known.number(Parameter::WriteBufferSize).is_some();
+    let before = session.supposed(parameter).map(|finding| rounded(finding, page));
+    if let Some(before) = before.clone() {
+        session.suppose(before);
+    }
+    if page < session.block() * 2 {
+        return Ok(());
+    }
+    let mut held = Held { page, curve: Vec::new(), absorbed: Vec::new() };
+    if !seen_to_fill {
+        let (parts, whole) = held.parts_and_whole(session)?;
+        let share = median(&parts) / median(&whole).max(1.0);
+        let absorbs = share < ABSORBS && mann_whitney(&parts, &whole).p_below < P;
+        let supposed = session.supposed(Parameter::WriteBufferFlush).map(|finding| finding.verdict);
+        match supposed {
+            Some(Verdict::Found) if share >= 1.0 => {
+                suppose_none(session, page, [&parts, &whole]);
+                return Ok(());
+            }
+            Some(Verdict::Found) => {}
+            _ if absorbs => {}
+            _ => return Ok(()),
+        }
+    }
+    let before =
+        session.supposed(parameter).filter(|finding| finding.number().is_some_and(|size| size > 0.0));
+    let Some(pages) = held.most(session, before.as_ref().and_then(Finding::number))? else { return Ok(()) };
+    let size = page * pages;
+    let evidence = format!(
+        "parts of {pages} pages of {page} are written again and again in {} each, of one page more in {}",
+        Nanos(median(&held.absorbed) as u64),
+        Nanos(held.cost(pages + 1) as u64)
+    );
+    let picture = Picture::new(
+        "Parts of pages written again and again: up to what the buffer holds they do not reach the flash.",
+        Axis::logarithmic("pages", "bytes"),
+        Axis::logarithmic("mean response time", "ns"),
+    )
+    .draw("small writes", Style::Dots, held.curve)
+    .mark(size.0 as f64, "what the buffer holds");
+    let agrees =
+        |other: &Finding| other.number().is_some_and(|other| (other / size.0 as f64 - 1.0).abs() <= NEAR);
+    let finding = match before {
+        Some(before) if agrees(&before) => {
+            let evidence = format!("{evidence}; {}", before.evidence);
+            Finding::found(parameter, before.number().unwrap_or(size.0 as f64), 0.96, evidence)
+        }
+        Some(before) => Finding::found(parameter, size, 0.7, format!("{evidence}; but {}", before.evidence)),
+        None => Finding::found(parameter, size, 0.85, evidence),
+    };
+    if session.known().word(Parameter::WriteBufferFlush).is_none() {
+        let evidence = format!("{}; whole pages are not seen to be held", finding.evidence);
+        session.suppose(Finding::found(Parameter::WriteBufferFlush, "immediately", 0.7, evidence));
+    }
+    session.conclude(finding.with(picture));
+    Ok(())
+}
+
+/// Supposes that there is no buffer, other than before.
+fn suppose_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f64]; 2]) {
+    let evidence = format!(
+        "parts of a page of {page} written again and again take {} each, the whole page {}: the rest is read each time",
+        Nanos(median(parts) as u64),
+        Nanos(median(whole) as u64)
+    );
+    session.suppose(Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, 0.85, evidence));
+    let flush = Parameter::WriteBufferFlush;
+    session.suppose(Finding::not_identifiable(flush, 0.85, "there is no write buffer"));
+}
+
+/// A size in whole pages.
+fn rounded(finding: Finding, page: Bytes) -> Finding {
+    match finding.number() {
+        Some(size) => {
+            let size = Bytes(size as u64).round_down(page);
+            Finding { value: Some(size.into()), ..finding }
+        }
+        None => finding,
+    }
+}
+
+/// Pages that are held.
+struct Held {
+    page: Bytes,
+    /// Bytes of the pages, and means.
+    curve: Vec<(f64, f64)>,
+    /// What absorbed writes take.
+    absorbed: Vec<f64>,
+}
+
+impl Held {
+    /// How many pages are held at the most; `None` where that is not seen.
+    fn most(&mut self, session: &mut Session<'_, '_>, guess: Option<f64>) -> Result<Option<u64>, Halt> {
+        let most = MOST.min(Bytes(session.capacity().0 / 16)).0 / self.page.0;
+        let (mut few, mut many, mut too_many) = (2, 4, false);
+        if !self.is_absorbed(session, 2)? {
+            return Ok(None);
+        }
+        if let Some(guess) = guess {
+            let guess = ((guess / self.page.0 as f64) as u64).clamp(2, most.max(2));
+            if self.is_absorbed(session, guess)? {
+                (few, many) = (guess, guess + 1);
+            } else {
+                // The next one to be tried is one page less.
+                (many, too_many) = (guess.max(3), true);
+                if guess > 2 && self.is_absorbed(session, guess - 1)? {
+                    return Ok(Some(guess - 1));
+                }
+            }
+        }
+        // Where the guess is not too large: one page more, then twice as many each time.
+        while !too_many && self.is_absorbed(session, many)? {
+            (few, many) = (many, many * 2);
+            if many > most {
+                return Ok(None);
+            }
+        }
+        while many - few > 1.max((EXACT * few as f64) as u64) {
+            let middle = (few + many) / 2;
+            if self.is_absorbed(session, middle)? { few = middle } else { many = middle }
+        }
+        Ok(Some(few))
+    }
+
+    /// What writing a part of one page takes, and writing all of it, again and again and in turns.
+    fn parts_and_whole(&self, session: &mut Session<'_, '_>) -> Result<(Vec<f64>, Vec<f64>), Halt> {
+        let at = place(session, 0.27, Bytes::mib(1));
+        let (mut parts, mut whole) = (Vec::new(), Vec::new());
+        for _ in 0..REWRITES {
+            for (size, costs) in [(session.block(), &mut parts), (self.page, &mut whole)] {
+                session.rest(REST)?;
+                let again = ios(Mode::Write, Location::Sequential, size, IN_TURN).on_target(at, size);
+                costs.extend(responses(&session.run("one-page", &again)?));
+                session.wrote_in_place(size * IN_TURN);
+            }
+        }
+        Ok((parts, whole))
+    }
+
+    /// Whether parts of so many pages are all held.
+    fn is_absorbed(&mut self, session: &mut Session<'_, '_>, pages: u64) -> Result<bool, Halt> {
+        let size = session.block();
+        let count = (pages * TURNS).max(COUNTED * 2);
+        let span = self.page * pages;
+        session.rest(REST)?;
+        let mut pattern = ios(Mode::Write, Location::Sequential, size, count)
+            .on_target(place(session, 0.27, Bytes::mib(1)), span);
+        pattern.first.slot_size = Some(self.page);
+        let costs = responses(&session.run("again-and-again", &pattern)?);
+        session.wrote_in_place(size * count);
+        let counted = &costs[costs.len() - (count / TURNS).max(COUNTED) as usize..];
+        // The first one tells what absorbed writes take, if any are.
+        if self.absorbed.is_empty() {
+            self.absorbed = counted.to_vec();
+        }
+        let usual = median(&self.absorbed);
+        let waits = counted.iter().filter(|&&cost| cost > WAITS * usual).count();
+        self.curve.push((span.0 as f64, mean(counted)));
+        let slower =
+            mann_whitney(counted, &self.absorbed).p_above < P_SLOWER && median(counted) > SLOWER * usual;
+        Ok((waits as f64) < SHARE * counted.len() as f64 && !slower)
+    }
+
+    /// The mean of the smallest number from this one on.
+    fn cost(&self, pages: u64) -> f64 {
+        let from = (self.page * pages).0 as f64;
+        let above = self.curve.iter().filter(|point| point.0 >= from);
+        above.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(f64::NAN, |point| point.1)
+    }
+}
