@@ -31,6 +31,8 @@ const ALIKE: f64 = 1.6;
 const FEW: f64 = 0.4;
 /// and that is so much likelier than no change, in nats.
 const CHANGE_LEAST: f64 = 4.5;
+/// So many times likelier a cycle in time is that is not one in writes.
+const CLOCK_GAIN: f64 = 1.2;
 /// Writes that are above this many times what four fifths of them cost are expensive.
 const ABOVE: f64 = 1.3;
 /// Writes that are more expensive than so large a part of all may be a little more expensive by rule.
@@ -182,6 +184,29 @@ pub(crate) fn cycles(costs: &[f64]) -> Vec<Cycle> {
     found
 }
 
+/// Costs over time instead of over writes: in each tick of the mean time of a write the most expensive one that begins in it.
+/// `times` is what goes by with each.
+fn over_time(costs: &[f64], times: &[f64]) -> Vec<f64> {
+    let tick = (times.iter().sum::<f64>() / times.len().max(1) as f64).max(1.0);
+    let mut ticks = vec![0.0_f64; times.len() + 1];
+    let mut now = 0.0;
+    for (cost, time) in costs.iter().zip(times) {
+        let at = ((now / tick) as usize).min(ticks.len() - 1);
+        ticks[at] = ticks[at].max(*cost);
+        now += time;
+    }
+    ticks
+}
+
+/// Whether stalls come back by the clock rather than by what is written: then they are regular in time, and with jitter less
+/// so in writes.
+pub(crate) fn is_by_the_clock(cycle: &Cycle, costs: &[f64], times: &[f64]) -> bool {
+    let of_time = cycles(&over_time(costs, times))
+        .into_iter()
+        .find(|of_time| (0.8..1.25).contains(&(of_time.period as f64 / cycle.period as f64)));
+    of_time.is_some_and(|of_time| of_time.gain > CLOCK_GAIN * cycle.gain)
+}
+
 /// The levels between which costs may be stalls.
 fn levels(costs: &[f64]) -> Vec<(f64, f64)> {
     let least = ABOVE * quantile(costs, 0.8);
@@ -319,6 +344,26 @@ mod tests {
     use flashlab_base::{Prng, Seed};
 
     use super::*;
+
+    #[test]
+    fn what_comes_by_the_clock_is_told_from_what_comes_by_the_writes() {
+        for seed in 0..8 {
+            let mut random = Prng::new(Seed(seed));
+            let (mut by_clock, mut by_writes, mut next) = (Vec::new(), Vec::new(), 0.0);
+            for index in 0..4000 {
+                let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
+                let time = (1.0 + 0.1 * random.unit()) * outlier;
+                by_writes.push(time + if index % 170 < 2 { 20.0 } else { 0.0 });
+                let now: f64 = by_clock.iter().sum();
+                by_clock.push(time + if now >= next { 20.0 } else { 0.0 });
+                next = if now >= next { next + 200.0 } else { next };
+            }
+            let told =
+                |costs: &[f64]| cycles(costs).first().map(|cycle| is_by_the_clock(cycle, costs, costs));
+            assert_ne!(told(&by_clock), Some(false), "seed {seed}");
+            assert_eq!(told(&by_writes), Some(false), "seed {seed}");
+        }
+    }
 
     /// Costs with jitter and outliers; from `onset` on up to eight of each `period` are expensive, anywhere within twelve.
     fn costs(seed: u64, count: usize, period: usize, onset: usize) -> Vec<f64> {

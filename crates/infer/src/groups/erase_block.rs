@@ -154,7 +154,7 @@ fn conclude_seen(session: &mut Session<'_, '_>, unit: UnitSeen) {
         "the filled device overwritten in order makes room once in each {size}, {from}; that foretold {rightly} of \
          {foretold} times that it did"
     );
-    let sure = if onset.is_some() { 0.94 } else { 0.85 };
+    let sure = if onset.is_some() { 0.9 } else { 0.7 };
     session.conclude(Finding::found(Parameter::EraseBlockSize, size, sure, evidence));
 }
 

@@ -23,7 +23,7 @@ use flashlab_analysis::inference::{Axis, Parameter, Picture, Style, UnitSeen};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Mix, Pattern};
 
-use super::cycles::{Cycle, cycles, level};
+use super::cycles::{Cycle, cycles, is_by_the_clock, level};
 use super::figures::{mean, median};
 use super::patterns::ios;
 use crate::session::{Halt, Session};
@@ -239,7 +239,11 @@ pub(super) fn overwrite(
             let right = windows >= 1 && stalled as f64 >= FORETOLD * windows as f64 && gain >= FORETOLD_GAIN;
             right.then_some(Seen { windows, stalled, ..*seen })
         };
-        let confirmed: Vec<Seen> = candidates.iter().filter_map(foretold).collect();
+        let mut confirmed: Vec<Seen> = candidates.iter().filter_map(foretold).collect();
+        confirmed.retain(|seen| {
+            let costs = without(&seen.rows, found.costs(seen.of_writes), 0);
+            !is_by_the_clock(&seen.cycle, &costs, &found.both)
+        });
         found.seen = likeliest(&confirmed).filter(|seen| seen.is_likelier(found.seen)).or(found.seen);
         if found.seen.is_some_and(|seen| seen.onset.is_some()) {
             return Ok(());
