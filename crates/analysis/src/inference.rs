@@ -9,6 +9,6 @@ mod finding;
 mod parameter;
 mod picture;
 
-pub use finding::{Fill, Finding, INFERENCE_VERSION, Inference, Value, Verdict};
+pub use finding::{Fill, Finding, INFERENCE_VERSION, Inference, UnitSeen, Value, Verdict};
 pub use parameter::{Parameter, Unit};
 pub use picture::{Axis, Picture, Series, Style};

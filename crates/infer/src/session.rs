@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter};
+use flashlab_analysis::inference::{Finding, Inference, Parameter, UnitSeen};
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, Ended, WAIT_PIECE};
@@ -112,6 +112,8 @@ pub struct Session<'d, 's> {
     /// What the groups that only read have left of their time.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
+    /// What was written in place.
+    in_place: Bytes,
 }
 
 impl<'d, 's> Session<'d, 's> {
@@ -130,6 +132,7 @@ impl<'d, 's> Session<'d, 's> {
             runs: 0,
             reading_time: settings.reading_time,
             concluded: Vec::new(),
+            in_place: Bytes::ZERO,
         }
     }
 
@@ -196,11 +199,28 @@ impl<'d, 's> Session<'d, 's> {
         self.inference.fill.nanos_per_byte = nanos_per_byte;
     }
 
+    /// The unit in which the device makes room, as overwriting it showed.
+    pub(crate) fn unit_seen(&self) -> Option<UnitSeen> {
+        self.inference.fill.unit
+    }
+
+    pub(crate) fn saw_unit(&mut self, unit: Option<UnitSeen>) {
+        self.inference.fill.unit = unit;
+    }
+
+    /// So many logs are shared by all units.
+    pub(crate) fn saw_logs(&mut self, logs: u32) {
+        if let Some(unit) = &mut self.inference.fill.unit {
+            unit.logs = Some(logs);
+        }
+    }
+
     /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
     /// alone, and so does not count as used.
     pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
         let whole_at = &mut self.inference.fill.whole_at;
         *whole_at = whole_at.map(|at| at + length);
+        self.in_place += length;
     }
 
     /// What was written since the whole device was, but for what was written in place.
@@ -211,6 +231,11 @@ impl<'d, 's> Session<'d, 's> {
         let whole_at = self.inference.fill.whole_at;
         let filled = whole_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
         Ok(self.inference.written - filled)
+    }
+
+    /// What of it was written in place, as far as this session knows.
+    pub(crate) fn written_in_place(&self) -> Bytes {
+        self.in_place
     }
 
     /// A seed for what a probe chooses at random, another one for each label and index.
@@ -417,9 +442,17 @@ impl<'d, 's> Session<'d, 's> {
 
 /// The most that so many IOs of a pattern can write.
 fn most_written(pattern: &Pattern, ios: u64) -> Bytes {
-    let writes = |basic: &flashlab_plan::Basic| match basic.mode {
+    let writes = |basic: &flashlab_plan::Basic, count: u64| match basic.mode {
         ModeRule::Always(mode) if Operation::from(mode) == Operation::Read => Bytes::ZERO,
-        _ => basic.io_size.largest(),
+        _ => basic.io_size.largest() * count,
     };
-    pattern.basics().map(writes).max().unwrap_or_default() * ios
+    match &pattern.mix {
+        None => writes(&pattern.first, ios),
+        // Each process begins with the first part.
+        Some(mix) => {
+            let second = ios / (u64::from(mix.ratio) + 1);
+            let first = (ios - second + u64::from(pattern.parallel_degree * mix.ratio)).min(ios);
+            writes(&pattern.first, first) + writes(&mix.second, second)
+        }
+    }
 }

@@ -197,6 +197,24 @@ pub struct Fill {
     pub nanos_per_byte: f64,
     /// Whether filling it in one go was begun.
     pub was_begun: bool,
+    /// The unit in which it makes room, as overwriting it showed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<UnitSeen>,
+}
+
+/// A unit in which a device makes room.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnitSeen {
+    /// How large it is.
+    pub size: Bytes,
+    /// After how much overwriting room was made for the first time, if that was not from the beginning on.
+    pub onset: Option<Bytes>,
+    /// How often it foretold that room was made.
+    pub foretold: u32,
+    /// How often it did so rightly.
+    pub rightly: u32,
+    /// How many logs of this size all addresses share, if that was seen.
+    pub logs: Option<u32>,
 }
 
 impl Inference {

@@ -1,6 +1,10 @@
 //! How much flash there is beyond the capacity: when collection begins.
 //!
 //! # Model
+//! First the device is overwritten in order ([`super::overwriting`]): if room is made once in each unit from some place on,
+//! what was written until then is the space beyond the capacity. If it is made from the beginning on, units are replaced
+//! as a whole, and logs of them are looked for ([`super::logs`]). If nothing of this is seen, random writes tell.
+//!
 //! After the whole device was written sequentially, every page of data is in its place and the space beyond is free.
 //! Each random write takes a page of it and leaves an invalid one, scattered, so that no block becomes wholly
 //! invalid. Writes cost the same until the free space is used up. From then on each block that is to be written to
@@ -23,11 +27,13 @@
 //! - what was written since the fill by others is in the uncertainty.
 
 use flashlab_analysis::decide::level::level;
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, UnitSeen};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{mean, over_bytes};
+use super::logs::{Logs, logs};
+use super::overwriting::{Overwriting, begin, overwrite};
 use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
 use crate::group::Group;
@@ -37,20 +43,34 @@ pub(crate) const GROUP: Group = Group {
     name: "spare-space",
     about: "random writes after a sequential fill: they are cheap until the space beyond the capacity is used up",
     parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
-    write_share: 0.045,
+    write_share: 0.11,
     probe,
 };
 
+/// Writes that are left for a look at logs.
+const LOGS_LEAST: u64 = 512;
+/// How sure the number of logs is.
+const LOGS_FULL: f64 = 0.8;
+/// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
+const ENOUGH: f64 = 0.13;
+/// The share of the device that is kept for writes anywhere, where overwriting in order shows nothing.
+const RANDOM_PART: f64 = 0.06;
+/// How sure the first stall of a cycle that foretold itself is.
+const IN_ORDER: f64 = 0.8;
+const SPARE_IN_ORDER: f64 = 0.6;
 /// The size of the writes, where no larger mapped unit is known.
 const IO_SIZE: Bytes = Bytes::kib(16);
 /// A part of the capacity, after each of which the costs are looked at.
 const PARTS: u64 = 128;
 /// Parts after which merges from the beginning are taken for all that there is.
-const PARTS_OF_MERGES: usize = 8;
+const PARTS_OF_MERGES: usize = 5;
 /// Sequential writes for a comparison, at the most: they take of the space, too.
 const REFERENCE: u64 = 128;
 /// Random writes that cost so many times as much as sequential ones are merged.
 const MERGED: f64 = 8.0;
+/// Where this share of random writes costs so many times what sequential ones cost, it is merges.
+const DEAR: f64 = 3.0;
+const DEAR_SHARE: f64 = 0.3;
 /// How long the device rests to see whether that brings the low costs back.
 const REST: Nanos = Nanos::from_secs(60);
 /// After a rise the costs stay high for at least this share of what came before.
@@ -66,6 +86,89 @@ const SPARE_ERROR: f64 = 0.1;
 const BLOCK_PAGES_LEAST: f64 = 32.0;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    // Blocks that can be erased at once are not, as long as there are others.
+    let before = session.written_since_fill()? + session.written_in_place();
+    let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
+    let (enough, kept) = (part(ENOUGH), part(RANDOM_PART));
+    let most = session.writes_left();
+    let usual = Bytes(most.0.saturating_sub(kept.0));
+    let mut overwriting = begin(session);
+    overwrite(session, &mut overwriting, enough.min(usual), most)?;
+    let early = overwriting.unit();
+    if count_logs(session, &overwriting)? {
+        return Ok(());
+    }
+    let left = Bytes(session.writes_left().0.saturating_sub(kept.0));
+    let (usual, most) = (overwriting.written() + left, overwriting.written() + session.writes_left());
+    if early.is_none_or(|unit| unit.onset.is_none()) {
+        overwrite(session, &mut overwriting, usual, most)?;
+    }
+    let seen = overwriting.unit();
+    session.saw_unit(seen);
+    if let Some(UnitSeen { size: unit, onset: Some(onset), .. }) = seen {
+        // Where blocks are copied, it may be the logs that are full for the first time.
+        let size = IO_SIZE.max(session.block());
+        if overwriting.copies() && session.writes_left() >= size * LOGS_LEAST {
+            let sequential = reference(session, size, REFERENCE)?;
+            if let Logs::Merged(costs) = logs(session, unit, sequential)? {
+                session.saw_unit(seen.map(|seen| UnitSeen { onset: None, ..seen }));
+                return merged(session, size, &costs, sequential);
+            }
+        }
+        conclude_onset(session, &overwriting, before + onset);
+        return Ok(());
+    }
+    if seen.map(|seen| seen.size) != early.map(|early| early.size) && count_logs(session, &overwriting)? {
+        return Ok(());
+    }
+    if seen.is_some() {
+        session.wrote_in_place(overwriting.written());
+    }
+    random_writes(session)
+}
+
+/// Looks for logs of whole units, where these are replaced from the beginning on, if no buffer makes it seem so; whether that
+/// tells all.
+fn count_logs(session: &mut Session<'_, '_>, overwriting: &Overwriting) -> Result<bool, Halt> {
+    let Some(UnitSeen { size: unit, onset: None, .. }) = overwriting.unit() else { return Ok(false) };
+    session.saw_unit(overwriting.unit());
+    let size = IO_SIZE.max(session.block());
+    let sequential = reference(session, size, REFERENCE)?;
+    match logs(session, unit, sequential)? {
+        Logs::Merged(costs) => {
+            session.wrote_in_place(overwriting.written());
+            merged(session, size, &costs, sequential)?;
+        }
+        Logs::Shared { logs, first, period, costs } => {
+            session.wrote_in_place(overwriting.written());
+            session.saw_logs(logs);
+            conclude_logs(session, unit, (logs, first, period), &costs, sequential);
+        }
+        Logs::Unclear => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Where collection begins in order, to the block.
+fn conclude_onset(session: &mut Session<'_, '_>, overwriting: &Overwriting, spare: Bytes) {
+    let capacity = session.capacity();
+    let evidence = format!(
+        "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
+        overwriting.unit().map_or(Bytes::ZERO, |unit| unit.size),
+    );
+    let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
+    let answers = [
+        (Parameter::PhysicalCapacity, (capacity + spare).0 as f64, IN_ORDER),
+        (Parameter::OverProvisioning, spare.0 as f64 / capacity.0 as f64, SPARE_IN_ORDER),
+    ];
+    for (parameter, value, sure) in answers {
+        let finding = Finding::found(parameter, value, sure, evidence.clone());
+        session.conclude(finding.with(picture.clone()));
+    }
+}
+
+/// Writes anywhere, until they are expensive.
+fn random_writes(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let count = (session.capacity().0 / PARTS / size.0).max(16);
     let sequential = reference(session, size, count)?;
@@ -110,11 +213,42 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             }
         }
     }
+    // Logs that all blocks share are emptied for few of the writes.
+    let dear = costs.iter().filter(|&&cost| cost > DEAR * sequential).count() as f64;
+    if found.is_none() && mean(&costs) > MERGED * sequential && dear > DEAR_SHARE * costs.len() as f64 {
+        return merged(session, size, &costs, sequential);
+    }
     match found {
         Some(step) => conclude(session, size, &costs, sequential, step, before + size * earlier as u64),
         None => undecided(session, size, &costs, sequential),
     }
     Ok(())
+}
+
+/// Logs that all blocks share are full: they are whole units.
+fn conclude_logs(
+    session: &mut Session<'_, '_>,
+    unit: Bytes,
+    (logs, first, period): (u32, usize, usize),
+    costs: &[f64],
+    sequential: f64,
+) {
+    let capacity = session.capacity();
+    let spare = unit * u64::from(logs);
+    let evidence = format!(
+        "of pages written in the middle of units of {unit}, the {first}-th is the first to empty a log, and each \
+         {period}-th after it: {logs} logs"
+    );
+    let size = IO_SIZE.max(session.block());
+    let picture = picture(size, costs, sequential).mark(bytes(first as f64, size), "logs are full");
+    let answers = [
+        (Parameter::PhysicalCapacity, (capacity + spare).0 as f64),
+        (Parameter::OverProvisioning, spare.0 as f64 / capacity.0 as f64),
+    ];
+    for (parameter, value) in answers {
+        let finding = Finding::found(parameter, value, LOGS_FULL, evidence.clone());
+        session.conclude(finding.with(picture.clone()));
+    }
 }
 
 fn median(costs: &[f64]) -> f64 {

@@ -1,0 +1,354 @@
+//! Stalls that come back in groups: from the costs of equal writes, how many writes lie between two collections or merges.
+//!
+//! # Model
+//! Where space is given out by units that several dies fill at the same time, at each end of a unit a few of the writes
+//! within a window are expensive, the same ones each time or, behind a buffer, now these and now those. So each write is
+//! expensive with one probability within the windows and with another one elsewhere, and the windows come with a period. Of
+//! all periods, phases and widths the likeliest is taken, with what it is more likely than no windows at all (the
+//! logarithm of the ratio of the likelihoods). A multiple of the period leaves half of the stalls without a window and a
+//! part of it has windows without stalls, so that neither is as likely.
+//!
+//! What is expensive is not known: costs above several levels, with and without those that are far above, are tried. When
+//! it began is not known: the last part of the writes is looked at, from all of them down to a quarter.
+//!
+//! # Invariants
+//! - a cycle has stalls in nearly all of its windows;
+//! - the same costs give the same cycles.
+
+use super::figures::{median, quantile};
+
+/// Windows at the least.
+const PERIODS_MIN: usize = 3;
+/// The share of the windows that have stalls.
+const COMPLETE: f64 = 0.75;
+/// How much likelier than no cycle, in nats: for all periods, phases, widths and levels that are tried.
+const GAIN_LEAST: f64 = 32.0;
+/// What takes so many times what the stalls of a cycle take is none of them.
+const ANOTHER: f64 = 1.4;
+/// Stalls of a cycle take up to so many times as much, or as little, as the usual one.
+const ALIKE: f64 = 1.6;
+/// Before the first window of a rule there are at most so many times as many stalls,
+const FEW: f64 = 0.4;
+/// and that is so much likelier than no change, in nats.
+const CHANGE_LEAST: f64 = 4.5;
+/// Writes that are above this many times what four fifths of them cost are expensive.
+const ABOVE: f64 = 1.3;
+/// Writes that are more expensive than so large a part of all may be a little more expensive by rule.
+const LITTLE: [f64; 2] = [0.85, 0.93];
+/// Costs so many times above a level may be left out.
+const FAR_ABOVE: f64 = 2.5;
+/// At most so large a share of the writes is expensive, and at most so many are looked at.
+const SHARE_MOST: f64 = 0.3;
+const STALLS_MOST: usize = 2500;
+/// Periods that are tried in each doubling.
+const PER_OCTAVE: f64 = 15.0;
+/// All writes, the last half of them, and the last quarter are looked at.
+const HALVINGS: u32 = 3;
+/// A window is at most this part of a period.
+const WINDOW_PART: usize = 4;
+/// The widest window.
+const WIDEST: usize = 256;
+/// So much likelier a period is that is once more divisible by two.
+const ROUNDER: f64 = 1.5;
+
+/// Stalls that come back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cycle {
+    /// Writes from one window to the next.
+    pub period: usize,
+    /// The first write of a window, counted from the first write of all.
+    pub phase: usize,
+    /// Writes of a window.
+    pub width: usize,
+    /// The first write that was looked at.
+    pub from: usize,
+    /// How many writes that were.
+    pub length: usize,
+    /// How much likelier it is than none, in nats.
+    pub gain: f64,
+    /// Costs between these count as stalls.
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Cycle {
+    fn is_stall(&self, cost: f64) -> bool {
+        cost > self.low && cost <= self.high
+    }
+
+    /// Costs, of which the first is the `begin`-th of the series, without the stalls in its windows but for those that are
+    /// much more expensive. `usual` is put in their places, and `level` is what they take.
+    pub(crate) fn without(&self, costs: &[f64], begin: usize, usual: f64, level: f64) -> Vec<f64> {
+        let left = |(index, &cost): (usize, &f64)| {
+            if self.covers(begin + index) && cost <= ANOTHER * level { cost.min(usual) } else { cost }
+        };
+        costs.iter().enumerate().map(left).collect()
+    }
+
+    /// Whether a write is in a window.
+    pub(crate) fn covers(&self, index: usize) -> bool {
+        (index + self.period - self.phase % self.period) % self.period < self.width
+    }
+
+    /// Whether it foretells the stalls of other costs, of which the first is the `begin`-th of the series: in how many
+    /// windows there should be some, in how many there are, and how much likelier that is than by chance, in nats.
+    pub(crate) fn foretells(&self, costs: &[f64], begin: usize) -> (usize, usize, f64) {
+        let place = |index: usize| (index + begin + self.period - self.phase % self.period) % self.period;
+        let (mut windows, mut stalled, mut hit, mut inside, mut stalls) = (0, 0, false, 0, 0);
+        let mut hits = 0;
+        for (index, &cost) in costs.iter().enumerate() {
+            let is_stall = self.is_stall(cost);
+            stalls += usize::from(is_stall);
+            if place(index) < self.width {
+                inside += 1;
+                hits += usize::from(is_stall);
+                hit |= is_stall;
+                // Only whole windows count.
+                if place(index) == self.width - 1 {
+                    windows += 1;
+                    stalled += usize::from(hit);
+                    hit = false;
+                }
+            }
+        }
+        (windows, stalled, gain(hits, inside as f64, stalls, costs.len()))
+    }
+
+    /// The first write of the first window from which on windows have stalls, if there are some before it that have none but
+    /// by chance. The number of stalls in a window is taken for a Poisson number.
+    pub(crate) fn onset(&self, costs: &[f64]) -> Option<usize> {
+        let first = self.phase % self.period;
+        let covered =
+            (self.from..costs.len()).filter(|&index| self.covers(index) && self.is_stall(costs[index]));
+        let usual = median(&covered.map(|index| costs[index]).collect::<Vec<_>>());
+        // What takes much more or less than the others is there by chance.
+        let is_one = |cost: f64| self.is_stall(cost) && (usual / ALIKE..usual * ALIKE).contains(&cost);
+        let stalls = |begin: usize| {
+            let end = (begin + self.width).min(costs.len());
+            costs[begin..end].iter().filter(|&&cost| is_one(cost)).count() as f64
+        };
+        let counts: Vec<f64> = (first..costs.len()).step_by(self.period).map(stalls).collect();
+        // The likeliest change from fewer to more, and how much likelier it is than none.
+        let all: f64 = counts.iter().sum();
+        let part = |sum: f64, windows: usize| {
+            if sum > 0.0 { sum * (sum / windows as f64 * counts.len() as f64 / all).ln() } else { 0.0 }
+        };
+        let (mut sum, mut best, mut at) = (0.0, 0.0, 0);
+        for (index, count) in counts.iter().enumerate() {
+            let gain = part(sum, index.max(1)) + part(all - sum, counts.len() - index);
+            let rises = sum * ((counts.len() - index) as f64) < FEW * (all - sum) * index as f64;
+            if index > 0 && rises && gain > best {
+                (best, at) = (gain, index);
+            }
+            sum += count;
+        }
+        (best >= CHANGE_LEAST).then_some(first + at * self.period)
+    }
+}
+
+/// How much likelier it is that `hits` of `stalls` stalls among `all` writes are in `inside` of these writes because of
+/// a rule than by chance; 0 if they are fewer than by chance.
+fn gain(hits: usize, inside: f64, stalls: usize, all: usize) -> f64 {
+    let (all, hits, stalls) = (all as f64, hits as f64, stalls as f64);
+    let inside = inside.max(hits).max(1.0);
+    let outside = (all - inside).max(stalls - hits).max(1.0);
+    let share = stalls / all.max(1.0);
+    if stalls == 0.0 || share >= 1.0 || hits / inside <= share {
+        return 0.0;
+    }
+    inside * divergence(hits / inside, share) + outside * divergence((stalls - hits) / outside, share)
+}
+
+/// Kullback and Leibler's divergence of two coins, in nats.
+fn divergence(a: f64, b: f64) -> f64 {
+    let part = |a: f64, b: f64| if a == 0.0 { 0.0 } else { a * (a / b).ln() };
+    part(a, b) + part(1.0 - a, 1.0 - b)
+}
+
+/// The cycles of several levels of costs, the likeliest first.
+pub(crate) fn cycles(costs: &[f64]) -> Vec<Cycle> {
+    let mut found: Vec<Cycle> = Vec::new();
+    for halvings in 0..HALVINGS {
+        let length = costs.len() >> halvings;
+        if length < 64 {
+            break;
+        }
+        let from = costs.len() - length;
+        for (low, high) in levels(&costs[from..]) {
+            found.extend(likeliest(costs, from, low, high));
+        }
+    }
+    found.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    found
+}
+
+/// The levels between which costs may be stalls.
+fn levels(costs: &[f64]) -> Vec<(f64, f64)> {
+    let least = ABOVE * quantile(costs, 0.8);
+    let expensive: Vec<f64> = costs.iter().copied().filter(|&cost| cost > least).collect();
+    if expensive.len() < PERIODS_MIN {
+        return Vec::new();
+    }
+    let lows = [least, quantile(&expensive, 0.3), quantile(&expensive, 0.6), quantile(&expensive, 0.85)];
+    let mut levels: Vec<(f64, f64)> =
+        lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, FAR_ABOVE * low)]).collect();
+    // Work that is done by and by makes many writes a little more expensive.
+    levels.extend(LITTLE.map(|share| (quantile(costs, share), least.max(quantile(costs, 0.97)))));
+    levels
+}
+
+/// The likeliest cycle of the stalls between two levels from a write on.
+fn likeliest(costs: &[f64], from: usize, low: f64, high: f64) -> Option<Cycle> {
+    let stalls: Vec<usize> =
+        (from..costs.len()).filter(|&index| costs[index] > low && costs[index] <= high).collect();
+    let length = costs.len() - from;
+    if stalls.len() < PERIODS_MIN
+        || stalls.len() > STALLS_MOST
+        || stalls.len() as f64 > SHARE_MOST * length as f64
+    {
+        return None;
+    }
+    let fold = Fold { stalls: &stalls, from, length };
+    let candidates = distances(&stalls, length / PERIODS_MIN);
+    let best = candidates
+        .into_iter()
+        .filter_map(|period| fold.best(period))
+        .max_by(|a, b| a.gain.total_cmp(&b.gain))?;
+    let near = best.width.clamp(2, best.period / 2 + 1).min(32);
+    let rounded = |cycle: &Cycle| cycle.gain + ROUNDER * f64::from(cycle.period.trailing_zeros());
+    let best = (best.period.saturating_sub(near).max(2)..=best.period + near)
+        .filter_map(|period| fold.best(period))
+        .max_by(|a, b| rounded(a).total_cmp(&rounded(b)))?;
+    (best.gain >= GAIN_LEAST).then_some(Cycle { low, high, ..best })
+}
+
+/// The distances at which most stalls follow each other, some in each doubling.
+fn distances(stalls: &[usize], longest: usize) -> Vec<usize> {
+    let mut counts = vec![0u32; longest + 1];
+    for (index, &first) in stalls.iter().enumerate() {
+        for &second in &stalls[index + 1..] {
+            match counts.get_mut(second - first) {
+                Some(count) => *count += 1,
+                None => break,
+            }
+        }
+    }
+    let (mut chosen, mut begin) = (Vec::new(), 2);
+    while begin <= longest {
+        let end = ((begin as f64 * 2f64.powf(1.0 / PER_OCTAVE)) as usize).max(begin + 1).min(longest + 1);
+        let best = (begin..end).max_by_key(|&distance| (counts[distance], distance.trailing_zeros()));
+        chosen.extend(best.filter(|&distance| counts[distance] > 0));
+        begin = end;
+    }
+    chosen
+}
+
+/// Stalls to be folded.
+struct Fold<'a> {
+    stalls: &'a [usize],
+    from: usize,
+    length: usize,
+}
+
+impl Fold<'_> {
+    /// The likeliest windows of a period.
+    fn best(&self, period: usize) -> Option<Cycle> {
+        if period < 2 || self.length < PERIODS_MIN * period {
+            return None;
+        }
+        let mut counts = vec![0u32; period];
+        self.stalls.iter().for_each(|stall| counts[stall % period] += 1);
+        let all = self.length as f64;
+        let widths = (0..).map(|doublings| 1usize << doublings);
+        let mut best: Option<Cycle> = None;
+        for width in
+            widths.take_while(|&width| width <= WIDEST && (width == 1 || width <= period / WINDOW_PART))
+        {
+            let (phase, hits) = densest(&counts, width);
+            let gain = gain(hits, all * width as f64 / period as f64, self.stalls.len(), self.length);
+            if best.is_none_or(|best| gain > best.gain) {
+                let (low, high) = (0.0, 0.0);
+                best = Some(Cycle {
+                    period,
+                    phase,
+                    width,
+                    from: self.from,
+                    length: self.length,
+                    gain,
+                    low,
+                    high,
+                });
+            }
+        }
+        best.filter(|cycle| self.complete(cycle))
+    }
+
+    /// Whether nearly all windows have stalls.
+    fn complete(&self, cycle: &Cycle) -> bool {
+        let window = |stall: usize| {
+            let shifted = stall + cycle.period - cycle.phase;
+            (shifted % cycle.period < cycle.width).then_some(shifted / cycle.period)
+        };
+        let mut windows: Vec<usize> = self.stalls.iter().filter_map(|&stall| window(stall)).collect();
+        windows.dedup();
+        let expected = self.length / cycle.period;
+        windows.len() >= PERIODS_MIN && windows.len() as f64 >= COMPLETE * expected as f64
+    }
+}
+
+/// Where a window of `width`, around the end, has most of the counts, and how many.
+fn densest(counts: &[u32], width: usize) -> (usize, usize) {
+    let mut sum: u32 = counts[..width].iter().sum();
+    let (mut most, mut at) = (sum, 0);
+    for begin in 1..counts.len() {
+        sum = sum - counts[begin - 1] + counts[(begin + width - 1) % counts.len()];
+        if sum > most {
+            (most, at) = (sum, begin);
+        }
+    }
+    (at, most as usize)
+}
+
+/// The median of the costs that count as stalls of a cycle.
+pub(crate) fn level(cycle: &Cycle, costs: &[f64]) -> f64 {
+    median(&costs[cycle.from..].iter().copied().filter(|&cost| cycle.is_stall(cost)).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_base::{Prng, Seed};
+
+    use super::*;
+
+    /// Costs with jitter and outliers; from `onset` on up to eight of each `period` are expensive, anywhere within twelve.
+    fn costs(seed: u64, count: usize, period: usize, onset: usize) -> Vec<f64> {
+        let mut random = Prng::new(Seed(seed));
+        let mut costs: Vec<f64> = (0..count)
+            .map(|_| (1.0 + 0.1 * random.unit()) * if random.unit() < 0.01 { 10.0 } else { 1.0 })
+            .collect();
+        for begin in (onset..count.saturating_sub(12)).step_by(period) {
+            (0..8).for_each(|_| costs[begin + random.below(12) as usize] = 8.0 + random.unit());
+        }
+        costs
+    }
+
+    #[test]
+    fn the_period_and_the_beginning_are_found() {
+        for (seed, period) in [64, 96, 320, 512].into_iter().enumerate() {
+            let onset = 7 * period + 5;
+            let costs = costs(seed as u64, 24 * period, period, onset);
+            let found = cycles(&costs)[0];
+            assert_eq!(found.period, period, "{found:?}");
+            let begin = found.onset(&costs).expect("it begins later");
+            assert!(begin.abs_diff(onset) <= period + 16, "{begin}, not {onset}");
+            let fresh = super::tests::costs(99 + seed as u64, 24 * period, period, onset);
+            let (windows, stalled, gain) = found.foretells(&fresh[9 * period..], 9 * period);
+            assert!(windows >= 6 && stalled + 1 >= windows && gain > 7.0, "{windows}, {stalled}, {gain}");
+        }
+    }
+
+    #[test]
+    fn without_a_period_none_is_found() {
+        assert!((0..40).all(|seed| cycles(&costs(seed, 3000, usize::MAX / 2, 2999)).is_empty()));
+    }
+}

@@ -1,0 +1,205 @@
+//! What reads of many sizes say of pages, planes, chunks, dies and channels, if a layout explains them.
+//!
+//! # Probes
+//! 1. `traces` in one region after the other, until `likely` has a layout that explains what reads take there.
+//! 2. The same elsewhere: what is sure has to be said by both.
+
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Value};
+use flashlab_base::Bytes;
+
+use super::figures::median;
+use super::likely::Likely;
+use super::replay::{Layout, Run};
+use super::traces::{Region, traces};
+use crate::session::{Halt, Session};
+
+/// Pages that are tried where they are not known.
+const PAGES: [u64; 5] = [2048, 4096, 8192, 16384, 32768];
+/// Reads scatter by as much more than reads of one kind, as a variance, where a layout explains them.
+const MISFIT_GOOD: f64 = 1.25;
+const MISFIT_MAX: f64 = 2.6;
+/// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way.
+const FACTOR: f64 = 1.3;
+const MIXED: f64 = 0.15;
+/// The most regions in which a layout is looked for.
+const SEARCHES: usize = 4;
+/// The flash takes at least this share of the shortest read, or reads did not need it.
+const FLASH_MIN: f64 = 0.12;
+/// By how much other answers have to be less likely, as a logarithm: in all, and elsewhere.
+const MARGIN_SURE: f64 = 20.0;
+const MARGIN_AGAIN: f64 = 4.0;
+const SURE: f64 = 0.97;
+const UNSURE: f64 = 0.93;
+/// At most, where reads scatter about the layout more than by chance.
+const LEFT_OPEN: f64 = 0.65;
+/// Less likely answers are none.
+const CHANCE_LEAST: f64 = 0.5;
+
+/// A layout that explains what was measured.
+pub(crate) struct Explained {
+    /// From all reads, and from those elsewhere alone.
+    both: Likely,
+    again: Option<Likely>,
+    /// Whether reads scatter about it no more than reads of one kind.
+    is_good: bool,
+    /// At most so sure; less where pages do not show by themselves.
+    most: f64,
+    evidence: String,
+    picture: Picture,
+}
+
+/// Looks for a layout.
+pub(crate) fn explained(
+    session: &mut Session<'_, '_>,
+    page: Option<Bytes>,
+) -> Result<Option<Explained>, Halt> {
+    let pages: Vec<u64> = match page {
+        Some(page) => vec![page.0],
+        None => PAGES.map(|page| page.max(session.block().0)).to_vec(),
+    };
+    let mut best: Option<(Region, Vec<Run>, Likely)> = None;
+    let (mut least, mut searched) = (f64::INFINITY, 0);
+    for region in Region::ALL {
+        let Some(runs) = traces(session, region, page)? else { continue };
+        if is_mixed(&runs[0]) || Likely::is_without_flash(&runs, pages[0]) {
+            continue;
+        }
+        if searched == SEARCHES {
+            break;
+        }
+        searched += 1;
+        let Some(likely) = Likely::search(&runs, &pages, session.block().0) else { continue };
+        let shortest = median(&runs[0].iter().map(|read| read.nanos).collect::<Vec<_>>());
+        let [_, sense, transfer, _] = likely.times();
+        if sense + transfer < FLASH_MIN * shortest {
+            continue;
+        }
+        least = least.min(likely.sigma);
+        let unexplained = |likely: &Likely| likely.misfit * (likely.sigma / least).powi(2);
+        let good = unexplained(&likely) < MISFIT_GOOD;
+        if best.as_ref().is_none_or(|(_, _, best)| unexplained(&likely) < unexplained(best)) {
+            best = Some((region, runs, likely));
+        }
+        if good {
+            break;
+        }
+    }
+    let fits = |likely: &Likely| likely.misfit * (likely.sigma / least).powi(2) <= MISFIT_MAX;
+    let best = best.filter(|(_, _, likely)| fits(likely));
+    let Some((region, runs, likely)) = best else { return Ok(None) };
+    let elsewhere = traces(session, region.elsewhere(), page)?;
+    let agreed = elsewhere.and_then(|runs| likely.again(&runs));
+    let agreed = agreed.filter(|(again, _)| again.misfit <= MISFIT_MAX);
+    let picture = picture(&runs);
+    let (again, both) = match agreed {
+        Some((again, both)) => (Some(again), both),
+        None => (None, likely),
+    };
+    let evidence = evidence(&both, &runs);
+    let is_good = both.misfit * (both.sigma / least).powi(2) < MISFIT_GOOD;
+    let most = if page.is_some() { SURE } else { UNSURE };
+    Ok(Some(Explained { both, again, is_good, most, evidence, picture }))
+}
+
+/// Whether reads of one kind are not all answered in the same way.
+fn is_mixed(run: &Run) -> bool {
+    let times: Vec<f64> = run.iter().map(|read| read.nanos).collect();
+    let middle = median(&times);
+    let off = times.iter().filter(|&&time| !(middle / FACTOR..middle * FACTOR).contains(&time)).count();
+    off as f64 > MIXED * times.len() as f64
+}
+
+fn evidence(likely: &Likely, runs: &[Run]) -> String {
+    let Layout { page, planes, chunk, dies, channels, cached, .. } = likely.best();
+    let [command, sense, transfer, link] = likely.times().map(|time| time / 1000.0);
+    let largest = runs.iter().flatten().map(|read| read.size).max().unwrap_or(0);
+    let chunk =
+        if dies == 1 { "one die".to_owned() } else { format!("chunks of {chunk} pages on {dies} dies") };
+    let cache = if cached { ", in cache mode" } else { "" };
+    format!(
+        "reads up to {} take what pages of {} in rows of {planes}, {chunk} and {channels} channels{cache} explain: command \
+         {command:.1}, sense {sense:.1}, transfer {transfer:.1}, link {link:.1} us a page; they scatter {:.2} times as much as \
+         reads of one kind",
+        Bytes(largest),
+        Bytes(page),
+        likely.misfit.sqrt()
+    )
+}
+
+fn picture(runs: &[Run]) -> Picture {
+    let point = |run: &Run| {
+        let times: Vec<f64> = run.iter().map(|read| read.nanos).collect();
+        (run.first().map_or(0.0, |read| read.size as f64), median(&times))
+    };
+    let mut points: Vec<(f64, f64)> = runs.iter().map(point).collect();
+    // The runs of one at a time come first, by size.
+    let alone = points.windows(2).position(|two| two[1].0 <= two[0].0).map_or(points.len(), |last| last + 1);
+    let several = points.split_off(alone);
+    Picture::new(
+        "Response time of reads that begin and end a block from a boundary, over their size.",
+        Axis::logarithmic("IOSize", "bytes"),
+        Axis::logarithmic("median response time", "ns"),
+    )
+    .draw("one at a time", Style::Line, points)
+    .draw("several in flight", Style::Dots, several)
+}
+
+impl Explained {
+    /// What is said, and how surely; none where nothing is likely.
+    fn says<T: PartialEq>(&self, likely: &Likely, what: impl Fn(&Layout) -> T) -> Option<(T, f64)> {
+        let (value, chance) = likely.says(&what)?;
+        let margin = likely.margin(&what, &value);
+        let again = self.again.as_ref().map_or(f64::NEG_INFINITY, |again| again.margin(&what, &value));
+        let most = match () {
+            () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => self.most,
+            () if !self.is_good => LEFT_OPEN,
+            () if again > 0.0 => 0.9,
+            () => 0.8,
+        };
+        (chance > CHANCE_LEAST).then_some((value, chance.min(most)))
+    }
+
+    /// The page.
+    pub(crate) fn page(&self) -> Option<(Bytes, f64)> {
+        self.says(&self.both, |layout| layout.page).map(|(page, confidence)| (Bytes(page), confidence))
+    }
+
+    /// Concludes the dies, and what follows from them.
+    pub(crate) fn conclude(&self, session: &mut Session<'_, '_>) {
+        let found = |parameter, said: Option<(Value, f64)>| {
+            let finding = match said {
+                Some((value, confidence)) => Finding::found(parameter, value, confidence, &self.evidence),
+                None => Finding::undetermined(parameter, &self.evidence),
+            };
+            finding.with(self.picture.clone())
+        };
+        let dies = self.says(&self.both, |layout| layout.dies);
+        let of = dies.and_then(|(dies, _)| self.both.of(|layout| layout.dies == dies));
+        let likely = of.as_ref().unwrap_or(&self.both);
+        let sure = dies.map_or(0.0, |(_, confidence)| confidence);
+        session.conclude(found(Parameter::ParallelUnits, dies.map(|(dies, sure)| (dies.into(), sure))));
+        if let Some((1, confidence)) = dies {
+            for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
+                session.conclude(Finding::not_identifiable(parameter, confidence, "there is one die"));
+            }
+            session.conclude(Finding::found(Parameter::Channels, 1u64, confidence, "there is one die"));
+        } else {
+            let chunk = self.says(likely, |layout| Bytes(layout.page * layout.chunk));
+            session.conclude(found(Parameter::ChunkSize, chunk.map(|(chunk, sure)| (chunk.into(), sure))));
+            let both = dies.zip(chunk);
+            let width = both.map(|((dies, sure), (chunk, also))| ((chunk * dies).into(), sure.min(also)));
+            session.conclude(found(Parameter::StripeSize, width));
+            let channels = dies.and_then(|_| self.says(likely, |layout| layout.channels));
+            let channels = channels.map(|(channels, also)| (channels.into(), also.min(sure)));
+            session.conclude(found(Parameter::Channels, channels));
+        }
+        // Rows that chunks do not keep together are not seen.
+        let planes = self.says(likely, |layout| layout.planes);
+        let planes = planes.map(|(planes, sure)| (planes.into(), sure.min(UNSURE)));
+        session.conclude(found(Parameter::PlanesReadAtOnce, planes));
+    }
+
+    pub(crate) fn evidence(&self) -> &str {
+        &self.evidence
+    }
+}

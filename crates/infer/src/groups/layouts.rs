@@ -1,0 +1,157 @@
+//! Which layouts are tried, and how unusual each of them is before anything was measured.
+//!
+//! # Model
+//! Flash is sensed in some 50 us and transferred by some 150 MB/s, and both differ by factors; figures of a layout are
+//! mostly powers of two, and devices rather simple. So of two layouts that explain the same the usual one is believed.
+
+use super::replay::{Layout, Times};
+
+/// Figures that are tried: the usual ones first, and all.
+const PLANES: [u64; 3] = [1, 2, 4];
+const ROWS_FIRST: [u64; 3] = [1, 4, 16];
+const ROWS_USUAL: u64 = 6;
+const ROWS: [u64; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
+const DIES_FIRST: [u64; 5] = [1, 2, 4, 8, 16];
+const DIES_USUAL: u64 = 16;
+const DIES_MAX: u64 = 32;
+/// Chunks may begin so many pages before an address that they would begin at.
+const PHASES: u64 = 4;
+/// The chunk of one die: nothing lies elsewhere.
+pub(crate) const ALL: u64 = 1 << 40;
+/// Usual times: nanoseconds, bytes a nanosecond; and the logarithm of the factor by which they differ.
+const COMMAND: f64 = 40_000.0;
+const COMMAND_SPREAD: f64 = 1.8;
+const SENSE: f64 = 55_000.0;
+const SENSE_SPREAD: f64 = 0.8;
+const CHANNEL: f64 = 0.15;
+const CHANNEL_SPREAD: f64 = 1.2;
+
+/// How unusual a layout with such times is, as a logarithm: flash is sensed in some 50 us, and transferred by some 150 MB/s;
+/// figures are mostly powers of two, and devices rather simple.
+pub(crate) fn unusual(layout: &Layout, &[command, sense, transfer, _]: &Times) -> f64 {
+    let normal = |time: f64, usual: f64, spread: f64| ((time.max(1.0) / usual).ln() / spread).powi(2) / 2.0;
+    let odd = |number: u64| match number >> number.trailing_zeros() {
+        1 => 0.0,
+        3 => 2.0,
+        _ => 5.0,
+    };
+    let times = normal(command, COMMAND, COMMAND_SPREAD)
+        + normal(sense, SENSE, SENSE_SPREAD)
+        + normal(transfer, layout.page as f64 / CHANNEL, CHANNEL_SPREAD);
+    // Where there are several dies, some chunk and some channels are one of several.
+    let several = match layout.dies {
+        1 => 0.0,
+        dies => {
+            let rows = layout.chunk / layout.planes;
+            odd(rows) + (ROWS_USUAL as f64).ln() + (divisors(dies).count() as f64).ln()
+        }
+    };
+    let log = |number: u64| (number as f64).log2();
+    let simple = 1.1 * log(layout.dies) + 0.4 * log(layout.planes);
+    let kinds = if layout.cached { 1.5 } else { 0.0 }
+        + if layout.phase > 0 { 4.0 } else { 0.0 }
+        + if layout.serial { 1.5 } else { 0.0 };
+    times + odd(layout.dies) + several + simple + kinds
+}
+
+/// The layouts that are tried first, with pages of a size.
+pub(crate) fn usual(page: u64) -> Vec<Layout> {
+    let mut all = Vec::new();
+    for planes in [1, 4] {
+        for dies in DIES_FIRST {
+            let rows: &[u64] = if dies == 1 { &[ALL] } else { &ROWS_FIRST };
+            for chunk in rows.iter().map(|rows| rows * planes) {
+                for channels in if dies == 1 { vec![1] } else { vec![1, dies] } {
+                    all.push(Layout {
+                        page,
+                        planes,
+                        chunk,
+                        dies,
+                        channels,
+                        cached: false,
+                        phase: 0,
+                        serial: false,
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn divisors(dies: u64) -> impl Iterator<Item = u64> {
+    (1..=dies).filter(move |&channels| dies.is_multiple_of(channels))
+}
+
+/// The layouts that differ in what happens within a die: their times differ much.
+pub(crate) fn within(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
+    let from = *from;
+    let shifted = (1..PHASES).map(move |phase| Layout { phase, ..from });
+    let all = PLANES.into_iter().flat_map(move |planes| {
+        let ways = [(false, false), (true, false), (false, true)];
+        ways.map(|(cached, serial)| Layout { planes, cached, serial, ..from })
+    });
+    all.chain(shifted).filter_map(legal)
+}
+
+/// The layouts that differ from one by a figure or two that hide each other.
+pub(crate) fn changed(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
+    let from = *from;
+    let rows = from.chunk / from.planes;
+    let mut all = Vec::new();
+    for planes in PLANES {
+        // The same chunk, and the same rows.
+        all.push(Layout { planes, ..from });
+        all.push(Layout { planes, chunk: (rows * planes).min(ALL), ..from });
+    }
+    for rows in ROWS.into_iter().chain([ALL / from.planes]) {
+        let chunk = rows * from.planes;
+        all.push(Layout { chunk, ..from });
+        // The same stripe.
+        let dies = from.dies * from.chunk / chunk.max(1);
+        for channels in divisors(dies.min(DIES_MAX)) {
+            all.push(Layout { chunk, dies, channels, ..from });
+        }
+    }
+    for dies in 1..=DIES_MAX {
+        for channels in divisors(dies) {
+            let near = dies <= DIES_USUAL
+                || dies == from.dies
+                || channels == from.channels
+                || channels == dies
+                || channels == 1;
+            if near {
+                all.push(Layout { dies, channels, ..from });
+            }
+        }
+    }
+    all.push(Layout { serial: !from.serial, ..from });
+    for (page, chunk) in [(from.page * 2, from.chunk / 2), (from.page / 2, from.chunk * 2)] {
+        all.push(Layout { page, chunk, ..from });
+        all.push(Layout { page, ..from });
+    }
+    let cached: Vec<Layout> = all.iter().map(|layout| Layout { cached: !from.cached, ..*layout }).collect();
+    all.push(Layout { cached: !from.cached, ..from });
+    // Cache mode shows in rows of one operation.
+    all.extend(
+        cached
+            .into_iter()
+            .filter(|layout| layout.chunk / layout.planes.max(1) > 1 && layout.dies == from.dies),
+    );
+    all.into_iter().filter_map(legal)
+}
+
+/// The layout as there is only one way to write it, if there is any.
+fn legal(layout: Layout) -> Option<Layout> {
+    let Layout { page, planes, chunk, dies, channels, cached, phase, .. } = layout;
+    let whole = chunk >= planes && chunk.is_multiple_of(planes) && (chunk <= 256 || chunk >= ALL / 8);
+    let legal = whole
+        && (1..=DIES_MAX).contains(&dies)
+        && dies.is_multiple_of(channels)
+        && (512..=65536).contains(&page)
+        && (phase == 0 || phase < chunk.min(PHASES));
+    let cached = cached && chunk / planes > 1;
+    // One die has no chunks, but for the operations in cache mode.
+    let chunk = if dies == 1 && !cached { ALL } else { chunk.min(ALL) };
+    (legal && (dies == 1 || chunk <= 256)).then_some(Layout { chunk, cached, ..layout })
+}

@@ -1,0 +1,319 @@
+//! What reads take by a model of dies, channels and the link, when they are replayed as they were submitted; and how
+//! likely that makes what was measured.
+//!
+//! # Model
+//! Pages lie in chunks on the dies in turn, and the dies on the channels in turn. Commands come one after the other. A
+//! die senses a row of pages and then transfers them over its channel; the next row of the same operation is sensed
+//! after that, or meanwhile (cache mode). A channel does one transfer at a time. The link carries what has come while the
+//! rest is read, or only then (El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3; Chen, Lee and Zhang, HPCA 2011). When each
+//! read was submitted is known, so what each has to wait for follows, however many are in flight.
+//!
+//! The four times (command, sense, transfer, link) are unknown. For each layout they are fitted so that what was measured is
+//! most likely: response times scatter by a factor, some are off for other reasons, so that a deviation counts
+//! no more than [`CAP`].
+
+use super::figures::median;
+
+/// Where pages lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Layout {
+    /// In bytes.
+    pub(crate) page: u64,
+    /// Pages of a row.
+    pub(crate) planes: u64,
+    /// Pages of a chunk.
+    pub(crate) chunk: u64,
+    pub(crate) dies: u64,
+    pub(crate) channels: u64,
+    /// Whether a row is sensed while the last one is transferred.
+    pub(crate) cached: bool,
+    /// How many pages of a chunk lie before the first address.
+    pub(crate) phase: u64,
+    /// Whether the link carries a read only when all of it was read.
+    pub(crate) serial: bool,
+}
+
+/// A read that was done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Read {
+    /// When it was submitted, in nanoseconds since the first one of its run.
+    pub(crate) at: f64,
+    /// What it took, in nanoseconds.
+    pub(crate) nanos: f64,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+/// Reads in the order in which they were submitted to a device that rested.
+pub(crate) type Run = Vec<Read>;
+
+/// Command, sense, transfer of a page, a page on the link, in nanoseconds.
+pub(crate) type Times = [f64; 4];
+
+/// The most that a deviation counts, as the logarithm of a likelihood: three standard deviations.
+const CAP: f64 = 4.5;
+/// How far times are moved to see slopes, relative to all of them.
+const SMALL: f64 = 1e-4;
+/// The most steps, and after how many of them a fit is given up that is so many times less likely than a good one.
+const STEPS: usize = 6;
+const TRIED: usize = 2;
+const HOPELESS: f64 = 1.6;
+
+/// A part of a read: consecutive pages on one die.
+#[derive(Clone, Copy)]
+struct Part {
+    die: u32,
+    channel: u32,
+    rows: f64,
+    pages: f64,
+}
+
+/// Reads as a layout has them.
+pub(crate) struct Replay<'a> {
+    runs: &'a [Run],
+    parts: Vec<Part>,
+    /// For each read: where its parts end, what it has on the link, and the last page's share of that, in pages.
+    reads: Vec<(u32, f64, f64)>,
+    dies: usize,
+    cached: bool,
+    serial: bool,
+    sigma: f64,
+}
+
+impl Replay<'_> {
+    /// Response times scatter by `sigma` as logarithms.
+    pub(crate) fn new(runs: &[Run], layout: Layout, sigma: f64) -> Replay<'_> {
+        let (mut parts, mut reads) = (Vec::new(), Vec::new());
+        let Layout { page: size, planes, chunk, dies, channels, cached, phase, serial } = layout;
+        for read in runs.iter().flatten() {
+            let end = (read.offset + read.size).div_ceil(size) + phase;
+            let mut page = read.offset / size + phase;
+            while page < end {
+                let number = page / chunk;
+                let until = end.min((number + 1) * chunk);
+                let die = number % dies;
+                parts.push(Part {
+                    die: die as u32,
+                    channel: (die % channels) as u32,
+                    rows: (until.div_ceil(planes) - page / planes) as f64,
+                    pages: (until - page) as f64,
+                });
+                page = until;
+            }
+            let asked = read.size as f64 / size as f64;
+            reads.push((parts.len() as u32, asked, asked.min(1.0)));
+        }
+        Replay { runs, parts, reads, dies: dies as usize, cached, serial, sigma }
+    }
+
+    /// What each read takes with these times.
+    pub(crate) fn predict(&self, times: &Times, mut tell: impl FnMut(&Read, f64)) {
+        let &[command, sense, transfer, link] = times;
+        let mut busy = vec![[0.0_f64; 2]; self.dies];
+        let (mut part, mut index) = (0, 0);
+        for run in self.runs {
+            busy.fill([0.0; 2]);
+            let (mut controller, mut carried) = (0.0_f64, 0.0_f64);
+            for read in run {
+                let (end, asked, last) = self.reads[index];
+                index += 1;
+                let taken = controller.max(read.at) + command;
+                controller = taken;
+                let mut ready = taken;
+                for &Part { die, channel, rows, pages } in &self.parts[part..end as usize] {
+                    let (die, channel) = (die as usize, channel as usize);
+                    let leaves = (busy[die][0].max(taken) + sense).max(busy[channel][1]);
+                    let (rest, all) = (sense * (rows - 1.0), transfer * pages);
+                    let row = all / rows;
+                    let done = leaves + if self.cached { rest.max(all - row) + row } else { rest + all };
+                    busy[channel][1] = leaves + all;
+                    busy[die][0] = done;
+                    ready = ready.max(done);
+                }
+                part = end as usize;
+                carried = carried.max(if self.serial { ready } else { taken }) + asked * link;
+                tell(read, carried.max(ready + last * link) - read.at);
+            }
+        }
+    }
+
+    /// The deviations of the logarithms, in standard deviations.
+    fn deviations(&self, times: &Times, into: &mut Vec<f64>) {
+        into.clear();
+        self.predict(times, |read, nanos| into.push((read.nanos / nanos.max(1.0)).ln() / self.sigma));
+    }
+
+    /// By how much the logarithms scatter about what the model says.
+    pub(crate) fn scatter(&self, times: &Times) -> f64 {
+        let mut all = Vec::new();
+        self.deviations(times, &mut all);
+        1.4826 * median(&all.iter().map(|deviation| deviation.abs()).collect::<Vec<_>>()) * self.sigma
+    }
+
+    /// How unlikely the reads are with these times.
+    pub(crate) fn loss(&self, times: &Times) -> f64 {
+        let mut sum = 0.0;
+        self.predict(times, |read, nanos| sum += loss((read.nanos / nanos.max(1.0)).ln() / self.sigma));
+        sum
+    }
+
+    /// The times that make the reads most likely, from the best of some starts on, and how unlikely they are then:
+    /// Levenberg and Marquardt's steps, in which deviations that are capped do not count.
+    /// Only the times `free` are fitted. `unusual` says how unlikely times are before. What is hopelessly worse than `good` after a few of them is given up.
+    pub(crate) fn fit(
+        &self,
+        starts: &[Times],
+        free: &[usize],
+        good: f64,
+        unusual: &dyn Fn(&Times) -> f64,
+    ) -> (Times, f64) {
+        let all = |times: &Times| self.loss(times) + unusual(times);
+        let begin = starts.iter().map(|start| (*start, all(start))).min_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((mut times, mut least)) = begin else { return ([0.0; 4], f64::INFINITY) };
+        let (mut seen, mut moved, mut damping) = (Vec::new(), Vec::new(), 0.01);
+        let mut slopes: [Vec<f64>; 4] = Default::default();
+        self.deviations(&times, &mut seen);
+        for step in 0..STEPS {
+            if step >= TRIED && least > HOPELESS * good + 20.0 {
+                break;
+            }
+            let scale = times.iter().sum::<f64>().max(1.0);
+            for (i, slope) in slopes.iter_mut().enumerate() {
+                slope.clear();
+                slope.resize(seen.len(), 0.0);
+                if !free.contains(&i) {
+                    continue;
+                }
+                let mut tried = times;
+                tried[i] += SMALL * scale;
+                self.deviations(&tried, &mut moved);
+                slope.clear();
+                slope.extend(moved.iter().zip(&seen).map(|(moved, seen)| (moved - seen) / SMALL));
+            }
+            let counts = |k: &usize| loss(seen[*k]) < CAP;
+            let counted: Vec<usize> = (0..seen.len()).filter(counts).collect();
+            let product = |a: &[f64], b: &[f64]| counted.iter().map(|&k| a[k] * b[k]).sum::<f64>();
+            let mut matrix: [[f64; 5]; 4] = std::array::from_fn(|i| {
+                std::array::from_fn(|j| {
+                    if j < 4 { product(&slopes[i], &slopes[j]) } else { -product(&slopes[i], &seen) }
+                })
+            });
+            for (i, row) in matrix.iter_mut().enumerate() {
+                if !free.contains(&i) {
+                    row[i] = 1.0;
+                    continue;
+                }
+                // What is usual pulls as well, as the square of a logarithm.
+                let side = scale * SMALL * 10.0;
+                let moved = |by: f64| {
+                    let mut moved = times;
+                    moved[i] = (moved[i] + by).max(0.0);
+                    unusual(&moved)
+                };
+                let slope = (moved(side) - moved(-side)) / (2.0 * side) * scale;
+                row[4] -= slope;
+                row[i] = row[i] * (1.0 + damping) + 1e-9 + slope.abs() * scale / times[i].max(scale * 0.01);
+            }
+            let change = solved(matrix);
+            let tried: Times = std::array::from_fn(|i| (times[i] + change[i] * scale).max(0.0));
+            let sum = all(&tried);
+            if sum < least {
+                let gain = least - sum;
+                (times, least, damping) = (tried, sum, damping / 4.0);
+                self.deviations(&times, &mut seen);
+                if gain < 0.02 {
+                    break;
+                }
+            } else {
+                damping *= 8.0;
+            }
+        }
+        (times, least)
+    }
+}
+
+fn loss(deviation: f64) -> f64 {
+    (deviation * deviation / 2.0).min(CAP)
+}
+
+/// Gauss's elimination; the last column is the right side.
+fn solved(mut matrix: [[f64; 5]; 4]) -> Times {
+    for i in 0..4 {
+        let pivot = (i..4).max_by(|&a, &b| matrix[a][i].abs().total_cmp(&matrix[b][i].abs())).unwrap_or(i);
+        matrix.swap(i, pivot);
+        let row = matrix[i];
+        for other in matrix.iter_mut().skip(i + 1) {
+            let factor = if row[i] == 0.0 { 0.0 } else { other[i] / row[i] };
+            other.iter_mut().zip(&row).for_each(|(value, of_row)| *value -= factor * of_row);
+        }
+    }
+    let mut step = [0.0; 4];
+    for i in (0..4).rev() {
+        let rest: f64 = (i + 1..4).map(|j| matrix[i][j] * step[j]).sum();
+        step[i] = if matrix[i][i] == 0.0 { 0.0 } else { (matrix[i][4] - rest) / matrix[i][i] };
+    }
+    step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads of some sizes, a few in flight, that take what the layout says.
+    fn runs(layout: Layout, times: &Times) -> Vec<Run> {
+        let mut random = flashlab_base::Prng::new(flashlab_base::Seed(5));
+        let sizes = [512, 1024, layout.page + 1024, 3 * layout.page + 1024];
+        let kinds = [1, 3, 8].into_iter().flat_map(|depth| sizes.map(|size| (depth, size)));
+        kinds
+            .map(|(depth, size)| {
+                let mut run: Run = Vec::new();
+                for index in 0..60 {
+                    let offset = (random.below(40_000) + 1) * layout.page / 2 - 512;
+                    run.push(Read { at: 0.0, nanos: 1.0, offset, size });
+                    // The first that is done makes room for this one.
+                    let so_far = [run.clone()];
+                    let mut ends: Vec<f64> = Vec::new();
+                    Replay::new(&so_far, layout, 1.0)
+                        .predict(times, |read, nanos| ends.push(read.at + nanos));
+                    ends.pop();
+                    ends.sort_by(f64::total_cmp);
+                    let at = if index < depth { 0.0 } else { ends[index - depth] };
+                    run[index].at = at;
+                    let so_far = [run.clone()];
+                    let mut took = 0.0;
+                    Replay::new(&so_far, layout, 1.0).predict(times, |_, nanos| took = nanos);
+                    run[index].nanos = took * (0.95 + 0.1 * random.unit());
+                }
+                run
+            })
+            .collect()
+    }
+
+    #[test]
+    fn times_are_found_again() {
+        let layout = Layout {
+            page: 4096,
+            planes: 2,
+            chunk: 4,
+            dies: 4,
+            channels: 2,
+            cached: false,
+            phase: 0,
+            serial: false,
+        };
+        let times = [20e3, 60e3, 30e3, 10e3];
+        let runs = runs(layout, &times);
+        let start = [40e3, 30e3, 50e3, 20e3];
+        let replay = Replay::new(&runs, layout, 0.03);
+        let (found, loss) = replay.fit(&[start], &[0, 1, 2, 3], f64::INFINITY, &|_| 0.0);
+        assert!(loss < 0.7 * 720.0, "{loss}");
+        for (found, time) in found.iter().zip(times) {
+            assert!((found / time - 1.0).abs() < 0.06, "{found} for {time}");
+        }
+        let likely = super::super::likely::Likely::search(&runs, &[4096], 512).unwrap();
+        assert_eq!(likely.best(), layout);
+        assert!(likely.misfit < 1.3 && likely.margin(|layout| layout.dies, &4) > 20.0);
+        let other = Replay::new(&runs, Layout { dies: 8, channels: 4, ..layout }, 0.03);
+        assert!(other.fit(&[times], &[0, 1, 2, 3], f64::INFINITY, &|_| 0.0).1 > loss + 50.0);
+    }
+}
