@@ -89,15 +89,20 @@ impl DemandMapOptions {
     pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
         let whole = self.page_map.with_map_pages(self.map_pages(geometry)?);
         let (spare, blocks) = whole.blocks_to_spare(geometry)?;
-        self.check_choices(geometry, f64::from(spare) / f64::from(blocks))
+        self.check_gain(geometry, f64::from(spare) / f64::from(blocks))
     }
 
-    /// Blocks of the map hold nothing valid soon. A random choice that misses them moves data, whose entries make map
-    /// pages stale: if it misses so often that more pages are written for the map than are gained, that goes on for ever.
+    /// Blocks of the map hold nothing valid soon. A random choice that misses them, or one by age, moves data, whose entries
+    /// make map pages stale: if it misses so often that more pages are written for the map than are gained, that goes on for ever.
     /// The chance is taken in the worst state, in which all space to spare, this share of a die's blocks, is in blocks of
     /// the map.
-    fn check_choices(&self, geometry: &Geometry, spare: f64) -> Result<(), OptionsError> {
-        let Policy::Choices(choices) = self.page_map.policy else { return Ok(()) };
+    fn check_gain(&self, geometry: &Geometry, spare: f64) -> Result<(), OptionsError> {
+        let (choices, policy) = match self.page_map.policy {
+            Policy::Choices(choices) => (choices, "random choices"),
+            // Whatever is the oldest is as good as one random choice.
+            Policy::Fifo => (1, "first in, first out"),
+            Policy::Greedy | Policy::CostBenefit => return Ok(()),
+        };
         let map_pages = f64::from(self.map_pages(geometry)?);
         let host_pages = f64::from(self.page_map.logical_pages);
         let block = f64::from(geometry.pages_per_block());
@@ -107,10 +112,10 @@ impl DemandMapOptions {
         let stale = map_pages * (1.0 - (-moved / map_pages).exp());
         if found * block < stale {
             let legal = format!(
-                "more: with {:.1} % of the blocks to spare, random choices find too few blocks of the map, and move data for ever",
+                "more: with {:.1} % of the blocks to spare, {policy} finds too few blocks of the map, and moves data for ever",
                 spare * 100.0
             );
-            return Err(OptionsError { key: "choices", value: choices.into(), legal });
+            return Err(OptionsError { key: "cached_entries", value: self.cached_entries.into(), legal });
         }
         Ok(())
     }

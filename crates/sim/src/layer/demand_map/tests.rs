@@ -54,7 +54,7 @@ fn an_entry_is_on_the_flash_or_dirty_in_the_cache() {
 }
 
 #[test]
-fn random_choices_that_would_move_data_for_ever_are_refused() {
+fn what_would_move_data_for_ever_is_refused() {
     let geometry = Geometry::new(Bytes::kib(8), 16, 1, 16 * 150, 16, 8).unwrap();
     let check = |policy, logical_pages| {
         let page_map = PageMapOptions { logical_pages, policy, ..PageMapOptions::default() };
@@ -62,8 +62,9 @@ fn random_choices_that_would_move_data_for_ever_are_refused() {
     };
     // This one ended in random writes, after 45 391 of them.
     let refused = check(Policy::Choices(4), 35_726).unwrap_err();
-    assert_eq!(refused.key, "choices");
+    assert_eq!(refused.key, "cached_entries");
     assert!(refused.legal.contains("4.8 % of the blocks to spare"), "{}", refused.legal);
+    assert!(check(Policy::Fifo, 35_726).is_err());
     check(Policy::Greedy, 35_726).unwrap();
     check(Policy::Choices(4), 28_000).unwrap();
 }
