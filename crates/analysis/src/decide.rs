@@ -6,10 +6,8 @@
 //! | do two or more samples differ, and by how much | [`ranks`] |
 //! | how large is it, and how sure is that | [`level`] |
 //! | from which IO on is it another level | [`change`] |
-//! | what an IO costs at all and for each byte | [`mod@line`] |
 //! | the line through a few figures whose errors are known, and whether it is one | [`mod@weighted_line`] |
 //! | pages, planes and blocks from reads across boundaries | [`boundaries`] |
-//! | the period of an effect that depends on the distance of two places | [`distances`] |
 //!
 //! Model: a response time is a cost times a jitter, which is about log-normal with a few per cent,
 //! and one in a hundred is an outlier of about ten times. So everything goes by ranks and medians,
@@ -27,9 +25,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 pub mod boundaries;
 pub mod change;
-pub mod distances;
 pub mod level;
-pub mod line;
 pub mod ranks;
 pub mod weighted_line;
 

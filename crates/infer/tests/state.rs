@@ -104,7 +104,7 @@ fn a_fast_region_and_a_write_buffer_are_measured() {
 #[test]
 fn a_device_that_counts_what_it_writes_to_its_flash_tells_when_it_collects() {
     // Behind the slow link nobody sees a collection.
-    let sections = "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 8\nover_provisioning = 0.16\n[controller]\n\
+    let sections = "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 2\nover_provisioning = 0.16\n[controller]\n\
                     write_bandwidth = \"4MB/s\"\nwrite_buffer = { size = \"256KiB\" }\ncounts_media_writes = true\n";
     let known = inferred("256MiB", sections);
     // A twin, filled and then written randomly until it writes more to its flash than the host does.

@@ -22,7 +22,7 @@
 //! # Invariants
 //! - a period counts only if it foretells the stalls of writes that were done after it was found.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, UnitSeen};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 
@@ -105,8 +105,8 @@ struct Candidate {
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let family = session.known().word(Parameter::TranslationFamily).map(str::to_owned);
-    if let Some(unit) = session.unit_seen() {
-        conclude_seen(session, unit);
+    if let Some(seen) = session.supposed(Parameter::EraseBlockSize) {
+        session.conclude(seen);
         conclude_granularity(session, family.as_deref());
         return Ok(());
     }
@@ -141,21 +141,6 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     conclude(session, candidate, &seen);
     conclude_granularity(session, family.as_deref());
     Ok(())
-}
-
-/// Overwriting the device showed it.
-fn conclude_seen(session: &mut Session<'_, '_>, unit: UnitSeen) {
-    let UnitSeen { size, onset, foretold, rightly, .. } = unit;
-    let from = match onset {
-        Some(onset) => format!("from {onset} on"),
-        None => "from the beginning on".to_owned(),
-    };
-    let evidence = format!(
-        "the filled device overwritten in order makes room once in each {size}, {from}; that foretold {rightly} of \
-         {foretold} times that it did"
-    );
-    let sure = if onset.is_some() { 0.9 } else { 0.7 };
-    session.conclude(Finding::found(Parameter::EraseBlockSize, size, sure, evidence));
 }
 
 /// What a share of the group's budget and time is.

@@ -19,7 +19,7 @@
 //! # Invariants
 //! - a cycle counts only if it foretells the stalls of writes that were done after it was found.
 
-use flashlab_analysis::inference::{Axis, Parameter, Picture, Style, UnitSeen};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, UnitSeen};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Mix, Pattern};
 
@@ -59,6 +59,9 @@ const OPEN_MOST: usize = 20;
 const PART_GAIN: f64 = 0.55;
 /// Cycles that are taken away.
 const ROWS_MOST: usize = 2;
+/// How sure a unit is that shows from the beginning on, and from later on.
+const SURE: f64 = 0.7;
+const LATER_SURE: f64 = 0.9;
 /// Rows of pages that a block has at least.
 const ROWS_LEAST: u64 = 16;
 
@@ -148,6 +151,28 @@ impl Overwriting {
             rightly: seen.stalled as u32,
             logs: None,
         })
+    }
+
+    /// What that says of the erase block.
+    fn finding(&self) -> Option<Finding> {
+        let UnitSeen { size, onset, foretold, rightly, .. } = self.unit()?;
+        let (from, sure) = match onset {
+            Some(onset) => (format!("from {onset} on"), LATER_SURE),
+            None => ("from the beginning on".to_owned(), SURE),
+        };
+        let evidence = format!(
+            "the filled device overwritten in order makes room once in each {size}, {from}; that foretold {rightly} of \
+             {foretold} times that it did"
+        );
+        Some(Finding::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture()))
+    }
+
+    /// Leaves what was seen to the groups behind.
+    pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
+        session.saw_unit(self.unit());
+        if let Some(finding) = self.finding() {
+            session.suppose(finding);
+        }
     }
 
     /// Whether so much is done from the first stall of a cycle on that blocks as large as those that are written are copied,

@@ -108,7 +108,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         overwrite(session, &mut overwriting, usual, most)?;
     }
     let seen = overwriting.unit();
-    session.saw_unit(seen);
+    overwriting.tell(session);
     if let Some(UnitSeen { size: unit, onset: Some(onset), .. }) = seen {
         // Where blocks are copied, it may be the logs that are full for the first time.
         let size = IO_SIZE.max(session.block());
@@ -135,7 +135,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 /// tells all.
 fn count_logs(session: &mut Session<'_, '_>, overwriting: &Overwriting) -> Result<bool, Halt> {
     let Some(UnitSeen { size: unit, onset: None, .. }) = overwriting.unit() else { return Ok(false) };
-    session.saw_unit(overwriting.unit());
+    overwriting.tell(session);
     let size = IO_SIZE.max(session.block());
     let sequential = reference(session, size, REFERENCE)?;
     match logs(session, unit, sequential)? {
