@@ -6,7 +6,7 @@
 //! says is believed by as much as the likelihood falls where it says something else. Reads from another part of the
 //! device, which had no part in finding the layout, have to say so as well.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::figures::median;
 use super::layouts::{ALL, changed, unusual, usual, within};
@@ -222,7 +222,7 @@ struct Search<'a> {
     most: usize,
     /// What the shortest read takes.
     shortest: f64,
-    scored: HashMap<Layout, Scored>,
+    scored: BTreeMap<Layout, Scored>,
     /// The one that fits best so far.
     leader: Option<Scored>,
 }
@@ -232,7 +232,7 @@ impl<'a> Search<'a> {
         let times: Vec<f64> = runs.first().into_iter().flatten().map(|read: &Read| read.nanos).collect();
         let reads: usize = runs.iter().map(Vec::len).sum();
         let most = READS_MAX / reads.max(1);
-        Search { runs, sigma, block, most, shortest: median(&times), scored: HashMap::new(), leader: None }
+        Search { runs, sigma, block, most, shortest: median(&times), scored: BTreeMap::new(), leader: None }
     }
 
     /// Fits a layout, if that was not done, from many starts.

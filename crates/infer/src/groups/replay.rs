@@ -15,7 +15,7 @@
 use super::figures::median;
 
 /// Where pages lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Layout {
     /// In bytes.
     pub(crate) page: u64,
