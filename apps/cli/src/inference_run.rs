@@ -265,9 +265,11 @@ fn check(known: &Inference) -> Result<(), String> {
         let version = known.version;
         return Err(format!("has version {version}, and this program reads version {INFERENCE_VERSION}"));
     }
-    for (index, finding) in known.findings.iter().enumerate() {
+    let both = [&known.findings, &known.supposed];
+    for (list, index) in both.iter().flat_map(|list| (0..list.len()).map(move |index| (list, index))) {
+        let finding = &list[index];
         let parameter = finding.parameter;
-        if known.findings[..index].iter().any(|earlier| earlier.parameter == parameter) {
+        if list[..index].iter().any(|earlier| earlier.parameter == parameter) {
             return Err(format!("{parameter} stands twice: the file is damaged"));
         }
         if finding.value.is_some() != (finding.verdict == Verdict::Found) {
@@ -288,6 +290,9 @@ fn check(known: &Inference) -> Result<(), String> {
         if finding.number().is_some_and(|number| !(least..LARGEST).contains(&number)) {
             return Err(format!("the value of {parameter} is none that it can have: the file is damaged"));
         }
+    }
+    if known.fill.unit.is_some_and(|unit| unit.size == Bytes::ZERO) {
+        return Err("the unit in which it makes room is of 0 bytes: the file is damaged".to_owned());
     }
     Ok(())
 }

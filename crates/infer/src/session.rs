@@ -112,8 +112,6 @@ pub struct Session<'d, 's> {
     /// What the groups that only read have left of their time.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
-    /// What was written in place.
-    in_place: Bytes,
 }
 
 impl<'d, 's> Session<'d, 's> {
@@ -132,7 +130,6 @@ impl<'d, 's> Session<'d, 's> {
             runs: 0,
             reading_time: settings.reading_time,
             concluded: Vec::new(),
-            in_place: Bytes::ZERO,
         }
     }
 
@@ -220,7 +217,7 @@ impl<'d, 's> Session<'d, 's> {
     pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
         let whole_at = &mut self.inference.fill.whole_at;
         *whole_at = whole_at.map(|at| at + length);
-        self.in_place += length;
+        self.inference.fill.in_place += length;
     }
 
     /// What was written since the whole device was, but for what was written in place.
@@ -230,12 +227,12 @@ impl<'d, 's> Session<'d, 's> {
     pub fn written_since_fill(&self) -> Result<Bytes, Halt> {
         let whole_at = self.inference.fill.whole_at;
         let filled = whole_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
-        Ok(self.inference.written - filled)
+        Ok(Bytes(self.inference.written.0.saturating_sub(filled.0)))
     }
 
-    /// What of it was written in place, as far as this session knows.
+    /// What of it was written in place.
     pub(crate) fn written_in_place(&self) -> Bytes {
-        self.in_place
+        self.inference.fill.in_place
     }
 
     /// A seed for what a probe chooses at random, another one for each label and index.
@@ -335,15 +332,19 @@ impl<'d, 's> Session<'d, 's> {
     /// If it has one already.
     pub fn conclude(&mut self, finding: Finding) {
         assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
-        let bytes_written = mem::take(&mut self.allowance.written);
+        let supposed =
+            self.supposed(finding.parameter).map_or(Bytes::ZERO, |supposed| supposed.bytes_written);
+        let bytes_written = supposed + mem::take(&mut self.allowance.written);
         self.concluded.push(finding.parameter);
-        self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
         let finding = self.with_failures(Finding { bytes_written, ..finding });
         self.inference.findings.push(finding);
     }
 
     /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
     pub fn suppose(&mut self, finding: Finding) {
+        let before = self.supposed(finding.parameter).map_or(Bytes::ZERO, |supposed| supposed.bytes_written);
+        let bytes_written = before + mem::take(&mut self.allowance.written);
+        let finding = Finding { bytes_written, ..finding };
         self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
         let finding = self.with_failures(finding);
         self.inference.supposed.push(finding);
@@ -359,9 +360,15 @@ impl<'d, 's> Session<'d, 's> {
         finding
     }
 
-    /// Whether a group that only supposes is of use: what it looks at is not concluded.
+    /// Whether a group that only supposes is of use: what it looks at is neither concluded nor supposed.
     pub(crate) fn has_to_suppose(&self) -> bool {
-        !self.is_concluded(Parameter::WriteBufferSize)
+        let buffer = Parameter::WriteBufferSize;
+        !self.is_concluded(buffer) && self.supposed(buffer).is_none()
+    }
+
+    /// A group has ended: its answers stand, and nothing has to be supposed of them.
+    fn settle(&mut self, group: &Group) {
+        self.inference.supposed.retain(|supposed| !group.parameters.contains(&supposed.parameter));
     }
 
     /// What is supposed of a parameter.
@@ -385,6 +392,8 @@ impl<'d, 's> Session<'d, 's> {
             group: group.name,
             writes: if group.writes() { self.share_of(group) } else { Bytes::ZERO },
             deadline: begin.saturating_add(time),
+            // What a group wrote that had no answer to give counts for the next one.
+            written: mem::take(&mut self.allowance.written),
             ..Allowance::default()
         };
         if group.writes() && self.settings.write_budget.is_none() {
@@ -410,13 +419,16 @@ impl<'d, 's> Session<'d, 's> {
     /// Whether no read is answered, wherever it goes: of a device whose server is gone the kernel says that IOs fail.
     fn is_silent(&mut self) -> bool {
         let anywhere = patterns::ios(Mode::Read, Location::Random, self.block(), 1);
-        (0..LAST_READS).all(|_| {
+        let failed = self.allowance.failed;
+        let is_silent = (0..LAST_READS).all(|_| {
             self.allowance.failed = 0;
             match self.run("last-read", &anywhere) {
                 Ok(samples) => samples.iter().all(|sample| sample.errno != 0),
                 Err(halt) => matches!(halt, Halt::Gone(_) | Halt::Failed(_)),
             }
-        })
+        });
+        self.allowance.failed = failed;
+        is_silent
     }
 
     /// What a group may write: its share, and what the groups before it left of theirs.
@@ -436,6 +448,7 @@ impl<'d, 's> Session<'d, 's> {
                 self.conclude(supposed.unwrap_or_else(|| Finding::undetermined(parameter, reason.clone())));
             }
         }
+        self.settle(group);
         self.tell_concluded(progress);
     }
 

@@ -198,6 +198,9 @@ pub struct Fill {
     pub whole_at: Option<Bytes>,
     /// What the last of it cost, in nanoseconds a byte; 0 if that is not known.
     pub nanos_per_byte: f64,
+    /// Of what was written since, what was written again and again to a few addresses.
+    #[serde(default)]
+    pub in_place: Bytes,
     /// Whether filling it in one go was begun.
     pub was_begun: bool,
     /// The unit in which it makes room, as overwriting it showed.

@@ -60,12 +60,12 @@ pub(crate) fn explained(
     let mut best: Option<(Region, Vec<Run>, Likely)> = None;
     let (mut least, mut searched) = (f64::INFINITY, 0);
     for region in Region::ALL {
+        if searched == SEARCHES {
+            break;
+        }
         let Some(runs) = traces(session, region, page)? else { continue };
         if is_mixed(&runs[0]) || Likely::is_without_flash(&runs, pages[0]) {
             continue;
-        }
-        if searched == SEARCHES {
-            break;
         }
         searched += 1;
         let Some(likely) = Likely::search(&runs, &pages, session.block().0) else { continue };

@@ -26,6 +26,8 @@ use crate::session::{Halt, Session};
 const SIZES: [Bytes; 2] = [Bytes::kib(16), Bytes::kib(64)];
 /// Trials of each size.
 const TRIALS: usize = 40;
+/// With fewer of each nothing can be told.
+const TRIALS_LEAST: usize = 16;
 /// p that reads take as long as others.
 const P: f64 = 1e-4;
 /// Who waits for a die waits for at least this share of what the read, or the write, takes; and what the flash is not read for
@@ -87,6 +89,9 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
                 reads.extend(responses(&session.run("read-what-is-older", &read(old, size))?));
             }
         }
+    }
+    if rested.len() < 2 * TRIALS_LEAST {
+        return Err(Halt::Failed("too little may be written to see when writes reach the flash".to_owned()));
     }
     let usual =
         at_once.each_ref().map(|seen| median(&seen.iter().map(|&(write, _)| write).collect::<Vec<_>>()));

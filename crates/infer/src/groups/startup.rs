@@ -169,7 +169,7 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Ph
 
 /// What the fast region takes at first, in writes.
 fn fast_cells(session: &Session<'_, '_>) -> f64 {
-    session.known().number(Parameter::FastRegionSize).unwrap_or(0.0) / IO_SIZE.0 as f64
+    session.known().number(Parameter::FastRegionSize).unwrap_or(0.0) / IO_SIZE.max(session.block()).0 as f64
 }
 
 /// An oscillation that is too long for a single run. What collecting takes comes back after so many writes, whether they

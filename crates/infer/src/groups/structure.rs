@@ -28,6 +28,9 @@ pub(crate) const STRUCTURE: Group = Group {
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let found = page(session)?;
+    if let Ok(page) = &found {
+        session.suppose(page.finding.clone());
+    }
     let explained = explained(session, found.as_ref().ok().map(|page| page.size))?;
     let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained.evidence())));
     session.conclude(match (found, said) {
