@@ -265,34 +265,41 @@ fn check(known: &Inference) -> Result<(), String> {
         let version = known.version;
         return Err(format!("has version {version}, and this program reads version {INFERENCE_VERSION}"));
     }
-    let both = [&known.findings, &known.supposed];
-    for (list, index) in both.iter().flat_map(|list| (0..list.len()).map(move |index| (list, index))) {
-        let finding = &list[index];
-        let parameter = finding.parameter;
-        if list[..index].iter().any(|earlier| earlier.parameter == parameter) {
-            return Err(format!("{parameter} stands twice: the file is damaged"));
-        }
-        if finding.value.is_some() != (finding.verdict == Verdict::Found) {
-            return Err(format!("{parameter} is {} and its value does not fit that", finding.verdict));
-        }
-        if !(0.0..=1.0).contains(&finding.confidence) {
-            return Err(format!("the confidence of {parameter} is {}: it is 0 to 1", finding.confidence));
-        }
-        if !is_of_kind(finding) {
-            return Err(format!("the value of {parameter} is none that it can have: the file is damaged"));
-        }
-        let least = match parameter.unit() {
-            // A pause may also be of harm.
-            Unit::Ratio => -LARGEST,
-            _ if ABOVE_ZERO.contains(&parameter) => 1.0,
-            _ => 0.0,
-        };
-        if finding.number().is_some_and(|number| !(least..LARGEST).contains(&number)) {
-            return Err(format!("the value of {parameter} is none that it can have: the file is damaged"));
+    for list in [&known.findings, &known.supposed] {
+        for (index, finding) in list.iter().enumerate() {
+            let parameter = finding.parameter;
+            if list[..index].iter().any(|earlier| earlier.parameter == parameter) {
+                return Err(format!("{parameter} stands twice: the file is damaged"));
+            }
+            check_finding(finding)?;
         }
     }
     if known.fill.unit.is_some_and(|unit| unit.size == Bytes::ZERO) {
         return Err("the unit in which it makes room is of 0 bytes: the file is damaged".to_owned());
+    }
+    Ok(())
+}
+
+/// The same of one finding.
+fn check_finding(finding: &Finding) -> Result<(), String> {
+    let parameter = finding.parameter;
+    if finding.value.is_some() != (finding.verdict == Verdict::Found) {
+        return Err(format!("{parameter} is {} and its value does not fit that", finding.verdict));
+    }
+    if !(0.0..=1.0).contains(&finding.confidence) {
+        return Err(format!("the confidence of {parameter} is {}: it is 0 to 1", finding.confidence));
+    }
+    if !is_of_kind(finding) {
+        return Err(format!("the value of {parameter} is none that it can have: the file is damaged"));
+    }
+    let least = match parameter.unit() {
+        // A pause may also be of harm.
+        Unit::Ratio => -LARGEST,
+        _ if ABOVE_ZERO.contains(&parameter) => 1.0,
+        _ => 0.0,
+    };
+    if finding.number().is_some_and(|number| !(least..LARGEST).contains(&number)) {
+        return Err(format!("the value of {parameter} is none that it can have: the file is damaged"));
     }
     Ok(())
 }

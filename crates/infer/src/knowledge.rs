@@ -10,8 +10,12 @@ pub struct Knowledge<'a>(pub(crate) &'a Inference);
 impl Knowledge<'_> {
     /// What was found of a parameter, or else what is supposed.
     pub(crate) fn finding(&self, parameter: Parameter) -> Option<&Finding> {
-        let supposed = || self.0.supposed.iter().find(|finding| finding.parameter == parameter);
-        self.0.get(parameter).or_else(supposed)
+        self.0.get(parameter).or_else(|| self.supposed(parameter))
+    }
+
+    /// What is supposed of a parameter.
+    pub(crate) fn supposed(&self, parameter: Parameter) -> Option<&Finding> {
+        self.0.supposed.iter().find(|finding| finding.parameter == parameter)
     }
 
     /// A number in its unit.

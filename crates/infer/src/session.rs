@@ -332,9 +332,7 @@ impl<'d, 's> Session<'d, 's> {
     /// If it has one already.
     pub fn conclude(&mut self, finding: Finding) {
         assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
-        let supposed =
-            self.supposed(finding.parameter).map_or(Bytes::ZERO, |supposed| supposed.bytes_written);
-        let bytes_written = supposed + mem::take(&mut self.allowance.written);
+        let bytes_written = self.take_written(finding.parameter);
         self.concluded.push(finding.parameter);
         let finding = self.with_failures(Finding { bytes_written, ..finding });
         self.inference.findings.push(finding);
@@ -342,12 +340,17 @@ impl<'d, 's> Session<'d, 's> {
 
     /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
     pub fn suppose(&mut self, finding: Finding) {
-        let before = self.supposed(finding.parameter).map_or(Bytes::ZERO, |supposed| supposed.bytes_written);
-        let bytes_written = before + mem::take(&mut self.allowance.written);
+        let bytes_written = self.take_written(finding.parameter);
         let finding = Finding { bytes_written, ..finding };
         self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
         let finding = self.with_failures(finding);
         self.inference.supposed.push(finding);
+    }
+
+    /// What was written for a parameter: since the last answer, and for what is supposed of it.
+    fn take_written(&mut self, parameter: Parameter) -> Bytes {
+        let before = self.known().supposed(parameter).map_or(Bytes::ZERO, |supposed| supposed.bytes_written);
+        before + mem::take(&mut self.allowance.written)
     }
 
     /// The finding, less sure where IOs of the group failed.
@@ -363,7 +366,7 @@ impl<'d, 's> Session<'d, 's> {
     /// Whether a group that only supposes is of use: what it looks at is neither concluded nor supposed.
     pub(crate) fn has_to_suppose(&self) -> bool {
         let buffer = Parameter::WriteBufferSize;
-        !self.is_concluded(buffer) && self.supposed(buffer).is_none()
+        self.known().finding(buffer).is_none()
     }
 
     /// A group has ended: its answers stand, and nothing has to be supposed of them.
@@ -373,7 +376,7 @@ impl<'d, 's> Session<'d, 's> {
 
     /// What is supposed of a parameter.
     pub fn supposed(&self, parameter: Parameter) -> Option<Finding> {
-        self.inference.supposed.iter().find(|finding| finding.parameter == parameter).cloned()
+        self.known().supposed(parameter).cloned()
     }
 
     pub(crate) fn is_concluded(&self, parameter: Parameter) -> bool {

@@ -1,14 +1,14 @@
 //! Devices that fail, vanish, wear out, are tiny, or answer at random: each parameter says so, and the others go on.
 
+mod made_up;
+
 use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::inference::{Finding, Inference, Verdict};
-use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
-use flashlab_device::{
-    Completion, Device, Fault, FaultyDevice, Geometry, IoError, MemoryDevice, Operation, Request,
-    VirtualQueue,
-};
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::{Device, Fault, FaultyDevice, IoError, MemoryDevice, Operation, Request};
 use flashlab_infer::{Ended, GROUPS, Group, Settings, infer, nothing_known};
+use made_up::MadeUp;
 
 const SMALL: Bytes = Bytes::mib(16);
 
@@ -45,63 +45,16 @@ fn of<'a>(known: &'a Inference, group: &Group) -> Vec<&'a Finding> {
     group.parameters.iter().map(|&parameter| known.get(parameter).unwrap()).collect()
 }
 
-/// A device that answers each IO after `response`, and fails those that `fails` says, by their number and what they ask.
-struct Odd<F> {
-    capacity: Bytes,
-    queue: VirtualQueue,
-    response: F,
-    ios: u64,
-    fails: fn(u64, &Request) -> bool,
-    error: IoError,
+/// The device, with IOs that fail.
+fn failing<F>(device: MadeUp<F>, fails: fn(u64, &Request) -> bool) -> MadeUp<F> {
+    let mut device = device;
+    device.fails = fails;
+    device
 }
 
-impl<F: FnMut(&Request) -> Nanos> Odd<F> {
-    fn new(capacity: Bytes, response: F) -> Odd<F> {
-        Odd {
-            capacity,
-            queue: VirtualQueue::new(32),
-            response,
-            ios: 0,
-            fails: |_, _| false,
-            error: IoError::IO,
-        }
-    }
-
-    fn failing(self, fails: fn(u64, &Request) -> bool) -> Odd<F> {
-        Odd { fails, ..self }
-    }
-}
-
-impl<F: FnMut(&Request) -> Nanos> Device for Odd<F> {
-    fn geometry(&self) -> Geometry {
-        Geometry { capacity: self.capacity, block: Bytes(512), depth: 32 }
-    }
-
-    fn identity(&self) -> Identity {
-        Identity::default()
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.queue.now()
-    }
-
-    fn submit(&mut self, request: Request) {
-        let mut result = self.geometry().check(request.offset, request.size);
-        self.ios += 1;
-        if (self.fails)(self.ios, &request) {
-            result = Err(self.error);
-        }
-        let done = self.queue.now() + (self.response)(&request);
-        self.queue.push(request, done, result);
-    }
-
-    fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        self.queue.wait(until)
-    }
-
-    fn keeps_data(&self) -> bool {
-        false
-    }
+/// A device that takes as long for everything.
+fn even() -> MadeUp<impl FnMut(&Request, Nanos) -> f64> {
+    MadeUp::new(SMALL, |_, _| 100e3)
 }
 
 #[test]
@@ -109,7 +62,7 @@ fn an_io_that_fails_here_and_there_costs_no_answer() {
     let memory = || MemoryDevice::new(SMALL, Nanos(100_000));
     let whole = inferred(&mut memory());
     let once = inferred(&mut FaultyDevice::new(memory(), Fault::Nth(5, IoError::IO)));
-    let often = inferred(&mut Odd::new(SMALL, |_| Nanos(100_000)).failing(|io, _| io % 100 == 7));
+    let often = inferred(&mut failing(even(), |io, _| io % 100 == 7));
     for known in [once, often] {
         let found = |known: &Inference| {
             known.findings.iter().filter(|finding| finding.verdict != Verdict::Undetermined).count()
@@ -124,10 +77,9 @@ fn an_io_that_fails_here_and_there_costs_no_answer() {
 #[test]
 fn many_ios_that_fail_cost_their_group_and_no_other() {
     // The first megabyte takes no writes.
-    let known = inferred(
-        &mut Odd::new(SMALL, |_| Nanos(100_000))
-            .failing(|_, request| request.operation == Operation::Write && request.offset < Bytes::mib(1)),
-    );
+    let known = inferred(&mut failing(even(), |_, request| {
+        request.operation == Operation::Write && request.offset < Bytes::mib(1)
+    }));
     let failed = |finding: &&Finding| finding.evidence.contains("Input/output error");
     assert!(known.findings.iter().filter(failed).all(|finding| finding.verdict == Verdict::Undetermined));
     assert!(known.findings.iter().any(|finding| failed(&finding)));
@@ -139,7 +91,7 @@ fn many_ios_that_fail_cost_their_group_and_no_other() {
 #[test]
 fn a_device_of_which_nothing_is_read_any_more_is_gone() {
     let silent = |io, _: &Request| io > 3000;
-    let (_, ended) = inferred_until_the_end(&mut Odd::new(SMALL, |_| Nanos(100_000)).failing(silent));
+    let (_, ended) = inferred_until_the_end(&mut failing(even(), silent));
     assert!(matches!(&ended, Ended::Gone(reason) if reason.contains("Input/output error")), "{ended:?}");
 }
 
@@ -171,9 +123,9 @@ fn ios_of_first_group() -> u64 {
         }
     }
     let count = Cell::new(0);
-    let mut device = Odd::new(SMALL, |_| {
+    let mut device = MadeUp::new(SMALL, |_, _| {
         count.set(count.get() + 1);
-        Nanos(100_000)
+        100e3
     });
     let settings = Settings {
         seed: Seed(3),
@@ -190,8 +142,8 @@ fn ios_of_first_group() -> u64 {
 
 #[test]
 fn a_device_that_wears_out_in_the_middle_says_so_for_what_is_written_later() {
-    let mut device = Odd::new(SMALL, |request| Nanos(100_000 + request.size.0))
-        .failing(|io, request| io > 3000 && request.operation == Operation::Write);
+    let by_size = MadeUp::new(SMALL, |request, _| 100e3 + request.size.0 as f64);
+    let mut device = failing(by_size, |io, request| io > 3000 && request.operation == Operation::Write);
     device.error = IoError::READ_ONLY;
     let known = inferred(&mut device);
     let worn = known.findings.iter().filter(|finding| finding.evidence.contains("Read-only file system"));
@@ -214,7 +166,7 @@ fn a_device_may_be_too_small_for_anything() {
 fn noise_that_drowns_everything_is_not_taken_for_a_signal() {
     let mut random = Prng::new(Seed(11));
     // Each IO takes anything from 10 us to 100 ms, whatever it is.
-    let known = inferred(&mut Odd::new(SMALL, move |_| Nanos((1e4 * 1e4f64.powf(random.unit())) as u64)));
+    let known = inferred(&mut MadeUp::new(SMALL, move |_, _| 1e4 * 1e4f64.powf(random.unit())));
     for finding in &known.findings {
         // That there is nothing to see may be said; a size or a number that is not there may not.
         let is_something = finding.number().is_some_and(|number| number != 0.0 && number != 1.0);
@@ -243,9 +195,9 @@ fn no_figures_make_a_probe_panic() {
     for seed in 0..12 {
         let mut random = Prng::new(Seed(seed));
         let (mut io, capacity) = (0, Bytes::mib([3, 16, 64][(seed % 3) as usize]));
-        inferred(&mut Odd::new(capacity, move |_| {
+        inferred(&mut MadeUp::new(capacity, move |_, _| {
             io += 1;
-            Nanos(any_response(seed, &mut random, io) as u64)
+            any_response(seed, &mut random, io)
         }));
     }
 }

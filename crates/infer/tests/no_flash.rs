@@ -1,57 +1,15 @@
 //! Devices that are no flash, and behave in ways that flash does too, for other reasons: what is said of them is not
 //! what they are not, or not surely.
 
+mod made_up;
+
 use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
-use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
-use flashlab_device::{Completion, Device, Geometry, Operation, Request, VirtualQueue};
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::{Device, Operation, Request};
 use flashlab_infer::{Ended, Settings, infer, nothing_known};
-
-/// A device that serves one IO at a time or all at once: `service` gives what each takes, by when it begins.
-struct Model<F> {
-    capacity: Bytes,
-    queue: VirtualQueue,
-    service: F,
-    serial: bool,
-    free: Nanos,
-}
-
-impl<F: FnMut(&Request, Nanos) -> f64> Model<F> {
-    fn new(capacity: Bytes, serial: bool, service: F) -> Model<F> {
-        Model { capacity, queue: VirtualQueue::new(32), service, serial, free: Nanos::ZERO }
-    }
-}
-
-impl<F: FnMut(&Request, Nanos) -> f64> Device for Model<F> {
-    fn geometry(&self) -> Geometry {
-        Geometry { capacity: self.capacity, block: Bytes(512), depth: 32 }
-    }
-
-    fn identity(&self) -> Identity {
-        Identity::default()
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.queue.now()
-    }
-
-    fn submit(&mut self, request: Request) {
-        let result = self.geometry().check(request.offset, request.size);
-        let now = self.queue.now();
-        let begin = if self.serial { now.max(self.free) } else { now };
-        self.free = begin + Nanos((self.service)(&request, begin) as u64);
-        self.queue.push(request, self.free, result);
-    }
-
-    fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        self.queue.wait(until)
-    }
-
-    fn keeps_data(&self) -> bool {
-        false
-    }
-}
+use made_up::MadeUp;
 
 fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
     let settings = Settings {
@@ -64,6 +22,12 @@ fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
     let mut known = nothing_known(device, "no flash");
     assert_eq!(infer(device, &settings, &mut known, &mut ()), Ended::Done);
     known
+}
+
+/// The device, which serves one IO at a time.
+fn serial<F>(mut device: MadeUp<F>) -> MadeUp<F> {
+    device.serial = true;
+    device
 }
 
 /// Five per cent of noise, and outliers.
@@ -105,7 +69,7 @@ const OF_FLASH: [Parameter; 15] = [
 fn memory_has_no_pages_and_no_blocks() {
     let mut random = Prng::new(Seed(1));
     let memory = move |request: &Request, _| (10e3 + request.size.0 as f64) * noise(&mut random);
-    let known = inferred(&mut Model::new(Bytes::mib(256), false, memory), 1);
+    let known = inferred(&mut MadeUp::new(Bytes::mib(256), memory), 1);
     assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new());
 }
 
@@ -122,7 +86,7 @@ fn housekeeping_by_the_clock_is_no_erase_block() {
             }
             time
         };
-        let known = inferred(&mut Model::new(Bytes::mib(256), true, flash), seed);
+        let known = inferred(&mut serial(MadeUp::new(Bytes::mib(256), flash)), seed);
         assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new(), "seed {seed}");
     }
 }
@@ -139,7 +103,7 @@ fn a_hard_disk_is_not_taken_for_flash() {
                 if distance == 0.0 { 0.0 } else { 1e6 + 14e6 * distance.sqrt() + 8.3e6 * random.unit() };
             100e3 + turn + 10.0 * request.size.0 as f64 * (0.99 + 0.02 * random.unit())
         };
-        let known = inferred(&mut Model::new(capacity, true, disk), seed);
+        let known = inferred(&mut serial(MadeUp::new(capacity, disk)), seed);
         assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new(), "seed {seed}");
     }
 }
@@ -158,7 +122,7 @@ fn a_volume_that_is_throttled_shows_the_throttle_and_no_flash() {
             let write = if request.operation == Operation::Write { 1.5 } else { 1.0 };
             (400e3 * write + 8.0 * request.size.0 as f64) * noise(&mut random) + wait
         };
-        let known = inferred(&mut Model::new(Bytes::mib(512), false, volume), seed);
+        let known = inferred(&mut MadeUp::new(Bytes::mib(512), volume), seed);
         // A burst of the throttle is a region at speed, and refilled: seen from outside that is one.
         let but_for_the_burst: Vec<Parameter> = OF_FLASH
             .into_iter()
@@ -178,7 +142,7 @@ fn a_group_that_is_at_hand_by_chance_is_not_the_first_one_again() {
         last = group;
         (if goes { 160e3 } else { 100e3 } + request.size.0 as f64) * noise(&mut random)
     };
-    let known = inferred(&mut Model::new(Bytes::mib(64), true, device), 1);
+    let known = inferred(&mut serial(MadeUp::new(Bytes::mib(64), device)), 1);
     let groups = known.get(Parameter::SegmentGroups).unwrap();
     assert_eq!(groups.number(), Some(16.0), "{}", groups.evidence);
 }

@@ -17,12 +17,11 @@
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Verdict};
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{mean, median};
-use super::patterns::{ios, responses};
-use super::writes::place;
+use super::writes::{apart, place, times, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -194,8 +193,8 @@ impl Held {
         for _ in 0..REWRITES {
             for (size, costs) in [(session.block(), &mut parts), (self.page, &mut whole)] {
                 session.rest(REST)?;
-                let again = ios(Mode::Write, Location::Sequential, size, IN_TURN).on_target(at, size);
-                costs.extend(responses(&session.run("one-page", &again)?));
+                let again = writes(Location::Sequential, size, IN_TURN, at, size);
+                costs.extend(times(session, "one-page", &again)?);
                 session.wrote_in_place(size * IN_TURN);
             }
         }
@@ -208,10 +207,9 @@ impl Held {
         let count = (pages * TURNS).max(COUNTED * 2);
         let span = self.page * pages;
         session.rest(REST)?;
-        let mut pattern = ios(Mode::Write, Location::Sequential, size, count)
-            .on_target(place(session, 0.27, Bytes::mib(1)), span);
-        pattern.first.slot_size = Some(self.page);
-        let costs = responses(&session.run("again-and-again", &pattern)?);
+        let at = place(session, 0.27, Bytes::mib(1));
+        let pattern = apart(writes(Location::Sequential, size, count, at, span), self.page);
+        let costs = times(session, "again-and-again", &pattern)?;
         session.wrote_in_place(size * count);
         let counted = &costs[costs.len() - (count / TURNS).max(COUNTED) as usize..];
         // The first one tells what absorbed writes take, if any are.

@@ -15,7 +15,7 @@
 //! - a cycle has stalls in nearly all of its windows;
 //! - the same costs give the same cycles.
 
-use super::figures::{median, quantile};
+use super::figures::{divergence, median, quantile};
 
 /// Windows at the least.
 const PERIODS_MIN: usize = 3;
@@ -159,12 +159,6 @@ fn gain(hits: usize, inside: f64, stalls: usize, all: usize) -> f64 {
         return 0.0;
     }
     inside * divergence(hits / inside, share) + outside * divergence((stalls - hits) / outside, share)
-}
-
-/// Kullback and Leibler's divergence of two coins, in nats.
-fn divergence(a: f64, b: f64) -> f64 {
-    let part = |a: f64, b: f64| if a == 0.0 { 0.0 } else { a * (a / b).ln() };
-    part(a, b) + part(1.0 - a, 1.0 - b)
 }
 
 /// The cycles of several levels of costs, the likeliest first.

@@ -9,7 +9,7 @@ use flashlab_base::Bytes;
 
 use super::figures::median;
 use super::likely::Likely;
-use super::replay::{Layout, Run};
+use super::replay::{Layout, Run, nanos};
 use super::traces::{Region, traces};
 use crate::session::{Halt, Session};
 
@@ -69,23 +69,21 @@ pub(crate) fn explained(
         }
         searched += 1;
         let Some(likely) = Likely::search(&runs, &pages, session.block().0) else { continue };
-        let shortest = median(&runs[0].iter().map(|read| read.nanos).collect::<Vec<_>>());
+        let shortest = median(&nanos(&runs[0]));
         let [_, sense, transfer, _] = likely.times();
         if sense + transfer < FLASH_MIN * shortest {
             continue;
         }
         least = least.min(likely.sigma);
-        let unexplained = |likely: &Likely| likely.misfit * (likely.sigma / least).powi(2);
-        let good = unexplained(&likely) < MISFIT_GOOD;
-        if best.as_ref().is_none_or(|(_, _, best)| unexplained(&likely) < unexplained(best)) {
+        let good = unexplained(&likely, least) < MISFIT_GOOD;
+        if best.as_ref().is_none_or(|(_, _, best)| unexplained(&likely, least) < unexplained(best, least)) {
             best = Some((region, runs, likely));
         }
         if good {
             break;
         }
     }
-    let fits = |likely: &Likely| likely.misfit * (likely.sigma / least).powi(2) <= MISFIT_MAX;
-    let best = best.filter(|(_, _, likely)| fits(likely));
+    let best = best.filter(|(_, _, likely)| unexplained(likely, least) <= MISFIT_MAX);
     let Some((region, runs, likely)) = best else { return Ok(None) };
     let elsewhere = traces(session, region.elsewhere(), page)?;
     let agreed = elsewhere.and_then(|runs| likely.again(&runs));
@@ -96,14 +94,19 @@ pub(crate) fn explained(
         None => (None, likely),
     };
     let evidence = evidence(&both, &runs);
-    let is_good = both.misfit * (both.sigma / least).powi(2) < MISFIT_GOOD;
+    let is_good = unexplained(&both, least) < MISFIT_GOOD;
     let most = if page.is_some() { SURE } else { UNSURE };
     Ok(Some(Explained { both, again, is_good, most, evidence, picture }))
 }
 
+/// How much more reads scatter than they do where they scatter least, as a variance.
+fn unexplained(likely: &Likely, least: f64) -> f64 {
+    likely.misfit * (likely.sigma / least).powi(2)
+}
+
 /// Whether reads of one kind are not all answered in the same way.
 fn is_mixed(run: &Run) -> bool {
-    let times: Vec<f64> = run.iter().map(|read| read.nanos).collect();
+    let times = nanos(run);
     let middle = median(&times);
     let off = times.iter().filter(|&&time| !(middle / FACTOR..middle * FACTOR).contains(&time)).count();
     off as f64 > MIXED * times.len() as f64
@@ -127,10 +130,7 @@ fn evidence(likely: &Likely, runs: &[Run]) -> String {
 }
 
 fn picture(runs: &[Run]) -> Picture {
-    let point = |run: &Run| {
-        let times: Vec<f64> = run.iter().map(|read| read.nanos).collect();
-        (run.first().map_or(0.0, |read| read.size as f64), median(&times))
-    };
+    let point = |run: &Run| (run.first().map_or(0.0, |read| read.size as f64), median(&nanos(run)));
     let mut points: Vec<(f64, f64)> = runs.iter().map(point).collect();
     // The runs of one at a time come first, by size.
     let alone = points.windows(2).position(|two| two[1].0 <= two[0].0).map_or(points.len(), |last| last + 1);

@@ -2,6 +2,9 @@
 
 use flashlab_base::Bytes;
 
+/// Standard deviations in the median deviation of normal figures.
+pub(crate) const NORMAL: f64 = 1.4826;
+
 /// The mean; 0 of nothing.
 pub(crate) fn mean(figures: &[f64]) -> f64 {
     if figures.is_empty() { 0.0 } else { figures.iter().sum::<f64>() / figures.len() as f64 }
@@ -20,6 +23,12 @@ pub(crate) fn quantile(figures: &[f64], share: f64) -> f64 {
 /// The median, of two in the middle the larger one; 0 of nothing.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     quantile(figures, 0.5)
+}
+
+/// Kullback and Leibler's divergence of two coins, in nats.
+pub(crate) fn divergence(a: f64, b: f64) -> f64 {
+    let part = |a: f64, b: f64| if a == 0.0 { 0.0 } else { a * (a / b).ln() };
+    part(a, b) + part(1.0 - a, 1.0 - b)
 }
 
 /// The means of windows of `width` figures; what is left over at the end is left out.

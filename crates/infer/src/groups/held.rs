@@ -15,7 +15,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::patterns::ios;
-use super::write_buffer::{SMALL, next_place};
+use super::write_buffer::{SMALL, next_place, write_behind};
 use crate::session::{Halt, Session};
 
 /// How often it is looked at what is held.
@@ -57,9 +57,7 @@ pub(super) fn held(session: &mut Session<'_, '_>, slow: f64, guess: Bytes) -> Re
             break;
         }
         let place = next_place(session, unit * count)?;
-        let write = ios(Mode::Write, Location::Sequential, unit, count).on_target(place, unit * count);
-        session.run("held", &write)?;
-        session.filled(unit * count);
+        write_behind(session, "held", place, unit, count)?;
         session.rest(REST)?;
         written += count as usize;
         let held = look_back(session, place + unit * count, unit, slow)?;

@@ -15,11 +15,11 @@
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_plan::Location;
+use flashlab_plan::{Location, Pattern};
 
 use super::figures::median;
 use super::patterns::{ios, responses};
-use super::write_buffer::{SMALL, next_place, rest_for};
+use super::write_buffer::{SMALL, next_place, rest_for, write_behind};
 use crate::session::{Halt, Session};
 
 /// The sizes of the writes: whole pages, and whole rows of the most planes.
@@ -132,9 +132,7 @@ fn displaced(session: &mut Session<'_, '_>) -> Result<Vec<f64>, Halt> {
     let more = MORE.min(Bytes(session.capacity().0 / 50)).min(session.writes_left()).0 / size.0;
     if more > 0 {
         let place = next_place(session, size * more)?;
-        let write = ios(Mode::Write, Location::Sequential, size, more).on_target(place, size * more);
-        session.run("more", &write)?;
-        session.filled(size * more);
+        write_behind(session, "more", place, size, more)?;
         session.rest(rest_for(0.0))?;
     }
     // In pairs, of which the first only goes there.
@@ -159,16 +157,14 @@ fn no_sooner(seen: &[(f64, f64)]) -> Vec<f64> {
     seen[seen.len() * 3 / 4..].iter().map(|&(_, read)| read).collect()
 }
 
-fn read(place: Bytes, size: Bytes) -> flashlab_plan::Pattern {
+fn read(place: Bytes, size: Bytes) -> Pattern {
     ios(Mode::Read, Location::Sequential, size, 1).on_target(place, size)
 }
 
 /// One write behind all others: where, and what it took.
 fn write(session: &mut Session<'_, '_>, size: Bytes) -> Result<(Bytes, f64), Halt> {
     let place = next_place(session, size)?;
-    let pattern = ios(Mode::Write, Location::Sequential, size, 1).on_target(place, size);
-    let cost = responses(&session.run("piece", &pattern)?);
-    session.filled(size);
+    let cost = write_behind(session, "piece", place, size, 1)?;
     Ok((place, cost.first().copied().unwrap_or(0.0)))
 }
 

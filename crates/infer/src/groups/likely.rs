@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::median;
+use super::figures::{NORMAL, median};
 use super::layouts::{ALL, changed, unusual, usual, within};
-use super::replay::{Layout, Read, Replay, Run, Times};
+use super::replay::{Layout, Replay, Run, Times, nanos};
 
 /// The part of each run that the grid is tried on.
 const PART: usize = 7;
@@ -70,7 +70,7 @@ impl Likely {
             serial: false,
         };
         let replay = Replay::new(runs, layout, sigma);
-        let times: Vec<f64> = runs[0].iter().map(|read| read.nanos).collect();
+        let times = nanos(&runs[0]);
         let starts =
             [0.9, 0.6, 0.3].map(|share| [share * median(&times), 0.0, 0.0, (1.0 - share) * median(&times)]);
         let (_, loss) = replay.fit(&starts, &[0, 3], f64::INFINITY, &|_| 0.0);
@@ -209,7 +209,7 @@ fn scatter(runs: &[Run]) -> Option<f64> {
     let logs: Vec<f64> = runs.first()?.iter().map(|read| read.nanos.max(1.0).ln()).collect();
     let middle = median(&logs);
     let apart: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
-    (logs.len() >= 12).then(|| (1.4826 * median(&apart)).max(SIGMA_MIN))
+    (logs.len() >= 12).then(|| (NORMAL * median(&apart)).max(SIGMA_MIN))
 }
 
 /// Layouts that were tried.
@@ -229,7 +229,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(runs: &'a [Run], sigma: f64, block: u64) -> Search<'a> {
-        let times: Vec<f64> = runs.first().into_iter().flatten().map(|read: &Read| read.nanos).collect();
+        let times = runs.first().map(nanos).unwrap_or_default();
         let reads: usize = runs.iter().map(Vec::len).sum();
         let most = READS_MAX / reads.max(1);
         Search { runs, sigma, block, most, shortest: median(&times), scored: BTreeMap::new(), leader: None }

@@ -9,13 +9,13 @@
 //! - a rise is one that stays: [`RISEN`] readings one after the other;
 //! - nothing is said without as many readings before it as tell what is usual.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Finding, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use super::figures::median;
 use super::patterns::ios;
-use super::spare::{GROUP, IO_SIZE, PHYSICAL_ERROR, SPARE_ERROR};
+use super::spare::{GROUP, IO_SIZE, conclude_space, sure_within};
 use crate::session::{Halt, Session};
 
 /// The part of the capacity after which the count is looked at.
@@ -63,7 +63,6 @@ pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         return Ok(());
     };
-    let capacity = session.capacity().0 as f64;
     // Blocks that others wrote over as a whole are collected for nothing, or count as written.
     let spare = rise.place.0 as f64 + before.0 as f64 / 2.0;
     let error = rise.error.0 as f64 + before.0 as f64 / 2.0;
@@ -82,16 +81,8 @@ pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     )
     .draw("random writes", Style::Line, rise.curve)
     .mark(rise.place.0 as f64, "collection begins");
-    for (parameter, value, known) in [
-        (Parameter::PhysicalCapacity, capacity + spare, error / (capacity + spare) <= PHYSICAL_ERROR),
-        (Parameter::OverProvisioning, spare / capacity, error / spare <= SPARE_ERROR),
-    ] {
-        let finding = match known {
-            true => Finding::found(parameter, value, COUNTED, evidence.clone()),
-            false => Finding::undetermined(parameter, evidence.clone()),
-        };
-        session.conclude(finding.with(picture.clone()));
-    }
+    let sure = sure_within(session.capacity(), spare, error, COUNTED);
+    conclude_space(session, spare, sure, &evidence, &picture);
     Ok(())
 }
 

@@ -12,7 +12,7 @@
 //! most likely: response times scatter by a factor, some are off for other reasons, so that a deviation counts
 //! no more than [`CAP`].
 
-use super::figures::median;
+use super::figures::{NORMAL, median};
 
 /// Where pages lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +46,11 @@ pub(crate) struct Read {
 
 /// Reads in the order in which they were submitted to a device that rested.
 pub(crate) type Run = Vec<Read>;
+
+/// What the reads of a run took.
+pub(crate) fn nanos(run: &Run) -> Vec<f64> {
+    run.iter().map(|read| read.nanos).collect()
+}
 
 /// Command, sense, transfer of a page, a page on the link, in nanoseconds.
 pub(crate) type Times = [f64; 4];
@@ -147,7 +152,7 @@ impl Replay<'_> {
     pub(crate) fn scatter(&self, times: &Times) -> f64 {
         let mut all = Vec::new();
         self.deviations(times, &mut all);
-        1.4826 * median(&all.iter().map(|deviation| deviation.abs()).collect::<Vec<_>>()) * self.sigma
+        NORMAL * median(&all.iter().map(|deviation| deviation.abs()).collect::<Vec<_>>()) * self.sigma
     }
 
     /// How unlikely the reads are with these times.

@@ -12,12 +12,10 @@
 //! - before each write the device rests longer than it would take to write all of the last one;
 //! - all goes one behind the other from the device's beginning on, as a part of filling it.
 
-use flashlab_base::{Bytes, Mode};
-use flashlab_plan::Location;
+use flashlab_base::Bytes;
 
 use super::figures::median;
-use super::patterns::{ios, responses};
-use super::write_buffer::{next_place, rest_for};
+use super::write_buffer::{next_place, rest_for, write_behind};
 use crate::session::{Halt, Session};
 
 /// The largest page: what all sizes are multiples of at first.
@@ -155,9 +153,7 @@ fn align(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 /// A single write behind all others, after a rest; what it took.
 fn write(session: &mut Session<'_, '_>, size: Bytes, name: &str) -> Result<f64, Halt> {
     let place = next_place(session, size)?;
-    let pattern = ios(Mode::Write, Location::Sequential, size, 1).on_target(place, size);
-    let cost = responses(&session.run(name, &pattern)?).first().copied().unwrap_or(0.0);
-    session.filled(size);
+    let cost = write_behind(session, name, place, size, 1)?.first().copied().unwrap_or(0.0);
     session.rest(rest_for(cost))?;
     Ok(cost)
 }

@@ -81,8 +81,8 @@ const COPY_LEAST: f64 = 0.15;
 /// A part of the capacity that logs of single data blocks take, and spare space does not.
 const LITTLE: f64 = 0.02;
 /// The error up to which the physical capacity is told, and the space beyond the capacity.
-pub(super) const PHYSICAL_ERROR: f64 = 0.03;
-pub(super) const SPARE_ERROR: f64 = 0.1;
+const PHYSICAL_ERROR: f64 = 0.03;
+const SPARE_ERROR: f64 = 0.1;
 /// The fewest pages of a block.
 const BLOCK_PAGES_LEAST: f64 = 32.0;
 
@@ -155,20 +155,40 @@ fn count_logs(session: &mut Session<'_, '_>, overwriting: &Overwriting) -> Resul
 
 /// Where collection begins in order, to the block.
 fn conclude_onset(session: &mut Session<'_, '_>, overwriting: &Overwriting, spare: Bytes) {
-    let capacity = session.capacity();
     let evidence = format!(
         "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
         overwriting.unit().map_or(Bytes::ZERO, |unit| unit.size),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
-    let answers = [
-        (Parameter::PhysicalCapacity, (capacity + spare).0 as f64, IN_ORDER),
-        (Parameter::OverProvisioning, spare.0 as f64 / capacity.0 as f64, SPARE_IN_ORDER),
-    ];
-    for (parameter, value, sure) in answers {
-        let finding = Finding::found(parameter, value, sure, evidence.clone());
+    let sure = [Some(IN_ORDER), Some(SPARE_IN_ORDER)];
+    conclude_space(session, spare.0 as f64, sure, &evidence, &picture);
+}
+
+/// Concludes the space beyond the capacity: how sure the physical capacity is, and that space; `None` where it is not told.
+pub(super) fn conclude_space(
+    session: &mut Session<'_, '_>,
+    spare: f64,
+    [physical, share]: [Option<f64>; 2],
+    evidence: &str,
+    picture: &Picture,
+) {
+    let capacity = session.capacity().0 as f64;
+    for (parameter, value, sure) in [
+        (Parameter::PhysicalCapacity, capacity + spare, physical),
+        (Parameter::OverProvisioning, spare / capacity, share),
+    ] {
+        let finding = match sure {
+            Some(sure) => Finding::found(parameter, value, sure, evidence),
+            None => Finding::undetermined(parameter, evidence),
+        };
         session.conclude(finding.with(picture.clone()));
     }
+}
+
+/// How sure both are that are known so well: within `error` of `spare`.
+pub(super) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: f64) -> [Option<f64>; 2] {
+    let physical = error / (capacity.0 as f64 + spare) <= PHYSICAL_ERROR;
+    [physical, error / spare <= SPARE_ERROR].map(|known| known.then_some(sure))
 }
 
 /// Writes anywhere, until they are expensive.
@@ -237,7 +257,6 @@ fn conclude_logs(
     costs: &[f64],
     sequential: f64,
 ) {
-    let capacity = session.capacity();
     let spare = unit * u64::from(logs);
     let evidence = format!(
         "of pages written in the middle of units of {unit}, the {first}-th is the first to empty a log, and each \
@@ -245,14 +264,7 @@ fn conclude_logs(
     );
     let size = IO_SIZE.max(session.block());
     let picture = picture(size, costs, sequential).mark(bytes(first as f64, size), "logs are full");
-    let answers = [
-        (Parameter::PhysicalCapacity, (capacity + spare).0 as f64),
-        (Parameter::OverProvisioning, spare.0 as f64 / capacity.0 as f64),
-    ];
-    for (parameter, value) in answers {
-        let finding = Finding::found(parameter, value, LOGS_FULL, evidence.clone());
-        session.conclude(finding.with(picture.clone()));
-    }
+    conclude_space(session, spare.0 as f64, [Some(LOGS_FULL); 2], &evidence, &picture);
 }
 
 fn median(costs: &[f64]) -> f64 {
@@ -314,7 +326,6 @@ fn conclude(
     step: Step,
     before: Bytes,
 ) {
-    let capacity = session.capacity();
     let bytes = |ios: f64| bytes(ios, size);
     // Blocks that others wrote over as a whole are collected for nothing, or count as written.
     let uncertain = before.0 as f64 / 2.0;
@@ -334,23 +345,11 @@ fn conclude(
     let picture = picture(size, costs, sequential).mark(bytes(step.place.estimate), "collection begins");
     // Before it, random writes of whole mapped units cost what sequential ones do.
     let whole_units = step.before < 1.3 * sequential;
-    let confidence = |relative: f64| if whole_units && relative <= 0.03 { 0.9 } else { 0.7 };
-    let share = spare / capacity.0 as f64;
     // How well each is known is what decides whether it is told; but how sure it is depends on the space beyond the
     // capacity alone, as the capacity is no finding.
-    let physical = capacity.0 as f64 + spare;
-    let answers = [
-        (Parameter::PhysicalCapacity, physical, error / physical <= PHYSICAL_ERROR),
-        (Parameter::OverProvisioning, share, error / spare <= SPARE_ERROR),
-    ];
-    for (parameter, value, known) in answers {
-        let finding = if known {
-            Finding::found(parameter, value, confidence(error / spare), evidence.clone())
-        } else {
-            Finding::undetermined(parameter, evidence.clone())
-        };
-        session.conclude(finding.with(picture.clone()));
-    }
+    let sure = if whole_units && error / spare <= 0.03 { 0.9 } else { 0.7 };
+    let sure = sure_within(session.capacity(), spare, error, sure);
+    conclude_space(session, spare, sure, &evidence, &picture);
 }
 
 /// Each random write costs a merge.

@@ -14,7 +14,7 @@
 //! - a place counts only where nearly all periods have a stall there;
 //! - the same costs give the same periods.
 
-use super::figures::{median, quantile};
+use super::figures::{divergence, median, quantile};
 
 /// Fewer periods than this are none.
 const PERIODS_MIN: usize = 4;
@@ -103,12 +103,6 @@ fn smallest_period(costs: &[f64], threshold: f64) -> Option<Stalls> {
         let level = median(&stalled);
         (ln_p <= LN_P).then_some(Stalls { period, phase, hits, periods, level, threshold, ln_p })
     })
-}
-
-/// Kullback and Leibler's divergence of two coins, in nats.
-fn divergence(a: f64, b: f64) -> f64 {
-    let part = |a: f64, b: f64| if a == 0.0 { 0.0 } else { a * (a / b).ln() };
-    part(a, b) + part(1.0 - a, 1.0 - b)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::decide::ranks::Interval;
 
-use super::figures::{mean, median, windows};
+use super::figures::{NORMAL, mean, median, windows};
 
 /// How many beginnings are looked at, each half as long as the one before.
 const BEGINNINGS: u32 = 7;
@@ -41,8 +41,6 @@ const DEVIATIONS: f64 = 8.0;
 /// than that.
 const SCATTER_LEAST: f64 = 0.1;
 const SCATTER_MOST: f64 = 0.3;
-/// Standard deviations in the median deviation of normal figures.
-const NORMAL: f64 = 1.4826;
 /// No lump counts for more than so many.
 const LUMP_MOST: f64 = 2.0;
 

@@ -23,15 +23,15 @@
 //! - before each burst the device rests longer than it would take to write all of the last one.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{mean, median, quantile};
 use super::held::held;
 use super::landing::{Landed, Landing, landing};
-use super::patterns::{ios, responses};
 use super::queue::queue;
 use super::single_writes::jump;
+use super::writes::{times, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -240,16 +240,26 @@ pub(super) fn next_place(session: &mut Session<'_, '_>, length: Bytes) -> Result
     Ok(place)
 }
 
+/// `count` writes of `size` from `place` on, which is behind what was written: what they took.
+pub(super) fn write_behind(
+    session: &mut Session<'_, '_>,
+    name: &str,
+    place: Bytes,
+    size: Bytes,
+    count: u64,
+) -> Result<Vec<f64>, Halt> {
+    let costs = times(session, name, &writes(Location::Sequential, size, count, place, size * count))?;
+    session.filled(size * count);
+    Ok(costs)
+}
+
 fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result<Bursts, Halt> {
     let mut rest = REST_LEAST;
     let mut runs: Vec<Vec<f64>> = Vec::new();
     for _ in 0..REPETITIONS {
         let place = next_place(session, size * length)?;
         session.rest(rest)?;
-        let pattern = ios(Mode::Write, Location::Sequential, size, length).on_target(place, size * length);
-        let samples = session.run("burst", &pattern)?;
-        session.filled(size * length);
-        let costs = responses(&samples);
+        let costs = write_behind(session, "burst", place, size, length)?;
         rest = rest_for(costs.iter().sum());
         runs.push(costs);
     }
