@@ -38,7 +38,8 @@ pub struct Settings<'a> {
     pub seed: Seed,
     /// How much may be written; `None`: the device is only read.
     pub write_budget: Option<Bytes>,
-    /// The longest that the groups that only read may take together, on the device's clock.
+    /// The longest that the groups that only read may take together, on the device's clock, where small reads take 60 us;
+    /// where they take longer it is in proportion longer, up to ten times.
     pub reading_time: Nanos,
     /// The longest that each of the other groups may take, on the device's clock.
     pub writing_time: Nanos,

@@ -12,6 +12,7 @@ use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
 
 use crate::group::{GROUPS, Group};
+use crate::groups::figures::median;
 use crate::groups::patterns;
 use crate::knowledge::Knowledge;
 use crate::{Progress, Settings};
@@ -24,6 +25,13 @@ const FAILURES_MAX: u64 = 300;
 const CONFIDENCE_WITH_FAILURES: f64 = 0.9;
 /// If so many reads anywhere fail, nobody answers.
 const LAST_READS: u64 = 8;
+
+/// The time for reading is that of a device that answers small reads in so long, and in proportion that of a slower
+/// one, to so many times as much.
+const USUAL_READ: Nanos = Nanos::from_micros(60);
+const SLOWEST: f64 = 10.0;
+/// So many tell.
+const SMALL_READS: u64 = 33;
 
 /// Why a group could not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,8 +117,8 @@ pub struct Session<'d, 's> {
     probes: Vec<Experiment>,
     /// Makes each run's seed its own.
     runs: u64,
-    /// What the groups that only read have left of their time.
-    reading_time: Nanos,
+    /// What the groups that only read have left of their time; `None` before the first of them.
+    reading_time: Option<Nanos>,
     concluded: Vec<Parameter>,
 }
 
@@ -128,7 +136,7 @@ impl<'d, 's> Session<'d, 's> {
             allowance,
             probes: Vec::new(),
             runs: 0,
-            reading_time: settings.reading_time,
+            reading_time: None,
             concluded: Vec::new(),
         }
     }
@@ -390,7 +398,8 @@ impl<'d, 's> Session<'d, 's> {
     /// Runs a group's probes; returns why it could not go on, if so.
     pub(crate) fn run_group(&mut self, group: &Group, progress: &mut dyn Progress) -> Option<Halt> {
         let begin = self.device.now();
-        let time = if group.writes() { self.settings.writing_time } else { self.reading_time };
+        let Settings { reading_time, writing_time, .. } = *self.settings;
+        let time = if group.writes() { writing_time } else { self.reading_time.unwrap_or(reading_time) };
         self.allowance = Allowance {
             group: group.name,
             writes: if group.writes() { self.share_of(group) } else { Bytes::ZERO },
@@ -405,6 +414,11 @@ impl<'d, 's> Session<'d, 's> {
         if group.writes() {
             progress.may_write(group.name, self.allowance.writes);
         }
+        if !group.writes() && self.reading_time.is_none() {
+            let time = Nanos((reading_time.0 as f64 * self.slowness()) as u64);
+            self.reading_time = Some(time);
+            self.allowance.deadline = begin.saturating_add(time);
+        }
         let halt = match (group.probe)(self).err() {
             Some(Halt::Failed(reason)) if self.allowance.failed > 0 && self.is_silent() => {
                 Some(Halt::Gone(reason))
@@ -413,10 +427,18 @@ impl<'d, 's> Session<'d, 's> {
         };
         if !group.writes() {
             let used = self.device.now().since(begin);
-            self.reading_time = self.reading_time.since(used);
+            self.reading_time = self.reading_time.map(|left| left.since(used));
         }
         self.tell_concluded(progress);
         halt
+    }
+
+    /// How many times as long as usual small reads take.
+    fn slowness(&mut self) -> f64 {
+        let anywhere = patterns::ios(Mode::Read, Location::Random, self.block(), SMALL_READS);
+        // Whoever fails here fails again at once.
+        let reads = self.run("small-reads", &anywhere).unwrap_or_default();
+        (median(&patterns::responses(&reads)) / USUAL_READ.0 as f64).clamp(1.0, SLOWEST)
     }
 
     /// Whether no read is answered, wherever it goes: of a device whose server is gone the kernel says that IOs fail.
