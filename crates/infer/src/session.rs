@@ -91,6 +91,8 @@ struct Allowance {
     ios: u64,
     /// Of these, the ones that failed.
     failed: u64,
+    /// The patterns that it ran: makes each run's seed its own.
+    runs: u64,
 }
 
 impl Allowance {
@@ -107,8 +109,6 @@ pub struct Session<'d, 's> {
     inference: &'d mut Inference,
     allowance: Allowance,
     probes: Vec<Experiment>,
-    /// Makes each run's seed its own.
-    runs: u64,
     /// What the groups that only read have left of their time.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
@@ -127,7 +127,6 @@ impl<'d, 's> Session<'d, 's> {
             inference,
             allowance,
             probes: Vec::new(),
-            runs: 0,
             reading_time: settings.reading_time,
             concluded: Vec::new(),
         }
@@ -260,8 +259,8 @@ impl<'d, 's> Session<'d, 's> {
         if time_limit == Nanos::ZERO {
             return Err(Halt::Time);
         }
-        self.runs += 1;
-        let seed = self.seed(name, self.runs);
+        self.allowance.runs += 1;
+        let seed = self.seed(name, self.allowance.runs);
         let space = Space { capacity: self.capacity(), block: self.block() };
         let misfit = |error: &dyn fmt::Display| Halt::Misfit(error.to_string());
         let placed = pattern.place(space, seed).map_err(|error| misfit(&error))?;
