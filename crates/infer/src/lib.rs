@@ -21,6 +21,7 @@ mod group;
 mod groups;
 mod knowledge;
 mod session;
+mod virtual_disk;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -14,6 +14,7 @@ use flashlab_samples::Sample;
 use crate::group::{GROUPS, Group};
 use crate::groups::patterns;
 use crate::knowledge::Knowledge;
+use crate::virtual_disk::without_its_host;
 use crate::{Progress, Settings};
 
 /// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
@@ -334,7 +335,7 @@ impl<'d, 's> Session<'d, 's> {
         let bytes_written = self.take_written(finding.parameter);
         self.concluded.push(finding.parameter);
         let finding = self.with_failures(Finding { bytes_written, ..finding });
-        self.inference.findings.push(finding);
+        self.inference.findings.push(without_its_host(finding, &self.inference.identity));
     }
 
     /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
