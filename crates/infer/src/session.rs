@@ -15,6 +15,7 @@ use crate::group::{GROUPS, Group};
 use crate::groups::figures::median;
 use crate::groups::patterns;
 use crate::knowledge::Knowledge;
+use crate::virtual_disk::without_its_host;
 use crate::{Progress, Settings};
 
 /// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
@@ -26,11 +27,12 @@ const CONFIDENCE_WITH_FAILURES: f64 = 0.9;
 /// If so many reads anywhere fail, nobody answers.
 const LAST_READS: u64 = 8;
 
-/// The time for reading is that of a device that answers small reads in so long, and in proportion that of a slower
-/// one, to so many times as much.
+/// The usual time for reading where small reads take so long; in proportion more where they take longer, to so many times
+/// as much.
+const READING_TIME: Nanos = Nanos::from_secs(60);
 const USUAL_READ: Nanos = Nanos::from_micros(60);
 const SLOWEST: f64 = 10.0;
-/// So many tell.
+/// So many tell how long.
 const SMALL_READS: u64 = 33;
 
 /// Why a group could not go on.
@@ -99,6 +101,8 @@ struct Allowance {
     ios: u64,
     /// Of these, the ones that failed.
     failed: u64,
+    /// The patterns that it ran: makes each run's seed its own.
+    runs: u64,
 }
 
 impl Allowance {
@@ -115,10 +119,8 @@ pub struct Session<'d, 's> {
     inference: &'d mut Inference,
     allowance: Allowance,
     probes: Vec<Experiment>,
-    /// Makes each run's seed its own.
-    runs: u64,
-    /// What the groups that only read have left of their time; `None` before the first of them.
-    reading_time: Option<Nanos>,
+    /// How long the groups that only read have taken.
+    reading_used: Nanos,
     concluded: Vec<Parameter>,
 }
 
@@ -135,8 +137,7 @@ impl<'d, 's> Session<'d, 's> {
             inference,
             allowance,
             probes: Vec::new(),
-            runs: 0,
-            reading_time: None,
+            reading_used: Nanos::ZERO,
             concluded: Vec::new(),
         }
     }
@@ -268,8 +269,8 @@ impl<'d, 's> Session<'d, 's> {
         if time_limit == Nanos::ZERO {
             return Err(Halt::Time);
         }
-        self.runs += 1;
-        let seed = self.seed(name, self.runs);
+        self.allowance.runs += 1;
+        let seed = self.seed(name, self.allowance.runs);
         let space = Space { capacity: self.capacity(), block: self.block() };
         let misfit = |error: &dyn fmt::Display| Halt::Misfit(error.to_string());
         let placed = pattern.place(space, seed).map_err(|error| misfit(&error))?;
@@ -343,7 +344,7 @@ impl<'d, 's> Session<'d, 's> {
         let bytes_written = self.take_written(finding.parameter);
         self.concluded.push(finding.parameter);
         let finding = self.with_failures(Finding { bytes_written, ..finding });
-        self.inference.findings.push(finding);
+        self.inference.findings.push(without_its_host(finding, &self.inference.identity));
     }
 
     /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
@@ -399,7 +400,7 @@ impl<'d, 's> Session<'d, 's> {
     pub(crate) fn run_group(&mut self, group: &Group, progress: &mut dyn Progress) -> Option<Halt> {
         let begin = self.device.now();
         let Settings { reading_time, writing_time, .. } = *self.settings;
-        let time = if group.writes() { writing_time } else { self.reading_time.unwrap_or(reading_time) };
+        let time = if group.writes() { writing_time } else { reading_time.unwrap_or(READING_TIME) };
         self.allowance = Allowance {
             group: group.name,
             writes: if group.writes() { self.share_of(group) } else { Bytes::ZERO },
@@ -414,10 +415,10 @@ impl<'d, 's> Session<'d, 's> {
         if group.writes() {
             progress.may_write(group.name, self.allowance.writes);
         }
-        if !group.writes() && self.reading_time.is_none() {
-            let time = Nanos((reading_time.0 as f64 * self.slowness()) as u64);
-            self.reading_time = Some(time);
-            self.allowance.deadline = begin.saturating_add(time);
+        if !group.writes() {
+            let usual = |slowness: f64| Nanos((READING_TIME.0 as f64 * slowness) as u64);
+            let time = reading_time.unwrap_or_else(|| usual(self.slowness()));
+            self.allowance.deadline = begin.saturating_add(time.since(self.reading_used));
         }
         let halt = match (group.probe)(self).err() {
             Some(Halt::Failed(reason)) if self.allowance.failed > 0 && self.is_silent() => {
@@ -426,8 +427,7 @@ impl<'d, 's> Session<'d, 's> {
             halt => halt,
         };
         if !group.writes() {
-            let used = self.device.now().since(begin);
-            self.reading_time = self.reading_time.map(|left| left.since(used));
+            self.reading_used += self.device.now().since(begin);
         }
         self.tell_concluded(progress);
         halt

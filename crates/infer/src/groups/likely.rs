@@ -244,13 +244,9 @@ impl<'a> Search<'a> {
             [0.1, 0.4, 0.15, 0.35],
             [0.7, 0.1, 0.1, 0.1],
         ];
-        let mut starts: Vec<Times> =
+        let starts: Vec<Times> =
             SHARES.iter().map(|start| start.map(|share| share * self.shortest)).collect();
-        if let Some(Scored { layout: other, times: [command, sense, transfer, link], .. }) = self.leader {
-            let ratio = layout.page as f64 / other.page as f64;
-            starts.push([command, sense, transfer * ratio, link * ratio]);
-        }
-        self.fit(layout, &starts);
+        self.fit(layout, starts);
     }
 
     /// Fits the layouts that differ a little, from the times with which this one fits.
@@ -267,24 +263,29 @@ impl<'a> Search<'a> {
             let flash = sense + transfer;
             let parts = [(sense, transfer), (0.75 * flash, 0.25 * flash), (0.25 * flash, 0.75 * flash)];
             let starts = parts.map(|(sense, transfer)| [command, sense, transfer * ratio, link * ratio]);
-            self.fit(changed, &starts);
+            self.fit(changed, starts.to_vec());
         }
     }
 
     /// The same with times that fitted before.
     fn score_from(&mut self, layout: Layout, times: Times) {
-        self.fit(layout, &[times]);
+        self.fit(layout, vec![times]);
     }
 
-    fn fit(&mut self, layout: Layout, starts: &[Times]) {
+    /// From these times on, or from those with which the best layout fits.
+    fn fit(&mut self, layout: Layout, mut starts: Vec<Times>) {
         let known = self.scored.contains_key(&layout);
         if layout.page < self.block || known || self.scored.len() >= self.most {
             return;
         }
+        if let Some(Scored { layout: other, times: [command, sense, transfer, link], .. }) = self.leader {
+            let ratio = layout.page as f64 / other.page as f64;
+            starts.push([command, sense, transfer * ratio, link * ratio]);
+        }
         let good = self.leader.map_or(f64::INFINITY, |leader| leader.loss);
         let unusual = |times: &Times| unusual(&layout, times);
         let (times, loss) =
-            Replay::new(self.runs, layout, self.sigma).fit(starts, &[0, 1, 2, 3], good, &unusual);
+            Replay::new(self.runs, layout, self.sigma).fit(&starts, &[0, 1, 2, 3], good, &unusual);
         let prior = unusual(&times).min(loss);
         let scored = Scored { layout, times, loss, prior };
         self.scored.insert(layout, scored);

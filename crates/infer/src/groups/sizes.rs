@@ -232,8 +232,9 @@ mod tests {
     fn time_goes_to_what_tells_the_cost() {
         let points = points(|kib| 10.0 + kib);
         let shares = fit(&points, true).unwrap().shares(&points);
-        let most = (0..shares.len()).max_by(|&a, &b| shares[a].total_cmp(&shares[b])).unwrap();
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
-        assert!((1..=3).contains(&most) && shares[0] > 0.1 && shares[9..] == [0.0, 0.0], "{shares:?}");
+        // The smallest, and one that is some times as large; the others alike.
+        let large: Vec<usize> = (0..shares.len()).filter(|&index| shares[index] > 0.2).collect();
+        assert!(matches!(large[..], [0, 2..=5]) && shares[9..] == [0.0, 0.0], "{shares:?}");
     }
 }
