@@ -103,7 +103,7 @@ pub fn infer_groups(
     let mut session = Session::new(device, settings, known);
     for (index, group) in groups.iter().enumerate() {
         let answered = group.parameters.iter().all(|&parameter| session.is_concluded(parameter));
-        if answered && !(group.parameters.is_empty() && session.has_to_suppose()) {
+        if answered && !session.has_to_suppose(group) {
             continue;
         }
         // What is known of a part of a group is found again with the rest of it.

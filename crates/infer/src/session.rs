@@ -187,7 +187,8 @@ impl<'d, 's> Session<'d, 's> {
     pub(crate) fn filled(&mut self, length: Bytes) {
         self.inference.fill.until += length;
         if self.inference.fill.until >= self.capacity().round_down(self.block()) {
-            self.inference.fill.whole_at = Some(self.inference.written);
+            // What was written over before is beyond the capacity, too.
+            self.inference.fill.whole_at = Some(self.inference.written.min(self.capacity()));
         }
     }
 
@@ -373,9 +374,8 @@ impl<'d, 's> Session<'d, 's> {
     }
 
     /// Whether a group that only supposes is of use: what it looks at is neither concluded nor supposed.
-    pub(crate) fn has_to_suppose(&self) -> bool {
-        let buffer = Parameter::WriteBufferSize;
-        self.known().finding(buffer).is_none()
+    pub(crate) fn has_to_suppose(&self, group: &Group) -> bool {
+        group.supposes().is_some_and(|parameter| self.known().finding(parameter).is_none())
     }
 
     /// A group has ended: its answers stand, and nothing has to be supposed of them.
