@@ -121,6 +121,8 @@ pub struct Session<'d, 's> {
     probes: Vec<Experiment>,
     /// How long the groups that only read have taken.
     reading_used: Nanos,
+    /// How long they may take together.
+    reading_time: Nanos,
     concluded: Vec<Parameter>,
 }
 
@@ -138,6 +140,7 @@ impl<'d, 's> Session<'d, 's> {
             allowance,
             probes: Vec::new(),
             reading_used: Nanos::ZERO,
+            reading_time: settings.reading_time.unwrap_or(READING_TIME),
             concluded: Vec::new(),
         }
     }
@@ -243,6 +246,11 @@ impl<'d, 's> Session<'d, 's> {
     /// What of it was written in place.
     pub(crate) fn written_in_place(&self) -> Bytes {
         self.inference.fill.in_place
+    }
+
+    /// How long the groups that only read may take together.
+    pub(crate) fn reading_time(&self) -> Nanos {
+        self.reading_time
     }
 
     /// A seed for what a probe chooses at random, another one for each label and index.
@@ -399,8 +407,7 @@ impl<'d, 's> Session<'d, 's> {
     /// Runs a group's probes; returns why it could not go on, if so.
     pub(crate) fn run_group(&mut self, group: &Group, progress: &mut dyn Progress) -> Option<Halt> {
         let begin = self.device.now();
-        let Settings { reading_time, writing_time, .. } = *self.settings;
-        let time = if group.writes() { writing_time } else { reading_time.unwrap_or(READING_TIME) };
+        let time = if group.writes() { self.settings.writing_time } else { self.reading_time };
         self.allowance = Allowance {
             group: group.name,
             writes: if group.writes() { self.share_of(group) } else { Bytes::ZERO },
@@ -416,9 +423,10 @@ impl<'d, 's> Session<'d, 's> {
             progress.may_write(group.name, self.allowance.writes);
         }
         if !group.writes() {
-            let usual = |slowness: f64| Nanos((READING_TIME.0 as f64 * slowness) as u64);
-            let time = reading_time.unwrap_or_else(|| usual(self.slowness()));
-            self.allowance.deadline = begin.saturating_add(time.since(self.reading_used));
+            if self.settings.reading_time.is_none() {
+                self.reading_time = Nanos((READING_TIME.0 as f64 * self.slowness()) as u64);
+            }
+            self.allowance.deadline = begin.saturating_add(self.reading_time.since(self.reading_used));
         }
         let halt = match (group.probe)(self).err() {
             Some(Halt::Failed(reason)) if self.allowance.failed > 0 && self.is_silent() => {

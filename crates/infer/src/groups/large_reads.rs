@@ -42,8 +42,9 @@ const SMALL_READS: u64 = 96;
 const LOOK_BYTES: Bytes = Bytes::mib(8);
 /// The most that is read in all.
 const ALL_BYTES: Bytes = Bytes::gib(24);
-/// The share of the time for reading that it may take: no group that only reads follows.
-const TIME_SHARE: f64 = 0.97;
+/// The share of all time for reading that it may take, and of what is left of it.
+const TIME_SHARE: f64 = 0.5;
+const TIME_LEFT: f64 = 0.97;
 /// Turns in that time, and the first after which it is looked at what is of use.
 const TURNS: f64 = 64.0;
 const TURNS_FIRST: u64 = 2;
@@ -62,7 +63,7 @@ const UNSURE: f64 = 0.9;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let begin = session.time_left();
-    let limit = begin.0 as f64 * TIME_SHARE;
+    let limit = (session.reading_time().0 as f64 * TIME_SHARE).min(begin.0 as f64 * TIME_LEFT);
     let mut curves = first_look(session)?;
     if curves.len() < 3 {
         return Err(Halt::Misfit("it has no room for large reads".to_owned()));
