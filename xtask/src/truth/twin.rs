@@ -68,7 +68,7 @@ impl Twin {
             Parameter::OnesProgramShare => {
                 curves::content_share(profile, &self.noisy, self.page, self.settle(), Content::Ones)
             }
-            Parameter::MisalignmentPenalty => curves::misalignment(profile, self.page),
+            Parameter::MisalignmentPenalty => curves::misalignment(profile, &self.noisy, self.page),
             Parameter::StartupIos => self.phases().0.clone(),
             Parameter::PeriodIos => self.phases().1.clone(),
             Parameter::LingeringTime => states::lingering_time(profile),

@@ -99,12 +99,31 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
         "{evidence}; by ranks {:.3} to {:.3} times, in pairs at the same place of a run {:.3} to {:.3} times",
         ranks.low, ranks.high, pairs.low, pairs.high
     );
+    // Each run has its own place: what writes cost there differs more from run to run than by chance where blocks are
+    // merged or logs fill, and then only a ratio that all turns show is one of content.
+    let of_turn =
+        |(of, random): (&[f64], &[f64])| (median(of) / median(random).max(1.0)).max(f64::MIN_POSITIVE).ln();
+    let run = of.len() / TURNS;
+    let turns: Vec<f64> =
+        of.chunks_exact(run.max(1)).zip(random.chunks_exact(run.max(1))).map(of_turn).collect();
+    let by_turn = trimmed_mean(&turns, 0.0, 0.95);
+    // All turns but one may be nearer to the share than to no difference.
+    let nearer = turns.iter().filter(|&&turn| turn / share.max(f64::MIN_POSITIVE).ln() > 0.5).count();
+    let disagree = nearer + 1 < turns.len() && by_turn.is_some_and(|turns| turns.holds(0.0));
     // Pairs see less where costs come round with the place, ranks where they come by chance.
     let half = |interval: Interval| (interval.high - interval.low) / 2.0;
     let same = [pairs, ranks].into_iter().filter(|interval| interval.holds(1.0)).map(half).reduce(f64::min);
     match same {
         Some(half) if half <= EXACT => return Finding::found(parameter, 1.0, 0.96, evidence),
         Some(half) if half <= 4.0 * EXACT => return Finding::found(parameter, 1.0, 0.7, evidence),
+        _ if disagree => {
+            return Finding::found(
+                parameter,
+                1.0,
+                0.7,
+                format!("{evidence}; turns do not agree that it differs"),
+            );
+        }
         _ if page_is_known => {}
         // Of several pages the share is about that of one.
         _ if half(ranks) <= EXACT * share => return Finding::found(parameter, share, 0.5, evidence),

@@ -30,7 +30,7 @@ pub(super) const PAUSE: f64 = 0.2;
 /// With this chance, sizes that lie on a line are not taken to.
 const NO_LINE: f64 = 0.03;
 /// A size is on the line of the larger ones if the squared deviations, in standard errors, grow by less.
-const ON_LINE: f64 = 3.0;
+const ON_LINE: f64 = 6.0;
 /// The share of the time that all sizes have alike.
 const EVEN: f64 = 0.3;
 /// What is right.
