@@ -49,7 +49,7 @@ pub struct Chosen {
     pub write_budget: Option<Bytes>,
     /// Only these; all of them if there is none.
     pub only: Vec<Parameter>,
-    pub reading_time: Nanos,
+    pub reading_time: Option<Nanos>,
     pub writing_time: Nanos,
 }
 

@@ -39,8 +39,9 @@ pub struct Settings<'a> {
     pub seed: Seed,
     /// How much may be written; `None`: the device is only read.
     pub write_budget: Option<Bytes>,
-    /// The longest that the groups that only read may take together, on the device's clock.
-    pub reading_time: Nanos,
+    /// The longest that the groups that only read may take together, on the device's clock; `None`: a minute where small
+    /// reads take 60 us or less, and in proportion longer where they take more, up to ten minutes.
+    pub reading_time: Option<Nanos>,
     /// The longest that each of the other groups may take, on the device's clock.
     pub writing_time: Nanos,
     /// Set it to end; what is known is kept.

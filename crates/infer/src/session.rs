@@ -12,6 +12,7 @@ use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
 
 use crate::group::{GROUPS, Group};
+use crate::groups::figures::median;
 use crate::groups::patterns;
 use crate::knowledge::Knowledge;
 use crate::virtual_disk::without_its_host;
@@ -25,6 +26,14 @@ const FAILURES_MAX: u64 = 300;
 const CONFIDENCE_WITH_FAILURES: f64 = 0.9;
 /// If so many reads anywhere fail, nobody answers.
 const LAST_READS: u64 = 8;
+
+/// The usual time for reading where small reads take so long; in proportion more where they take longer, to so many times
+/// as much.
+const READING_TIME: Nanos = Nanos::from_secs(60);
+const USUAL_READ: Nanos = Nanos::from_micros(60);
+const SLOWEST: f64 = 10.0;
+/// So many tell how long.
+const SMALL_READS: u64 = 33;
 
 /// Why a group could not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +119,9 @@ pub struct Session<'d, 's> {
     inference: &'d mut Inference,
     allowance: Allowance,
     probes: Vec<Experiment>,
-    /// What the groups that only read have left of their time.
+    /// How long the groups that only read have taken.
+    reading_used: Nanos,
+    /// How long they may take together.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
 }
@@ -128,7 +139,8 @@ impl<'d, 's> Session<'d, 's> {
             inference,
             allowance,
             probes: Vec::new(),
-            reading_time: settings.reading_time,
+            reading_used: Nanos::ZERO,
+            reading_time: settings.reading_time.unwrap_or(READING_TIME),
             concluded: Vec::new(),
         }
     }
@@ -234,6 +246,11 @@ impl<'d, 's> Session<'d, 's> {
     /// What of it was written in place.
     pub(crate) fn written_in_place(&self) -> Bytes {
         self.inference.fill.in_place
+    }
+
+    /// How long the groups that only read may take together.
+    pub(crate) fn reading_time(&self) -> Nanos {
+        self.reading_time
     }
 
     /// A seed for what a probe chooses at random, another one for each label and index.
@@ -405,6 +422,12 @@ impl<'d, 's> Session<'d, 's> {
         if group.writes() {
             progress.may_write(group.name, self.allowance.writes);
         }
+        if !group.writes() {
+            if self.settings.reading_time.is_none() {
+                self.reading_time = Nanos((READING_TIME.0 as f64 * self.slowness()) as u64);
+            }
+            self.allowance.deadline = begin.saturating_add(self.reading_time.since(self.reading_used));
+        }
         let halt = match (group.probe)(self).err() {
             Some(Halt::Failed(reason)) if self.allowance.failed > 0 && self.is_silent() => {
                 Some(Halt::Gone(reason))
@@ -412,11 +435,18 @@ impl<'d, 's> Session<'d, 's> {
             halt => halt,
         };
         if !group.writes() {
-            let used = self.device.now().since(begin);
-            self.reading_time = self.reading_time.since(used);
+            self.reading_used += self.device.now().since(begin);
         }
         self.tell_concluded(progress);
         halt
+    }
+
+    /// How many times as long as usual small reads take.
+    fn slowness(&mut self) -> f64 {
+        let anywhere = patterns::ios(Mode::Read, Location::Random, self.block(), SMALL_READS);
+        // Whoever fails here fails again at once.
+        let reads = self.run("small-reads", &anywhere).unwrap_or_default();
+        (median(&patterns::responses(&reads)) / USUAL_READ.0 as f64).clamp(1.0, SLOWEST)
     }
 
     /// Whether no read is answered, wherever it goes: of a device whose server is gone the kernel says that IOs fail.

@@ -19,7 +19,7 @@ fn inferred_by_transport(device: &mut dyn Device, seed: u64, transport: Option<&
     let settings = Settings {
         seed: Seed(seed),
         write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
-        reading_time: Nanos::from_secs(60),
+        reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(4 * 3600),
         interrupt: &AtomicBool::new(false),
     };

@@ -46,7 +46,7 @@ fn inferred(as_it_begins: Option<bool>) -> (Inference, u64) {
     let settings = Settings {
         seed: Seed(5),
         write_budget: Some(budget),
-        reading_time: Nanos::from_secs(60),
+        reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(3600),
         interrupt: &interrupt,
     };
