@@ -30,6 +30,7 @@ mod read_ahead;
 pub(crate) mod read_pages;
 pub(crate) mod reads;
 pub(crate) mod recovery;
+mod refill;
 mod replay;
 pub(crate) mod rereads;
 mod rewrites;

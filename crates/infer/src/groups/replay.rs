@@ -64,9 +64,10 @@ const LINK: usize = 3;
 const CAP: f64 = 4.5;
 /// Deviations are taken for so many times smaller at first, so that few of them are capped.
 const WIDTHS: [f64; 3] = [4.0, 2.0, 1.0];
-/// The most steps at each width, and what a step gains at least.
+/// The most steps at each width, and what a step gains at least, and of what there is to gain.
 const STEPS: usize = 6;
 const GAIN: f64 = 0.02;
+const GAIN_SHARE: f64 = 5e-4;
 /// How far times are moved to see how usual they are beside, relative to all of them.
 const SIDE: f64 = 1e-3;
 /// What is so many times less likely than a good fit is given up before the last width.
@@ -284,7 +285,7 @@ impl Replay<'_> {
             if sum < least {
                 let gain = least - sum;
                 (*times, least, damping, pull) = (tried, sum, damping / 4.0, None);
-                if gain < GAIN {
+                if gain < GAIN.max(GAIN_SHARE * sum) {
                     break;
                 }
             } else {
