@@ -4,9 +4,9 @@
 //! A write of one page at half a page beside two of them writes parts of both: the rest of each is read, and two pages are
 //! written. What that takes more is the difference of two medians.
 //!
-//! It is measured where the device still lies as it was filled, before anything else is written at random: where room has to be made,
-//! or logs of other addresses are merged, writes cost that as well. What is overwritten again and again takes no room for
-//! good. The first writes find empty logs and a map that is not at hand, and do not count where there are enough others.
+//! It is measured where the device still lies in order, before anything else is written at random: where logs of other addresses
+//! are merged, writes cost that as well. The first writes find such logs and a map that is not at hand, and do not count
+//! where there are enough others.
 //!
 //! # Invariants
 //! - aligned and shifted writes alternate, until the penalty is exact or the share of the budget is used up;
@@ -64,7 +64,6 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     for turn in 1..=turns {
         aligned.extend(times(session, "aligned", &pattern)?);
         misaligned.extend(times(session, "across", &across)?);
-        session.wrote_in_place(page * (2 * IN_TURN));
         if turn == SETTLED {
             aligned.drain(..IN_TURN as usize);
             misaligned.drain(..IN_TURN as usize);
