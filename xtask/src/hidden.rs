@@ -80,7 +80,7 @@ mod tests {
         let settings = Settings {
             seed: Seed(7),
             write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
-            reading_time: Nanos::from_secs(60),
+            reading_time: Some(Nanos::from_secs(60)),
             writing_time: Nanos::from_secs(3600),
             interrupt: &AtomicBool::new(false),
         };

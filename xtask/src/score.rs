@@ -21,9 +21,6 @@ use crate::truth::{self, Mark, Truth};
 
 /// The longest that a group of probes may take, on the device's clock.
 const WRITING_TIME: Nanos = Nanos::from_secs(4 * 3600);
-/// The longest that the groups that only read may take together.
-const READING_TIME: Nanos = Nanos::from_secs(60);
-
 /// A confidence from which a wrong answer is a confidently wrong one.
 pub const CONFIDENT: f64 = 0.95;
 
@@ -179,7 +176,7 @@ fn inferred(
     let settings = Settings {
         seed: Seed(seed).derive("inference", 0),
         write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
-        reading_time: READING_TIME,
+        reading_time: None,
         writing_time: WRITING_TIME,
         interrupt: &AtomicBool::new(false),
     };

@@ -212,8 +212,8 @@ pub struct Infer {
     /// Only these parameters, and those that have to be known for them
     #[arg(long, value_name = "PARAMETER,...", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// The longest that the reading probes may take together, and each group of writing ones, as 90s or 2h; 60s and 24h
-    /// if not given
+    /// The longest that the reading probes may take together, and each group of writing ones, as 90s or 2h; 60s (to 600s if
+    /// it is slow) and 24h if not given
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub time_limit: Option<Nanos>,
     /// The seed of everything random

@@ -18,8 +18,7 @@ use crate::{args, scratch, session};
 
 /// As many IOs as a probe may want in flight on a real device.
 const DEPTH: u32 = 32;
-/// The longest that reading probes take together, and each group of writing ones.
-const READING_TIME: Nanos = Nanos::from_secs(60);
+/// The longest that each group of writing probes takes.
 const WRITING_TIME: Nanos = Nanos::from_secs(24 * 3600);
 
 /// `flashlab infer`.
@@ -196,7 +195,7 @@ fn chosen(arguments: &args::Infer, target: String, capacity: Bytes, writes: bool
         seed: arguments.seed,
         write_budget: writes.then(|| arguments.write_budget.unwrap_or(usual).min(usual)),
         only: only(&arguments.only)?,
-        reading_time: arguments.time_limit.unwrap_or(READING_TIME),
+        reading_time: arguments.time_limit,
         writing_time: arguments.time_limit.unwrap_or(WRITING_TIME),
     })
 }
@@ -241,7 +240,10 @@ fn announce(chosen: &Chosen, name: &str, identity: &Identity) {
         groups.len()
     );
     match chosen.write_budget {
-        None => tell!("it will only be read, for {} at most", chosen.reading_time),
+        None => match chosen.reading_time {
+            Some(time) => tell!("it will only be read, for {time} at most"),
+            None => tell!("it will only be read, for a minute at most, or ten if it reads slowly"),
+        },
         Some(budget) => tell!("at most {budget} will be written ({})", endurance(budget, chosen, identity)),
     }
 }

@@ -49,7 +49,7 @@ pub struct Chosen {
     pub write_budget: Option<Bytes>,
     /// Only these; all of them if there is none.
     pub only: Vec<Parameter>,
-    pub reading_time: Nanos,
+    pub reading_time: Option<Nanos>,
     pub writing_time: Nanos,
 }
 
@@ -200,7 +200,8 @@ impl Run {
             writing_time: chosen.writing_time,
             interrupt: &self.interrupt,
         };
-        let mut keeper = Keeper { folder: &self.folder, manifest: &self.manifest, failed: None };
+        let mut keeper =
+            Keeper { folder: &self.folder, manifest: &self.manifest, failed: None, has_estimated: false };
         let groups = groups_for(&chosen.only);
         let ended =
             flashlab_infer::infer_groups(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
@@ -365,6 +366,8 @@ struct Keeper<'a> {
     manifest: &'a Manifest<Chosen>,
     /// Why the folder could not be written to, the first time.
     failed: Option<SamplesError>,
+    /// Whether it said how long the rest takes.
+    has_estimated: bool,
 }
 
 impl Keeper<'_> {
@@ -383,6 +386,20 @@ impl Keeper<'_> {
         let under_way = UnderWay { version: INFERENCE_VERSION, bytes_written };
         let written = self.folder.write_json(UNDER_WAY, &under_way);
         self.note(written);
+    }
+
+    /// Tells how long the rest of the writes takes, once it is known how long filling the device took.
+    fn estimate(&mut self, known: &Inference) {
+        let pace = known.fill.nanos_per_byte;
+        let left = self.manifest.settings.write_budget.unwrap_or_default().0.saturating_sub(known.written.0);
+        if !self.has_estimated && pace > 0.0 {
+            let least = Nanos::from_secs((left as f64 * pace / 1e9).ceil() as u64);
+            tell!(
+                "  at most {} are left to write: {least} at the pace of filling, longer if random writes are slow",
+                Bytes(left)
+            );
+            self.has_estimated = true;
+        }
     }
 
     fn write_known(&mut self, known: &Inference) {
@@ -419,6 +436,7 @@ impl Progress for Keeper<'_> {
             let written = self.folder.write_text(&name, &probes.to_toml());
             self.note(written);
         }
+        self.estimate(known);
         self.write_known(known);
     }
 

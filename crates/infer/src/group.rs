@@ -24,6 +24,15 @@ impl Group {
     pub fn writes(&self) -> bool {
         self.write_share > 0.0
     }
+
+    /// What a group supposes that answers nothing itself.
+    pub(crate) fn supposes(&self) -> Option<Parameter> {
+        match self.name {
+            name if name == groups::write_buffer::GROUP.name => Some(Parameter::WriteBufferSize),
+            name if name == groups::spare::GROUP.name => Some(Parameter::PhysicalCapacity),
+            _ => None,
+        }
+    }
 }
 
 /// All groups, in the order in which they run. What only reads comes behind the fill: what holds no data may be read
@@ -45,6 +54,7 @@ pub const GROUPS: &[Group] = &[
     groups::translation::GROUP,
     groups::erase_block::GROUP,
     groups::open_blocks::GROUP,
+    groups::physical::GROUP,
     groups::content::GROUP,
     groups::startup::GROUP,
     groups::lingering::GROUP,

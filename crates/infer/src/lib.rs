@@ -21,6 +21,7 @@ mod group;
 mod groups;
 mod knowledge;
 mod session;
+mod virtual_disk;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,8 +39,9 @@ pub struct Settings<'a> {
     pub seed: Seed,
     /// How much may be written; `None`: the device is only read.
     pub write_budget: Option<Bytes>,
-    /// The longest that the groups that only read may take together, on the device's clock.
-    pub reading_time: Nanos,
+    /// The longest that the groups that only read may take together, on the device's clock; `None`: a minute where small
+    /// reads take 60 us or less, and in proportion longer where they take more, up to ten minutes.
+    pub reading_time: Option<Nanos>,
     /// The longest that each of the other groups may take, on the device's clock.
     pub writing_time: Nanos,
     /// Set it to end; what is known is kept.
@@ -101,7 +103,7 @@ pub fn infer_groups(
     let mut session = Session::new(device, settings, known);
     for (index, group) in groups.iter().enumerate() {
         let answered = group.parameters.iter().all(|&parameter| session.is_concluded(parameter));
-        if answered && !(group.parameters.is_empty() && session.has_to_suppose()) {
+        if answered && !session.has_to_suppose(group) {
             continue;
         }
         // What is known of a part of a group is found again with the rest of it.

@@ -12,8 +12,10 @@ use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
 
 use crate::group::{GROUPS, Group};
+use crate::groups::figures::median;
 use crate::groups::patterns;
 use crate::knowledge::Knowledge;
+use crate::virtual_disk::without_its_host;
 use crate::{Progress, Settings};
 
 /// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
@@ -24,6 +26,14 @@ const FAILURES_MAX: u64 = 300;
 const CONFIDENCE_WITH_FAILURES: f64 = 0.9;
 /// If so many reads anywhere fail, nobody answers.
 const LAST_READS: u64 = 8;
+
+/// The usual time for reading where small reads take so long; in proportion more where they take longer, to so many times
+/// as much.
+const READING_TIME: Nanos = Nanos::from_secs(60);
+const USUAL_READ: Nanos = Nanos::from_micros(60);
+const SLOWEST: f64 = 10.0;
+/// So many tell how long.
+const SMALL_READS: u64 = 33;
 
 /// Why a group could not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +101,8 @@ struct Allowance {
     ios: u64,
     /// Of these, the ones that failed.
     failed: u64,
+    /// The patterns that it ran: makes each run's seed its own.
+    runs: u64,
 }
 
 impl Allowance {
@@ -107,9 +119,9 @@ pub struct Session<'d, 's> {
     inference: &'d mut Inference,
     allowance: Allowance,
     probes: Vec<Experiment>,
-    /// Makes each run's seed its own.
-    runs: u64,
-    /// What the groups that only read have left of their time.
+    /// How long the groups that only read have taken.
+    reading_used: Nanos,
+    /// How long they may take together.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
 }
@@ -127,8 +139,8 @@ impl<'d, 's> Session<'d, 's> {
             inference,
             allowance,
             probes: Vec::new(),
-            runs: 0,
-            reading_time: settings.reading_time,
+            reading_used: Nanos::ZERO,
+            reading_time: settings.reading_time.unwrap_or(READING_TIME),
             concluded: Vec::new(),
         }
     }
@@ -178,7 +190,8 @@ impl<'d, 's> Session<'d, 's> {
     pub(crate) fn filled(&mut self, length: Bytes) {
         self.inference.fill.until += length;
         if self.inference.fill.until >= self.capacity().round_down(self.block()) {
-            self.inference.fill.whole_at = Some(self.inference.written);
+            // What was written over before is beyond the capacity, too.
+            self.inference.fill.whole_at = Some(self.inference.written.min(self.capacity()));
         }
     }
 
@@ -235,6 +248,11 @@ impl<'d, 's> Session<'d, 's> {
         self.inference.fill.in_place
     }
 
+    /// How long the groups that only read may take together.
+    pub(crate) fn reading_time(&self) -> Nanos {
+        self.reading_time
+    }
+
     /// A seed for what a probe chooses at random, another one for each label and index.
     pub fn seed(&self, label: &str, index: u64) -> Seed {
         self.settings.seed.derive(self.allowance.group, 0).derive(label, index)
@@ -260,8 +278,8 @@ impl<'d, 's> Session<'d, 's> {
         if time_limit == Nanos::ZERO {
             return Err(Halt::Time);
         }
-        self.runs += 1;
-        let seed = self.seed(name, self.runs);
+        self.allowance.runs += 1;
+        let seed = self.seed(name, self.allowance.runs);
         let space = Space { capacity: self.capacity(), block: self.block() };
         let misfit = |error: &dyn fmt::Display| Halt::Misfit(error.to_string());
         let placed = pattern.place(space, seed).map_err(|error| misfit(&error))?;
@@ -335,7 +353,7 @@ impl<'d, 's> Session<'d, 's> {
         let bytes_written = self.take_written(finding.parameter);
         self.concluded.push(finding.parameter);
         let finding = self.with_failures(Finding { bytes_written, ..finding });
-        self.inference.findings.push(finding);
+        self.inference.findings.push(without_its_host(finding, &self.inference.identity));
     }
 
     /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
@@ -364,9 +382,8 @@ impl<'d, 's> Session<'d, 's> {
     }
 
     /// Whether a group that only supposes is of use: what it looks at is neither concluded nor supposed.
-    pub(crate) fn has_to_suppose(&self) -> bool {
-        let buffer = Parameter::WriteBufferSize;
-        self.known().finding(buffer).is_none()
+    pub(crate) fn has_to_suppose(&self, group: &Group) -> bool {
+        group.supposes().is_some_and(|parameter| self.known().finding(parameter).is_none())
     }
 
     /// A group has ended: its answers stand, and nothing has to be supposed of them.
@@ -405,6 +422,12 @@ impl<'d, 's> Session<'d, 's> {
         if group.writes() {
             progress.may_write(group.name, self.allowance.writes);
         }
+        if !group.writes() {
+            if self.settings.reading_time.is_none() {
+                self.reading_time = Nanos((READING_TIME.0 as f64 * self.slowness()) as u64);
+            }
+            self.allowance.deadline = begin.saturating_add(self.reading_time.since(self.reading_used));
+        }
         let halt = match (group.probe)(self).err() {
             Some(Halt::Failed(reason)) if self.allowance.failed > 0 && self.is_silent() => {
                 Some(Halt::Gone(reason))
@@ -412,11 +435,18 @@ impl<'d, 's> Session<'d, 's> {
             halt => halt,
         };
         if !group.writes() {
-            let used = self.device.now().since(begin);
-            self.reading_time = self.reading_time.since(used);
+            self.reading_used += self.device.now().since(begin);
         }
         self.tell_concluded(progress);
         halt
+    }
+
+    /// How many times as long as usual small reads take.
+    fn slowness(&mut self) -> f64 {
+        let anywhere = patterns::ios(Mode::Read, Location::Random, self.block(), SMALL_READS);
+        // Whoever fails here fails again at once.
+        let reads = self.run("small-reads", &anywhere).unwrap_or_default();
+        (median(&patterns::responses(&reads)) / USUAL_READ.0 as f64).clamp(1.0, SLOWEST)
     }
 
     /// Whether no read is answered, wherever it goes: of a device whose server is gone the kernel says that IOs fail.

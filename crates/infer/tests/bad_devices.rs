@@ -30,7 +30,7 @@ fn inferred_until_the_end(device: &mut dyn Device) -> (Inference, Ended) {
     let settings = Settings {
         seed: Seed(3),
         write_budget: Some(budget),
-        reading_time: Nanos::from_secs(60),
+        reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(3600),
         interrupt: &AtomicBool::new(false),
     };
@@ -130,7 +130,7 @@ fn ios_of_first_group() -> u64 {
     let settings = Settings {
         seed: Seed(3),
         write_budget: Some(Settings::usual_budget(SMALL)),
-        reading_time: Nanos::from_secs(60),
+        reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(3600),
         interrupt: &AtomicBool::new(false),
     };

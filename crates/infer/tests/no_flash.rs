@@ -12,14 +12,19 @@ use flashlab_infer::{Ended, Settings, infer, nothing_known};
 use made_up::MadeUp;
 
 fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
+    inferred_by_transport(device, seed, None)
+}
+
+fn inferred_by_transport(device: &mut dyn Device, seed: u64, transport: Option<&str>) -> Inference {
     let settings = Settings {
         seed: Seed(seed),
         write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
-        reading_time: Nanos::from_secs(60),
+        reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(4 * 3600),
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(device, "no flash");
+    known.identity.transport = transport.map(str::to_owned);
     assert_eq!(infer(device, &settings, &mut known, &mut ()), Ended::Done);
     known
 }
@@ -71,6 +76,24 @@ fn memory_has_no_pages_and_no_blocks() {
     let memory = move |request: &Request, _| (10e3 + request.size.0 as f64) * noise(&mut random);
     let known = inferred(&mut MadeUp::new(Bytes::mib(256), memory), 1);
     assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new());
+}
+
+#[test]
+fn what_is_inside_a_virtual_disk_is_not_told() {
+    let inside = |transport| {
+        let mut random = Prng::new(Seed(1));
+        let memory = move |request: &Request, _| (10e3 + request.size.0 as f64) * noise(&mut random);
+        let known = inferred_by_transport(&mut MadeUp::new(Bytes::mib(64), memory), 1, transport);
+        assert!(known.get(Parameter::UsefulQueueDepth).unwrap().verdict == Verdict::Found);
+        known.get(Parameter::WriteBufferSize).unwrap().clone()
+    };
+    let (of_its_own, of_a_host) = (inside(None), inside(Some("virtio")));
+    assert_eq!(of_its_own.verdict, Verdict::Found);
+    assert_eq!(of_a_host.verdict, Verdict::Undetermined);
+    assert!(
+        of_a_host.evidence.contains("the disk is virtual (attached by virtio): what is seen (0 B) may be")
+    );
+    assert!(of_a_host.evidence.ends_with(&of_its_own.evidence));
 }
 
 #[test]

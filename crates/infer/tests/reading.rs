@@ -28,7 +28,7 @@ fn read_only(profile: &Profile, filled: bool) -> Inference {
     let settings = Settings {
         seed: Seed(3),
         write_budget: None,
-        reading_time: Nanos::from_secs(60),
+        reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::ZERO,
         interrupt: &interrupt,
     };

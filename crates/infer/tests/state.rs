@@ -23,7 +23,7 @@ fn inferred(capacity: &str, sections: &str) -> Inference {
     let settings = Settings {
         seed: Seed(7),
         write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
-        reading_time: Nanos::from_secs(60),
+        reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(36_000),
         interrupt: &AtomicBool::new(false),
     };

@@ -18,7 +18,7 @@ fn inferred(profile: &Profile) -> Inference {
     let settings = Settings {
         seed: Seed(1),
         write_budget: Some(Settings::usual_budget(profile.capacity)),
-        reading_time: Nanos::from_secs(60),
+        reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(4 * 3600),
         interrupt: &interrupt,
     };

@@ -61,7 +61,8 @@ fn of_infer() {
           --overwrite-file          Consent to overwriting TARGET, a regular file
           --only <PARAMETER,...>    Only these parameters, and those that have to be known for them
           --time-limit <TIME>       The longest that the reading probes may take together, and each
-                                    group of writing ones, as 90s or 2h; 60s and 24h if not given
+                                    group of writing ones, as 90s or 2h; 60s (to 600s if it is slow) and
+                                    24h if not given
           --seed <SEED>             The seed of everything random [default: 1]
       -o, --output <DIR>            The run's folder; flashlab-runs/TIME-TARGET if not given
           --resume <RUN>            Go on with an interrupted run as it was begun

@@ -18,11 +18,10 @@ const PAGES: [u64; 5] = [2048, 4096, 8192, 16384, 32768];
 /// Reads scatter by as much more than reads of one kind, as a variance, where a layout explains them.
 const MISFIT_GOOD: f64 = 1.25;
 const MISFIT_MAX: f64 = 2.6;
-/// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way.
-const FACTOR: f64 = 1.3;
-const MIXED: f64 = 0.15;
 /// The most regions in which a layout is looked for.
 const SEARCHES: usize = 4;
+/// Reads in one region take no more than this part of the time for reading.
+const TIME_OF_A_REGION: u64 = 4;
 /// The flash takes at least this share of the shortest read, or reads did not need it.
 const FLASH_MIN: f64 = 0.12;
 /// By how much other answers have to be less likely, as a logarithm: in all, and elsewhere.
@@ -60,11 +59,11 @@ pub(crate) fn explained(
     let mut best: Option<(Region, Vec<Run>, Likely)> = None;
     let (mut least, mut searched) = (f64::INFINITY, 0);
     for region in Region::ALL {
-        if searched == SEARCHES {
+        if searched == SEARCHES || session.time_left() * TIME_OF_A_REGION < session.reading_time() {
             break;
         }
         let Some(runs) = traces(session, region, page)? else { continue };
-        if is_mixed(&runs[0]) || Likely::is_without_flash(&runs, pages[0]) {
+        if Likely::is_without_flash(&runs, pages[0]) {
             continue;
         }
         searched += 1;
@@ -102,14 +101,6 @@ pub(crate) fn explained(
 /// How much more reads scatter than they do where they scatter least, as a variance.
 fn unexplained(likely: &Likely, least: f64) -> f64 {
     likely.misfit * (likely.sigma / least).powi(2)
-}
-
-/// Whether reads of one kind are not all answered in the same way.
-fn is_mixed(run: &Run) -> bool {
-    let times = nanos(run);
-    let middle = median(&times);
-    let off = times.iter().filter(|&&time| !(middle / FACTOR..middle * FACTOR).contains(&time)).count();
-    off as f64 > MIXED * times.len() as f64
 }
 
 fn evidence(likely: &Likely, runs: &[Run]) -> String {

@@ -1,28 +1,25 @@
 //! What a write costs beyond its bytes, and from which size on larger ones bring nothing.
 //!
 //! # Model
-//! A sequential write of n bytes takes T = A + nB (El Maghraoui et al., section 4). Throughput grows with the size as
-//! long as A counts, or dies are left without work; where doubling brings less than 2.5 % it is saturated (Ajwani et
-//! al., appendix A). On a line that is where A is a fortieth of T, so that the line tells it better than the doublings do.
-//! Smaller writes tell A as those of the definition do, as long as all lie on one line by a test of their deviations.
+//! As in `sizes`. All sizes together are one sequence of writes, as much of each in a run as the largest has: the last part of
+//! filling the device, where no room has to be made and nothing is merged. Once all sizes were written some times, the next
+//! run is of the size that has had the smallest part of the time that it is worth.
 //!
-//! All sizes together are one sequence of writes, large ones first in each turn so that all are aligned: the last part of
-//! filling the device, where no room has to be made and nothing is merged. A write buffer stays full; what it takes first does not
-//! count.
+//! A write buffer stays full; what it takes first does not count. Without one a pause after each write lets the device end it.
 //!
 //! # Invariants
 //! - the device is written in order to its end, whatever is seen;
 //! - what doubling brings decides where it is clear; the line only where it is not.
 
-use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
-use flashlab_analysis::decide::weighted_line::{Point, WeightedLine, weighted_line};
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::decide::weighted_line::{Point, WeightedLine};
+use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
 use super::figures::median;
 use super::fill;
+use super::sizes::{Curve, Fit, GROWTH, PAUSE, cost, fit, growth, picture};
 use super::writes::{times, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
@@ -36,33 +33,22 @@ pub(crate) const GROUP: Group = Group {
 };
 
 /// The part of the device that is left for this, and the most.
-const PART: u64 = 4;
-const MOST: Bytes = Bytes::mib(256);
+const PART: u64 = 3;
+const MOST: Bytes = Bytes::mib(512);
 /// Whole pages, nearly always: the smallest writes.
 const WHOLE_PAGES: Bytes = Bytes::kib(16);
-/// The sizes that define A, of which the largest may be left out.
-const LINE_FROM: Bytes = Bytes::kib(64);
+/// The largest writes, and smaller ones where there is no room for them.
 const LARGEST: [Bytes; 3] = [Bytes::mib(1), Bytes::kib(512), Bytes::kib(256)];
-/// The fewest writes of the largest size.
-const TURNS: u64 = 8;
+/// Writes of a size before it is looked at.
+const LOOK_WRITES: usize = 6;
+/// As much as so many of the largest writes is room.
+const ROOM: u64 = 24;
+/// Of so many runs one more is done before it is looked again what the next ones are to be.
+const STEADY: u64 = 16;
+/// Whether smaller writes lie on the line as well, so many tell.
+const SMALLER_WRITES: u64 = 32;
 /// The smallest size of which is asked from when on it saturates.
-const SMALLEST: u64 = 4096;
-/// Throughput has to grow by this much.
-const GROWTH: f64 = 1.025;
-/// The pause after a write, as a share of what it takes.
-const PAUSE: f64 = 0.2;
-/// With this chance, sizes that lie on a line are not taken to.
-const NO_LINE: f64 = 0.03;
-/// A is exact if the interval's half width is so much of it.
-const EXACT: f64 = 0.03;
-
-/// Writes of one size.
-struct Curve {
-    size: Bytes,
-    times: Vec<f64>,
-    /// The median of its last run.
-    usual: f64,
-}
+const SMALLEST: Bytes = Bytes::kib(4);
 
 /// What is left at the device's end when it is filled.
 pub(super) fn reserved(session: &Session<'_, '_>) -> Bytes {
@@ -78,122 +64,146 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     fill::sequential_writes(session, "fill", smallest, session.filled_until(), rest)?;
     session.filled(rest);
     let curves = curves?;
-    let points: Vec<Point> = curves.iter().filter_map(point).collect();
-    let line = longest_line(&points);
-    let picture = picture(&curves);
-    session.conclude(cost(&points, line).with(picture.clone()));
+    let points: Vec<Point> = curves.iter().map_while(Curve::point).collect();
+    let fit = fit(&points, true);
+    let picture = picture("sequential writes", &curves);
+    let cost = cost(Parameter::WriteCostPerIo, "sequential writes", &points, fit);
+    session.conclude(cost.with(picture.clone()));
+    let line = fit.filter(|fit| fit.is_line).map(|Fit { from, line, .. }| (points[from].x, line));
     session.conclude(saturation(&points, line).with(picture));
     Ok(())
 }
 
-/// Writes turns of all sizes, as much of each.
+/// The rest of the device, while it is written.
+struct Rest {
+    /// The bytes of a run.
+    largest: Bytes,
+    /// After each write, as a share of what it takes.
+    pause: f64,
+    /// From here on writes count.
+    settled: Bytes,
+    curves: Vec<Curve>,
+    /// What each size had of the time.
+    spent: Vec<f64>,
+}
+
+/// Writes all sizes in runs, as much in each.
 fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     let smallest = WHOLE_PAGES.max(session.block());
-    let end = session.capacity();
-    let rest = end - session.filled_until();
-    let sizes = |largest: Bytes| {
-        let sizes = (0..).map(move |double| Bytes(smallest.0 << double));
-        sizes.take_while(move |&size| size <= largest).collect::<Vec<_>>()
-    };
-    let turn = |largest: Bytes| largest * sizes(largest).len() as u64;
-    let Some(largest) = LARGEST.into_iter().find(|&largest| turn(largest) * (TURNS + 1) <= rest) else {
+    let (begin, end) = (session.filled_until(), session.capacity());
+    let room = |&largest: &Bytes| largest * ROOM <= end - begin && largest >= smallest;
+    let Some(largest) = LARGEST.into_iter().find(room) else {
         return Err(Halt::Misfit("it has no room for large writes".to_owned()));
     };
-    let mut curves: Vec<Curve> =
-        sizes(largest).into_iter().map(|size| Curve { size, times: Vec::new(), usual: 0.0 }).collect();
+    if !begin.is_multiple_of(largest) {
+        return Err(Halt::Failed("the device was filled to an odd place".to_owned()));
+    }
+    let sizes = (0..).map(|double| Bytes(smallest.0 << double)).take_while(|&size| size <= largest);
+    let curves: Vec<Curve> = sizes.map(Curve::new).collect();
     // A rested device takes the first writes into its buffer. One without ends each write before the next one comes, if
     // there is a pause.
     let buffer = session.known().bytes(Parameter::WriteBufferSize);
-    let pause = if buffer == Some(Bytes::ZERO) { PAUSE } else { 0.0 };
-    let settled =
-        session.filled_until() + (buffer.unwrap_or_default() * 2).max(turn(largest)).min(Bytes(rest.0 / 2));
-    if !session.filled_until().is_multiple_of(largest) {
-        return Err(Halt::Failed("the device was filled to an odd place".to_owned()));
-    }
-    while session.filled_until() + turn(largest) <= end {
-        for curve in curves.iter_mut().rev() {
-            let (at, count) = (session.filled_until(), largest.0 / curve.size.0);
-            let mut pattern = writes(Location::Sequential, curve.size, count, at, largest);
-            if pause * curve.usual > 0.0 {
-                pattern.first.time = Time::Pause { pause: Nanos((pause * curve.usual) as u64) };
-            }
-            let costs = times(session, "sequential-writes", &pattern)?;
-            session.filled(largest);
-            curve.usual = median(&costs);
-            if at >= settled {
-                curve.times.extend(costs);
+    let unsettled = (buffer.unwrap_or_default() * 2).max(largest * 2).min(Bytes((end - begin).0 / 3));
+    let mut rest = Rest {
+        largest,
+        pause: if buffer == Some(Bytes::ZERO) { PAUSE } else { 0.0 },
+        settled: begin + unsettled,
+        spent: vec![0.0; curves.len()],
+        curves,
+    };
+    let mut runs = 0;
+    while session.filled_until() + largest <= end {
+        let Some(fit) = rest.fit() else {
+            rest.run(session, rest.fewest())?;
+            continue;
+        };
+        let half = Bytes(rest.curves[0].size.0 / 2);
+        if fit.from == 0 && half >= SMALLEST.max(session.block()) {
+            rest.try_smaller(session, half)?;
+            continue;
+        }
+        let shares = fit.shares(&rest.points());
+        // What is of use changes slowly.
+        for _ in 0..1 + runs / STEADY {
+            if session.filled_until() + largest <= end {
+                rest.run(session, rest.poorest(&shares))?;
+                runs += 1;
             }
         }
     }
-    Ok(curves)
+    Ok(rest.curves)
 }
 
-fn point(curve: &Curve) -> Option<Point> {
-    let time = centre(&curve.times, 0.95)?;
-    let error = ((time.high - time.low) / 4.0).max(1e-6 * time.estimate);
-    (time.estimate > 0.0).then_some(Point { x: curve.size.0 as f64, y: time.estimate, error })
-}
-
-/// The line through as many of the largest sizes as lie on one, and its smallest size.
-fn longest_line(points: &[Point]) -> Option<(f64, WeightedLine)> {
-    let first = points.iter().position(|point| point.x >= LINE_FROM.0 as f64)?;
-    let line = |from: usize| {
-        let line = weighted_line(&points[from..], |point| point.error)?;
-        (line.chance > NO_LINE && line.slope > 0.0).then_some((points[from].x, line))
-    };
-    (0..=first).find_map(line)
-}
-
-fn cost(points: &[Point], line: Option<(f64, WeightedLine)>) -> Finding {
-    let parameter = Parameter::WriteCostPerIo;
-    // Where they lie on no line, A is that of the definition, which has to have all its sizes.
-    let whole = points.last().is_some_and(|point| point.x == LARGEST[0].0 as f64);
-    let is_line = line.is_some();
-    let defined = || {
-        let from = points.iter().position(|point| point.x >= LINE_FROM.0 as f64)?;
-        Some((points[from].x, weighted_line(&points[from..], |point| point.y)?))
-    };
-    let Some((from, line)) = line.or_else(defined) else {
-        return Finding::undetermined(parameter, "the medians of sequential writes lie on no line");
-    };
-    let Interval { estimate, low, high } = line.intercept;
-    let evidence = format!(
-        "the line through the medians of sequential writes of {} to {} begins at {:.1} us (95 %: {:.1} to {:.1} us)",
-        Bytes(from as u64),
-        Bytes(points[points.len() - 1].x as u64),
-        estimate / 1e3,
-        low / 1e3,
-        high / 1e3
-    );
-    let half = (high - low) / 2.0 / estimate;
-    // The half width is of two standard errors: the chance that it is within 3 %.
-    let confidence = match half / EXACT {
-        _ if estimate <= 0.0 => 0.0,
-        exact if exact <= 1.0 => 0.85,
-        exact if exact <= 1.5 => 0.75,
-        exact if exact <= 2.0 => 0.65,
-        exact if exact <= 2.8 => 0.5,
-        _ => 0.0,
-    };
-    if confidence == 0.0 {
-        return Finding::undetermined(parameter, evidence);
+impl Rest {
+    fn points(&self) -> Vec<Point> {
+        self.curves.iter().map_while(Curve::point).collect()
     }
-    let most = if is_line || whole { 1.0 } else { 0.5 };
-    Finding::found(parameter, Nanos(estimate as u64), f64::min(confidence, most), evidence)
-}
 
-/// By how much the throughput grows from one size to its double, with 99 %.
-fn growth(small: &Point, large: &Point) -> Interval {
-    let estimate = large.x / small.x * small.y / large.y;
-    let half = 2.6 * estimate * (small.error / small.y).hypot(large.error / large.y);
-    Interval { estimate, low: estimate - half, high: estimate + half }
+    /// The line, once all sizes were written some times.
+    fn fit(&self) -> Option<Fit> {
+        let is_seen = self.curves.iter().all(|curve| curve.times.len() >= LOOK_WRITES);
+        is_seen.then(|| fit(&self.points(), true)).flatten()
+    }
+
+    /// The largest of the sizes that were written too few times, or else the one with the fewest.
+    fn fewest(&self) -> usize {
+        let few = self.curves.iter().rposition(|curve| curve.times.len() < LOOK_WRITES);
+        let fewest = (0..self.curves.len()).min_by_key(|&index| self.curves[index].times.len());
+        few.or(fewest).unwrap_or_default()
+    }
+
+    /// The size that has had the smallest part of the time that it is worth.
+    fn poorest(&self, shares: &[f64]) -> usize {
+        let parts = shares.iter().zip(&self.spent).map(|(share, spent)| spent / share.max(1e-9));
+        parts.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(index, _)| index)
+    }
+
+    /// A run of a size.
+    fn run(&mut self, session: &mut Session<'_, '_>, index: usize) -> Result<(), Halt> {
+        let count = self.largest.0 / self.curves[index].size.0;
+        self.write(session, index, count)
+    }
+
+    /// Some writes that are smaller than all before; parts of pages may cost much, and so they are few. What is left of a run
+    /// is written by larger ones.
+    fn try_smaller(&mut self, session: &mut Session<'_, '_>, size: Bytes) -> Result<(), Halt> {
+        self.curves.insert(0, Curve::new(size));
+        self.spent.insert(0, 0.0);
+        let end = session.filled_until() + self.largest;
+        self.write(session, 0, SMALLER_WRITES)?;
+        for index in 0..self.curves.len() {
+            let size = self.curves[index].size;
+            if size >= self.curves[0].size * SMALLER_WRITES && session.filled_until() + size <= end {
+                self.write(session, index, 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, session: &mut Session<'_, '_>, index: usize, count: u64) -> Result<(), Halt> {
+        let (at, curve) = (session.filled_until(), &mut self.curves[index]);
+        let length = curve.size * count;
+        let mut pattern = writes(Location::Sequential, curve.size, count, at, length);
+        let pause = Nanos((self.pause * median(&curve.times)) as u64);
+        if pause > Nanos::ZERO {
+            session.rest(pause)?;
+            pattern.first.time = Time::Pause { pause };
+        }
+        let costs = times(session, "sequential-writes", &pattern)?;
+        session.filled(length);
+        if at >= self.settled {
+            self.spent[index] += costs.iter().sum::<f64>();
+            curve.times.extend(costs);
+        }
+        Ok(())
+    }
 }
 
 /// The size, a power of two, from which doubling brings less on a line with this intercept.
 fn saturated_on(intercept: f64, slope: f64) -> u64 {
     // 2 (A + nB) / (A + 2nB) < g where n > A (2 - g) / (2B (g - 1)).
     let least = intercept.max(0.0) * (2.0 - GROWTH) / (2.0 * slope * (GROWTH - 1.0));
-    (least.ceil() as u64).max(SMALLEST).next_power_of_two()
+    (least.ceil() as u64).max(SMALLEST.0).next_power_of_two()
 }
 
 fn saturation(points: &[Point], line: Option<(f64, WeightedLine)>) -> Finding {
@@ -245,16 +255,6 @@ fn saturation(points: &[Point], line: Option<(f64, WeightedLine)>) -> Finding {
     Finding::found(parameter, Bytes(size), confidence, evidence)
 }
 
-fn picture(curves: &[Curve]) -> Picture {
-    let points = curves.iter().map(|curve| (curve.size.0 as f64, median(&curve.times).max(1.0))).collect();
-    Picture::new(
-        "Median response time of sequential writes over their size.",
-        Axis::logarithmic("IOSize", "bytes"),
-        Axis::logarithmic("response time", "ns"),
-    )
-    .draw("sequential writes", Style::Line, points)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,14 +264,6 @@ mod tests {
         let brings = |n: f64| 2.0 * (1000.0 + n * 0.5) / (1000.0 + 2.0 * n * 0.5);
         let size = saturated_on(1000.0, 0.5) as f64;
         assert!(brings(size) < GROWTH && brings(size / 2.0) >= GROWTH, "{size}");
-        assert_eq!(saturated_on(-5.0, 0.5), SMALLEST);
-    }
-
-    #[test]
-    fn growth_is_of_throughput() {
-        let point = |x, y| Point { x, y, error: 1e-6 };
-        let estimate = |small, large| growth(&small, &large).estimate;
-        assert!((estimate(point(4096.0, 10.0), point(8192.0, 10.0)) - 2.0).abs() < 1e-9);
-        assert!((estimate(point(4096.0, 10.0), point(8192.0, 20.0)) - 1.0).abs() < 1e-9);
+        assert_eq!(saturated_on(-5.0, 0.5), SMALLEST.0);
     }
 }

@@ -16,6 +16,8 @@ const DIES_USUAL: u64 = 16;
 const DIES_MAX: u64 = 32;
 /// Chunks may begin so many pages before an address that they would begin at.
 const PHASES: u64 = 4;
+/// The largest chunk where there are several dies, in pages.
+const CHUNK_MOST: u64 = 256;
 /// The chunk of one die: nothing lies elsewhere.
 pub(crate) const ALL: u64 = 1 << 40;
 /// Hardly any flash has smaller pages, in bytes.
@@ -42,7 +44,7 @@ pub(crate) fn unusual(layout: &Layout, &[command, sense, transfer, _]: &Times) -
         + normal(transfer, layout.page as f64 / CHANNEL, CHANNEL_SPREAD);
     // Where there are several dies, some chunk and some channels are one of several.
     let several = match layout.dies {
-        1 => 0.0,
+        1 if layout.chunk == ALL => 0.0,
         dies => {
             let rows = layout.chunk / layout.planes;
             odd(rows) + (ROWS_USUAL as f64).ln() + (divisors(dies).count() as f64).ln()
@@ -129,9 +131,13 @@ pub(crate) fn changed(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
         }
     }
     all.push(Layout { serial: !from.serial, ..from });
-    for (page, chunk) in [(from.page * 2, from.chunk / 2), (from.page / 2, from.chunk * 2)] {
+    // The same chunk, the same rows, or the same pages of them.
+    let Layout { page, planes, chunk, .. } = from;
+    all.push(Layout { page: page * 2, planes: planes / 2, chunk: chunk / 2, ..from });
+    all.push(Layout { page: page / 2, planes: planes * 2, chunk: chunk * 2, ..from });
+    for (page, chunk) in [(page * 2, chunk / 2), (page / 2, chunk * 2), (page * 2, chunk), (page / 2, chunk)]
+    {
         all.push(Layout { page, chunk, ..from });
-        all.push(Layout { page, ..from });
     }
     let cached: Vec<Layout> = all.iter().map(|layout| Layout { cached: !from.cached, ..*layout }).collect();
     all.push(Layout { cached: !from.cached, ..from });
@@ -144,17 +150,42 @@ pub(crate) fn changed(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
     all.into_iter().filter_map(legal)
 }
 
+/// The layouts of which any figures are twice those of one, or the half.
+pub(crate) fn around(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
+    let from = *from;
+    let scaled = |figure: u64, by: u32| (figure << (by % 3)) >> (by % 3 / 2 * 3);
+    (0..3_u32.pow(5)).filter_map(move |code| {
+        let by = |place: u32| code / 3_u32.pow(place);
+        let chunk = if from.chunk == ALL { ALL } else { scaled(from.chunk, by(2)) };
+        legal(Layout {
+            page: scaled(from.page, by(0)),
+            planes: scaled(from.planes, by(1)),
+            chunk,
+            dies: scaled(from.dies, by(3)),
+            channels: scaled(from.channels, by(4)).max(1),
+            ..from
+        })
+    })
+}
+
 /// The layout as there is only one way to write it, if there is any.
 fn legal(layout: Layout) -> Option<Layout> {
     let Layout { page, planes, chunk, dies, channels, cached, phase, .. } = layout;
-    let whole = chunk >= planes && chunk.is_multiple_of(planes) && (chunk <= 256 || chunk >= ALL / 8);
-    let legal = whole
+    let legal = (1..=PLANES[PLANES.len() - 1]).contains(&planes)
+        && chunk >= planes
+        && chunk.is_multiple_of(planes)
+        && (chunk <= CHUNK_MOST || chunk >= ALL / 8)
         && (1..=DIES_MAX).contains(&dies)
+        && channels > 0
         && dies.is_multiple_of(channels)
         && (512..=65536).contains(&page)
         && (phase == 0 || phase < chunk.min(PHASES));
+    if !legal || dies > 1 && chunk > CHUNK_MOST {
+        return None;
+    }
     let cached = cached && chunk / planes > 1;
     // One die has no chunks, but for the operations in cache mode.
-    let chunk = if dies == 1 && !cached { ALL } else { chunk.min(ALL) };
-    (legal && (dies == 1 || chunk <= 256)).then_some(Layout { chunk, cached, ..layout })
+    let chunk = if dies == 1 && (!cached || chunk > CHUNK_MOST) { ALL } else { chunk };
+    let phase = if planes == 1 && chunk == ALL { 0 } else { phase };
+    Some(Layout { chunk, cached, phase, ..layout })
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::figures::{NORMAL, median};
-use super::layouts::{ALL, changed, unusual, usual, within};
+use super::layouts::{ALL, around, changed, unusual, usual, within};
 use super::replay::{Layout, Replay, Run, Times, nanos};
 
 /// The part of each run that the grid is tried on.
@@ -22,7 +22,7 @@ const NEAR: f64 = 12.0;
 /// The most layouts that are fitted to all reads.
 const FITTED: usize = 80;
 /// How far the scatter of few reads may be off, as a factor.
-const SIGMA_ERROR: f64 = 1.3;
+const SIGMA_ERROR: f64 = 1.2;
 /// So many reads are replayed at most, each some twenty times.
 const READS_MAX: usize = 600_000;
 /// What fits no better than this to a part of the reads is given up.
@@ -85,16 +85,18 @@ impl Likely {
         for &page in pages {
             usual(page).into_iter().for_each(|layout| rough.score(layout));
         }
+        rough.climb();
         let mut begun = Vec::new();
         for _ in 0..TURNS {
             let fresh: Vec<Layout> =
                 rough.leaders().into_iter().filter(|layout| !begun.contains(layout)).collect();
-            if fresh.is_empty() {
+            fresh.iter().for_each(|layout| rough.score_changed(layout));
+            if fresh.is_empty() || rough.is_enough() {
                 break;
             }
-            fresh.iter().for_each(|layout| rough.score_changed(layout));
             begun.extend(fresh);
         }
+        rough.climb();
         let all = rough.best();
         let best = *all.first()?;
         let reads = |runs: &[Run]| runs.iter().map(Vec::len).sum::<usize>() as f64;
@@ -118,6 +120,9 @@ impl Likely {
                 break;
             }
             for from in &fresh {
+                if fine.is_enough() {
+                    break;
+                }
                 rough.score_changed(from);
                 let most = rough.scored.get(from).map_or(0.0, |scored| scored.loss + NEAR);
                 within(from).for_each(|layout| fine.score(layout));
@@ -244,13 +249,9 @@ impl<'a> Search<'a> {
             [0.1, 0.4, 0.15, 0.35],
             [0.7, 0.1, 0.1, 0.1],
         ];
-        let mut starts: Vec<Times> =
+        let starts: Vec<Times> =
             SHARES.iter().map(|start| start.map(|share| share * self.shortest)).collect();
-        if let Some(Scored { layout: other, times: [command, sense, transfer, link], .. }) = self.leader {
-            let ratio = layout.page as f64 / other.page as f64;
-            starts.push([command, sense, transfer * ratio, link * ratio]);
-        }
-        self.fit(layout, &starts);
+        self.fit(layout, starts);
     }
 
     /// Fits the layouts that differ a little, from the times with which this one fits.
@@ -267,24 +268,46 @@ impl<'a> Search<'a> {
             let flash = sense + transfer;
             let parts = [(sense, transfer), (0.75 * flash, 0.25 * flash), (0.25 * flash, 0.75 * flash)];
             let starts = parts.map(|(sense, transfer)| [command, sense, transfer * ratio, link * ratio]);
-            self.fit(changed, &starts);
+            self.fit(changed, starts.to_vec());
         }
+    }
+
+    /// Goes from the best layout to better ones around it, until there are none.
+    fn climb(&mut self) {
+        for _ in 0..TURNS {
+            let Some(Scored { layout, .. }) = self.leader else { return };
+            around(&layout).for_each(|other| self.fit(other, Vec::new()));
+            self.score_changed(&layout);
+            if self.leader.is_some_and(|leader| leader.layout == layout) {
+                return;
+            }
+        }
+    }
+
+    /// Whether as many layouts were tried as there is time for.
+    fn is_enough(&self) -> bool {
+        self.scored.len() >= self.most
     }
 
     /// The same with times that fitted before.
     fn score_from(&mut self, layout: Layout, times: Times) {
-        self.fit(layout, &[times]);
+        self.fit(layout, vec![times]);
     }
 
-    fn fit(&mut self, layout: Layout, starts: &[Times]) {
+    /// From these times on, or from those with which the best layout fits.
+    fn fit(&mut self, layout: Layout, mut starts: Vec<Times>) {
         let known = self.scored.contains_key(&layout);
-        if layout.page < self.block || known || self.scored.len() >= self.most {
+        if layout.page < self.block || known {
             return;
+        }
+        if let Some(Scored { layout: other, times: [command, sense, transfer, link], .. }) = self.leader {
+            let ratio = layout.page as f64 / other.page as f64;
+            starts.push([command, sense, transfer * ratio, link * ratio]);
         }
         let good = self.leader.map_or(f64::INFINITY, |leader| leader.loss);
         let unusual = |times: &Times| unusual(&layout, times);
         let (times, loss) =
-            Replay::new(self.runs, layout, self.sigma).fit(starts, &[0, 1, 2, 3], good, &unusual);
+            Replay::new(self.runs, layout, self.sigma).fit(&starts, &[0, 1, 2, 3], good, &unusual);
         let prior = unusual(&times).min(loss);
         let scored = Scored { layout, times, loss, prior };
         self.scored.insert(layout, scored);

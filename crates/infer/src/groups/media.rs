@@ -9,13 +9,13 @@
 //! - a rise is one that stays: [`RISEN`] readings one after the other;
 //! - nothing is said without as many readings before it as tell what is usual.
 
-use flashlab_analysis::inference::{Axis, Finding, Picture, Style};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use super::figures::median;
 use super::patterns::ios;
-use super::spare::{GROUP, IO_SIZE, conclude_space, sure_within};
+use super::spare::{IO_SIZE, suppose_space, sure_within};
 use crate::session::{Halt, Session};
 
 /// The part of the capacity after which the count is looked at.
@@ -51,15 +51,15 @@ struct Reading {
     flash: Bytes,
 }
 
-/// Concludes what the device's own count says of where collection begins.
+/// Supposes what the device's own count says of where collection begins.
 pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let before = session.written_since_fill()?;
     let Some(rise) = collection(session, size)? else {
         let evidence = "by the device's own count, random writes never begin to cost more writes to its flash, as far as the \
                         budget goes";
-        for &parameter in GROUP.parameters {
-            session.conclude(Finding::undetermined(parameter, evidence));
+        for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
+            session.suppose(Finding::undetermined(parameter, evidence));
         }
         return Ok(());
     };
@@ -82,7 +82,7 @@ pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     .draw("random writes", Style::Line, rise.curve)
     .mark(rise.place.0 as f64, "collection begins");
     let sure = sure_within(session.capacity(), spare, error, COUNTED);
-    conclude_space(session, spare, sure, &evidence, &picture);
+    suppose_space(session, spare, sure, &evidence, &picture);
     Ok(())
 }
 

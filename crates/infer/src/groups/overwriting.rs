@@ -29,6 +29,7 @@ use flashlab_plan::{Location, Mix, Pattern};
 use super::cycles::{Cycle, cycles, is_by_the_clock, level};
 use super::figures::{mean, median};
 use super::late_cycles::late_cycle;
+use super::onset::{Onset, onset};
 use super::patterns::ios;
 use super::writes::{apart, buffer, pace, shifted};
 use crate::session::{Halt, Session};
@@ -157,6 +158,13 @@ fn cycles_of_blocks(costs: &[f64], shortest: usize) -> (Vec<Cycle>, [Option<Rows
 }
 
 impl Overwriting {
+    /// From when on there are more stalls: of writes, of the reads behind them, or of both together, whichever is likeliest.
+    pub(super) fn more_stalls(&self) -> Option<Onset> {
+        let reads: Vec<f64> = self.both.iter().zip(&self.writes).map(|(both, write)| both - write).collect();
+        let found = [&self.both, &self.writes, &reads].into_iter().filter_map(|costs| onset(costs));
+        found.max_by(|a, b| a.gain.total_cmp(&b.gain))
+    }
+
     /// How much was written.
     pub(super) fn written(&self) -> Bytes {
         self.size * self.both.len() as u64

@@ -10,7 +10,8 @@
 //!
 //! The four times (command, sense, transfer, link) are unknown. For each layout they are fitted so that what was measured is
 //! most likely: response times scatter by a factor, some are off for other reasons, so that a deviation counts
-//! no more than [`CAP`].
+//! no more than [`CAP`]. What is capped pulls nowhere: so deviations are taken for smaller ones first, or a descent ends where
+//! half of the reads are far off.
 
 use super::figures::{NORMAL, median};
 
@@ -54,15 +55,69 @@ pub(crate) fn nanos(run: &Run) -> Vec<f64> {
 
 /// Command, sense, transfer of a page, a page on the link, in nanoseconds.
 pub(crate) type Times = [f64; 4];
+const COMMAND: usize = 0;
+const SENSE: usize = 1;
+const TRANSFER: usize = 2;
+const LINK: usize = 3;
 
 /// The most that a deviation counts, as the logarithm of a likelihood: three standard deviations.
 const CAP: f64 = 4.5;
-/// How far times are moved to see slopes, relative to all of them.
-const SMALL: f64 = 1e-4;
-/// The most steps, and after how many of them a fit is given up that is so many times less likely than a good one.
+/// Deviations are taken for so many times smaller at first, so that few of them are capped.
+const WIDTHS: [f64; 3] = [4.0, 2.0, 1.0];
+/// The most steps at each width, and what a step gains at least, and of what there is to gain.
 const STEPS: usize = 6;
-const TRIED: usize = 2;
+const GAIN: f64 = 0.02;
+const GAIN_SHARE: f64 = 5e-4;
+/// How far times are moved to see how usual they are beside, relative to all of them.
+const SIDE: f64 = 1e-3;
+/// What is so many times less likely than a good fit is given up before the last width.
 const HOPELESS: f64 = 1.6;
+
+/// A moment as the model has it.
+trait Moment: Copy {
+    /// A moment that is known.
+    fn at(nanos: f64) -> Self;
+    /// So many times the `index`-th of the unknown times later.
+    fn plus(self, times: &Times, index: usize, factor: f64) -> Self;
+    fn later(self, other: Self) -> Self;
+}
+
+impl Moment for f64 {
+    fn at(nanos: f64) -> f64 {
+        nanos
+    }
+    #[inline]
+    fn plus(self, times: &Times, index: usize, factor: f64) -> f64 {
+        self + times[index] * factor
+    }
+    #[inline]
+    fn later(self, other: f64) -> f64 {
+        self.max(other)
+    }
+}
+
+/// A moment, and by how much it moves with each of the times.
+#[derive(Clone, Copy)]
+struct Moving {
+    nanos: f64,
+    by: Times,
+}
+
+impl Moment for Moving {
+    fn at(nanos: f64) -> Moving {
+        Moving { nanos, by: [0.0; 4] }
+    }
+    #[inline]
+    fn plus(mut self, times: &Times, index: usize, factor: f64) -> Moving {
+        self.nanos += times[index] * factor;
+        self.by[index] += factor;
+        self
+    }
+    #[inline]
+    fn later(self, other: Moving) -> Moving {
+        if other.nanos > self.nanos { other } else { self }
+    }
+}
 
 /// A part of a read: consecutive pages on one die.
 #[derive(Clone, Copy)]
@@ -111,60 +166,69 @@ impl Replay<'_> {
         Replay { runs, parts, reads, dies: dies as usize, cached, serial, sigma }
     }
 
-    /// What each read takes with these times.
-    pub(crate) fn predict(&self, times: &Times, mut tell: impl FnMut(&Read, f64)) {
-        let &[command, sense, transfer, link] = times;
-        let mut busy = vec![[0.0_f64; 2]; self.dies];
+    /// When each read is done with these times.
+    fn replay<M: Moment>(&self, times: &Times, mut tell: impl FnMut(&Read, M)) {
+        let mut busy = vec![[M::at(0.0); 2]; self.dies];
         let (mut part, mut index) = (0, 0);
         for run in self.runs {
-            busy.fill([0.0; 2]);
-            let (mut controller, mut carried) = (0.0_f64, 0.0_f64);
+            busy.fill([M::at(0.0); 2]);
+            let (mut controller, mut carried) = (M::at(0.0), M::at(0.0));
             for read in run {
                 let (end, asked, last) = self.reads[index];
                 index += 1;
-                let taken = controller.max(read.at) + command;
+                let taken = controller.later(M::at(read.at)).plus(times, COMMAND, 1.0);
                 controller = taken;
                 let mut ready = taken;
                 for &Part { die, channel, rows, pages } in &self.parts[part..end as usize] {
                     let (die, channel) = (die as usize, channel as usize);
-                    let leaves = (busy[die][0].max(taken) + sense).max(busy[channel][1]);
-                    let (rest, all) = (sense * (rows - 1.0), transfer * pages);
-                    let row = all / rows;
-                    let done = leaves + if self.cached { rest.max(all - row) + row } else { rest + all };
-                    busy[channel][1] = leaves + all;
+                    let sensed = busy[die][0].later(taken).plus(times, SENSE, 1.0);
+                    let leaves = sensed.later(busy[channel][1]);
+                    let all = leaves.plus(times, TRANSFER, pages);
+                    let senses = leaves.plus(times, SENSE, rows - 1.0);
+                    let done = if self.cached {
+                        senses.plus(times, TRANSFER, pages / rows).later(all)
+                    } else {
+                        senses.plus(times, TRANSFER, pages)
+                    };
+                    busy[channel][1] = all;
                     busy[die][0] = done;
-                    ready = ready.max(done);
+                    ready = ready.later(done);
                 }
                 part = end as usize;
-                carried = carried.max(if self.serial { ready } else { taken }) + asked * link;
-                tell(read, carried.max(ready + last * link) - read.at);
+                let from = if self.serial { carried.later(ready) } else { carried.later(taken) };
+                carried = from.plus(times, LINK, asked);
+                tell(read, carried.later(ready.plus(times, LINK, last)));
             }
         }
     }
 
-    /// The deviations of the logarithms, in standard deviations.
-    fn deviations(&self, times: &Times, into: &mut Vec<f64>) {
-        into.clear();
-        self.predict(times, |read, nanos| into.push((read.nanos / nanos.max(1.0)).ln() / self.sigma));
+    /// What each read takes with these times.
+    pub(crate) fn predict(&self, times: &Times, mut tell: impl FnMut(&Read, f64)) {
+        self.replay(times, |read, done: f64| tell(read, done - read.at));
     }
 
     /// By how much the logarithms scatter about what the model says.
     pub(crate) fn scatter(&self, times: &Times) -> f64 {
         let mut all = Vec::new();
-        self.deviations(times, &mut all);
-        NORMAL * median(&all.iter().map(|deviation| deviation.abs()).collect::<Vec<_>>()) * self.sigma
+        self.predict(times, |read, nanos| all.push((read.nanos / nanos.max(1.0)).ln().abs()));
+        NORMAL * median(&all)
     }
 
     /// How unlikely the reads are with these times.
     pub(crate) fn loss(&self, times: &Times) -> f64 {
+        self.loss_at(times, self.sigma)
+    }
+
+    fn loss_at(&self, times: &Times, sigma: f64) -> f64 {
         let mut sum = 0.0;
-        self.predict(times, |read, nanos| sum += loss((read.nanos / nanos.max(1.0)).ln() / self.sigma));
+        self.predict(times, |read, nanos| sum += loss((read.nanos / nanos.max(1.0)).ln() / sigma));
         sum
     }
 
     /// The times that make the reads most likely, from the best of some starts on, and how unlikely they are then:
     /// Levenberg and Marquardt's steps, in which deviations that are capped do not count.
-    /// Only the times `free` are fitted. `unusual` says how unlikely times are before. What is hopelessly worse than `good` after a few of them is given up.
+    /// Only the times `free` are fitted. `unusual` says how unlikely times are before. What is hopelessly worse than
+    /// `good` is given up.
     pub(crate) fn fit(
         &self,
         starts: &[Times],
@@ -172,68 +236,82 @@ impl Replay<'_> {
         good: f64,
         unusual: &dyn Fn(&Times) -> f64,
     ) -> (Times, f64) {
-        let all = |times: &Times| self.loss(times) + unusual(times);
-        let begin = starts.iter().map(|start| (*start, all(start))).min_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((mut times, mut least)) = begin else { return ([0.0; 4], f64::INFINITY) };
-        let (mut seen, mut moved, mut damping) = (Vec::new(), Vec::new(), 0.01);
-        let mut slopes: [Vec<f64>; 4] = Default::default();
-        self.deviations(&times, &mut seen);
-        for step in 0..STEPS {
-            if step >= TRIED && least > HOPELESS * good + 20.0 {
-                break;
+        let wide = self.sigma * WIDTHS[0];
+        let begin = starts.iter().map(|start| (*start, self.loss_at(start, wide)));
+        let begin = begin.min_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((mut times, _)) = begin else { return ([0.0; 4], f64::INFINITY) };
+        for width in WIDTHS {
+            let hopeless = width == 1.0 && self.loss(&times) > HOPELESS * good + 20.0;
+            if !hopeless {
+                self.descend(&mut times, free, width, unusual);
             }
+        }
+        let least = self.loss(&times) + unusual(&times);
+        (times, least)
+    }
+
+    /// Goes to more likely times, with deviations so many times smaller.
+    fn descend(&self, times: &mut Times, free: &[usize], width: f64, unusual: &dyn Fn(&Times) -> f64) {
+        let sigma = self.sigma * width;
+        let before = |times: &Times| unusual(times) / (width * width);
+        let (mut least, mut damping) = (self.loss_at(times, sigma) + before(times), 0.01);
+        let mut pull = None;
+        for _ in 0..STEPS {
             let scale = times.iter().sum::<f64>().max(1.0);
-            for (i, slope) in slopes.iter_mut().enumerate() {
-                slope.clear();
-                slope.resize(seen.len(), 0.0);
-                if !free.contains(&i) {
-                    continue;
-                }
-                let mut tried = times;
-                tried[i] += SMALL * scale;
-                self.deviations(&tried, &mut moved);
-                slope.clear();
-                slope.extend(moved.iter().zip(&seen).map(|(moved, seen)| (moved - seen) / SMALL));
-            }
-            let counts = |k: &usize| loss(seen[*k]) < CAP;
-            let counted: Vec<usize> = (0..seen.len()).filter(counts).collect();
-            let product = |a: &[f64], b: &[f64]| counted.iter().map(|&k| a[k] * b[k]).sum::<f64>();
-            let mut matrix: [[f64; 5]; 4] = std::array::from_fn(|i| {
-                std::array::from_fn(|j| {
-                    if j < 4 { product(&slopes[i], &slopes[j]) } else { -product(&slopes[i], &seen) }
-                })
+            let (matrix, right) = *pull.get_or_insert_with(|| self.pull(times, sigma));
+            let mut equations: [[f64; 5]; 4] = std::array::from_fn(|i| {
+                std::array::from_fn(|j| if j < 4 { matrix[i][j] * scale * scale } else { right[i] * scale })
             });
-            for (i, row) in matrix.iter_mut().enumerate() {
+            for (i, row) in equations.iter_mut().enumerate() {
                 if !free.contains(&i) {
+                    *row = [0.0; 5];
                     row[i] = 1.0;
                     continue;
                 }
                 // What is usual pulls as well, as the square of a logarithm.
-                let side = scale * SMALL * 10.0;
+                let side = scale * SIDE;
                 let moved = |by: f64| {
-                    let mut moved = times;
+                    let mut moved = *times;
                     moved[i] = (moved[i] + by).max(0.0);
-                    unusual(&moved)
+                    before(&moved)
                 };
                 let slope = (moved(side) - moved(-side)) / (2.0 * side) * scale;
                 row[4] -= slope;
                 row[i] = row[i] * (1.0 + damping) + 1e-9 + slope.abs() * scale / times[i].max(scale * 0.01);
             }
-            let change = solved(matrix);
+            let change = solved(equations);
             let tried: Times = std::array::from_fn(|i| (times[i] + change[i] * scale).max(0.0));
-            let sum = all(&tried);
+            let sum = self.loss_at(&tried, sigma) + before(&tried);
             if sum < least {
                 let gain = least - sum;
-                (times, least, damping) = (tried, sum, damping / 4.0);
-                self.deviations(&times, &mut seen);
-                if gain < 0.02 {
+                (*times, least, damping, pull) = (tried, sum, damping / 4.0, None);
+                if gain < GAIN.max(GAIN_SHARE * sum) {
                     break;
                 }
             } else {
                 damping *= 8.0;
             }
         }
-        (times, least)
+    }
+
+    /// Gauss and Newton's equations: where the deviations pull the times.
+    fn pull(&self, times: &Times, sigma: f64) -> ([Times; 4], Times) {
+        let (mut matrix, mut right) = ([[0.0; 4]; 4], [0.0; 4]);
+        self.replay(times, |read, done: Moving| {
+            let nanos = (done.nanos - read.at).max(1.0);
+            let deviation = (read.nanos / nanos).ln() / sigma;
+            if loss(deviation) >= CAP {
+                return;
+            }
+            let slopes = done.by.map(|by| by / (nanos * sigma));
+            for i in 0..4 {
+                for j in 0..4 {
+                    matrix[i][j] += slopes[i] * slopes[j];
+                }
+                right[i] += slopes[i] * deviation;
+            }
+        });
+        (matrix, right)
     }
 }
 

@@ -1,32 +1,22 @@
-//! How much flash there is beyond the capacity: when collection begins.
+//! How much flash there is beyond the capacity: from when on the overwritten device makes room.
 //!
 //! # Model
-//! First the device is overwritten in order ([`super::overwriting`]): if room is made once in each unit from some place on,
-//! what was written until then is the space beyond the capacity. If it is made from the beginning on, units are replaced
-//! as a whole, and logs of them are looked for ([`super::logs`]). If nothing of this is seen, random writes tell.
+//! After the whole device was written in order, every page of data is in its place and the space beyond is free. The device
+//! is overwritten in order ([`super::overwriting`]). Where every page may lie anywhere, each write takes of the free space; the
+//! first erase comes when it is used up, and what was written until then is that space, less what is always kept free.
+//! (Published drives: what is filled in and what is written until the onset add up to the same within 0.8 %, whatever the
+//! fill.) It is seen twice: as the place from which on room is made once in each unit, which is the better one where there
+//! is a unit; and as the place from which on there are more stalls ([`super::onset`]), as a device may choose blocks
+//! with no regard to their order, and copy what is valid in them.
 //!
-//! After the whole device was written sequentially, every page of data is in its place and the space beyond is free.
-//! Each random write takes a page of it and leaves an invalid one, scattered, so that no block becomes wholly
-//! invalid. Writes cost the same until the free space is used up. From then on each block that is to be written to
-//! has to be collected first: its valid pages, all but about the share `x` that was overwritten, are moved. The mean
-//! cost rises at once by a lot: a collection brings a share of little more than `x` of a block (the best of many
-//! blocks of `b` pages, `x` and two or three deviations of a binomial), so that for one page `1 / x` and less are
-//! written (Desnoyers, ACM TOS 10(2), 2014, before the steady state). What was written until then is the space that
-//! the device has beyond its capacity, less what it always keeps free. (Published drives: what is filled in and what is
-//! written until the onset add up to the same within 0.8 %, whatever the fill.)
+//! If room is made from the beginning on, units are replaced as a whole, and logs of them are looked for ([`super::logs`]).
 //!
-//! Work that a device puts off until it rests makes a rise, too, but after a rest as much is cheap again. Used-up
-//! space stays used up. So the rise has to outlast a rest; if it does not, what follows it is looked at.
-//!
-//! Collection comes in lumps: a block's worth of writes is as cheap as before. Where each random write costs a merge from
-//! the beginning, or from when each log block has its data block, there is no such space to be seen.
+//! What all of this means depends on the translation layer, which is not known yet: it is supposed here, and concluded
+//! later ([`super::physical`]).
 //!
 //! # Invariants
-//! - a rise that is too small for a collection at this share is none: a map that is written back makes one, too;
-//! - the writes are as large as a mapped unit can be, and small against a block;
-//! - what was written since the fill by others is in the uncertainty.
+//! - what was written over since the device was filled, and before, was written to the free space as well.
 
-use flashlab_analysis::decide::level::level;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, UnitSeen};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
@@ -34,16 +24,16 @@ use flashlab_plan::Location;
 use super::figures::{mean, over_bytes};
 use super::logs::{Logs, logs};
 use super::media::counted;
+use super::onset::Onset;
 use super::overwriting::{Overwriting, begin, overwrite};
 use super::patterns::{ios, responses};
-use super::steps::{Step, rise};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
 pub(crate) const GROUP: Group = Group {
     name: "spare-space",
-    about: "random writes after a sequential fill: they are cheap until the space beyond the capacity is used up",
-    parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
+    about: "the filled device overwritten in order: nothing is erased until the space beyond the capacity is used up",
+    parameters: &[],
     write_share: 0.11,
     probe,
 };
@@ -54,37 +44,24 @@ const LOGS_LEAST: u64 = 512;
 const LOGS_FULL: f64 = 0.8;
 /// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
 const ENOUGH: f64 = 0.13;
-/// The share of the device that is kept for writes anywhere, where overwriting in order shows nothing.
-const RANDOM_PART: f64 = 0.06;
+/// The share of the device that is left to the groups behind, where overwriting in order shows nothing.
+const LEFT: f64 = 0.06;
 /// How sure the first stall of a cycle that foretold itself is.
 const IN_ORDER: f64 = 0.8;
 const SPARE_IN_ORDER: f64 = 0.6;
+/// How sure a place with more stalls behind it is: so much likelier than none in nats, or less.
+const CLEAR: f64 = 12.0;
+const MORE_STALLS: [f64; 2] = [0.8, 0.65];
+const SPARE_MORE_STALLS: f64 = 0.5;
+/// How sure it is that space beyond the capacity does not put off merges that are seen from the first writes on.
+const MERGES: f64 = 0.9;
 /// The size of the writes, where no larger mapped unit is known.
 pub(super) const IO_SIZE: Bytes = Bytes::kib(16);
-/// A part of the capacity, after each of which the costs are looked at.
-const PARTS: u64 = 128;
-/// Parts after which merges from the beginning are taken for all that there is.
-const PARTS_OF_MERGES: usize = 5;
 /// Sequential writes for a comparison, at the most: they take of the space, too.
 const REFERENCE: u64 = 128;
-/// Random writes that cost so many times as much as sequential ones are merged.
-const MERGED: f64 = 8.0;
-/// Where this share of random writes costs so many times what sequential ones cost, it is merges.
-const DEAR: f64 = 3.0;
-const DEAR_SHARE: f64 = 0.3;
-/// How long the device rests to see whether that brings the low costs back.
-const REST: Nanos = Nanos::from_secs(60);
-/// After a rise the costs stay high for at least this share of what came before.
-const CONFIRMED: f64 = 0.06;
-/// The part of what a host's write costs that moving as much costs at least.
-const COPY_LEAST: f64 = 0.15;
-/// A part of the capacity that logs of single data blocks take, and spare space does not.
-const LITTLE: f64 = 0.02;
 /// The error up to which the physical capacity is told, and the space beyond the capacity.
 const PHYSICAL_ERROR: f64 = 0.03;
 const SPARE_ERROR: f64 = 0.1;
-/// The fewest pages of a block.
-const BLOCK_PAGES_LEAST: f64 = 32.0;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // Blocks that can be erased at once are not, as long as there are others.
@@ -93,7 +70,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return counted(session);
     }
     let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
-    let (enough, kept) = (part(ENOUGH), part(RANDOM_PART));
+    let (enough, kept) = (part(ENOUGH), part(LEFT));
     let most = session.writes_left();
     let usual = Bytes(most.0.saturating_sub(kept.0));
     let mut overwriting = begin(session);
@@ -116,19 +93,24 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             let sequential = reference(session, size, REFERENCE)?;
             if let Logs::Merged(costs) = logs(session, unit, sequential)? {
                 session.saw_unit(seen.map(|seen| UnitSeen { onset: None, ..seen }));
-                return merged(session, size, &costs, sequential);
+                merged(session, size, &costs, sequential);
+                return Ok(());
             }
         }
-        conclude_onset(session, &overwriting, before + onset);
+        suppose_in_order(session, &overwriting, before + onset);
         return Ok(());
     }
     if seen.map(|seen| seen.size) != early.map(|early| early.size) && count_logs(session, &overwriting)? {
         return Ok(());
     }
+    match overwriting.more_stalls() {
+        Some(onset) => suppose_more_stalls(session, &overwriting, onset, before),
+        None => undecided(session, &overwriting),
+    }
     if seen.is_some() {
         session.wrote_in_place(overwriting.written());
     }
-    random_writes(session)
+    Ok(())
 }
 
 /// Looks for logs of whole units, where these are replaced from the beginning on, if no buffer makes it seem so; whether that
@@ -141,31 +123,51 @@ fn count_logs(session: &mut Session<'_, '_>, overwriting: &Overwriting) -> Resul
     match logs(session, unit, sequential)? {
         Logs::Merged(costs) => {
             session.wrote_in_place(overwriting.written());
-            merged(session, size, &costs, sequential)?;
+            merged(session, size, &costs, sequential);
         }
         Logs::Shared { logs, first, period, costs } => {
             session.wrote_in_place(overwriting.written());
             session.saw_logs(logs);
-            conclude_logs(session, unit, (logs, first, period), &costs, sequential);
+            suppose_logs(session, unit, (logs, first, period), &costs, sequential);
         }
         Logs::Unclear => return Ok(false),
     }
     Ok(true)
 }
 
-/// Where collection begins in order, to the block.
-fn conclude_onset(session: &mut Session<'_, '_>, overwriting: &Overwriting, spare: Bytes) {
+/// Where the device makes room in order for the first time, to the block.
+fn suppose_in_order(session: &mut Session<'_, '_>, overwriting: &Overwriting, spare: Bytes) {
     let evidence = format!(
         "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
         overwriting.unit().map_or(Bytes::ZERO, |unit| unit.size),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
     let sure = [Some(IN_ORDER), Some(SPARE_IN_ORDER)];
-    conclude_space(session, spare.0 as f64, sure, &evidence, &picture);
+    suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
 
-/// Concludes the space beyond the capacity: how sure the physical capacity is, and that space; `None` where it is not told.
-pub(super) fn conclude_space(
+/// From where on there are more stalls.
+fn suppose_more_stalls(
+    session: &mut Session<'_, '_>,
+    overwriting: &Overwriting,
+    onset: Onset,
+    before: Bytes,
+) {
+    let Onset { at, gain, before: share, after } = onset;
+    let spare = before + overwriting.size * at as u64;
+    let evidence = format!(
+        "overwritten in order, the device makes one IO in {:.0} wait for an erase or longer until {spare} are written, and one \
+         in {:.0} from there on, which is likelier than no change by {gain:.0} nats",
+        1.0 / share.max(1e-6),
+        1.0 / after.max(1e-6),
+    );
+    let picture = overwriting.picture().mark(spare.0 as f64, "more stalls");
+    let physical = MORE_STALLS[usize::from(gain < CLEAR)];
+    suppose_space(session, spare.0 as f64, [Some(physical), Some(SPARE_MORE_STALLS)], &evidence, &picture);
+}
+
+/// Supposes the space beyond the capacity: how sure the physical capacity is, and that space; `None` where it is not told.
+pub(super) fn suppose_space(
     session: &mut Session<'_, '_>,
     spare: f64,
     [physical, share]: [Option<f64>; 2],
@@ -181,7 +183,7 @@ pub(super) fn conclude_space(
             Some(sure) => Finding::found(parameter, value, sure, evidence),
             None => Finding::undetermined(parameter, evidence),
         };
-        session.conclude(finding.with(picture.clone()));
+        session.suppose(finding.with(picture.clone()));
     }
 }
 
@@ -191,66 +193,8 @@ pub(super) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: f64) ->
     [physical, error / spare <= SPARE_ERROR].map(|known| known.then_some(sure))
 }
 
-/// Writes anywhere, until they are expensive.
-fn random_writes(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let size = IO_SIZE.max(session.block());
-    let count = (session.capacity().0 / PARTS / size.0).max(16);
-    let sequential = reference(session, size, count)?;
-    let before = session.written_since_fill()?;
-    let mut costs: Vec<f64> = Vec::new();
-    let pattern = ios(Mode::Write, Location::Random, size, count);
-    let mut found = None;
-    // Writes before those that are looked at: a start-up phase.
-    let mut earlier = 0;
-    loop {
-        if session.writes_left() < size * count || session.time_left() == Nanos::ZERO {
-            break;
-        }
-        costs.extend(responses(&session.run("random-writes", &pattern)?));
-        found = rise(&costs).filter(|step| is_collection(step, size, session.capacity()));
-        let confirmed = |step: &Step| costs.len() as f64 >= step.place.high * (1.0 + CONFIRMED) + 32.0;
-        if let Some(step) = found.take().filter(confirmed) {
-            let risen = &costs[step.place.estimate as usize..];
-            let little = bytes(step.place.estimate, size) < LITTLE * session.capacity().0 as f64;
-            if little && between(&step, median(risen)) > 0.5 {
-                return merged(session, size, risen, sequential);
-            }
-            let again = after_rest(session, &step, size)?;
-            if between(&step, mean(&again)) > 0.5 {
-                found = Some(step);
-                break;
-            }
-            // The rest brought it back: put-off work, no space.
-            earlier += costs.len();
-            costs = again;
-        }
-        let count = count as usize;
-        // The second part: the first may be put off.
-        let early = costs.get(count..2 * count).unwrap_or(&[]);
-        if costs.len() / count == PARTS_OF_MERGES && mean(early) > MERGED * sequential {
-            // Most writes cost a merge; or there are lumps whose beginning was not seen.
-            if median(early) > MERGED.sqrt() * sequential {
-                return merged(session, size, &costs, sequential);
-            }
-            if rise(&costs).is_none() {
-                break;
-            }
-        }
-    }
-    // Logs that all blocks share are emptied for few of the writes.
-    let dear = costs.iter().filter(|&&cost| cost > DEAR * sequential).count() as f64;
-    if found.is_none() && mean(&costs) > MERGED * sequential && dear > DEAR_SHARE * costs.len() as f64 {
-        return merged(session, size, &costs, sequential);
-    }
-    match found {
-        Some(step) => conclude(session, size, &costs, sequential, step, before + size * earlier as u64),
-        None => undecided(session, size, &costs, sequential),
-    }
-    Ok(())
-}
-
 /// Logs that all blocks share are full: they are whole units.
-fn conclude_logs(
+fn suppose_logs(
     session: &mut Session<'_, '_>,
     unit: Bytes,
     (logs, first, period): (u32, usize, usize),
@@ -263,29 +207,8 @@ fn conclude_logs(
          {period}-th after it: {logs} logs"
     );
     let size = IO_SIZE.max(session.block());
-    let picture = picture(size, costs, sequential).mark(bytes(first as f64, size), "logs are full");
-    conclude_space(session, spare.0 as f64, [Some(LOGS_FULL); 2], &evidence, &picture);
-}
-
-fn median(costs: &[f64]) -> f64 {
-    level(costs, 0.9).map_or(0.0, |level| level.estimate)
-}
-
-/// Random writes after a rest, fewer than there were before the rise.
-fn after_rest(session: &mut Session<'_, '_>, step: &Step, size: Bytes) -> Result<Vec<f64>, Halt> {
-    session.rest(REST)?;
-    let most = session.writes_left().0 / size.0;
-    let count = ((step.place.estimate / 2.0) as u64).clamp(8, 512).min(most);
-    Ok(responses(&session.run("after-a-rest", &ios(Mode::Write, Location::Random, size, count))?))
-}
-
-fn bytes(ios: f64, size: Bytes) -> f64 {
-    ios * size.0 as f64
-}
-
-/// How far a cost lies from that before the rise to that after it, on logarithms.
-fn between(step: &Step, cost: f64) -> f64 {
-    (cost / step.before).ln() / step.ratio().ln()
+    let picture = picture(size, costs, sequential).mark(first as f64 * size.0 as f64, "logs are full");
+    suppose_space(session, spare.0 as f64, [Some(LOGS_FULL); 2], &evidence, &picture);
 }
 
 /// The mean cost of sequential writes: of a few of the same size, without the first ones, and at least what the fill took
@@ -297,86 +220,39 @@ fn reference(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<f
     Ok(mean(&costs[costs.len() / 2..]).max(session.fill_cost() * size.0 as f64))
 }
 
-/// Whether a rise is as high as collecting blocks makes it, when this share of the device was overwritten.
-fn is_collection(step: &Step, size: Bytes, capacity: Bytes) -> bool {
-    let share = step.place.estimate * size.0 as f64 / capacity.0 as f64;
-    let deviation = (share * (1.0 - share).max(0.0) / BLOCK_PAGES_LEAST).sqrt();
-    let most_gained = (share + 2.5 * deviation).min(1.0);
-    let moved = 1.0 / most_gained - 1.0;
-    step.ratio() >= 1.0 + COPY_LEAST * moved && step.ratio() > 1.1
-}
-
 fn picture(size: Bytes, costs: &[f64], sequential: f64) -> Picture {
     let points = over_bytes(size, costs);
     let end = points.last().map_or(0.0, |point| point.0);
     Picture::new(
-        "Random writes after the device was filled, means of stretches: the cost rises where collection begins.",
-        Axis::linear("written since the fill", "bytes"),
+        "Writes in the middle of units after the device was filled, means of stretches: the cost rises where logs are full.",
+        Axis::linear("written", "bytes"),
         Axis::linear("response time", "ns"),
     )
-    .draw("random writes", Style::Line, points)
+    .draw("writes in the middle", Style::Line, points)
     .draw("sequential writes", Style::Line, vec![(0.0, sequential), (end, sequential)])
 }
 
-fn conclude(
-    session: &mut Session<'_, '_>,
-    size: Bytes,
-    costs: &[f64],
-    sequential: f64,
-    step: Step,
-    before: Bytes,
-) {
-    let bytes = |ios: f64| bytes(ios, size);
-    // Blocks that others wrote over as a whole are collected for nothing, or count as written.
-    let uncertain = before.0 as f64 / 2.0;
-    let spare = bytes(step.place.estimate) + uncertain;
-    let (low, high) = (bytes(step.place.low), bytes(step.place.high) + 2.0 * uncertain);
-    let error = (high - spare).max(spare - low);
+/// Each write in the middle of a unit costs a merge.
+fn merged(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], sequential: f64) {
     let evidence = format!(
-        "random writes of {size} cost {} until {} (between {} and {}) were written after the fill, and {} from there \
-         on; sequential ones {}",
-        Nanos(step.before as u64),
-        Bytes(spare as u64),
-        Bytes(low as u64),
-        Bytes(high as u64),
-        Nanos(step.after as u64),
-        Nanos(sequential as u64),
-    );
-    let picture = picture(size, costs, sequential).mark(bytes(step.place.estimate), "collection begins");
-    // Before it, random writes of whole mapped units cost what sequential ones do.
-    let whole_units = step.before < 1.3 * sequential;
-    // How well each is known is what decides whether it is told; but how sure it is depends on the space beyond the
-    // capacity alone, as the capacity is no finding.
-    let sure = if whole_units && error / spare <= 0.03 { 0.9 } else { 0.7 };
-    let sure = sure_within(session.capacity(), spare, error, sure);
-    conclude_space(session, spare, sure, &evidence, &picture);
-}
-
-/// Each random write costs a merge.
-fn merged(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], sequential: f64) -> Result<(), Halt> {
-    let evidence = format!(
-        "random writes of {size} cost {}, almost from the first ones on, {:.0} times what sequential ones cost: space beyond \
-         the capacity does not put anything off",
+        "writes of {size} in the middle of units cost {}, from the first ones on, {:.0} times what sequential ones cost: \
+         space beyond the capacity does not put anything off",
         Nanos(mean(costs) as u64),
         mean(costs) / sequential,
     );
-    for parameter in GROUP.parameters {
-        let finding = Finding::not_identifiable(*parameter, 0.9, evidence.clone());
-        session.conclude(finding.with(picture(size, costs, sequential)));
+    for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
+        let finding = Finding::not_identifiable(parameter, MERGES, evidence.clone());
+        session.suppose(finding.with(picture(size, costs, sequential)));
     }
-    Ok(())
 }
 
-fn undecided(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], sequential: f64) {
+/// Neither of the two signs.
+fn undecided(session: &mut Session<'_, '_>, overwriting: &Overwriting) {
     let evidence = format!(
-        "random writes of {size} cost {} on average over {} after the fill, without a rise as collection makes one; \
-         sequential ones {}",
-        Nanos(mean(costs) as u64),
-        size * costs.len() as u64,
-        Nanos(sequential as u64),
+        "{} overwritten in order: there is no place from which on room is made, or there are more stalls",
+        overwriting.written(),
     );
-    for parameter in GROUP.parameters {
-        let finding = Finding::undetermined(*parameter, evidence.clone());
-        session.conclude(finding.with(picture(size, costs, sequential)));
+    for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
+        session.suppose(Finding::undetermined(parameter, evidence.clone()).with(overwriting.picture()));
     }
 }

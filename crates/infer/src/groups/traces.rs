@@ -8,18 +8,20 @@
 //!
 //! Reads begin and end a block from where a page may end: they ask for little, and need much of the flash.
 
+use flashlab_analysis::inference::Parameter;
 use flashlab_base::Bytes;
-use flashlab_plan::{Location, Pattern};
+use flashlab_plan::Location;
 use flashlab_samples::Sample;
 
 use super::figures::median;
 use super::reads::{Walk, room};
-use super::replay::{Read, Run};
+use super::replay::{Read, Run, nanos};
 use crate::session::{Halt, Session};
 
 /// Pages where they are not known: for reads, and for regions.
 const PAGE: Bytes = Bytes::kib(4);
 const PAGE_LARGE: Bytes = Bytes::kib(8);
+const PAGE_LARGEST: Bytes = Bytes::kib(16);
 /// Boundaries of pages that reads lie across at least.
 const BOUNDARIES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Of these, with several in flight.
@@ -32,12 +34,13 @@ const DEPTHS: [u32; 4] = [1, 2, 4, 12];
 const COUNT: u64 = 120;
 const COUNT_ALONE: u64 = 160;
 const COUNT_LEAST: u64 = 24;
-/// The share of the time left that reads of a kind may take.
+/// The share of the time for reading that reads of a kind may take.
 const TIME_SHARE: f64 = 0.01;
-/// Reads of different kinds go to different ones of so many parts.
-const PARTS: u64 = 4;
-/// The fewest places of a kind.
-const PLACES_LEAST: u64 = 16;
+/// The fewest places of a kind that lie together.
+const PLACES_LEAST: u64 = 10;
+/// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way.
+const FACTOR: f64 = 1.3;
+const MIXED: f64 = 0.15;
 
 /// A part of the device.
 #[derive(Clone, Copy, Debug)]
@@ -67,27 +70,83 @@ impl Region {
     }
 }
 
-/// Reads in a region; none where it has too few places. The first run has the smallest reads, one at a time.
+/// Where a region lies: pieces of one segment group, between which going costs nothing.
+struct Pieces {
+    /// Where each begins and how long it is.
+    all: Vec<(Bytes, Bytes)>,
+    /// Which is read next, and how much of it was read.
+    next: usize,
+    read: Bytes,
+}
+
+impl Pieces {
+    fn new(session: &Session<'_, '_>, region: Region, range: Bytes, align: Bytes) -> Pieces {
+        let (span, capacity) = (room(session), session.capacity());
+        let groups = session.known().count(Parameter::SegmentGroups).unwrap_or(1).max(1);
+        let base = Bytes(span.0 / 16 * region.place).round_down(align);
+        let one = vec![(base, range.min(span - base))];
+        let turns = capacity.0 / (span * groups).0.max(1);
+        if one[0].1 == range || turns < 2 {
+            return Pieces { all: one, next: 0, read: Bytes::ZERO };
+        }
+        // The first group again and again, from another turn on for each region.
+        let wanted = range.0.div_ceil(span.0).min(turns);
+        let turn = |index: u64| (index + region.place) % turns;
+        let piece = |index: u64| {
+            let begin = span * (groups * turn(index));
+            (begin.round_up(align), begin + span)
+        };
+        let pieces = (0..wanted).map(piece).filter(|(begin, end)| begin < end);
+        Pieces { all: pieces.map(|(begin, end)| (begin, end - begin)).collect(), next: 0, read: Bytes::ZERO }
+    }
+
+    fn length(&self) -> Bytes {
+        Bytes(self.all.iter().map(|(_, length)| length.0).sum())
+    }
+
+    /// The longest.
+    fn longest(&self) -> Bytes {
+        self.all.iter().map(|&(_, length)| length).max().unwrap_or_default()
+    }
+
+    /// Where the next places are, as many as there are up to `count`, behind what was read last. What was read is read
+    /// again only when all else was.
+    fn take(&mut self, slot: Bytes, count: u64) -> (Bytes, u64) {
+        let left = |pieces: &Pieces| pieces.all[pieces.next].1 - pieces.read;
+        if left(self).0 / slot.0 < count.min(PLACES_LEAST) {
+            self.next = (self.next + 1) % self.all.len();
+            self.read = Bytes::ZERO;
+        }
+        let places = (left(self).0 / slot.0).min(count);
+        let at = self.all[self.next].0 + self.read;
+        self.read += slot * places;
+        (at, places)
+    }
+}
+
+/// Reads in a region; none where it has too few places, or not all are answered in the same way. The first run has the
+/// smallest reads, one at a time.
 pub(crate) fn traces(
     session: &mut Session<'_, '_>,
     region: Region,
     page: Option<Bytes>,
 ) -> Result<Option<Vec<Run>>, Halt> {
-    let (block, room) = (session.block(), room(session));
-    let whole = page.unwrap_or(PAGE_LARGE).max(block);
+    let block = session.block();
+    let (whole, largest) = (page.unwrap_or(PAGE_LARGE).max(block), page.unwrap_or(PAGE_LARGEST).max(block));
     let page = page.unwrap_or(PAGE).max(block);
     // Half a page, should it be the half.
     let unit = Bytes(page.0 / 2).max(block);
     let align = Bytes::mib(1).min(Bytes(page.0 * 64));
-    let base = Bytes(room.0 / 16 * region.place).round_down(align);
-    let range = (whole * region.pages).min(Bytes((room - base).0.saturating_sub(SIZE_MAX.0)));
-    if range < page * 64 {
+    let mut pieces = Pieces::new(session, region, whole * region.pages, align);
+    if pieces.length() < page * 64 {
         return Ok(None);
     }
     if region.warm {
-        let size = Bytes::kib(64).max(page).min(range);
-        let walk = Walk { offset: base, slot: size, size };
-        session.run("map", &walk.pattern(range.round_down(size), range.0 / size.0, 1))?;
+        for &(begin, length) in &pieces.all {
+            let size = Bytes::kib(64).max(page).min(length);
+            let walk = Walk { offset: begin, slot: size, size };
+            session.run("map", &walk.pattern(length.round_down(size), length.0 / size.0, 1))?;
+        }
     }
     let deepest = session.depth();
     let across = BOUNDARIES.map(|boundaries| page * (boundaries - 1) + block * 2);
@@ -99,42 +158,63 @@ pub(crate) fn traces(
         }
         let depth = depth.min(deepest);
         let kinds = if depth == 1 { sizes.len() } else { FEW };
+        let most = if deepest == 1 { COUNT_ALONE } else { COUNT };
         for &size in sizes.iter().take(kinds).filter(|&&size| size <= SIZE_MAX) {
             // An odd number of units: all places in a stripe come in turn. No page belongs to two places.
-            let units = size.0.div_ceil(unit.0) + 2;
+            let units = (size + largest).0.div_ceil(unit.0);
             let slot = unit * (units + 1 - units % 2);
-            // What was read last is elsewhere.
-            let parts = if region.warm { 1 } else { PARTS };
-            let part = Bytes(range.0 / parts).round_down(align);
-            let places = part.0 / slot.0;
-            if places < PLACES_LEAST {
+            if pieces.longest() < slot * PLACES_LEAST {
                 break;
             }
-            let reads = |part_number: u64, count: u64| -> Pattern {
-                let offset = base + part * (part_number % parts) + (unit - block);
-                let walk = Walk { offset, slot, size };
-                let mut pattern = walk.pattern(slot * places, count, depth);
+            let mut count = 0;
+            let mut wanted = COUNT_LEAST;
+            let mut kind: Vec<Run> = Vec::new();
+            while count < wanted {
+                let (at, places) = pieces.take(slot, wanted - count);
+                let walk = Walk { offset: at + (unit - block), slot, size };
+                let mut pattern = walk.pattern(slot * places, places, depth);
                 pattern.first.location = Location::Permutation;
-                pattern
-            };
-            let most = if deepest == 1 { COUNT_ALONE } else { COUNT };
-            let first = session.run("reads-of-a-size", &reads(turn_of(&runs) + 2, COUNT_LEAST))?;
-            let times: Vec<f64> = first.iter().map(|sample| sample.response().0 as f64).collect();
-            let once = median(&times).max(1.0) / f64::from(depth);
-            let affordable = session.time_left().0 as f64 * TIME_SHARE / once;
-            let count = (affordable as u64).min(most);
-            if count < COUNT_LEAST {
-                runs.push(run(&first));
-                continue;
+                let samples = session.run("reads-of-a-size", &pattern)?;
+                if count == 0 {
+                    let times: Vec<f64> = samples.iter().map(|sample| sample.response().0 as f64).collect();
+                    let once = median(&times).max(1.0) / f64::from(depth);
+                    let affordable = session.reading_time().0 as f64 * TIME_SHARE / once;
+                    // The first tell how much reads of one kind scatter.
+                    let most = if runs.is_empty() { 2 * most } else { most };
+                    wanted = (affordable as u64).clamp(COUNT_LEAST, most);
+                }
+                count += places;
+                kind.push(run(&samples));
             }
-            runs.push(run(&session.run("reads-of-a-size", &reads(turn_of(&runs), count))?));
+            // Those of one kind that are alone are independent of each other, and one run.
+            if runs.is_empty() && is_mixed(&kind.concat()) {
+                return Ok(None);
+            }
+            match depth {
+                1 => runs.push(in_a_row(kind)),
+                _ => runs.extend(kind),
+            }
         }
     }
     Ok(runs.first().is_some_and(|run| !run.is_empty()).then_some(runs))
 }
 
-fn turn_of(runs: &[Run]) -> u64 {
-    runs.len() as u64
+/// Whether reads of one kind are not all answered in the same way.
+fn is_mixed(run: &Run) -> bool {
+    let times = nanos(run);
+    let middle = median(&times);
+    let off = times.iter().filter(|&&time| !(middle / FACTOR..middle * FACTOR).contains(&time)).count();
+    off as f64 > MIXED * times.len() as f64
+}
+
+/// Runs one behind the other.
+fn in_a_row(runs: Vec<Run>) -> Run {
+    let mut all = Run::new();
+    for run in runs {
+        let begin = all.last().map_or(0.0, |read| read.at + read.nanos);
+        all.extend(run.into_iter().map(|read| Read { at: read.at + begin, ..read }));
+    }
+    all
 }
 
 /// Samples in the order in which they were submitted.

@@ -1,0 +1,147 @@
+//! From when on a device makes room, seen from stalls that need not be regular.
+//!
+//! # Model
+//! Where every page may lie anywhere nothing has to be erased until the space beyond the capacity is used up; from then
+//! on there are erases, and where the device does not pick the emptiest blocks, copies. So an IO is a stall of one length
+//! or another with some probabilities before that place, and with other ones, higher in sum, behind it. Stalls count by
+//! their length from that of the shortest erase on ([`LENGTHS`]), which leaves out programs, and writing back a map. The place
+//! is where two sets of probabilities are likelier than one by the most nats, less what so many more of them are likelier
+//! by chance (Akaike, IEEE TAC 19(6), 1974). Stalls come in bunches, as dies erase together: the gain is divided by how
+//! many times as much their counts scatter as Poisson numbers do.
+//!
+//! # Invariants
+//! - nothing of a period, or of how long anything takes, is assumed but that no erase is shorter;
+//! - the same costs give the same place.
+
+use super::figures::median;
+
+/// How much longer than usual stalls are, in nanoseconds: no erase takes less than the first.
+const LENGTHS: [f64; 5] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6];
+const KINDS: usize = LENGTHS.len() + 1;
+/// There are so many more stalls behind the place at least.
+const RISE: f64 = 1.15;
+/// How much likelier it is than none, in nats: more than the best of all places is by chance.
+const GAIN_LEAST: f64 = 6.0;
+/// Windows in which stalls are counted for how they scatter, and places that are looked at in each.
+const WINDOWS: usize = 256;
+const PLACES: usize = 4;
+/// The part of the IOs, and the fewest, on either side of the place.
+const SIDE: usize = 100;
+const SIDE_LEAST: usize = 8;
+
+/// A place from which on there are more stalls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Onset {
+    /// The first stall behind it, counted from the first IO.
+    pub at: usize,
+    /// How much likelier it is than none, in nats.
+    pub gain: f64,
+    /// The share of stalls before it, and behind it.
+    pub before: f64,
+    pub after: f64,
+}
+
+/// How many IOs are of each kind: no stall, and the lengths of stalls.
+type Counts = [f64; KINDS];
+
+/// The likeliest place from which on equal IOs have more stalls, if there is one.
+pub(super) fn onset(costs: &[f64]) -> Option<Onset> {
+    let usual = median(costs);
+    let kinds: Vec<usize> =
+        costs.iter().map(|cost| LENGTHS.iter().filter(|&length| cost - usual > *length).count()).collect();
+    let before = running(&kinds);
+    let (all, width) = (costs.len(), costs.len().div_ceil(WINDOWS).max(1));
+    let side = (all / SIDE).max(SIDE_LEAST);
+    let gain = |at: usize| gain(before.get(at)?, before.last()?, at, all);
+    let best = |places: &mut dyn Iterator<Item = usize>| {
+        places
+            .filter(|&at| at >= side && at + side <= all)
+            .filter_map(|at| Some((at, gain(at)?)))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    let (near, _) = best(&mut (0..all).step_by((width / PLACES).max(1)))?;
+    let (place, gain) = best(&mut (near.saturating_sub(width)..near + width))?;
+    let stalls = |at: usize| before.get(at).map_or(0.0, |counts| counts[1..].iter().sum::<f64>());
+    let gain = (gain - (KINDS as f64 - 2.0)) / scatter(&kinds, place, width);
+    let at = (place..all).find(|&index| kinds[index] > 0)?;
+    let (share, after) =
+        (stalls(place) / place as f64, (stalls(all) - stalls(place)) / (all - place).max(1) as f64);
+    (gain >= GAIN_LEAST).then_some(Onset { at, gain, before: share, after })
+}
+
+/// The counts of the IOs before each place.
+fn running(kinds: &[usize]) -> Vec<Counts> {
+    let mut counts = [0.0; KINDS];
+    let mut all = vec![counts];
+    for &kind in kinds {
+        counts[kind] += 1.0;
+        all.push(counts);
+    }
+    all
+}
+
+/// How much likelier two sets of probabilities are than one, if the second one has more stalls.
+fn gain(before: &Counts, whole: &Counts, at: usize, all: usize) -> Option<f64> {
+    let (n, m) = (at as f64, (all - at) as f64);
+    let stalls = |counts: &Counts| counts[1..].iter().sum::<f64>();
+    let part = |count: f64, of: f64| if count > 0.0 { count * (count / of).ln() } else { 0.0 };
+    let rises = (stalls(whole) - stalls(before)) / m > RISE * stalls(before) / n;
+    let gains =
+        before.iter().zip(whole).map(|(&one, &both)| part(one, n) + part(both - one, m) - part(both, n + m));
+    rises.then(|| gains.sum())
+}
+
+/// How many times as much as Poisson numbers the stalls of windows before and behind a place scatter; at least 1.
+fn scatter(kinds: &[usize], place: usize, width: usize) -> f64 {
+    let squares = |kinds: &[usize]| {
+        let counts: Vec<f64> = kinds
+            .chunks_exact(width)
+            .map(|window| window.iter().filter(|&&kind| kind > 0).count() as f64)
+            .collect();
+        let mean = counts.iter().sum::<f64>() / counts.len().max(1) as f64;
+        let sum: f64 = counts.iter().map(|count| (count - mean).powi(2)).sum();
+        (sum / mean.max(0.05), counts.len().saturating_sub(1) as f64)
+    };
+    let (before, after) = kinds.split_at(place.min(kinds.len()));
+    let ((one, of_one), (other, of_other)) = (squares(before), squares(after));
+    ((one + other) / (of_one + of_other).max(1.0)).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_base::{Prng, Seed};
+
+    use super::*;
+
+    /// Costs of half a millisecond with jitter and outliers of ten times; from `from` on one in thirty takes 2 to 6 ms more.
+    fn costs(seed: u64, count: usize, from: usize) -> Vec<f64> {
+        let mut random = Prng::new(Seed(seed));
+        let one = |index: usize| {
+            let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
+            let stall =
+                if index >= from && random.unit() < 1.0 / 30.0 { 4e6 * (0.5 + random.unit()) } else { 0.0 };
+            5e5 * (1.0 + 0.1 * random.unit()) * outlier + stall
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn the_place_from_which_on_there_are_stalls_is_found() {
+        for seed in 0..20 {
+            let from = [1500, 4000, 6500][seed as usize % 3];
+            let found = onset(&costs(seed, 9000, from)).unwrap();
+            assert!(found.at.abs_diff(from) < 300, "{found:?}, not {from}");
+            assert!(found.after > 1.3 * found.before, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_changes_none_is_found() {
+        let found = (0..200).filter(|&seed| onset(&costs(seed, 5000, usize::MAX)).is_some()).count();
+        assert!(found <= 2, "{found} of 200");
+        assert_eq!(onset(&[]), None);
+        assert_eq!(onset(&[1.0; 12]), None);
+        // Always as many as before.
+        assert!((0..50).all(|seed| onset(&costs(seed, 5000, 0)).is_none()));
+    }
+}

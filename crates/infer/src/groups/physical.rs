@@ -1,0 +1,69 @@
+//! What the signs of space beyond the capacity mean, by the translation layer.
+//!
+//! # Model
+//! Where every page may lie anywhere, what was written until room was made is that space ([`super::spare`]). Where logs are
+//! shared by all blocks it is their number times their size. Logs of one data block each put nothing off: what looks like
+//! an onset there are logs that are full for the first time.
+//!
+//! # Invariants
+//! - nothing is written: what was seen before is concluded;
+//! - each single write that costs a merge weighs more than a translation layer that would not have it.
+
+use flashlab_analysis::inference::{Finding, Parameter, Verdict};
+
+use crate::group::Group;
+use crate::session::{Halt, Session};
+
+pub(crate) const GROUP: Group = Group {
+    name: "physical-capacity",
+    about: "what overwriting the device showed, by its translation layer; nothing is written",
+    parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
+    // It concludes from what was written, and has no answer without.
+    write_share: 0.0005,
+    probe,
+};
+
+/// How sure it is that pages lie anywhere where writes in the middle of units were merged.
+const CONTRADICTED: f64 = 0.6;
+/// Nothing is surer that was not seen again.
+const SUREST: f64 = 0.9;
+
+fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let known = session.known();
+    let (family, block) = (Parameter::TranslationFamily, Parameter::EraseBlockSize);
+    let logs = known.count(Parameter::OpenBlocks).zip(known.bytes(block));
+    let family_sure = known.confidence(family).min(SUREST);
+    let of_logs = known.confidence(Parameter::OpenBlocks).min(known.confidence(block)).min(family_sure);
+    let capacity = session.capacity().0 as f64;
+    let family = known.word(family).map(str::to_owned);
+    for &parameter in GROUP.parameters {
+        let Some(supposed) = session.supposed(parameter) else { continue };
+        let finding = match (family.as_deref(), logs) {
+            (Some(family @ ("block" | "log-block")), _) if supposed.verdict != Verdict::NotIdentifiable => {
+                let evidence =
+                    format!("the translation layer is '{family}': each log block belongs to one data block");
+                Finding::not_identifiable(parameter, family_sure, evidence)
+            }
+            (Some("shared log-block"), Some((logs, unit))) => {
+                let spare = (unit * logs).0 as f64;
+                let value = match parameter {
+                    Parameter::OverProvisioning => spare / capacity,
+                    _ => capacity + spare,
+                };
+                let evidence = format!("{logs} logs of {unit} each are shared by all blocks");
+                Finding::found(parameter, value, of_logs, evidence)
+            }
+            (Some("shared log-block"), None) => {
+                let evidence =
+                    format!("how many logs are shared by all blocks is not known; {}", supposed.evidence);
+                Finding::undetermined(parameter, evidence)
+            }
+            (Some("page" | "demand-cached page"), _) if supposed.verdict == Verdict::NotIdentifiable => {
+                Finding { confidence: CONTRADICTED, ..supposed }
+            }
+            _ => supposed,
+        };
+        session.conclude(finding);
+    }
+    Ok(())
+}

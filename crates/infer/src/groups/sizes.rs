@@ -1,0 +1,240 @@
+//! What IOs take over their size: what doubling it brings, and what each costs beyond its bytes.
+//!
+//! # Model
+//! Throughput grows with the size as long as there is a cost for each IO, or dies are left without work; where doubling
+//! brings less than 2.5 % it is saturated (Ajwani et al., appendix A). A of T = A + nB (El Maghraoui et al., section 4) is defined by the
+//! medians of five sizes and least squares of relative deviations. It is often a small part of the shortest of them.
+//!
+//! Where these sizes lie on one line, as a test of their deviations says, and smaller ones as well, each on the line of all that
+//! are larger, the smallest tell A best: in them it is the largest part.
+//!
+//! Response times scatter in proportion. So the variance of A = sum of c T is least, for the time that it takes, where
+//! each size has a share of the time in proportion to |c| T^1.5: of a line most of it goes to its smallest size and to
+//! one a few times as large. The other sizes have a part of it, as they have to tell whether it is a line.
+
+use flashlab_analysis::decide::level::centre;
+use flashlab_analysis::decide::ranks::Interval;
+use flashlab_analysis::decide::weighted_line::{Point, WeightedLine, weighted_line};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::{Bytes, Nanos};
+
+use super::figures::median;
+
+/// The throughput has to grow by this much.
+pub(super) const GROWTH: f64 = 1.025;
+/// The line is defined by these sizes, and doublings between.
+pub(super) const LINE_FROM: Bytes = Bytes::kib(64);
+pub(super) const LINE_TO: Bytes = Bytes::mib(1);
+/// The pause after an IO, as a share of what it takes: what it left to do is done when the next one comes.
+pub(super) const PAUSE: f64 = 0.2;
+/// With this chance, sizes that lie on a line are not taken to.
+const NO_LINE: f64 = 0.03;
+/// A size is on the line of the larger ones if the squared deviations, in standard errors, grow by less.
+const ON_LINE: f64 = 3.0;
+/// The share of the time that all sizes have alike.
+const EVEN: f64 = 0.3;
+/// What is right.
+const RIGHT: f64 = 0.03;
+
+/// IOs of one size, one after the other.
+pub(super) struct Curve {
+    pub(super) size: Bytes,
+    /// In nanoseconds.
+    pub(super) times: Vec<f64>,
+}
+
+impl Curve {
+    /// No IOs yet.
+    pub(super) fn new(size: Bytes) -> Curve {
+        Curve { size, times: Vec::new() }
+    }
+
+    /// The median time, once there are enough for its error.
+    pub(super) fn point(&self) -> Option<Point> {
+        let time = centre(&self.times, 0.95)?;
+        let error = ((time.high - time.low) / 4.0).max(1e-6 * time.estimate);
+        (time.estimate > 0.0).then_some(Point { x: self.size.0 as f64, y: time.estimate, error })
+    }
+}
+
+/// By how much the throughput grows from one size to another, with the interval that holds it with 99 %.
+pub(super) fn growth(small: &Point, large: &Point) -> Interval {
+    let estimate = large.x / small.x * small.y / large.y;
+    let half = 2.6 * estimate * (small.error / small.y).hypot(large.error / large.y);
+    Interval { estimate, low: estimate - half, high: estimate + half }
+}
+
+/// The line that tells A.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fit {
+    /// The smallest of the sizes, as an index.
+    pub(super) from: usize,
+    /// The largest.
+    pub(super) to: usize,
+    pub(super) line: WeightedLine,
+    /// Whether they lie on one; if not, it is that of the definition.
+    pub(super) is_line: bool,
+}
+
+/// The line of medians of ascending sizes; `smaller`: those below the definition's may be on it. None of fewer than three
+/// sizes of the definition.
+pub(super) fn fit(points: &[Point], smaller: bool) -> Option<Fit> {
+    let first = points.iter().position(|point| point.x >= LINE_FROM.0 as f64)?;
+    let to = points.iter().rposition(|point| point.x <= LINE_TO.0 as f64)?;
+    let by_error = |from: usize| weighted_line(points.get(from..=to)?, |point| point.error);
+    let Some(mut line) = by_error(first).filter(|line| line.chance > NO_LINE && line.slope > 0.0) else {
+        let line = weighted_line(points.get(first..=to)?, |point| point.y)?;
+        return Some(Fit { from: first, to, line, is_line: false });
+    };
+    let mut from = first;
+    while smaller && from > 0 {
+        let longer = by_error(from - 1);
+        let is_on = |longer: &WeightedLine| {
+            deviations(&points[from - 1..=to], longer) - deviations(&points[from..=to], &line) < ON_LINE
+        };
+        match longer.filter(is_on) {
+            Some(longer) => (from, line) = (from - 1, longer),
+            None => break,
+        }
+    }
+    Some(Fit { from, to, line, is_line: true })
+}
+
+/// The sum of the squared deviations, in standard errors.
+fn deviations(points: &[Point], line: &WeightedLine) -> f64 {
+    let of = |point: &Point| (point.y - line.intercept.estimate - line.slope * point.x) / point.error;
+    points.iter().map(|point| of(point).powi(2)).sum()
+}
+
+impl Fit {
+    /// Which shares of the time tell A best, for each size; they add up to 1.
+    pub(super) fn shares(&self, points: &[Point]) -> Vec<f64> {
+        let sizes = &points[self.from..=self.to];
+        let spent = |part: f64, point: &Point| part.abs() * point.y.powf(1.5);
+        let best: Vec<f64> = if self.is_line {
+            // The first size and another one: which, what it takes tells.
+            let first = &sizes[0];
+            let of_two = |other: &Point| {
+                let apart = other.x - first.x;
+                [spent(other.x / apart, first), spent(first.x / apart, other)]
+            };
+            let all = (1..sizes.len()).map(|index| (index, of_two(&sizes[index])));
+            let least = all.min_by(|(_, a), (_, b)| (a[0] + a[1]).total_cmp(&(b[0] + b[1])));
+            let mut shares = vec![0.0; sizes.len()];
+            if let Some((index, [one, other])) = least {
+                (shares[0], shares[index]) = (one, other);
+            }
+            shares
+        } else {
+            let sum = |of: &dyn Fn(&Point) -> f64| sizes.iter().map(|p| of(p) / p.y.powi(2)).sum::<f64>();
+            let (one, x, xx) = (sum(&|_| 1.0), sum(&|point| point.x), sum(&|point| point.x.powi(2)));
+            let part = |point: &Point| (xx - x * point.x) / point.y.powi(2) / (one * xx - x * x);
+            sizes.iter().map(|point| spent(part(point), point)).collect()
+        };
+        let all: f64 = best.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let even = EVEN / sizes.len() as f64;
+        let mut shares = vec![0.0; points.len()];
+        for (share, best) in shares[self.from..=self.to].iter_mut().zip(best) {
+            *share = even + (1.0 - EVEN) * best / all;
+        }
+        shares
+    }
+
+    /// How large half of A's interval of 95 % is, relative to A.
+    pub(super) fn half_width(&self) -> f64 {
+        let Interval { estimate, low, high } = self.line.intercept;
+        if estimate > 0.0 { (high - low) / 2.0 / estimate } else { f64::INFINITY }
+    }
+
+    /// The same relative to the most that A may be.
+    pub(super) fn half_width_at_least(&self) -> f64 {
+        let Interval { low, high, .. } = self.line.intercept;
+        if high > 0.0 { (high - low) / 2.0 / high } else { f64::INFINITY }
+    }
+}
+
+/// The cost of each IO; `what` they are, as "sequential reads".
+pub(super) fn cost(parameter: Parameter, what: &str, points: &[Point], fit: Option<Fit>) -> Finding {
+    let Some(fit) = fit else {
+        return Finding::undetermined(parameter, format!("there are too few sizes of {what} for a line"));
+    };
+    let Interval { estimate, low, high } = fit.line.intercept;
+    let evidence = format!(
+        "the line through the medians of {what} of {} to {} begins at {:.1} us (95 %: {:.1} to {:.1} us)",
+        Bytes(points[fit.from].x as u64),
+        Bytes(points[fit.to].x as u64),
+        estimate / 1e3,
+        low / 1e3,
+        high / 1e3
+    );
+    // How many standard errors, two of which are half of the interval, are near enough; what is no line hangs on all its
+    // sizes.
+    let errors = 2.0 * RIGHT / fit.half_width();
+    let is_whole = fit.is_line || points[fit.to].x == LINE_TO.0 as f64;
+    let confidence = match errors {
+        _ if !is_whole && errors >= 0.7 => 0.5,
+        errors if errors >= 2.6 => 0.9,
+        errors if errors >= 2.0 => 0.85,
+        errors if errors >= 1.5 => 0.75,
+        errors if errors >= 1.0 => 0.65,
+        // More often right than wrong.
+        errors if errors >= 0.7 => 0.5,
+        _ => return Finding::undetermined(parameter, evidence),
+    };
+    Finding::found(parameter, Nanos(estimate as u64), confidence, evidence)
+}
+
+/// The median response times of `what` over the size.
+pub(super) fn picture(what: &str, curves: &[Curve]) -> Picture {
+    let points = curves.iter().map(|curve| (curve.size.0 as f64, median(&curve.times).max(1.0))).collect();
+    Picture::new(
+        format!("Median response time of {what} over their size."),
+        Axis::logarithmic("IOSize", "bytes"),
+        Axis::logarithmic("response time", "ns"),
+    )
+    .draw(what, Style::Line, points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes from 4 KiB on, in microseconds, each known to a hundredth.
+    fn points(time: impl Fn(f64) -> f64) -> Vec<Point> {
+        let point = |power: i32| {
+            let x = 2.0_f64.powi(power);
+            Point { x, y: time(x / 1024.0), error: 0.01 * time(x / 1024.0) }
+        };
+        (12..=22).map(point).collect()
+    }
+
+    #[test]
+    fn growth_is_of_throughput() {
+        let point = |x, y| Point { x, y, error: 1e-6 };
+        let estimate = |small, large| growth(&small, &large).estimate;
+        assert!((estimate(point(4096.0, 10.0), point(8192.0, 10.0)) - 2.0).abs() < 1e-9);
+        assert!((estimate(point(4096.0, 10.0), point(8192.0, 20.0)) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_line_is_as_long_as_it_is_one() {
+        let line = points(|kib| 100.0 + kib.max(16.0));
+        let Fit { from, to, line, is_line } = fit(&line, true).unwrap();
+        assert_eq!((from, to, is_line), (2, 8, true));
+        assert!((line.intercept.estimate - 100.0).abs() < 1e-6, "{line:?}");
+        let alone = fit(&points(|kib| 100.0 + kib), false).unwrap();
+        assert_eq!((alone.from, alone.is_line), (4, true));
+        let bent = fit(&points(|kib| 100.0 + kib.max(200.0)), true).unwrap();
+        assert_eq!((bent.from, bent.is_line), (4, false));
+    }
+
+    #[test]
+    fn time_goes_to_what_tells_the_cost() {
+        let points = points(|kib| 10.0 + kib);
+        let shares = fit(&points, true).unwrap().shares(&points);
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
+        // The smallest, and one that is some times as large; the others alike.
+        let large: Vec<usize> = (0..shares.len()).filter(|&index| shares[index] > 0.2).collect();
+        assert!(matches!(large[..], [0, 2..=5]) && shares[9..] == [0.0, 0.0], "{shares:?}");
+    }
+}

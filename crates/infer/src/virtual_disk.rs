@@ -1,0 +1,65 @@
+//! What can be said of a disk that a hypervisor or a network makes up.
+//!
+//! What is seen of such a disk is its host's: caches, files, throttles and other guests beside the flash. How it behaves
+//! is what its user gets, and is told. What is inside stays found only where it is nearly sure; the rest is undetermined.
+
+use flashlab_analysis::inference::{Finding, Parameter, Verdict};
+use flashlab_base::Identity;
+
+/// What is inside a disk, rather than how it behaves.
+const INSIDE: [Parameter; 21] = [
+    Parameter::ReadPageSize,
+    Parameter::PlanesReadAtOnce,
+    Parameter::SegmentGroups,
+    Parameter::SegmentGroupSpan,
+    Parameter::ReadBufferSize,
+    Parameter::ReadAheadSize,
+    Parameter::ChunkSize,
+    Parameter::ParallelUnits,
+    Parameter::StripeSize,
+    Parameter::Channels,
+    Parameter::WritePageSize,
+    Parameter::TranslationFamily,
+    Parameter::MappingGranularity,
+    Parameter::EraseBlockSize,
+    Parameter::OpenBlocks,
+    Parameter::WriteBufferSize,
+    Parameter::WriteBufferFlush,
+    Parameter::FastRegionSize,
+    Parameter::FastRegionRefill,
+    Parameter::PhysicalCapacity,
+    Parameter::OverProvisioning,
+];
+/// What is so sure is not of the host.
+const SURE: f64 = 0.95;
+/// How such disks are attached.
+const TRANSPORTS: [&str; 4] = ["virtio", "virtio scsi", "xen", "iscsi"];
+/// What is in the names of their models.
+const MODELS: [&str; 6] =
+    ["QEMU", "VBOX", "VMware", "Virtual", "Elastic Block Store", "Google PersistentDisk"];
+
+/// Why a disk is taken for a virtual one, if it is.
+fn reason(identity: &Identity) -> Option<String> {
+    let transport = identity.transport.as_deref().filter(|name| TRANSPORTS.contains(name));
+    let model = identity.model.as_deref().filter(|model| MODELS.iter().any(|part| model.contains(part)));
+    transport.map(|name| format!("attached by {name}")).or(model.map(|name| format!("a {name}")))
+}
+
+/// What remains of a finding if the disk is virtual.
+pub(crate) fn without_its_host(finding: Finding, identity: &Identity) -> Finding {
+    let says = finding.verdict != Verdict::Undetermined;
+    match reason(identity) {
+        Some(reason) if says && finding.confidence < SURE && INSIDE.contains(&finding.parameter) => {
+            let seen = match finding.value_in_words() {
+                value if value.is_empty() => String::new(),
+                value => format!(" ({value})"),
+            };
+            let evidence = format!(
+                "the disk is virtual ({reason}): what is seen{seen} may be its host's; {}",
+                finding.evidence
+            );
+            Finding { value: None, confidence: 0.0, verdict: Verdict::Undetermined, evidence, ..finding }
+        }
+        _ => finding,
+    }
+}
