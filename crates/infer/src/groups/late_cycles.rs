@@ -161,7 +161,7 @@ mod tests {
         let mut random = Prng::new(Seed(seed));
         let one = |at: usize| {
             let in_place = at >= onset && at % period < period / 3;
-            let stalls = random.unit() < if in_place { 0.15 } else { 0.02 };
+            let stalls = random.unit() < if in_place { 0.4 } else { 0.02 };
             (1.0 + 0.1 * random.unit()) * if stalls { 10.0 } else { 1.0 }
         };
         (0..count).map(one).collect()

@@ -253,9 +253,9 @@ impl Step {
         for &(address, time) in &self.costs {
             places[((address % unit) / self.size) as usize].push(time);
         }
-        // Of each place the farthest one may be an outlier.
-        places.retain(|place| !place.is_empty());
-        for place in places.iter_mut().filter(|place| place.len() >= OUTLIER_OF) {
+        // Of each place the farthest one may be an outlier; fewer would not show it.
+        places.retain(|place| place.len() >= OUTLIER_OF);
+        for place in &mut places {
             let middle = median(place);
             place.sort_by(|a, b| (a - middle).abs().total_cmp(&(b - middle).abs()));
             place.pop();
@@ -316,7 +316,8 @@ mod tests {
     #[test]
     fn the_unit_is_found_and_no_multiple_of_it() {
         for (seed, unit) in [4 << 20, 6 << 20, 9 << 19, 12 << 20].into_iter().enumerate() {
-            assert_eq!(told(seed as u64, unit, 20.0).map(|told| told.0), Some(unit as f64));
+            let (found, _) = told(seed as u64, unit, 20.0).unwrap();
+            assert!((found / unit as f64 - 1.0).abs() < AGREES, "{unit}: {found}");
         }
     }
 
