@@ -202,7 +202,9 @@ impl Overwriting {
     /// Leaves what was seen to the groups behind.
     pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
         session.saw_unit(self.unit());
-        if let Some(finding) = self.finding() {
+        // What a fast region moves shows its blocks more clearly.
+        let is_behind = session.known().number(Parameter::FastRegionSize).is_some_and(|size| size > 0.0);
+        if let Some(finding) = self.finding().filter(|_| !is_behind) {
             session.suppose(finding);
         }
     }
