@@ -57,6 +57,8 @@ const MEMORY_MOST: f64 = 0.02;
 /// How sure it is that there is no region where no beginning is cheaper, and where one may be, but no blocks are moved.
 const EVEN: f64 = 0.9;
 const UNEVEN: f64 = 0.7;
+/// How sure it is that what a region moves at a time are the blocks of all dies.
+const MOVED: f64 = 0.75;
 /// How sure a region is, and that something that rises and does not come down is none.
 const FOUND: f64 = 0.8;
 const NO_CACHE: f64 = 0.85;
@@ -264,6 +266,9 @@ fn conclude_region(
         let found = Finding::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
         session.conclude(found.with(picture.clone()));
     }
+    let unit = Bytes(bytes(full.distance) as u64);
+    let evidence = format!("when the fast region is full, blocks of all dies are moved once in each {unit}");
+    session.suppose(Finding::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(picture));
 }
 
 fn conclude(
