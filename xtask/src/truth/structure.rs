@@ -58,10 +58,14 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
         Parameter::FastRegionSize => device.fast_region().into(),
         Parameter::FastRegionRefill => match &flash.fast {
             None => Truth::NotIdentifiable("there is no fast region"),
-            // The region is emptied by whole blocks, on all dies at the same time.
+            // The region is emptied by whole blocks. Where it stops, some dies may have one more than others, and it is full
+            // when the first of them has none.
             Some(fast) => match fast.refill {
                 None => device.fast_region().into(),
-                Some(refill) => refill.round_up(device.unit()).min(device.fast_region()).into(),
+                Some(refill) => {
+                    let [least, most] = [refill.round_down(device.unit()), refill.round_up(device.unit())];
+                    Truth::OneOf([least, most].map(|size| size.min(device.fast_region()).into()).into())
+                }
             },
         },
         _ => Truth::unjudged("it has to be measured"),

@@ -10,7 +10,8 @@
 //! A write buffer does the same on a small scale. But what it takes does not wait for any flash, and costs less than a
 //! read; a rise from such costs is not told from one at the end of a fast region behind a buffer.
 //!
-//! A rise alone is no proof: a device with little erased space left has one, too. It does not come down by resting.
+//! A rise alone is no proof: a device with little erased space left has one, too. It does not come down by resting
+//! ([`super::refill`]), and a region that is too small for its rise to be seen is found by that, too.
 //!
 //! # Invariants
 //! - what the write buffer's bursts have written from the beginning on is not written again: nothing is overwritten;
@@ -26,7 +27,8 @@ use flashlab_plan::Location;
 use super::figures::{mean, over_bytes, windows};
 use super::large_writes;
 use super::patterns::{ios, responses};
-use super::steps::{Lump, Step, lump, lump_distance, rise};
+use super::refill::{CLEAR_P, Full, REST, Refill, first_lump, refilled};
+use super::steps::{Step, rise};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -50,17 +52,17 @@ const RISE_LEAST: f64 = 1.1;
 const EVEN_LEAST: usize = 64;
 /// Reads for a comparison.
 const READS: u64 = 64;
-/// How long the device rests before it is filled, and before it is looked at what that has made free.
-const REST: Nanos = Nanos::from_secs(60);
 /// No device has memory for a larger part of its capacity.
 const MEMORY_MOST: f64 = 0.02;
-/// Pieces of the distance between two lumps, after each of which it is looked whether the region is full.
-const PIECES: usize = 8;
-/// A rest that makes less than this part free makes nothing free,
-const REFILL_LEAST: f64 = 0.1;
-/// as one that makes no more free than lumps may be apart by chance, in their mean distances,
-const DISTANCES_LEAST: f64 = 2.5;
-/// and one that makes more than this part free makes all of it free.
+/// How sure it is that there is no region where no beginning is cheaper, and where one may be, but no blocks are moved.
+const EVEN: f64 = 0.9;
+const UNEVEN: f64 = 0.7;
+/// How sure it is that what a region moves at a time are the blocks of all dies.
+const MOVED: f64 = 0.75;
+/// How sure a region is, and that something that rises and does not come down is none.
+const FOUND: f64 = 0.8;
+const NO_CACHE: f64 = 0.85;
+/// What is made free, if it is more than this part, is all.
 const WHOLE: f64 = 0.93;
 /// Fewer writes do not show that there is no region.
 const WRITES_LEAST: usize = 512;
@@ -99,12 +101,20 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let read = level(&responses(&session.run("reads", &reads)?), 0.95).map_or(f64::INFINITY, |read| read.low);
     let (memory, step) = end_of_region(&costs, read);
     let Some(step) = step else {
-        conclude_none(session, size, &costs[memory..]);
+        let mut full = Full::after(&costs, 0);
+        full.most = costs.len() / 4;
+        let again = if full.has_lumps() { refilled(session, size, &full)? } else { None };
+        let is_memory = |wait: usize| (wait as f64) < MEMORY_MOST * costs.len() as f64;
+        match again.filter(|again| again.p <= CLEAR_P && !is_memory(again.wait)) {
+            Some(again) => conclude_lumps(session, size, &costs, &full, begin, again),
+            None => conclude_none(session, size, &costs[memory..], full.moves_blocks()),
+        }
         return Ok(());
     };
-    let full = Full::after(&costs, step.place.estimate as usize);
+    let place = first_lump(&costs, step.place.estimate as usize);
+    let full = Full::after(&costs, place);
     let again = refilled(session, size, &full)?;
-    conclude(session, size, &costs, &full, step, begin, again);
+    conclude(session, size, &costs, &full, step, (begin, place), again);
     Ok(())
 }
 
@@ -126,69 +136,6 @@ fn end_of_region(costs: &[f64], read: f64) -> (usize, Option<Step>) {
             None => return (from, step),
         }
     }
-}
-
-/// What writes cost when the region is full.
-struct Full {
-    lump: Lump,
-    /// Writes from one lump to the next.
-    distance: usize,
-    /// Until where they are looked for.
-    most: usize,
-}
-
-impl Full {
-    fn after(costs: &[f64], place: usize) -> Full {
-        let lump = lump(&costs[place..]);
-        let distance = lump_distance(&costs[place..]).max(PIECES);
-        Full { lump, distance, most: place + place / 4 + 2 * distance }
-    }
-}
-
-/// What a rest makes free.
-struct Refill {
-    /// Writes after the rest until the region is full again.
-    writes: usize,
-    /// Writes before the rest to the blocks that are begun, which are not emptied.
-    begun: usize,
-}
-
-/// What a rest makes free; `None` if the region is not full again.
-fn refilled(session: &mut Session<'_, '_>, size: Bytes, full: &Full) -> Result<Option<Refill>, Halt> {
-    let (before, written) = until_full(session, size, full, Bytes::ZERO, 4 * full.distance)?;
-    session.rest(REST)?;
-    // Elsewhere: what is overwritten in the region makes room in it.
-    let most = full.most.min((session.writes_left().0 / size.0) as usize);
-    let (again, _) = until_full(session, size, full, size * written as u64, most)?;
-    let begun = before.map_or(0, |lump| (written - lump) % full.distance);
-    Ok(again.map(|writes| Refill { writes, begun }))
-}
-
-/// Writes sequentially from `begin` on until there are lumps; how many writes were before the first one, if there is
-/// one, and how many there were. It ends with little of a new block begun.
-fn until_full(
-    session: &mut Session<'_, '_>,
-    size: Bytes,
-    full: &Full,
-    begin: Bytes,
-    most: usize,
-) -> Result<(Option<usize>, usize), Halt> {
-    let piece = full.distance / PIECES;
-    let (mut written, mut last): (usize, Option<usize>) = (0, None);
-    while written + piece <= most {
-        let place = begin + size * written as u64;
-        let costs = sequential_writes(session, "after-a-rest", size, place, size * piece as u64)?;
-        if let Some(index) = costs.iter().position(|&cost| full.lump.is(cost)) {
-            // One lump alone may be an outlier.
-            let near = |last: usize| written + index - last <= 2 * full.distance;
-            match last.filter(|&last| near(last)) {
-                Some(last) => return Ok((Some(last), written + piece)),
-                None => last = Some(written + index),
-            }
-        }
-        written += piece;
-    }
-    Ok((None, written))
 }
 
 /// The size of the writes that fill a device.
@@ -242,7 +189,8 @@ fn even(costs: &[f64]) -> bool {
     !beginnings.into_iter().any(cheaper)
 }
 
-fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64]) {
+/// Nothing rises. Where some beginning is cheaper, or lumps may be blocks that are moved, that is not sure.
+fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], moves_blocks: bool) {
     let (first, last) = costs.split_at(costs.len() / 2);
     let evidence = format!(
         "{} written sequentially in pieces of {size}: the mean cost never rises, {} in the first half and {} in the second",
@@ -250,18 +198,77 @@ fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64]) {
         Nanos(mean(first) as u64),
         Nanos(mean(last) as u64),
     );
-    if costs.len() < WRITES_LEAST || !even(costs) {
+    let even = even(costs);
+    if costs.len() < WRITES_LEAST || (!even && moves_blocks) {
         session
             .conclude(Finding::undetermined(Parameter::FastRegionSize, evidence).with(picture(size, costs)));
         return;
     }
-    let found = Finding::found(Parameter::FastRegionSize, Bytes::ZERO, 0.9, evidence);
+    let sure = if even { EVEN } else { UNEVEN };
+    let found = Finding::found(Parameter::FastRegionSize, Bytes::ZERO, sure, evidence);
     session.conclude(found.with(picture(size, costs)));
     session.conclude(Finding::not_identifiable(
         Parameter::FastRegionRefill,
-        0.9,
+        sure,
         "there is no fast region that could be refilled",
     ));
+}
+
+/// A region that is too small for a rise of the mean cost: rests put lumps off.
+fn conclude_lumps(
+    session: &mut Session<'_, '_>,
+    size: Bytes,
+    costs: &[f64],
+    full: &Full,
+    begin: Bytes,
+    again: Refill,
+) {
+    let first = costs.iter().position(|&cost| full.lump.is(cost)).unwrap_or(0);
+    let evidence = format!(
+        "one sequential write of {size} in {} costs {}, the first one after {}",
+        full.distance,
+        Nanos((full.lump.usual + full.lump.excess) as u64),
+        begin + size * first as u64
+    );
+    conclude_region(session, size, &evidence, (begin, first), full, again, picture(size, costs));
+}
+
+/// Concludes the size of a region, and what rests make free of it.
+fn conclude_region(
+    session: &mut Session<'_, '_>,
+    size: Bytes,
+    evidence: &str,
+    (begin, place): (Bytes, usize),
+    full: &Full,
+    again: Refill,
+    picture: Picture,
+) {
+    // What the write buffer takes at first is not in the region yet; between two lumps it makes no difference.
+    let buffer = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0);
+    let bytes = |ios: usize| ios as f64 * size.0 as f64;
+    let (all, before) = (bytes(again.wait), bytes(place) - buffer);
+    let part = all - bytes(full.distance);
+    // What is refilled wholly is free but for the blocks that were begun. Else what was written before the fill is still
+    // in it, or what was written before the rest.
+    let (region, refill) = match again.whole {
+        Some(whole) => (bytes(whole), part),
+        None if all > WHOLE * before => (all, all),
+        None => (before + begin.0 as f64, part),
+    };
+    let held = if again.whole.is_some() { "a part" } else { "nothing" };
+    let evidence = format!(
+        "{evidence}; with rests between them lumps are {} apart (p = {:.1e}), and {held} of what was written last is read \
+         faster",
+        Bytes(all as u64),
+        again.p
+    );
+    for (parameter, value) in [(Parameter::FastRegionSize, region), (Parameter::FastRegionRefill, refill)] {
+        let found = Finding::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
+        session.conclude(found.with(picture.clone()));
+    }
+    let unit = Bytes(bytes(full.distance) as u64);
+    let evidence = format!("when the fast region is full, blocks of all dies are moved once in each {unit}");
+    session.suppose(Finding::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(picture));
 }
 
 fn conclude(
@@ -270,52 +277,39 @@ fn conclude(
     costs: &[f64],
     full: &Full,
     step: Step,
-    begin: Bytes,
+    (begin, place): (Bytes, usize),
     again: Option<Refill>,
 ) {
-    let picture = picture(size, costs).mark(step.place.estimate * size.0 as f64, "full");
+    let picture = picture(size, costs).mark(place as f64 * size.0 as f64, "full");
     let first = format!(
         "sequential writes of {size} cost {} until {} (between {} and {}) were written, and {} from there on",
         Nanos(step.before as u64),
-        size * step.place.estimate as u64,
+        size * place as u64,
         size * step.place.low as u64,
         size * step.place.high as u64,
         Nanos(step.after as u64),
     );
-    let undetermined = |session: &mut Session<'_, '_>, evidence: String| {
-        for &parameter in GROUP.parameters {
-            session.conclude(Finding::undetermined(parameter, evidence.clone()).with(picture.clone()));
+    match again {
+        Some(again) if again.p <= CLEAR_P && full.moves_blocks() => {
+            conclude_region(session, size, &first, (begin, place), full, again, picture);
         }
-    };
-    let place = step.place.estimate;
-    let Some(again) = again else {
-        if step.place.estimate < MEMORY_MOST * costs.len() as f64 {
-            conclude_none(session, size, costs);
-            return;
+        Some(_) => {
+            let evidence =
+                format!("{first}; rests of {REST} make nothing of that cheap again: it is no cache");
+            let none = "there is no fast region that could be refilled";
+            session.conclude(
+                Finding::found(Parameter::FastRegionSize, Bytes::ZERO, NO_CACHE, evidence).with(picture),
+            );
+            session.conclude(Finding::not_identifiable(Parameter::FastRegionRefill, NO_CACHE, none));
         }
-        undetermined(session, format!("{first}; after a rest of {REST} there is no such rise"));
-        return;
-    };
-    // What the write buffer takes is not in the region yet.
-    let buffer = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0);
-    let bytes = |ios: f64| ios * size.0 as f64 - buffer;
-    // Without what was left of the blocks that were begun.
-    let refill = bytes((again.writes + again.begun) as f64 - full.distance as f64).max(0.0);
-    let by_chance = full.distance as f64 * DISTANCES_LEAST;
-    if (again.writes as f64) < by_chance.max(REFILL_LEAST * (place + begin.0 as f64 / size.0 as f64)) {
-        let evidence = format!("{first}; a rest of {REST} makes nothing of that cheap again: it is no cache");
-        let none = "there is no fast region that could be refilled";
-        session.conclude(Finding::found(Parameter::FastRegionSize, Bytes::ZERO, 0.9, evidence).with(picture));
-        session.conclude(Finding::not_identifiable(Parameter::FastRegionRefill, 0.9, none));
-        return;
+        None if step.place.estimate < MEMORY_MOST * costs.len() as f64 => {
+            conclude_none(session, size, costs, full.moves_blocks())
+        }
+        None => {
+            for &parameter in GROUP.parameters {
+                let evidence = format!("{first}; after a rest of {REST} there is no such rise");
+                session.conclude(Finding::undetermined(parameter, evidence).with(picture.clone()));
+            }
+        }
     }
-    // What is refilled wholly is free but for the blocks that were begun. Else what was written before the fill is still
-    // in it.
-    let all = bytes((again.writes + again.begun) as f64);
-    let wholly = all > WHOLE * bytes(place);
-    let (region, refill) = if wholly { (all, all) } else { (bytes(place) + begin.0 as f64, refill) };
-    let evidence = format!("{first}; after a rest they are cheap again for {}", Bytes(refill as u64));
-    let found = |parameter, value: f64| Finding::found(parameter, Bytes(value as u64), 0.8, evidence.clone());
-    session.conclude(found(Parameter::FastRegionSize, region).with(picture.clone()));
-    session.conclude(found(Parameter::FastRegionRefill, refill).with(picture));
 }

@@ -34,6 +34,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let logs = known.count(Parameter::OpenBlocks).zip(known.bytes(block));
     let family_sure = known.confidence(family).min(SUREST);
     let of_logs = known.confidence(Parameter::OpenBlocks).min(known.confidence(block)).min(family_sure);
+    let counted_logs = session.unit_seen().is_some_and(|unit| unit.logs.is_some());
     let capacity = session.capacity().0 as f64;
     let family = known.word(family).map(str::to_owned);
     for &parameter in GROUP.parameters {
@@ -56,6 +57,10 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             (Some("shared log-block"), None) => {
                 let evidence =
                     format!("how many logs are shared by all blocks is not known; {}", supposed.evidence);
+                Finding::undetermined(parameter, evidence)
+            }
+            (Some(family @ ("page" | "demand-cached page")), _) if counted_logs => {
+                let evidence = format!("the translation layer is '{family}', though {}", supposed.evidence);
                 Finding::undetermined(parameter, evidence)
             }
             (Some("page" | "demand-cached page"), _) if supposed.verdict == Verdict::NotIdentifiable => {

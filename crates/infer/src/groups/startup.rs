@@ -10,6 +10,9 @@
 //! Behind each run as many writes follow with pauses between them: the two kinds of runs take turns, so that drift does not
 //! decide what pauses buy, and all runs without pauses serve twice.
 //!
+//! A fast region that is full moves a block at a time. That is one oscillation, which lasts as many writes as the block has
+//! pages; and a region that was emptied meanwhile is full only after as many as it has.
+//!
 //! # Invariants
 //! - each run begins after a rest, and at places of its own;
 //! - what most runs say decides; what none repeats is not said.
@@ -47,6 +50,8 @@ const WRITES: (u64, u64) = (64, 16_384);
 const RUN_MOST: Nanos = Nanos::from_secs(900);
 /// A run shows an oscillation that comes so often in it.
 const PERIODS: u64 = 8;
+/// How sure the period is of a full fast region that no run shows.
+const OF_REGION: f64 = 0.65;
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
 /// One that differs by more than this is one though no single run shows it.
@@ -167,6 +172,18 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Ph
     session.conclude(finding);
 }
 
+/// The writes for which a full fast region moves a block of all dies, each of which takes a page at least; `None` if runs of so
+/// many `writes` would have shown it, or show a longer period.
+fn of_region(session: &Session<'_, '_>, writes: usize, said: u64) -> Option<u64> {
+    let size = IO_SIZE.max(session.block());
+    let known = session.known();
+    let region = known.bytes(Parameter::FastRegionSize).filter(|&region| region > Bytes::ZERO)?;
+    let page = known.bytes(Parameter::ReadPageSize).or(known.bytes(Parameter::WritePageSize))?.max(size);
+    let period = known.bytes(Parameter::EraseBlockSize)?.0 / page.0;
+    let shown = PERIODS * period + region.0 / page.0;
+    (period >= 2 && (writes as u64) < shown && said < period / 2).then_some(period)
+}
+
 /// What the fast region takes at first, in writes.
 fn fast_cells(session: &Session<'_, '_>) -> f64 {
     session.known().number(Parameter::FastRegionSize).unwrap_or(0.0) / IO_SIZE.max(session.block()).0 as f64
@@ -198,6 +215,13 @@ fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases]
     let evidence =
         format!("periods of {RUNS} runs of {} writes: {listed}; {}", run.len(), phases[0].evidence);
     let finding = match (most_say(&by_run), long) {
+        (said, _) if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
+            let evidence = format!(
+                "{evidence} When the fast region is full, a block of all dies is moved for each {period} writes, and the runs are \
+                 too short to show that"
+            );
+            Finding::found(Parameter::PeriodIos, period, OF_REGION, evidence)
+        }
         (Some((0, RUNS)), Some(period)) => {
             let evidence = format!("{evidence} All runs together have a period of {period} writes");
             Finding::found(Parameter::PeriodIos, period, 0.7, evidence)
