@@ -29,7 +29,7 @@ pub(crate) const GROUP: Group = Group {
     name: "large-writes",
     about: "sequential writes of doubling size: what each costs beyond its bytes, and where larger brings nothing",
     parameters: &[Parameter::WriteCostPerIo, Parameter::WriteSaturationSize],
-    write_share: 0.065,
+    write_share: 0.075,
     probe,
 };
 
@@ -51,7 +51,7 @@ const PAUSE_WRITES: u64 = 8;
 const PAUSE_PAYS: f64 = 0.93;
 /// Of so many runs one more is done before it is looked again what the next ones are to be.
 const STEADY: u64 = 16;
-/// Whether smaller writes lie on the line as well, or saturate, so many tell.
+/// Whether smaller writes lie on the line as well, so many tell.
 const SMALLER_WRITES: u64 = 32;
 /// The smallest size of which is asked from when on it saturates.
 const SMALLEST: Bytes = Bytes::kib(4);
@@ -122,8 +122,7 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
         };
         let half = Bytes(rest.curves[0].size.0 / 2);
         let points = rest.points();
-        let may_be_saturated = matches!(&points[..], [one, two, ..] if growth(one, two).low < GROWTH);
-        if (fit.from == 0 || may_be_saturated) && half >= SMALLEST.max(session.block()) {
+        if fit.from == 0 && half >= SMALLEST.max(session.block()) {
             rest.try_smaller(session, half)?;
             continue;
         }
