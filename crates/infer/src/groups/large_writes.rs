@@ -5,8 +5,7 @@
 //! filling the device, where no room has to be made and nothing is merged. Once all sizes were written some times, the next
 //! run is of the size that has had the smallest part of the time that it is worth.
 //!
-//! A write buffer stays full; what it takes first does not count. A pause after each write lets the device end it, as it does
-//! before it answers where nothing disturbs it; none where a buffer is emptied meanwhile, which shows as faster writes.
+//! A write buffer stays full; what it takes first does not count. Without one a pause after each write lets the device end it.
 //!
 //! # Invariants
 //! - the device is written in order to its end, whatever is seen;
@@ -44,11 +43,6 @@ const LARGEST: [Bytes; 3] = [Bytes::mib(1), Bytes::kib(512), Bytes::kib(256)];
 const LOOK_WRITES: usize = 6;
 /// As much as so many of the largest writes is room.
 const ROOM: u64 = 24;
-/// Runs of each kind that tell whether pauses pay, and the writes in each; writes that wait for the one before are by less
-/// than this slower.
-const PAUSE_RUNS: u64 = 4;
-const PAUSE_WRITES: u64 = 8;
-const PAUSE_PAYS: f64 = 0.93;
 /// Of so many runs one more is done before it is looked again what the next ones are to be.
 const STEADY: u64 = 16;
 /// Whether smaller writes lie on the line as well, so many tell.
@@ -106,14 +100,17 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     }
     let sizes = (0..).map(|double| Bytes(smallest.0 << double)).take_while(|&size| size <= largest);
     let curves: Vec<Curve> = sizes.map(Curve::new).collect();
-    // A rested device takes the first writes into its buffer.
+    // A rested device takes the first writes into its buffer. One without ends each write before the next one comes, if
+    // there is a pause.
     let buffer = session.known().bytes(Parameter::WriteBufferSize);
     let unsettled = (buffer.unwrap_or_default() * 2).max(largest * 2).min(Bytes((end - begin).0 / 3));
-    let mut rest =
-        Rest { largest, pause: PAUSE, settled: begin + unsettled, spent: vec![0.0; curves.len()], curves };
-    if buffer != Some(Bytes::ZERO) && !rest.pauses_are_free(session)? {
-        rest.pause = 0.0;
-    }
+    let mut rest = Rest {
+        largest,
+        pause: if buffer == Some(Bytes::ZERO) { PAUSE } else { 0.0 },
+        settled: begin + unsettled,
+        spent: vec![0.0; curves.len()],
+        curves,
+    };
     let mut runs = 0;
     while session.filled_until() + largest <= end {
         let Some(fit) = rest.fit() else {
@@ -121,12 +118,11 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
             continue;
         };
         let half = Bytes(rest.curves[0].size.0 / 2);
-        let points = rest.points();
         if fit.from == 0 && half >= SMALLEST.max(session.block()) {
             rest.try_smaller(session, half)?;
             continue;
         }
-        let shares = fit.shares(&points);
+        let shares = fit.shares(&rest.points());
         // What is of use changes slowly.
         for _ in 0..1 + runs / STEADY {
             if session.filled_until() + largest <= end {
@@ -154,31 +150,6 @@ impl Rest {
         let few = self.curves.iter().rposition(|curve| curve.times.len() < LOOK_WRITES);
         let fewest = (0..self.curves.len()).min_by_key(|&index| self.curves[index].times.len());
         few.or(fewest).unwrap_or_default()
-    }
-
-    /// Whether writes are not faster for what the device does in a pause, as far as there is room to see it; none of them
-    /// counts.
-    fn pauses_are_free(&mut self, session: &mut Session<'_, '_>) -> Result<bool, Halt> {
-        let size = Bytes(self.largest.0 / PAUSE_WRITES);
-        let Some(index) = self.curves.iter().position(|curve| curve.size == size) else { return Ok(false) };
-        while session.filled_until() < self.settled {
-            self.run(session, index)?;
-        }
-        let mut kinds = [(0.0, Vec::new()), (PAUSE, Vec::new())];
-        for _ in 0..PAUSE_RUNS {
-            for (pause, seen) in &mut kinds {
-                if session.filled_until() + self.largest > session.capacity() {
-                    return Ok(false);
-                }
-                let before = self.curves[index].times.len();
-                self.pause = *pause;
-                self.run(session, index)?;
-                seen.extend_from_slice(&self.curves[index].times[before..]);
-            }
-        }
-        (self.curves[index].times, self.spent[index], self.pause) = (Vec::new(), 0.0, PAUSE);
-        let [without, with] = kinds.map(|(_, seen)| median(&seen));
-        Ok(with > PAUSE_PAYS * without)
     }
 
     /// The size that has had the smallest part of the time that it is worth.

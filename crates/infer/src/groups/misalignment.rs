@@ -4,9 +4,8 @@
 //! A write of one page at half a page beside two of them writes parts of both: the rest of each is read, and two pages are
 //! written. What that takes more is the difference of two medians.
 //!
-//! It is measured where the device still lies in order, before anything else is written at random: where logs of other addresses
-//! are merged, writes cost that as well. The first writes find such logs and a map that is not at hand, and do not count
-//! where there are enough others.
+//! It writes more than the probes bear that look for blocks and logs, and so comes behind them. The first writes find logs of
+//! other addresses and a map that is not at hand, and do not count where there are enough others.
 //!
 //! # Invariants
 //! - aligned and shifted writes alternate, until the penalty is exact or the share of the budget is used up;
