@@ -34,11 +34,11 @@ const CHANGE_LEAST: f64 = 4.5;
 /// So many times likelier a cycle in time is that is not one in writes.
 const CLOCK_GAIN: f64 = 1.2;
 /// Writes that are above this many times what four fifths of them cost are expensive.
-const ABOVE: f64 = 1.3;
+pub(super) const ABOVE: f64 = 1.3;
 /// Writes that are more expensive than so large a part of all may be a little more expensive by rule.
 const LITTLE: [f64; 2] = [0.85, 0.93];
 /// Costs so many times above a level may be left out.
-const FAR_ABOVE: f64 = 2.5;
+pub(super) const FAR_ABOVE: f64 = 2.5;
 /// At most so large a share of the writes is expensive, and at most so many are looked at.
 const SHARE_MOST: f64 = 0.3;
 const STALLS_MOST: usize = 2500;

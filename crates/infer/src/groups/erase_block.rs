@@ -13,9 +13,8 @@
 //! and patterns, and each can be wrong in a way of its own (a map that is written now and then, a buffer that is
 //! emptied by parts): only together they are sure.
 //!
-//! An erase is short, and dies that wait for the link do it unseen; merges are long. So where each block of addresses has
-//! its own log block, every so many pages are written: each block that is begun costs a merge. And where only writes that
-//! continue a block are cheap, what a write anywhere copies tells its place in its block ([`super::sawtooth`]).
+//! An erase is short, and dies that wait for the link do it unseen; merges are long. So where blocks of addresses are merged
+//! with logs of their own, the logs' openings tell the unit ([`super::openings`]).
 //!
 //! Where blocks are merged there is another witness: whether a unit is replaced as a whole ([`super::rewrites`]).
 //!
@@ -26,11 +25,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 
-use super::patterns::responses;
 use super::rewrites::rewrite;
-use super::sawtooth::{Saw, saw};
 use super::stalls::{Stalls, WRITES_MOST, stalls};
-use super::writes::{apart, place, times, unit, writes};
+use super::writes::{place, times, unit, writes};
 use crate::group::Group;
 use crate::session::{Halt, Session};
 
@@ -54,12 +51,7 @@ const PAGES_PART: f64 = 0.8;
 const LONGEST: u64 = 1 << 18;
 /// Pages that a block has at least.
 const BLOCK_LEAST: u64 = 16;
-/// In how many pages one is written, of which a block has several.
-const GAPS: [u64; 2] = [8, 2];
-/// Writes anywhere whose copies are looked at.
-const COPIES: u64 = 512;
-/// Which share of the group's budget and time one pattern may use.
-const PART: f64 = 0.3;
+/// Which share of the group's budget and time one page again and again may use, where it comes first.
 const IN_PLACE_PART: f64 = 0.6;
 /// More dies than this do not fill their blocks at the same time.
 const DIES_MOST: u64 = 64;
@@ -85,11 +77,8 @@ impl Seen {
 struct Witnesses {
     sequences: Vec<Seen>,
     in_place: Option<Seen>,
-    saw: Option<Saw>,
     /// Whether pages are moved when blocks are collected.
     moves_pages: bool,
-    /// Writes anywhere: address and cost.
-    anywhere: Vec<(f64, f64)>,
 }
 
 /// A unit and who speaks for it.
@@ -105,32 +94,26 @@ struct Candidate {
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let family = session.known().word(Parameter::TranslationFamily).map(str::to_owned);
-    if let Some(seen) = session.supposed(Parameter::EraseBlockSize) {
+    let pages = matches!(family.as_deref(), Some("page" | "demand-cached page"));
+    // Where every page may lie anywhere, room is made when the space is used up. What comes back before is a buffer that is
+    // emptied, or a fast region, whose blocks are as large.
+    let later = session.unit_seen().is_some_and(|unit| unit.onset.is_some());
+    let known = session.known();
+    let emptied = known.word(Parameter::WriteBufferFlush) != Some("when-full")
+        && known.bytes(Parameter::FastRegionSize).is_some_and(|size| size > Bytes::ZERO);
+    if let Some(seen) = session.supposed(Parameter::EraseBlockSize).filter(|_| later || emptied || !pages) {
         session.conclude(seen);
         conclude_granularity(session, family.as_deref());
         return Ok(());
     }
     let mut seen = Witnesses::default();
-    match family.as_deref() {
-        Some("block") => {
-            seen.saw = copies(session, &mut seen)?;
-            if seen.saw.is_none() {
-                pages_in_sequence(session, &mut seen)?;
-            }
-        }
-        Some("page" | "demand-cached page") => {
-            seen.moves_pages = true;
-            pages_in_sequence(session, &mut seen)?;
-            in_place(session, &mut seen, 0.9)?;
-        }
-        Some("log-block") => {
-            with_gaps(session, &mut seen)?;
-            in_place(session, &mut seen, 0.7)?;
-        }
-        _ => {
-            in_place(session, &mut seen, IN_PLACE_PART)?;
-            pages_in_sequence(session, &mut seen)?;
-        }
+    if pages {
+        seen.moves_pages = true;
+        pages_in_sequence(session, &mut seen)?;
+        in_place(session, &mut seen, 0.9)?;
+    } else {
+        in_place(session, &mut seen, IN_PLACE_PART)?;
+        pages_in_sequence(session, &mut seen)?;
     }
     let mut candidate = seen.decide(session);
     if let Some(candidate) = &mut candidate
@@ -176,42 +159,6 @@ fn pages_in_sequence(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Res
     Ok(())
 }
 
-/// Every so many pages in sequence, where each block has a log block of its own: it is never full and never in order, and
-/// has to be merged with its block when others need it, once for each block that is begun.
-fn with_gaps(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<(), Halt> {
-    let page = unit(session);
-    for gap in GAPS {
-        let slot = page * gap;
-        let origin = place(session, 0.125, Bytes::mib(1));
-        let (budget, time) = part(session, PART);
-        let budget = budget.min(Bytes((session.capacity() - origin).0 / gap));
-        let sequence = |begin, count| {
-            let pattern = writes(Location::Sequential, page, count, origin + slot * begin, slot * count);
-            apart(pattern, slot)
-        };
-        let mut found = grow(session, "in-sequence-with-gaps", page, (budget, time), sequence)?;
-        found.size = slot;
-        seen.sequences.push(found);
-        if seen.decide(session).is_some() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Single pages anywhere: what has to be copied before each.
-fn copies(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<Option<Saw>, Halt> {
-    let page = unit(session);
-    let capacity = session.capacity().round_down(page);
-    let count = COPIES.min(session.writes_left().0 / page.0 / 2);
-    let samples = session.run("anywhere", &writes(Location::Random, page, count, Bytes::ZERO, capacity))?;
-    let addresses: Vec<u64> = samples.iter().map(|sample| sample.offset.0 / page.0).collect();
-    let costs = responses(&samples);
-    seen.anywhere =
-        samples.iter().map(|sample| (sample.offset.0 as f64, sample.response().0 as f64)).collect();
-    Ok(saw(&addresses, &costs, 8, capacity.0 / page.0 / 8))
-}
-
 /// Runs a pattern, longer and longer, until its stalls have a period that foretells the next ones.
 fn grow(
     session: &mut Session<'_, '_>,
@@ -252,9 +199,6 @@ impl Witnesses {
     fn decide(&self, session: &Session<'_, '_>) -> Option<Candidate> {
         let candidate =
             |unit, in_place, in_sequence| Some(Candidate { unit, in_place, in_sequence, rewritten: None });
-        if let Some(saw) = self.saw {
-            return candidate(unit(session) * saw.period, None, false);
-        }
         // What comes back sooner is a row of pages, or a turn of the dies.
         let least = unit(session) * BLOCK_LEAST;
         let one = self.in_place.as_ref().and_then(|seen| seen.spans().find(|&span| span >= least));
@@ -304,13 +248,9 @@ fn picture(all: &Witnesses) -> Picture {
     let picture = all.sequences.iter().fold(empty, |picture, seen| {
         picture.draw(&format!("in sequence, {}", seen.size), Style::Dots, points(seen))
     });
-    let picture = match &all.in_place {
+    match &all.in_place {
         Some(seen) => picture.draw("one page again and again", Style::Dots, points(seen)),
         None => picture,
-    };
-    match all.anywhere.is_empty() {
-        true => picture,
-        false => picture.draw("anywhere, by address", Style::Dots, all.anywhere.clone()),
     }
 }
 
@@ -336,12 +276,6 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
     };
     let Candidate { unit: span, in_place, in_sequence, rewritten } = candidate;
     let mut evidence = Vec::new();
-    if let Some(saw) = seen.saw {
-        evidence.push(format!(
-            "the cost of writes anywhere rises with their place in {span} (correlation {:.2}, and {:.2} of others)",
-            saw.correlation, saw.foretold
-        ));
-    }
     if in_sequence {
         evidence.push(format!("writes in sequence are expensive each {span}"));
     }
@@ -358,7 +292,6 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
         None => {}
     }
     let confidence = match (in_sequence, in_place, rewritten) {
-        _ if seen.saw.is_some() => 0.94,
         (true, Some(_), Some(true)) => 0.99,
         // With one die the two are the same; with several the number of dies is only seen in one way.
         (true, Some(one), None) if one == span => 0.96,

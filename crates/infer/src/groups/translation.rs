@@ -41,6 +41,7 @@ use flashlab_samples::Sample;
 
 use super::figures::{by_rank, median};
 use super::map_cache::{MapCache, look_for_map_cache};
+use super::openings::openings;
 use super::patterns::responses;
 use super::writes::{Buffer, apart, buffer, pace, place, unit, writes};
 use crate::group::Group;
@@ -54,6 +55,8 @@ pub(crate) const GROUP: Group = Group {
     probe,
 };
 
+/// Of the device this share may be written.
+const SHARE: f64 = 0.12;
 /// Writes that are looked at.
 const WRITES: u64 = 64;
 /// More than a device has log blocks, and so many of the writes after them are looked at.
@@ -85,6 +88,12 @@ const NO_PAGE: f64 = 15e6;
 /// How sure a page map is where it is not known from writes that what was written were whole pages: each may be a merge
 /// of a small unit.
 const UNKNOWN_PAGE: f64 = 0.9;
+/// The family of which single pages of many blocks fill the logs.
+const SHARED: &str = "shared log-block";
+/// How sure the family is if openings of logs tell it, and the costs as well.
+const TOLD: f64 = 0.85;
+const TOLD_TWICE: f64 = 0.96;
+const CLEAR: f64 = 0.9;
 /// How often the first page and another one are pushed out of a buffer.
 const PUSHES: u64 = 10;
 /// p of a difference between them.
@@ -140,7 +149,21 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         seen.apart,
         seen.anywhere,
     );
-    let (word, sure) = seen.word();
+    let (mut word, mut sure) = seen.word();
+    if seen.may_merge()
+        && word != SHARED
+        && let Some(told) = openings(session)?
+    {
+        // Where pages have to be in order, all writes copy; else those only that open a log.
+        let told_word = if told.contrast < MERGE { "block" } else { "log-block" };
+        let clear = seen.unbuffered && sure >= CLEAR;
+        (word, sure) = match word {
+            "block" | "log-block" if clear || word == told_word => (word, sure.max(TOLD_TWICE)),
+            _ => (told_word, TOLD),
+        };
+        let finding = told.finding(session);
+        session.suppose(finding);
+    }
     // What a buffer hides was not seen.
     let sure = sure.min(match (seen.unbuffered, seen.kept) {
         (true, _) => 1.0,
@@ -255,7 +278,7 @@ impl Probing<'_, '_, '_> {
     fn anywhere(&mut self) -> Result<f64, Halt> {
         let (size, depth) = (self.size, self.session.depth().min(DEPTH));
         let capacity = self.session.capacity().round_down(size);
-        let most = self.session.writes_left().0 / size.0 / 6;
+        let most = affordable(self.session).0 / size.0 / 6;
         let late = LATE.min(most / 2);
         let most = self.full.max(OPENED).min(most - late) + late;
         let run = |session: &mut Session<'_, '_>, name, pattern: &dyn Fn(u64) -> Pattern| {
@@ -311,13 +334,24 @@ impl Probing<'_, '_, '_> {
     }
 }
 
+/// What may be written: no more than the group's own share, which others left or not.
+fn affordable(session: &Session<'_, '_>) -> Bytes {
+    Bytes((session.capacity().0 as f64 * SHARE) as u64).min(session.writes_left())
+}
+
 impl Seen {
+    /// Whether anything costs so much that it may be merges.
+    fn may_merge(&self) -> bool {
+        let again = self.in_place.max(self.first) >= MERGE * self.dies;
+        again || self.apart >= MERGE * self.dies || self.anywhere >= COLLECTING
+    }
+
     fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
         let (size, buffer) = (unit(session), buffer(session));
         let known_dies = session.known().number(Parameter::ParallelUnits);
         let dies = if buffer == Buffer::None { 1.0 } else { known_dies.unwrap_or(DIES).max(1.0) };
         let full = buffer.most(session).0 * 9 / 8 / size.0;
-        let affordable = session.writes_left().0 / size.0 / 24;
+        let affordable = affordable(session).0 / size.0 / 24;
         let count = affordable.clamp(WRITES / 4, WRITES);
         let full = full.min(affordable.saturating_sub(count));
         let mut probing =
@@ -371,7 +405,7 @@ impl Seen {
         let sure = |levels: &[Level]| if levels.iter().all(|level| level.clear) { 0.96 } else { 0.6 };
         match () {
             () if block_but_again && !block => ("block", 0.6),
-            () if at_first.merges && !block => ("shared log-block", sure(&[again, at_first])),
+            () if at_first.merges && !block => (SHARED, sure(&[again, at_first])),
             () if log => ("log-block", sure(&[again, at_first, apart, busy])),
             () if block && !busy.merges => ("block", 0.6),
             // Merges that are put off make places far apart cheaper than one place, but not cheap.
@@ -380,6 +414,7 @@ impl Seen {
             () if busy.merges && self.anywhere >= 2.0 * MERGING && self.apart >= 2.0 * self.in_place => {
                 ("log-block", 0.5)
             }
+            () if busy.merges && again.merges => ("block", 0.5),
             () if busy.merges => ("page", 0.5),
             () => ("page", sure(&[again, at_first, apart, busy])),
         }
