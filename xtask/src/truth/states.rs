@@ -67,7 +67,7 @@ fn random_writes(lab: &mut Lab, count: u64, random: &mut Prng) -> Vec<f64> {
 
 /// Start-up phase and period of random writes.
 pub fn start_up_and_period(profile: &Profile) -> (Truth, Truth) {
-    let count = (4 * kept_back(profile) + 4096).min(MOST);
+    let count = (4 * kept_back(profile) + 16_384).min(MOST);
     let found = repeated(|random| {
         let mut lab = steady(profile, random);
         let times = random_writes(&mut lab, count, random);
