@@ -54,7 +54,8 @@ pub(crate) fn unusual(layout: &Layout, &[command, sense, transfer, _]: &Times) -
     let simple = 1.1 * log(layout.dies) + 0.4 * log(layout.planes);
     let kinds = if layout.cached { 1.5 } else { 0.0 }
         + if layout.phase > 0 { 4.0 } else { 0.0 }
-        + if layout.serial { 1.5 } else { 0.0 };
+        + if layout.serial { 1.5 } else { 0.0 }
+        + if layout.partial { 1.5 } else { 0.0 };
     let small = if layout.page < PAGE_LEAST { 8.0 } else { 0.0 };
     times + odd(layout.dies) + several + simple + kinds + small
 }
@@ -76,6 +77,7 @@ pub(crate) fn usual(page: u64) -> Vec<Layout> {
                         cached: false,
                         phase: 0,
                         serial: false,
+                        partial: false,
                     });
                 }
             }
@@ -93,8 +95,15 @@ pub(crate) fn within(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
     let from = *from;
     let shifted = (1..PHASES).map(move |phase| Layout { phase, ..from });
     let all = PLANES.into_iter().flat_map(move |planes| {
-        let ways = [(false, false), (true, false), (false, true)];
-        ways.map(|(cached, serial)| Layout { planes, cached, serial, ..from })
+        let plain = Layout { planes, cached: false, serial: false, partial: false, ..from };
+        let cached = Layout { cached: true, ..plain };
+        [
+            plain,
+            cached,
+            Layout { serial: true, ..plain },
+            Layout { partial: true, ..plain },
+            Layout { partial: true, ..cached },
+        ]
     });
     all.chain(shifted).filter_map(legal)
 }
@@ -131,6 +140,7 @@ pub(crate) fn changed(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
         }
     }
     all.push(Layout { serial: !from.serial, ..from });
+    all.push(Layout { partial: !from.partial, ..from });
     // The same chunk, the same rows, or the same pages of them.
     let Layout { page, planes, chunk, .. } = from;
     all.push(Layout { page: page * 2, planes: planes / 2, chunk: chunk / 2, ..from });
@@ -170,7 +180,7 @@ pub(crate) fn around(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
 
 /// The layout as there is only one way to write it, if there is any.
 fn legal(layout: Layout) -> Option<Layout> {
-    let Layout { page, planes, chunk, dies, channels, cached, phase, .. } = layout;
+    let Layout { page, planes, chunk, dies, channels, cached, phase, partial, .. } = layout;
     let legal = (1..=PLANES[PLANES.len() - 1]).contains(&planes)
         && chunk >= planes
         && chunk.is_multiple_of(planes)
@@ -179,7 +189,9 @@ fn legal(layout: Layout) -> Option<Layout> {
         && channels > 0
         && dies.is_multiple_of(channels)
         && (512..=65536).contains(&page)
-        && (phase == 0 || phase < chunk.min(PHASES));
+        && (phase == 0 || phase < chunk.min(PHASES))
+        // Of a row of which only a part is transferred nobody sees the pages.
+        && (planes == 1 || !partial);
     if !legal || dies > 1 && chunk > CHUNK_MOST {
         return None;
     }

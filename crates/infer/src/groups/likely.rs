@@ -68,6 +68,7 @@ impl Likely {
             cached: false,
             phase: 0,
             serial: false,
+            partial: false,
         };
         let replay = Replay::new(runs, layout, sigma);
         let times = nanos(&runs[0]);
@@ -320,7 +321,8 @@ impl<'a> Search<'a> {
     fn leaders(&self) -> Vec<Layout> {
         let all = self.best();
         let most = all.first().map_or(0.0, |best| best.loss + 2.0 * FAR);
-        let way = |layout: &Layout| (layout.page, layout.planes, layout.cached, layout.serial);
+        let way =
+            |layout: &Layout| (layout.page, layout.planes, layout.cached, layout.serial, layout.partial);
         let mut leaders: Vec<Layout> = Vec::new();
         for scored in &all {
             let layout = scored.layout;
@@ -338,8 +340,9 @@ impl<'a> Search<'a> {
     fn best(&self) -> Vec<Scored> {
         let mut all: Vec<Scored> = self.scored.values().copied().collect();
         let simple = |scored: &Scored| {
-            let Layout { page, planes, chunk, dies, channels, cached, phase, serial } = scored.layout;
-            (dies, channels, chunk, planes, page, cached, phase, serial)
+            let Layout { page, planes, chunk, dies, channels, cached, phase, serial, partial } =
+                scored.layout;
+            (dies, channels, chunk, planes, page, cached, phase, serial, partial)
         };
         all.sort_by(|a, b| a.loss.total_cmp(&b.loss).then(simple(a).cmp(&simple(b))));
         all

@@ -3,7 +3,7 @@
 //!
 //! # Model
 //! Pages lie in chunks on the dies in turn, and the dies on the channels in turn. Commands come one after the other. A
-//! die senses a row of pages and then transfers them over its channel; the next row of the same operation is sensed
+//! die senses a row of pages and then transfers them over its channel, wholly or what is asked of them; the next row of the same operation is sensed
 //! after that, or meanwhile (cache mode). A channel does one transfer at a time. The link carries what has come while the
 //! rest is read, or only then (El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3; Chen, Lee and Zhang, HPCA 2011). When each
 //! read was submitted is known, so what each has to wait for follows, however many are in flight.
@@ -32,6 +32,8 @@ pub(crate) struct Layout {
     pub(crate) phase: u64,
     /// Whether the link carries a read only when all of it was read.
     pub(crate) serial: bool,
+    /// Whether of a page only what is asked for is transferred.
+    pub(crate) partial: bool,
 }
 
 /// A read that was done.
@@ -144,7 +146,7 @@ impl Replay<'_> {
     /// Response times scatter by `sigma` as logarithms.
     pub(crate) fn new(runs: &[Run], layout: Layout, sigma: f64) -> Replay<'_> {
         let (mut parts, mut reads) = (Vec::new(), Vec::new());
-        let Layout { page: size, planes, chunk, dies, channels, cached, phase, serial } = layout;
+        let Layout { page: size, planes, chunk, dies, channels, cached, phase, serial, partial } = layout;
         for read in runs.iter().flatten() {
             let end = (read.offset + read.size).div_ceil(size) + phase;
             let mut page = read.offset / size + phase;
@@ -152,11 +154,13 @@ impl Replay<'_> {
                 let number = page / chunk;
                 let until = end.min((number + 1) * chunk);
                 let die = number % dies;
+                let begin = read.offset.max((page.max(phase) - phase) * size);
+                let asked = (read.offset + read.size).min((until - phase) * size) - begin;
                 parts.push(Part {
                     die: die as u32,
                     channel: (die % channels) as u32,
                     rows: (until.div_ceil(planes) - page / planes) as f64,
-                    pages: (until - page) as f64,
+                    pages: if partial { asked as f64 / size as f64 } else { (until - page) as f64 },
                 });
                 page = until;
             }
@@ -383,6 +387,7 @@ mod tests {
             cached: false,
             phase: 0,
             serial: false,
+            partial: false,
         };
         let times = [20e3, 60e3, 30e3, 10e3];
         let runs = runs(layout, &times);
