@@ -1,8 +1,10 @@
 //! Truths about states: phases of random writes, what they leave behind, and spare space.
 
+use flashlab_analysis::inference::Value;
 use flashlab_analysis::{lingering, phases};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Operation;
+use flashlab_sim::layer::{DemandMapOptions, PageMapOptions, Striping};
 use flashlab_sim::{Profile, Translation};
 
 use super::lab::{Lab, mean};
@@ -65,7 +67,7 @@ fn random_writes(lab: &mut Lab, count: u64, random: &mut Prng) -> Vec<f64> {
 
 /// Start-up phase and period of random writes.
 pub fn start_up_and_period(profile: &Profile) -> (Truth, Truth) {
-    let count = (4 * kept_back(profile) + 4096).min(MOST);
+    let count = (4 * kept_back(profile) + 16_384).min(MOST);
     let found = repeated(|random| {
         let mut lab = steady(profile, random);
         let times = random_writes(&mut lab, count, random);
@@ -154,32 +156,50 @@ pub fn physical_capacity(profile: &Profile) -> Truth {
             let pages = u64::from(options.logs * flash.pages_per_block * flash.planes * flash.dies);
             Bytes(capacity + flash.page.0 * pages).into()
         }
-        _ => {
-            let mut lab = Lab::filled(profile);
+        Translation::PageMap(PageMapOptions { striping, .. })
+        | Translation::DemandMap(DemandMapOptions { page_map: PageMapOptions { striping, .. }, .. }) => {
             let mut random = Prng::new(Seed(9));
-            let (before, slots) = (lab.collected(), capacity / flash.page.0);
-            let mut written = 0;
-            while lab.collected() == before && written < 4 * slots {
-                let mut ios =
-                    (0..8).map(|_| (Operation::Write, flash.page * random.below(slots), flash.page));
-                lab.condition(&mut ios);
-                written += 8;
+            let anywhere = until_collected(profile, flash.page, |_, slots| random.below(slots));
+            if *striping == Striping::WriteOrder || flash.dies == 1 {
+                return Bytes(capacity + anywhere).into();
             }
-            Bytes(capacity + flash.page.0 * written).into()
+            // The die that happens to get most of the writes is full before the others: how many it gets is chance, and
+            // there is none in order.
+            let in_order = until_collected(profile, flash.page, |index, slots| index % slots);
+            Truth::OneOf([anywhere, in_order].map(|spare| Bytes(capacity + spare).into()).into())
         }
+        _ => Truth::unjudged("nothing is collected"),
     }
+}
+
+/// The bytes that are written to the filled device, page by page, until something is collected. `place` says which of so many
+/// pages the next one is.
+fn until_collected(profile: &Profile, page: Bytes, mut place: impl FnMut(u64, u64) -> u64) -> u64 {
+    let mut lab = Lab::filled(profile);
+    let (before, slots) = (lab.collected(), lab.capacity().0 / page.0);
+    let mut written = 0;
+    while lab.collected() == before && written < 4 * slots {
+        let mut ios =
+            (written..written + 8).map(|index| (Operation::Write, page * place(index, slots), page));
+        lab.condition(&mut ios);
+        written += 8;
+    }
+    page.0 * written
 }
 
 /// What is beyond the capacity, as a share of it.
 pub fn over_provisioning(profile: &Profile) -> Truth {
     let capacity = profile.capacity.round_down(profile.block).0 as f64;
+    let share = |physical| match physical {
+        Value::Number(physical) => Value::Number(physical / capacity - 1.0),
+        other => other,
+    };
     match (&profile.translation, physical_capacity(profile)) {
         (Translation::SharedLogs(_), Truth::Is(_)) if profile.flash.as_ref().is_some_and(|f| f.dies > 1) => {
             Truth::unjudged("the logs of the dies become full one after the other, by chance")
         }
-        (_, Truth::Is(flashlab_analysis::inference::Value::Number(physical))) => {
-            (physical / capacity - 1.0).into()
-        }
+        (_, Truth::Is(physical)) => Truth::Is(share(physical)),
+        (_, Truth::OneOf(either)) => Truth::OneOf(either.into_iter().map(share).collect()),
         (_, other) => other,
     }
 }

@@ -9,6 +9,10 @@
 //! first one makes room, with each one that follows: all blocks that have pages in it are merged. The number of logs is
 //! when that comes for the first time, in times of what lies between it and the next.
 //!
+//! A device may put the emptying off until it has spare blocks for no more: then the first one that is waited for comes
+//! later. But from when on something is owed, each write does a part of it first and takes a little longer: where a whole number of
+//! logs before the first wait the usual cost rises, the logs were full.
+//!
 //! # Invariants
 //! - the middle of a unit begins no block: what begins one goes to a log of its own;
 //! - what is told was seen several times.
@@ -17,7 +21,7 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use super::cycles::{cycles, level};
-use super::figures::median;
+use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::writes::apart;
 use crate::session::{Halt, Session};
@@ -36,6 +40,11 @@ const MERGED: f64 = 8.0;
 const EMPTIED: f64 = 12.0;
 /// Logs that were emptied, at least.
 const EMPTIED_LEAST: usize = 4;
+
+/// A rise of the usual cost is one if it is so much likelier than none, in nats.
+const RISE_GAIN: f64 = 6.0;
+/// Costs so many times the usual one, or as small a part of it, are outliers.
+const OUTLIER: f64 = 1.5;
 
 /// What writes in the middle of units show.
 pub(super) enum Logs {
@@ -73,14 +82,58 @@ pub(super) fn logs(session: &mut Session<'_, '_>, unit: Bytes, sequential: f64) 
         else {
             continue;
         };
-        let least = level(&cycle, &costs) / 3.0;
+        // The first log may hold little, as it was begun before.
+        let least = EMPTIED * usual;
         let emptied = |index: &usize| cycle.covers(*index) && costs[*index] > least;
         let Some(first) = (0..costs.len()).find(emptied) else { continue };
         // A part of the first log may have been full before.
-        let (logs, period) = (first.div_ceil(cycle.period), cycle.period);
+        let full = rise_before(&costs[..first], cycle.period);
+        let (logs, period) = (full.div_ceil(cycle.period), cycle.period);
         if logs >= 1 && costs.len() >= first + EMPTIED_LEAST * period {
             return Ok(Logs::Shared { logs: logs as u32, first, period, costs });
         }
     }
     Ok(Logs::Unclear)
+}
+
+/// The write from which on others cost more, a whole number of periods before the end; the end if none do.
+fn rise_before(costs: &[f64], period: usize) -> usize {
+    let usual = median(costs);
+    let of = |costs: &[f64]| {
+        let near = costs.iter().filter(|&&cost| (usual / OUTLIER..usual * OUTLIER).contains(&cost));
+        let times: Vec<f64> = near.map(|cost| cost.ln()).collect();
+        let middle = mean(&times);
+        (times.len() as f64, middle, times.iter().map(|time| (time - middle).powi(2)).sum::<f64>())
+    };
+    let (count, _, without) = of(costs);
+    let gain = |at: usize| {
+        let ((first, low, before), (second, high, behind)) = (of(&costs[..at]), of(&costs[at..]));
+        let rises = high > low && first >= 2.0 && second >= 2.0 && before + behind > 0.0;
+        if rises { count / 2.0 * (without / (before + behind)).ln() } else { 0.0 }
+    };
+    let places = (1..).map_while(|periods| costs.len().checked_sub(periods * period)).filter(|&at| at > 0);
+    let best = places.map(|at| (at, gain(at))).max_by(|a, b| a.1.total_cmp(&b.1));
+    best.filter(|&(_, gain)| gain >= RISE_GAIN).map_or(costs.len(), |(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_base::{Prng, Seed};
+
+    use super::*;
+
+    #[test]
+    fn what_is_put_off_makes_writes_a_little_dearer() {
+        for seed in 0..20 {
+            let mut random = Prng::new(Seed(seed));
+            let mut write = |share: f64| {
+                let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
+                1e6 * share * (0.95 + 0.1 * random.unit()) * outlier
+            };
+            let owed: Vec<f64> = (0..500).map(|at| write(if at < 52 { 1.0 } else { 1.1 })).collect();
+            assert_eq!(rise_before(&owed, 32), 52);
+            let even: Vec<f64> = (0..500).map(|_| write(1.0)).collect();
+            assert_eq!(rise_before(&even, 32), 500);
+        }
+    }
 }

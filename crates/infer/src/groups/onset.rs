@@ -19,7 +19,7 @@ use super::figures::median;
 const LENGTHS: [f64; 5] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6];
 const KINDS: usize = LENGTHS.len() + 1;
 /// There are so many more stalls behind the place at least.
-const RISE: f64 = 1.15;
+const RISE: f64 = 1.25;
 /// How much likelier it is than none, in nats: more than the best of all places is by chance.
 const GAIN_LEAST: f64 = 6.0;
 /// Windows in which stalls are counted for how they scatter, and places that are looked at in each.

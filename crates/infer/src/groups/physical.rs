@@ -25,6 +25,8 @@ pub(crate) const GROUP: Group = Group {
 
 /// How sure it is that pages lie anywhere where writes in the middle of units were merged.
 const CONTRADICTED: f64 = 0.6;
+/// No logs take a larger share of the capacity.
+const LOGS_MOST: f64 = 0.4;
 /// Nothing is surer that was not seen again.
 const SUREST: f64 = 0.9;
 
@@ -45,7 +47,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                     format!("the translation layer is '{family}': each log block belongs to one data block");
                 Finding::not_identifiable(parameter, family_sure, evidence)
             }
-            (Some("shared log-block"), Some((logs, unit))) => {
+            (Some("shared log-block"), Some((logs, unit)))
+                if (unit * logs).0 as f64 <= LOGS_MOST * capacity =>
+            {
                 let spare = (unit * logs).0 as f64;
                 let value = match parameter {
                     Parameter::OverProvisioning => spare / capacity,
@@ -54,7 +58,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                 let evidence = format!("{logs} logs of {unit} each are shared by all blocks");
                 Finding::found(parameter, value, of_logs, evidence)
             }
-            (Some("shared log-block"), None) => {
+            (Some("shared log-block"), _) => {
                 let evidence =
                     format!("how many logs are shared by all blocks is not known; {}", supposed.evidence);
                 Finding::undetermined(parameter, evidence)
@@ -66,7 +70,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             (Some("page" | "demand-cached page"), _) if supposed.verdict == Verdict::NotIdentifiable => {
                 Finding { confidence: CONTRADICTED, ..supposed }
             }
-            _ => supposed,
+            (Some(_), _) => Finding { confidence: supposed.confidence.min(family_sure), ..supposed },
+            (None, _) => supposed,
         };
         session.conclude(finding);
     }

@@ -5,9 +5,9 @@
 //! is overwritten in order ([`super::overwriting`]). Where every page may lie anywhere, each write takes of the free space; the
 //! first erase comes when it is used up, and what was written until then is that space, less what is always kept free.
 //! (Published drives: what is filled in and what is written until the onset add up to the same within 0.8 %, whatever the
-//! fill.) It is seen twice: as the place from which on room is made once in each unit, which is the better one where there
-//! is a unit; and as the place from which on there are more stalls ([`super::onset`]), as a device may choose blocks
-//! with no regard to their order, and copy what is valid in them.
+//! fill.) It is seen twice: as the place from which on room is made once in each unit; and as the place from which on there are
+//! more stalls ([`super::onset`]), as a device may choose blocks with no regard to their order, and copy what is valid in
+//! them. The first is more exact, the second one less often wrong: it decides where it is clear and they are apart.
 //!
 //! If room is made from the beginning on, units are replaced as a whole, and logs of them are looked for ([`super::logs`]).
 //!
@@ -46,9 +46,10 @@ const LOGS_FULL: f64 = 0.8;
 const ENOUGH: f64 = 0.13;
 /// The share of the device that is left to the groups behind, where overwriting in order shows nothing.
 const LEFT: f64 = 0.06;
-/// How sure the first stall of a cycle that foretold itself is.
-const IN_ORDER: f64 = 0.8;
-const SPARE_IN_ORDER: f64 = 0.6;
+/// How sure the first stall of a cycle that foretold itself is, of the physical capacity and of the space beyond the capacity:
+/// where there are more stalls from there on as well, or not clearly.
+const SEEN_TWICE: [f64; 2] = [0.85, 0.7];
+const SEEN_ONCE: [f64; 2] = [0.75, 0.6];
 /// How sure a place with more stalls behind it is: so much likelier than none in nats, or less.
 const CLEAR: f64 = 12.0;
 const MORE_STALLS: [f64; 2] = [0.8, 0.65];
@@ -97,7 +98,16 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                 return Ok(());
             }
         }
-        suppose_in_order(session, &overwriting, before + onset);
+        // A cycle may be seen late, or another one be taken for it.
+        let apart = |at: usize| (overwriting.size.0 * at as u64).abs_diff(onset.0) > unit.0 / 2;
+        let clear = overwriting.more_stalls().filter(|stalls| stalls.gain >= CLEAR);
+        match clear {
+            Some(stalls) if apart(stalls.at) => suppose_more_stalls(session, &overwriting, stalls, before),
+            _ => {
+                let sure = if clear.is_some() { SEEN_TWICE } else { SEEN_ONCE };
+                suppose_in_order(session, &overwriting, before + onset, sure);
+            }
+        }
         return Ok(());
     }
     if seen.map(|seen| seen.size) != early.map(|early| early.size) && count_logs(session, &overwriting)? {
@@ -136,14 +146,13 @@ fn count_logs(session: &mut Session<'_, '_>, overwriting: &Overwriting) -> Resul
 }
 
 /// Where the device makes room in order for the first time, to the block.
-fn suppose_in_order(session: &mut Session<'_, '_>, overwriting: &Overwriting, spare: Bytes) {
+fn suppose_in_order(session: &mut Session<'_, '_>, overwriting: &Overwriting, spare: Bytes, sure: [f64; 2]) {
     let evidence = format!(
         "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
         overwriting.unit().map_or(Bytes::ZERO, |unit| unit.size),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
-    let sure = [Some(IN_ORDER), Some(SPARE_IN_ORDER)];
-    suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
+    suppose_space(session, spare.0 as f64, sure.map(Some), &evidence, &picture);
 }
 
 /// From where on there are more stalls.

@@ -29,6 +29,9 @@
 //! A buffer that keeps what it holds takes one page again and again without any flash. Then more pages than it holds are
 //! written instead, near each other, and the first page in turns with as much as pushes it out.
 //!
+//! Where anything costs so much that it may be a merge, the openings of logs are looked for ([`super::openings`]). They show that
+//! blocks are merged; and whether all writes copy, as pages have to be in order, or those only that open a log.
+//!
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is;
 //! - writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
