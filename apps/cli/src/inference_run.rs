@@ -132,6 +132,7 @@ impl Run {
         for group in GROUPS.iter().filter(|group| group.writes()) {
             self.known.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
         }
+        self.known.supposed.clear();
         self.known.fill = Fill::default();
         if !is_worn {
             self.known.written = Bytes::ZERO;

@@ -162,7 +162,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let clear = seen.unbuffered && sure >= CLEAR;
         (word, sure) = match word {
             "block" | "log-block" if clear || word == told_word => (word, sure.max(TOLD_TWICE)),
-            _ => (told_word, TOLD),
+            // What collecting costs anywhere is no more than this, and not dear at one place nor at places far apart.
+            "page" if seen.merges_somewhere() || seen.anywhere >= 2.0 * MERGING => (told_word, TOLD),
+            _ => (word, sure),
         };
         let finding = told.finding(session);
         session.suppose(finding);
@@ -345,8 +347,12 @@ fn affordable(session: &Session<'_, '_>) -> Bytes {
 impl Seen {
     /// Whether anything costs so much that it may be merges.
     fn may_merge(&self) -> bool {
-        let again = self.in_place.max(self.first) >= MERGE * self.dies;
-        again || self.apart >= MERGE * self.dies || self.anywhere >= COLLECTING
+        self.merges_somewhere() || self.first >= MERGE * self.dies || self.anywhere >= COLLECTING
+    }
+
+    /// Whether writes at one place, or at places far apart, cost as much as merges.
+    fn merges_somewhere(&self) -> bool {
+        self.in_place.max(self.apart) >= MERGE * self.dies
     }
 
     fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
