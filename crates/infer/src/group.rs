@@ -3,7 +3,8 @@
 use flashlab_analysis::inference::Parameter;
 
 use crate::groups;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// Probes that answer some parameters by one signal.
 pub struct Group {

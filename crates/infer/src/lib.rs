@@ -19,6 +19,7 @@
 
 mod group;
 mod groups;
+mod halt;
 mod knowledge;
 mod session;
 mod virtual_disk;
@@ -31,7 +32,8 @@ use flashlab_device::Device;
 use flashlab_plan::Plan;
 
 pub use group::{GROUPS, Group};
-use session::{Halt, Session};
+use halt::Halt;
+use session::Session;
 
 /// What an inference may do.
 pub struct Settings<'a> {

@@ -1,10 +1,12 @@
 //! A device while it is probed: every IO passes here, is counted, and belongs to a pattern that is kept.
 
+mod filling;
+
 use std::fmt;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter, UnitSeen};
+use flashlab_analysis::inference::{Finding, Inference, Parameter};
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, Ended, WAIT_PIECE};
@@ -14,6 +16,7 @@ use flashlab_samples::Sample;
 use crate::group::{GROUPS, Group};
 use crate::groups::figures::median;
 use crate::groups::patterns;
+use crate::halt::Halt;
 use crate::knowledge::Knowledge;
 use crate::virtual_disk::without_its_host;
 use crate::{Progress, Settings};
@@ -34,58 +37,6 @@ const USUAL_READ: Nanos = Nanos::from_micros(60);
 const SLOWEST: f64 = 10.0;
 /// So many tell how long.
 const SMALL_READS: u64 = 33;
-
-/// Why a group could not go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Halt {
-    /// Somebody wants it to end.
-    Interrupted,
-    /// The device is gone: nobody can go on.
-    Gone(String),
-    /// Too many IOs failed; this is the first of them.
-    Failed(String),
-    /// The device is too small for the probe, or takes no such IOs.
-    Misfit(String),
-    /// More would be written than is allowed.
-    Budget {
-        /// What the probe needs.
-        needed: Bytes,
-        /// What the group has left.
-        left: Bytes,
-    },
-    /// The group's time is used up.
-    Time,
-    /// A rest is longer than the time that the group has left.
-    Rest {
-        /// What the probe needs.
-        needed: Nanos,
-        /// What the group has left.
-        left: Nanos,
-    },
-}
-
-impl fmt::Display for Halt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Halt::Interrupted => f.write_str("interrupted"),
-            Halt::Gone(reason) => write!(f, "the device is gone: {reason}"),
-            Halt::Failed(reason) => f.write_str(reason),
-            Halt::Misfit(reason) => {
-                write!(f, "the device is too small or too coarse for this probe: {reason}")
-            }
-            Halt::Budget { needed, left } => {
-                write!(
-                    f,
-                    "{needed} would have to be written, and {left} of the write budget are left for this"
-                )
-            }
-            Halt::Time => f.write_str("the time for this was used up"),
-            Halt::Rest { needed, left } => {
-                write!(f, "the device has to rest for {needed}, and {left} of the time for this are left")
-            }
-        }
-    }
-}
 
 /// What a group has.
 #[derive(Default)]
@@ -179,73 +130,6 @@ impl<'d, 's> Session<'d, 's> {
     pub fn time_left(&mut self) -> Nanos {
         let now = self.device.now();
         self.allowance.deadline.since(now)
-    }
-
-    /// Until where the device was written, one address after the other from its beginning on.
-    pub(crate) fn filled_until(&self) -> Bytes {
-        self.inference.fill.until
-    }
-
-    /// So much was written behind that.
-    pub(crate) fn filled(&mut self, length: Bytes) {
-        self.inference.fill.until += length;
-        if self.inference.fill.until >= self.capacity().round_down(self.block()) {
-            // What was written over before is beyond the capacity, too.
-            self.inference.fill.whole_at = Some(self.inference.written.min(self.capacity()));
-        }
-    }
-
-    /// The rest of the device is filled in one go; whether that was begun before, and interrupted.
-    pub(crate) fn begin_to_fill(&mut self) -> bool {
-        mem::replace(&mut self.inference.fill.was_begun, true)
-    }
-
-    /// What filling the device took in the end, in nanoseconds a byte; 0 if it was not filled.
-    pub(crate) fn fill_cost(&self) -> f64 {
-        self.inference.fill.nanos_per_byte
-    }
-
-    pub(crate) fn fill_took(&mut self, nanos_per_byte: f64) {
-        self.inference.fill.nanos_per_byte = nanos_per_byte;
-    }
-
-    /// The unit in which the device makes room, as overwriting it showed.
-    pub(crate) fn unit_seen(&self) -> Option<UnitSeen> {
-        self.inference.fill.unit
-    }
-
-    pub(crate) fn saw_unit(&mut self, unit: Option<UnitSeen>) {
-        self.inference.fill.unit = unit;
-    }
-
-    /// So many logs are shared by all units.
-    pub(crate) fn saw_logs(&mut self, logs: u32) {
-        if let Some(unit) = &mut self.inference.fill.unit {
-            unit.logs = Some(logs);
-        }
-    }
-
-    /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
-    /// alone, and so does not count as used.
-    pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
-        let whole_at = &mut self.inference.fill.whole_at;
-        *whole_at = whole_at.map(|at| at + length);
-        self.inference.fill.in_place += length;
-    }
-
-    /// What was written since the whole device was, but for what was written in place.
-    ///
-    /// # Errors
-    /// [`Halt::Failed`] if it was not.
-    pub fn written_since_fill(&self) -> Result<Bytes, Halt> {
-        let whole_at = self.inference.fill.whole_at;
-        let filled = whole_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
-        Ok(Bytes(self.inference.written.0.saturating_sub(filled.0)))
-    }
-
-    /// What of it was written in place.
-    pub(crate) fn written_in_place(&self) -> Bytes {
-        self.inference.fill.in_place
     }
 
     /// How long the groups that only read may take together.

@@ -23,7 +23,8 @@ use flashlab_plan::Location;
 use super::figures::{mean, median};
 use super::writes::{apart, place, times, writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "absorbed-writes",

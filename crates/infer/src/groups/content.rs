@@ -22,7 +22,8 @@ use flashlab_plan::{Content, Location};
 use super::figures::{by_rank, median};
 use super::writes::{place, times, with_content, writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "content",

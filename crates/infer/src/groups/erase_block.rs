@@ -29,7 +29,8 @@ use super::rewrites::rewrite;
 use super::stalls::{Stalls, WRITES_MOST, stalls};
 use super::writes::{place, times, unit, writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "erase-block",

@@ -11,7 +11,8 @@ use super::figures::median;
 use super::likely::Likely;
 use super::replay::{Layout, Run, nanos};
 use super::traces::{Region, traces};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// Pages that are tried where they are not known.
 const PAGES: [u64; 5] = [2048, 4096, 8192, 16384, 32768];

@@ -30,7 +30,8 @@ use super::patterns::{ios, responses};
 use super::refill::{CLEAR_P, Full, REST, Refill, first_lump, refilled};
 use super::steps::{Step, rise};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "fill",

@@ -16,7 +16,8 @@ use flashlab_plan::Location;
 
 use super::patterns::ios;
 use super::write_buffer::{SMALL, next_place, write_behind};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// How often it is looked at what is held.
 const LOOKS: usize = 16;

@@ -20,7 +20,8 @@ use flashlab_plan::{Location, Pattern};
 use super::figures::median;
 use super::patterns::{ios, responses};
 use super::write_buffer::{SMALL, next_place, rest_for, write_behind};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// The sizes of the writes: whole pages, and whole rows of the most planes.
 const SIZES: [Bytes; 2] = [Bytes::kib(16), Bytes::kib(64)];

@@ -22,7 +22,8 @@ use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::sizes::{Curve, GROWTH, LINE_FROM, LINE_TO, PAUSE, cost, fit, growth, picture};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const LARGE_READS: Group = Group {
     name: "large-reads",

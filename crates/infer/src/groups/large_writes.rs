@@ -22,7 +22,8 @@ use super::fill;
 use super::sizes::{Curve, Fit, GROWTH, PAUSE, cost, fit, growth, picture};
 use super::writes::{times, writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "large-writes",

@@ -21,7 +21,8 @@ use flashlab_plan::Location;
 use super::patterns::ios;
 use super::startup::{IO_SIZE, random_writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "lingering",

@@ -24,7 +24,8 @@ use super::cycles::{cycles, level};
 use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::writes::apart;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// The smallest writes.
 const IO_SIZE: Bytes = Bytes::kib(16);

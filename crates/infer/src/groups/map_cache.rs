@@ -21,7 +21,8 @@ use flashlab_plan::Location;
 
 use super::patterns::{ios, responses};
 use super::writes::{apart, buffer, place};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// What was found.
 pub(super) enum MapCache {

@@ -16,7 +16,8 @@ use flashlab_plan::Location;
 use super::figures::median;
 use super::patterns::ios;
 use super::spare::{IO_SIZE, suppose_space, sure_within};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// The part of the capacity after which the count is looked at.
 const PARTS: u64 = 1024;

@@ -20,7 +20,8 @@ use super::figures::by_rank;
 use super::rereads::FLASH_LEAST;
 use super::writes::{shifted, times, writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "misalignment",

@@ -25,7 +25,8 @@ use super::patterns::responses;
 use super::stalls::{Stalls, stalls};
 use super::writes::{Buffer, buffer, pace, place, times, unit, writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "open-blocks",

@@ -21,7 +21,8 @@ use flashlab_plan::{Location, Mix, Pattern};
 use super::figures::{mean, median, quantile};
 use super::patterns::ios;
 use super::writes::{apart, shifted, unit};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// Writes of each step, and the fewest.
 const WRITES: u64 = 128;

@@ -32,7 +32,8 @@ use super::late_cycles::late_cycle;
 use super::onset::{Onset, onset};
 use super::patterns::ios;
 use super::writes::{apart, buffer, pace, shifted};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// The smallest writes, which are whole pages nearly always, and the most of them on the whole device.
 const IO_SIZE: Bytes = Bytes::kib(16);

@@ -24,7 +24,8 @@ use super::patterns::responses;
 use super::startup::random_writes;
 use super::steps::lump;
 use super::writes::{Buffer, buffer};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// The part of a run that is under the influence of what was before.
 const SETTLING: f64 = 0.3;

@@ -12,7 +12,8 @@
 use flashlab_analysis::inference::{Finding, Parameter, Verdict};
 
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "physical-capacity",

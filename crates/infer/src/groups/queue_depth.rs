@@ -16,7 +16,8 @@ use flashlab_samples::Sample;
 
 use super::reads::Walk;
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const QUEUE_DEPTH: Group = Group {
     name: "queue-depth",

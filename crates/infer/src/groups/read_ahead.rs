@@ -12,7 +12,8 @@ use flashlab_base::{Bytes, Nanos};
 use super::figures::median;
 use super::reads::{Walk, in_order, times};
 use super::rereads::{ALPHA, FAST_MAX, Reread, nothing};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// Read at once where the page is not known: whole pages of nearly any flash.
 const PIECE: Bytes = Bytes::kib(16);

@@ -17,7 +17,8 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
 use super::reads::{Walk, compare_each, in_turn, room, times};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// The largest boundary that is looked at for a page.
 const BOUNDARY_MAX: Bytes = Bytes::kib(64);

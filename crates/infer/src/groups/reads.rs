@@ -17,7 +17,8 @@ use flashlab_samples::Sample;
 
 use super::figures::median;
 use super::patterns::ios;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// Reads of `size`, one at the start of each slot.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -25,7 +25,8 @@ use super::patterns::{ios, responses};
 use super::startup::IO_SIZE as RANDOM_SIZE;
 use super::steps::lump;
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "recovery",

@@ -20,7 +20,8 @@ use super::figures::{NORMAL, median};
 use super::fill::sequential_writes;
 use super::patterns::ios;
 use super::steps::{Lump, lump, lump_distance};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// How long the device rests.
 pub(super) const REST: Nanos = Nanos::from_secs(60);

@@ -30,7 +30,8 @@ use super::patterns::ios;
 use super::read_ahead;
 use super::reads::{Walk, compare, in_order, in_turn, room, times};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const REREADS: Group = Group {
     name: "rereads",

@@ -14,7 +14,8 @@ use flashlab_plan::Location;
 
 use super::figures::median;
 use super::writes::{place, times, writes};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// Times that a unit is written whole and in halves.
 const REWRITES: u64 = 6;

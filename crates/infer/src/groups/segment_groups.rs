@@ -19,7 +19,8 @@ use flashlab_plan::Pattern;
 use super::figures::median;
 use super::reads::{Walk, compare_each, in_turn, times};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const SEGMENT_GROUPS: Group = Group {
     name: "segment-groups",

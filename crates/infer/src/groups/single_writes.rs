@@ -16,7 +16,8 @@ use flashlab_base::Bytes;
 
 use super::figures::median;
 use super::write_buffer::{next_place, rest_for, write_behind};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// The largest page: what all sizes are multiples of at first.
 const WHOLE: Bytes = Bytes::kib(16);

@@ -28,7 +28,8 @@ use super::onset::Onset;
 use super::overwriting::{Overwriting, begin, overwrite};
 use super::patterns::{ios, responses};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "spare-space",

@@ -28,7 +28,8 @@ use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::pause;
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "random-writes",

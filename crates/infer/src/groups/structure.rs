@@ -9,7 +9,8 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use super::explained::explained;
 use super::read_pages::page;
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const STRUCTURE: Group = Group {
     name: "structure",

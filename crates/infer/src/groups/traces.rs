@@ -16,7 +16,8 @@ use flashlab_samples::Sample;
 use super::figures::median;
 use super::reads::{Walk, room};
 use super::replay::{Read, Run, nanos};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// Pages where they are not known: for reads, and for regions.
 const PAGE: Bytes = Bytes::kib(4);

@@ -48,7 +48,8 @@ use super::openings::openings;
 use super::patterns::responses;
 use super::writes::{Buffer, apart, buffer, pace, place, unit, writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "translation",

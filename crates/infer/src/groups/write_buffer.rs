@@ -33,7 +33,8 @@ use super::queue::queue;
 use super::single_writes::jump;
 use super::writes::{times, writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "write-buffer",

@@ -22,7 +22,8 @@ use flashlab_plan::Location;
 use super::figures::median;
 use super::writes::{place, times, writes};
 use crate::group::Group;
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "write-page",

@@ -11,7 +11,8 @@ use flashlab_samples::Sample;
 
 use super::figures::median;
 use super::patterns::{ios, responses};
-use crate::session::{Halt, Session};
+use crate::halt::Halt;
+use crate::session::Session;
 
 /// The largest write buffer that is expected of a device that does not show it.
 const BUFFER_MOST: Bytes = Bytes::mib(16);

@@ -1,0 +1,57 @@
+//! Why a group of probes could not go on, in words that its parameters tell.
+
+use std::fmt;
+
+use flashlab_base::{Bytes, Nanos};
+
+/// Why a group could not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// Somebody wants it to end.
+    Interrupted,
+    /// The device is gone: nobody can go on.
+    Gone(String),
+    /// Too many IOs failed; this is the first of them.
+    Failed(String),
+    /// The device is too small for the probe, or takes no such IOs.
+    Misfit(String),
+    /// More would be written than is allowed.
+    Budget {
+        /// What the probe needs.
+        needed: Bytes,
+        /// What the group has left.
+        left: Bytes,
+    },
+    /// The group's time is used up.
+    Time,
+    /// A rest is longer than the time that the group has left.
+    Rest {
+        /// What the probe needs.
+        needed: Nanos,
+        /// What the group has left.
+        left: Nanos,
+    },
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Halt::Interrupted => f.write_str("interrupted"),
+            Halt::Gone(reason) => write!(f, "the device is gone: {reason}"),
+            Halt::Failed(reason) => f.write_str(reason),
+            Halt::Misfit(reason) => {
+                write!(f, "the device is too small or too coarse for this probe: {reason}")
+            }
+            Halt::Budget { needed, left } => {
+                write!(
+                    f,
+                    "{needed} would have to be written, and {left} of the write budget are left for this"
+                )
+            }
+            Halt::Time => f.write_str("the time for this was used up"),
+            Halt::Rest { needed, left } => {
+                write!(f, "the device has to rest for {needed}, and {left} of the time for this are left")
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a session keeps of filling the device: how far it is, what it took, and what was written since.
+
+use std::mem;
+
+use flashlab_analysis::inference::UnitSeen;
+use flashlab_base::Bytes;
+
+use super::Session;
+use crate::halt::Halt;
+
+impl Session<'_, '_> {
+    /// Until where the device was written, one address after the other from its beginning on.
+    pub(crate) fn filled_until(&self) -> Bytes {
+        self.inference.fill.until
+    }
+
+    /// So much was written behind that.
+    pub(crate) fn filled(&mut self, length: Bytes) {
+        self.inference.fill.until += length;
+        if self.inference.fill.until >= self.capacity().round_down(self.block()) {
+            // What was written over before is beyond the capacity, too.
+            self.inference.fill.whole_at = Some(self.inference.written.min(self.capacity()));
+        }
+    }
+
+    /// The rest of the device is filled in one go; whether that was begun before, and interrupted.
+    pub(crate) fn begin_to_fill(&mut self) -> bool {
+        mem::replace(&mut self.inference.fill.was_begun, true)
+    }
+
+    /// What filling the device took in the end, in nanoseconds a byte; 0 if it was not filled.
+    pub(crate) fn fill_cost(&self) -> f64 {
+        self.inference.fill.nanos_per_byte
+    }
+
+    pub(crate) fn fill_took(&mut self, nanos_per_byte: f64) {
+        self.inference.fill.nanos_per_byte = nanos_per_byte;
+    }
+
+    /// The unit in which the device makes room, as overwriting it showed.
+    pub(crate) fn unit_seen(&self) -> Option<UnitSeen> {
+        self.inference.fill.unit
+    }
+
+    pub(crate) fn saw_unit(&mut self, unit: Option<UnitSeen>) {
+        self.inference.fill.unit = unit;
+    }
+
+    /// So many logs are shared by all units.
+    pub(crate) fn saw_logs(&mut self, logs: u32) {
+        if let Some(unit) = &mut self.inference.fill.unit {
+            unit.logs = Some(logs);
+        }
+    }
+
+    /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
+    /// alone, and so does not count as used.
+    pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
+        let whole_at = &mut self.inference.fill.whole_at;
+        *whole_at = whole_at.map(|at| at + length);
+        self.inference.fill.in_place += length;
+    }
+
+    /// What was written since the whole device was, but for what was written in place.
+    ///
+    /// # Errors
+    /// [`Halt::Failed`] if it was not.
+    pub fn written_since_fill(&self) -> Result<Bytes, Halt> {
+        let whole_at = self.inference.fill.whole_at;
+        let filled = whole_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
+        Ok(Bytes(self.inference.written.0.saturating_sub(filled.0)))
+    }
+
+    /// What of it was written in place.
+    pub(crate) fn written_in_place(&self) -> Bytes {
+        self.inference.fill.in_place
+    }
+}
