@@ -21,6 +21,7 @@ use crate::truth::{self, Mark, Truth};
 
 /// The longest that a group of probes may take, on the device's clock.
 const WRITING_TIME: Nanos = Nanos::from_secs(4 * 3600);
+
 /// A confidence from which a wrong answer is a confidently wrong one.
 pub const CONFIDENT: f64 = 0.95;
 

@@ -96,7 +96,7 @@ const UNKNOWN_PAGE: f64 = 0.9;
 const SHARED: &str = "shared log-block";
 /// How sure the family is if openings of logs tell it, and the costs as well.
 const TOLD: f64 = 0.85;
-const TOLD_TWICE: f64 = 0.96;
+const TOLD_TWICE: f64 = 0.94;
 const CLEAR: f64 = 0.9;
 /// How often the first page and another one are pushed out of a buffer.
 const PUSHES: u64 = 10;
