@@ -16,7 +16,7 @@
 //! - a round begins with the second: the first one opens the logs;
 //! - the number is found only if the cliff is where it was at another place.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, UnitSeen};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
@@ -63,12 +63,14 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             Ok(())
         }
         (Some("block" | "log-block"), Some(block)) => rounds(session, block),
-        (Some("shared log-block"), _) => match session.unit_seen() {
-            Some(UnitSeen { logs: Some(logs), .. }) => {
-                conclude_logs(session, logs);
+        (Some("shared log-block"), _) => match session.supposed(Parameter::OpenBlocks) {
+            // Single pages told them when the space beyond the capacity was looked for.
+            Some(seen) => {
+                let family = session.known().confidence(Parameter::TranslationFamily);
+                session.conclude(Finding { confidence: seen.confidence.min(family), ..seen });
                 Ok(())
             }
-            _ => ring(session),
+            None => ring(session),
         },
         (_, _) => {
             let reason = "the translation layer or its erase block is not known";
@@ -76,14 +78,6 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             Ok(())
         }
     }
-}
-
-/// Single pages showed them when the space beyond the capacity was looked for.
-fn conclude_logs(session: &mut Session<'_, '_>, logs: u32) {
-    let evidence =
-        format!("single pages of many blocks filled {logs} logs before the first of them was emptied");
-    let sure = session.known().confidence(Parameter::TranslationFamily).min(0.9);
-    session.conclude(Finding::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence));
 }
 
 /// What writes in rounds over units cost.

@@ -16,9 +16,6 @@
 //! Rows of pages, dies in turn, and buffers that are emptied in pieces make cycles as well, from the beginning on. They are
 //! shorter than a block of sixteen rows on each die, as far as rows and dies are known. So nothing shorter is an erase block.
 //!
-//! Where single pages far apart cost a merge each, no space is used up however much is overwritten: no more of it is, and what
-//! may be written is left for the groups that look at merges.
-//!
 //! # Invariants
 //! - a cycle counts only if it foretells the stalls of writes that were done after it was found.
 
@@ -31,7 +28,6 @@ use super::figures::{mean, median};
 use super::late_cycles::late_cycle;
 use super::onset::{Onset, onset};
 use super::patterns::ios;
-use super::writes::{apart, buffer, pace, shifted};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -72,18 +68,6 @@ const LATER_SURE: f64 = 0.9;
 const LATE_SURE: f64 = 0.8;
 /// Rows of pages that a block has at least.
 const ROWS_LEAST: u64 = 16;
-/// Places far apart, more than a die has logs; and writes to them, of which the last ones count, beyond all logs and merges
-/// that are put off.
-const PLACES: u64 = 32;
-const FAR_WRITES: u64 = 80;
-const FAR_LATE: u64 = 32;
-/// A merge takes at least so many times what a write takes in sequence on one die; and the dies that are assumed where they
-/// are not known.
-const MERGED: f64 = 6.0;
-const DIES: f64 = 16.0;
-/// The most of the device that writes far apart may take.
-const FAR_PART: f64 = 0.05;
-
 /// What overwriting the device showed.
 pub(super) struct Overwriting {
     /// What is written each time.
@@ -93,10 +77,6 @@ pub(super) struct Overwriting {
     /// What each write took.
     writes: Vec<f64>,
     pub seen: Option<Seen>,
-    /// Whether writes far apart cost a merge each, if that was looked at.
-    merges: Option<bool>,
-    /// Writes far apart. They take of the space as well, and stand among the others as usual ones.
-    elsewhere: usize,
 }
 
 /// A cycle that foretold itself.
@@ -279,7 +259,7 @@ impl Overwriting {
 pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
     let least = Bytes((session.capacity().0 / IOS_MOST).next_power_of_two());
     let size = IO_SIZE.max(least).max(session.block());
-    Overwriting { size, both: Vec::new(), writes: Vec::new(), seen: None, merges: None, elsewhere: 0 }
+    Overwriting { size, both: Vec::new(), writes: Vec::new(), seen: None }
 }
 
 /// Overwrites the device from where it was on until a cycle that begins later foretells itself, or `until`; more than
@@ -294,12 +274,6 @@ pub(super) fn overwrite(
     let writes = |bytes: Bytes| (bytes.min(capacity).0 / size.0) as usize;
     let of_device = |share: f64| writes(Bytes((capacity.0 as f64 * share) as u64));
     let (until, most) = (writes(until), writes(most));
-    if !found.both.is_empty() && found.merges.is_none() && !maps_pages(session) {
-        found.merges = Some(merges_far_apart(session, found)?);
-    }
-    if found.merges == Some(true) {
-        return Ok(());
-    }
     let shortest = (shortest_block(session).0 / size.0) as usize;
     let mut candidates: Vec<Seen> = Vec::new();
     loop {
@@ -341,41 +315,11 @@ pub(super) fn overwrite(
 
 /// Whether pages are likely to lie anywhere: there is a fast region, or dies take single rows in turns. Then writes far apart
 /// would use up one die's space before that of the others.
-fn maps_pages(session: &Session<'_, '_>) -> bool {
+pub(super) fn maps_pages(session: &Session<'_, '_>) -> bool {
     let known = session.known();
     let fast = known.bytes(Parameter::FastRegionSize).is_some_and(|size| size > Bytes::ZERO);
     let row = known.bytes(Parameter::ReadPageSize).zip(known.count(Parameter::PlanesReadAtOnce));
     fast || row.is_some_and(|(page, planes)| known.bytes(Parameter::ChunkSize) == Some(page * planes))
-}
-
-/// Whether single writes far apart, down the addresses, cost a merge each. Distances of three times a power of two are on the same die for
-/// most numbers of dies.
-fn merges_far_apart(session: &mut Session<'_, '_>, found: &mut Overwriting) -> Result<bool, Halt> {
-    let size = found.size;
-    let full = buffer(session).most(session).0 / size.0;
-    let count = FAR_WRITES + full;
-    let affordable = Bytes((session.capacity().0 as f64 * FAR_PART) as u64).min(session.writes_left());
-    let part = session.capacity().0 / PLACES / size.0 / 3;
-    if part == 0 || size * count > affordable {
-        return Ok(false);
-    }
-    let distance = size * 3 * (1 << part.ilog2());
-    let writes = ios(Mode::Write, Location::Ordered { incr: -1 }, size, PLACES)
-        .on_target(Bytes::ZERO, distance * PLACES);
-    let mut samples = Vec::new();
-    for round in 0..count.div_ceil(PLACES) {
-        // None is at the beginning of a block.
-        let mut writes = shifted(apart(writes.clone(), distance), size * 3);
-        writes.io_count = Some(PLACES.min(count - round * PLACES));
-        samples.extend(session.run("far-apart", &writes)?);
-    }
-    found.elsewhere += samples.len();
-    for costs in [&mut found.both, &mut found.writes] {
-        costs.resize(costs.len() + samples.len(), median(costs));
-    }
-    let known = session.known().number(Parameter::ParallelUnits);
-    let one = session.fill_cost() * size.0 as f64 * known.unwrap_or(DIES).max(1.0);
-    Ok(pace(&samples, FAR_LATE) > MERGED * one)
 }
 
 /// The smallest block of all dies together, as far as rows and dies are known.
@@ -391,7 +335,7 @@ fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize
     let (capacity, count) = (session.capacity(), count as u64);
     let reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), count);
     let writes = ios(Mode::Write, Location::Sequential, found.size, 2 * count)
-        .on_target(found.size * (found.both.len() - found.elsewhere) as u64, found.size * count);
+        .on_target(found.size * found.both.len() as u64, found.size * count);
     let mut second = reads.first;
     second.target_size = Some(capacity);
     let pattern = Pattern { mix: Some(Mix { second, ratio: 1 }), ..writes };

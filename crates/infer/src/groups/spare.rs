@@ -9,7 +9,8 @@
 //! more stalls ([`super::onset`]), as a device may choose blocks with no regard to their order, and copy what is valid in
 //! them. The first is more exact, the second one less often wrong: it decides where it is clear and they are apart.
 //!
-//! If room is made from the beginning on, units are replaced as a whole, and logs of them are looked for ([`super::logs`]).
+//! If room is made from the beginning on, or the dies do not take single rows in turns, units may be replaced as a whole, and logs of
+//! them are looked for by single pages ([`super::single_pages`]): shared ones are filled, and are the space beyond the capacity.
 //!
 //! What all of this means depends on the translation layer, which is not known yet: it is supposed here, and concluded
 //! later ([`super::physical`]).
@@ -17,16 +18,14 @@
 //! # Invariants
 //! - what was written over since the device was filled, and before, was written to the free space as well.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, UnitSeen};
-use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_plan::Location;
+use flashlab_analysis::inference::{Finding, Parameter, Picture, UnitSeen};
+use flashlab_base::{Bytes, Nanos};
 
-use super::figures::{mean, over_bytes};
-use super::logs::{Logs, logs};
+use super::figures::median;
 use super::media::counted;
 use super::onset::Onset;
-use super::overwriting::{Overwriting, begin, overwrite};
-use super::patterns::{ios, responses};
+use super::overwriting::{Overwriting, begin, maps_pages, overwrite};
+use super::single_pages::{Logs, Shared, SinglePages};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -39,10 +38,13 @@ pub(crate) const GROUP: Group = Group {
     probe,
 };
 
-/// Writes that are left for a look at logs.
-const LOGS_LEAST: u64 = 512;
-/// How sure the number of logs is.
-const LOGS_FULL: f64 = 0.8;
+/// How sure the number of logs is, where nothing was in them before, and where something was; and how sure their size is.
+const LOGS_FULL: f64 = 0.9;
+const LOGS_FULL_EARLY: f64 = 0.7;
+const UNIT_OF_LOGS: f64 = 0.92;
+/// The share of the device that single pages may take at first, and that of what may be written.
+const FEW: f64 = 0.12;
+const PAGES_PART: f64 = 0.85;
 /// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
 const ENOUGH: f64 = 0.13;
 /// The share of the device that is left to the groups behind, where overwriting in order shows nothing.
@@ -59,26 +61,46 @@ const SPARE_MORE_STALLS: f64 = 0.5;
 const MERGES: f64 = 0.9;
 /// The size of the writes, where no larger mapped unit is known.
 pub(super) const IO_SIZE: Bytes = Bytes::kib(16);
-/// Sequential writes for a comparison, at the most: they take of the space, too.
-const REFERENCE: u64 = 128;
 /// The error up to which the physical capacity is told, and the space beyond the capacity.
 const PHYSICAL_ERROR: f64 = 0.03;
 const SPARE_ERROR: f64 = 0.1;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // Blocks that can be erased at once are not, as long as there are others.
-    let before = session.written_since_fill()? + session.written_in_place();
+    let since_fill =
+        |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.written_in_place());
+    since_fill(session)?;
     if session.media_written().is_some() {
         return counted(session);
     }
     let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
-    let (enough, kept) = (part(ENOUGH), part(LEFT));
+    let (enough, kept, few) = (part(ENOUGH), part(LEFT), part(FEW));
+    let mut pages = SinglePages::new(session);
+    let mut told = Logs::Unclear;
+    if std::env::var("H2DBG").is_ok() {
+        eprintln!("LATE maps {} pages {}", maps_pages(session), pages.is_some());
+    }
+    if !maps_pages(session) {
+        told = look(session, &mut pages, few)?;
+        if supposed_logs(session, &pages, told) {
+            return Ok(());
+        }
+    }
+    let mut before = since_fill(session)?;
     let most = session.writes_left();
     let usual = Bytes(most.0.saturating_sub(kept.0));
     let mut overwriting = begin(session);
     overwrite(session, &mut overwriting, enough.min(usual), most)?;
     let early = overwriting.unit();
-    if count_logs(session, &overwriting)? {
+    if told == Logs::Unclear && early.is_some_and(|unit| unit.onset.is_none()) {
+        told = look(session, &mut pages, session.writes_left())?;
+        before = Bytes(since_fill(session)?.0.saturating_sub(overwriting.written().0));
+    }
+    if told != Logs::Unclear {
+        overwriting.tell(session);
+        session.saw_unit(overwriting.unit().map(|unit| UnitSeen { onset: None, ..unit }));
+        session.wrote_in_place(overwriting.written());
+        supposed_logs(session, &pages, told);
         return Ok(());
     }
     let left = Bytes(session.writes_left().0.saturating_sub(kept.0));
@@ -90,14 +112,10 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     overwriting.tell(session);
     if let Some(UnitSeen { size: unit, onset: Some(onset), .. }) = seen {
         // Where blocks are copied, it may be the logs that are full for the first time.
-        let size = IO_SIZE.max(session.block());
-        if overwriting.copies() && session.writes_left() >= size * LOGS_LEAST {
-            let sequential = reference(session, size, REFERENCE)?;
-            if let Logs::Merged(costs) = logs(session, unit, sequential)? {
-                session.saw_unit(seen.map(|seen| UnitSeen { onset: None, ..seen }));
-                merged(session, size, &costs, sequential);
-                return Ok(());
-            }
+        if overwriting.copies() && look(session, &mut pages, Bytes::ZERO)? == Logs::Merged {
+            session.saw_unit(seen.map(|seen| UnitSeen { onset: None, ..seen }));
+            supposed_logs(session, &pages, Logs::Merged);
+            return Ok(());
         }
         // A cycle may be seen late, or another one be taken for it.
         let apart = |at: usize| (overwriting.size.0 * at as u64).abs_diff(onset.0) > unit.0 / 2;
@@ -111,12 +129,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         return Ok(());
     }
-    if seen.map(|seen| seen.size) != early.map(|early| early.size) && count_logs(session, &overwriting)? {
-        return Ok(());
-    }
-    match overwriting.more_stalls() {
-        Some(onset) => suppose_more_stalls(session, &overwriting, onset, before),
-        None => undecided(session, &overwriting),
+    if let more @ Logs::Shared(_) = look(session, &mut pages, session.writes_left())? {
+        supposed_logs(session, &pages, more);
+    } else {
+        match overwriting.more_stalls() {
+            Some(onset) => suppose_more_stalls(session, &overwriting, onset, before),
+            None => undecided(session, &overwriting),
+        }
     }
     if seen.is_some() {
         session.wrote_in_place(overwriting.written());
@@ -124,26 +143,22 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// Looks for logs of whole units, where these are replaced from the beginning on, if no buffer makes it seem so; whether that
-/// tells all.
-fn count_logs(session: &mut Session<'_, '_>, overwriting: &Overwriting) -> Result<bool, Halt> {
-    let Some(UnitSeen { size: unit, onset: None, .. }) = overwriting.unit() else { return Ok(false) };
-    overwriting.tell(session);
-    let size = IO_SIZE.max(session.block());
-    let sequential = reference(session, size, REFERENCE)?;
-    match logs(session, unit, sequential)? {
-        Logs::Merged(costs) => {
-            session.wrote_in_place(overwriting.written());
-            merged(session, size, &costs, sequential);
-        }
-        Logs::Shared { logs, first, period, costs } => {
-            session.wrote_in_place(overwriting.written());
-            session.saw_logs(logs);
-            suppose_logs(session, unit, (logs, first, period), &costs, sequential);
-        }
-        Logs::Unclear => return Ok(false),
+/// What single pages tell by the time that `most` was written.
+fn look(session: &mut Session<'_, '_>, pages: &mut Option<SinglePages>, most: Bytes) -> Result<Logs, Halt> {
+    let Some(pages) = pages else { return Ok(Logs::Unclear) };
+    let more = pages.written() + Bytes((session.writes_left().0 as f64 * PAGES_PART) as u64);
+    pages.look(session, most.min(more), more)
+}
+
+/// Supposes what logs mean that single pages told; whether they told any.
+fn supposed_logs(session: &mut Session<'_, '_>, pages: &Option<SinglePages>, told: Logs) -> bool {
+    let Some(pages) = pages else { return false };
+    match told {
+        Logs::Unclear => return false,
+        Logs::Merged => merged(session, pages),
+        Logs::Shared(shared) => suppose_shared(session, pages, &shared),
     }
-    Ok(true)
+    true
 }
 
 /// Where the device makes room in order for the first time, to the block.
@@ -204,55 +219,37 @@ pub(super) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: f64) ->
 }
 
 /// Logs that all blocks share are full: they are whole units.
-fn suppose_logs(
-    session: &mut Session<'_, '_>,
-    unit: Bytes,
-    (logs, first, period): (u32, usize, usize),
-    costs: &[f64],
-    sequential: f64,
-) {
+fn suppose_shared(session: &mut Session<'_, '_>, pages: &SinglePages, shared: &Shared) {
+    let Shared { logs, first, period, whole } = *shared;
+    let (size, unit) = (pages.size, pages.unit(shared));
     let spare = unit * u64::from(logs);
     let evidence = format!(
-        "of pages written in the middle of units of {unit}, the {first}-th is the first to empty a log, and each \
-         {period}-th after it: {logs} logs"
+        "of single pages of {size} far apart on one die, the {first}-th is the first to empty a log, and each {period}-th \
+         after it: {logs} logs"
     );
-    let size = IO_SIZE.max(session.block());
-    let picture = picture(size, costs, sequential).mark(first as f64 * size.0 as f64, "logs are full");
-    suppose_space(session, spare.0 as f64, [Some(LOGS_FULL); 2], &evidence, &picture);
+    let picture = pages.picture().mark(first as f64 * size.0 as f64, "logs are full");
+    let sure = if whole { LOGS_FULL } else { LOGS_FULL_EARLY };
+    session.saw_unit(Some(UnitSeen { size: unit, onset: None, foretold: 0, rightly: 0, logs: Some(logs) }));
+    let of_unit = Finding::found(Parameter::EraseBlockSize, unit, UNIT_OF_LOGS, evidence.clone());
+    session.suppose(of_unit.with(picture.clone()));
+    let of_logs = Finding::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence.clone());
+    session.suppose(of_logs.with(picture.clone()));
+    suppose_space(session, spare.0 as f64, [Some(sure); 2], &evidence, &picture);
 }
 
-/// The mean cost of sequential writes: of a few of the same size, without the first ones, and at least what the fill took
-/// for as many bytes, as a buffer may take a few.
-fn reference(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<f64, Halt> {
-    let count = count.min(REFERENCE);
-    let pattern = ios(Mode::Write, Location::Sequential, size, count);
-    let costs = responses(&session.run("sequential-writes", &pattern)?);
-    Ok(mean(&costs[costs.len() / 2..]).max(session.fill_cost() * size.0 as f64))
-}
-
-fn picture(size: Bytes, costs: &[f64], sequential: f64) -> Picture {
-    let points = over_bytes(size, costs);
-    let end = points.last().map_or(0.0, |point| point.0);
-    Picture::new(
-        "Writes in the middle of units after the device was filled, means of stretches: the cost rises where logs are full.",
-        Axis::linear("written", "bytes"),
-        Axis::linear("response time", "ns"),
-    )
-    .draw("writes in the middle", Style::Line, points)
-    .draw("sequential writes", Style::Line, vec![(0.0, sequential), (end, sequential)])
-}
-
-/// Each write in the middle of a unit costs a merge.
-fn merged(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], sequential: f64) {
+/// Each single page costs a merge.
+fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
+    let late = median(&pages.costs[pages.costs.len() / 2..]);
     let evidence = format!(
-        "writes of {size} in the middle of units cost {}, from the first ones on, {:.0} times what sequential ones cost: \
-         space beyond the capacity does not put anything off",
-        Nanos(mean(costs) as u64),
-        mean(costs) / sequential,
+        "single pages of {} far apart on one die cost {}, {:.0} times what filling the device took for as much: space beyond \
+         the capacity does not put anything off",
+        pages.size,
+        Nanos(late as u64),
+        late / (session.fill_cost() * pages.size.0 as f64).max(1.0),
     );
     for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
         let finding = Finding::not_identifiable(parameter, MERGES, evidence.clone());
-        session.suppose(finding.with(picture(size, costs, sequential)));
+        session.suppose(finding.with(pages.picture()));
     }
 }
 

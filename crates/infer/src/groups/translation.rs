@@ -94,6 +94,8 @@ const NO_PAGE: f64 = 15e6;
 const UNKNOWN_PAGE: f64 = 0.9;
 /// The family of which single pages of many blocks fill the logs.
 const SHARED: &str = "shared log-block";
+/// How sure shared logs are that were seen to be full.
+const LOGS_SEEN: f64 = 0.93;
 /// How sure the family is if openings of logs tell it, and the costs as well.
 const TOLD: f64 = 0.85;
 const TOLD_TWICE: f64 = 0.94;
@@ -142,6 +144,12 @@ struct Seen {
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::TranslationFamily;
+    if let Some(logs) = session.supposed(Parameter::OpenBlocks) {
+        // Pages of many blocks were merged before one write, again and again: no other family does so.
+        let evidence = format!("{}, which all blocks share", logs.evidence);
+        session.conclude(Finding::found(parameter, SHARED, LOGS_SEEN, evidence));
+        return Ok(());
+    }
     let seen = Seen::measure(session)?;
     let evidence = format!(
         "writes of {} take {} in sequence, {:.1} times that at one place again and again, {:.1} times at the device's first \

@@ -46,13 +46,6 @@ impl Session<'_, '_> {
         self.inference.fill.unit = unit;
     }
 
-    /// So many logs are shared by all units.
-    pub(crate) fn saw_logs(&mut self, logs: u32) {
-        if let Some(unit) = &mut self.inference.fill.unit {
-            unit.logs = Some(logs);
-        }
-    }
-
     /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
     /// alone, and so does not count as used.
     pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
