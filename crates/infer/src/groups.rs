@@ -7,6 +7,7 @@ pub(crate) mod erase_block;
 mod explained;
 pub(crate) mod figures;
 pub(crate) mod fill;
+mod full_logs;
 mod held;
 mod landing;
 pub(crate) mod large_reads;

@@ -18,14 +18,16 @@
 //!
 //! # Invariants
 //! - no page begins a block, as what begins one goes to a log of its own: its number on its die is odd;
-//! - before these pages no log was written to, but for a few pages: what was written since the device was filled was in order;
-//! - what is told was seen three times, as many pages apart.
+//! - before these pages no log was written to, but for a few pages: what was written since the device was filled was in order.
 
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{mean, median, over_bytes, quantile};
+use super::full_logs::{
+    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise_before, waited_from,
+};
 use super::patterns::{ios, responses};
 use super::writes::{Buffer, apart, buffer, shifted, unit, writes};
 use crate::halt::Halt;
@@ -53,29 +55,13 @@ const MOST: u64 = 1 << 15;
 const EMPTIED: f64 = 18.0;
 /// Others may be as long as the shortest of these stalls, but not as long as longer ones.
 const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
+/// The first ones may take so large a part of what most take.
+const SHORTER: f64 = 16.0;
 /// This share of the writes is usual.
 const USUAL: f64 = 0.9;
-/// Pages that a log takes at least.
-const LOG_LEAST: usize = 14;
-/// Stalls that have to be so many pages apart, and the share of all that may be elsewhere.
-const SEEN: usize = 3;
-const ELSEWHERE: f64 = 0.34;
-/// Stalls that are tried as the first one, and those behind it as the second one.
-const TRIED: usize = 8;
 /// The most merges that a die puts off, and how long it rests at least so that none are left.
 const PIECES: usize = 24;
 const REST: Nanos = Nanos::from_secs(1);
-/// So many writes that take longer than the first ones have to wait.
-const WAITING: usize = 16;
-/// By so many pages a stall may be early or late.
-const SLACK: usize = 1;
-/// What lies before the first stall is a whole number of logs up to this share of one.
-const WHOLE: f64 = 0.06;
-
-/// A rise of the usual cost is one if it is so much likelier than none, in nats.
-const RISE_GAIN: f64 = 6.0;
-/// Costs that are more than so many times the usual one, or a smaller part of it, count as that.
-const OUTLIER: f64 = 4.0;
 
 /// What single pages show.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,18 +72,6 @@ pub(super) enum Logs {
     Shared(Shared),
     /// Neither.
     Unclear,
-}
-
-/// Logs that all blocks share.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Shared {
-    /// How many a die has.
-    pub logs: u32,
-    /// The page that waits for the first one to be emptied, and how many pages a log takes.
-    pub first: usize,
-    pub period: usize,
-    /// Whether the logs hold exactly what was written before the first one was emptied.
-    pub whole: bool,
 }
 
 /// Single pages far apart on one die.
@@ -178,7 +152,7 @@ impl SinglePages {
             return Ok(Logs::Merged);
         }
         loop {
-            if let Some(regular) = LEVELS.iter().find_map(|level| regular(&self.stalls(*level), *level)) {
+            if let Some(regular) = self.regular(session) {
                 return self.count(session, regular);
             }
             let known = self.costs.len() as u64;
@@ -263,6 +237,28 @@ impl SinglePages {
         (0..self.costs.len()).filter(|&index| self.costs[index] > least).collect()
     }
 
+    /// Regular stalls, if each takes so long that a block as large as a log was copied at least, and if they begin behind whole logs
+    /// or go on for long.
+    fn regular(&self, session: &Session<'_, '_>) -> Option<Regular> {
+        let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1).max(1);
+        let of_level = |level: &f64| {
+            let found = regular(&self.stalls(*level), *level)?;
+            let on_grid = |level: f64| {
+                let stalls = self.stalls(level).into_iter();
+                stalls.filter(|&stall| is_on_grid(stall, found.first, found.period)).collect::<Vec<_>>()
+            };
+            let heights: Vec<f64> = on_grid(*level).into_iter().map(|stall| self.costs[stall]).collect();
+            let copied = median(&self.costs) * found.period as f64 / planes as f64;
+            // The first ones may be shorter.
+            let first = on_grid((level / SHORTER).max(1.0)).first().copied().unwrap_or(found.first);
+            let found = Regular { first, ..found };
+            let logs = logs_of(&found, 0, &self.may_be_buffered(session, &found));
+            let clear = found.in_a_row >= MANY || logs.is_some_and(|logs| logs.whole);
+            (clear && median(&heights) >= copied).then_some(found)
+        };
+        LEVELS.iter().find_map(of_level)
+    }
+
     /// The logs that were full before the first of regular stalls, without those whose merges were put off.
     fn count(&mut self, session: &mut Session<'_, '_>, regular: Regular) -> Result<Logs, Halt> {
         let buffered = self.may_be_buffered(session, &regular);
@@ -299,7 +295,7 @@ impl SinglePages {
         regular: &Regular,
         buffered: usize,
     ) -> Result<Option<usize>, Halt> {
-        let Regular { first, period, level } = *regular;
+        let Regular { first, period, level, .. } = *regular;
         let longest = self.costs.iter().copied().fold(0.0, f64::max);
         let rest = Nanos((longest * (PIECES + 2) as f64) as u64) + REST;
         let rested = self.costs.len();
@@ -319,132 +315,5 @@ impl SinglePages {
             }
         }
         Ok(None)
-    }
-}
-
-/// Stalls that are equally far apart.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Regular {
-    first: usize,
-    period: usize,
-    /// Their level.
-    level: f64,
-}
-
-/// The write from which on the host waits for those before it, behind a buffer of so many pages.
-fn waited_from(costs: &[f64], buffered: usize) -> usize {
-    let begin = (buffered * 9 / 8).min(costs.len());
-    let at_first = median(&costs[..begin / 2]);
-    let waits =
-        |from: &usize| median(&costs[*from..(*from + WAITING).min(costs.len())]) > OUTLIER.sqrt() * at_first;
-    match buffered {
-        0 => 0,
-        _ => (begin..costs.len()).find(waits).map_or(begin, |from| (from + WAITING).min(costs.len())),
-    }
-}
-
-/// Whether a stall is a whole number of periods from the first one.
-fn is_on_grid(stall: usize, first: usize, period: usize) -> bool {
-    let apart = stall.abs_diff(first) % period;
-    apart.min(period - apart) <= SLACK
-}
-
-/// The logs that were full before the first stall, if so many are put off and a buffer holds one of these numbers of pages.
-fn logs_of(regular: &Regular, put_off: usize, buffered: &[usize]) -> Option<Shared> {
-    let Regular { first, period, .. } = *regular;
-    let slack = f64::max(WHOLE, 2.0 / period as f64);
-    let of = |buffered: &usize| {
-        let logs = (first as f64 - *buffered as f64) / period as f64 - put_off as f64;
-        let count = logs.round();
-        (count >= 1.0).then_some((count - logs, count))
-    };
-    let (missing, count) = buffered.iter().filter_map(of).min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
-    Some(Shared { logs: count as u32, first, period, whole: missing.abs() <= slack })
-}
-
-/// The stalls that are equally far apart; some others may be among them.
-fn regular(stalls: &[usize], level: f64) -> Option<Regular> {
-    let mut best: Option<(usize, Regular)> = None;
-    for (index, &first) in stalls.iter().enumerate().take(TRIED) {
-        for &second in stalls[index + 1..].iter().take(TRIED) {
-            let period = second - first;
-            let is_one = |place: usize| stalls.iter().any(|&stall| stall.abs_diff(place) <= SLACK);
-            let in_a_row = (2..).take_while(|&times| is_one(first + times * period)).take(SEEN).count() + 2;
-            let hits: Vec<usize> =
-                stalls.iter().copied().filter(|&stall| is_on_grid(stall, first, period)).collect();
-            let others = (stalls.len() - hits.len()) as f64;
-            let is_better = best.is_none_or(|(most, _)| hits.len() > most);
-            if period >= LOG_LEAST && in_a_row >= SEEN && others <= ELSEWHERE * hits.len() as f64 && is_better
-            {
-                // Some may have been made needless by what was written in order.
-                best = Some((hits.len(), Regular { first: hits[0], period, level }));
-            }
-        }
-    }
-    best.map(|(_, regular)| regular)
-}
-
-/// How many writes before the end others began to cost more, which is a whole number of periods.
-fn rise_before(costs: &[f64], period: usize) -> Option<usize> {
-    let usual = median(costs).max(1.0);
-    let of = |costs: &[f64]| {
-        let times: Vec<f64> =
-            costs.iter().map(|cost| cost.clamp(usual / OUTLIER, usual * OUTLIER).ln()).collect();
-        let middle = mean(&times);
-        (times.len() as f64, middle, times.iter().map(|time| (time - middle).powi(2)).sum::<f64>())
-    };
-    let (count, _, without) = of(costs);
-    let gain = |at: usize| {
-        let ((first, low, before), (second, high, behind)) = (of(&costs[..at]), of(&costs[at..]));
-        let rises = high > low && first >= 2.0 && second >= 2.0 && before + behind > 0.0;
-        if rises { count / 2.0 * (without / (before + behind)).ln() } else { 0.0 }
-    };
-    let places = (1..).map_while(|periods| costs.len().checked_sub(periods * period)).filter(|&at| at > 0);
-    let best = places.map(|at| (at, gain(at))).max_by(|a, b| a.1.total_cmp(&b.1));
-    best.filter(|&(_, gain)| gain >= RISE_GAIN).map(|(at, _)| costs.len() - at)
-}
-
-#[cfg(test)]
-mod tests {
-    use flashlab_base::{Prng, Seed};
-
-    use super::*;
-
-    #[test]
-    fn what_is_put_off_makes_writes_a_little_dearer() {
-        for seed in 0..20 {
-            let mut random = Prng::new(Seed(seed));
-            let mut write = |share: f64| {
-                let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
-                1e6 * share * (0.95 + 0.1 * random.unit()) * outlier
-            };
-            let owed: Vec<f64> = (0..500).map(|at| write(if at < 52 { 1.0 } else { 1.1 })).collect();
-            assert_eq!(rise_before(&owed, 32), Some(448));
-            let even: Vec<f64> = (0..500).map(|_| write(1.0)).collect();
-            assert_eq!(rise_before(&even, 32), None);
-        }
-    }
-
-    #[test]
-    fn logs_are_counted_from_the_first_one_that_is_emptied() {
-        for (seed, (logs, period, buffered)) in
-            [(1, 16, 0), (4, 64, 0), (11, 96, 352), (16, 128, 9)].into_iter().enumerate()
-        {
-            let mut random = Prng::new(Seed(seed as u64));
-            let mut write = |index: usize| {
-                let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
-                let empties = index >= logs * period + buffered && (index - buffered).is_multiple_of(period);
-                1e6 * (0.95 + 0.1 * random.unit()) * outlier * if empties { 60.0 } else { 1.0 }
-            };
-            let costs: Vec<f64> = (0..(logs + 3) * period + buffered).map(&mut write).collect();
-            let stalls: Vec<usize> = (0..costs.len()).filter(|&index| costs[index] > EMPTIED * 1e6).collect();
-            let found =
-                regular(&stalls, 1.0).and_then(|regular| logs_of(&regular, 0, &[buffered / 2, buffered]));
-            assert_eq!(
-                found.map(|found| (found.logs as usize, found.period, found.whole)),
-                Some((logs, period, true))
-            );
-            assert_eq!(regular(&stalls[..2], 1.0), None);
-        }
     }
 }

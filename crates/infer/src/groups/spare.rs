@@ -22,10 +22,11 @@ use flashlab_analysis::inference::{Finding, Parameter, Picture, UnitSeen};
 use flashlab_base::{Bytes, Nanos};
 
 use super::figures::median;
+use super::full_logs::Shared;
 use super::media::counted;
 use super::onset::Onset;
 use super::overwriting::{Overwriting, begin, maps_pages, overwrite};
-use super::single_pages::{Logs, Shared, SinglePages};
+use super::single_pages::{Logs, SinglePages};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;

@@ -148,7 +148,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if let Some(logs) = session.supposed(Parameter::OpenBlocks) {
         // Pages of many blocks were merged before one write, again and again: no other family does so.
         let evidence = format!("{}, which all blocks share", logs.evidence);
-        session.conclude(Finding::found(parameter, SHARED, LOGS_SEEN, evidence));
+        session.conclude(Finding::found(parameter, SHARED, LOGS_SEEN.min(logs.confidence + 0.03), evidence));
         return Ok(());
     }
     let seen = Seen::measure(session)?;
