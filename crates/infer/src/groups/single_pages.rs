@@ -55,6 +55,9 @@ const MOST: u64 = 1 << 15;
 const EMPTIED: f64 = 18.0;
 /// Others may be as long as the shortest of these stalls, but not as long as longer ones.
 const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
+/// One of the first of these takes as long as so many blocks at the least, of which as many pages are written one by one.
+const FIRST: usize = 4;
+const COPIED: f64 = 8.0;
 /// The first ones may take so large a part of what most take.
 const SHORTER: f64 = 16.0;
 /// This share of the writes is usual.
@@ -237,8 +240,8 @@ impl SinglePages {
         (0..self.costs.len()).filter(|&index| self.costs[index] > least).collect()
     }
 
-    /// Regular stalls, if each takes so long that a block as large as a log was copied at least, and if they begin behind whole logs
-    /// or go on for long.
+    /// Regular stalls, if one of the first ones takes so long that many blocks as large as a log were copied, and if they begin behind
+    /// whole logs or go on for long.
     fn regular(&self, session: &Session<'_, '_>) -> Option<Regular> {
         let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1).max(1);
         let of_level = |level: &f64| {
@@ -247,14 +250,17 @@ impl SinglePages {
                 let stalls = self.stalls(level).into_iter();
                 stalls.filter(|&stall| is_on_grid(stall, found.first, found.period)).collect::<Vec<_>>()
             };
-            let heights: Vec<f64> = on_grid(*level).into_iter().map(|stall| self.costs[stall]).collect();
-            let copied = median(&self.costs) * found.period as f64 / planes as f64;
+            // The first log has pages of all the places in turns; collecting copies one block at most.
+            let longest =
+                on_grid(*level).into_iter().take(FIRST).map(|stall| self.costs[stall]).fold(0.0, f64::max);
+            let blocks = (found.period as f64 / PLACES as f64).min(1.0) * COPIED;
+            let copied = blocks * median(&self.costs) * found.period as f64 / planes as f64;
             // The first ones may be shorter.
             let first = on_grid((level / SHORTER).max(1.0)).first().copied().unwrap_or(found.first);
             let found = Regular { first, ..found };
             let logs = logs_of(&found, 0, &self.may_be_buffered(session, &found));
             let clear = found.in_a_row >= MANY || logs.is_some_and(|logs| logs.whole);
-            (clear && median(&heights) >= copied).then_some(found)
+            (clear && longest >= copied).then_some(found)
         };
         LEVELS.iter().find_map(of_level)
     }
