@@ -23,7 +23,7 @@ use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
 use super::figures::{mean, median, windows};
 use super::patterns::responses;
-use super::startup::random_writes;
+use super::startup::{is_page_map, random_writes};
 use super::steps::lump;
 use super::writes::{Buffer, buffer};
 use crate::halt::Halt;
@@ -138,9 +138,7 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
         Buffer::Unknown => NOTHING[1],
         Buffer::Holds(_) => NOTHING[2],
     };
-    let page_map =
-        matches!(session.known().word(Parameter::TranslationFamily), Some("page" | "demand-cached page"));
-    let most = ELSE[usize::from(!page_map)];
+    let most = ELSE[usize::from(!is_page_map(session))];
     let degrees = with.len().min(without.len()) as f64 / BATCHES_PER_DEGREE - 1.0;
     let (value, right) = weigh((ratio, error.hypot(JITTER * ratio)), degrees, nothing, most);
     let points =
