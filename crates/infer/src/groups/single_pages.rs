@@ -55,8 +55,7 @@ const MOST: u64 = 1 << 15;
 const EMPTIED: f64 = 18.0;
 /// Others may be as long as the shortest of these stalls, but not as long as longer ones.
 const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
-/// One of the first of these takes as long as so many blocks at the least, of which as many pages are written one by one.
-const FIRST: usize = 4;
+/// The first of these takes as long as so many blocks at the least, of which as many pages are written one by one.
 const COPIED: f64 = 8.0;
 /// The first ones may take so large a part of what most take.
 const SHORTER: f64 = 16.0;
@@ -192,13 +191,7 @@ impl SinglePages {
     /// Single pages from where the last sweep was, from the beginning again where it comes to the end. The first one begins
     /// behind what is written over in order.
     fn sweep(&mut self, session: &mut Session<'_, '_>, count: u64) -> Result<(), Halt> {
-        let capacity = session.capacity().0;
-        let pages = capacity / self.size.0 / self.dies;
-        let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1);
-        let largest = (ROWS_MOST * planes).min(pages / BLOCKS_LEAST).max(1);
-        let one_in = (pages / (LOGS_OF_SWEEP * largest)).clamp(ONE_IN[0], ONE_IN[1]);
-        let slot = Bytes(capacity / (pages / one_in).max(PLACES)).round_down(self.grain).max(self.grain);
-        let slots = (capacity / slot.0).saturating_sub(1).max(1);
+        let (slot, slots) = self.slots(session);
         let mut left = count;
         while left > 0 {
             let place = self.swept + slots / 4;
@@ -212,6 +205,17 @@ impl SinglePages {
             left -= now;
         }
         Ok(())
+    }
+
+    /// How large the slots of a sweep are, and how many.
+    fn slots(&self, session: &Session<'_, '_>) -> (Bytes, u64) {
+        let capacity = session.capacity().0;
+        let pages = capacity / self.size.0 / self.dies;
+        let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1);
+        let largest = (ROWS_MOST * planes).min(pages / BLOCKS_LEAST).max(1);
+        let one_in = (pages / (LOGS_OF_SWEEP * largest)).clamp(ONE_IN[0], ONE_IN[1]);
+        let slot = Bytes(capacity / (pages / one_in).max(PLACES)).round_down(self.grain).max(self.grain);
+        (slot, (capacity / slot.0).saturating_sub(1).max(1))
     }
 
     /// Where in each slot a round writes: no page twice, as long as there are others.
@@ -240,7 +244,7 @@ impl SinglePages {
         (0..self.costs.len()).filter(|&index| self.costs[index] > least).collect()
     }
 
-    /// Regular stalls, if one of the first ones takes so long that many blocks as large as a log were copied, and if they begin behind
+    /// Regular stalls, if the first one takes so long that many blocks as large as a log were copied, and if they begin behind
     /// whole logs or go on for long.
     fn regular(&self, session: &Session<'_, '_>) -> Option<Regular> {
         let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1).max(1);
@@ -251,8 +255,7 @@ impl SinglePages {
                 stalls.filter(|&stall| is_on_grid(stall, found.first, found.period)).collect::<Vec<_>>()
             };
             // The first log has pages of all the places in turns; collecting copies one block at most.
-            let longest =
-                on_grid(*level).into_iter().take(FIRST).map(|stall| self.costs[stall]).fold(0.0, f64::max);
+            let longest = on_grid(*level).first().map_or(0.0, |&stall| self.costs[stall]);
             let blocks = (found.period as f64 / PLACES as f64).min(1.0) * COPIED;
             let copied = blocks * median(&self.costs) * found.period as f64 / planes as f64;
             // The first ones may be shorter.
@@ -274,6 +277,8 @@ impl SinglePages {
         let begin = waited_from(&self.costs[..regular.first], most).max(in_turns.unwrap_or(0));
         let put_off = match rise_before(&self.costs[begin..regular.first], regular.period) {
             Some(writes) => Some(writes / regular.period),
+            // Where sweeps come round sooner, blocks that were merged for one log leave others with nothing to merge.
+            None if (self.slots(session).1 as usize) < regular.first => Some(0),
             None => self.put_off(session, &regular, most)?,
         };
         let shared = logs_of(&regular, put_off.unwrap_or(0), &buffered);
