@@ -26,6 +26,7 @@ use super::full_logs::Shared;
 use super::media::counted;
 use super::onset::Onset;
 use super::overwriting::{Overwriting, begin, maps_pages, overwrite};
+use super::physical;
 use super::single_pages::{Logs, SinglePages};
 use crate::group::Group;
 use crate::halt::Halt;
@@ -197,17 +198,16 @@ fn suppose_more_stalls(
 pub(super) fn suppose_space(
     session: &mut Session<'_, '_>,
     spare: f64,
-    [physical, share]: [Option<f64>; 2],
+    sure: [Option<f64>; 2],
     evidence: &str,
     picture: &Picture,
 ) {
     let capacity = session.capacity().0 as f64;
-    for (parameter, value, sure) in [
-        (Parameter::PhysicalCapacity, capacity + spare, physical),
-        (Parameter::OverProvisioning, spare / capacity, share),
-    ] {
+    for (&parameter, sure) in physical::GROUP.parameters.iter().zip(sure) {
         let finding = match sure {
-            Some(sure) => Finding::found(parameter, value, sure, evidence),
+            Some(sure) => {
+                Finding::found(parameter, physical::value(parameter, capacity, spare), sure, evidence)
+            }
             None => Finding::undetermined(parameter, evidence),
         };
         session.suppose(finding.with(picture.clone()));
@@ -249,7 +249,7 @@ fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
         Nanos(late as u64),
         late / (session.fill_cost() * pages.size.0 as f64).max(1.0),
     );
-    for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
+    for &parameter in physical::GROUP.parameters {
         let finding = Finding::not_identifiable(parameter, MERGES, evidence.clone());
         session.suppose(finding.with(pages.picture()));
     }
@@ -261,7 +261,7 @@ fn undecided(session: &mut Session<'_, '_>, overwriting: &Overwriting) {
         "{} overwritten in order: there is no place from which on room is made, or there are more stalls",
         overwriting.written(),
     );
-    for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
+    for &parameter in physical::GROUP.parameters {
         session.suppose(Finding::undetermined(parameter, evidence.clone()).with(overwriting.picture()));
     }
 }
