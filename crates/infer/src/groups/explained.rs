@@ -40,6 +40,8 @@ pub(crate) struct Explained {
     /// From all reads, and from those elsewhere alone.
     both: Likely,
     again: Option<Likely>,
+    /// From writes.
+    written: Option<Likely>,
     /// Whether reads scatter about it no more than reads of one kind.
     is_good: bool,
     /// At most so sure; less where pages do not show by themselves.
@@ -93,10 +95,19 @@ pub(crate) fn explained(
         Some((again, both)) => (Some(again), both),
         None => (None, likely),
     };
-    let evidence = evidence(&both, &runs);
+    let is_sure = |likely: &Likely| {
+        likely.margin(|layout| layout.planes, &likely.best().planes) > MARGIN_SURE
+            && likely.margin(|layout| layout.dies, &likely.best().dies) > MARGIN_SURE
+    };
+    let told = if is_sure(&both) { None } else { both.with_writes(session.row_writes()) };
+    let (written, both) = match told {
+        Some((written, all)) => (Some(written), all),
+        None => (None, both),
+    };
+    let evidence = evidence(&both, written.as_ref(), &runs);
     let is_good = unexplained(&both, least) < MISFIT_GOOD;
     let most = if page.is_some() { SURE } else { UNSURE };
-    Ok(Some(Explained { both, again, is_good, most, evidence, picture }))
+    Ok(Some(Explained { both, again, written, is_good, most, evidence, picture }))
 }
 
 /// How much more reads scatter than they do where they scatter least, as a variance.
@@ -104,17 +115,21 @@ fn unexplained(likely: &Likely, least: f64) -> f64 {
     likely.misfit * (likely.sigma / least).powi(2)
 }
 
-fn evidence(likely: &Likely, runs: &[Run]) -> String {
+fn evidence(likely: &Likely, written: Option<&Likely>, runs: &[Run]) -> String {
     let Layout { page, planes, chunk, dies, channels, cached, .. } = likely.best();
     let [command, sense, transfer, link] = likely.times().map(|time| time / 1000.0);
     let largest = runs.iter().flatten().map(|read| read.size).max().unwrap_or(0);
     let chunk =
         if dies == 1 { "one die".to_owned() } else { format!("chunks of {chunk} pages on {dies} dies") };
     let cache = if cached { ", in cache mode" } else { "" };
+    let written = written.map_or(String::new(), |written| {
+        let misfit = written.misfit.sqrt();
+        format!("; writes were asked as well, which scatter {misfit:.2} times as much as those of one kind")
+    });
     format!(
         "reads up to {} take what pages of {} in rows of {planes}, {chunk} and {channels} channels{cache} explain: command \
          {command:.1}, sense {sense:.1}, transfer {transfer:.1}, link {link:.1} us a page; they scatter {:.2} times as much as \
-         reads of one kind",
+         reads of one kind{written}",
         Bytes(largest),
         Bytes(page),
         likely.misfit.sqrt()
@@ -142,6 +157,9 @@ impl Explained {
         let (value, chance) = likely.says(&what)?;
         let margin = likely.margin(&what, &value);
         let again = self.again.as_ref().map_or(f64::NEG_INFINITY, |again| again.margin(&what, &value));
+        // Writes are another look at it.
+        let written = self.written.as_ref().map_or(f64::NEG_INFINITY, |other| other.margin(&what, &value));
+        let again = again.max(written);
         let most = match () {
             () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => self.most,
             () if !self.is_good => LEFT_OPEN,
