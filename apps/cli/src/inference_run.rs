@@ -16,9 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use anyhow::{Result, bail};
-use flashlab_analysis::inference::{
-    Fill, Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Value, Verdict,
-};
+use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Value, Verdict};
 use flashlab_base::{Bytes, Identity, Nanos, Seed};
 use flashlab_bench::Settings as BenchSettings;
 use flashlab_infer::{Ended, GROUPS, Progress, groups_for};
@@ -126,17 +124,9 @@ impl Run {
         Ok(Run { folder, manifest, known, interrupt: session::interrupt()?, _lock: lock })
     }
 
-    /// Forgets what was found by writing: the device is another one, in another state. What was written for it counts
-    /// against the budget where the disk beneath is the same.
+    /// The device is another one, in another state.
     pub fn forget_writes(&mut self, is_worn: bool) {
-        for group in GROUPS.iter().filter(|group| group.writes()) {
-            self.known.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
-        }
-        self.known.supposed.clear();
-        self.known.fill = Fill::default();
-        if !is_worn {
-            self.known.written = Bytes::ZERO;
-        }
+        flashlab_infer::forget_writes(&mut self.known, is_worn);
     }
 
     pub fn chosen(&self) -> &Chosen {

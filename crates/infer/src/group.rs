@@ -12,8 +12,10 @@ pub struct Group {
     pub name: &'static str,
     /// What it looks for and by which signal, in a sentence.
     pub about: &'static str,
-    /// What it answers; nothing: it only supposes what a later group looks at again.
+    /// What it answers.
     pub parameters: &'static [Parameter],
+    /// What it only supposes, and a later group looks at again.
+    pub supposes: Option<Parameter>,
     /// The share of the write budget that it may use, beside what the groups before it leave; 0: it only reads.
     pub write_share: f64,
     /// Runs its probes and concludes its parameters. Those that it leaves are undetermined.
@@ -24,15 +26,6 @@ impl Group {
     /// Whether it writes.
     pub fn writes(&self) -> bool {
         self.write_share > 0.0
-    }
-
-    /// What a group supposes that answers nothing itself.
-    pub(crate) fn supposes(&self) -> Option<Parameter> {
-        match self.name {
-            name if name == groups::write_buffer::GROUP.name => Some(Parameter::WriteBufferSize),
-            name if name == groups::spare::GROUP.name => Some(Parameter::PhysicalCapacity),
-            _ => None,
-        }
     }
 }
 

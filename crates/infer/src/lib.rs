@@ -139,6 +139,19 @@ pub fn groups_for(parameters: &[Parameter]) -> &'static [Group] {
     }
 }
 
+/// Forgets what was found by writing: the device is another one, in another state. What was written for it counts against
+/// the budget where the disk beneath is the same, and is worn.
+pub fn forget_writes(known: &mut Inference, is_worn: bool) {
+    for group in GROUPS.iter().filter(|group| group.writes()) {
+        known.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
+    }
+    known.supposed.clear();
+    if !is_worn {
+        known.written = Bytes::ZERO;
+    }
+    known.fill = Fill { begun_at: known.written, ..Fill::default() };
+}
+
 /// A document without findings, of a device that is about to be inferred.
 pub fn nothing_known(device: &dyn Device, target: &str) -> Inference {
     Inference {

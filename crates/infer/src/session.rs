@@ -271,7 +271,7 @@ impl<'d, 's> Session<'d, 's> {
 
     /// Whether a group that only supposes is of use: what it looks at is neither concluded nor supposed.
     pub(crate) fn has_to_suppose(&self, group: &Group) -> bool {
-        group.supposes().is_some_and(|parameter| self.known().finding(parameter).is_none())
+        group.supposes.is_some_and(|parameter| self.known().finding(parameter).is_none())
     }
 
     /// A group has ended: its answers stand, and nothing has to be supposed of them.
@@ -329,7 +329,8 @@ impl<'d, 's> Session<'d, 's> {
         halt
     }
 
-    /// How many times as long as usual small reads take.
+    /// How many times as long as usual small reads take. Each group that reads asks again, so that one that is resumed
+    /// takes the same course.
     fn slowness(&mut self) -> f64 {
         let anywhere = patterns::ios(Mode::Read, Location::Random, self.block(), SMALL_READS);
         // Whoever fails here fails again at once.

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::inference::{Finding, Inference};
+use flashlab_analysis::inference::{Finding, Inference, Parameter};
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{Ended, GROUPS, Progress, Settings, infer, nothing_known};
+use flashlab_infer::{Ended, GROUPS, Progress, Settings, forget_writes, infer, infer_groups, nothing_known};
 use flashlab_plan::Plan;
 use flashlab_sim::{Profile, SimulatedDevice};
 
@@ -102,4 +102,27 @@ fn who_is_interrupted_in_each_group_begins_it_again() {
     assert_eq!(times, GROUPS.len() as u64);
     let parameters = |known: &Inference| known.findings.iter().map(|one| one.parameter).collect::<Vec<_>>();
     assert_eq!(parameters(&resumed), parameters(&whole));
+}
+
+#[test]
+fn what_a_replaced_scratch_file_got_is_not_taken_for_space() {
+    let capacity = device().geometry().capacity;
+    let interrupt = AtomicBool::new(false);
+    let settings = Settings {
+        seed: Seed(5),
+        // The second file is filled, too.
+        write_budget: Some(Settings::usual_budget(capacity) * 2),
+        reading_time: Some(Nanos::from_secs(60)),
+        writing_time: Nanos::from_secs(3600),
+        interrupt: &interrupt,
+    };
+    let mut known = nothing_known(&device(), "test");
+    let until_spare = GROUPS.iter().position(|group| group.name == "spare-space").unwrap();
+    infer_groups(&mut device(), &settings, &mut known, &mut (), &GROUPS[..until_spare]);
+    assert!(known.written >= capacity, "{}", known.written);
+    forget_writes(&mut known, true);
+    assert_eq!(infer(&mut device(), &settings, &mut known, &mut ()), Ended::Done);
+    let of_one = inferred(None).0.get(Parameter::PhysicalCapacity).unwrap().number().unwrap();
+    let of_second = known.get(Parameter::PhysicalCapacity).unwrap().number().unwrap();
+    assert!((of_second / of_one - 1.0).abs() < 0.03, "{of_second} for {of_one}");
 }

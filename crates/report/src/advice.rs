@@ -127,7 +127,7 @@ fn alignment(unit: Bytes, sector: Bytes, device: &str) -> Said {
         return Err(format!("an erase block of {unit} is no multiple of the sector of {sector}"));
     }
     Ok((
-        format!("begin partitions at multiples of {aligned}"),
+        format!("begin partitions at multiples of {}", aligned.exact()),
         format!("sgdisk --set-alignment={} --new=1:0:0 {device}", aligned.0 / sector.0),
         format!(
             "space is erased and merged in units of {unit}: a partition that begins beside one shares it"
@@ -202,7 +202,7 @@ fn large_writes(size: Bytes, device: &str) -> Said {
 
 fn random_writes(unit: Bytes, device: &str) -> Said {
     Ok((
-        format!("write at random places in aligned pieces of {unit}"),
+        format!("write at random places in aligned pieces of {}", unit.exact()),
         format!("fio --name=random --filename={device} --rw=randwrite --bs={} --direct=1", unit.0),
         format!("{unit} is the smallest piece that costs the same at random places as in sequence"),
     ))

@@ -192,6 +192,9 @@ pub struct Inference {
 /// How far a device was written from its beginning on, one address after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fill {
+    /// What had been written in all, to another file in its place, when nothing of it was written yet.
+    #[serde(default)]
+    pub begun_at: Bytes,
     /// Until where.
     pub until: Bytes,
     /// What had been written in all when it was the whole device, and what has been written in place since.

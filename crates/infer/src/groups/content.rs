@@ -32,6 +32,7 @@ pub(crate) const GROUP: Group = Group {
     name: "content",
     about: "pages of random bits, of zeros and of ones, in sequence and in turns",
     parameters: &[Parameter::ZerosProgramShare, Parameter::OnesProgramShare],
+    supposes: None,
     write_share: 0.015,
     probe,
 };
@@ -42,7 +43,7 @@ const KINDS: [(&str, Content); 3] =
 const TURNS: usize = 6;
 const HALVES: usize = 2;
 /// Where a half begins, as shares of the device.
-const PLACES: [f64; HALVES] = [0.81, 0.33];
+const PLACES: [f64; HALVES] = [0.81, 0.9];
 /// The rest before each run.
 const REST: Nanos = Nanos::from_secs(2);
 /// Whole rounds of 1, 2, 3, 4, 6, 8, 12 or 16 dies or planes.

@@ -52,6 +52,8 @@ const WINDOW_PART: usize = 4;
 const WIDEST: usize = 256;
 /// So much likelier a period is that is once more divisible by two.
 const ROUNDER: f64 = 1.5;
+/// A period may be found as up to so many times itself.
+const PARTS_MOST: usize = 16;
 
 /// Stalls that come back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,6 +116,24 @@ impl Cycle {
             }
         }
         (windows, stalled, gain(hits, inside as f64, stalls, costs.len()))
+    }
+
+    /// This period or the whole part of it, no shorter than `shortest`, that explains the stalls from `from` on best. What was
+    /// found among few windows may be a multiple; among more of them it leaves most stalls without a window.
+    pub(crate) fn likeliest_part(self, costs: &[f64], from: usize, shortest: usize) -> Cycle {
+        let from = from.min(costs.len());
+        let stalls: Vec<usize> = (from..costs.len()).filter(|&index| self.is_stall(costs[index])).collect();
+        let fold = Fold { stalls: &stalls, from, length: costs.len() - from };
+        let near = |parts: usize| {
+            let part = (self.period + parts / 2) / parts;
+            part.saturating_sub(1).max(2)..=part + 1
+        };
+        (1..=PARTS_MOST)
+            .flat_map(near)
+            .filter(|&period| period >= shortest && (shortest > 0 || period == self.period))
+            .filter_map(|period| fold.likeliest_windows(period))
+            .max_by(|a, b| rounded(a).total_cmp(&rounded(b)))
+            .map_or(self, |part| Cycle { low: self.low, high: self.high, ..part })
     }
 
     /// The first write of the first window from which on windows have stalls, if there are some before it that have none but
@@ -234,11 +254,15 @@ fn likeliest(costs: &[f64], from: usize, low: f64, high: f64) -> Option<Cycle> {
         .filter_map(|period| fold.best(period))
         .max_by(|a, b| a.gain.total_cmp(&b.gain))?;
     let near = best.width.clamp(2, best.period / 2 + 1).min(32);
-    let rounded = |cycle: &Cycle| cycle.gain + ROUNDER * f64::from(cycle.period.trailing_zeros());
     let best = (best.period.saturating_sub(near).max(2)..=best.period + near)
         .filter_map(|period| fold.best(period))
         .max_by(|a, b| rounded(a).total_cmp(&rounded(b)))?;
     (best.gain >= GAIN_LEAST).then_some(Cycle { low, high, ..best })
+}
+
+/// How likely a cycle is, with what is likelier of a period that is divisible by two.
+fn rounded(cycle: &Cycle) -> f64 {
+    cycle.gain + ROUNDER * f64::from(cycle.period.trailing_zeros())
 }
 
 /// The distances at which most stalls follow each other, some in each doubling.
@@ -270,8 +294,13 @@ struct Fold<'a> {
 }
 
 impl Fold<'_> {
-    /// The likeliest windows of a period.
+    /// The likeliest windows of a period, if nearly all of them have stalls.
     fn best(&self, period: usize) -> Option<Cycle> {
+        self.likeliest_windows(period).filter(|cycle| self.complete(cycle))
+    }
+
+    /// The likeliest windows of a period.
+    fn likeliest_windows(&self, period: usize) -> Option<Cycle> {
         if period < 2 || self.length < PERIODS_MIN * period {
             return None;
         }
@@ -299,7 +328,7 @@ impl Fold<'_> {
                 });
             }
         }
-        best.filter(|cycle| self.complete(cycle))
+        best
     }
 
     /// Whether nearly all windows have stalls.

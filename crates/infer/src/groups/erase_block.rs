@@ -36,6 +36,7 @@ pub(crate) const GROUP: Group = Group {
     name: "erase-block",
     about: "small writes in sequence, of one page again and again, and of whole and half units: how often one is expensive",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
+    supposes: None,
     write_share: 0.01,
     probe,
 };
@@ -58,6 +59,9 @@ const IN_PLACE_PART: f64 = 0.6;
 const DIES_MOST: u64 = 64;
 /// Two periods are whole multiples of each other within this.
 const AGREES: f64 = 0.02;
+/// How sure a unit is that comes back from the first writes on, though pages may lie anywhere.
+const FROM_THE_BEGINNING: f64 = 0.6;
+
 /// Writes of one size, and the periods that foretold themselves.
 struct Seen {
     /// What lies between a write and the next.
@@ -102,8 +106,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let emptied = known.word(Parameter::WriteBufferFlush) != Some("when-full")
         && known.bytes(Parameter::FastRegionSize).is_some_and(|size| size > Bytes::ZERO);
-    if let Some(seen) = session.supposed(Parameter::EraseBlockSize).filter(|_| later || emptied || !pages) {
-        session.conclude(seen);
+    let supposed = session.supposed(Parameter::EraseBlockSize);
+    if let Some(supposed) = supposed.clone().filter(|_| later || emptied || !pages) {
+        session.conclude(supposed);
         conclude_granularity(session, family.as_deref());
         return Ok(());
     }
@@ -122,7 +127,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     {
         candidate.rewritten = rewrite(session, candidate.unit)?;
     }
-    conclude(session, candidate, &seen);
+    match supposed.filter(|_| candidate.is_none()) {
+        Some(supposed) => {
+            session.conclude(Finding { confidence: supposed.confidence.min(FROM_THE_BEGINNING), ..supposed });
+        }
+        None => conclude(session, candidate, &seen),
+    }
     conclude_granularity(session, family.as_deref());
     Ok(())
 }

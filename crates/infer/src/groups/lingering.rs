@@ -28,6 +28,7 @@ pub(crate) const GROUP: Group = Group {
     name: "lingering",
     about: "random reads before and after random writes: how long the writes slow them down",
     parameters: &[Parameter::LingeringTime],
+    supposes: None,
     write_share: 0.01,
     probe,
 };

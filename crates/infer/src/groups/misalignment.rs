@@ -29,7 +29,8 @@ pub(crate) const GROUP: Group = Group {
     name: "misalignment",
     about: "writes of one page at random places in the first MiB, and shifted by half of it: what lying across two costs",
     parameters: &[Parameter::MisalignmentPenalty],
-    write_share: 0.01,
+    supposes: None,
+    write_share: 0.0065,
     probe,
 };
 

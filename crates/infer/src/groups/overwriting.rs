@@ -7,14 +7,16 @@
 //!   from then on there is one for each block of each die;
 //! - where blocks are replaced, it comes at the end of each from the beginning on.
 //!
-//! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`super::cycles`]), once
-//! for each erase block by its definition.
+//! Dies that fill their blocks together erase them together. So each write is a row of pages of every die, as far as these are
+//! known: a block is as many writes as it has rows, and at its end one or a few of them wait for all of its erases
+//! ([`super::cycles`]), once for each erase block by its definition. Smaller writes would meet the dies one after the other,
+//! and stalls of one block would lie anywhere in a stretch.
 //!
 //! Behind a buffer nobody waits for an erase; but who reads does, if he reads from that die. So each write is followed by a
-//! read anywhere. What both take is looked at, and what the writes take.
+//! read anywhere, at which all dies erase. What both take is looked at, and what the writes take.
 //!
-//! Rows of pages, dies in turn, and buffers that are emptied in pieces make cycles as well, from the beginning on. They are
-//! shorter than a block of sixteen rows on each die, as far as rows and dies are known. So nothing shorter is an erase block.
+//! Fast and slow rows, and buffers that are emptied in pieces make cycles as well, from the beginning on. They are shorter
+//! than a block of sixteen rows on each die, as far as rows and dies are known. So nothing shorter is an erase block.
 //!
 //! Where single pages far apart cost a merge each, no space is used up however much is overwritten: no more of it is, and what
 //! may be written is left for the groups that look at merges.
@@ -35,7 +37,7 @@ use super::writes::{apart, buffer, pace, shifted};
 use crate::halt::Halt;
 use crate::session::Session;
 
-/// The smallest writes, which are whole pages nearly always, and the most of them on the whole device.
+/// The writes where rows or dies are not known, and the most of them on the whole device.
 const IO_SIZE: Bytes = Bytes::kib(16);
 const IOS_MOST: u64 = 1 << 16;
 /// The reads between them.
@@ -95,7 +97,7 @@ pub(super) struct Overwriting {
     pub seen: Option<Seen>,
     /// Whether writes far apart cost a merge each, if that was looked at.
     merges: Option<bool>,
-    /// Writes far apart. They take of the space as well, and stand among the others as usual ones.
+    /// Writes far apart, by what they hold. They take of the space as well, and stand among the others as usual ones.
     elsewhere: usize,
 }
 
@@ -236,21 +238,46 @@ impl Overwriting {
         .draw("writes and reads", Style::Dots, points)
     }
 
-    /// A cycle that begins later, of which too few units were seen for it to be foretold.
+    /// A cycle that begins later, of which too few units were seen for it to be foretold: that has stalls in few writes of a
+    /// unit, or in a part of it.
     fn look_for_late(&mut self, shortest: usize, later: usize) {
         let of = |of_writes| {
             let costs = self.costs(of_writes);
             let cycle = late_cycle(costs, shortest)?;
             let onset = cycle.onset(costs).filter(|&onset| onset > later)?;
             let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
-            let windows = (costs.len() - onset) / cycle.period;
-            let seen =
-                Seen { cycle, rows: [None; ROWS_MOST], of_writes, onset: Some(onset), windows, stalled: 0 };
+            let seen = Seen {
+                cycle,
+                rows: [None; ROWS_MOST],
+                of_writes,
+                onset: Some(onset),
+                windows: 0,
+                stalled: 0,
+            };
             erases.then_some(seen)
         };
-        let found = [of(false), of(true)].into_iter().flatten();
-        let best = found.max_by(|a, b| a.cycle.gain.total_cmp(&b.cycle.gain));
+        let narrow = self.candidates(shortest, later).into_iter().filter(|seen| seen.onset.is_some());
+        let found: Vec<Seen> = narrow.chain(of(false)).chain(of(true)).collect();
+        let windows = |seen: &Seen| (self.both.len() - seen.onset.unwrap_or(0)) / seen.cycle.period.max(1);
+        let best = likeliest(&found).map(|seen| self.with_likeliest_part(seen, shortest));
+        let best = best.map(|seen| Seen { windows: windows(&seen), ..seen });
         self.seen = best.or(self.seen);
+    }
+
+    /// What begins later, with the part of its period that explains the stalls since then best.
+    fn with_likeliest_part(&self, seen: Seen, shortest: usize) -> Seen {
+        let Some(onset) = seen.onset else { return seen };
+        let costs = without(&seen.rows, self.costs(seen.of_writes), 0);
+        let cycle = seen.cycle.likeliest_part(&costs, onset, shortest);
+        let parts = (seen.cycle.period + cycle.period / 2) / cycle.period.max(1);
+        let onset = if parts > 1 { cycle.onset(&costs).unwrap_or(onset).min(onset) } else { onset };
+        Seen {
+            cycle,
+            onset: Some(onset),
+            windows: seen.windows * parts,
+            stalled: seen.stalled * parts,
+            ..seen
+        }
     }
 
     /// Cycles of different periods, the likeliest first, and from when on they are.
@@ -277,8 +304,9 @@ impl Overwriting {
 
 /// Nothing is overwritten yet.
 pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
-    let least = Bytes((session.capacity().0 / IOS_MOST).next_power_of_two());
-    let size = IO_SIZE.max(least).max(session.block());
+    let row = row_of_all_dies(session).unwrap_or(IO_SIZE).max(session.block());
+    // Blocks have a multiple of a small power of two of rows.
+    let size = row * (session.capacity().0 / IOS_MOST).div_ceil(row.0).next_power_of_two();
     Overwriting { size, both: Vec::new(), writes: Vec::new(), seen: None, merges: None, elsewhere: 0 }
 }
 
@@ -300,7 +328,7 @@ pub(super) fn overwrite(
     if found.merges == Some(true) {
         return Ok(());
     }
-    let shortest = (shortest_block(session).0 / size.0) as usize;
+    let shortest = row_of_all_dies(session).map_or(0, |row| (row * ROWS_LEAST).0 / size.0) as usize;
     let mut candidates: Vec<Seen> = Vec::new();
     loop {
         let known = found.both.len();
@@ -332,6 +360,7 @@ pub(super) fn overwrite(
             !is_by_the_clock(&seen.cycle, &costs, &found.both)
         });
         found.seen = likeliest(&confirmed).filter(|seen| seen.is_likelier(found.seen)).or(found.seen);
+        found.seen = found.seen.map(|seen| found.with_likeliest_part(seen, shortest));
         if found.seen.is_some_and(|seen| seen.onset.is_some()) {
             return Ok(());
         }
@@ -351,7 +380,7 @@ fn maps_pages(session: &Session<'_, '_>) -> bool {
 /// Whether single writes far apart, down the addresses, cost a merge each. Distances of three times a power of two are on the same die for
 /// most numbers of dies.
 fn merges_far_apart(session: &mut Session<'_, '_>, found: &mut Overwriting) -> Result<bool, Halt> {
-    let size = found.size;
+    let size = IO_SIZE.max(session.block());
     let full = buffer(session).most(session).0 / size.0;
     let count = FAR_WRITES + full;
     let affordable = Bytes((session.capacity().0 as f64 * FAR_PART) as u64).min(session.writes_left());
@@ -369,21 +398,22 @@ fn merges_far_apart(session: &mut Session<'_, '_>, found: &mut Overwriting) -> R
         writes.io_count = Some(PLACES.min(count - round * PLACES));
         samples.extend(session.run("far-apart", &writes)?);
     }
-    found.elsewhere += samples.len();
+    let as_many = (size.0 * samples.len() as u64).div_ceil(found.size.0) as usize;
+    found.elsewhere += as_many;
     for costs in [&mut found.both, &mut found.writes] {
-        costs.resize(costs.len() + samples.len(), median(costs));
+        costs.resize(costs.len() + as_many, median(costs));
     }
     let known = session.known().number(Parameter::ParallelUnits);
     let one = session.fill_cost() * size.0 as f64 * known.unwrap_or(DIES).max(1.0);
     Ok(pace(&samples, FAR_LATE) > MERGED * one)
 }
 
-/// The smallest block of all dies together, as far as rows and dies are known.
-fn shortest_block(session: &Session<'_, '_>) -> Bytes {
+/// A row of pages of every die, if the pages and the dies are known.
+fn row_of_all_dies(session: &Session<'_, '_>) -> Option<Bytes> {
     let known = session.known();
-    let count = |parameter| known.count(parameter).unwrap_or(1);
-    let page = known.bytes(Parameter::ReadPageSize).unwrap_or_default();
-    page * (ROWS_LEAST * count(Parameter::PlanesReadAtOnce) * count(Parameter::ParallelUnits))
+    let page = known.bytes(Parameter::ReadPageSize)?;
+    let planes = known.count(Parameter::PlanesReadAtOnce).unwrap_or(1);
+    Some(page * (planes * known.count(Parameter::ParallelUnits)?))
 }
 
 /// Writes `count` more, and reads anywhere between them.

@@ -32,6 +32,7 @@ pub(crate) const GROUP: Group = Group {
     name: "recovery",
     about: "sequential writes before and after a burst of random ones, and after rewriting",
     parameters: &[Parameter::RecoveryTime, Parameter::RecoveryEnds, Parameter::RewriteCures],
+    supposes: None,
     write_share: 0.025,
     probe,
 };

@@ -37,6 +37,7 @@ pub(crate) const REREADS: Group = Group {
     name: "rereads",
     about: "reads of what was read before, and behind a sequential start: read buffer and read-ahead",
     parameters: &[Parameter::ReadBufferSize, Parameter::ReadAheadSize],
+    supposes: None,
     write_share: 0.0,
     probe,
 };

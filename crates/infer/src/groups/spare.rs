@@ -35,6 +35,7 @@ pub(crate) const GROUP: Group = Group {
     name: "spare-space",
     about: "the filled device overwritten in order: nothing is erased until the space beyond the capacity is used up",
     parameters: &[],
+    supposes: Some(Parameter::PhysicalCapacity),
     write_share: 0.11,
     probe,
 };

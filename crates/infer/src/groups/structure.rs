@@ -23,6 +23,7 @@ pub(crate) const STRUCTURE: Group = Group {
         Parameter::PlanesReadAtOnce,
         Parameter::Channels,
     ],
+    supposes: None,
     write_share: 0.0,
     probe,
 };

@@ -17,10 +17,12 @@ impl Session<'_, '_> {
 
     /// So much was written behind that.
     pub(crate) fn filled(&mut self, length: Bytes) {
-        self.inference.fill.until += length;
-        if self.inference.fill.until >= self.capacity().round_down(self.block()) {
+        let capacity = self.capacity();
+        let fill = &mut self.inference.fill;
+        fill.until += length;
+        if fill.until >= capacity.round_down(self.device.geometry().block) {
             // What was written over before is beyond the capacity, too.
-            self.inference.fill.whole_at = Some(self.inference.written.min(self.capacity()));
+            fill.whole_at = Some(self.inference.written.min(fill.begun_at + capacity));
         }
     }
 
