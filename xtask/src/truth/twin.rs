@@ -71,7 +71,7 @@ impl Twin {
             Parameter::MisalignmentPenalty => curves::misalignment(profile, &self.noisy, self.page),
             Parameter::StartupIos => self.phases().0.clone(),
             Parameter::PeriodIos => self.phases().1.clone(),
-            Parameter::LingeringTime => states::lingering_time(profile),
+            Parameter::LingeringTime => states::lingering_time(profile, &self.noisy),
             Parameter::PauseBenefit => states::pause_benefit(profile, &self.noisy),
             Parameter::PhysicalCapacity => states::physical_capacity(profile),
             Parameter::OverProvisioning => states::over_provisioning(profile),

@@ -4,31 +4,35 @@
 //! A device may do put-off work while the host rests. With pauses as long as the writes themselves take it has half
 //! of the time for it; what a write costs then, relative to without pauses, is what they buy: 1 where it rests, too.
 //! Runs with and without pauses take turns. The beginning of each does not count: it is under the influence of what was
-//! before, a rest or the other kind of run.
+//! before, a rest or the other kind of run. That is a third of a run, or more where the level changes later than that.
 //!
 //! What is rare and dear makes the means uncertain: how much, batches of writes show. Where nothing is put off pauses buy
 //! nothing at all, so 1 is more likely than any other figure near it; how much more depends on whether there is memory for
-//! writes. The two hypotheses are weighed by Bayes' rule.
+//! writes. What else is likely is a share of the cost. The two hypotheses are weighed by Bayes' rule, with Student's t for
+//! the error, as the batches are few: figures that neither explains leave what is likely beforehand.
 //!
 //! # Invariants
 //! - the mean counts, as lumps of work are what it is about;
 //! - the confidence is the chance that the value is as near as [`NEAR`].
 
+use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Nanos;
 use flashlab_plan::Time;
-use statrs::distribution::{Continuous, ContinuousCDF, Normal};
+use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
-use super::figures::{mean, windows};
+use super::figures::{mean, median, windows};
 use super::patterns::responses;
-use super::startup::random_writes;
+use super::startup::{is_page_map, random_writes};
 use super::steps::lump;
 use super::writes::{Buffer, buffer};
 use crate::halt::Halt;
 use crate::session::Session;
 
-/// The part of a run that is under the influence of what was before.
-const SETTLING: f64 = 0.3;
+/// The part of a run that is under the influence of what was before, at least and at most, and p of a level that changes
+/// later.
+const SETTLING: (f64, f64) = (0.3, 0.75);
+const P: f64 = 1e-4;
 /// Batches of a run.
 const BATCHES: usize = 4;
 /// Outliers are ten times and more as much as a lump; several lumps at once are not.
@@ -42,23 +46,35 @@ const RISE_MOST: f64 = 1.5;
 const NEAR: f64 = 0.03;
 /// How likely it is that pauses buy nothing: without memory for writes, where that is not known, and with it.
 const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
-/// The width of what else is likely.
-const ELSE: f64 = 1.2;
+/// What else is likely is between 0 and this: where every page may lie anywhere pauses make no write dearer, and where blocks
+/// are merged they may.
+const ELSE: [f64; 2] = [1.0, 1.5];
+/// As batches of one run are not independent, so many of them count for one more than the errors have degrees of freedom.
+const BATCHES_PER_DEGREE: f64 = 2.0;
 /// What is less likely right than this is not said, and nothing is surer than that.
 const SAID: f64 = 0.45;
 const SUREST: f64 = 0.8;
 
-/// Random writes with pauses as long as those of a run without take, once that is settled.
-pub(super) fn run(session: &mut Session<'_, '_>, without: &[f64]) -> Result<Vec<f64>, Halt> {
-    let pause = mean(settled(without));
-    let mut paused = random_writes(session, without.len() as u64);
+/// `count` random writes with pauses as long as those of the runs without take, once these are settled.
+pub(super) fn run(session: &mut Session<'_, '_>, without: &[Vec<f64>], count: u64) -> Result<Vec<f64>, Halt> {
+    let pause = mean(&settled(without, Direction::Up).concat());
+    let mut paused = random_writes(session, count);
     paused.first.time = Time::Pause { pause: Nanos(pause as u64) };
     Ok(responses(&session.run("with-pauses", &paused)?))
 }
 
-/// What of a run is not under the influence of what was before it.
-fn settled(run: &[f64]) -> &[f64] {
-    &run[(run.len() as f64 * SETTLING) as usize..]
+/// What of each run is not under the influence of what was before it: behind a rest writes become dearer, and with pauses
+/// cheaper once what was put off before is done. The median over the runs shows from which write on.
+fn settled(runs: &[Vec<f64>], direction: Direction) -> Vec<&[f64]> {
+    let shortest = runs.iter().map(Vec::len).min().unwrap_or(0);
+    let typical: Vec<f64> =
+        (0..shortest).map(|index| median(&runs.iter().map(|run| run[index]).collect::<Vec<_>>())).collect();
+    let changes = change(&typical, direction).filter(|step| step.p < P).map_or(0, |step| step.index_high + 1);
+    let from = |run: &[f64]| {
+        let [least, most] = [SETTLING.0, SETTLING.1].map(|share| (run.len() as f64 * share) as usize);
+        changes.clamp(least, most.max(least))
+    };
+    runs.iter().map(|run| &run[from(run)..]).collect()
 }
 
 /// The costs, none of them higher than `most`.
@@ -79,26 +95,27 @@ fn ratio(with: &[f64], without: &[f64]) -> (f64, f64) {
     (ratio, error.max(1e-3))
 }
 
-/// The value to say and the chance that it is right, for a ratio with a standard error, where nothing being bought has the
-/// chance `nothing` beforehand.
-fn weigh(ratio: f64, error: f64, nothing: f64) -> (f64, f64) {
-    let Ok(normal) = Normal::new(0.0, error.max(1e-6)) else { return (ratio, 0.0) };
-    let (one, other) = (nothing * normal.pdf(ratio - 1.0), (1.0 - nothing) / ELSE);
+/// The value to say and the chance that it is right, for a ratio with a standard error of so many degrees of freedom, where
+/// nothing being bought has the chance `nothing` beforehand, and else it is no more than `most`.
+fn weigh((ratio, error): (f64, f64), degrees: f64, nothing: f64, most: f64) -> (f64, f64) {
+    let Ok(scatter) = StudentsT::new(0.0, error.max(1e-6), degrees.max(1.0)) else { return (ratio, 0.0) };
+    let between = |low: f64, high: f64| scatter.cdf(high - ratio) - scatter.cdf(low - ratio);
+    let anything = between(0.0, most).max(f64::MIN_POSITIVE);
+    let (one, other) = (nothing * scatter.pdf(ratio - 1.0), (1.0 - nothing) / most * anything);
     let one = one / (one + other);
-    let within = |value: f64| normal.cdf(value + NEAR - ratio) - normal.cdf(value - NEAR - ratio);
     let right = |value: f64| {
         let is_one = if (value - 1.0).abs() <= NEAR { one } else { 0.0 };
-        is_one + (1.0 - one) * within(value)
+        is_one + (1.0 - one) * between((value - NEAR).max(0.0), (value + NEAR).min(most)) / anything
     };
-    let value = if one >= 0.5 { 1.0 } else { ratio };
+    let value = if one >= 0.5 { 1.0 } else { ratio.min(most) };
     (value, right(value))
 }
 
 /// From which pair of runs on costs are steady: the first, or the middle one where collecting begins in the first half.
 fn steady_from(without: &[Vec<f64>], with: &[Vec<f64>]) -> usize {
     let middle = without.len().min(with.len()) / 2;
-    let level =
-        |runs: &[Vec<f64>]| runs.iter().map(|run| mean(settled(run))).sum::<f64>() / runs.len().max(1) as f64;
+    let late = |run: &Vec<f64>| mean(&run[(run.len() as f64 * SETTLING.0) as usize..]);
+    let level = |runs: &[Vec<f64>]| runs.iter().map(late).sum::<f64>() / runs.len().max(1) as f64;
     let both = |from: usize, to: usize| level(&without[from..to]) + level(&with[from..to]);
     let rises = middle > 0 && both(middle, 2 * middle) > RISE_MOST * both(0, middle);
     if rises { middle } else { 0 }
@@ -107,7 +124,8 @@ fn steady_from(without: &[Vec<f64>], with: &[Vec<f64>]) -> usize {
 /// Concludes from runs of both kinds.
 pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with: &[Vec<f64>]) {
     let steady = steady_from(without, with);
-    let kinds = [with, without].map(|runs| runs[steady..].iter().map(|run| settled(run)).collect::<Vec<_>>());
+    let kinds = [(with, Direction::Down), (without, Direction::Up)]
+        .map(|(runs, direction)| settled(&runs[steady..], direction));
     let lump = lump(&kinds.concat().concat());
     let most = LUMPS_MOST * (lump.usual + lump.excess);
     let [with, without] = kinds.map(|runs| -> Vec<f64> {
@@ -120,7 +138,9 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
         Buffer::Unknown => NOTHING[1],
         Buffer::Holds(_) => NOTHING[2],
     };
-    let (value, right) = weigh(ratio, error.hypot(JITTER * ratio), nothing);
+    let most = ELSE[usize::from(!is_page_map(session))];
+    let degrees = with.len().min(without.len()) as f64 / BATCHES_PER_DEGREE - 1.0;
+    let (value, right) = weigh((ratio, error.hypot(JITTER * ratio)), degrees, nothing, most);
     let points =
         |batches: &[f64]| batches.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
@@ -151,12 +171,26 @@ mod tests {
 
     #[test]
     fn a_ratio_near_one_is_one_unless_it_is_known_to_be_another() {
-        assert_eq!(weigh(0.9, 0.06, NOTHING[0]).0, 1.0);
-        assert_eq!(weigh(0.9, 0.01, NOTHING[0]).0, 0.9);
-        let (value, right) = weigh(0.5, 0.01, NOTHING[1]);
+        assert_eq!(weigh((0.9, 0.06), 7.0, NOTHING[0], ELSE[0]).0, 1.0);
+        assert_eq!(weigh((0.9, 0.01), 7.0, NOTHING[0], ELSE[0]).0, 0.9);
+        let (value, right) = weigh((0.5, 0.01), 7.0, NOTHING[1], ELSE[1]);
         assert!(value == 0.5 && right > 0.95, "{value} {right}");
         // Nothing is known of it.
-        assert!(weigh(0.8, 0.2, NOTHING[2]).1 < SAID);
+        assert!(weigh((0.8, 0.2), 7.0, NOTHING[2], ELSE[1]).1 < SAID);
+        // It says nothing, and no figure beyond what is likely is one.
+        let (value, right) = weigh((4.5, 2.3), 7.0, NOTHING[0], ELSE[1]);
+        assert!(value == 1.0 && right < 0.9, "{value} {right}");
+        assert_eq!(weigh((2.0, 0.15), 7.0, NOTHING[0], ELSE[0]).0, 1.0);
+        assert!(weigh((f64::INFINITY, 0.0), 0.0, NOTHING[0], ELSE[0]).1 <= 1.0);
+    }
+
+    #[test]
+    fn a_beginning_that_is_longer_than_usual_does_not_count() {
+        let run = [vec![9.0; 60], vec![1.0; 40]].concat();
+        let late = settled(std::slice::from_ref(&run), Direction::Down);
+        assert!((39..=41).contains(&late[0].len()), "{}", late[0].len());
+        assert_eq!(settled(std::slice::from_ref(&run), Direction::Up)[0].len(), 70);
+        assert!(settled(&[vec![]], Direction::Up)[0].is_empty());
     }
 
     #[test]

@@ -6,7 +6,10 @@
 //! written randomly is rewritten. A region in the second half of the device is written again and again, each time
 //! sequentially: once so that it is in order, some times for the level, and after a burst of random writes in the first half
 //! several times more. As each pass writes the same addresses, what one write costs more than in the passes for the
-//! level is the burst's doing, or chance; of a pass the mean of that is compared with its scatter between stretches.
+//! level is the burst's doing, or chance; of a pass the mean of that is compared with its scatter between stretches. While
+//! they are slowed down more passes follow, as far as the budget goes.
+//!
+//! Merges can be put off only as far as there are log blocks, so that a device which merges recovers at last, seen or not.
 //!
 //! # Invariants
 //! - the random writes go to one half of the device and the sequential ones to the other, so that these do not
@@ -33,7 +36,7 @@ pub(crate) const GROUP: Group = Group {
     about: "sequential writes before and after a burst of random ones, and after rewriting",
     parameters: &[Parameter::RecoveryTime, Parameter::RecoveryEnds, Parameter::RewriteCures],
     supposes: None,
-    write_share: 0.025,
+    write_share: 0.02,
     probe,
 };
 
@@ -45,9 +48,10 @@ const BURST: Nanos = Nanos::from_secs(5);
 const REST: Nanos = Nanos::from_secs(60);
 /// Stretches of a pass.
 const STRETCHES: usize = 8;
-/// Passes for the level, and after the burst.
+/// Passes for the level, and the fewest and the most after the burst.
 const PASSES_BEFORE: usize = 3;
 const PASSES: usize = 3;
+const PASSES_MOST: usize = 16;
 /// Sequential writes are slowed down if they cost so many times as much as before.
 const SLOWED: f64 = 1.1;
 const MUCH_SLOWED: f64 = 3.0;
@@ -76,6 +80,11 @@ struct Experiment {
 }
 
 impl Experiment {
+    /// The passes after the burst.
+    fn passes(&self) -> usize {
+        self.after.len() / STRETCHES
+    }
+
     /// How many times as much as before the writes of a pass cost, with 95 %.
     fn slowdown(&self, pass: usize) -> Interval {
         let level = mean(&self.before);
@@ -104,7 +113,7 @@ impl Experiment {
                 |of: &[f64], index: usize| mean(&of[index.saturating_sub(1)..(index + 2).min(of.len())]);
             around(&self.after, index) - around(&self.before, index % STRETCHES) > (SLOWED - 1.0) * level
         };
-        let first_quick = (0..PASSES).find(|&pass| !self.slowed(pass)).unwrap_or(PASSES);
+        let first_quick = (0..self.passes()).find(|&pass| !self.slowed(pass)).unwrap_or(self.passes());
         (0..first_quick * STRETCHES).rev().find(|&index| slow(index)).map_or(0.0, |index| self.done[index])
     }
 }
@@ -113,12 +122,18 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let sizes = sizes(session)?;
     let found = experiment(session, &sizes)?;
     let figures = figures(&found);
-    let last = found.slowdown(PASSES - 1);
+    let last = found.slowdown(found.passes() - 1);
     if last.low > SLOWED && last.high > found.slowdown(0).low {
         // It does not come back in the passes that there are.
         conclude_time(session, &found, &figures, None);
-        session.conclude(Finding::found(Parameter::RecoveryEnds, false, 0.6, figures.clone()));
-        session.conclude(Finding::undetermined(Parameter::RewriteCures, figures));
+        if merges(session) {
+            let figures = format!("{figures}; but merges can be put off only as far as there are log blocks");
+            session.conclude(Finding::found(Parameter::RecoveryEnds, true, 0.6, figures.clone()));
+            session.conclude(Finding::not_identifiable(Parameter::RewriteCures, 0.6, figures));
+        } else {
+            session.conclude(Finding::found(Parameter::RecoveryEnds, false, 0.6, figures.clone()));
+            session.conclude(Finding::undetermined(Parameter::RewriteCures, figures));
+        }
         return Ok(());
     }
     // What is on its way back comes back.
@@ -128,6 +143,14 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.conclude(Finding::found(Parameter::RecoveryEnds, true, sure, figures.clone()));
     session.conclude(Finding::not_identifiable(Parameter::RewriteCures, sure, figures));
     Ok(())
+}
+
+/// Whether the translation layer merges blocks, so that what it can put off is bounded.
+fn merges(session: &Session<'_, '_>) -> bool {
+    matches!(
+        session.known().word(Parameter::TranslationFamily),
+        Some("block" | "log-block" | "shared log-block")
+    )
 }
 
 fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
@@ -155,15 +178,6 @@ fn experiment(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Experiment
     let count = (BURST.0 as f64 / mean(&few).max(1.0)) as u64;
     session.run("burst", &random(count.clamp(1, sizes.burst - 16.min(sizes.burst - 1))))?;
     let width = sizes.pass as usize / STRETCHES;
-    let (mut after, mut done) = (Vec::new(), Vec::new());
-    for _ in 0..PASSES {
-        let samples = pass(session, "after-the-burst", sizes)?;
-        let begin = samples.iter().map(|sample| sample.submitted).min().unwrap_or_default();
-        let until = done.last().copied().unwrap_or(0.0);
-        let end = |part: &[Sample]| until + part[width - 1].completed.since(begin).0 as f64;
-        done.extend(samples.chunks_exact(width).map(end));
-        after.extend(responses(&samples));
-    }
     // A lump that is an outlier, too, counts as a lump.
     let most = {
         let lump = lump(&before);
@@ -172,7 +186,23 @@ fn experiment(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Experiment
     let means = |costs: &[f64]| windows(&costs.iter().map(|cost| cost.min(most)).collect::<Vec<_>>(), width);
     let before: Vec<Vec<f64>> = before.chunks_exact(sizes.pass as usize).map(means).collect();
     let level = |index: usize| before.iter().map(|pass| pass[index]).sum::<f64>() / before.len() as f64;
-    Ok(Experiment { before: (0..STRETCHES).map(level).collect(), after: means(&after), done })
+    let before = (0..STRETCHES).map(level).collect();
+    let mut found = Experiment { before, after: Vec::new(), done: Vec::new() };
+    let again = |session: &Session<'_, '_>, found: &Experiment| match found.passes() {
+        done @ PASSES..PASSES_MOST => {
+            found.slowed(done - 1) && session.writes_left() >= sizes.sequential * sizes.pass
+        }
+        done => done < PASSES,
+    };
+    while again(session, &found) {
+        let samples = pass(session, "after-the-burst", sizes)?;
+        let begin = samples.iter().map(|sample| sample.submitted).min().unwrap_or_default();
+        let until = found.done.last().copied().unwrap_or(0.0);
+        let end = |part: &[Sample]| until + part[width - 1].completed.since(begin).0 as f64;
+        found.done.extend(samples.chunks_exact(width).map(end));
+        found.after.extend(means(&responses(&samples)));
+    }
+    Ok(found)
 }
 
 /// Writes the region once.
@@ -184,8 +214,8 @@ fn pass(session: &mut Session<'_, '_>, name: &str, sizes: &Sizes) -> Result<Vec<
 
 fn figures(found: &Experiment) -> String {
     let passes: Vec<String> =
-        (0..PASSES).map(|pass| format!("{:.2}", found.slowdown(pass).estimate)).collect();
-    let last = found.slowdown(PASSES - 1);
+        (0..found.passes()).map(|pass| format!("{:.2}", found.slowdown(pass).estimate)).collect();
+    let last = found.slowdown(found.passes() - 1);
     format!(
         "sequential writes of {IO_SIZE} take {} before a burst of random writes, and {} times that in each pass after it (the last {:.2} to {:.2})",
         Nanos(mean(&found.before) as u64),

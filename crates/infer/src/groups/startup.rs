@@ -11,7 +11,13 @@
 //! decide what pauses buy, and all runs without pauses serve twice.
 //!
 //! A fast region that is full moves a block at a time. That is one oscillation, which lasts as many writes as the block has
-//! pages; and a region that was emptied meanwhile is full only after as many as it has.
+//! pages; and a region that was emptied meanwhile is full only after as many as it has. So the first run is longer than the
+//! others where the budget allows for one that fills the region.
+//!
+//! An oscillation of a few writes (fast and slow pages, rows of planes, dies in turn) is no regular one if it loses its step
+//! whenever room is made. All runs count: between two of them so many writes are done that where the oscillation has to be is
+//! known. Short runs on a page map come before costs are steady, which takes more writes than the capacity: what
+//! they show is not told.
 //!
 //! # Invariants
 //! - each run begins after a rest, and at places of its own;
@@ -50,10 +56,23 @@ const RUNS: usize = 4;
 const WRITES: (u64, u64) = (64, 16_384);
 /// About how long a run without pauses takes at the most.
 const RUN_MOST: Nanos = Nanos::from_secs(900);
+/// How sure a start-up phase is that one run shows alone.
+const OF_LONG_RUN: f64 = 0.7;
 /// A run shows an oscillation that comes so often in it.
 const PERIODS: u64 = 8;
-/// How sure the period is of a full fast region that no run shows.
+/// A region of fewer blocks of all dies is emptied too rarely for the level to change.
+const BLOCKS_OF_REGION: u64 = 16;
+/// How sure it is that there is no period where one loses its step.
+const OUT_OF_STEP: f64 = 0.65;
+/// How sure it is what a full fast region does that no run shows.
 const OF_REGION: f64 = 0.65;
+/// Runs of so many writes tell it themselves, if all but one of them do: in them room is made often enough.
+const TELLING: usize = 8192;
+/// Runs keep step if the shapes of the oscillation in one and the next are so much alike, on average (a correlation).
+const IN_STEP: f64 = 0.5;
+/// How much longer than what fills the fast region a run has to be, and which part of all writes it may take.
+const BEYOND_REGION: f64 = 1.5;
+const LONG_RUN: f64 = 0.6;
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
 /// One that differs by more than this is one though no single run shows it.
@@ -74,19 +93,36 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let cost = how_long(session, most / 4)?;
     let in_time = (RUN_MOST.0 as f64 / cost) as u64;
-    let count = most.min(in_time).clamp(WRITES.0, WRITES.1);
+    let (first, count) = counts(most, in_time, fast_pages(session));
     let (mut without, mut with) = (Vec::new(), Vec::new());
-    for _ in 0..RUNS {
-        let run = after_rest(session, "after-a-rest", count)?;
-        with.push(pause::run(session, &run)?);
-        without.push(run);
+    for index in 0..RUNS {
+        without.push(after_rest(session, "after-a-rest", if index == 0 { first } else { count })?);
+        with.push(pause::run(session, &without, count)?);
     }
     let phases: Vec<Phases> =
         without.iter().map(|run| phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())).collect();
-    conclude_startup(session, &medians(&without), &phases);
-    conclude_period(session, &without[0], &phases, long_period(&without, &with));
+    conclude_startup(session, &without, &phases);
+    let long = long_period(&without, &with);
+    conclude_period(session, &without, &with, &phases, long);
     pause::conclude(session, &without, &with);
     Ok(())
+}
+
+/// The writes of the first run and of each of the others, of which `most` are affordable and `in_time` last long enough: the
+/// first one fills a fast region of so many pages if that leaves enough for the others.
+fn counts(most: u64, in_time: u64, fast_pages: f64) -> (u64, u64) {
+    let usual = most.min(in_time).clamp(WRITES.0, WRITES.1);
+    let (all, long) = (2 * RUNS as u64 * most, (BEYOND_REGION * fast_pages) as u64);
+    let affordable = long as f64 <= LONG_RUN * all as f64 && long <= in_time.saturating_mul(RUNS as u64);
+    if long <= usual || !affordable {
+        return (usual, usual);
+    }
+    (long, usual.min((all - long) / (2 * RUNS as u64 - 1)).max(WRITES.0))
+}
+
+/// Whether every page may lie anywhere.
+pub(super) fn is_page_map(session: &Session<'_, '_>) -> bool {
+    matches!(session.known().word(Parameter::TranslationFamily), Some("page" | "demand-cached page"))
 }
 
 /// What a write takes: the mean of the dearest of more and more writes, `most` of them at most, as a buffer hides what the
@@ -124,14 +160,17 @@ fn alike(one: u64, other: u64) -> bool {
     one.abs_diff(other) as f64 <= 0.03 * one as f64
 }
 
-/// The figure that at least half of the runs say, but for 3 %, and how many do.
+/// The figure that at least half of the runs say, but for 3 %, and how many do. That two runs by chance agree on one that is
+/// not 0 is less likely than that two show nothing.
 fn most_say(figures: &[u64]) -> Option<(u64, usize)> {
     let agree = |one: u64| figures.iter().filter(|&&other| alike(one, other)).count();
-    let most = figures.iter().copied().max_by_key(|&figure| agree(figure))?;
+    let most = figures.iter().copied().max_by_key(|&figure| (agree(figure), figure > 0))?;
     (2 * agree(most) >= figures.len()).then(|| (most, agree(most)))
 }
 
-fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Phases]) {
+fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[Phases]) {
+    let medians = &medians(runs);
+    let long = runs[0].len() > medians.len();
     let points = medians.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
         "Random writes after a rest, each the median of several runs; those before the mark are the start-up phase.",
@@ -144,11 +183,18 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Ph
     let by_write = change(medians, Direction::Up)
         .filter(|step| step.p < 1e-4 && step.ratio() > DIFFERENCE_LEAST)
         .filter(|step| (step.index_high - step.index_low) as f64 <= 2.0 + 0.03 * step.index as f64);
-    let evidence = format!("start-up phases of {RUNS} runs of {} writes: {listed}", medians.len());
+    let evidence = format!("start-up phases of {}: {listed}", of_runs(runs));
     let supported = |step: &Change| {
         step.ratio() > DIFFERENCE_CLEAR || by_run.iter().any(|&startup| alike(startup, step.index as u64))
     };
-    let finding = match (by_write.filter(supported), most_say(&by_run)) {
+    // Runs that agree know it better than the median over all, in which each moves the place.
+    let agreed = most_say(&by_run).filter(|&(startup, runs)| startup > 0 && runs > 1);
+    let finding = match (by_write.filter(supported).filter(|_| agreed.is_none()), most_say(&by_run)) {
+        _ if long => {
+            let evidence = format!("{evidence}; the first run is long enough to fill the fast region");
+            Finding::found(Parameter::StartupIos, by_run[0], OF_LONG_RUN, evidence)
+                .with(picture.mark(by_run[0] as f64, "start-up ends"))
+        }
         (Some(step), _) => {
             let evidence = format!(
                 "after a rest {} random writes take {}, those after them {} (medians of {RUNS} runs); {evidence}",
@@ -159,10 +205,11 @@ fn conclude_startup(session: &mut Session<'_, '_>, medians: &[f64], phases: &[Ph
             Finding::found(Parameter::StartupIos, step.index as u64, 0.9, evidence)
                 .with(picture.mark(step.index as f64, "start-up ends"))
         }
-        (None, Some((0, _))) if fast_cells(session) > medians.len() as f64 / 2.0 => {
-            // The region may be full for good, as what is written to it is not had back in a minute.
+        (None, Some((0, _))) if fast_pages(session) > medians.len() as f64 / 2.0 => {
             let evidence = format!("{evidence}; they may be too short to fill the fast region");
-            Finding::found(Parameter::StartupIos, 0, 0.6, evidence).with(picture)
+            // The region may be full for good, as what is written to it is not had back in a minute.
+            let filled = until_region_is_full(session).unwrap_or(0);
+            Finding::found(Parameter::StartupIos, filled, OF_REGION, evidence).with(picture)
         }
         (None, Some((startup, runs))) => {
             let confidence = if runs == RUNS { 0.8 } else { 0.7 };
@@ -186,9 +233,30 @@ fn of_region(session: &Session<'_, '_>, writes: usize, said: u64) -> Option<u64>
     (period >= 2 && (writes as u64) < shown && said < period / 2).then_some(period)
 }
 
-/// What the fast region takes at first, in writes.
-fn fast_cells(session: &Session<'_, '_>) -> f64 {
-    session.known().number(Parameter::FastRegionSize).unwrap_or(0.0) / IO_SIZE.max(session.block()).0 as f64
+/// The writes that fill the fast region, each of which takes a page at least.
+fn fast_pages(session: &Session<'_, '_>) -> f64 {
+    let known = session.known();
+    let size = IO_SIZE.max(session.block());
+    let page = known.bytes(Parameter::ReadPageSize).map_or(size, |page| page.max(size));
+    known.number(Parameter::FastRegionSize).unwrap_or(0.0) / page.0 as f64
+}
+
+/// The writes that fill a fast region which is had back whole in a minute, but for the block that is open. After it one write
+/// in a block's pages is dear; `None` where that is so rare that it is no change of level.
+fn until_region_is_full(session: &Session<'_, '_>) -> Option<u64> {
+    let known = session.known();
+    let region = known.bytes(Parameter::FastRegionSize)?;
+    let block = known.bytes(Parameter::EraseBlockSize)?;
+    let whole =
+        known.bytes(Parameter::FastRegionRefill)? == region && region.0 / block.0.max(1) >= BLOCKS_OF_REGION;
+    whole.then(|| (fast_pages(session) * (1.0 - block.0 as f64 / region.0 as f64)) as u64)
+}
+
+/// As in "4 runs of 64 writes".
+fn of_runs(runs: &[Vec<f64>]) -> String {
+    let (first, last) = (runs.first().map_or(0, Vec::len), runs.last().map_or(0, Vec::len));
+    let longer = if first == last { String::new() } else { format!(" (the first one {first})") };
+    format!("{} runs of {last} writes{longer}", runs.len())
 }
 
 /// An oscillation that is too long for a single run. What collecting takes comes back after so many writes, whether they
@@ -204,7 +272,48 @@ fn long_period(without: &[Vec<f64>], with: &[Vec<f64>]) -> Option<u64> {
     phases(&all).period_ios.filter(|&period| period > single)
 }
 
-fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases], long: Option<u64>) {
+/// Whether an oscillation of `period` writes keeps step from one run without pauses to the next, with as many writes between
+/// them as the one with pauses has.
+fn keeps_step(without: &[Vec<f64>], with: &[Vec<f64>], period: u64) -> bool {
+    let period = period as usize;
+    let mut begin = 0;
+    let shapes: Vec<Vec<f64>> = without
+        .iter()
+        .zip(with)
+        .map(|(run, paused)| {
+            let shape = shape(run, begin, period);
+            begin += run.len() + paused.len();
+            shape
+        })
+        .collect();
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let likeness = |pair: &[Vec<f64>]| {
+        let sizes = product(&pair[0], &pair[0]) * product(&pair[1], &pair[1]);
+        if sizes > 0.0 { product(&pair[0], &pair[1]) / sizes.sqrt() } else { 0.0 }
+    };
+    mean(&shapes.windows(2).map(likeness).collect::<Vec<_>>()) >= IN_STEP
+}
+
+/// What the logarithm of a cost is more than the mean, by the place in a period, of a run that begins at the write `begin`.
+fn shape(run: &[f64], begin: usize, period: usize) -> Vec<f64> {
+    let logs: Vec<f64> = run.iter().map(|cost| cost.max(1.0).ln()).collect();
+    let level = mean(&logs);
+    let mut sums = vec![(0.0, 0.0); period.max(1)];
+    for (index, log) in logs.iter().enumerate() {
+        let sum = &mut sums[(begin + index) % period.max(1)];
+        *sum = (sum.0 + log - level, sum.1 + 1.0);
+    }
+    sums.into_iter().map(|(sum, count)| if count > 0.0 { sum / count } else { 0.0 }).collect()
+}
+
+fn conclude_period(
+    session: &mut Session<'_, '_>,
+    without: &[Vec<f64>],
+    with: &[Vec<f64>],
+    phases: &[Phases],
+    long: Option<u64>,
+) {
+    let run = &without[0];
     let points = run.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
         "Random writes after a rest, one run.",
@@ -214,8 +323,7 @@ fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases]
     .draw("random writes", Style::Dots, points);
     let by_run: Vec<u64> = phases.iter().map(|phases| phases.period_ios.unwrap_or(0)).collect();
     let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let evidence =
-        format!("periods of {RUNS} runs of {} writes: {listed}; {}", run.len(), phases[0].evidence);
+    let evidence = format!("periods of {}: {listed}; {}", of_runs(without), phases[0].evidence);
     let finding = match (most_say(&by_run), long) {
         (said, _) if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
             let evidence = format!(
@@ -223,6 +331,16 @@ fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases]
                  too short to show that"
             );
             Finding::found(Parameter::PeriodIos, period, OF_REGION, evidence)
+        }
+        (Some((period, runs)), _)
+            if period > 0
+                && !(run.len() >= TELLING && runs + 1 >= RUNS)
+                && (is_page_map(session) || !keeps_step(without, with, period)) =>
+        {
+            let evidence = format!(
+                "{evidence} From one run to the next that does not keep step: it is no regular oscillation"
+            );
+            Finding::found(Parameter::PeriodIos, 0, OUT_OF_STEP, evidence)
         }
         (Some((0, RUNS)), Some(period)) => {
             let evidence = format!("{evidence} All runs together have a period of {period} writes");
@@ -236,4 +354,30 @@ fn conclude_period(session: &mut Session<'_, '_>, run: &[f64], phases: &[Phases]
         (None, _) => Finding::undetermined(Parameter::PeriodIos, evidence),
     };
     session.conclude(finding.with(picture));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_oscillation_that_loses_its_step_is_none() {
+        let run = |begin: usize, count: usize| -> Vec<f64> {
+            (begin..begin + count).map(|write| if write % 4 == 0 { 9.0 } else { 1.0 }).collect()
+        };
+        let with = [run(0, 101), run(0, 99), run(0, 50)];
+        assert!(keeps_step(&[run(0, 202), run(303, 101), run(503, 101)], &with, 4));
+        assert!(!keeps_step(&[run(0, 202), run(304, 101), run(505, 101)], &with, 4));
+        assert!(!keeps_step(&[vec![1.0; 8], vec![1.0; 8]], &with, 4));
+        assert!(!keeps_step(&[], &[], 0));
+    }
+
+    #[test]
+    fn the_first_run_fills_the_fast_region_where_that_is_affordable() {
+        assert_eq!(counts(1000, u64::MAX, 0.0), (1000, 1000));
+        assert_eq!(counts(1000, u64::MAX, 2000.0), (3000, 714));
+        assert_eq!(counts(1000, u64::MAX, 4000.0), (1000, 1000));
+        assert_eq!(counts(1000, 100, 2000.0), (100, 100));
+        assert_eq!(counts(1 << 20, u64::MAX, 20_000.0), (30_000, 16_384));
+    }
 }
