@@ -21,8 +21,9 @@ use super::figures::{divergence, median, quantile};
 const PERIODS_MIN: usize = 3;
 /// The share of the windows that have stalls.
 const COMPLETE: f64 = 0.75;
-/// How much likelier than no cycle, in nats: for all periods, phases, widths and levels that are tried.
-const GAIN_LEAST: f64 = 32.0;
+/// How much likelier than no cycle, in nats, beyond the logarithm of how many periods and phases so many writes have: for all
+/// widths and levels that are tried.
+const GAIN_LEAST: f64 = 9.0;
 /// What takes so many times what the stalls of a cycle take is none of them.
 const ANOTHER: f64 = 1.4;
 /// Stalls of a cycle take up to so many times as much, or as little, as the usual one.
@@ -257,7 +258,7 @@ fn likeliest(costs: &[f64], from: usize, low: f64, high: f64) -> Option<Cycle> {
     let best = (best.period.saturating_sub(near).max(2)..=best.period + near)
         .filter_map(|period| fold.best(period))
         .max_by(|a, b| rounded(a).total_cmp(&rounded(b)))?;
-    (best.gain >= GAIN_LEAST).then_some(Cycle { low, high, ..best })
+    (best.gain >= GAIN_LEAST + 2.0 * (length as f64).ln()).then_some(Cycle { low, high, ..best })
 }
 
 /// How likely a cycle is, with what is likelier of a period that is divisible by two.

@@ -7,13 +7,12 @@
 //!   from then on there is one for each block of each die;
 //! - where blocks are replaced, it comes at the end of each from the beginning on.
 //!
-//! Dies that fill their blocks together erase them together. So each write is a row of pages of every die, as far as these are
-//! known: a block is as many writes as it has rows, and at its end one or a few of them wait for all of its erases
-//! ([`super::cycles`]), once for each erase block by its definition. Smaller writes would meet the dies one after the other,
-//! and stalls of one block would lie anywhere in a stretch.
+//! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`super::cycles`]), once
+//! for each erase block by its definition. So that this is a whole number of writes, a write is a row of pages of every die, as
+//! far as these are known, or a part of it by a power of two. The smaller it is, the more of them meet a die that erases.
 //!
 //! Behind a buffer nobody waits for an erase; but who reads does, if he reads from that die. So each write is followed by a
-//! read anywhere, at which all dies erase. What both take is looked at, and what the writes take.
+//! read anywhere. What both take is looked at, and what the writes take.
 //!
 //! Fast and slow rows, and buffers that are emptied in pieces make cycles as well, from the beginning on. They are shorter
 //! than a block of sixteen rows on each die, as far as rows and dies are known. So nothing shorter is an erase block.
@@ -37,7 +36,7 @@ use super::writes::{apart, buffer, pace, shifted};
 use crate::halt::Halt;
 use crate::session::Session;
 
-/// The writes where rows or dies are not known, and the most of them on the whole device.
+/// The smallest writes, which are whole pages nearly always, and the most of them on the whole device.
 const IO_SIZE: Bytes = Bytes::kib(16);
 const IOS_MOST: u64 = 1 << 16;
 /// The reads between them.
@@ -72,6 +71,9 @@ const ROWS_MOST: usize = 2;
 const SURE: f64 = 0.7;
 const LATER_SURE: f64 = 0.9;
 const LATE_SURE: f64 = 0.8;
+/// That of so many units none was foretold, though there was time, speaks against it.
+const LATE_MOST: u32 = 16;
+const NOT_FORETOLD_SURE: f64 = 0.55;
 /// Rows of pages that a block has at least.
 const ROWS_LEAST: u64 = 16;
 /// Places far apart, more than a die has logs; and writes to them, of which the last ones count, beyond all logs and merges
@@ -189,6 +191,9 @@ impl Overwriting {
     fn finding(&self) -> Option<Finding> {
         let UnitSeen { size, onset, foretold, rightly, .. } = self.unit()?;
         let (from, sure) = match onset {
+            Some(onset) if rightly == 0 && foretold > LATE_MOST => {
+                (format!("from {onset} on"), NOT_FORETOLD_SURE)
+            }
             Some(onset) if rightly == 0 => (format!("from {onset} on"), LATE_SURE),
             Some(onset) => (format!("from {onset} on"), LATER_SURE),
             None => ("from the beginning on".to_owned(), SURE),
@@ -304,9 +309,13 @@ impl Overwriting {
 
 /// Nothing is overwritten yet.
 pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
-    let row = row_of_all_dies(session).unwrap_or(IO_SIZE).max(session.block());
-    // Blocks have a multiple of a small power of two of rows.
-    let size = row * (session.capacity().0 / IOS_MOST).div_ceil(row.0).next_power_of_two();
+    let (capacity, block) = (session.capacity(), session.block());
+    let row = row_of_all_dies(session).unwrap_or(IO_SIZE).round_up(block);
+    let least = Bytes(capacity.0 / IOS_MOST).max(IO_SIZE).max(block);
+    let mut size = row * (capacity.0 / IOS_MOST).div_ceil(row.0).next_power_of_two();
+    while size >= least * 2 && size.0.is_multiple_of(2 * block.0) {
+        size = Bytes(size.0 / 2);
+    }
     Overwriting { size, both: Vec::new(), writes: Vec::new(), seen: None, merges: None, elsewhere: 0 }
 }
 

@@ -54,6 +54,9 @@ const BATCHES_PER_DEGREE: f64 = 2.0;
 /// What is less likely right than this is not said, and nothing is surer than that.
 const SAID: f64 = 0.45;
 const SUREST: f64 = 0.8;
+/// How sure it is at most that they buy something of a page map: costs become steady only after more writes than the
+/// capacity, which there is no budget for.
+const NOT_STEADY: f64 = 0.5;
 
 /// `count` random writes with pauses as long as those of the runs without take, once these are settled.
 pub(super) fn run(session: &mut Session<'_, '_>, without: &[Vec<f64>], count: u64) -> Result<Vec<f64>, Halt> {
@@ -157,8 +160,9 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
         Nanos(mean(&without) as u64),
         with.len(),
     );
+    let surest = if is_page_map(session) && value < 1.0 { NOT_STEADY } else { SUREST };
     let finding = if right >= SAID {
-        Finding::found(Parameter::PauseBenefit, value, right.min(SUREST), evidence)
+        Finding::found(Parameter::PauseBenefit, value, right.min(surest), evidence)
     } else {
         Finding::undetermined(Parameter::PauseBenefit, evidence)
     };

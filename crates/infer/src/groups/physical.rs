@@ -52,11 +52,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             (Some("shared log-block"), Some((logs, unit)))
                 if (unit * logs).0 as f64 <= LOGS_MOST * capacity =>
             {
-                let spare = (unit * logs).0 as f64;
-                let value = match parameter {
-                    Parameter::OverProvisioning => spare / capacity,
-                    _ => capacity + spare,
-                };
+                let value = value(parameter, capacity, (unit * logs).0 as f64);
                 let evidence = format!("{logs} logs of {unit} each are shared by all blocks");
                 Finding::found(parameter, value, of_logs, evidence)
             }
@@ -78,4 +74,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.conclude(finding);
     }
     Ok(())
+}
+
+/// What so much space beyond the capacity is as one of the group's parameters, in its unit.
+pub(super) fn value(parameter: Parameter, capacity: f64, spare: f64) -> f64 {
+    match parameter {
+        Parameter::OverProvisioning => spare / capacity,
+        _ => capacity + spare,
+    }
 }

@@ -27,6 +27,7 @@ use super::media::counted;
 use super::onset::Onset;
 use super::overwriting::{Overwriting, begin, overwrite};
 use super::patterns::{ios, responses};
+use super::physical;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -181,17 +182,16 @@ fn suppose_more_stalls(
 pub(super) fn suppose_space(
     session: &mut Session<'_, '_>,
     spare: f64,
-    [physical, share]: [Option<f64>; 2],
+    sure: [Option<f64>; 2],
     evidence: &str,
     picture: &Picture,
 ) {
     let capacity = session.capacity().0 as f64;
-    for (parameter, value, sure) in [
-        (Parameter::PhysicalCapacity, capacity + spare, physical),
-        (Parameter::OverProvisioning, spare / capacity, share),
-    ] {
+    for (&parameter, sure) in physical::GROUP.parameters.iter().zip(sure) {
         let finding = match sure {
-            Some(sure) => Finding::found(parameter, value, sure, evidence),
+            Some(sure) => {
+                Finding::found(parameter, physical::value(parameter, capacity, spare), sure, evidence)
+            }
             None => Finding::undetermined(parameter, evidence),
         };
         session.suppose(finding.with(picture.clone()));
@@ -251,7 +251,7 @@ fn merged(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], sequential:
         Nanos(mean(costs) as u64),
         mean(costs) / sequential,
     );
-    for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
+    for &parameter in physical::GROUP.parameters {
         let finding = Finding::not_identifiable(parameter, MERGES, evidence.clone());
         session.suppose(finding.with(picture(size, costs, sequential)));
     }
@@ -263,7 +263,7 @@ fn undecided(session: &mut Session<'_, '_>, overwriting: &Overwriting) {
         "{} overwritten in order: there is no place from which on room is made, or there are more stalls",
         overwriting.written(),
     );
-    for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
+    for &parameter in physical::GROUP.parameters {
         session.suppose(Finding::undetermined(parameter, evidence.clone()).with(overwriting.picture()));
     }
 }

@@ -75,8 +75,9 @@ const BEYOND_REGION: f64 = 1.5;
 const LONG_RUN: f64 = 0.6;
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
-/// One that differs by more than this is one though no single run shows it.
+/// One that differs by more than this is one though no single run shows it, as none may show one as short as this.
 const DIFFERENCE_CLEAR: f64 = 2.0;
+const SHORT: usize = 64;
 
 /// Random writes on the whole device.
 pub(crate) fn random_writes(session: &Session<'_, '_>, count: u64) -> Pattern {
@@ -184,9 +185,8 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
         .filter(|step| step.p < 1e-4 && step.ratio() > DIFFERENCE_LEAST)
         .filter(|step| (step.index_high - step.index_low) as f64 <= 2.0 + 0.03 * step.index as f64);
     let evidence = format!("start-up phases of {}: {listed}", of_runs(runs));
-    let supported = |step: &Change| {
-        step.ratio() > DIFFERENCE_CLEAR || by_run.iter().any(|&startup| alike(startup, step.index as u64))
-    };
+    let seen = |step: &Change| by_run.iter().any(|&startup| alike(startup, step.index as u64));
+    let supported = |step: &Change| (step.ratio() > DIFFERENCE_CLEAR && step.index <= SHORT) || seen(step);
     // Runs that agree know it better than the median over all, in which each moves the place.
     let agreed = most_say(&by_run).filter(|&(startup, runs)| startup > 0 && runs > 1);
     let finding = match (by_write.filter(supported).filter(|_| agreed.is_none()), most_say(&by_run)) {
@@ -202,7 +202,8 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
                 Nanos(step.before as u64),
                 Nanos(step.after as u64),
             );
-            Finding::found(Parameter::StartupIos, step.index as u64, 0.9, evidence)
+            let confidence = if seen(&step) { 0.9 } else { 0.7 };
+            Finding::found(Parameter::StartupIos, step.index as u64, confidence, evidence)
                 .with(picture.mark(step.index as f64, "start-up ends"))
         }
         (None, Some((0, _))) if fast_pages(session) > medians.len() as f64 / 2.0 => {
