@@ -16,6 +16,7 @@ use flashlab_samples::Sample;
 use crate::group::{GROUPS, Group};
 use crate::groups::figures::median;
 use crate::groups::patterns;
+use crate::groups::replay::Run;
 use crate::halt::Halt;
 use crate::knowledge::Knowledge;
 use crate::virtual_disk::without_its_host;
@@ -75,6 +76,8 @@ pub struct Session<'d, 's> {
     /// How long they may take together.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
+    /// Writes that were a part of filling the device.
+    row_writes: Vec<Run>,
 }
 
 impl<'d, 's> Session<'d, 's> {
@@ -93,6 +96,7 @@ impl<'d, 's> Session<'d, 's> {
             reading_used: Nanos::ZERO,
             reading_time: settings.reading_time.unwrap_or(READING_TIME),
             concluded: Vec::new(),
+            row_writes: Vec::new(),
         }
     }
 

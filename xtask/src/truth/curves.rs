@@ -17,6 +17,10 @@ const FITTED_TO: usize = 8;
 const TWO_KINDS: &str = "the median lies between two kinds of costs";
 /// IOs of one size.
 const IOS: u64 = 256;
+/// Turns of two contents.
+const TURNS: u64 = 4;
+/// What overwrites a device in order.
+const OVERWRITE: Bytes = Bytes::kib(32);
 /// Random reads for each depth.
 const READS: u64 = 100_000;
 
@@ -156,7 +160,8 @@ pub fn useful_depth(quiet: &Profile, noisy: &Profile, page: Bytes) -> Truth {
 }
 
 /// What aligned sequential writes of one page cost with this content, relative to random content. While the host waits for an
-/// outlier a write buffer gets emptied; so it is measured without noise and with it, and either is right.
+/// outlier a write buffer gets emptied; so it is measured without noise and with it. A device that puts work off does a part of
+/// it before each write once it owes some; so it is measured as well when a part of it was overwritten. All are right.
 pub fn content_share(
     quiet: &Profile,
     noisy: &Profile,
@@ -168,26 +173,39 @@ pub fn content_share(
     if flash.is_none_or(|flash| flash.zeros_program_share == 1.0 && flash.ones_program_share == 1.0) {
         return 1.0.into();
     }
-    let share = |profile, writes| {
+    let share = |profile, overwritten: Bytes, writes| {
         let mut lab = Lab::filled(profile);
-        let mut at = Bytes::ZERO;
-        let mut time = |content| {
-            lab.write_content(content);
+        lab.sequential(Operation::Write, Bytes::ZERO, OVERWRITE, overwritten.0 / OVERWRITE.0);
+        let mut at = overwritten.round_up(page);
+        let (mut random, mut other) = (Vec::new(), Vec::new());
+        // In turns, as what is put off changes with time.
+        for turn in 0..2 * TURNS {
+            let (costs, written) =
+                if turn % 2 == 0 { (&mut random, Content::Random) } else { (&mut other, content) };
+            lab.write_content(written);
             let before = settle.0.div_ceil(page.0);
             lab.sequential(Operation::Write, at, page, before);
-            let times = lab.sequential(Operation::Write, at + page * before, page, writes);
+            costs.extend(lab.sequential(Operation::Write, at + page * before, page, writes));
             at += page * (before + writes);
-            median(times)
-        };
-        match (time(Content::Random), time(content)) {
+        }
+        match (median(random), median(other)) {
             (Some(random), Some(cost)) => Truth::from(cost / random),
             _ => Truth::unjudged(TWO_KINDS),
         }
     };
-    match (share(quiet, 1001), share(noisy, 8008)) {
-        (Truth::Is(one), Truth::Is(other)) => Truth::OneOf(vec![one, other]),
-        (Truth::Is(_), unjudged) | (unjudged, _) => unjudged,
+    let mut all = Vec::new();
+    for truth in [share(quiet, Bytes::ZERO, 251), share(noisy, Bytes::ZERO, 2002)] {
+        match truth {
+            Truth::Is(value) => all.push(value),
+            unjudged => return unjudged,
+        }
     }
+    if quiet.controller.background.is_some()
+        && let Truth::Is(value) = share(quiet, Bytes(quiet.capacity.0 / 2), 251)
+    {
+        all.push(value);
+    }
+    Truth::OneOf(all)
 }
 
 /// Writes of one page in the first MiB, shifted by half of it, against those without the shift. Writes of two kinds that lie near

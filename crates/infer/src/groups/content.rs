@@ -9,14 +9,17 @@
 //! Where the page is not known, larger writes are whole pages as well: that their content makes no difference holds for one page, too.
 //!
 //! # Invariants
-//! - all runs are one sequence, and each kind comes first, second and third as often, so that the device's state is the same for all;
+//! - all runs of a half are one sequence, and each kind comes first, second and third as often, so that the device's state is
+//!   the same for all;
+//! - before each run the device rests, and does what it put off: else each write pays for a part of it;
+//! - the second half is elsewhere: nothing is sure on which the halves do not agree;
 //! - a run's first half does not count: what a write buffer still holds of another content is written meanwhile;
 //! - the ratio is found to three per cent or it is not sure.
 
 use flashlab_analysis::decide::level::trimmed_mean;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Content, Location};
 
 use super::figures::{by_rank, median};
@@ -36,8 +39,13 @@ pub(crate) const GROUP: Group = Group {
 
 const KINDS: [(&str, Content); 3] =
     [("random", Content::Incompressible), ("zeros", Content::Zeros), ("ones", Content::Ones)];
-/// Turns, of which each kind is the first of a third.
+/// Turns, of which each kind is the first of a third, and their halves.
 const TURNS: usize = 6;
+const HALVES: usize = 2;
+/// Where a half begins, as shares of the device.
+const PLACES: [f64; HALVES] = [0.81, 0.9];
+/// The rest before each run.
+const REST: Nanos = Nanos::from_secs(2);
 /// Whole rounds of 1, 2, 3, 4, 6, 8, 12 or 16 dies or planes.
 const ROUND: u64 = 48;
 /// The most writes of a run.
@@ -46,26 +54,38 @@ const RUN_MOST: u64 = 1536;
 const WHOLE_PAGES: Bytes = Bytes::kib(16);
 /// What is known so exactly is known.
 const EXACT: f64 = 0.03;
+/// A turn that differs from the others by more has seen something else.
+const TURN: f64 = 0.05;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
     let size = page.unwrap_or(WHOLE_PAGES).max(session.block());
-    let affordable = session.writes_left().0 / size.0 / (KINDS.len() * TURNS) as u64;
+    let affordable = session.writes_left().0 / size.0 / (KINDS.len() * TURNS + HALVES) as u64;
     let count = if affordable >= ROUND { affordable / ROUND * ROUND } else { affordable.max(8) };
     let count = count.min(RUN_MOST);
     let length = size * count;
-    if length * 2 > session.capacity() {
+    if length * 4 > session.capacity() {
         return Err(Halt::Misfit("it has no room for runs of writes".to_owned()));
     }
-    let origin = place(session, 0.81, length);
     let mut costs = [Vec::new(), Vec::new(), Vec::new()];
+    let mut begin = Bytes::ZERO;
     for run in 0..KINDS.len() * TURNS {
+        if run.is_multiple_of(KINDS.len() * TURNS / HALVES) {
+            // What was open elsewhere is given up here, and that costs once.
+            begin = place(session, PLACES[run * HALVES / (KINDS.len() * TURNS)], size);
+            times(session, "begin", &writes(Location::Sequential, size, count, begin, length))?;
+            begin += length;
+        }
+        let rest = REST.min(session.time_left());
+        session.rest(rest)?;
         let kind = (run + run / KINDS.len()) % KINDS.len();
         let (name, content) = KINDS[kind];
-        let at = (origin + length * run as u64).0 % (session.capacity() - length).0;
-        let at = Bytes(at).round_down(size);
-        let pattern = with_content(writes(Location::Sequential, size, count, at, length), content);
+        if begin + length > session.capacity() {
+            begin = Bytes::ZERO;
+        }
+        let pattern = with_content(writes(Location::Sequential, size, count, begin, length), content);
+        begin += length;
         let settled = times(session, name, &pattern)?.split_off(count as usize / 2);
         costs[kind].extend(settled);
     }
@@ -135,12 +155,15 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
     let near = |one: f64, other: f64| (one / other - 1.0).abs() <= EXACT;
     let agree = near(ranks.estimate, share) && near(ranks.estimate, pairs.estimate);
     if agree {
-        // What the writes before left shows in the one half of the turns or the other.
+        // A turn in which the device did other work beside, for one kind, is off; most are not.
+        let by_turn = trimmed_mean(&turns, 0.1, 0.95).map_or(share, |turns| turns.estimate.exp());
+        let alike = turns.iter().all(|&turn| (turn.exp() / by_turn - 1.0).abs() <= TURN);
+        // What the writes before left shows in the one half or the other.
         let (middle, ratio) = (of.len() / 2, |of, random| median(of) / median(random).max(1.0));
         let halves = [ratio(&of[..middle], &random[..middle]), ratio(&of[middle..], &random[middle..])];
-        let repeats = halves.iter().all(|&half| near(half, share)) && !near(share, 1.0);
-        let confidence = if repeats && half(ranks) <= EXACT * share { 0.96 } else { 0.7 };
-        return Finding::found(parameter, share, confidence, evidence);
+        let repeats = halves.iter().all(|&half| near(half, by_turn)) && !near(by_turn, 1.0);
+        let sure = alike && repeats && half(ranks) <= EXACT * share;
+        return Finding::found(parameter, by_turn, if sure { 0.96 } else { 0.7 }, evidence);
     }
     let nearly_same = |interval: &Interval| {
         interval.low <= 1.0 + EXACT && interval.high >= 1.0 - EXACT && half(*interval) <= 4.0 * EXACT

@@ -3,6 +3,8 @@
 //! # Probes
 //! 1. `traces` in one region after the other, until `likely` has a layout that explains what reads take there.
 //! 2. The same elsewhere: what is sure has to be said by both.
+//! 3. Where layouts are left that differ in planes or dies, the writes that were a part of filling the device (`row_writes`):
+//!    where the link takes as long as the flash reads are hidden behind it, and programs are not.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Value};
 use flashlab_base::Bytes;
@@ -37,15 +39,22 @@ const CHANCE_LEAST: f64 = 0.5;
 
 /// A layout that explains what was measured.
 pub(crate) struct Explained {
-    /// From all reads, and from those elsewhere alone.
+    /// From all that was asked, and from reads elsewhere alone.
     both: Likely,
     again: Option<Likely>,
+    written: Option<Written>,
     /// Whether reads scatter about it no more than reads of one kind.
     is_good: bool,
     /// At most so sure; less where pages do not show by themselves.
     most: f64,
     evidence: String,
     picture: Picture,
+}
+
+/// What writes say alone, where they were asked, and what reads had said without them.
+struct Written {
+    alone: Likely,
+    reads: Likely,
 }
 
 /// Looks for a layout.
@@ -93,10 +102,19 @@ pub(crate) fn explained(
         Some((again, both)) => (Some(again), both),
         None => (None, likely),
     };
-    let evidence = evidence(&both, &runs);
+    let is_clear = |likely: &Likely| {
+        likely.margin(|layout| layout.planes, &likely.best().planes) > MARGIN_SURE
+            && likely.margin(|layout| layout.dies, &likely.best().dies) > MARGIN_SURE
+    };
+    let told = if is_clear(&both) { None } else { both.with_writes(session.row_writes()) };
+    let (written, both) = match told {
+        Some((alone, all)) => (Some(Written { alone, reads: both }), all),
+        None => (None, both),
+    };
+    let evidence = evidence(&both, written.as_ref().map(|written| &written.alone), &runs);
     let is_good = unexplained(&both, least) < MISFIT_GOOD;
     let most = if page.is_some() { SURE } else { UNSURE };
-    Ok(Some(Explained { both, again, is_good, most, evidence, picture }))
+    Ok(Some(Explained { both, again, written, is_good, most, evidence, picture }))
 }
 
 /// How much more reads scatter than they do where they scatter least, as a variance.
@@ -104,17 +122,21 @@ fn unexplained(likely: &Likely, least: f64) -> f64 {
     likely.misfit * (likely.sigma / least).powi(2)
 }
 
-fn evidence(likely: &Likely, runs: &[Run]) -> String {
+fn evidence(likely: &Likely, written: Option<&Likely>, runs: &[Run]) -> String {
     let Layout { page, planes, chunk, dies, channels, cached, .. } = likely.best();
     let [command, sense, transfer, link] = likely.times().map(|time| time / 1000.0);
     let largest = runs.iter().flatten().map(|read| read.size).max().unwrap_or(0);
     let chunk =
         if dies == 1 { "one die".to_owned() } else { format!("chunks of {chunk} pages on {dies} dies") };
     let cache = if cached { ", in cache mode" } else { "" };
+    let written = written.map_or(String::new(), |written| {
+        let misfit = written.misfit.sqrt();
+        format!("; writes were asked as well, which scatter {misfit:.2} times as much as those of one kind")
+    });
     format!(
         "reads up to {} take what pages of {} in rows of {planes}, {chunk} and {channels} channels{cache} explain: command \
          {command:.1}, sense {sense:.1}, transfer {transfer:.1}, link {link:.1} us a page; they scatter {:.2} times as much as \
-         reads of one kind",
+         reads of one kind{written}",
         Bytes(largest),
         Bytes(page),
         likely.misfit.sqrt()
@@ -142,10 +164,18 @@ impl Explained {
         let (value, chance) = likely.says(&what)?;
         let margin = likely.margin(&what, &value);
         let again = self.again.as_ref().map_or(f64::NEG_INFINITY, |again| again.margin(&what, &value));
+        // Writes are another look at what reads say as well.
+        let margins = self
+            .written
+            .as_ref()
+            .map(|written| (written.alone.margin(&what, &value), written.reads.margin(&what, &value)));
+        let (written, agreed) =
+            margins.map_or((0.0, f64::NEG_INFINITY), |(written, reads)| (written, written.min(reads)));
+        let again = again.max(agreed);
         let most = match () {
             () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => self.most,
             () if !self.is_good => LEFT_OPEN,
-            () if again > 0.0 => 0.9,
+            () if again > 0.0 || written > MARGIN_SURE => 0.9,
             () => 0.8,
         };
         (chance > CHANCE_LEAST).then_some((value, chance.min(most)))
@@ -185,8 +215,8 @@ impl Explained {
             let channels = channels.map(|(channels, also)| (channels.into(), also.min(sure)));
             session.conclude(found(Parameter::Channels, channels));
         }
-        // Rows that chunks do not keep together are not seen.
-        let planes = self.says(likely, |layout| layout.planes);
+        // Rows that chunks do not keep together are not seen; and dies may be taken for planes.
+        let planes = self.says(&self.both, |layout| layout.planes);
         let planes = planes.map(|(planes, sure)| (planes.into(), sure.min(UNSURE)));
         session.conclude(found(Parameter::PlanesReadAtOnce, planes));
     }

@@ -19,6 +19,7 @@ use flashlab_plan::{Location, Time};
 
 use super::figures::median;
 use super::fill;
+use super::row_writes::row_writes;
 use super::sizes::{Curve, Fit, GROWTH, PAUSE, cost, fit, growth, picture};
 use super::writes::{times, writes};
 use crate::group::Group;
@@ -100,6 +101,9 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     if !begin.is_multiple_of(largest) {
         return Err(Halt::Failed("the device was filled to an odd place".to_owned()));
     }
+    let rows = row_writes(session, largest)?;
+    session.keep_row_writes(rows);
+    let begin = session.filled_until();
     let sizes = (0..).map(|double| Bytes(smallest.0 << double)).take_while(|&size| size <= largest);
     let curves: Vec<Curve> = sizes.map(Curve::new).collect();
     // A rested device takes the first writes into its buffer. One without ends each write before the next one comes, if

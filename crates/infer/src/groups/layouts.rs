@@ -4,7 +4,8 @@
 //! Flash is sensed in some 50 us and transferred by some 150 MB/s, and both differ by factors; figures of a layout are
 //! mostly powers of two, and devices rather simple. So of two layouts that explain the same the usual one is believed.
 
-use super::replay::{Layout, Times};
+use super::fitting::Times;
+use super::replay::Layout;
 
 /// Figures that are tried: the usual ones first, and all.
 const PLANES: [u64; 3] = [1, 2, 4];

@@ -9,8 +9,11 @@
 use std::collections::BTreeMap;
 
 use super::figures::{NORMAL, median};
+use super::fitting::{Model, Times};
 use super::layouts::{ALL, around, changed, unusual, usual, within};
-use super::replay::{Layout, Replay, Run, Times, nanos};
+use super::programs::{self, Programs, Way};
+use super::replay::{Layout, Replay, Run, nanos};
+use super::row_writes;
 
 /// The part of each run that the grid is tried on.
 const PART: usize = 7;
@@ -31,6 +34,11 @@ const HOPELESS: f64 = 3.5;
 const DOUBT: i32 = 3;
 /// How much more than one kind reads scatter that are answered by a buffer.
 const MISFIT_BUFFER: f64 = 1.6;
+/// Writes scatter by as much more, as a variance, before rows are taken to differ, beside times that are a little unusual;
+/// and before no layout explains them.
+const UNEVEN: f64 = 1.1;
+const USUAL: f64 = 5.0;
+const MISFIT_WRITES: f64 = 2.6;
 /// Less scatter is not believed.
 const SIGMA_MIN: f64 = 0.004;
 
@@ -169,6 +177,56 @@ impl Likely {
         Some((again, both))
     }
 
+    /// What writes of single pages and more say of the same layouts, with what both say together; none where no layout explains
+    /// the writes.
+    pub(crate) fn with_writes(&self, runs: &[Run]) -> Option<(Likely, Likely)> {
+        let sigma = row_writes::scatter(runs)?;
+        let writes = runs.iter().map(Vec::len).sum::<usize>() as f64;
+        let near = self.all.iter().take_while(|scored| scored.loss < self.all[0].loss + FAR).take(FITTED);
+        // How reads come makes no difference to writes.
+        let plain = |layout: &Layout| {
+            let chunk = if layout.dies == 1 { ALL } else { layout.chunk };
+            Layout { chunk, cached: false, phase: 0, serial: false, partial: false, ..*layout }
+        };
+        let mut tried: BTreeMap<Layout, (Scored, Way, Times)> = BTreeMap::new();
+        for scored in near {
+            let layout = plain(&scored.layout);
+            tried.entry(layout).or_insert_with(|| {
+                let (best, way) = written(runs, layout, &scored.times, sigma, Way::even());
+                (best, way, scored.times)
+            });
+        }
+        let (even, way, _) = tried.values().min_by(|a, b| a.0.loss.total_cmp(&b.0.loss))?;
+        // Unusual times count, too: they may stand in for rows that differ.
+        if way.may_be_uneven() || 2.0 * (even.loss - USUAL) > UNEVEN * writes {
+            for (&layout, (best, _, reads)) in &mut tried {
+                let (mut uneven, mut way) = written(runs, layout, reads, sigma, Way::uneven());
+                for near in Way::nearer() {
+                    let (nearer, other) = written(runs, layout, reads, sigma, near(way).into_iter());
+                    if nearer.loss < uneven.loss {
+                        (uneven, way) = (nearer, other);
+                    }
+                }
+                if uneven.loss < best.loss {
+                    *best = uneven;
+                }
+            }
+        }
+        let tried: BTreeMap<Layout, Scored> =
+            tried.into_iter().map(|(layout, (best, ..))| (layout, best)).collect();
+        let alone = Likely::new(tried.into_values().collect(), sigma, writes);
+        if alone.misfit > MISFIT_WRITES {
+            return None;
+        }
+        let mut both = self.clone();
+        for scored in &mut both.all {
+            let same = alone.all.iter().find(|other| other.layout == plain(&scored.layout));
+            scored.loss += same.map_or(FAR, |other| other.loss);
+        }
+        both.all.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        Some((alone, both))
+    }
+
     /// The layout that fits best.
     pub(crate) fn best(&self) -> Layout {
         self.all[0].layout
@@ -208,6 +266,27 @@ impl Likely {
         let all: Vec<Scored> = self.all.iter().copied().filter(|scored| is(&scored.layout)).collect();
         (!all.is_empty()).then_some(Likely { all, ..*self })
     }
+}
+
+/// How well a layout explains writes, and the way that does it best.
+fn written(
+    runs: &[Run],
+    layout: Layout,
+    reads: &Times,
+    sigma: f64,
+    ways: impl Iterator<Item = Way>,
+) -> (Scored, Way) {
+    let [command, _, transfer, link] = *reads;
+    let shortest = runs.iter().flatten().map(|write| write.nanos).fold(f64::INFINITY, f64::min);
+    let starts = [0.7, 0.35, 0.15].map(|share| [command, share * shortest, transfer, link]);
+    let fit = |way: Way| {
+        let unusual = |times: &Times| programs::unusual(times, reads, &way);
+        let model = Programs::new(runs, layout, way, sigma);
+        let (times, loss) = model.fit(&starts, &[0, 1, 2, 3], f64::INFINITY, &unusual);
+        (Scored { layout, times, loss, prior: unusual(&times).min(loss) }, way)
+    };
+    let none = Scored { layout, times: *reads, loss: f64::INFINITY, prior: 0.0 };
+    ways.map(fit).fold((none, Way::EVEN), |best, other| if other.0.loss < best.0.loss { other } else { best })
 }
 
 /// By how much the logarithms of the shortest reads one at a time scatter.

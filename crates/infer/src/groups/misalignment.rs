@@ -2,7 +2,8 @@
 //!
 //! # Model
 //! A write of one page at half a page beside two of them writes parts of both: the rest of each is read, and two pages are
-//! written. What that takes more is the difference of two medians.
+//! written. What that takes more is the difference of two medians. Without a write buffer a pause after each write lets the
+//! device end it, or a write would now and then find its die busy with the one before, which the host believes done.
 //!
 //! It writes more than the probes bear that look for blocks and logs, and so comes behind them. The first writes find logs of
 //! other addresses and a map that is not at hand, and do not count where there are enough others.
@@ -14,11 +15,12 @@
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
-use flashlab_plan::Location;
+use flashlab_plan::{Location, Time};
 
-use super::figures::by_rank;
+use super::figures::{by_rank, median};
 use super::rereads::FLASH_LEAST;
-use super::writes::{shifted, times, writes};
+use super::sizes::PAUSE;
+use super::writes::{Buffer, buffer, shifted, times, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -61,20 +63,27 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let turns = (most.0 / (3 * IN_TURN * page.0)).clamp(TURNS.0, TURNS.1);
     let pattern = writes(Location::Random, page, IN_TURN, Bytes::ZERO, TARGET);
     let across = shifted(pattern.clone(), Bytes(page.0 / 2));
-    let (mut aligned, mut misaligned) = (Vec::new(), Vec::new());
+    let pauses = buffer(session) == Buffer::None;
+    let mut kinds = [("aligned", pattern, Vec::new()), ("across", across, Vec::new())];
     for turn in 1..=turns {
-        aligned.extend(times(session, "aligned", &pattern)?);
-        misaligned.extend(times(session, "across", &across)?);
+        for (name, pattern, costs) in &mut kinds {
+            if pauses && !costs.is_empty() {
+                pattern.first.time = Time::Pause { pause: Nanos((PAUSE * median(costs)) as u64) };
+            }
+            costs.extend(times(session, name, pattern)?);
+        }
+        let [(_, _, aligned), (_, _, misaligned)] = &mut kinds;
         if turn == SETTLED {
             aligned.drain(..IN_TURN as usize);
             misaligned.drain(..IN_TURN as usize);
         }
         let is_exact = |penalty: Penalty| penalty.half <= EXACT * penalty.more.abs();
-        if turn >= SETTLED && Penalty::of(&aligned, &misaligned).is_some_and(is_exact) {
+        if turn >= SETTLED && Penalty::of(aligned, misaligned).is_some_and(is_exact) {
             break;
         }
     }
-    session.conclude(finding(page, &aligned, &misaligned));
+    let [(_, _, aligned), (_, _, misaligned)] = &kinds;
+    session.conclude(finding(page, aligned, misaligned));
     Ok(())
 }
 
@@ -130,6 +139,8 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
             let confidence = if rough <= ROUGH / 2.0 { 0.7 } else { 0.5 };
             Finding::found(parameter, Nanos(more as u64), confidence, evidence)
         }
+        // It cannot be less than nothing, and is not much more.
+        _ if more <= 0.0 => Finding::found(parameter, Nanos::ZERO, 0.5, evidence),
         _ => Finding::undetermined(parameter, evidence),
     };
     found.with(picture)

@@ -70,7 +70,7 @@ const ROWS_MOST: usize = 2;
 /// How sure a unit is that shows from the beginning on, from later on, and from later on without being foretold.
 const SURE: f64 = 0.7;
 const LATER_SURE: f64 = 0.9;
-const LATE_SURE: f64 = 0.8;
+const LATE_SURE: f64 = 0.78;
 /// That of so many units none was foretold, though there was time, speaks against it.
 const LATE_MOST: u32 = 16;
 const NOT_FORETOLD_SURE: f64 = 0.55;

@@ -100,7 +100,10 @@ fn cost(
     rounds: usize,
 ) -> Result<Interval, Halt> {
     let block = session.block();
-    let left = room(session).0.saturating_sub((places.base + boundary + block * 2).0);
+    // While the device is filled, what holds no data yet tells nothing.
+    let filled = Some(session.filled_until()).filter(|&filled| filled > Bytes::ZERO);
+    let room = filled.map_or(room(session), |filled| filled.min(room(session)));
+    let left = room.0.saturating_sub((places.base + boundary + block * 2).0);
     let count = left.min(RANGE.0) / places.slot.0;
     if count < PLACES_MIN {
         return Err(Halt::Misfit("it has too few places to compare".to_owned()));

@@ -9,11 +9,9 @@
 //! read was submitted is known, so what each has to wait for follows, however many are in flight.
 //!
 //! The four times (command, sense, transfer, link) are unknown. For each layout they are fitted so that what was measured is
-//! most likely: response times scatter by a factor, some are off for other reasons, so that a deviation counts
-//! no more than [`CAP`]. What is capped pulls nowhere: so deviations are taken for smaller ones first, or a descent ends where
-//! half of the reads are far off.
+//! most likely (`fitting`).
 
-use super::figures::{NORMAL, median};
+use super::fitting::{COMMAND, LINK, Model, Moment, SENSE, TRANSFER, Times};
 
 /// Where pages lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,9 +34,9 @@ pub(crate) struct Layout {
     pub(crate) partial: bool,
 }
 
-/// A read that was done.
+/// An IO that was done.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Read {
+pub(crate) struct Io {
     /// When it was submitted, in nanoseconds since the first one of its run.
     pub(crate) at: f64,
     /// What it took, in nanoseconds.
@@ -47,78 +45,12 @@ pub(crate) struct Read {
     pub(crate) size: u64,
 }
 
-/// Reads in the order in which they were submitted to a device that rested.
-pub(crate) type Run = Vec<Read>;
+/// IOs in the order in which they were submitted to a device that rested.
+pub(crate) type Run = Vec<Io>;
 
-/// What the reads of a run took.
+/// What the IOs of a run took.
 pub(crate) fn nanos(run: &Run) -> Vec<f64> {
     run.iter().map(|read| read.nanos).collect()
-}
-
-/// Command, sense, transfer of a page, a page on the link, in nanoseconds.
-pub(crate) type Times = [f64; 4];
-const COMMAND: usize = 0;
-const SENSE: usize = 1;
-const TRANSFER: usize = 2;
-const LINK: usize = 3;
-
-/// The most that a deviation counts, as the logarithm of a likelihood: three standard deviations.
-const CAP: f64 = 4.5;
-/// Deviations are taken for so many times smaller at first, so that few of them are capped.
-const WIDTHS: [f64; 3] = [4.0, 2.0, 1.0];
-/// The most steps at each width, and what a step gains at least, and of what there is to gain.
-const STEPS: usize = 6;
-const GAIN: f64 = 0.02;
-const GAIN_SHARE: f64 = 5e-4;
-/// How far times are moved to see how usual they are beside, relative to all of them.
-const SIDE: f64 = 1e-3;
-/// What is so many times less likely than a good fit is given up before the last width.
-const HOPELESS: f64 = 1.6;
-
-/// A moment as the model has it.
-trait Moment: Copy {
-    /// A moment that is known.
-    fn at(nanos: f64) -> Self;
-    /// So many times the `index`-th of the unknown times later.
-    fn plus(self, times: &Times, index: usize, factor: f64) -> Self;
-    fn later(self, other: Self) -> Self;
-}
-
-impl Moment for f64 {
-    fn at(nanos: f64) -> f64 {
-        nanos
-    }
-    #[inline]
-    fn plus(self, times: &Times, index: usize, factor: f64) -> f64 {
-        self + times[index] * factor
-    }
-    #[inline]
-    fn later(self, other: f64) -> f64 {
-        self.max(other)
-    }
-}
-
-/// A moment, and by how much it moves with each of the times.
-#[derive(Clone, Copy)]
-struct Moving {
-    nanos: f64,
-    by: Times,
-}
-
-impl Moment for Moving {
-    fn at(nanos: f64) -> Moving {
-        Moving { nanos, by: [0.0; 4] }
-    }
-    #[inline]
-    fn plus(mut self, times: &Times, index: usize, factor: f64) -> Moving {
-        self.nanos += times[index] * factor;
-        self.by[index] += factor;
-        self
-    }
-    #[inline]
-    fn later(self, other: Moving) -> Moving {
-        if other.nanos > self.nanos { other } else { self }
-    }
 }
 
 /// A part of a read: consecutive pages on one die.
@@ -169,9 +101,14 @@ impl Replay<'_> {
         }
         Replay { runs, parts, reads, dies: dies as usize, cached, serial, sigma }
     }
+}
 
-    /// When each read is done with these times.
-    fn replay<M: Moment>(&self, times: &Times, mut tell: impl FnMut(&Read, M)) {
+impl Model for Replay<'_> {
+    fn sigma(&self) -> f64 {
+        self.sigma
+    }
+
+    fn replay<M: Moment>(&self, times: &Times, mut tell: impl FnMut(&Io, M)) {
         let mut busy = vec![[M::at(0.0); 2]; self.dies];
         let (mut part, mut index) = (0, 0);
         for run in self.runs {
@@ -205,141 +142,6 @@ impl Replay<'_> {
             }
         }
     }
-
-    /// What each read takes with these times.
-    pub(crate) fn predict(&self, times: &Times, mut tell: impl FnMut(&Read, f64)) {
-        self.replay(times, |read, done: f64| tell(read, done - read.at));
-    }
-
-    /// By how much the logarithms scatter about what the model says.
-    pub(crate) fn scatter(&self, times: &Times) -> f64 {
-        let mut all = Vec::new();
-        self.predict(times, |read, nanos| all.push((read.nanos / nanos.max(1.0)).ln().abs()));
-        NORMAL * median(&all)
-    }
-
-    /// How unlikely the reads are with these times.
-    pub(crate) fn loss(&self, times: &Times) -> f64 {
-        self.loss_at(times, self.sigma)
-    }
-
-    fn loss_at(&self, times: &Times, sigma: f64) -> f64 {
-        let mut sum = 0.0;
-        self.predict(times, |read, nanos| sum += loss((read.nanos / nanos.max(1.0)).ln() / sigma));
-        sum
-    }
-
-    /// The times that make the reads most likely, from the best of some starts on, and how unlikely they are then:
-    /// Levenberg and Marquardt's steps, in which deviations that are capped do not count.
-    /// Only the times `free` are fitted. `unusual` says how unlikely times are before. What is hopelessly worse than
-    /// `good` is given up.
-    pub(crate) fn fit(
-        &self,
-        starts: &[Times],
-        free: &[usize],
-        good: f64,
-        unusual: &dyn Fn(&Times) -> f64,
-    ) -> (Times, f64) {
-        let wide = self.sigma * WIDTHS[0];
-        let begin = starts.iter().map(|start| (*start, self.loss_at(start, wide)));
-        let begin = begin.min_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((mut times, _)) = begin else { return ([0.0; 4], f64::INFINITY) };
-        for width in WIDTHS {
-            let hopeless = width == 1.0 && self.loss(&times) > HOPELESS * good + 20.0;
-            if !hopeless {
-                self.descend(&mut times, free, width, unusual);
-            }
-        }
-        let least = self.loss(&times) + unusual(&times);
-        (times, least)
-    }
-
-    /// Goes to more likely times, with deviations so many times smaller.
-    fn descend(&self, times: &mut Times, free: &[usize], width: f64, unusual: &dyn Fn(&Times) -> f64) {
-        let sigma = self.sigma * width;
-        let before = |times: &Times| unusual(times) / (width * width);
-        let (mut least, mut damping) = (self.loss_at(times, sigma) + before(times), 0.01);
-        let mut pull = None;
-        for _ in 0..STEPS {
-            let scale = times.iter().sum::<f64>().max(1.0);
-            let (matrix, right) = *pull.get_or_insert_with(|| self.pull(times, sigma));
-            let mut equations: [[f64; 5]; 4] = std::array::from_fn(|i| {
-                std::array::from_fn(|j| if j < 4 { matrix[i][j] * scale * scale } else { right[i] * scale })
-            });
-            for (i, row) in equations.iter_mut().enumerate() {
-                if !free.contains(&i) {
-                    *row = [0.0; 5];
-                    row[i] = 1.0;
-                    continue;
-                }
-                // What is usual pulls as well, as the square of a logarithm.
-                let side = scale * SIDE;
-                let moved = |by: f64| {
-                    let mut moved = *times;
-                    moved[i] = (moved[i] + by).max(0.0);
-                    before(&moved)
-                };
-                let slope = (moved(side) - moved(-side)) / (2.0 * side) * scale;
-                row[4] -= slope;
-                row[i] = row[i] * (1.0 + damping) + 1e-9 + slope.abs() * scale / times[i].max(scale * 0.01);
-            }
-            let change = solved(equations);
-            let tried: Times = std::array::from_fn(|i| (times[i] + change[i] * scale).max(0.0));
-            let sum = self.loss_at(&tried, sigma) + before(&tried);
-            if sum < least {
-                let gain = least - sum;
-                (*times, least, damping, pull) = (tried, sum, damping / 4.0, None);
-                if gain < GAIN.max(GAIN_SHARE * sum) {
-                    break;
-                }
-            } else {
-                damping *= 8.0;
-            }
-        }
-    }
-
-    /// Gauss and Newton's equations: where the deviations pull the times.
-    fn pull(&self, times: &Times, sigma: f64) -> ([Times; 4], Times) {
-        let (mut matrix, mut right) = ([[0.0; 4]; 4], [0.0; 4]);
-        self.replay(times, |read, done: Moving| {
-            let nanos = (done.nanos - read.at).max(1.0);
-            let deviation = (read.nanos / nanos).ln() / sigma;
-            if loss(deviation) >= CAP {
-                return;
-            }
-            let slopes = done.by.map(|by| by / (nanos * sigma));
-            for i in 0..4 {
-                for j in 0..4 {
-                    matrix[i][j] += slopes[i] * slopes[j];
-                }
-                right[i] += slopes[i] * deviation;
-            }
-        });
-        (matrix, right)
-    }
-}
-
-fn loss(deviation: f64) -> f64 {
-    (deviation * deviation / 2.0).min(CAP)
-}
-
-/// Gauss's elimination; the last column is the right side.
-fn solved(mut matrix: [[f64; 5]; 4]) -> Times {
-    for i in 0..4 {
-        let pivot = (i..4).max_by(|&a, &b| matrix[a][i].abs().total_cmp(&matrix[b][i].abs())).unwrap_or(i);
-        matrix.swap(i, pivot);
-        let row = matrix[i];
-        for other in matrix.iter_mut().skip(i + 1) {
-            let factor = if row[i] == 0.0 { 0.0 } else { other[i] / row[i] };
-            other.iter_mut().zip(&row).for_each(|(value, of_row)| *value -= factor * of_row);
-        }
-    }
-    let mut step = [0.0; 4];
-    for i in (0..4).rev() {
-        let rest: f64 = (i + 1..4).map(|j| matrix[i][j] * step[j]).sum();
-        step[i] = if matrix[i][i] == 0.0 { 0.0 } else { (matrix[i][4] - rest) / matrix[i][i] };
-    }
-    step
 }
 
 #[cfg(test)]
@@ -356,7 +158,7 @@ mod tests {
                 let mut run: Run = Vec::new();
                 for index in 0..60 {
                     let offset = (random.below(40_000) + 1) * layout.page / 2 - 512;
-                    run.push(Read { at: 0.0, nanos: 1.0, offset, size });
+                    run.push(Io { at: 0.0, nanos: 1.0, offset, size });
                     // The first that is done makes room for this one.
                     let so_far = [run.clone()];
                     let mut ends: Vec<f64> = Vec::new();

@@ -15,7 +15,7 @@ use flashlab_samples::Sample;
 
 use super::figures::median;
 use super::reads::{Walk, room};
-use super::replay::{Read, Run, nanos};
+use super::replay::{Io, Run, nanos};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -213,17 +213,17 @@ fn in_a_row(runs: Vec<Run>) -> Run {
     let mut all = Run::new();
     for run in runs {
         let begin = all.last().map_or(0.0, |read| read.at + read.nanos);
-        all.extend(run.into_iter().map(|read| Read { at: read.at + begin, ..read }));
+        all.extend(run.into_iter().map(|read| Io { at: read.at + begin, ..read }));
     }
     all
 }
 
 /// Samples in the order in which they were submitted.
-fn run(samples: &[Sample]) -> Run {
+pub(super) fn run(samples: &[Sample]) -> Run {
     let mut samples: Vec<&Sample> = samples.iter().collect();
     samples.sort_by_key(|sample| (sample.submitted, sample.position));
     let begin = samples.first().map_or(0, |sample| sample.submitted.0);
-    let read = |sample: &&Sample| Read {
+    let read = |sample: &&Sample| Io {
         at: (sample.submitted.0 - begin) as f64,
         nanos: sample.response().0 as f64,
         offset: sample.offset.0,

@@ -6,6 +6,7 @@ use flashlab_analysis::inference::UnitSeen;
 use flashlab_base::Bytes;
 
 use super::Session;
+use crate::groups::replay::Run;
 use crate::halt::Halt;
 
 impl Session<'_, '_> {
@@ -28,6 +29,15 @@ impl Session<'_, '_> {
     /// The rest of the device is filled in one go; whether that was begun before, and interrupted.
     pub(crate) fn begin_to_fill(&mut self) -> bool {
         mem::replace(&mut self.inference.fill.was_begun, true)
+    }
+
+    /// Writes of single pages and more that were a part of filling it. They are not known after an interruption.
+    pub(crate) fn row_writes(&self) -> &[Run] {
+        &self.row_writes
+    }
+
+    pub(crate) fn keep_row_writes(&mut self, runs: Vec<Run>) {
+        self.row_writes = runs;
     }
 
     /// What filling the device took in the end, in nanoseconds a byte; 0 if it was not filled.

@@ -1,0 +1,112 @@
+//! Writes of one page and more while the device is filled, from which `likely` tells how pages lie on dies where reads
+//! cannot.
+//!
+//! # Model
+//! As in `programs`. Behind a write buffer no write waits for a program: there nothing is measured. What is overwritten waits
+//! for merges, or for room; so these writes are a part of filling the device.
+//!
+//! # Invariants
+//! - writes are whole pages one behind the other, aligned to their own size, and across the boundaries of all;
+//! - there are several turns of all sizes, and the device rests between writes.
+
+use flashlab_analysis::inference::Parameter;
+use flashlab_base::{Bytes, Nanos};
+use flashlab_plan::{Location, Time};
+
+use super::figures::{NORMAL, median, quantile};
+use super::fill;
+use super::patterns::responses;
+use super::read_pages::page;
+use super::replay::{Run, nanos};
+use super::sizes::PAUSE;
+use super::traces::run;
+use super::writes::writes;
+use crate::halt::Halt;
+use crate::session::Session;
+
+/// The largest writes, the first for which there is room.
+const LARGEST: [Bytes; 3] = [Bytes::mib(1), Bytes::kib(512), Bytes::kib(256)];
+/// Writes of a size in a turn, and the part of the largest that they write at most.
+const WRITES: u64 = 16;
+const PART: u64 = 2;
+/// Pages of those that are aligned to nothing, and how many they are in a turn.
+const ODD: [u64; 2] = [3, 5];
+const ODD_WRITES: u64 = 8;
+/// Turns, and the part of what is left of the device that they take at most.
+const TURNS: (u64, u64) = (2, 4);
+const PART_OF_REST: u64 = 3;
+/// Of a size with fewer writes the scatter is not known.
+const SCATTER_OF: usize = 12;
+/// Less scatter is not believed.
+const SIGMA_MIN: f64 = 0.004;
+
+/// Writes them from where the device was filled to, and goes on to a multiple of `align`; none where they would tell nothing.
+pub(super) fn row_writes(session: &mut Session<'_, '_>, align: Bytes) -> Result<Vec<Run>, Halt> {
+    if session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO) {
+        return Ok(Vec::new());
+    }
+    let page = match page(session) {
+        Ok(Ok(page)) => page.size,
+        Ok(Err(_)) | Err(Halt::Misfit(_)) => return Ok(Vec::new()),
+        Err(halt) => return Err(halt),
+    };
+    let room = Bytes((session.capacity() - session.filled_until()).0 / PART_OF_REST);
+    let sizes = |largest: Bytes| {
+        let sizes = (0..).map(move |halvings| Bytes(largest.0 >> halvings));
+        let aligned = sizes.take_while(|&size| size >= page && size > Bytes::ZERO);
+        let aligned = aligned.map(move |size| (size, (largest.0 / PART / size.0).clamp(1, WRITES)));
+        aligned.chain(ODD.map(|pages| (page * pages, ODD_WRITES)))
+    };
+    let turn = |largest: Bytes| sizes(largest).map(|(size, count)| size.0 * count).sum::<u64>().max(1);
+    let Some(largest) = LARGEST.into_iter().find(|&largest| turn(largest) * TURNS.0 <= room.0) else {
+        return Ok(Vec::new());
+    };
+    let turns = (room.0 / turn(largest)).clamp(TURNS.0, TURNS.1);
+    let mut runs = Vec::new();
+    let mut pause = Nanos::ZERO;
+    for _ in 0..turns {
+        fill_up(session, largest)?;
+        // The largest come first: so all of them are aligned.
+        for (size, count) in sizes(largest) {
+            let (at, length) = (session.filled_until(), size * count);
+            let mut pattern = writes(Location::Sequential, size, count, at, length);
+            if pause > Nanos::ZERO {
+                session.rest(pause)?;
+                pattern.first.time = Time::Pause { pause };
+            }
+            let samples = session.run("rows", &pattern)?;
+            session.filled(length);
+            pause = Nanos((PAUSE * median(&responses(&samples))) as u64);
+            runs.push(run(&samples));
+        }
+    }
+    fill_up(session, align)?;
+    Ok(runs)
+}
+
+/// Writes until the next multiple of `align`.
+fn fill_up(session: &mut Session<'_, '_>, align: Bytes) -> Result<(), Halt> {
+    let begin = session.filled_until();
+    let rest = begin.round_up(align).min(session.capacity()) - begin;
+    let size = fill::io_size(session.capacity(), session.block());
+    fill::sequential_writes(session, "fill", size, begin, rest)?;
+    session.filled(rest);
+    Ok(())
+}
+
+/// By how much the logarithms of response times of one size scatter. Where only some writes make a row whole, other sizes
+/// tell.
+pub(super) fn scatter(runs: &[Run]) -> Option<f64> {
+    let mut sizes: Vec<u64> = runs.iter().flatten().map(|write| write.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let of_size = |size: u64| {
+        let runs = runs.iter().filter(|run| run.first().is_some_and(|write| write.size == size));
+        let logs: Vec<f64> = runs.flat_map(nanos).map(|nanos| nanos.max(1.0).ln()).collect();
+        let middle = median(&logs);
+        let apart: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
+        (logs.len() >= SCATTER_OF).then(|| NORMAL * median(&apart))
+    };
+    let all: Vec<f64> = sizes.into_iter().filter_map(of_size).collect();
+    (!all.is_empty()).then(|| quantile(&all, 0.4).max(SIGMA_MIN))
+}
