@@ -111,12 +111,16 @@ impl Run {
 
     /// Goes on in a folder that nobody else infers into.
     pub fn resumed(path: &Path) -> Result<Run> {
-        let (folder, manifest, mut known) = open(path)?;
+        let (folder, manifest, known) = open(path)?;
+        let mut run = Run::with(folder, manifest, known)?;
         if path.join(UNDER_WAY).exists() {
-            let under_way: UnderWay = folder.read_json(UNDER_WAY)?;
-            known.written = Bytes(known.written.0.saturating_add(under_way.bytes_written.0));
+            let under_way: UnderWay = run.folder.read_json(UNDER_WAY)?;
+            // Who is killed again counts both.
+            run.known.written = Bytes(run.known.written.0.saturating_add(under_way.bytes_written.0));
+            run.folder.write_json(INFERENCE, &run.known)?;
+            run.folder.write_json(UNDER_WAY, &UnderWay { bytes_written: Bytes::ZERO, ..under_way })?;
         }
-        Run::with(folder, manifest, known)
+        Ok(run)
     }
 
     fn with(folder: RunFolder, manifest: Manifest<Chosen>, known: Inference) -> Result<Run> {
@@ -147,14 +151,25 @@ impl Run {
     /// Infers what is not known yet, and prints all of it.
     pub fn infer(mut self, device: &mut OpenDevice, shown: Shown) -> Result<()> {
         let page = self.folder.path().join(PAGE);
-        let inferred = self.infer_until_the_end(device);
-        if let Ok(Ended::Gone(reason)) = &inferred {
+        let (ended, kept) = self.infer_until_the_end(device);
+        let missing = match (&ended, &kept) {
+            (Ended::Gone(reason), _) => Some(gone(reason)),
+            (_, Err(error)) => Some(error.to_string()),
+            _ => None,
+        };
+        if let Some(reason) = missing {
             let asked = groups_for(&self.chosen().only).iter().flat_map(|group| group.parameters).copied();
             // Whoever reads the answers gets one of each parameter. The folder has none, so that they are asked again.
-            let told = self.known.clone().with_rest(asked, &gone(reason));
+            let told = self.known.clone().with_rest(asked, &reason);
             print(&self.manifest, &told, &page, shown)?;
         }
-        self.check_done(inferred?)?;
+        kept?;
+        if let Some(failure) = failure(ended) {
+            let word = shell_word(&self.folder.path().display().to_string());
+            tell!("what is known is in {word}; see it with: flashlab infer {word}");
+            tell!("go on with: flashlab infer --resume {word}");
+            bail!(failure)
+        }
         print(&self.manifest, &self.known, &page, shown)?;
         if let Some(device) = device.as_flash() {
             tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
@@ -164,25 +179,20 @@ impl Run {
 
     /// Infers what is not known yet; all of it.
     pub fn infer_quietly(mut self, device: &mut OpenDevice) -> Result<Inference> {
-        let ended = self.infer_until_the_end(device)?;
-        self.check_done(ended)?;
-        Ok(self.known)
+        let (ended, kept) = self.infer_until_the_end(device);
+        kept?;
+        match failure(ended) {
+            Some(failure) => {
+                let word = shell_word(&self.folder.path().display().to_string());
+                tell!("what is known is in {word}; see it with: flashlab infer {word}");
+                bail!(failure)
+            }
+            None => Ok(self.known),
+        }
     }
 
-    /// Refuses to go on when it did not come to its end.
-    fn check_done(&self, ended: Ended) -> Result<()> {
-        let failure = match ended {
-            Ended::Done => return Ok(()),
-            Ended::Interrupted => "interrupted".to_owned(),
-            Ended::Gone(reason) => gone(&reason),
-        };
-        let word = shell_word(&self.folder.path().display().to_string());
-        tell!("what is known is in {word}; see it with: flashlab infer {word}");
-        tell!("go on with: flashlab infer --resume {word}");
-        bail!(failure)
-    }
-
-    fn infer_until_the_end(&mut self, device: &mut OpenDevice) -> Result<Ended> {
+    /// How it ended, and whether what is known is in the folder.
+    fn infer_until_the_end(&mut self, device: &mut OpenDevice) -> (Ended, Result<(), SamplesError>) {
         let chosen = self.chosen().clone();
         let settings = flashlab_infer::Settings {
             seed: chosen.seed,
@@ -191,16 +201,32 @@ impl Run {
             writing_time: chosen.writing_time,
             interrupt: &self.interrupt,
         };
-        let mut keeper =
-            Keeper { folder: &self.folder, manifest: &self.manifest, failed: None, has_estimated: false };
+        let mut keeper = Keeper {
+            folder: &self.folder,
+            manifest: &self.manifest,
+            failed: None,
+            has_estimated: false,
+            written: self.known.written,
+            noted: self.known.written,
+        };
         let groups = groups_for(&chosen.only);
         let ended =
             flashlab_infer::infer_groups(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
-        if keeper.failed.take().is_some() {
-            // Once more: there may be room again.
-            write_documents(&self.folder, &self.manifest, &self.known)?;
-        }
-        Ok(ended)
+        // Once more: there may be room again.
+        let kept = match keeper.failed {
+            Some(_) => write_documents(&self.folder, &self.manifest, &self.known),
+            None => Ok(()),
+        };
+        (ended, kept)
+    }
+}
+
+/// Why not all is known.
+fn failure(ended: Ended) -> Option<String> {
+    match ended {
+        Ended::Done => None,
+        Ended::Interrupted => Some("interrupted".to_owned()),
+        Ended::Gone(reason) => Some(gone(&reason)),
     }
 }
 
@@ -359,24 +385,30 @@ struct Keeper<'a> {
     failed: Option<SamplesError>,
     /// Whether it said how long the rest takes.
     has_estimated: bool,
+    /// What has been written in all, and what of it the folder's document knows of.
+    written: Bytes,
+    noted: Bytes,
 }
 
 impl Keeper<'_> {
-    /// A folder that cannot be written to is told of once; the inference is worth more than its files. Whether it was
-    /// written to.
+    /// A folder that cannot be written to is told of once. Whether it was written to.
     fn note(&mut self, written: Result<(), SamplesError>) -> bool {
         let is_written = written.is_ok();
         if let (Err(error), None) = (written, &self.failed) {
-            tell!("{error}; the inference goes on, and is printed at its end");
+            tell!(
+                "{error}; the inference goes on as long as what it writes can be noted there, and prints what it found"
+            );
             self.failed = Some(error);
         }
         is_written
     }
 
-    fn write_under_way(&mut self, bytes_written: Bytes) {
-        let under_way = UnderWay { version: INFERENCE_VERSION, bytes_written };
+    /// Notes what may be on the device that the document does not know of: `most` more than by now.
+    fn write_under_way(&mut self, most: Bytes) -> bool {
+        let unknown = Bytes(self.written.0.saturating_sub(self.noted.0));
+        let under_way = UnderWay { version: INFERENCE_VERSION, bytes_written: unknown + most };
         let written = self.folder.write_json(UNDER_WAY, &under_way);
-        self.note(written);
+        self.note(written)
     }
 
     /// Tells how long the rest of the writes takes, once it is known how long filling the device took.
@@ -394,22 +426,26 @@ impl Keeper<'_> {
     }
 
     fn write_known(&mut self, known: &Inference) {
+        self.written = known.written;
         let written = write_documents(self.folder, self.manifest, known);
         // A kill between the two counts what was written twice, and not never.
         if self.note(written) {
-            self.write_under_way(Bytes::ZERO);
+            self.noted = known.written;
         }
+        self.write_under_way(Bytes::ZERO);
     }
 }
 
 impl Progress for Keeper<'_> {
     fn begin(&mut self, group: &'static str, index: usize, count: usize) {
-        let about = GROUPS.iter().find(|one| one.name == group).map_or("", |one| one.about);
-        tell!("group {} of {count}: {group}: {about}", index + 1);
+        let Some(group) = GROUPS.iter().find(|one| one.name == group) else { return };
+        let is_left = group.writes() && self.manifest.settings.write_budget.is_none();
+        let about = if is_left { "left out: it would have to write" } else { group.about };
+        tell!("group {} of {count}: {}: {about}", index + 1, group.name);
     }
 
-    fn may_write(&mut self, _: &'static str, most: Bytes) {
-        self.write_under_way(most);
+    fn may_write(&mut self, _: &'static str, most: Bytes) -> bool {
+        self.write_under_way(most)
     }
 
     fn concluded(&mut self, finding: &Finding) {

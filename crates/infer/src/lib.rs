@@ -61,8 +61,11 @@ impl Settings<'_> {
 pub trait Progress {
     /// A group begins: its name, which it is of how many.
     fn begin(&mut self, _group: &'static str, _index: usize, _count: usize) {}
-    /// A group that writes is about to, and this is the most.
-    fn may_write(&mut self, _group: &'static str, _most: Bytes) {}
+    /// A group that writes is about to, and this is the most. Whether it may: who cannot note it, for an inference that is
+    /// killed and resumed, refuses, and the inference ends as if interrupted.
+    fn may_write(&mut self, _group: &'static str, _most: Bytes) -> bool {
+        true
+    }
     /// A parameter has its answer.
     fn concluded(&mut self, _finding: &Finding) {}
     /// A group ended; all that is known so far, and the plan of the probes that it ran.

@@ -307,8 +307,8 @@ impl<'d, 's> Session<'d, 's> {
         if group.writes() && self.settings.write_budget.is_none() {
             return Some(Halt::Failed("it has to be written to, and there is no consent".to_owned()));
         }
-        if group.writes() {
-            progress.may_write(group.name, self.allowance.writes);
+        if group.writes() && !progress.may_write(group.name, self.allowance.writes) {
+            return Some(Halt::Interrupted);
         }
         if !group.writes() {
             if self.settings.reading_time.is_none() {

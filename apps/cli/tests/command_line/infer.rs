@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Directory, SMALL_PROFILE};
+use crate::support::{Directory, Mount, SMALL_PROFILE, program};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -271,4 +271,33 @@ fn what_is_wrong_is_told() {
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
     flashlab: run is there already: choose another name with --output, or continue the run in it with --resume
     ");
+}
+
+#[test]
+fn a_full_disk_for_the_folder_loses_no_answer_and_no_count_of_what_was_written() {
+    let directory = Directory::new();
+    directory.write("file", vec![7; 16 << 20]);
+    let full = directory.path("full");
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=120k", "tmpfs"], &full) else { return };
+    let limits = ["--write-budget", "24MiB", "--time-limit", "1s"];
+    let begun = ["infer", "file", "--write", "--overwrite-file", "--output", "full/run", "--json"];
+    let ran = directory.flashlab(&[&begun[..], &limits].concat());
+    assert_eq!(ran.code, Some(1), "{ran}");
+    assert!(ran.err.contains("No space left on device"), "{ran}");
+    let findings = json(&ran.out);
+    assert_eq!(findings.as_object().unwrap().len(), 36, "{ran}");
+    let written: u64 =
+        findings.as_object().unwrap().values().map(|one| one["bytes_written"].as_u64().unwrap()).sum();
+    assert!(written > 0, "{ran}");
+
+    let bytes = |size: &Value| size.as_str().unwrap().parse::<flashlab_base::Bytes>().unwrap().get();
+    let known = read_json(&directory, "full/run/inference.json");
+    let under_way = read_json(&directory, "full/run/under-way.json");
+    let (known, under_way) = (bytes(&known["written"]), bytes(&under_way["bytes_written"]));
+    assert!(known + under_way >= written, "{known} and {under_way} of {written} bytes are noted\n{ran}");
+
+    program("mount", &["-o", "remount,size=20m", full.to_str().unwrap()]).unwrap();
+    directory.succeeds(&["infer", "--resume", "full/run", "--overwrite-file"]);
+    let known = read_json(&directory, "full/run/inference.json");
+    assert!(bytes(&known["written"]) <= 24 << 20, "{known}");
 }

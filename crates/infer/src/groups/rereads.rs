@@ -392,6 +392,9 @@ pub(super) fn nothing<const N: usize>(
     let evidence = format!("{evidence}; that saves at most {:.1} us", saved.max(0.0) / 1e3);
     if seen || no_flash_saved {
         Finding::found(parameter, Bytes::ZERO, 0.96, evidence)
+    } else if !session.holds_data() {
+        let why = "the device is not known to hold data, and what holds none may be read without the flash";
+        Finding::undetermined(parameter, format!("{evidence}; {why}"))
     } else if least > 2.0 * FAST_MAX - 1.0 {
         Finding::found(parameter, Bytes::ZERO, BLIND, evidence)
     } else {
