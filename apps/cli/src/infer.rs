@@ -88,7 +88,7 @@ fn begin_existing(name: &str, arguments: &args::Infer) -> Result<()> {
         bail!(Usage(format!("{name} is empty: give a device with a medium in it, or a file with content")));
     }
     let chosen = chosen(arguments, wherever_resumed(name)?, identity.capacity, writes)?;
-    announce(&chosen, name, &identity);
+    announce(&chosen, name, &identity, arguments.wear_out.is_some());
     if let Some(rounds) = arguments.wear_out {
         return begin_wearing_out(
             candidate,
@@ -133,7 +133,7 @@ fn begin_on_scratch(arguments: &args::Infer) -> Result<()> {
     let chosen = chosen(arguments, BenchSettings::SCRATCH.to_owned(), size, arguments.write)?;
     let end = if arguments.keep_file { "kept" } else { "removed" };
     tell!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
-    announce(&chosen, "it", &scratch::identity(size));
+    announce(&chosen, "it", &scratch::identity(size), false);
     let interrupt = session::interrupt()?;
     let scratch = scratch::make(&directory, size, arguments.seed, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, Opening::new(&target, DEPTH)?)?;
@@ -231,7 +231,7 @@ fn as_target(arguments: &args::Infer) -> args::Target {
 }
 
 /// Says what will be written before anything is.
-fn announce(chosen: &Chosen, name: &str, identity: &Identity) {
+fn announce(chosen: &Chosen, name: &str, identity: &Identity, wears_out: bool) {
     let groups = flashlab_infer::groups_for(&chosen.only);
     let count: usize = groups.iter().map(|group| group.parameters.len()).sum();
     tell!(
@@ -244,7 +244,10 @@ fn announce(chosen: &Chosen, name: &str, identity: &Identity) {
             Some(time) => tell!("it will only be read, for {time} at most"),
             None => tell!("it will only be read, for a minute at most, or ten if it reads slowly"),
         },
-        Some(budget) => tell!("at most {budget} will be written ({})", endurance(budget, chosen, identity)),
+        Some(budget) => {
+            let of = if wears_out { "by each inference, " } else { "" };
+            tell!("at most {budget} will be written ({of}{})", endurance(budget, chosen, identity));
+        }
     }
 }
 

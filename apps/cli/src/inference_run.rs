@@ -36,6 +36,8 @@ const INFERENCE: &str = "inference.json";
 const UNDER_WAY: &str = "under-way.json";
 const PROBES: &str = "probes";
 const PAGE: &str = "report.html";
+/// Where there is such a folder, the runs are those of a device that is worn out.
+const FIRST_ROUND: &str = "round-000";
 
 /// What a person chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -241,6 +243,12 @@ pub fn show(path: &Path, shown: Shown) -> Result<()> {
 }
 
 fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
+    if path.join(FIRST_ROUND).exists() {
+        bail!(Usage(format!(
+            "{0} holds the rounds of --wear-out, which cannot be gone on with: show one of them, as {0}/{FIRST_ROUND}",
+            path.display()
+        )));
+    }
     if path.join("manifest.json").exists() && !path.join(INFERENCE).exists() {
         bail!(Usage(format!(
             "{}: there is no {INFERENCE} in it: it is no run of flashlab infer",

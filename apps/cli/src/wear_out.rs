@@ -80,7 +80,13 @@ pub fn wear_out(opened: &mut Opened, chosen: &Chosen, wear: Wear, folder: &Path,
         }
         let path = folder.join(format!("round-{number:03}"));
         let run = Run::begin(opened, chosen.clone(), Some(&path))?;
-        let known = run.infer_quietly(&mut opened.device)?;
+        let known = run.infer_quietly(&mut opened.device).with_context(|| {
+            format!(
+                "round {number} of {} was not done; what was found in the rounds is in {}, and wearing out begins anew",
+                wear.rounds,
+                folder.display()
+            )
+        })?;
         let spent = known.written;
         rounds.push(Round { full_writes, bytes_written: written.0, findings: known });
         written += spent;

@@ -15,7 +15,7 @@ pub struct Group {
     /// What it answers.
     pub parameters: &'static [Parameter],
     /// What it only supposes, and a later group looks at again.
-    pub supposes: Option<Parameter>,
+    pub supposes: &'static [Parameter],
     /// The share of the write budget that it may use, beside what the groups before it leave; 0: it only reads.
     pub write_share: f64,
     /// Runs its probes and concludes its parameters. Those that it leaves are undetermined.

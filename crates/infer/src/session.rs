@@ -269,9 +269,10 @@ impl<'d, 's> Session<'d, 's> {
         finding
     }
 
-    /// Whether a group that only supposes is of use: what it looks at is neither concluded nor supposed.
+    /// Whether what a group supposes is of use: nothing of it is concluded or supposed.
     pub(crate) fn has_to_suppose(&self, group: &Group) -> bool {
-        group.supposes.is_some_and(|parameter| self.known().finding(parameter).is_none())
+        !group.supposes.is_empty()
+            && group.supposes.iter().all(|&parameter| self.known().finding(parameter).is_none())
     }
 
     /// A group has ended: its answers stand, and nothing has to be supposed of them.
@@ -364,6 +365,11 @@ impl<'d, 's> Session<'d, 's> {
     /// Concludes what the group left.
     pub(crate) fn conclude_rest(&mut self, group: &Group, halt: Option<Halt>, progress: &mut dyn Progress) {
         let reason = halt.map_or("no probe decided".to_owned(), |halt| halt.to_string());
+        for &parameter in group.supposes {
+            if self.known().finding(parameter).is_none() {
+                self.suppose(Finding::undetermined(parameter, reason.clone()));
+            }
+        }
         for &parameter in group.parameters {
             if !self.is_concluded(parameter) {
                 let supposed = self.supposed(parameter);

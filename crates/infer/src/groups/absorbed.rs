@@ -30,7 +30,7 @@ pub(crate) const GROUP: Group = Group {
     name: "absorbed-writes",
     about: "parts of a few pages written again and again, of more and more of them: how many the write buffer holds",
     parameters: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
-    supposes: None,
+    supposes: &[],
     write_share: 0.01,
     probe,
 };

@@ -32,7 +32,7 @@ pub(crate) const GROUP: Group = Group {
     name: "content",
     about: "pages of random bits, of zeros and of ones, in sequence and in turns",
     parameters: &[Parameter::ZerosProgramShare, Parameter::OnesProgramShare],
-    supposes: None,
+    supposes: &[],
     write_share: 0.015,
     probe,
 };

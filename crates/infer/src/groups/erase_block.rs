@@ -36,7 +36,7 @@ pub(crate) const GROUP: Group = Group {
     name: "erase-block",
     about: "small writes in sequence, of one page again and again, and of whole and half units: how often one is expensive",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
-    supposes: None,
+    supposes: &[],
     write_share: 0.01,
     probe,
 };

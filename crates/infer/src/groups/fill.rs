@@ -37,7 +37,7 @@ pub(crate) const GROUP: Group = Group {
     name: "fill",
     about: "the whole device written sequentially once: the state for other probes, and the end of a fast region",
     parameters: &[Parameter::FastRegionSize, Parameter::FastRegionRefill],
-    supposes: None,
+    supposes: &[],
     write_share: 0.4625,
     probe,
 };

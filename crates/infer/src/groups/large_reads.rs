@@ -29,7 +29,7 @@ pub(crate) const LARGE_READS: Group = Group {
     name: "large-reads",
     about: "sequential reads of doubling size: what each costs beyond its bytes, and where larger brings nothing",
     parameters: &[Parameter::ReadCostPerIo, Parameter::ReadSaturationSize],
-    supposes: None,
+    supposes: &[],
     write_share: 0.0,
     probe,
 };

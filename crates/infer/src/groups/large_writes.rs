@@ -30,7 +30,7 @@ pub(crate) const GROUP: Group = Group {
     name: "large-writes",
     about: "sequential writes of doubling size: what each costs beyond its bytes, and where larger brings nothing",
     parameters: &[Parameter::WriteCostPerIo, Parameter::WriteSaturationSize],
-    supposes: None,
+    supposes: &[],
     write_share: 0.075,
     probe,
 };

@@ -31,7 +31,7 @@ pub(crate) const GROUP: Group = Group {
     name: "lingering",
     about: "random reads before and after random writes: how long the writes slow them down",
     parameters: &[Parameter::LingeringTime],
-    supposes: None,
+    supposes: &[],
     write_share: 0.015,
     probe,
 };

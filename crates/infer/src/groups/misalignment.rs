@@ -29,7 +29,7 @@ pub(crate) const GROUP: Group = Group {
     name: "misalignment",
     about: "writes of one page at random places in the first MiB, and shifted by half of it: what lying across two costs",
     parameters: &[Parameter::MisalignmentPenalty],
-    supposes: None,
+    supposes: &[],
     write_share: 0.0065,
     probe,
 };

@@ -32,7 +32,7 @@ pub(crate) const GROUP: Group = Group {
     name: "open-blocks",
     about: "rounds of writes one unit apart, over more and more units, until each costs a merge",
     parameters: &[Parameter::OpenBlocks],
-    supposes: None,
+    supposes: &[],
     write_share: 0.04,
     probe,
 };

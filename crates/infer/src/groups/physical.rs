@@ -19,7 +19,7 @@ pub(crate) const GROUP: Group = Group {
     name: "physical-capacity",
     about: "what overwriting the device showed, by its translation layer; nothing is written",
     parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
-    supposes: None,
+    supposes: &[],
     // It concludes from what was written, and has no answer without.
     write_share: 0.0005,
     probe,

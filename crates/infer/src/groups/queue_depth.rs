@@ -23,7 +23,7 @@ pub(crate) const QUEUE_DEPTH: Group = Group {
     name: "queue-depth",
     about: "random reads of a page over the number in flight: where doubling it brings less than 2.5 %",
     parameters: &[Parameter::UsefulQueueDepth],
-    supposes: None,
+    supposes: &[],
     write_share: 0.0,
     probe,
 };

@@ -35,7 +35,7 @@ pub(crate) const GROUP: Group = Group {
     name: "recovery",
     about: "sequential writes before and after a burst of random ones, and after rewriting",
     parameters: &[Parameter::RecoveryTime, Parameter::RecoveryEnds, Parameter::RewriteCures],
-    supposes: None,
+    supposes: &[],
     write_share: 0.02,
     probe,
 };

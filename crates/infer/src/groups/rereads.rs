@@ -37,7 +37,7 @@ pub(crate) const REREADS: Group = Group {
     name: "rereads",
     about: "reads of what was read before, and behind a sequential start: read buffer and read-ahead",
     parameters: &[Parameter::ReadBufferSize, Parameter::ReadAheadSize],
-    supposes: None,
+    supposes: &[],
     write_share: 0.0,
     probe,
 };

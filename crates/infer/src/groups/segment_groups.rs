@@ -26,7 +26,7 @@ pub(crate) const SEGMENT_GROUPS: Group = Group {
     name: "segment-groups",
     about: "reads at two places in turn: at which distances, and across which boundaries, going costs time",
     parameters: &[Parameter::SegmentGroups, Parameter::SegmentGroupSpan],
-    supposes: None,
+    supposes: &[],
     write_share: 0.0,
     probe,
 };

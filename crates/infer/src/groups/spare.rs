@@ -36,7 +36,7 @@ pub(crate) const GROUP: Group = Group {
     name: "spare-space",
     about: "the filled device overwritten in order: nothing is erased until the space beyond the capacity is used up",
     parameters: &[],
-    supposes: Some(Parameter::PhysicalCapacity),
+    supposes: physical::GROUP.parameters,
     write_share: 0.11,
     probe,
 };

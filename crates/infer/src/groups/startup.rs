@@ -41,7 +41,7 @@ pub(crate) const GROUP: Group = Group {
     name: "random-writes",
     about: "random writes after rests, then with pauses: how many are cheap, how the others oscillate, and what pauses buy",
     parameters: &[Parameter::StartupIos, Parameter::PeriodIos, Parameter::PauseBenefit],
-    supposes: None,
+    supposes: &[],
     write_share: 0.045,
     probe,
 };

@@ -23,7 +23,7 @@ pub(crate) const STRUCTURE: Group = Group {
         Parameter::PlanesReadAtOnce,
         Parameter::Channels,
     ],
-    supposes: None,
+    supposes: &[],
     write_share: 0.0,
     probe,
 };

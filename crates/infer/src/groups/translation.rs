@@ -55,7 +55,7 @@ pub(crate) const GROUP: Group = Group {
     name: "translation",
     about: "single pages in sequence, again and again, and anywhere: which of them cost a merge",
     parameters: &[Parameter::TranslationFamily],
-    supposes: None,
+    supposes: &[],
     write_share: 0.06,
     probe,
 };

@@ -40,7 +40,7 @@ pub(crate) const GROUP: Group = Group {
     name: "write-buffer",
     about: "bursts of sequential writes after rests, and what is read back after them: the write buffer",
     parameters: &[],
-    supposes: Some(Parameter::WriteBufferSize),
+    supposes: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
     write_share: 0.1,
     probe,
 };

@@ -29,7 +29,7 @@ pub(crate) const GROUP: Group = Group {
     name: "write-page",
     about: "aligned writes of doubling size: the one that takes less than its half is the page",
     parameters: &[Parameter::WritePageSize],
-    supposes: None,
+    supposes: &[],
     write_share: 0.03,
     probe,
 };
