@@ -176,8 +176,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             "page" if seen.merges_somewhere() || seen.anywhere >= 2.0 * MERGING => (told_word, TOLD),
             _ => (word, sure),
         };
-        let finding = told.finding(session);
-        session.suppose(finding);
+        // A page map opens no logs.
+        if word != "page" {
+            let finding = told.finding(session);
+            session.suppose(finding);
+        }
     }
     // What a buffer hides was not seen.
     let sure = sure.min(match (seen.unbuffered, seen.kept) {
