@@ -253,9 +253,12 @@ fn saturation(points: &[Point], line: Option<(f64, WeightedLine)>) -> Finding {
         Bytes(size)
     );
     let sure = [line.intercept.low, line.intercept.high].iter().all(|&a| saturated_on(a, line.slope) == size);
-    // The line has to agree with what was seen to grow, and says less of writes that are smaller than all of them.
-    if least < growths.len() && points[least].x > size as f64 {
-        return Finding::undetermined(parameter, evidence);
+    // What was seen to grow counts more than the line, which says less of writes that are smaller than its own.
+    if let Some(growth) = growths.get(least).filter(|_| points[least].x > size as f64) {
+        return match growth.estimate < GROWTH {
+            true => Finding::found(parameter, Bytes(points[least].x as u64), 0.6, evidence),
+            false => Finding::undetermined(parameter, evidence),
+        };
     }
     let confidence = if sure && size as f64 >= from { 0.85 } else { 0.6 };
     Finding::found(parameter, Bytes(size), confidence, evidence)
