@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::figures::{NORMAL, median};
-use super::fitting::{Model, Times};
+use super::fitting::{LINK, Model, Times};
 use super::layouts::{ALL, around, changed, unusual, usual, within};
 use super::programs::{self, Programs, Way};
 use super::replay::{Layout, Replay, Run, nanos};
@@ -39,6 +39,8 @@ const MISFIT_BUFFER: f64 = 1.6;
 const UNEVEN: f64 = 1.1;
 const USUAL: f64 = 5.0;
 const MISFIT_WRITES: f64 = 2.6;
+/// The link takes no more than so many times as long for writes as for reads.
+const SLOW_LINK: f64 = 2.5;
 /// Less scatter is not believed.
 const SIGMA_MIN: f64 = 0.004;
 
@@ -215,7 +217,10 @@ impl Likely {
         let tried: BTreeMap<Layout, Scored> =
             tried.into_iter().map(|(layout, (best, ..))| (layout, best)).collect();
         let alone = Likely::new(tried.into_values().collect(), sigma, writes);
-        if alone.misfit > MISFIT_WRITES {
+        // Pages one by one may also be those that a slow link brings, which hides the programs of whole rows.
+        let by_page = row_writes::each_byte(runs)? * self.best().page as f64;
+        let hidden = alone.best().planes == 1 && by_page <= SLOW_LINK * self.times()[LINK];
+        if hidden || alone.misfit > MISFIT_WRITES {
             return None;
         }
         let mut both = self.clone();

@@ -94,6 +94,14 @@ fn fill_up(session: &mut Session<'_, '_>, align: Bytes) -> Result<(), Halt> {
     Ok(())
 }
 
+/// What each byte of a write takes, in nanoseconds, from the smallest to the largest ones.
+pub(super) fn each_byte(runs: &[Run]) -> Option<f64> {
+    let size = |run: &&Run| run.first().map(|write| write.size);
+    let (small, large) = (runs.iter().min_by_key(size)?, runs.iter().max_by_key(size)?);
+    let bytes = size(&large)?.checked_sub(size(&small)?).filter(|&bytes| bytes > 0)?;
+    Some((median(&nanos(large)) - median(&nanos(small))) / bytes as f64)
+}
+
 /// By how much the logarithms of response times of one size scatter. Where only some writes make a row whole, other sizes
 /// tell.
 pub(super) fn scatter(runs: &[Run]) -> Option<f64> {
