@@ -80,9 +80,6 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let (enough, kept, few) = (part(ENOUGH), part(LEFT), part(FEW));
     let mut pages = SinglePages::new(session);
     let mut told = Logs::Unclear;
-    if std::env::var("H2DBG").is_ok() {
-        eprintln!("LATE maps {} pages {}", maps_pages(session), pages.is_some());
-    }
     if !maps_pages(session) {
         told = look(session, &mut pages, few)?;
         if supposed_logs(session, &pages, told) {
