@@ -7,7 +7,8 @@
 //! comes (cache mode). A row may be programmed whenever a page of it is written, or when it is whole; and cells of several bits
 //! have fast and slow rows in turn (El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3).
 //!
-//! What reads cannot tell writes do: a program takes so long that the link hides none of it.
+//! What reads cannot tell writes do: a program takes so long that most links hide none of it. A slow link, or a buffer that was
+//! not seen, hides all of it, and looks like rows of one page: that tells nothing.
 
 use super::fitting::{COMMAND, LINK, Model, Moment, SENSE, TRANSFER, Times};
 use super::replay::{Io, Layout, Run};
