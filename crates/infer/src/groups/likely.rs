@@ -219,7 +219,8 @@ impl Likely {
         let alone = Likely::new(tried.into_values().collect(), sigma, writes);
         // Pages one by one may also be those that a slow link brings, which hides the programs of whole rows.
         let by_page = row_writes::each_byte(runs)? * self.best().page as f64;
-        let hidden = alone.best().planes == 1 && by_page <= SLOW_LINK * self.times()[LINK];
+        let one_by_one = alone.best().planes * alone.best().dies == 1;
+        let hidden = one_by_one && by_page <= SLOW_LINK * self.times()[LINK];
         if hidden || alone.misfit > MISFIT_WRITES {
             return None;
         }
