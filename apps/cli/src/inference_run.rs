@@ -10,6 +10,7 @@
 //! All but the manifest are written after each group, and appear when they are whole: who interrupts, or kills, keeps
 //! what is known.
 
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -207,6 +208,7 @@ impl Run {
             folder: &self.folder,
             manifest: &self.manifest,
             failed: None,
+            has_told: false,
             has_estimated: false,
             written: self.known.written,
             noted: self.known.written,
@@ -215,8 +217,11 @@ impl Run {
         let ended =
             flashlab_infer::infer_groups(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
         // Once more: there may be room again.
-        let kept = match keeper.failed {
-            Some(_) => write_documents(&self.folder, &self.manifest, &self.known),
+        let kept = match keeper.failed.take() {
+            Some(_) => {
+                keeper.write_known(&self.known);
+                keeper.failed.map_or(Ok(()), Err)
+            }
             None => Ok(()),
         };
         (ended, kept)
@@ -362,13 +367,12 @@ fn described<'a>(
     }
 }
 
-/// Writes all that can be made from what is known.
-fn write_documents(
+/// Writes for people what is known.
+fn write_pages(
     folder: &RunFolder,
     manifest: &Manifest<Chosen>,
     known: &Inference,
 ) -> Result<(), SamplesError> {
-    folder.write_json(INFERENCE, known)?;
     let probes = probes_in(folder);
     let run = described(manifest, known, &probes);
     folder.write_text(PAGE, &inference_html(&run))?;
@@ -389,8 +393,9 @@ fn probes_in(folder: &RunFolder) -> Vec<String> {
 struct Keeper<'a> {
     folder: &'a RunFolder,
     manifest: &'a Manifest<Chosen>,
-    /// Why the folder could not be written to, the first time.
+    /// Why the folder could not be written to, the first time, and whether that was told.
     failed: Option<SamplesError>,
+    has_told: bool,
     /// Whether it said how long the rest takes.
     has_estimated: bool,
     /// What has been written in all, and what of it the folder's document knows of.
@@ -435,12 +440,14 @@ impl Keeper<'_> {
 
     fn write_known(&mut self, known: &Inference) {
         self.written = known.written;
-        let written = write_documents(self.folder, self.manifest, known);
+        let kept = self.folder.write_json(INFERENCE, known);
         // A kill between the two counts what was written twice, and not never.
-        if self.note(written) {
+        if self.note(kept) {
             self.noted = known.written;
         }
         self.write_under_way(Bytes::ZERO);
+        let pages = write_pages(self.folder, self.manifest, known);
+        self.note(pages);
     }
 }
 
