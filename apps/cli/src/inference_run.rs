@@ -408,9 +408,11 @@ impl Keeper<'_> {
     fn note(&mut self, written: Result<(), SamplesError>) -> bool {
         let is_written = written.is_ok();
         if let (Err(error), None) = (written, &self.failed) {
-            tell!(
-                "{error}; the inference goes on as long as what it writes can be noted there, and prints what it found"
-            );
+            if !mem::replace(&mut self.has_told, true) {
+                tell!(
+                    "{error}; the inference goes on as long as what it writes can be noted there, and prints what it found"
+                );
+            }
             self.failed = Some(error);
         }
         is_written
