@@ -18,6 +18,7 @@ use crate::HostError;
 use crate::block_device::BlockDevice;
 use crate::identity;
 use crate::node::Node;
+use crate::patience::claim_block_device;
 use crate::refusal::{Reason, Refusal};
 use crate::signature::Content;
 use crate::surroundings::Surroundings;
@@ -224,8 +225,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
 /// journal, another measurement.
 fn held(path: &Path, node: Node) -> Option<Refusal> {
     block_device(node)?;
-    let attempt = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path);
-    let error = attempt.err().filter(|error| error.raw_os_error() == Some(libc::EBUSY))?;
+    let error = claim_block_device(path).err().filter(|error| error.kind() == ErrorKind::ResourceBusy)?;
     Some(held_refusal(path, &error))
 }
 

@@ -31,6 +31,7 @@ mod memory;
 mod mounts;
 mod node;
 mod nvme;
+mod patience;
 mod refusal;
 mod ring;
 mod scratch;
@@ -57,11 +58,12 @@ pub use inspection::{Inspection, devices, inspect};
 pub use machine::available_memory;
 pub use memory::{Memory, keep_in_memory};
 pub use mounts::mounted_on;
+pub use patience::claim_block_device;
 pub use refusal::{Reason, Refusal};
 pub use ring::RingDevice;
 pub use scratch::{ScratchFile, check_room, stale_scratch_files};
 pub use synchronous::SyncDevice;
-pub use ublk::{UblkDevice, UblkOperation, UblkQueue, UblkRequest, UblkShape, claim_block_device};
+pub use ublk::{UblkDevice, UblkOperation, UblkQueue, UblkRequest, UblkShape};
 
 /// How IOs are issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

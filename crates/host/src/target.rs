@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::consent::Consent;
 use crate::inspection::{self, generation, held_refusal};
 use crate::node::Node;
+use crate::patience::open_exclusively;
 use crate::surroundings::Surroundings;
 use crate::system::{self, DirectAlignment};
 use crate::{Engine, HostError, OpenOptions, identity, nvme};
@@ -209,8 +210,10 @@ fn reopen_for_reading(file: &File) -> io::Result<File> {
 fn open_file(path: &Path, node: Node, options: &OpenOptions) -> Result<(File, bool), HostError> {
     let exclusive = options.write.is_some() && matches!(node, Node::Device(_));
     let attempt = |direct: bool| {
-        let flags = if exclusive { libc::O_EXCL } else { 0 } | if direct { libc::O_DIRECT } else { 0 };
-        fs::OpenOptions::new().read(true).write(options.write.is_some()).custom_flags(flags).open(path)
+        let flags = if direct { libc::O_DIRECT } else { 0 };
+        let mut open = fs::OpenOptions::new();
+        open.read(true).write(options.write.is_some());
+        if exclusive { open_exclusively(path, &open, flags) } else { open.custom_flags(flags).open(path) }
     };
     let failed = |error: io::Error| match error.raw_os_error() {
         Some(libc::EBUSY) if exclusive => {

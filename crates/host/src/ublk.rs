@@ -15,15 +15,19 @@ mod queue;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flashlab_base::Bytes;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
+use crate::patience::patiently;
+
 pub use queue::{UblkOperation, UblkQueue, UblkRequest};
+
+/// How long the kernel may take over what it has begun.
+const SOME_SECONDS: Duration = Duration::from_secs(5);
 
 const ADD: u32 = command(WRITE | READ, 0x04, 32);
 const DELETE: u32 = command(READ, 0x14, 32);
@@ -149,10 +153,10 @@ impl UblkDevice {
     pub fn recover(number: u32) -> io::Result<UblkDevice> {
         let control = Control::open()?;
         // The kernel sees a moment later that a server is gone.
-        patiently(ErrorKind::ResourceBusy, || control.tell(START_RECOVERY, number, 0))?;
+        patiently(ErrorKind::ResourceBusy, SOME_SECONDS, || control.tell(START_RECOVERY, number, 0))?;
         let mut info = Info::default();
         control.give(GET_INFO, number, &mut info)?;
-        let channel = patiently(ErrorKind::ResourceBusy, || open_channel(number))?;
+        let channel = patiently(ErrorKind::ResourceBusy, SOME_SECONDS, || open_channel(number))?;
         Ok(UblkDevice { channel, control, info, recovered: true })
     }
 
@@ -300,28 +304,7 @@ impl Control {
 /// The channel of a device; its node appears a moment after the device.
 fn open_channel(number: u32) -> io::Result<File> {
     let path = format!("/dev/ublkc{number}");
-    patiently(ErrorKind::NotFound, || OpenOptions::new().read(true).write(true).open(&path))
-}
-
-/// Tries again for some seconds while the error is of this kind.
-fn patiently<T>(kind: ErrorKind, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let begun = Instant::now();
-    loop {
-        match attempt() {
-            Err(error) if error.kind() == kind && begun.elapsed() < Duration::from_secs(5) => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            result => return result,
-        }
-    }
-}
-
-/// Opens a block device for nobody else: whether it is in use.
-///
-/// # Errors
-/// The kernel's; EBUSY where somebody else has claimed it.
-pub fn claim_block_device(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path)
+    patiently(ErrorKind::NotFound, SOME_SECONDS, || OpenOptions::new().read(true).write(true).open(&path))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Block devices of the tests' own: loop devices over files in a directory that is removed.
 //!
-//! Every guard undoes what it did when it is dropped, also when its test fails.
+//! Every guard undoes what it did when it is dropped, also when its test fails. The machine's devices are
+//! every test's: one that lists them opens another's, and the name of a device that was detached is the
+//! next one's. So the tests that use them take turns.
 
 #![allow(dead_code)]
 
@@ -8,15 +10,24 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flashlab_base::Bytes;
 use flashlab_host::{Consent, Inspection, Reason, consent_by_flag, inspect};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// Held by a test's thread from its first directory to its end.
+    static MY_TURN: MutexGuard<'static, ()> = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+}
 
 /// A directory for one test, on the file system of the build.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
     pub fn new(test: &str) -> Directory {
+        MY_TURN.with(|_| ());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Directory(path)
