@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! A device is made from its seed alone, so that any one can be made again. First its class is drawn (USB stick, SATA
-//! disk, NVMe disk), whose times belong together: commands, link, channel and cells. Then its flash, its translation
-//! layer and what stands before them. A draw that the simulator refuses (too little flash for its logs, for instance) is
-//! drawn again.
+//! disk, NVMe disk, and one of today), whose times belong together: commands, link, channel and cells. Then its flash, its
+//! translation layer and what stands before them. A draw that the simulator refuses (too little flash for its logs, for
+//! instance) is drawn again.
 //!
 //! # Invariants
 //! - reading a page from the flash takes at least as long as its transfer over the link and the command, so that what the
@@ -85,6 +85,8 @@ enum Class {
     Sata,
     /// NVMe disks.
     Nvme,
+    /// Disks with flash of today: many planes and dies, and several bits a cell, some of which take longer to read.
+    Modern,
 }
 
 /// The family of the device that a seed makes.
@@ -151,11 +153,11 @@ fn draw(seed: u64, attempt: u64) -> Profile {
     let mut draw = Draw::new(Seed(seed).derive("infer-score", attempt));
     let class = match family {
         Family::Page | Family::Demand => {
-            draw.weighted(&[(1, Class::Stick), (5, Class::Sata), (4, Class::Nvme)])
+            draw.weighted(&[(1, Class::Stick), (4, Class::Sata), (2, Class::Nvme), (3, Class::Modern)])
         }
         Family::Block | Family::Log | Family::Shared => draw.weighted(&[(6, Class::Stick), (4, Class::Sata)]),
     };
-    let block = if class == Class::Nvme { draw.of(&[512, 512, 4096]) } else { 512 };
+    let block = if matches!(class, Class::Nvme | Class::Modern) { draw.of(&[512, 512, 4096]) } else { 512 };
     let capacity = Bytes(draw.logarithmic(64e6, 2.1e9) as u64).round_down(Bytes::kib(16));
     let flash = parts::flash(&mut draw, class, family, capacity, Bytes(block));
     let translation = layers::translation(&mut draw, family, &flash, capacity);

@@ -200,6 +200,7 @@ fn in_words(truth: &Truth, parameter: Parameter) -> String {
     match truth {
         Truth::Is(right) => value(right),
         Truth::OneOf(right) => right.iter().map(value).collect::<Vec<_>>().join(" or "),
+        Truth::Between(ends) => ends.map(|end| value(&end.into())).join(" to "),
         Truth::NotIdentifiable(why) => format!("not identifiable ({why})"),
         Truth::Unjudged(why) => format!("not judged ({why})"),
     }

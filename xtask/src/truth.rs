@@ -27,6 +27,8 @@ pub enum Truth {
     Is(Value),
     /// The measured figure lies so near a limit of the definition that each of these values is right.
     OneOf(Vec<Value>),
+    /// It depends on what no definition says, as how late a host is: both are right, and what lies between them.
+    Between([f64; 2]),
     /// Nothing that can be seen from outside depends on it, and why.
     NotIdentifiable(&'static str),
     /// The harness does not know, and why: this answer is not judged.
@@ -105,6 +107,17 @@ pub fn judge(parameter: Parameter, verdict: Verdict, value: Option<&Value>, trut
         (Verdict::Found, Truth::OneOf(right)) => {
             right.iter().map(|right| compare(parameter, value, right)).min().unwrap_or(Mark::Wrong)
         }
+        (Verdict::Found, Truth::Between(ends)) => {
+            let is_between = |value: f64| ends[0].min(ends[1]) < value && value < ends[0].max(ends[1]);
+            match value {
+                Some(&Value::Number(number)) if is_between(number) => Mark::Near,
+                _ => ends
+                    .iter()
+                    .map(|&end| compare(parameter, value, &end.into()))
+                    .min()
+                    .unwrap_or(Mark::Wrong),
+            }
+        }
         (Verdict::Found, _) => Mark::Wrong,
     })
 }
@@ -154,6 +167,10 @@ mod tests {
         let either = Truth::OneOf(vec![Value::from(8), Value::from(16)]);
         assert_eq!(found(Parameter::UsefulQueueDepth, 16, &either), Mark::Exact);
         assert_eq!(found(Parameter::UsefulQueueDepth, 32, &either), Mark::Wrong);
+        let between = Truth::Between([200.0, 100.0]);
+        assert_eq!(found(Parameter::ReadCostPerIo, 150, &between), Mark::Near);
+        assert_eq!(found(Parameter::ReadCostPerIo, 205, &between), Mark::Near);
+        assert_eq!(found(Parameter::ReadCostPerIo, 96, &between), Mark::Wrong);
     }
 
     #[test]

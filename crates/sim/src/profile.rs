@@ -174,14 +174,19 @@ impl Profile {
             .map_err(|illegal| ProfileError::value(&format!("sim:{}", self.name), illegal))
     }
 
-    /// The same device with another capacity, as a maker's series has it. A capacity that has too few blocks for all the
-    /// dies gets smaller blocks, by halves, down to 32 pages, and then fewer dies.
+    /// The same device with another capacity, as a maker's series has it: its fast region keeps its share of the device,
+    /// and a capacity that has too few blocks for all the dies gets smaller blocks, by halves, down to 32 pages, and then
+    /// fewer dies.
     ///
     /// # Errors
     /// When the profile's parts do not fit together even so.
     pub fn resized(&self, capacity: Bytes) -> Result<Profile, ProfileError> {
         let mut resized = Profile { capacity: capacity.round_down(self.block), ..self.clone() };
+        let factor = resized.capacity.0 as f64 / self.capacity.0.max(1) as f64;
         loop {
+            if let (Some(flash), Some(own)) = (&mut resized.flash, &self.flash) {
+                flash.resize_fast_region(own, factor);
+            }
             let Err(illegal) = resized.check() else { return Ok(resized) };
             if !resized.flash.as_mut().is_some_and(FlashSection::shrink) {
                 return Err(ProfileError::value(&format!("sim:{} of {capacity}", self.name), illegal));

@@ -12,23 +12,34 @@ use super::{Class, Family};
 
 /// What reading one page from the flash takes, without command and link.
 pub fn page_read(flash: &FlashSection) -> Nanos {
-    let sense = match &flash.read {
+    flash.command + shortest(&flash.read) + flash.channel_bandwidth.time(flash.page)
+}
+
+fn scaled(time: Nanos, factor: f64) -> Nanos {
+    Nanos((time.0 as f64 * factor) as u64)
+}
+
+fn shortest(times: &PerRow) -> Nanos {
+    match times {
         PerRow::All(time) => *time,
         PerRow::InTurn(times) => times.iter().copied().min().unwrap_or_default(),
-    };
-    flash.command + sense + flash.channel_bandwidth.time(flash.page)
+    }
 }
 
 pub fn flash(draw: &mut Draw, class: Class, family: Family, capacity: Bytes, block: Bytes) -> FlashSection {
     let page = Bytes::kib(match class {
         Class::Stick => draw.of(&[2, 4, 4, 8, 16]),
-        Class::Sata | Class::Nvme => draw.of(&[4, 4, 8, 8, 16]),
+        Class::Sata | Class::Nvme | Class::Modern => draw.of(&[4, 4, 8, 8, 16]),
     });
-    let planes = draw.weighted(&[(5, 1), (4, 2), (2, 4)]);
+    let planes = match class {
+        Class::Modern => draw.weighted(&[(1, 2), (4, 4), (1, 6), (4, 8), (1, 16)]),
+        _ => draw.weighted(&[(5, 1), (4, 2), (2, 4)]),
+    };
     let dies = match class {
         Class::Stick => draw.of(&[1, 1, 1, 2, 2, 4]),
         Class::Sata => draw.of(&[2, 3, 4, 4, 6, 8, 8, 12, 16]),
         Class::Nvme => draw.of(&[4, 8, 8, 12, 16, 16]),
+        Class::Modern => draw.of(&[2, 4, 8, 16, 16, 24, 32, 64]),
     };
     let divisors: Vec<u32> = (1..=dies).filter(|channels| dies % channels == 0).collect();
     let channels = draw.of(&divisors);
@@ -42,11 +53,23 @@ pub fn flash(draw: &mut Draw, class: Class, family: Family, capacity: Bytes, blo
         Class::Stick => (draw.micros(25.0, 120.0), draw.micros(200.0, 1000.0), draw.bandwidth(25.0, 60.0)),
         Class::Sata => (draw.micros(25.0, 90.0), draw.micros(200.0, 1300.0), draw.bandwidth(60.0, 400.0)),
         Class::Nvme => (draw.micros(15.0, 60.0), draw.micros(150.0, 900.0), draw.bandwidth(300.0, 1200.0)),
+        Class::Modern => {
+            (draw.micros(30.0, 100.0), draw.micros(300.0, 2000.0), draw.bandwidth(400.0, 2400.0))
+        }
     };
     let program = if draw.chance(0.2) {
         PerRow::InTurn(vec![program, Nanos((program.0 as f64 * draw.uniform(1.5, 4.0)) as u64)])
     } else {
         PerRow::All(program)
+    };
+    let read = match class {
+        // Each bit of a cell takes as much longer.
+        Class::Modern if draw.chance(0.6) => {
+            let more = draw.uniform(0.1, 0.25);
+            let bits = draw.of(&[2, 3, 3, 4]);
+            PerRow::InTurn((0..bits).map(|bit| scaled(read, 1.0 + more * f64::from(bit))).collect())
+        }
+        _ => PerRow::All(read),
     };
     let sees_content = draw.chance(0.25);
     FlashSection {
@@ -56,7 +79,7 @@ pub fn flash(draw: &mut Draw, class: Class, family: Family, capacity: Bytes, blo
         dies,
         channels,
         over_provisioning: (draw.uniform(0.07, 0.35) * 1000.0).round() / 1000.0,
-        read: PerRow::All(read),
+        read,
         program,
         erase: draw.micros(1500.0, 6000.0),
         channel_bandwidth: channel,
@@ -81,16 +104,15 @@ impl WithFastRegion for FlashSection {
         if !family.maps_pages() || !draw.chance(0.2) {
             return self;
         }
-        let (PerRow::All(read), program) = (&self.read, self.program.longest()) else { return self };
-        let quicker = |time: Nanos, factor: f64| Nanos((time.0 as f64 * factor) as u64);
+        let (read, program) = (shortest(&self.read), self.program.longest());
         let size = Bytes((capacity.0 as f64 * draw.uniform(0.04, 0.15)) as u64).round_up(self.page);
         let refill = draw
             .chance(0.3)
             .then(|| Bytes((size.0 as f64 * draw.uniform(0.2, 0.7)) as u64).round_up(self.page));
         let fast = FastCells {
             size,
-            read: PerRow::All(quicker(*read, draw.uniform(0.6, 0.9))),
-            program: PerRow::All(quicker(program, draw.uniform(0.15, 0.35))),
+            read: PerRow::All(scaled(read, draw.uniform(0.6, 0.9))),
+            program: PerRow::All(scaled(program, draw.uniform(0.15, 0.35))),
             erase: self.erase,
             bypass_from: None,
             refill,
@@ -111,11 +133,13 @@ pub fn controller(
         Class::Stick => (draw.micros(80.0, 400.0), draw.micros(80.0, 500.0), draw.of(&[1, 1, 2])),
         Class::Sata => (draw.micros(15.0, 80.0), draw.micros(15.0, 80.0), 32),
         Class::Nvme => (draw.micros(2.0, 8.0), draw.micros(2.0, 8.0), draw.of(&[64, 128, 256])),
+        Class::Modern => (draw.micros(1.0, 10.0), draw.micros(1.0, 10.0), draw.of(&[32, 128, 1024])),
     };
     let (down, up) = match class {
         Class::Stick => (draw.bandwidth(18.0, 40.0), draw.bandwidth(12.0, 40.0)),
         Class::Sata => (draw.bandwidth(150.0, 540.0), draw.bandwidth(100.0, 500.0)),
         Class::Nvme => (draw.bandwidth(1500.0, 7000.0), draw.bandwidth(1000.0, 5000.0)),
+        Class::Modern => (draw.bandwidth(500.0, 14000.0), draw.bandwidth(400.0, 10000.0)),
     };
     // A page is not longer on the link than in the flash.
     let least = (flash.page.0 as f64 / read.as_secs_f64()).ceil() as u64;
@@ -127,7 +151,11 @@ pub fn controller(
         read_command: read_command.min(read),
         write_command,
         read_jump: if jumps { Nanos(read.0 / draw.between(4, 20)) } else { Nanos::ZERO },
-        write_jump: if jumps { draw.micros(5.0, 300.0) } else { Nanos::ZERO },
+        write_jump: match class {
+            _ if !jumps => Nanos::ZERO,
+            Class::Modern => draw.micros(1.0, 20.0),
+            _ => draw.micros(5.0, 300.0),
+        },
         read_bandwidth: at_least(down),
         write_bandwidth: at_least(up),
         depth,
@@ -149,6 +177,7 @@ fn write_buffer(
         Class::Stick => (0.2, 256e3),
         Class::Sata => (0.6, 4e6),
         Class::Nvme => (0.8, 16e6),
+        Class::Modern => (0.9, 64e6),
     };
     if !draw.chance(share) {
         return None;

@@ -26,7 +26,7 @@ const READS: u64 = 100_000;
 
 /// Cost per IO and saturation of sequential IOs: (A, size). A device may do something while the host is late, as reading
 /// ahead; noise makes the host late. So both are measured on the noisy device as well, often enough that its medians are
-/// exact, and where the figures differ either is right.
+/// exact, and where the costs differ what lies between them is right, too: that host is late by less.
 pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle: Bytes) -> (Truth, Truth) {
     let unjudged = |why: &str| (Truth::unjudged(why), Truth::unjudged(why));
     let Some(first) = curve(quiet, (operation, 1), settle, IOS) else { return unjudged(TWO_KINDS) };
@@ -42,7 +42,7 @@ pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle
             Truth::unjudged("response times are no line with a cost for each IO")
         }
         [one, other] if (one - other).abs() <= 0.01 * one => one.into(),
-        both => Truth::OneOf(both.map(Into::into).to_vec()),
+        both => Truth::Between(both),
     };
     let throughput = |curve: &[(f64, f64)]| -> Vec<(f64, f64)> {
         curve.iter().map(|&(size, time)| (size, size / time)).collect()
@@ -101,7 +101,7 @@ fn either(one: Truth, other: Truth) -> Truth {
     let values = |truth: Truth| match truth {
         Truth::Is(value) => Some(vec![value]),
         Truth::OneOf(values) => Some(values),
-        Truth::NotIdentifiable(_) | Truth::Unjudged(_) => None,
+        Truth::Between(_) | Truth::NotIdentifiable(_) | Truth::Unjudged(_) => None,
     };
     if one == other {
         return one;

@@ -29,13 +29,18 @@ impl Lab {
     /// The device, filled sequentially without times, and rested since for ever: nothing is in flight or owed.
     pub fn filled(profile: &Profile) -> Lab {
         let mut lab = Lab::empty(profile);
-        let capacity = lab.capacity();
+        lab.fill();
+        lab
+    }
+
+    /// Writes all of it sequentially, without times.
+    pub fn fill(&mut self) {
+        let capacity = self.capacity();
         let fill = (0..capacity.0.div_ceil(FILL.0)).map(|i| {
             let offset = FILL * i;
             (Operation::Write, offset, FILL.min(capacity - offset))
         });
-        lab.condition(&mut fill.into_iter());
-        lab
+        self.condition(&mut fill.into_iter());
     }
 
     /// The device with nothing written to it.

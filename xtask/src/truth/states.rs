@@ -18,6 +18,8 @@ const IO: Bytes = Bytes::kib(4);
 const REST: Nanos = Nanos::from_secs(60);
 /// How often what depends on random places is measured.
 const REPETITIONS: usize = 4;
+/// Batches of a run, whose means tell how exact that of the whole run is.
+const BATCHES: usize = 4;
 /// Fewer reads than these that wait are no effect that lingers, or one.
 const FEW: u64 = 20;
 /// Reads at a time, until they are as before.
@@ -164,32 +166,86 @@ fn lingering_times(profile: &Profile) -> [Lingering; REPETITIONS] {
 
 /// The cost of random writes with pauses as long as they take, relative to without. What a device's answers jitter by is time
 /// that it has for itself, or that it lacks, and pauses are longer by its outliers: with noise it is another figure, and
-/// either is right.
+/// either is right. A device that keeps nothing back for later has no use for pauses.
+///
+/// Costs are steady only after more random writes than the capacity, which no probe may write beside all others. So it is
+/// measured then, and soon after the device was written in order as well: a figure that depends on that is not judged.
 pub fn pause_benefit(profile: &Profile, noisy: &Profile) -> Truth {
-    // Near nothing is nothing, whatever the share of it by which the figures differ.
-    let [quiet, noisy] = [profile, noisy].map(|profile| agreed_within(pause_ratios(profile), NEAR / 3.0));
-    match (quiet, noisy) {
-        (Truth::Is(quiet), Truth::Is(noisy)) => Truth::OneOf(vec![quiet, noisy]),
-        (quiet, _) => quiet,
+    let with_noise = pause_ratio(noisy, steady);
+    let quiet = if puts_off(profile) { pause_ratio(profile, steady) } else { (1.0, 0.0) };
+    if puts_off(profile) {
+        let (early, error) = pause_ratio(profile, written_in_order);
+        if (early - quiet.0).abs() > NEAR + 2.0 * error {
+            return Truth::unjudged(format!(
+                "it depends on what was written before: {:.4} or {early:.4}",
+                quiet.0
+            ));
+        }
+    }
+    match [quiet, with_noise].map(|(ratio, error)| (error <= NEAR / 3.0).then_some(Value::Number(ratio))) {
+        [Some(quiet), Some(noisy)] => Truth::OneOf(vec![quiet, noisy]),
+        [Some(quiet), None] => Truth::Is(quiet),
+        [None, _] => {
+            Truth::unjudged(format!("it depends on chance: {:.3}, and {:.3} more or less", quiet.0, quiet.1))
+        }
     }
 }
 
-fn pause_ratios(profile: &Profile) -> [f64; REPETITIONS] {
-    let count = (2 * kept_back(profile) + 4096).min(MOST);
-    repeated(|random| {
-        let mut lab = steady(profile, random);
-        random_writes(&mut lab, count, random);
-        let without = mean(&random_writes(&mut lab, count, random));
-        let mut paused = |count: u64| -> Vec<f64> {
-            let writes = (0..count).map(|_| {
-                lab.rest(Nanos(without as u64));
-                random_writes(&mut lab, 1, random)[0]
-            });
-            writes.collect()
-        };
-        paused(count);
-        mean(&paused(count)) / without
-    })
+/// Whether anything is done behind the host's back: for a buffer, a fast region, a map that is written back, or blocks
+/// whose merge waits.
+fn puts_off(profile: &Profile) -> bool {
+    kept_back(profile) > 0 || entries(profile) > 0
+}
+
+/// The device filled, overwritten in order, and rested.
+fn written_in_order(profile: &Profile, _random: &mut Prng) -> Lab {
+    let mut lab = Lab::filled(profile);
+    lab.fill();
+    lab.rest(REST);
+    lab
+}
+
+/// What pauses buy of devices that `begin` makes, and its standard error: as many writes as tell it to a third of what answers may
+/// be off, or as no probe may do, twice the capacity.
+fn pause_ratio(profile: &Profile, begin: impl Fn(&Profile, &mut Prng) -> Lab) -> (f64, f64) {
+    let settle = (2 * kept_back(profile) + 4096).min(MOST);
+    let mut runs = repeated(|random| (begin(profile, random), random.clone()));
+    for (lab, random) in &mut runs {
+        random_writes(lab, settle, random);
+    }
+    let most = (2 * profile.capacity.0 / IO.0).min(4 * MOST);
+    let (mut with, mut without, mut written, mut count) = (Vec::new(), Vec::new(), 0, settle);
+    loop {
+        for (lab, random) in &mut runs {
+            let costs = random_writes(lab, count, random);
+            let pause = Nanos(mean(&costs) as u64);
+            without.extend(batches(&costs));
+            paused_writes(lab, settle, pause, random);
+            with.extend(batches(&paused_writes(lab, count, pause, random)));
+            random_writes(lab, settle, random);
+        }
+        let level = mean(&without);
+        let ratio = mean(&with) / level;
+        let error = standard_error(&with).hypot(ratio * standard_error(&without)) / level;
+        written += 2 * REPETITIONS as u64 * count;
+        if error <= NEAR / 3.0 || 2 * written > most {
+            return (ratio, error);
+        }
+        count = written / (2 * REPETITIONS as u64);
+    }
+}
+
+fn paused_writes(lab: &mut Lab, count: u64, pause: Nanos, random: &mut Prng) -> Vec<f64> {
+    let write = |_| {
+        lab.rest(pause);
+        random_writes(lab, 1, random)[0]
+    };
+    (0..count).map(write).collect()
+}
+
+/// The means of so many parts of a run.
+fn batches(costs: &[f64]) -> Vec<f64> {
+    costs.chunks_exact(costs.len() / BATCHES).map(mean).collect()
 }
 
 /// The capacity, and the random writes until something is collected.
@@ -260,17 +316,17 @@ fn repeated<T>(measure: impl Fn(&mut Prng) -> T) -> [T; REPETITIONS] {
 
 /// The mean of the figures, if it is known to a third of what answers may be off.
 fn agreed(figures: [f64; REPETITIONS]) -> Truth {
-    agreed_within(figures, NEAR / 3.0 * mean(&figures))
-}
-
-/// The mean of the figures, if it is known to within `tolerance`.
-fn agreed_within(figures: [f64; REPETITIONS], tolerance: f64) -> Truth {
     let mean = mean(&figures);
-    let squares: f64 = figures.iter().map(|figure| (figure - mean).powi(2)).sum();
-    let error = (squares / (REPETITIONS * (REPETITIONS - 1)) as f64).sqrt();
-    if error <= tolerance {
+    if standard_error(&figures) <= NEAR / 3.0 * mean {
         return mean.into();
     }
     let figures: Vec<String> = figures.iter().map(|figure| format!("{figure:.4}")).collect();
     Truth::unjudged(format!("it depends on chance: {}", figures.join(", ")))
+}
+
+/// The standard error of the mean of the figures.
+fn standard_error(figures: &[f64]) -> f64 {
+    let (n, mean) = (figures.len() as f64, mean(figures));
+    let squares: f64 = figures.iter().map(|figure| (figure - mean).powi(2)).sum();
+    (squares / (n * (n - 1.0))).sqrt()
 }

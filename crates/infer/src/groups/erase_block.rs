@@ -59,6 +59,8 @@ const IN_PLACE_PART: f64 = 0.6;
 const DIES_MOST: u64 = 64;
 /// Two periods are whole multiples of each other within this.
 const AGREES: f64 = 0.02;
+/// How sure a unit is of which one die after the other may be merged.
+const ONE_DIE_EACH: f64 = 0.5;
 /// How sure a unit is that comes back from the first writes on, though pages may lie anywhere.
 const FROM_THE_BEGINNING: f64 = 0.6;
 
@@ -302,6 +304,7 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
         }
         None => {}
     }
+    let dies = session.known().count(Parameter::ParallelUnits);
     let confidence = match (in_sequence, in_place, rewritten) {
         (true, Some(_), Some(true)) => 0.99,
         // With one die the two are the same; with several the number of dies is only seen in one way.
@@ -313,7 +316,16 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
         (false, Some(_), _) => 0.85,
         (true, Some(_), Some(false)) => 0.7,
         (true, None, None) => 0.7,
+        (true, None, Some(false)) if dies == Some(1) => 0.6,
         _ => 0.0,
+    };
+    // Dies may be merged one after the other, each of them once in a unit.
+    let (span, confidence) = match dies.filter(|_| confidence == 0.0 && in_sequence) {
+        Some(dies) if !seen.moves_pages => {
+            evidence.push(format!("each of {dies} dies may be merged in turn"));
+            (span * dies, ONE_DIE_EACH)
+        }
+        _ => (span, confidence),
     };
     let evidence = evidence.join("; ");
     // Which patterns say what follows from the family.

@@ -206,7 +206,9 @@ impl Explained {
             }
             session.conclude(Finding::found(Parameter::Channels, 1u64, confidence, "there is one die"));
         } else {
-            let chunk = self.says(likely, |layout| Bytes(layout.page * layout.chunk));
+            let several = self.says(&self.both, |layout| layout.dies > 1).filter(|(several, _)| *several);
+            let chunk = several.zip(self.says(likely, |layout| Bytes(layout.page * layout.chunk)));
+            let chunk = chunk.map(|((_, several), (chunk, sure))| (chunk, sure.min(several)));
             session.conclude(found(Parameter::ChunkSize, chunk.map(|(chunk, sure)| (chunk.into(), sure))));
             let both = dies.zip(chunk);
             let width = both.map(|((dies, sure), (chunk, also))| ((chunk * dies).into(), sure.min(also)));

@@ -109,7 +109,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let is_memory = |wait: usize| (wait as f64) < MEMORY_MOST * costs.len() as f64;
         match again.filter(|again| again.p <= CLEAR_P && !is_memory(again.wait)) {
             Some(again) => conclude_lumps(session, size, &costs, &full, begin, again),
-            None => conclude_none(session, size, &costs[memory..], full.moves_blocks()),
+            None => conclude_none(session, size, &costs[memory..], &full),
         }
         return Ok(());
     };
@@ -192,7 +192,7 @@ fn even(costs: &[f64]) -> bool {
 }
 
 /// Nothing rises. Where some beginning is cheaper, or lumps may be blocks that are moved, that is not sure.
-fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], moves_blocks: bool) {
+fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full: &Full) {
     let (first, last) = costs.split_at(costs.len() / 2);
     let evidence = format!(
         "{} written sequentially in pieces of {size}: the mean cost never rises, {} in the first half and {} in the second",
@@ -201,9 +201,13 @@ fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], move
         Nanos(mean(last) as u64),
     );
     let even = even(costs);
-    if costs.len() < WRITES_LEAST || (!even && moves_blocks) {
+    // Of few great stalls nobody sees where they begin.
+    let may_hide_a_region = full.moves_blocks() && !(even && full.has_lumps());
+    if costs.len() < WRITES_LEAST || may_hide_a_region {
+        let refill = "whether there is a fast region is not known";
         session
             .conclude(Finding::undetermined(Parameter::FastRegionSize, evidence).with(picture(size, costs)));
+        session.conclude(Finding::undetermined(Parameter::FastRegionRefill, refill));
         return;
     }
     let sure = if even { EVEN } else { UNEVEN };
@@ -305,7 +309,7 @@ fn conclude(
             session.conclude(Finding::not_identifiable(Parameter::FastRegionRefill, NO_CACHE, none));
         }
         None if step.place.estimate < MEMORY_MOST * costs.len() as f64 => {
-            conclude_none(session, size, costs, full.moves_blocks())
+            conclude_none(session, size, costs, full)
         }
         None => {
             for &parameter in GROUP.parameters {

@@ -45,7 +45,7 @@ const LOOK_BYTES: Bytes = Bytes::mib(8);
 /// The most that is read in all.
 const ALL_BYTES: Bytes = Bytes::gib(24);
 /// The share of all time for reading that it may take, and of what is left of it.
-const TIME_SHARE: f64 = 0.5;
+const TIME_SHARE: f64 = 0.6;
 const TIME_LEFT: f64 = 0.97;
 /// Turns in that time, and the first after which it is looked at what is of use.
 const TURNS: f64 = 64.0;
@@ -58,7 +58,7 @@ const PAUSE_PAYS: f64 = 0.95;
 /// A doubling is clear enough if its growth is known so well.
 const GROWTH_KNOWN: f64 = 0.003;
 /// A is exact enough if the interval's half width is so much of it, and of no use if it will be more than this.
-const EXACT: f64 = 0.012;
+const EXACT: f64 = 0.015;
 const NO_USE: f64 = 0.12;
 /// The confidence of answers on a device that may hold no data.
 const UNSURE: f64 = 0.9;
@@ -191,7 +191,7 @@ fn wanted(curves: &[Curve], smaller: bool, times: f64) -> Vec<f64> {
             *share += FOR_GROWTH / (2.0 * open.len() as f64);
         }
     }
-    if let Some(fit) = fit(&points, smaller)
+    if let Some(fit) = fit(&points, smaller, times)
         && fit.half_width() > EXACT
         && fit.half_width_at_least() < NO_USE * times.sqrt()
     {
@@ -235,6 +235,6 @@ fn conclude(session: &mut Session<'_, '_>, curves: &[Curve], smaller: bool) {
         session
             .conclude(Finding::undetermined(Parameter::ReadSaturationSize, evidence).with(picture.clone()));
     }
-    let cost = cost(Parameter::ReadCostPerIo, "sequential reads", &points, fit(&points, smaller));
+    let cost = cost(Parameter::ReadCostPerIo, "sequential reads", &points, fit(&points, smaller, 1.0));
     session.conclude(cost.with(picture));
 }

@@ -3,24 +3,26 @@
 //! # Model
 //! As in `sizes`. All sizes together are one sequence of writes, as much of each in a run as the largest has: the last part of
 //! filling the device, where no room has to be made and nothing is merged. Once all sizes were written some times, the next
-//! run is of the size that has had the smallest part of the time that it is worth.
+//! run is of the size that has had the smallest part of the time that it is worth: for the line, and for the doublings that may
+//! be the one from which on larger writes bring nothing (`saturation`). While they bring much, larger ones are written.
 //!
-//! A write buffer stays full; what it takes first does not count. Without one a pause after each write lets the device end it.
+//! A write buffer stays as full as writes of a size leave it; what it takes of each run first does not count. Without one a pause after each write lets the device end it.
 //!
 //! # Invariants
 //! - the device is written in order to its end, whatever is seen;
-//! - what doubling brings decides where it is clear; the line only where it is not.
+//! - writes are not smaller than a page, where that is known: up to it each doubling brings nearly twice as much.
 
-use flashlab_analysis::decide::ranks::Interval;
-use flashlab_analysis::decide::weighted_line::{Point, WeightedLine};
+use flashlab_analysis::decide::weighted_line::Point;
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
 use super::figures::median;
 use super::fill;
-use super::row_writes::row_writes;
-use super::sizes::{Curve, Fit, GROWTH, PAUSE, cost, fit, growth, picture};
+use super::read_pages::page;
+use super::row_writes::{fill_up, row_writes};
+use super::saturation::{Saturated, doublings, open, saturated};
+use super::sizes::{Curve, Fit, LINE_TO, PAUSE, cost, fit, picture};
 use super::writes::{times, writes};
 use crate::group::Group;
 use crate::halt::Halt;
@@ -50,6 +52,16 @@ const ROOM: u64 = 24;
 const STEADY: u64 = 16;
 /// Whether smaller writes lie on the line as well, so many tell.
 const SMALLER_WRITES: u64 = 32;
+/// The part of the rest that is written at most until a size's writes are as they stay.
+const PART_TO_SETTLE: u64 = 24;
+/// Writes that are larger than the line's may take a part of what is left.
+const PART_FOR_LARGER: u64 = 2;
+/// What tells from which size on it saturates is worth so much of the time, while that is open.
+const FOR_SATURATION: f64 = 0.5;
+/// The confidence of a saturation that is seen, and of one that follows from a line; each is more often right than wrong.
+const SEEN: f64 = 0.9;
+const UNSEEN: f64 = 0.7;
+const UNSURE: f64 = 0.5;
 /// The smallest size of which is asked from when on it saturates.
 const SMALLEST: Bytes = Bytes::kib(4);
 
@@ -68,31 +80,35 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.filled(rest);
     let curves = curves?;
     let points: Vec<Point> = curves.iter().map_while(Curve::point).collect();
-    let fit = fit(&points, true);
+    let fit = fit(&points, true, 1.0);
     let picture = picture("sequential writes", &curves);
     let cost = cost(Parameter::WriteCostPerIo, "sequential writes", &points, fit);
     session.conclude(cost.with(picture.clone()));
-    let line = fit.filter(|fit| fit.is_line).map(|Fit { from, line, .. }| (points[from].x, line));
-    session.conclude(saturation(&points, line).with(picture));
+    session.conclude(saturation(&points).with(picture));
     Ok(())
 }
 
 /// The rest of the device, while it is written.
 struct Rest {
     /// The bytes of a run.
-    largest: Bytes,
+    run: Bytes,
     /// After each write, as a share of what it takes.
     pause: f64,
-    /// From here on writes count.
-    settled: Bytes,
+    /// So much of a size is written before its writes count.
+    unsettled: Bytes,
+    /// The size that was written last, as an index.
+    last: Option<usize>,
     curves: Vec<Curve>,
     /// What each size had of the time.
     spent: Vec<f64>,
+    /// Whether no smaller writes are of use: they are parts of pages.
+    are_pages: bool,
 }
 
 /// Writes all sizes in runs, as much in each.
 fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
-    let smallest = WHOLE_PAGES.max(session.block());
+    let page = known_page(session)?;
+    let smallest = page.map_or(WHOLE_PAGES, |page| page.max(SMALLEST)).max(session.block());
     let (begin, end) = (session.filled_until(), session.capacity());
     let room = |&largest: &Bytes| largest * ROOM <= end - begin && largest >= smallest;
     let Some(largest) = LARGEST.into_iter().find(room) else {
@@ -101,34 +117,45 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     if !begin.is_multiple_of(largest) {
         return Err(Halt::Failed("the device was filled to an odd place".to_owned()));
     }
-    let rows = row_writes(session, largest)?;
+    let rows = row_writes(session, page, largest)?;
+    let sizes = (0..).map(|double| Bytes(smallest.0 << double)).take_while(|&size| size <= largest);
+    let of_rows = |size: Bytes| rows.iter().flatten().filter(move |write| write.size == size.0);
+    let curves = sizes.map(|size| Curve { size, times: of_rows(size).map(|write| write.nanos).collect() });
+    let curves: Vec<Curve> = curves.collect();
     session.keep_row_writes(rows);
     let begin = session.filled_until();
-    let sizes = (0..).map(|double| Bytes(smallest.0 << double)).take_while(|&size| size <= largest);
-    let curves: Vec<Curve> = sizes.map(Curve::new).collect();
-    // A rested device takes the first writes into its buffer. One without ends each write before the next one comes, if
-    // there is a pause.
+    // How full a buffer stays depends on the size of writes. A device without one ends each write before the next one comes,
+    // if there is a pause.
     let buffer = session.known().bytes(Parameter::WriteBufferSize);
-    let unsettled = (buffer.unwrap_or_default() * 2).max(largest * 2).min(Bytes((end - begin).0 / 3));
+    let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / PART_TO_SETTLE));
     let mut rest = Rest {
-        largest,
+        run: largest,
         pause: if buffer == Some(Bytes::ZERO) { PAUSE } else { 0.0 },
-        settled: begin + unsettled,
-        spent: vec![0.0; curves.len()],
+        unsettled: unsettled.round_up(largest),
+        last: None,
+        spent: curves.iter().map(|curve| curve.times.iter().sum()).collect(),
         curves,
+        are_pages: page.is_some(),
     };
     let mut runs = 0;
     while session.filled_until() + largest <= end {
-        let Some(fit) = rest.fit() else {
+        let (done, left) = (session.filled_until() - begin, end - session.filled_until());
+        let Some(fit) = rest.fit(1.0 + left.0 as f64 / done.0.max(1) as f64) else {
             rest.run(session, rest.fewest())?;
             continue;
         };
         let half = Bytes(rest.curves[0].size.0 / 2);
-        if fit.from == 0 && half >= SMALLEST.max(session.block()) {
+        if fit.from == 0 && !rest.are_pages && half >= SMALLEST.max(session.block()) {
             rest.try_smaller(session, half)?;
             continue;
         }
-        let shares = fit.shares(&rest.points());
+        if rest.wants_larger(left) {
+            let size = rest.curves[rest.curves.len() - 1].size * 2;
+            rest.curves.push(Curve::new(size));
+            rest.spent.push(0.0);
+            continue;
+        }
+        let shares = rest.shares(fit);
         // What is of use changes slowly.
         for _ in 0..1 + runs / STEADY {
             if session.filled_until() + largest <= end {
@@ -140,15 +167,47 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     Ok(rest.curves)
 }
 
+/// The page that is read.
+fn known_page(session: &mut Session<'_, '_>) -> Result<Option<Bytes>, Halt> {
+    match page(session) {
+        Ok(page) => Ok(page.ok().map(|page| page.size)),
+        Err(Halt::Misfit(_)) => Ok(None),
+        Err(halt) => Err(halt),
+    }
+}
+
 impl Rest {
     fn points(&self) -> Vec<Point> {
         self.curves.iter().map_while(Curve::point).collect()
     }
 
-    /// The line, once all sizes were written some times.
-    fn fit(&self) -> Option<Fit> {
+    /// The line, once all sizes were written some times, when `times` as many writes can be done.
+    fn fit(&self, times: f64) -> Option<Fit> {
         let is_seen = self.curves.iter().all(|curve| curve.times.len() >= LOOK_WRITES);
-        is_seen.then(|| fit(&self.points(), true)).flatten()
+        is_seen.then(|| fit(&self.points(), true, times)).flatten()
+    }
+
+    /// Whether doubling brings enough to the largest size of the line or beyond, and there is room for larger writes.
+    fn wants_larger(&self, left: Bytes) -> bool {
+        let (points, last) = (self.points(), self.curves.len() - 1);
+        let size = self.curves[last].size * 2;
+        let doublings = doublings(&points);
+        let is_seen = |place: Saturated| doublings[place.index].is_seen;
+        size > LINE_TO
+            && points.len() == self.curves.len()
+            && !saturated(&doublings).is_some_and(is_seen)
+            && Bytes(size.0 * LOOK_WRITES as u64 * PART_FOR_LARGER) <= left
+    }
+
+    /// Which share of the time each size is worth.
+    fn shares(&self, fit: Fit) -> Vec<f64> {
+        let points = self.points();
+        let mut shares = open(&doublings(&points), points.len());
+        let rest = 1.0 - FOR_SATURATION * shares.iter().sum::<f64>();
+        for (share, of_line) in shares.iter_mut().zip(fit.shares(&points)) {
+            *share = FOR_SATURATION * *share + rest * of_line;
+        }
+        shares
     }
 
     /// The largest of the sizes that were written too few times, or else the one with the fewest.
@@ -166,113 +225,69 @@ impl Rest {
 
     /// A run of a size.
     fn run(&mut self, session: &mut Session<'_, '_>, index: usize) -> Result<(), Halt> {
-        let count = self.largest.0 / self.curves[index].size.0;
-        self.write(session, index, count)
+        let size = self.curves[index].size;
+        let smaller = self.curves.iter().rposition(|curve| curve.size <= self.run).unwrap_or_default();
+        let of_smaller = self.run.0 / self.curves[smaller].size.0;
+        let aligned = session.filled_until().round_up(size);
+        if aligned + size > session.capacity() {
+            return self.write(session, smaller, of_smaller);
+        }
+        // Larger writes are aligned to their size, and there is one of them.
+        for _ in 0..(aligned - session.filled_until()).0 / self.run.0 {
+            self.write(session, smaller, of_smaller)?;
+        }
+        self.write(session, index, (self.run.max(self.unsettled).0 / size.0).max(1))
     }
 
-    /// Some writes that are smaller than all before; parts of pages may cost much, and so they are few. What is left of a run
-    /// is written by larger ones.
+    /// Some writes that are smaller than all before; parts of pages may cost much, and so they are few.
     fn try_smaller(&mut self, session: &mut Session<'_, '_>, size: Bytes) -> Result<(), Halt> {
         self.curves.insert(0, Curve::new(size));
         self.spent.insert(0, 0.0);
-        let end = session.filled_until() + self.largest;
+        self.last = None;
         self.write(session, 0, SMALLER_WRITES)?;
-        for index in 0..self.curves.len() {
-            let size = self.curves[index].size;
-            if size >= self.curves[0].size * SMALLER_WRITES && session.filled_until() + size <= end {
-                self.write(session, index, 1)?;
-            }
-        }
-        Ok(())
+        fill_up(session, self.run)
     }
 
+    /// Writes of a size; after those of another one as many more as it takes until they are as they stay.
     fn write(&mut self, session: &mut Session<'_, '_>, index: usize, count: u64) -> Result<(), Halt> {
         let (at, curve) = (session.filled_until(), &mut self.curves[index]);
-        let length = curve.size * count;
-        let mut pattern = writes(Location::Sequential, curve.size, count, at, length);
+        let unsettled = if self.last == Some(index) { Bytes::ZERO } else { self.unsettled };
+        let room = (session.capacity() - at).0 / curve.size.0;
+        let count = count.min(room);
+        let more = (unsettled.0 / curve.size.0).min(room - count);
+        let length = curve.size * (count + more);
+        let mut pattern = writes(Location::Sequential, curve.size, count + more, at, length);
         let pause = Nanos((self.pause * median(&curve.times)) as u64);
         if pause > Nanos::ZERO {
             session.rest(pause)?;
             pattern.first.time = Time::Pause { pause };
         }
-        let costs = times(session, "sequential-writes", &pattern)?;
+        let mut costs = times(session, "sequential-writes", &pattern)?;
         session.filled(length);
-        if at >= self.settled {
-            self.spent[index] += costs.iter().sum::<f64>();
-            curve.times.extend(costs);
-        }
+        self.spent[index] += costs.iter().sum::<f64>();
+        curve.times.extend(costs.drain(costs.len().min(more as usize)..));
+        self.last = Some(index);
         Ok(())
     }
 }
 
-/// The size, a power of two, from which doubling brings less on a line with this intercept.
-fn saturated_on(intercept: f64, slope: f64) -> u64 {
-    // 2 (A + nB) / (A + 2nB) < g where n > A (2 - g) / (2B (g - 1)).
-    let least = intercept.max(0.0) * (2.0 - GROWTH) / (2.0 * slope * (GROWTH - 1.0));
-    (least.ceil() as u64).max(SMALLEST.0).next_power_of_two()
-}
-
-fn saturation(points: &[Point], line: Option<(f64, WeightedLine)>) -> Finding {
+/// From which size on larger writes bring nothing.
+fn saturation(points: &[Point]) -> Finding {
     let parameter = Parameter::WriteSaturationSize;
-    let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
-    let words: Vec<String> =
-        growths.iter().map(|growth| format!("{:+.1}", (growth.estimate - 1.0) * 100.0)).collect();
+    let doublings = doublings(points);
+    let words = doublings
+        .iter()
+        .filter(|doubling| doubling.is_seen)
+        .map(|doubling| format!("{:+.1}", (doubling.growth - 1.0) * 100.0));
     let evidence = format!(
-        "doubling the size, from {} on, brings {} % of throughput",
+        "doubling the size, from {} on, brings {} % of throughput, by the lines that the medians lie on",
         Bytes(points.first().map_or(0, |point| point.x as u64)),
-        words.join(", ")
+        words.collect::<Vec<_>>().join(", ")
     );
-    let least = growths.iter().position(|growth| growth.low < GROWTH).unwrap_or(growths.len());
-    // A size from which more is lost than that was disturbed.
-    if let Some(growth) = growths.get(least)
-        && least > 0
-        && growth.high < GROWTH
-        && growth.high > 2.0 - GROWTH
-    {
-        return Finding::found(parameter, Bytes(points[least].x as u64), 0.9, evidence);
-    }
-    let Some((from, line)) = line else {
-        let first = growths.iter().position(|growth| growth.estimate < GROWTH);
-        let size = match first {
-            None => return Finding::undetermined(parameter, evidence),
-            // Two writes of a size against one of twice as much tell A, and smaller ones were not made.
-            Some(0) => {
-                let slope = (points[1].y - points[0].y) / (points[1].x - points[0].x);
-                saturated_on(points[0].y - slope * points[0].x, slope)
-            }
-            Some(index) => points[index].x as u64,
-        };
-        return Finding::found(parameter, Bytes(size), 0.5, evidence);
+    let Some(Saturated { index, chance }) = saturated(&doublings) else {
+        return Finding::undetermined(parameter, evidence);
     };
-    let size = saturated_on(line.intercept.estimate, line.slope);
-    let evidence = format!(
-        "{evidence}; on the line from {} on, {:.1} us and {:.1} ns for each KiB, it saturates from {} on",
-        Bytes(from as u64),
-        line.intercept.estimate / 1e3,
-        line.slope * 1024.0,
-        Bytes(size)
-    );
-    let sure = [line.intercept.low, line.intercept.high].iter().all(|&a| saturated_on(a, line.slope) == size);
-    // What was seen to grow counts more than the line, which says less of writes that are smaller than its own.
-    if let Some(growth) = growths.get(least).filter(|_| points[least].x > size as f64) {
-        return match growth.estimate < GROWTH {
-            true => Finding::found(parameter, Bytes(points[least].x as u64), 0.6, evidence),
-            false => Finding::undetermined(parameter, evidence),
-        };
-    }
-    let confidence = if sure && size as f64 >= from { 0.85 } else { 0.6 };
-    Finding::found(parameter, Bytes(size), confidence, evidence)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_saturates_where_doubling_brings_too_little() {
-        let brings = |n: f64| 2.0 * (1000.0 + n * 0.5) / (1000.0 + 2.0 * n * 0.5);
-        let size = saturated_on(1000.0, 0.5) as f64;
-        assert!(brings(size) < GROWTH && brings(size / 2.0) >= GROWTH, "{size}");
-        assert_eq!(saturated_on(-5.0, 0.5), SMALLEST.0);
-    }
+    let size = Bytes(doublings[index].size as u64);
+    let most = if doublings[index].is_seen { SEEN } else { UNSEEN };
+    Finding::found(parameter, size, (chance * most).max(UNSURE), evidence)
 }

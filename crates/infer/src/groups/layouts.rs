@@ -8,13 +8,16 @@ use super::fitting::Times;
 use super::replay::Layout;
 
 /// Figures that are tried: the usual ones first, and all.
-const PLANES: [u64; 3] = [1, 2, 4];
+const PLANES: [u64; 7] = [1, 2, 3, 4, 6, 8, 16];
 const ROWS_FIRST: [u64; 3] = [1, 4, 16];
 const ROWS_USUAL: u64 = 6;
 const ROWS: [u64; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 const DIES_FIRST: [u64; 5] = [1, 2, 4, 8, 16];
 const DIES_USUAL: u64 = 16;
-const DIES_MAX: u64 = 32;
+/// Any number up to this, and these.
+const DIES_ANY: u64 = 32;
+const DIES_MANY: [u64; 4] = [48, 64, 96, 128];
+const DIES_MAX: u64 = 128;
 /// Chunks may begin so many pages before an address that they would begin at.
 const PHASES: u64 = 4;
 /// The largest chunk where there are several dies, in pages.
@@ -23,13 +26,15 @@ const CHUNK_MOST: u64 = 256;
 pub(crate) const ALL: u64 = 1 << 40;
 /// Hardly any flash has smaller pages, in bytes.
 const PAGE_LEAST: u64 = 2048;
+/// Of pages that are smaller, rows have no more; what looks like more of them is a page of which parts are transferred.
+const SMALL_PLANES: u64 = 4;
 /// Usual times: nanoseconds, bytes a nanosecond; and the logarithm of the factor by which they differ.
 const COMMAND: f64 = 40_000.0;
 const COMMAND_SPREAD: f64 = 1.8;
 const SENSE: f64 = 55_000.0;
 const SENSE_SPREAD: f64 = 0.8;
 const CHANNEL: f64 = 0.15;
-const CHANNEL_SPREAD: f64 = 1.2;
+const CHANNEL_SPREAD: f64 = 1.5;
 
 /// How unusual a layout with such times is, as a logarithm: flash is sensed in some 50 us, and transferred by some 150 MB/s;
 /// figures are mostly powers of two, and devices rather simple.
@@ -58,7 +63,7 @@ pub(crate) fn unusual(layout: &Layout, &[command, sense, transfer, _]: &Times) -
         + if layout.serial { 1.5 } else { 0.0 }
         + if layout.partial { 1.5 } else { 0.0 };
     let small = if layout.page < PAGE_LEAST { 8.0 } else { 0.0 };
-    times + odd(layout.dies) + several + simple + kinds + small
+    times + odd(layout.planes) + odd(layout.dies) + several + simple + kinds + small
 }
 
 /// The layouts that are tried first, with pages of a size.
@@ -128,7 +133,7 @@ pub(crate) fn changed(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
             all.push(Layout { chunk, dies, channels, ..from });
         }
     }
-    for dies in 1..=DIES_MAX {
+    for dies in (1..=DIES_ANY).chain(DIES_MANY) {
         for channels in divisors(dies) {
             let near = dies <= DIES_USUAL
                 || dies == from.dies
@@ -182,7 +187,8 @@ pub(crate) fn around(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
 /// The layout as there is only one way to write it, if there is any.
 fn legal(layout: Layout) -> Option<Layout> {
     let Layout { page, planes, chunk, dies, channels, cached, phase, partial, .. } = layout;
-    let legal = (1..=PLANES[PLANES.len() - 1]).contains(&planes)
+    let legal = PLANES.contains(&planes)
+        && (page >= PAGE_LEAST || planes <= SMALL_PLANES)
         && chunk >= planes
         && chunk.is_multiple_of(planes)
         && (chunk <= CHUNK_MOST || chunk >= ALL / 8)

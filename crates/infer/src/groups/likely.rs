@@ -101,7 +101,11 @@ impl Likely {
         for _ in 0..TURNS {
             let fresh: Vec<Layout> =
                 rough.leaders().into_iter().filter(|layout| !begun.contains(layout)).collect();
-            fresh.iter().for_each(|layout| rough.score_changed(layout));
+            for layout in &fresh {
+                if !rough.is_enough() {
+                    rough.score_changed(layout);
+                }
+            }
             if fresh.is_empty() || rough.is_enough() {
                 break;
             }

@@ -9,7 +9,7 @@
 //! other addresses and a map that is not at hand, and do not count where there are enough others.
 //!
 //! # Invariants
-//! - aligned and shifted writes alternate, until the penalty is exact or the share of the budget is used up;
+//! - aligned and shifted writes alternate, until the penalty is exact or a third of what may be written is used up;
 //! - the penalty is known to three per cent, or it is not sure; none is found where it is less than that of a write.
 
 use flashlab_analysis::decide::level::centre;
@@ -18,7 +18,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
 use super::figures::{by_rank, median};
-use super::rereads::FLASH_LEAST;
+use super::no_faster::FLASH_LEAST;
 use super::sizes::PAUSE;
 use super::writes::{Buffer, buffer, shifted, times, writes};
 use crate::group::Group;
@@ -36,10 +36,13 @@ pub(crate) const GROUP: Group = Group {
 
 /// Where the writes go.
 const TARGET: Bytes = Bytes::mib(1);
-/// Writes of a run, and the fewest and the most runs of each kind.
+/// Writes of a run, and the fewest runs of each kind.
 const IN_TURN: u64 = 50;
-const TURNS: (u64, u64) = (2, 60);
-/// With so many turns the first one does not count, and it is looked whether the penalty is exact.
+const TURNS: u64 = 2;
+/// The part of what may be written that it takes at most; the groups behind it take the rest.
+const PART: u64 = 3;
+/// With so many turns the first one does not count, and it is looked whether the penalty is exact, again each time that a
+/// quarter more was written.
 const SETTLED: u64 = 5;
 /// What counts as exact, as rough and as nothing, in relation to the penalty or a write.
 const EXACT: f64 = 0.02;
@@ -58,13 +61,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.conclude(Finding::not_identifiable(parameter, 0.9, evidence));
         return Ok(());
     }
-    // A share of the budget that is meant for this, and not what others have left.
-    let most = Bytes((session.capacity().0 as f64 * 2.0 * GROUP.write_share) as u64);
-    let turns = (most.0 / (3 * IN_TURN * page.0)).clamp(TURNS.0, TURNS.1);
+    let most = session.writes_left().0 / PART;
+    let turns = (most / (2 * IN_TURN * page.0)).max(TURNS);
     let pattern = writes(Location::Random, page, IN_TURN, Bytes::ZERO, TARGET);
     let across = shifted(pattern.clone(), Bytes(page.0 / 2));
     let pauses = buffer(session) == Buffer::None;
     let mut kinds = [("aligned", pattern, Vec::new()), ("across", across, Vec::new())];
+    let mut look = SETTLED;
     for turn in 1..=turns {
         for (name, pattern, costs) in &mut kinds {
             if pauses && !costs.is_empty() {
@@ -77,9 +80,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             aligned.drain(..IN_TURN as usize);
             misaligned.drain(..IN_TURN as usize);
         }
-        let is_exact = |penalty: Penalty| penalty.half <= EXACT * penalty.more.abs();
-        if turn >= SETTLED && Penalty::of(aligned, misaligned).is_some_and(is_exact) {
-            break;
+        if turn >= look {
+            look = turn * 5 / 4;
+            if Penalty::of(aligned, misaligned).is_some_and(|penalty| penalty.is_exact()) {
+                break;
+            }
         }
     }
     let [(_, _, aligned), (_, _, misaligned)] = &kinds;
@@ -104,6 +109,11 @@ impl Penalty {
         let half = ((one.high - one.low) / 2.0).hypot((two.high - two.low) / 2.0);
         let (aligned, misaligned) = (one.estimate, two.estimate);
         Some(Penalty { aligned, misaligned, more: misaligned - aligned, half })
+    }
+
+    /// Whether more writes would not tell more.
+    fn is_exact(&self) -> bool {
+        self.half <= EXACT * self.more.abs() || self.more + 1.5 * self.half < FLASH_LEAST.0 as f64
     }
 }
 

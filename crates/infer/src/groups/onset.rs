@@ -16,7 +16,7 @@
 use super::figures::median;
 
 /// How much longer than usual stalls are, in nanoseconds: no erase takes less than the first.
-const LENGTHS: [f64; 5] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6];
+const LENGTHS: [f64; 8] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6, 30e6, 70e6, 160e6];
 const KINDS: usize = LENGTHS.len() + 1;
 /// There are so many more stalls behind the place at least.
 const RISE: f64 = 1.25;
@@ -133,6 +133,18 @@ mod tests {
             assert!(found.at.abs_diff(from) < 300, "{found:?}, not {from}");
             assert!(found.after > 1.3 * found.before, "{found:?}");
         }
+    }
+
+    #[test]
+    fn stalls_that_are_longer_than_outliers_tell_the_place() {
+        let mut random = Prng::new(Seed(1));
+        let mut one = |index: usize| {
+            let outlier = if random.unit() < 0.03 { 45e6 } else { 0.0 };
+            let copies = if index >= 2000 && random.unit() < 0.02 { 250e6 } else { 0.0 };
+            5e6 * (1.0 + 0.1 * random.unit()) + outlier + copies
+        };
+        let found = onset(&(0..3200).map(&mut one).collect::<Vec<_>>()).unwrap();
+        assert!(found.at.abs_diff(2000) < 400, "{found:?}");
     }
 
     #[test]

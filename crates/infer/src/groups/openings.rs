@@ -8,7 +8,8 @@
 //!
 //! So costs are folded by each possible unit: the likeliest is the one whose places explain most of what the logarithms of the
 //! costs differ by, less what so many places explain by chance (Schwarz, Annals of Statistics 6(2), 1978). Steps begin larger than any unit and
-//! are halved. Steps of three times a power of two stay on one die for most numbers of dies.
+//! are halved. They are whole stripes, which lie on one die, as far as these are known; else three times a power of two pages, which
+//! do so for most numbers of dies. No unit has fewer than sixteen rows of pages of all dies: what comes back sooner are the dies.
 //!
 //! # Invariants
 //! - a unit counts only if two different steps tell it, with one dear stretch in it: a step longer than a unit passes
@@ -19,14 +20,17 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Mix, Pattern};
 
 use super::figures::{mean, median, quantile};
+use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
 use super::patterns::ios;
-use super::writes::{apart, shifted, unit};
+use super::writes::{apart, buffer, shifted, unit};
 use crate::halt::Halt;
 use crate::session::Session;
 
 /// Writes of each step, and the fewest.
 const WRITES: u64 = 128;
 const WRITES_LEAST: u64 = 48;
+/// Behind a buffer there are as many more as it holds, up to so many.
+const BUFFERED_MOST: u64 = 512;
 /// This part of them, the first ones, is not looked at: what was owed before is done, and logs are filled.
 const SETTLING: usize = 4;
 /// The first step is this part of the device; the last one so many pages.
@@ -90,27 +94,30 @@ pub(super) struct Openings {
 /// Looks for openings with smaller and smaller steps.
 pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>, Halt> {
     let (page, capacity) = (unit(session), session.capacity());
-    let dies = session.known().count(Parameter::ParallelUnits);
-    let odd = if dies.is_some_and(|dies| dies.is_power_of_two()) { 1 } else { 3 };
-    let most = capacity.0 / FIRST_PART / page.0 / odd;
+    let least = whole_stripe(session, page).unwrap_or(page * 3);
+    let most = capacity.0 / FIRST_PART / least.0.max(1);
     if most == 0 {
         return Ok(None);
     }
-    let mut size = page * odd * (1 << most.ilog2());
+    let mut size = least * (1 << most.ilog2());
+    let shortest = row_of_all_dies(session).map_or(0.0, |row| (row * ROWS_LEAST).0 as f64);
+    // What is written comes out of a buffer as many writes later as it holds.
+    let buffered = (buffer(session).most(session).0 / page.0).min(BUFFERED_MOST);
     let (mut steps, mut all): (Vec<Step>, Vec<(f64, f64)>) = (Vec::new(), Vec::new());
     let mut found = None;
     while size >= page * LAST_PAGES {
-        let count = WRITES.min(session.writes_left().0 / page.0 / 2);
-        if count < WRITES_LEAST {
+        let count = (WRITES + buffered).min(session.writes_left().0 / page.0 / 2);
+        if count < WRITES_LEAST + buffered {
             break;
         }
         let costs = match write_down(session, page, size, count) {
             Err(Halt::Time | Halt::Budget { .. }) => break,
             other => other?,
         };
-        steps.push(Step::new(size, &costs, capacity));
+        let settled = costs.len().min(buffered as usize);
+        steps.push(Step::new(size, &costs[settled..], capacity));
         all.extend(costs);
-        found = likeliest(&steps);
+        found = likeliest(&steps, shortest);
         let told_by = |(unit, _)| steps.iter().filter(|step| step.gain(unit) >= GAIN_OF_STEP).count();
         if found.map_or(0, told_by) >= ENOUGH {
             break;
@@ -188,8 +195,8 @@ fn write_down(
     Ok(costs)
 }
 
-/// The unit that all steps together are likeliest by, and how much likelier than none.
-fn likeliest(steps: &[Step]) -> Option<(f64, f64)> {
+/// The unit, no shorter than `shortest`, that all steps together are likeliest by, and how much likelier than none.
+fn likeliest(steps: &[Step], shortest: f64) -> Option<(f64, f64)> {
     let gain = |unit: f64| {
         let of_steps = steps.iter().filter(|step| step.can_tell(unit)).map(|step| step.gain(unit));
         let gains: Vec<f64> = of_steps.collect();
@@ -198,7 +205,7 @@ fn likeliest(steps: &[Step]) -> Option<(f64, f64)> {
         let by = gains.iter().filter(|&&gain| gain >= GAIN_OF_STEP).count();
         if told && by >= TOLD_BY { gains.iter().sum::<f64>() } else { 0.0 }
     };
-    let mut unit = STEPS_LEAST * steps.last()?.size;
+    let mut unit = (STEPS_LEAST * steps.last()?.size).max(shortest);
     let longest = steps.iter().map(|step| step.longest).fold(0.0, f64::max);
     let mut tried = Vec::new();
     while unit <= longest {
@@ -311,7 +318,7 @@ mod tests {
 
     fn told(seed: u64, unit: u64, merge: f64) -> Option<(f64, f64)> {
         let step = |step: u64| Step::new(Bytes(step), &costs(seed, step, unit, merge), Bytes::gib(4));
-        likeliest(&[3 << 19, 3 << 18, 3 << 17].map(step))
+        likeliest(&[3 << 19, 3 << 18, 3 << 17].map(step), 0.0)
     }
 
     #[test]

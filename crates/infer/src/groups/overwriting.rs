@@ -9,7 +9,9 @@
 //!
 //! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`super::cycles`]), once
 //! for each erase block by its definition. So that this is a whole number of writes, a write is a row of pages of every die, as
-//! far as these are known, or a part of it by a power of two. The smaller it is, the more of them meet a die that erases.
+//! far as these are known, or a part of it by a power of two, in whole pages. The smaller it is, the more of them meet a die that
+//! erases. Where the row is known, the number of rows is told by all stalls from where room is made on ([`super::unit_rows`]),
+//! and goes before a cycle that is much less likely.
 //!
 //! Behind a buffer nobody waits for an erase; but who reads does, if he reads from that die. So each write is followed by a
 //! read anywhere. What both take is looked at, and what the writes take.
@@ -20,15 +22,18 @@
 //! # Invariants
 //! - a cycle counts only if it foretells the stalls of writes that were done after it was found.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, UnitSeen};
+use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Mix, Pattern};
 
-use super::cycles::{Cycle, cycles, is_by_the_clock, level};
+use super::cycles::{Cycle, is_by_the_clock, level};
 use super::figures::{mean, median};
 use super::late_cycles::late_cycle;
 use super::onset::{Onset, onset};
 use super::patterns::ios;
+use super::row_cycles::{ROWS_MOST, Rows, cycles_of_blocks, without};
+use super::unit_rows::UnitOfRows;
+use super::writes::unit;
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -61,17 +66,8 @@ const CUT: f64 = 500.0;
 const OPEN_MOST: usize = 20;
 /// A part of a period is taken for the period if its gain is at least such a part.
 const PART_GAIN: f64 = 0.55;
-/// Cycles that are taken away.
-const ROWS_MOST: usize = 2;
-/// How sure a unit is that shows from the beginning on, from later on, and from later on without being foretold.
-const SURE: f64 = 0.7;
-const LATER_SURE: f64 = 0.9;
-const LATE_SURE: f64 = 0.78;
-/// That of so many units none was foretold, though there was time, speaks against it.
-const LATE_MOST: u32 = 16;
-const NOT_FORETOLD_SURE: f64 = 0.55;
 /// Rows of pages that a block has at least.
-const ROWS_LEAST: u64 = 16;
+pub(super) const ROWS_LEAST: u64 = 16;
 /// What overwriting the device showed.
 pub(super) struct Overwriting {
     /// What is written each time.
@@ -79,23 +75,28 @@ pub(super) struct Overwriting {
     /// What each write and the read behind it took.
     both: Vec<f64>,
     /// What each write took.
-    writes: Vec<f64>,
+    pub writes: Vec<f64>,
     pub seen: Option<Seen>,
+    /// A row of pages of all dies, if it is known.
+    pub row: Option<Bytes>,
+    pub of_rows: Option<UnitOfRows>,
+    /// The write from which on more of them stall, if pages are likely to lie anywhere.
+    pub room_from: Option<usize>,
 }
 
 /// A cycle that foretold itself.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
-    cycle: Cycle,
+    pub cycle: Cycle,
     /// What is too short for an erase block, and was taken away before.
     rows: [Option<Rows>; ROWS_MOST],
     /// Whether the writes alone show it.
     of_writes: bool,
     /// The first write of its first window, if it is not from the beginning on.
-    onset: Option<usize>,
+    pub onset: Option<usize>,
     /// Fresh windows, and how many of them had stalls.
-    windows: usize,
-    stalled: usize,
+    pub windows: usize,
+    pub stalled: usize,
 }
 
 impl Seen {
@@ -106,95 +107,22 @@ impl Seen {
     }
 }
 
-/// A cycle that is too short for an erase block, and what its stalls and other writes take.
-#[derive(Clone, Copy)]
-struct Rows {
-    cycle: Cycle,
-    level: f64,
-    usual: f64,
-}
-
-/// Costs without these cycles.
-fn without(rows: &[Option<Rows>], costs: &[f64], begin: usize) -> Vec<f64> {
-    rows.iter()
-        .flatten()
-        .fold(costs.to_vec(), |costs, rows| rows.cycle.without(&costs, begin, rows.usual, rows.level))
-}
-
-/// The cycles of costs that are long enough, the likeliest first; with those that are not, as long as they are likelier.
-fn cycles_of_blocks(costs: &[f64], shortest: usize) -> (Vec<Cycle>, [Option<Rows>; ROWS_MOST]) {
-    let (mut rows, usual) = ([None; ROWS_MOST], median(costs));
-    let mut left = costs.to_vec();
-    for at in 0..=ROWS_MOST {
-        let mut found = cycles(&left);
-        let shorter = found.first().copied().filter(|cycle| cycle.period < shortest);
-        match (shorter, rows.get_mut(at)) {
-            (Some(cycle), Some(row)) => {
-                *row = Some(Rows { cycle, level: level(&cycle, &left), usual });
-                left = without(&rows[at..=at], &left, 0);
-            }
-            _ => {
-                found.retain(|cycle| cycle.period >= shortest);
-                return (found, rows);
-            }
-        }
-    }
-    (Vec::new(), rows)
-}
-
 impl Overwriting {
     /// From when on there are more stalls: of writes, of the reads behind them, or of both together, whichever is likeliest.
     pub(super) fn more_stalls(&self) -> Option<Onset> {
-        let reads: Vec<f64> = self.both.iter().zip(&self.writes).map(|(both, write)| both - write).collect();
+        let reads = self.reads();
         let found = [&self.both, &self.writes, &reads].into_iter().filter_map(|costs| onset(costs));
         found.max_by(|a, b| a.gain.total_cmp(&b.gain))
+    }
+
+    /// What the read behind each write took.
+    pub(super) fn reads(&self) -> Vec<f64> {
+        self.both.iter().zip(&self.writes).map(|(both, write)| both - write).collect()
     }
 
     /// How much was written.
     pub(super) fn written(&self) -> Bytes {
         self.size * self.both.len() as u64
-    }
-
-    /// The unit that comes back.
-    pub(super) fn unit(&self) -> Option<UnitSeen> {
-        let bytes = |writes: usize| self.size * writes as u64;
-        self.seen.map(|seen| UnitSeen {
-            size: bytes(seen.cycle.period),
-            onset: seen.onset.map(bytes),
-            foretold: seen.windows as u32,
-            rightly: seen.stalled as u32,
-            logs: None,
-        })
-    }
-
-    /// What that says of the erase block.
-    fn finding(&self) -> Option<Finding> {
-        let UnitSeen { size, onset, foretold, rightly, .. } = self.unit()?;
-        let (from, sure) = match onset {
-            Some(onset) if rightly == 0 && foretold > LATE_MOST => {
-                (format!("from {onset} on"), NOT_FORETOLD_SURE)
-            }
-            Some(onset) if rightly == 0 => (format!("from {onset} on"), LATE_SURE),
-            Some(onset) => (format!("from {onset} on"), LATER_SURE),
-            None => ("from the beginning on".to_owned(), SURE),
-        };
-        let told = match rightly {
-            0 => format!("{foretold} times until there was no more to be written"),
-            _ => format!("that foretold {rightly} of {foretold} times that it did"),
-        };
-        let evidence =
-            format!("the filled device overwritten in order makes room once in each {size}, {from}; {told}");
-        Some(Finding::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture()))
-    }
-
-    /// Leaves what was seen to the groups behind.
-    pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
-        session.saw_unit(self.unit());
-        // What a fast region moves shows its blocks more clearly.
-        let is_behind = session.known().number(Parameter::FastRegionSize).is_some_and(|size| size > 0.0);
-        if let Some(finding) = self.finding().filter(|_| !is_behind) {
-            session.suppose(finding);
-        }
     }
 
     /// Whether so much is done from the first stall of a cycle on that blocks as large as those that are written are copied,
@@ -290,18 +218,38 @@ impl Overwriting {
 /// Nothing is overwritten yet.
 pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
     let (capacity, block) = (session.capacity(), session.block());
-    let row = row_of_all_dies(session).unwrap_or(IO_SIZE).round_up(block);
+    let row = row_of_all_dies(session);
+    let of_rows = row.unwrap_or(IO_SIZE).round_up(block);
     let least = Bytes(capacity.0 / IOS_MOST).max(IO_SIZE).max(block);
-    let mut size = row * (capacity.0 / IOS_MOST).div_ceil(row.0).next_power_of_two();
-    while size >= least * 2 && size.0.is_multiple_of(2 * block.0) {
+    let mut size = of_rows * (capacity.0 / IOS_MOST).div_ceil(of_rows.0).next_power_of_two();
+    while size >= least * 2 && size.0.is_multiple_of(2 * unit(session).0) {
         size = Bytes(size.0 / 2);
     }
-    Overwriting { size, both: Vec::new(), writes: Vec::new(), seen: None }
+    Overwriting {
+        size,
+        both: Vec::new(),
+        writes: Vec::new(),
+        seen: None,
+        row,
+        of_rows: None,
+        room_from: None,
+    }
 }
 
 /// Overwrites the device from where it was on until a cycle that begins later foretells itself, or `until`; more than
 /// that, and up to `most`, if there may be such a cycle soon.
 pub(super) fn overwrite(
+    session: &mut Session<'_, '_>,
+    found: &mut Overwriting,
+    until: Bytes,
+    most: Bytes,
+) -> Result<(), Halt> {
+    look_for_cycle(session, found, until, most)?;
+    found.look_at_rows(maps_pages(session));
+    Ok(())
+}
+
+fn look_for_cycle(
     session: &mut Session<'_, '_>,
     found: &mut Overwriting,
     until: Bytes,
@@ -360,8 +308,17 @@ pub(super) fn maps_pages(session: &Session<'_, '_>) -> bool {
     fast || row.is_some_and(|(page, planes)| known.bytes(Parameter::ChunkSize) == Some(page * planes))
 }
 
+/// Whole pages that are so far apart, or a multiple of that, lie on one die; none where that is not known.
+pub(super) fn whole_stripe(session: &Session<'_, '_>, page: Bytes) -> Option<Bytes> {
+    let known = session.known();
+    match known.count(Parameter::ParallelUnits) {
+        Some(1) => Some(page),
+        _ => known.bytes(Parameter::StripeSize).filter(|stripe| stripe.0.is_multiple_of(page.0)),
+    }
+}
+
 /// A row of pages of every die, if the pages and the dies are known.
-fn row_of_all_dies(session: &Session<'_, '_>) -> Option<Bytes> {
+pub(super) fn row_of_all_dies(session: &Session<'_, '_>) -> Option<Bytes> {
     let known = session.known();
     let page = known.bytes(Parameter::ReadPageSize)?;
     let planes = known.count(Parameter::PlanesReadAtOnce).unwrap_or(1);

@@ -35,10 +35,12 @@ const SUREST: f64 = 0.9;
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let (family, block) = (Parameter::TranslationFamily, Parameter::EraseBlockSize);
-    let logs = known.count(Parameter::OpenBlocks).zip(known.bytes(block));
+    let counted = session.unit_seen().filter(|unit| unit.logs.is_some());
+    let unit = known.bytes(block).or(counted.map(|unit| unit.size));
+    let logs = known.count(Parameter::OpenBlocks).zip(unit);
     let family_sure = known.confidence(family).min(SUREST);
-    let of_logs = known.confidence(Parameter::OpenBlocks).min(known.confidence(block)).min(family_sure);
-    let counted_logs = session.unit_seen().is_some_and(|unit| unit.logs.is_some());
+    let of_unit = known.bytes(block).map_or(1.0, |_| known.confidence(block));
+    let of_logs = known.confidence(Parameter::OpenBlocks).min(of_unit).min(family_sure);
     let capacity = session.capacity().0 as f64;
     let family = known.word(family).map(str::to_owned);
     for &parameter in GROUP.parameters {
@@ -61,7 +63,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                     format!("how many logs are shared by all blocks is not known; {}", supposed.evidence);
                 Finding::undetermined(parameter, evidence)
             }
-            (Some(family @ ("page" | "demand-cached page")), _) if counted_logs => {
+            (Some(family @ ("page" | "demand-cached page")), _) if counted.is_some() => {
                 let evidence = format!("the translation layer is '{family}', though {}", supposed.evidence);
                 Finding::undetermined(parameter, evidence)
             }

@@ -10,8 +10,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
 use super::figures::median;
+use super::no_faster::{FAST_MAX, nothing};
 use super::reads::{Walk, in_order, times};
-use super::rereads::{ALPHA, FAST_MAX, Reread, nothing};
+use super::rereads::{ALPHA, Reread};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -74,7 +75,9 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
         return Ok(());
     };
     let (start, fast) = (starts[fast + 1], median(&behind[fast]));
-    let finding = probe.size(session, start, (fast, slow), granule)?;
+    // What is kept takes longer away from the sequence where going there does.
+    let limit = (slow * kept.map_or(fast, |kept| kept.time.max(fast))).sqrt();
+    let finding = probe.size(session, start, (fast, limit), granule)?;
     session.conclude(finding);
     Ok(())
 }
@@ -116,17 +119,16 @@ impl Probe {
         Ok(figures)
     }
 
-    /// How far behind the start reads are fast: its first read is, in `fast` nanoseconds against `slow`.
+    /// How far behind the start reads are fast, in less than `limit` nanoseconds: its first read is, in `fast`.
     fn size(
         &mut self,
         session: &mut Session<'_, '_>,
         start: u64,
-        (fast, slow): (f64, f64),
+        (fast, limit): (f64, f64),
         granule: Option<Bytes>,
     ) -> Result<Finding, Halt> {
         let grain = granule.unwrap_or(session.block());
         let furthest = FURTHEST.min(Bytes(session.capacity().0 / PART)).0 / grain.0;
-        let limit = (slow * fast).sqrt();
         let (mut held, mut not) = (0, 1);
         let mut curve = vec![(0.0, fast)];
         let mut hit =

@@ -18,8 +18,10 @@ use flashlab_plan::Location;
 use super::cycles::{Cycle, cycles};
 use super::figures::{NORMAL, median};
 use super::fill::sequential_writes;
+use super::large_writes;
 use super::patterns::ios;
 use super::steps::{Lump, lump, lump_distance};
+use crate::Settings;
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -134,8 +136,11 @@ pub(super) fn refilled(
 ) -> Result<Option<Refill>, Halt> {
     let (mut last, mut written) = until_full(session, size, full, Bytes::ZERO, 4 * full.distance)?;
     let (mut waits, mut p) = (Vec::new(), 1.0);
+    // The rest of the device takes more than the share of those who fill it.
+    let share = Settings::usual_budget(session.capacity()).0 as f64 * large_writes::GROUP.write_share;
+    let kept = large_writes::reserved(session).0.saturating_sub(share as u64);
     for _ in 0..RESTS {
-        let most = full.most.min((session.writes_left().0 / size.0) as usize);
+        let most = full.most.min((session.writes_left().0.saturating_sub(kept) / size.0) as usize);
         let enough = waits.last().is_some_and(|&wait: &f64| p <= CLEAR_P || (most as f64) < 2.0 * wait);
         if enough {
             break;

@@ -15,17 +15,16 @@
 //!   that what is saved is less than what is left; where more is saved than is left, no read of the flash is left. Nor do a
 //!   few neighbours lose each other's part of the map.
 //!
-//! Where two places are not kept, one may be, in a buffer of one granule.
-//!
-//! That nothing is faster says that nothing is kept, where the flash is seen at all: no flash is read in less than
-//! [`FLASH_LEAST`].
+//! Where two places are not kept, one may be, in a buffer of one granule; or going far costs time, and what is near is fast
+//! though it was never read before.
 
-use flashlab_analysis::decide::ranks::{Interval, mann_whitney, shift};
+use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use super::figures::median;
+use super::no_faster::{FAST_MAX, nothing};
 use super::patterns::ios;
 use super::read_ahead;
 use super::reads::{Walk, compare, in_order, in_turn, room, times};
@@ -48,10 +47,6 @@ const APART: Bytes = Bytes::kib(128);
 const SAME_DIE: Bytes = Bytes::mib(15);
 /// The chance that reads seem fast.
 pub(super) const ALPHA: f64 = 1e-4;
-/// What a fast read takes, at most, relative to one of the flash.
-pub(super) const FAST_MAX: f64 = 0.96;
-/// No flash is read in less, with its transfer.
-pub(super) const FLASH_LEAST: Nanos = Nanos::from_micros(10);
 /// Reads of each kind in the first comparison.
 const READS: u64 = 800;
 /// Two dies have to be so much faster than one.
@@ -60,8 +55,8 @@ const TWO_DIES: f64 = 0.92;
 const SAME_MAP_PAGE: u64 = 64;
 /// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
-/// The confidence that nothing is there where it is not known whether the flash is seen.
-const BLIND: f64 = 0.85;
+/// The confidence that a buffer keeps what the register of the only die may keep as well.
+const EITHER: f64 = 0.6;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());
@@ -214,6 +209,14 @@ impl Probe {
             ));
             return Ok(Reread { flash: few, kept: None });
         };
+        if self.near_are_fast(session, granule, (fast * slow).sqrt())? {
+            let evidence = format!(
+                "{evidence}, and so do places never read before within {granule} of the last read: going further costs time, \
+                 and nothing is kept"
+            );
+            session.conclude(Finding::found(parameter, Bytes::ZERO, 0.9, evidence));
+            return Ok(Reread { flash: one, kept: None });
+        }
         let registers = if saved_more { None } else { self.kept_by_two_dies(session, granule, fast, slow)? };
         let several_dies = session.known().count(Parameter::ParallelUnits).is_some_and(|dies| dies > 1);
         let (finding, kept) = match registers {
@@ -228,12 +231,33 @@ impl Probe {
                 (Finding::found(parameter, granule, 0.8, evidence), kept)
             }
             None => {
-                let evidence = format!("{evidence}, which a buffer may keep or the register of one die");
-                (Finding::undetermined(parameter, evidence), None)
+                let evidence = format!(
+                    "{evidence}: {granule} are kept, by a buffer or by the register of the one die, which is the same from outside"
+                );
+                (Finding::found(parameter, granule, EITHER, evidence), None)
             }
         };
         session.conclude(finding);
         Ok(Reread { flash: few, kept })
+    }
+
+    /// Whether places that were not read before are fast as well, if they are near the last read: each granule is come to
+    /// for the first time, and what keeps granules is no help.
+    fn near_are_fast(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        granule: Bytes,
+        limit: f64,
+    ) -> Result<bool, Halt> {
+        const PAIRS: u64 = 40;
+        let slot = Bytes(granule.0 / 2);
+        if slot < session.block() {
+            return Ok(false);
+        }
+        let offset = self.elsewhere(session, granule * PAIRS);
+        let near = footprint(session, "near-reads", (offset, slot, 2 * PAIRS), 1)?;
+        let first: Vec<f64> = near.chunks(2).map(|pair| pair.iter().copied().fold(0.0, f64::max)).collect();
+        Ok(median(&first) < limit)
     }
 
     /// The first distance of which two places are both kept.
@@ -369,35 +393,5 @@ impl Probe {
         };
         let places = if roughly { fits } else { 0 };
         Ok((places, finding.with(picture(curve).mark(size.0 as f64, "read buffer"))))
-    }
-}
-
-/// What is to be said where reads are no faster than those of the flash of some kind: that nothing is kept, as far as the
-/// flash is seen.
-pub(super) fn nothing<const N: usize>(
-    session: &Session<'_, '_>,
-    parameter: Parameter,
-    flash: [&[f64]; N],
-    reads: &[f64],
-    evidence: String,
-) -> Finding {
-    let least = flash.iter().map(|flash| times(flash, reads).low).fold(0.0, f64::max);
-    let saved =
-        flash.iter().filter_map(|flash| Some(shift(flash, reads, 0.99)?.high)).fold(f64::INFINITY, f64::min);
-    let flash_was_seen = [Parameter::ReadPageSize, Parameter::ParallelUnits]
-        .iter()
-        .any(|&parameter| session.known().number(parameter).is_some());
-    let seen = flash_was_seen && least > FAST_MAX;
-    let no_flash_saved = session.holds_data() && saved < FLASH_LEAST.0 as f64;
-    let evidence = format!("{evidence}; that saves at most {:.1} us", saved.max(0.0) / 1e3);
-    if seen || no_flash_saved {
-        Finding::found(parameter, Bytes::ZERO, 0.96, evidence)
-    } else if !session.holds_data() {
-        let why = "the device is not known to hold data, and what holds none may be read without the flash";
-        Finding::undetermined(parameter, format!("{evidence}; {why}"))
-    } else if least > 2.0 * FAST_MAX - 1.0 {
-        Finding::found(parameter, Bytes::ZERO, BLIND, evidence)
-    } else {
-        Finding::undetermined(parameter, evidence)
     }
 }

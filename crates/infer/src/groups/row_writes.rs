@@ -16,7 +16,6 @@ use flashlab_plan::{Location, Time};
 use super::figures::{NORMAL, median, quantile};
 use super::fill;
 use super::patterns::responses;
-use super::read_pages::page;
 use super::replay::{Run, nanos};
 use super::sizes::PAUSE;
 use super::traces::run;
@@ -40,15 +39,16 @@ const SCATTER_OF: usize = 12;
 /// Less scatter is not believed.
 const SIGMA_MIN: f64 = 0.004;
 
-/// Writes them from where the device was filled to, and goes on to a multiple of `align`; none where they would tell nothing.
-pub(super) fn row_writes(session: &mut Session<'_, '_>, align: Bytes) -> Result<Vec<Run>, Halt> {
-    if session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO) {
+/// Writes whole pages from where the device was filled to, and goes on to a multiple of `align`; none where they would tell
+/// nothing.
+pub(super) fn row_writes(
+    session: &mut Session<'_, '_>,
+    page: Option<Bytes>,
+    align: Bytes,
+) -> Result<Vec<Run>, Halt> {
+    let Some(page) = page.filter(|_| session.known().bytes(Parameter::WriteBufferSize) == Some(Bytes::ZERO))
+    else {
         return Ok(Vec::new());
-    }
-    let page = match page(session) {
-        Ok(Ok(page)) => page.size,
-        Ok(Err(_)) | Err(Halt::Misfit(_)) => return Ok(Vec::new()),
-        Err(halt) => return Err(halt),
     };
     let room = Bytes((session.capacity() - session.filled_until()).0 / PART_OF_REST);
     let sizes = |largest: Bytes| {
@@ -85,7 +85,7 @@ pub(super) fn row_writes(session: &mut Session<'_, '_>, align: Bytes) -> Result<
 }
 
 /// Writes until the next multiple of `align`.
-fn fill_up(session: &mut Session<'_, '_>, align: Bytes) -> Result<(), Halt> {
+pub(super) fn fill_up(session: &mut Session<'_, '_>, align: Bytes) -> Result<(), Halt> {
     let begin = session.filled_until();
     let rest = begin.round_up(align).min(session.capacity()) - begin;
     let size = fill::io_size(session.capacity(), session.block());

@@ -7,9 +7,10 @@
 //! boundary: two near reads on both sides of it cost nothing.
 //!
 //! # Probes
-//! Two places are read in turn, one read at a time. Their distance is doubled until it costs something, the boundary is
-//! found by bisection, and must then be one for near reads too, and none within the group. The first place is then
-//! paired with one in each further span, until one of them costs nothing: there the first group comes again.
+//! Two places are read in turn, one read at a time, beside near reads at each of them. Their distance is doubled until
+//! it costs something, the boundary is found by bisection, and must then be one for near reads too, and none within the
+//! group. The first place is then paired with one in each further span, until one of them costs nothing: there the first
+//! group comes again.
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -202,18 +203,19 @@ impl Pair {
     }
 }
 
-/// Reads at `first` and `second` in turn, beside such at `first` and as near before it as groups allow, or behind it.
+/// Reads at `first` and `second` in turn, beside such that stay near either, as groups allow: a place may take longer by
+/// itself, as the slow pages of cells with several bits do, and that is no cost of going.
 fn pair(session: &mut Session<'_, '_>, first: Bytes, second: Bytes, rounds: usize) -> Result<Pair, Halt> {
-    let near = if first >= NEAR { first - NEAR } else { first + NEAR };
-    let patterns = [places(session, first, near), places(session, first, second)];
-    let figures = compare_each(session, "two-places", &patterns, rounds)?;
-    let p = mann_whitney(&figures[1], &figures[0]).p_above;
-    Ok(Pair {
-        near: median(&figures[0]),
-        far: median(&figures[1]),
-        times: times(&figures[0], &figures[1]),
-        p,
-    })
+    let before = if first >= NEAR { first - NEAR } else { first + NEAR };
+    let is_last = second + NEAR + session.block() * 2 > session.capacity();
+    let behind = if is_last { second - NEAR } else { second + NEAR };
+    let patterns =
+        [places(session, first, second), places(session, first, before), places(session, second, behind)];
+    let mut figures = compare_each(session, "two-places", &patterns, rounds)?;
+    let far = figures.swap_remove(0);
+    let near = figures.concat();
+    let p = mann_whitney(&far, &near).p_above;
+    Ok(Pair { near: median(&near), far: median(&far), times: times(&near, &far), p })
 }
 
 fn places(session: &Session<'_, '_>, first: Bytes, second: Bytes) -> Pattern {

@@ -79,6 +79,8 @@ pub(super) enum Logs {
 /// Single pages far apart on one die.
 pub(super) struct SinglePages {
     pub size: Bytes,
+    /// What is written of each: a part of a page takes a whole one of a log.
+    pub io: Bytes,
     /// The dies that share a unit.
     dies: u64,
     /// Consecutive bytes on one die, or one page where there is but one die.
@@ -111,6 +113,7 @@ impl SinglePages {
         let enough = session.capacity().0 / (PLACES + 1) >= grain.0 * 2;
         (fits && enough).then_some(SinglePages {
             size,
+            io: session.block().min(size),
             dies,
             chunk,
             grain,
@@ -124,7 +127,12 @@ impl SinglePages {
 
     /// How much was written.
     pub(super) fn written(&self) -> Bytes {
-        self.size * self.costs.len() as u64
+        self.io * self.costs.len() as u64
+    }
+
+    /// What the parts of pages took of the flash beyond what was written.
+    pub(super) fn rests(&self) -> Bytes {
+        (self.size - self.io) * self.costs.len() as u64
     }
 
     /// The blocks of all dies that are filled together, if a log takes so many pages.
@@ -132,16 +140,17 @@ impl SinglePages {
         self.size * (self.dies * shared.period as u64)
     }
 
-    /// Goes on until what is told by these pages is clear, or `most` is written; more, and up to `more`, where some of them were
-    /// stalls.
+    /// Goes on until what is told by these pages is clear, or `most` of the flash is taken; more, and until `more` is written, where
+    /// some of them were stalls.
     pub(super) fn look(
         &mut self,
         session: &mut Session<'_, '_>,
         most: Bytes,
         more: Bytes,
     ) -> Result<Logs, Halt> {
-        let writes = |bytes: Bytes| (bytes.0 / self.size.0).min(MOST);
-        let (most, more) = (writes(most), writes(more));
+        let writes = |bytes: Bytes, size: Bytes| (bytes.0 / size.0).min(MOST);
+        let more = writes(more, self.io);
+        let most = writes(most, self.size).min(more);
         let in_turns = IN_TURNS + self.buffer.most(session).0 / self.size.0;
         if in_turns > more {
             return Ok(Logs::Unclear);
@@ -180,7 +189,7 @@ impl SinglePages {
     fn round(&mut self, session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let distance = Bytes(session.capacity().0 / (PLACES + 1)).round_down(self.grain);
         let round = self.in_turns / PLACES;
-        let down = writes(Location::Ordered { incr: -1 }, self.size, PLACES, Bytes::ZERO, distance * PLACES);
+        let down = writes(Location::Ordered { incr: -1 }, self.io, PLACES, Bytes::ZERO, distance * PLACES);
         let shift = self.place(distance, round);
         let samples = session.run("in-turns", &shifted(apart(down, distance), shift))?;
         self.costs.extend(responses(&samples));
@@ -198,7 +207,7 @@ impl SinglePages {
             let (round, begin) = (place / slots, place % slots);
             let now = left.min(slots - begin);
             let shift = self.place(slot, round + 1);
-            let ios = ios(Mode::Write, Location::Sequential, self.size, now);
+            let ios = ios(Mode::Write, Location::Sequential, self.io, now);
             let up = apart(ios.on_target(slot * begin, slot * now), slot);
             self.costs.extend(responses(&session.run("sweep", &shifted(up, shift))?));
             self.swept += now;
@@ -273,8 +282,9 @@ impl SinglePages {
         let buffered = self.may_be_buffered(session, &regular);
         let most = buffered.iter().copied().max().unwrap_or(0);
         // Writes in turns may cost more than sweeps, or less.
-        let in_turns = Some(self.in_turns as usize).filter(|&turns| turns + regular.period < regular.first);
-        let begin = waited_from(&self.costs[..regular.first], most).max(in_turns.unwrap_or(0));
+        let in_turns = Some(self.in_turns as usize).filter(|&turns| turns <= regular.period);
+        let begin =
+            waited_from(&self.costs[..regular.first], most).max(in_turns.unwrap_or(0)).min(regular.first);
         let put_off = match rise_before(&self.costs[begin..regular.first], regular.period) {
             Some(writes) => Some(writes / regular.period),
             // Where sweeps come round sooner, blocks that were merged for one log leave others with nothing to merge.
@@ -287,14 +297,14 @@ impl SinglePages {
         }))
     }
 
-    /// How many pages a buffer may hold: one that is emptied when it is full may show only the half of it, and one of which
-    /// nothing is known less than a log.
+    /// How many pages a buffer may hold that wait for their rest: one that is emptied when it is full keeps the half of it for
+    /// those on their way, and may show only the half; one of which nothing is known holds less than a log.
     fn may_be_buffered(&self, session: &Session<'_, '_>, regular: &Regular) -> Vec<usize> {
         let pages = |size: Bytes| (size.0 / self.size.0) as usize;
         match (self.buffer, session.known().word(Parameter::WriteBufferFlush)) {
             (Buffer::None, _) => vec![0],
             (Buffer::Unknown, _) => vec![regular.first % regular.period],
-            (Buffer::Holds(size), Some("when-full")) => vec![pages(size), 2 * pages(size)],
+            (Buffer::Holds(size), Some("when-full")) => vec![pages(size) / 2, pages(size)],
             (Buffer::Holds(size), _) => vec![pages(size)],
         }
     }

@@ -6,7 +6,7 @@
 //! medians of five sizes and least squares of relative deviations. It is often a small part of the shortest of them.
 //!
 //! Where these sizes lie on one line, as a test of their deviations says, and smaller ones as well, each on the line of all that
-//! are larger, the smallest tell A best: in them it is the largest part.
+//! are larger, the smallest tell A best: in them it is the largest part. That small bends are not seen makes it less exact.
 //!
 //! Response times scatter in proportion. So the variance of A = sum of c T is least, for the time that it takes, where
 //! each size has a share of the time in proportion to |c| T^1.5: of a line most of it goes to its smallest size and to
@@ -31,6 +31,9 @@ pub(super) const PAUSE: f64 = 0.2;
 const NO_LINE: f64 = 0.03;
 /// A size is on the line of the larger ones if the squared deviations, in standard errors, grow by less.
 const ON_LINE: f64 = 6.0;
+/// By so much of what they take sizes may be off a line that they seem to lie on, and that tells A by other sizes than the
+/// definition's.
+const OFF_LINE: f64 = 0.002;
 /// The share of the time that all sizes have alike.
 const EVEN: f64 = 0.3;
 /// What is right.
@@ -76,15 +79,17 @@ pub(super) struct Fit {
     pub(super) is_line: bool,
 }
 
-/// The line of medians of ascending sizes; `smaller`: those below the definition's may be on it. None of fewer than three
-/// sizes of the definition.
-pub(super) fn fit(points: &[Point], smaller: bool) -> Option<Fit> {
+/// The line of medians of ascending sizes that tells A best once `times` as many IOs were done: that of the definition, if it
+/// is no worse than a line that is as long as it is one. `smaller`: sizes below the definition's may be on it.
+/// None of fewer than three sizes of the definition.
+pub(super) fn fit(points: &[Point], smaller: bool, times: f64) -> Option<Fit> {
     let first = points.iter().position(|point| point.x >= LINE_FROM.0 as f64)?;
     let to = points.iter().rposition(|point| point.x <= LINE_TO.0 as f64)?;
+    let line = weighted_line(points.get(first..=to)?, |point| point.y)?;
+    let defined = Fit { from: first, to, line, is_line: false };
     let by_error = |from: usize| weighted_line(points.get(from..=to)?, |point| point.error);
     let Some(mut line) = by_error(first).filter(|line| line.chance > NO_LINE && line.slope > 0.0) else {
-        let line = weighted_line(points.get(first..=to)?, |point| point.y)?;
-        return Some(Fit { from: first, to, line, is_line: false });
+        return Some(defined);
     };
     let mut from = first;
     while smaller && from > 0 {
@@ -97,7 +102,11 @@ pub(super) fn fit(points: &[Point], smaller: bool) -> Option<Fit> {
             None => break,
         }
     }
-    Some(Fit { from, to, line, is_line: true })
+    let off = |point: &Point| Point { error: point.error.hypot(OFF_LINE * point.y), ..*point };
+    let points: Vec<Point> = points[from..=to].iter().map(off).collect();
+    let line = Fit { from, to, line: weighted_line(&points, |point| point.error)?, is_line: true };
+    let is_exact = defined.half_width() <= line.half_width() * times.max(1.0).sqrt();
+    Some(if is_exact { defined } else { line })
 }
 
 /// The sum of the squared deviations, in standard errors.
@@ -173,8 +182,8 @@ pub(super) fn cost(parameter: Parameter, what: &str, points: &[Point], fit: Opti
     let is_whole = fit.is_line || points[fit.to].x == LINE_TO.0 as f64;
     let confidence = match errors {
         _ if !is_whole && errors >= 0.7 => 0.5,
-        errors if errors >= 2.6 => 0.9,
-        errors if errors >= 2.0 => 0.85,
+        errors if errors >= 2.6 && !fit.is_line => 0.9,
+        errors if errors >= 2.0 => 0.8,
         errors if errors >= 1.5 => 0.75,
         errors if errors >= 1.0 => 0.65,
         // More often right than wrong.
@@ -196,16 +205,20 @@ pub(super) fn picture(what: &str, curves: &[Curve]) -> Picture {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    /// Sizes from 4 KiB on, in microseconds, each known to a hundredth.
-    fn points(time: impl Fn(f64) -> f64) -> Vec<Point> {
+    /// Sizes from 4 KiB on, as many doublings of it, in microseconds, each known to a hundredth.
+    pub(crate) fn points_of(doublings: i32, time: impl Fn(f64) -> f64) -> Vec<Point> {
         let point = |power: i32| {
             let x = 2.0_f64.powi(power);
             Point { x, y: time(x / 1024.0), error: 0.01 * time(x / 1024.0) }
         };
-        (12..=22).map(point).collect()
+        (12..=12 + doublings).map(point).collect()
+    }
+
+    fn points(time: impl Fn(f64) -> f64) -> Vec<Point> {
+        points_of(10, time)
     }
 
     #[test]
@@ -219,19 +232,20 @@ mod tests {
     #[test]
     fn the_line_is_as_long_as_it_is_one() {
         let line = points(|kib| 100.0 + kib.max(16.0));
-        let Fit { from, to, line, is_line } = fit(&line, true).unwrap();
+        let Fit { from, to, line, is_line } = fit(&line, true, 1.0).unwrap();
         assert_eq!((from, to, is_line), (2, 8, true));
         assert!((line.intercept.estimate - 100.0).abs() < 1e-6, "{line:?}");
-        let alone = fit(&points(|kib| 100.0 + kib), false).unwrap();
-        assert_eq!((alone.from, alone.is_line), (4, true));
-        let bent = fit(&points(|kib| 100.0 + kib.max(200.0)), true).unwrap();
+        let alone = fit(&points(|kib| 100.0 + kib), false, 1.0).unwrap();
+        // Of the same sizes it is the definition that counts.
+        assert_eq!((alone.from, alone.is_line), (4, false));
+        let bent = fit(&points(|kib| 100.0 + kib.max(200.0)), true, 1.0).unwrap();
         assert_eq!((bent.from, bent.is_line), (4, false));
     }
 
     #[test]
     fn time_goes_to_what_tells_the_cost() {
         let points = points(|kib| 10.0 + kib);
-        let shares = fit(&points, true).unwrap().shares(&points);
+        let shares = fit(&points, true, 1.0).unwrap().shares(&points);
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
         // The smallest, and one that is some times as large; the others alike.
         let large: Vec<usize> = (0..shares.len()).filter(|&index| shares[index] > 0.2).collect();

@@ -86,15 +86,16 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             return Ok(());
         }
     }
-    let mut before = since_fill(session)?;
+    let rests = |pages: &Option<SinglePages>| pages.as_ref().map_or(Bytes::ZERO, SinglePages::rests);
+    let mut before = Before::new(since_fill(session)? + rests(&pages));
     let most = session.writes_left();
     let usual = Bytes(most.0.saturating_sub(kept.0));
     let mut overwriting = begin(session);
     overwrite(session, &mut overwriting, enough.min(usual), most)?;
     let early = overwriting.unit();
     if told == Logs::Unclear && early.is_some_and(|unit| unit.onset.is_none()) {
-        told = look(session, &mut pages, session.writes_left())?;
-        before = Bytes(since_fill(session)?.0.saturating_sub(overwriting.written().0));
+        told = look(session, &mut pages, session.capacity())?;
+        before.and(overwriting.written(), since_fill(session)? + rests(&pages));
     }
     if told != Logs::Unclear {
         overwriting.tell(session);
@@ -121,10 +122,10 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let apart = |at: usize| (overwriting.size.0 * at as u64).abs_diff(onset.0) > unit.0 / 2;
         let clear = overwriting.more_stalls().filter(|stalls| stalls.gain >= CLEAR);
         match clear {
-            Some(stalls) if apart(stalls.at) => suppose_more_stalls(session, &overwriting, stalls, before),
+            Some(stalls) if apart(stalls.at) => suppose_more_stalls(session, &overwriting, stalls, &before),
             _ => {
                 let sure = if clear.is_some() { SEEN_TWICE } else { SEEN_ONCE };
-                suppose_in_order(session, &overwriting, before + onset, sure);
+                suppose_in_order(session, &overwriting, before.used(onset), sure);
             }
         }
         return Ok(());
@@ -133,7 +134,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         supposed_logs(session, &pages, more);
     } else {
         match overwriting.more_stalls() {
-            Some(onset) => suppose_more_stalls(session, &overwriting, onset, before),
+            Some(onset) => suppose_more_stalls(session, &overwriting, onset, &before),
             None => undecided(session, &overwriting),
         }
     }
@@ -143,11 +144,36 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
+/// What was written since the fill before the device was overwritten in order, and after a first part of that.
+struct Before {
+    first: Bytes,
+    part: Bytes,
+    between: Bytes,
+}
+
+impl Before {
+    fn new(first: Bytes) -> Before {
+        Before { first, part: Bytes::ZERO, between: Bytes::ZERO }
+    }
+
+    /// After so much in order other writes followed; `all` were written since the fill.
+    fn and(&mut self, part: Bytes, all: Bytes) {
+        self.part = part;
+        self.between = Bytes(all.0.saturating_sub((self.first + part).0));
+    }
+
+    /// All that was written when so much was in order.
+    fn used(&self, in_order: Bytes) -> Bytes {
+        let between = if in_order > self.part { self.between } else { Bytes::ZERO };
+        self.first + in_order + between
+    }
+}
+
 /// What single pages tell by the time that `most` was written.
 fn look(session: &mut Session<'_, '_>, pages: &mut Option<SinglePages>, most: Bytes) -> Result<Logs, Halt> {
     let Some(pages) = pages else { return Ok(Logs::Unclear) };
     let more = pages.written() + Bytes((session.writes_left().0 as f64 * PAGES_PART) as u64);
-    pages.look(session, most.min(more), more)
+    pages.look(session, most, more)
 }
 
 /// Supposes what logs mean that single pages told; whether they told any.
@@ -176,10 +202,10 @@ fn suppose_more_stalls(
     session: &mut Session<'_, '_>,
     overwriting: &Overwriting,
     onset: Onset,
-    before: Bytes,
+    before: &Before,
 ) {
     let Onset { at, gain, before: share, after } = onset;
-    let spare = before + overwriting.size * at as u64;
+    let spare = before.used(overwriting.size * at as u64);
     let evidence = format!(
         "overwritten in order, the device makes one IO in {:.0} wait for an erase or longer until {spare} are written, and one \
          in {:.0} from there on, which is likelier than no change by {gain:.0} nats",
@@ -260,5 +286,18 @@ fn undecided(session: &mut Session<'_, '_>, overwriting: &Overwriting) {
     );
     for &parameter in physical::GROUP.parameters {
         session.suppose(Finding::undetermined(parameter, evidence.clone()).with(overwriting.picture()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_pages_between_count_only_for_what_was_overwritten_behind_them() {
+        let mut before = Before::new(Bytes(10));
+        assert_eq!(before.used(Bytes(5)), Bytes(15));
+        before.and(Bytes(4), Bytes(114));
+        assert_eq!((before.used(Bytes(3)), before.used(Bytes(5))), (Bytes(13), Bytes(115)));
     }
 }

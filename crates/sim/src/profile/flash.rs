@@ -182,6 +182,21 @@ impl FlashSection {
         })
     }
 
+    /// Gives it the fast region of `other`, and what comes back of that in a pause, so many times as large; one that becomes
+    /// smaller still has two blocks of each die.
+    pub(crate) fn resize_fast_region(&mut self, other: &FlashSection, factor: f64) {
+        let least = self.page * u64::from(self.block_pages()) * u64::from(self.dies) * 2;
+        let resized = |size: Bytes| {
+            let in_proportion = Bytes((size.0 as f64 * factor) as u64).round_up(self.page);
+            in_proportion.max(least.min(size))
+        };
+        self.fast = other.fast.clone().map(|fast| FastCells {
+            size: resized(fast.size),
+            refill: fast.refill.map(resized),
+            ..fast
+        });
+    }
+
     /// Makes the blocks half as large, or the dies half as many; `false` when there is nothing to halve.
     pub(crate) fn shrink(&mut self) -> bool {
         const LEAST_PAGES: u32 = 32;

@@ -1,0 +1,49 @@
+//! That no reads are faster than those of the flash.
+//!
+//! # Model
+//! It says that nothing is kept or read ahead, where the flash is seen at all: no flash is read in less than
+//! [`FLASH_LEAST`].
+
+use flashlab_analysis::decide::ranks::shift;
+use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_base::{Bytes, Nanos};
+
+use super::reads::times;
+use crate::session::Session;
+
+/// What a fast read takes, at most, relative to one of the flash.
+pub(super) const FAST_MAX: f64 = 0.96;
+/// No flash is read in less, with its transfer.
+pub(super) const FLASH_LEAST: Nanos = Nanos::from_micros(10);
+/// The confidence that nothing is there where it is not known whether the flash is seen.
+const BLIND: f64 = 0.85;
+
+/// What is to be said where reads are no faster than those of the flash of some kind: that nothing is kept, as far as the
+/// flash is seen.
+pub(super) fn nothing<const N: usize>(
+    session: &Session<'_, '_>,
+    parameter: Parameter,
+    flash: [&[f64]; N],
+    reads: &[f64],
+    evidence: String,
+) -> Finding {
+    let least = flash.iter().map(|flash| times(flash, reads).low).fold(0.0, f64::max);
+    let saved =
+        flash.iter().filter_map(|flash| Some(shift(flash, reads, 0.99)?.high)).fold(f64::INFINITY, f64::min);
+    let flash_was_seen = [Parameter::ReadPageSize, Parameter::ParallelUnits]
+        .iter()
+        .any(|&parameter| session.known().number(parameter).is_some());
+    let seen = flash_was_seen && least > FAST_MAX;
+    let no_flash_saved = session.holds_data() && saved < FLASH_LEAST.0 as f64;
+    let evidence = format!("{evidence}; that saves at most {:.1} us", saved.max(0.0) / 1e3);
+    if seen || no_flash_saved {
+        Finding::found(parameter, Bytes::ZERO, 0.96, evidence)
+    } else if !session.holds_data() {
+        let why = "the device is not known to hold data, and what holds none may be read without the flash";
+        Finding::undetermined(parameter, format!("{evidence}; {why}"))
+    } else if least > 2.0 * FAST_MAX - 1.0 {
+        Finding::found(parameter, Bytes::ZERO, BLIND, evidence)
+    } else {
+        Finding::undetermined(parameter, evidence)
+    }
+}

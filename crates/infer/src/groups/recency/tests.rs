@@ -1,0 +1,48 @@
+use flashlab_base::{Prng, Seed};
+
+use super::*;
+
+/// A pass over 24 places, with a look at `candidate` logs, behind a buffer of so many pages.
+fn trace(seed: u64, logs: usize, candidate: u64, held: usize, room: Room) -> Trace {
+    let mut places = vec![None; 2 * held];
+    places.extend((0..24).chain(0..24).map(Some));
+    places.extend([0].into_iter().chain((1..24).rev()).map(Some));
+    for count in [candidate, candidate + 1] {
+        for _ in 0..ROUNDS {
+            places.extend([1].into_iter().chain((2..=count).rev()).map(Some));
+        }
+    }
+    places.extend(vec![None; 2 * held]);
+    let mut trace = Trace { begin: 2 * held + 24, latest: 2 * held, places, costs: Vec::new() };
+    let merges = trace.merges(logs, room);
+    let mut random = Prng::new(Seed(seed));
+    let mut cost = |at: usize| {
+        let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
+        let merge = at >= held && merges[at - held];
+        (1.0 + 0.1 * random.unit()) * 1e6 * f64::max(outlier, if merge { 20.0 } else { 1.0 })
+    };
+    trace.costs = (0..trace.places.len()).map(&mut cost).collect();
+    trace
+}
+
+#[test]
+fn the_logs_are_counted_whichever_makes_room_and_behind_a_buffer() {
+    for (seed, logs) in [1, 2, 5, 7, 11].into_iter().enumerate() {
+        for room in [Room::OpenedFirst, Room::UsedFirst] {
+            for (candidate, held) in [(logs, 0), (1, 0), (logs, 37)] {
+                let trace = trace(seed as u64, logs, candidate as u64, held, room);
+                let (told, margin) = likeliest(&trace.nats(24).unwrap()).unwrap();
+                assert_eq!(told, logs, "{candidate} {held}");
+                assert!(candidate != logs || margin >= LIKELY, "{logs} {held}: {margin}");
+            }
+        }
+    }
+}
+
+#[test]
+fn writes_that_are_all_alike_tell_no_number() {
+    for (seed, logs) in [(0, 24), (1, 30)] {
+        let trace = trace(seed, logs, 3, 0, Room::OpenedFirst);
+        assert!(trace.nats(24).is_none_or(|nats| likeliest(&nats).is_none_or(|(logs, _)| logs == 0)));
+    }
+}

@@ -1,0 +1,227 @@
+//! From which size on larger IOs bring nothing, told from median response times of doubling sizes.
+//!
+//! # Model
+//! Response times over the size are pieces of lines T = A + nB: larger IOs begin to use more dies, and each way of using
+//! them has its own line. How many pieces there are, the deviations tell: a piece more has to explain more than chance does. The
+//! lines are better known than their points are. Doubling the size brings 2 T(n) / T(2n) - 1 of throughput, and how well
+//! that is known follows from the errors of the points.
+//!
+//! The size that is looked for is the first one from which doubling brings less than the limit. With its error each doubling
+//! brings less with some chance, and so each size is the one with some chance.
+//!
+//! # Invariants
+//! - beyond the largest size the last line goes on, where what doubling brings there is little already;
+//! - the confidence is the chance, and less where no IO was as large.
+
+use flashlab_analysis::decide::weighted_line::Point;
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use super::sizes::GROWTH;
+
+/// A number more that describes the lines has to take so much of the squared deviations, in standard errors.
+const A_NUMBER: f64 = 4.0;
+/// No growth is known better than this.
+const ERROR_LEAST: f64 = 0.002;
+/// Where doubling brings more than this, more dies may be used: a line says nothing of larger ones.
+const LINE_GOES_ON: f64 = 1.2;
+/// The largest size that a line is followed to, relative to the largest IO.
+const BEYOND: usize = 4;
+
+/// A response time as a sum of what was measured, each with a weight.
+#[derive(Clone, Debug)]
+struct Time {
+    size: f64,
+    weights: Vec<f64>,
+}
+
+impl Time {
+    fn value(&self, points: &[Point]) -> f64 {
+        self.weights.iter().zip(points).map(|(weight, point)| weight * point.y).sum()
+    }
+}
+
+/// What doubling a size brings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubling {
+    /// The size that is doubled, in bytes.
+    pub(super) size: f64,
+    /// The throughput of twice the size, relative to that of the size.
+    pub(super) growth: f64,
+    /// Its standard error.
+    error: f64,
+    /// Whether both sizes were measured.
+    pub(super) is_seen: bool,
+}
+
+impl Doubling {
+    /// The chance that it brings enough.
+    fn pays(&self) -> f64 {
+        let errors = (self.growth - GROWTH) / self.error.max(ERROR_LEAST);
+        Normal::standard().cdf(errors)
+    }
+}
+
+/// Where it saturates.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saturated {
+    /// The size from which doubling brings too little, as an index of the doublings.
+    pub(super) index: usize,
+    /// The chance that it is this one.
+    pub(super) chance: f64,
+}
+
+/// What doublings of ascending sizes, each twice the one before, bring; and of some larger ones, if they are on the last line.
+pub(super) fn doublings(points: &[Point]) -> Vec<Doubling> {
+    let mut times = smooth(points);
+    let seen = times.len();
+    let doubling = |pair: &[Time], is_seen: bool| {
+        let [one, other] = [&pair[0], &pair[1]].map(|time| time.value(points));
+        let growth = 2.0 * one / other;
+        let part = |index: usize| pair[0].weights[index] / one - pair[1].weights[index] / other;
+        let squares = points.iter().enumerate().map(|(index, point)| (part(index) * point.error).powi(2));
+        Doubling { size: pair[0].size, growth, error: growth * squares.sum::<f64>().sqrt(), is_seen }
+    };
+    let ends = pieces(points);
+    if let Some(&(begin, end)) = ends.last()
+        && end - begin >= 2
+        && doubling(&times[seen - 2..], true).growth < LINE_GOES_ON
+    {
+        let last = times[seen - 1].size;
+        let larger = (1..=BEYOND).map(|doublings| last * f64::from(1 << doublings));
+        times.extend(larger.filter_map(|size| on_line(points, (begin, end), size)));
+    }
+    let all = times.windows(2).enumerate().map(|(index, pair)| doubling(pair, index + 1 < seen));
+    all.take_while(|doubling| doubling.growth.is_finite() && doubling.growth > 0.0).collect()
+}
+
+/// The size that is most probably the first from which doubling brings too little; `None` if it is probably none of them.
+pub(super) fn saturated(doublings: &[Doubling]) -> Option<Saturated> {
+    let mut until = 1.0;
+    let mut best = Saturated { index: 0, chance: 0.0 };
+    for (index, doubling) in doublings.iter().enumerate() {
+        let chance = until * (1.0 - doubling.pays());
+        if chance > best.chance {
+            best = Saturated { index, chance };
+        }
+        until -= chance;
+    }
+    (best.chance > until).then_some(best)
+}
+
+/// How much each of so many sizes has to be known better: those of the doublings that may be the one. They add up to the chance
+/// that it is another one than it seems, doubled, or to 1.
+pub(super) fn open(doublings: &[Doubling], sizes: usize) -> Vec<f64> {
+    let (mut shares, mut until) = (vec![0.0; sizes], 1.0);
+    for (index, doubling) in doublings.iter().enumerate().filter(|(_, doubling)| doubling.is_seen) {
+        let pays = doubling.pays();
+        for share in shares.iter_mut().skip(index).take(2) {
+            *share += until * pays.min(1.0 - pays);
+        }
+        until *= pays;
+    }
+    let all = shares.iter().sum::<f64>().max(1.0);
+    shares.iter_mut().for_each(|share| *share /= all);
+    shares
+}
+
+/// The response times on the lines.
+fn smooth(points: &[Point]) -> Vec<Time> {
+    let alone = |index: usize| {
+        let weights = (0..points.len()).map(|other| f64::from(other == index)).collect();
+        Time { size: points[index].x, weights }
+    };
+    let of_piece = |(begin, end): (usize, usize)| {
+        (begin..end).map(move |index| {
+            let line = if end - begin > 2 { on_line(points, (begin, end), points[index].x) } else { None };
+            line.unwrap_or_else(|| alone(index))
+        })
+    };
+    pieces(points).into_iter().flat_map(of_piece).collect()
+}
+
+/// The pieces of lines that explain the points best, each as its first point and the one behind its last.
+fn pieces(points: &[Point]) -> Vec<(usize, usize)> {
+    // The best pieces of the first points, for each number of them: what they cost, and where the last one begins.
+    let mut best: Vec<(f64, usize)> = vec![(0.0, 0)];
+    for end in 1..=points.len() {
+        let cost = |begin: usize| best[begin].0 + deviations(points, (begin, end));
+        let least = (0..end).map(|begin| (cost(begin), begin)).min_by(|a, b| a.0.total_cmp(&b.0));
+        best.push(least.unwrap_or((f64::INFINITY, end - 1)));
+    }
+    let (mut pieces, mut end) = (Vec::new(), points.len());
+    while end > 0 {
+        let begin = best[end].1;
+        pieces.push((begin, end));
+        end = begin;
+    }
+    pieces.reverse();
+    pieces
+}
+
+/// The squared deviations of points from their line, in standard errors, and what the numbers that describe it have to take.
+fn deviations(points: &[Point], (begin, end): (usize, usize)) -> f64 {
+    let numbers = A_NUMBER * (end - begin).min(2) as f64;
+    if end - begin <= 2 {
+        return numbers;
+    }
+    let deviation = |point: &Point| {
+        let time = on_line(points, (begin, end), point.x)?.value(points);
+        Some(((point.y - time) / point.error).powi(2))
+    };
+    numbers + points[begin..end].iter().map(|point| deviation(point).unwrap_or(f64::INFINITY)).sum::<f64>()
+}
+
+/// What an IO of this size takes on the line of some points, by least squares of their errors.
+fn on_line(points: &[Point], (begin, end): (usize, usize), size: f64) -> Option<Time> {
+    let piece = &points[begin..end];
+    let sum = |of: &dyn Fn(&Point) -> f64| piece.iter().map(|p| of(p) / p.error.powi(2)).sum::<f64>();
+    let (s, sx, sxx) = (sum(&|_| 1.0), sum(&|point| point.x), sum(&|point| point.x.powi(2)));
+    let determinant = s * sxx - sx * sx;
+    let of =
+        |point: &Point| (sxx - sx * point.x + (s * point.x - sx) * size) / point.error.powi(2) / determinant;
+    let mut weights = vec![0.0; points.len()];
+    weights[begin..end].iter_mut().zip(piece).for_each(|(weight, point)| *weight = of(point));
+    weights.iter().all(|weight| weight.is_finite()).then_some(Time { size, weights })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sizes::tests::points_of;
+    use super::*;
+
+    /// Sizes to 1 MiB.
+    fn points(time: impl Fn(f64) -> f64) -> Vec<Point> {
+        points_of(8, time)
+    }
+
+    fn size(points: &[Point]) -> (f64, bool) {
+        let doublings = doublings(points);
+        let Saturated { index, chance } = saturated(&doublings).unwrap();
+        assert!((0.0..=1.0).contains(&chance));
+        (doublings[index].size / 1024.0, doublings[index].is_seen)
+    }
+
+    #[test]
+    fn a_line_saturates_where_doubling_brings_too_little() {
+        // 2 (100 + n) / (100 + 2n) - 1 is 0.032 for 1536, 0.024 for 2048, 0.047 for 1024.
+        assert_eq!(size(&points(|kib| 100.0 + kib)), (2048.0, false));
+        assert_eq!(size(&points(|kib| 10.0 + kib)), (256.0, true));
+        assert_eq!(size(&points(|kib| kib)), (4.0, true));
+    }
+
+    #[test]
+    fn where_more_dies_are_used_a_new_line_begins() {
+        // Saturated at 32 KiB, and then again at 256 KiB: the first one counts.
+        let steps = points(|kib| if kib <= 64.0 { kib + 1.0 } else { 20.0 + kib / 2.0 });
+        assert_eq!(pieces(&steps).len(), 2);
+        assert_eq!(size(&steps), (32.0, true));
+        let dies = points(|kib| kib.max(128.0) + 0.5);
+        assert_eq!(size(&dies), (128.0, true));
+    }
+
+    #[test]
+    fn where_doubling_brings_much_to_the_end_nothing_is_said() {
+        assert!(saturated(&doublings(&points(|_| 100.0))).is_none());
+        assert!(saturated(&doublings(&[])).is_none());
+    }
+}
