@@ -1,7 +1,8 @@
-//! What can be said of a disk that a hypervisor or a network makes up.
+//! What can be said of a disk that a hypervisor, a network or a machine's memory makes up.
 //!
-//! What is seen of such a disk is its host's: caches, files, throttles and other guests beside the flash. How it behaves
-//! is what its user gets, and is told. What is inside stays found only where it is nearly sure; the rest is undetermined.
+//! What is seen of such a disk is its host's: caches, files, throttles and other guests beside the flash, if there is flash
+//! at all. How it behaves is what its user gets, and is told. What is inside stays found only where it is nearly sure; the
+//! rest is undetermined.
 
 use flashlab_analysis::inference::{Finding, Parameter, Verdict};
 use flashlab_base::Identity;
@@ -32,7 +33,9 @@ const INSIDE: [Parameter; 21] = [
 ];
 /// What is so sure is not of the host.
 const SURE: f64 = 0.95;
-/// How such disks are attached.
+/// The file systems whose files are in memory.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+/// How disks are attached that a hypervisor or a network makes up.
 const TRANSPORTS: [&str; 4] = ["virtio", "virtio scsi", "xen", "iscsi"];
 /// What is in the names of their models.
 const MODELS: [&str; 6] =
@@ -40,6 +43,10 @@ const MODELS: [&str; 6] =
 
 /// Why a disk is taken for a virtual one, if it is.
 fn reason(identity: &Identity) -> Option<String> {
+    let is_file_in_memory = identity.file_system.as_deref().is_some_and(|name| IN_MEMORY.contains(&name));
+    if is_file_in_memory || identity.transport.as_deref() == Some("memory") {
+        return Some("kept in memory".to_owned());
+    }
     let transport = identity.transport.as_deref().filter(|name| TRANSPORTS.contains(name));
     let model = identity.model.as_deref().filter(|model| MODELS.iter().any(|part| model.contains(part)));
     transport.map(|name| format!("attached by {name}")).or(model.map(|name| format!("a {name}")))
@@ -61,5 +68,26 @@ pub(crate) fn without_its_host(finding: Finding, identity: &Identity) -> Finding
             Finding { value: None, confidence: 0.0, verdict: Verdict::Undetermined, evidence, ..finding }
         }
         _ => finding,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_memory_or_a_hypervisors_has_no_inside() {
+        let chunk = || Finding::found(Parameter::ChunkSize, 32_768, 0.65, "told by reads".to_owned());
+        let remains = |identity: &Identity| without_its_host(chunk(), identity).verdict == Verdict::Found;
+        let named = |name: &str| Some(name.to_owned());
+        assert!(remains(&Identity {
+            transport: named("nvme"),
+            file_system: named("ext4"),
+            ..Identity::default()
+        }));
+        assert!(!remains(&Identity { transport: named("virtio"), ..Identity::default() }));
+        assert!(!remains(&Identity { transport: named("memory"), ..Identity::default() }));
+        assert!(!remains(&Identity { file_system: named("tmpfs"), ..Identity::default() }));
+        assert!(!remains(&Identity { model: named("VMware NVMe"), ..Identity::default() }));
     }
 }

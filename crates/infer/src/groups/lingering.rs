@@ -118,8 +118,13 @@ fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {
         Axis::linear("response time", "ns"),
     )
     .draw("reads", Style::Dots, last.after.clone());
-    let evidence =
-        format!("after {} random writes, {} times: {}", last.writes, experiments.len(), last.found.evidence);
+    let few = if last.lasted == 0.0 && last.found.affected_reads > 0 { "; so few are none" } else { "" };
+    let evidence = format!(
+        "after {} random writes, {} times: {}{few}",
+        last.writes,
+        experiments.len(),
+        last.found.evidence
+    );
     let spread = (times[times.len() - 1] - times[0]) / 2.0;
     let ended = experiments.iter().all(|experiment| !experiment.found.still_affected_at_end);
     let finding = if times[times.len() - 1] == 0.0 {

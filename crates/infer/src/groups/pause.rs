@@ -3,8 +3,9 @@
 //! # Model
 //! A device may do put-off work while the host rests. With pauses as long as the writes themselves take it has half
 //! of the time for it; what a write costs then, relative to without pauses, is what they buy: 1 where it rests, too.
-//! Runs with and without pauses take turns. The beginning of each does not count: it is under the influence of what was
-//! before, a rest or the other kind of run. That is a third of a run, or more where the level changes later than that.
+//! Runs with and without pauses take turns, each after a rest: with pauses just as long as the writes, a buffer that the
+//! other kind of run had filled would stay full for thousands of writes. The beginning of each does not count, as it is under
+//! the influence of the rest. That is a third of a run, or more where the level changes later than that.
 //!
 //! What is rare and dear makes the means uncertain: how much, batches of writes show. Where nothing is put off pauses buy
 //! nothing at all, so 1 is more likely than any other figure near it; how much more depends on whether there is memory for
@@ -23,7 +24,7 @@ use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
 use super::figures::{mean, median, windows};
 use super::patterns::responses;
-use super::startup::{is_page_map, random_writes};
+use super::startup::{REST, is_page_map, random_writes};
 use super::steps::lump;
 use super::writes::{Buffer, buffer};
 use crate::halt::Halt;
@@ -60,19 +61,21 @@ const NOT_STEADY: f64 = 0.5;
 
 /// `count` random writes with pauses as long as those of the runs without take, once these are settled.
 pub(super) fn run(session: &mut Session<'_, '_>, without: &[Vec<f64>], count: u64) -> Result<Vec<f64>, Halt> {
-    let pause = mean(&settled(without, Direction::Up).concat());
+    let pause = mean(&settled(without).concat());
+    session.rest(REST)?;
     let mut paused = random_writes(session, count);
     paused.first.time = Time::Pause { pause: Nanos(pause as u64) };
     Ok(responses(&session.run("with-pauses", &paused)?))
 }
 
-/// What of each run is not under the influence of what was before it: behind a rest writes become dearer, and with pauses
-/// cheaper once what was put off before is done. The median over the runs shows from which write on.
-fn settled(runs: &[Vec<f64>], direction: Direction) -> Vec<&[f64]> {
+/// What of each run is not under the influence of the rest before it, behind which writes become dearer. The median over the
+/// runs shows from which write on.
+fn settled(runs: &[Vec<f64>]) -> Vec<&[f64]> {
     let shortest = runs.iter().map(Vec::len).min().unwrap_or(0);
     let typical: Vec<f64> =
         (0..shortest).map(|index| median(&runs.iter().map(|run| run[index]).collect::<Vec<_>>())).collect();
-    let changes = change(&typical, direction).filter(|step| step.p < P).map_or(0, |step| step.index_high + 1);
+    let changes =
+        change(&typical, Direction::Up).filter(|step| step.p < P).map_or(0, |step| step.index_high + 1);
     let from = |run: &[f64]| {
         let [least, most] = [SETTLING.0, SETTLING.1].map(|share| (run.len() as f64 * share) as usize);
         changes.clamp(least, most.max(least))
@@ -127,8 +130,7 @@ fn steady_from(without: &[Vec<f64>], with: &[Vec<f64>]) -> usize {
 /// Concludes from runs of both kinds.
 pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with: &[Vec<f64>]) {
     let steady = steady_from(without, with);
-    let kinds = [(with, Direction::Down), (without, Direction::Up)]
-        .map(|(runs, direction)| settled(&runs[steady..], direction));
+    let kinds = [with, without].map(|runs| settled(&runs[steady..]));
     let lump = lump(&kinds.concat().concat());
     let most = LUMPS_MOST * (lump.usual + lump.excess);
     let [with, without] = kinds.map(|runs| -> Vec<f64> {
@@ -190,11 +192,12 @@ mod tests {
 
     #[test]
     fn a_beginning_that_is_longer_than_usual_does_not_count() {
-        let run = [vec![9.0; 60], vec![1.0; 40]].concat();
-        let late = settled(std::slice::from_ref(&run), Direction::Down);
+        let run = [vec![1.0; 60], vec![9.0; 40]].concat();
+        let late = settled(std::slice::from_ref(&run));
         assert!((39..=41).contains(&late[0].len()), "{}", late[0].len());
-        assert_eq!(settled(std::slice::from_ref(&run), Direction::Up)[0].len(), 70);
-        assert!(settled(&[vec![]], Direction::Up)[0].is_empty());
+        let down = [vec![9.0; 60], vec![1.0; 40]].concat();
+        assert_eq!(settled(std::slice::from_ref(&down))[0].len(), 70);
+        assert!(settled(&[vec![]])[0].is_empty());
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) const GROUP: Group = Group {
 /// The size of the writes.
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(4);
 /// How long the device rests before each run.
-const REST: Nanos = Nanos::from_secs(60);
+pub(super) const REST: Nanos = Nanos::from_secs(60);
 /// How many runs there are of either kind.
 const RUNS: usize = 4;
 /// The fewest writes of a run, and the most.
