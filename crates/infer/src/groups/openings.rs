@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! Where each block of addresses has a log of its own, and all logs are in use, the first write to a block opens a log and
-//! has another one merged; those that follow in the same block are cheap, or, where logs take pages in order only, as dear
-//! as what they copy. Either way the cost is a function of the place in the unit, and tells the unit whether merges are put off
-//! or not: once as many are owed as may be, each opening has one done. Behind a full buffer it is the same function, later.
+//! has another one merged; those that follow in the same block are cheap. So the cost is a function of the place in the unit, and
+//! tells the unit whether merges are put off or not: once as many are owed as may be, each opening has one done. Behind a full
+//! buffer it is the same function, later.
 //!
 //! So costs are folded by each possible unit: the likeliest is the one whose places explain most of what the logarithms of the
 //! costs differ by, less what so many places explain by chance (Schwarz, Annals of Statistics 6(2), 1978). Steps begin larger than any unit and
@@ -19,7 +19,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Mix, Pattern};
 
-use super::figures::{mean, median, quantile};
+use super::figures::{mean, median};
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
 use super::patterns::ios;
 use super::writes::{apart, buffer, shifted, unit};
@@ -54,9 +54,6 @@ const OUTLIER_OF: usize = 4;
 /// Places of a unit are dear or cheap above and below these parts of the range.
 const DEAR: f64 = 0.65;
 const CHEAP: f64 = 0.35;
-/// The shares of the writes of a step that are cheaper than dear ones, outliers apart, and cheap.
-const DEAREST: f64 = 0.97;
-const CHEAPER: f64 = 0.25;
 /// A shorter unit is believed instead of one that long steps may feign, if it is so much as likely.
 const SHORTER_GAIN: f64 = 0.3;
 /// Of units that are this near, and less likely by no more than this share, the roundest is taken.
@@ -85,8 +82,6 @@ pub(super) struct Openings {
     pub step: Bytes,
     /// How much likelier than none it is, in nats.
     pub gain: f64,
-    /// How many times as long the dear writes of that step take as the cheap ones.
-    pub contrast: f64,
     /// Address and cost of the writes of all steps.
     pub costs: Vec<(f64, f64)>,
 }
@@ -125,15 +120,7 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
         size = Bytes(size.0 / 2).round_down(page);
     }
     let step = Bytes(steps.last().map_or(0.0, |step| step.size) as u64);
-    let last = steps.last().map_or(Vec::new(), |step| step.costs.iter().map(|&(_, time)| time).collect());
-    let contrast = (quantile(&last, DEAREST) - quantile(&last, CHEAPER)).exp();
-    let told = |(unit, gain)| Openings {
-        unit: Bytes(unit as u64).round_down(page),
-        step,
-        gain,
-        contrast,
-        costs: all,
-    };
+    let told = |(unit, gain)| Openings { unit: Bytes(unit as u64).round_down(page), step, gain, costs: all };
     Ok(found.map(told))
 }
 

@@ -29,8 +29,10 @@
 //! A buffer that keeps what it holds takes one page again and again without any flash. Then more pages than it holds are
 //! written instead, near each other, and the first page in turns with as much as pushes it out.
 //!
-//! Where anything costs so much that it may be a merge, the openings of logs are looked for ([`super::openings`]). They show that
-//! blocks are merged; and whether all writes copy, as pages have to be in order, or those only that open a log.
+//! Unless nothing hides that no page costs a merge, single pages are written anywhere on one die, for so long that nothing hides what
+//! they cost ([`super::sustained`]), which goes before all of this: nearly each costs a merge in a block map and with logs of one block each, and no other layer's do. If
+//! they cost the more, the deeper they lie in their block, pages have to be in order. Else the openings of logs tell the unit
+//! ([`super::openings`]).
 //!
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is.
@@ -42,6 +44,7 @@ use super::beginnings::suppose_unit;
 use super::family_costs::Seen;
 use super::map_cache::{MapCache, look_for_map_cache};
 use super::openings::openings;
+use super::sustained::{Sustained, sustained};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -77,9 +80,15 @@ pub(super) const SHARED: &str = "shared log-block";
 const LOGS_SEEN: f64 = 0.93;
 /// How sure they are where pages that begin a block were seen to cost a merge.
 const BEGINNINGS_SEEN: f64 = 0.93;
-/// How sure the family is if openings of logs tell it, and the costs as well.
+/// How sure merges are if openings of logs tell them as well.
 const TOLD: f64 = 0.85;
-const TOLD_TWICE: f64 = 0.94;
+/// How sure a block map is whose writes cost the more, the deeper they lie in their block.
+const IN_ORDER: f64 = 0.97;
+/// How sure logs are if nearly each page costs a merge, and all of them copy alike: if the other patterns say so as well, if
+/// they say nothing of it, and if they say that pages have to be in order.
+const ALIKE: [f64; 3] = [0.96, 0.9, 0.6];
+/// How sure it is that nothing is merged where other patterns are dear, and few pages on one die are.
+const REFUTED: f64 = 0.6;
 const CLEAR: f64 = 0.9;
 
 /// A level: as cheap as in sequence, or a merge, and whether that is sure.
@@ -104,7 +113,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return Ok(());
     }
     let seen = Seen::measure(session)?;
-    let evidence = format!(
+    let mut evidence = format!(
         "writes of {} take {} in sequence, {:.1} times that at one place again and again, {:.1} times at the device's first \
          page, {:.1} times far apart on one die, and anywhere, many in flight, {:.1} times as long as in sequence",
         seen.size,
@@ -115,34 +124,32 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         seen.anywhere,
     );
     let (mut word, mut sure) = seen.word();
-    if word == SHARED && suppose_unit(session)? {
-        sure = sure.max(BEGINNINGS_SEEN);
-    }
-    if seen.may_merge()
-        && word != SHARED
-        && let Some(told) = openings(session)?
-    {
-        // Where pages have to be in order, all writes copy; else those only that open a log.
-        let told_word = if told.contrast < MERGE { "block" } else { "log-block" };
-        let clear = seen.unbuffered && sure >= CLEAR;
-        (word, sure) = match word {
-            "block" | "log-block" if clear || word == told_word => (word, sure.max(TOLD_TWICE)),
-            // What collecting costs anywhere is no more than this, and not dear at one place nor at places far apart.
-            "page" if seen.merges_somewhere() || seen.anywhere >= 2.0 * MERGING => (told_word, TOLD),
-            _ => (word, sure),
-        };
-        // A page map opens no logs.
-        if word != "page" {
-            let finding = told.finding(session);
-            session.suppose(finding);
-        }
-    }
     // What a buffer hides was not seen.
-    let sure = sure.min(match (seen.unbuffered, seen.kept) {
+    sure = sure.min(match (seen.unbuffered, seen.kept) {
         (true, _) => 1.0,
         (false, false) => 0.9,
         (false, true) => 0.7,
     });
+    let merges_nothing = seen.unbuffered && sure >= CLEAR && matches!(word, "page" | SHARED);
+    if !merges_nothing && let Some(sustained) = sustained(session, seen.unbuffered.then_some(seen.base))? {
+        evidence = format!("{evidence}; {}", sustained.evidence());
+        (word, sure) = sustained.word((word, sure));
+        if let Some(unit) = sustained.unit() {
+            session.suppose(unit);
+            session.conclude(Finding::found(parameter, word, sure, evidence).with(seen.picture()));
+            return Ok(());
+        }
+    }
+    if word == SHARED && suppose_unit(session)? {
+        sure = sure.max(BEGINNINGS_SEEN);
+    }
+    if matches!(word, "block" | "log-block")
+        && let Some(told) = openings(session)?
+    {
+        sure = sure.max(TOLD);
+        let finding = told.finding(session);
+        session.suppose(finding);
+    }
     let page = session.inference().get(Parameter::WritePageSize);
     let whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= 0.95);
     let finding = if word == "page" && seen.base >= NO_PAGE {
@@ -164,17 +171,22 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
+impl Sustained {
+    /// The family, and how sure it is; `seen` is what other patterns tell.
+    fn word<'a>(&self, seen: (&'a str, f64)) -> (&'a str, f64) {
+        let [twice, alone, contrary] = ALIKE;
+        match seen {
+            _ if self.depths.is_some() => ("block", IN_ORDER),
+            ("log-block", _) if self.merges() => ("log-block", twice),
+            ("block", _) if self.merges() => ("log-block", contrary),
+            _ if self.merges() => ("log-block", alone),
+            ("block" | "log-block", _) if self.is_cheap() => ("page", REFUTED),
+            _ => seen,
+        }
+    }
+}
+
 impl Seen {
-    /// Whether anything costs so much that it may be merges.
-    fn may_merge(&self) -> bool {
-        self.merges_somewhere() || self.first >= MERGE * self.dies || self.anywhere >= COLLECTING
-    }
-
-    /// Whether writes at one place, or at places far apart, cost as much as merges.
-    fn merges_somewhere(&self) -> bool {
-        self.in_place.max(self.apart) >= MERGE * self.dies
-    }
-
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
     fn word(&self) -> (&'static str, f64) {
         let at_first = level(self.first / self.in_place.max(1e-9), CHEAP, MERGE);
