@@ -56,3 +56,23 @@ fn the_kingston_drive_of_sun_and_zhang() {
 fn the_pny_drive_of_sun_and_zhang() {
     shows_table_3("sun-zhang-pny", 256, 4);
 }
+
+#[test]
+fn flushes_tell_what_a_write_buffer_hides() {
+    // In cache mode a chunk is read alike whatever its rows.
+    let profile = |size: &str| {
+        let toml = format!(
+            "version = 1\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"{size}\"\n\
+             block = \"512B\"\n[flash]\npage = \"4KiB\"\npages_per_block = 64\nplanes = 2\ndies = 4\nchannels = 1\n\
+             over_provisioning = 0.2\nread = \"30us\"\nprogram = \"380us\"\nerase = \"2ms\"\n\
+             channel_bandwidth = \"97MB/s\"\ncache_mode = true\n[controller]\nread_command = \"19us\"\n\
+             write_command = \"30us\"\nread_bandwidth = \"390MB/s\"\nwrite_bandwidth = \"250MB/s\"\ndepth = 32\n\
+             write_buffer = {{ size = \"256KiB\" }}\n[translation.log_blocks]\nstripe_pages = 4\nlogs = 4\n\
+             [noise]\nsigma = 0.05\n"
+        );
+        Profile::parse(&toml, "test").unwrap()
+    };
+    let known = inferred(&profile("96MiB"));
+    assert_eq!(value(&known, Parameter::PlanesReadAtOnce), Some(2u64.into()));
+    assert_eq!(value(&known, Parameter::ParallelUnits), Some(4u64.into()));
+}

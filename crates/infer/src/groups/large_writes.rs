@@ -119,14 +119,16 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     }
     let rows = row_writes(session, page, largest)?;
     let sizes = (0..).map(|double| Bytes(smallest.0 << double)).take_while(|&size| size <= largest);
-    let of_rows = |size: Bytes| rows.iter().flatten().filter(move |write| write.size == size.0);
+    // Behind a buffer they were flushed.
+    let buffer = session.known().bytes(Parameter::WriteBufferSize);
+    let are_plain = buffer == Some(Bytes::ZERO);
+    let of_rows = |size: Bytes| rows.iter().flatten().filter(move |write| are_plain && write.size == size.0);
     let curves = sizes.map(|size| Curve { size, times: of_rows(size).map(|write| write.nanos).collect() });
     let curves: Vec<Curve> = curves.collect();
     session.keep_row_writes(rows);
     let begin = session.filled_until();
     // How full a buffer stays depends on the size of writes. A device without one ends each write before the next one comes,
     // if there is a pause.
-    let buffer = session.known().bytes(Parameter::WriteBufferSize);
     let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / PART_TO_SETTLE));
     let mut rest = Rest {
         run: largest,

@@ -101,6 +101,12 @@ pub(crate) fn unusual(times: &Times, reads: &Times, way: &Way) -> f64 {
     usual.chain(like).sum::<f64>() + way.unusual()
 }
 
+/// How unusual a link is that takes so long for a page that is written, where pages are read in this.
+pub(crate) fn slow_link(written: f64, read: f64) -> f64 {
+    let [(_, [_, slower]), _] = LIKE_READS;
+    ((written.max(1.0) / read.max(1.0)).ln().max(0.0) / slower).powi(2) / 2.0
+}
+
 /// A part of a write: consecutive pages on one die.
 #[derive(Clone, Copy)]
 struct Part {
@@ -241,6 +247,13 @@ mod tests {
         let mut took = 0.0;
         model.predict(times, |_, nanos| took = nanos);
         took
+    }
+
+    #[test]
+    fn only_a_link_that_is_much_slower_than_for_reads_is_unusual() {
+        assert_eq!(slow_link(90e3, 100e3), 0.0);
+        assert!((0.1..1.0).contains(&slow_link(140e3, 100e3)));
+        assert!(slow_link(400e3, 100e3) > 7.0);
     }
 
     #[test]

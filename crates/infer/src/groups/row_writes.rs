@@ -2,12 +2,14 @@
 //! cannot.
 //!
 //! # Model
-//! As in `programs`. Behind a write buffer no write waits for a program: there nothing is measured. What is overwritten waits
-//! for merges, or for room; so these writes are a part of filling the device.
+//! As in `programs`. Behind a write buffer no write waits for a program; but a flush does, and so a write is done when what
+//! it left in the buffer is flushed. What is overwritten waits for merges, or for room; so these writes are a part of filling
+//! the device.
 //!
 //! # Invariants
 //! - writes are whole pages one behind the other, aligned to their own size, and across the boundaries of all;
-//! - there are several turns of all sizes, and the device rests between writes.
+//! - there are several turns of all sizes;
+//! - the device rests between writes; a buffer is empty when one comes, and holds all of it.
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Nanos};
@@ -16,7 +18,7 @@ use flashlab_plan::{Location, Time};
 use super::figures::{NORMAL, median, quantile};
 use super::fill;
 use super::patterns::responses;
-use super::replay::{Run, nanos};
+use super::replay::{Io, Run, nanos};
 use super::sizes::PAUSE;
 use super::traces::run;
 use super::writes::writes;
@@ -28,8 +30,10 @@ const LARGEST: [Bytes; 3] = [Bytes::mib(1), Bytes::kib(512), Bytes::kib(256)];
 /// Writes of a size in a turn, and the part of the largest that they write at most.
 const WRITES: u64 = 16;
 const PART: u64 = 2;
-/// Pages of those that are aligned to nothing, and how many they are in a turn.
-const ODD: [u64; 2] = [3, 5];
+/// Pages of those that are aligned to nothing, and how many they are in a turn at most. Of twice a chunk less a page nearly all
+/// have a whole chunk and parts of those beside it: these are programmed one after the other if they are on one die, and
+/// at once on two, while the link brings little.
+const ODD: [u64; 5] = [3, 5, 7, 15, 31];
 const ODD_WRITES: u64 = 8;
 /// Turns, and the part of what is left of the device that they take at most.
 const TURNS: (u64, u64) = (2, 4);
@@ -46,21 +50,21 @@ pub(super) fn row_writes(
     page: Option<Bytes>,
     align: Bytes,
 ) -> Result<Vec<Run>, Halt> {
-    let Some(page) = page.filter(|_| session.known().bytes(Parameter::WriteBufferSize) == Some(Bytes::ZERO))
-    else {
-        return Ok(Vec::new());
-    };
+    let buffer = session.known().bytes(Parameter::WriteBufferSize);
+    let Some((page, buffer)) = page.zip(buffer) else { return Ok(Vec::new()) };
     let room = Bytes((session.capacity() - session.filled_until()).0 / PART_OF_REST);
     let sizes = |largest: Bytes| {
         let sizes = (0..).map(move |halvings| Bytes(largest.0 >> halvings));
         let aligned = sizes.take_while(|&size| size >= page && size > Bytes::ZERO);
         let aligned = aligned.map(move |size| (size, (largest.0 / PART / size.0).clamp(1, WRITES)));
-        aligned.chain(ODD.map(|pages| (page * pages, ODD_WRITES)))
+        let odd = ODD.map(|pages| page * pages).into_iter().filter(move |&size| size <= largest);
+        let all = aligned.chain(odd.map(move |size| (size, (largest.0 / size.0).min(ODD_WRITES))));
+        // What a buffer does not hold waits for what it held before.
+        all.filter(move |&(size, _)| buffer == Bytes::ZERO || size <= buffer)
     };
-    let turn = |largest: Bytes| sizes(largest).map(|(size, count)| size.0 * count).sum::<u64>().max(1);
-    let Some(largest) = LARGEST.into_iter().find(|&largest| turn(largest) * TURNS.0 <= room.0) else {
-        return Ok(Vec::new());
-    };
+    let turn = |largest: Bytes| sizes(largest).map(|(size, count)| size.0 * count).sum::<u64>();
+    let has_room = |&largest: &Bytes| (1..=room.0 / TURNS.0).contains(&turn(largest));
+    let Some(largest) = LARGEST.into_iter().find(has_room) else { return Ok(Vec::new()) };
     let turns = (room.0 / turn(largest)).clamp(TURNS.0, TURNS.1);
     let mut runs = Vec::new();
     let mut pause = Nanos::ZERO;
@@ -68,20 +72,51 @@ pub(super) fn row_writes(
         fill_up(session, largest)?;
         // The largest come first: so all of them are aligned.
         for (size, count) in sizes(largest) {
-            let (at, length) = (session.filled_until(), size * count);
-            let mut pattern = writes(Location::Sequential, size, count, at, length);
-            if pause > Nanos::ZERO {
-                session.rest(pause)?;
-                pattern.first.time = Time::Pause { pause };
-            }
-            let samples = session.run("rows", &pattern)?;
-            session.filled(length);
-            pause = Nanos((PAUSE * median(&responses(&samples))) as u64);
-            runs.push(run(&samples));
+            let run = match buffer {
+                Bytes::ZERO => with_pauses(session, size, count, &mut pause)?,
+                _ => with_flushes(session, size, count)?,
+            };
+            runs.push(run);
         }
     }
     fill_up(session, align)?;
     Ok(runs)
+}
+
+/// Writes after pauses, which are as long as the writes before them.
+fn with_pauses(
+    session: &mut Session<'_, '_>,
+    size: Bytes,
+    count: u64,
+    pause: &mut Nanos,
+) -> Result<Run, Halt> {
+    let (at, length) = (session.filled_until(), size * count);
+    let mut pattern = writes(Location::Sequential, size, count, at, length);
+    if *pause > Nanos::ZERO {
+        session.rest(*pause)?;
+        pattern.first.time = Time::Pause { pause: *pause };
+    }
+    let samples = session.run("rows", &pattern)?;
+    session.filled(length);
+    *pause = Nanos((PAUSE * median(&responses(&samples))) as u64);
+    Ok(run(&samples))
+}
+
+/// Writes to an empty buffer, which are done when it is empty again; none where the device refuses to flush it.
+fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<Run, Halt> {
+    let mut all = Run::new();
+    let mut flushes = session.flush().is_some();
+    for _ in 0..count {
+        let pattern = writes(Location::Sequential, size, 1, session.filled_until(), size);
+        let written = run(&session.run("rows", &pattern)?);
+        session.filled(size);
+        let flushed = session.flush();
+        flushes &= flushed.is_some();
+        let at = all.last().map_or(0.0, |write| write.at + write.nanos);
+        let flush = flushed.unwrap_or_default().0 as f64;
+        all.extend(written.iter().map(|write| Io { at, nanos: write.nanos + flush, ..*write }));
+    }
+    Ok(if flushes { all } else { Run::new() })
 }
 
 /// Writes until the next multiple of `align`.

@@ -101,6 +101,12 @@ impl Pieces {
         Pieces { all: pieces.map(|(begin, end)| (begin, end - begin)).collect(), next: 0, read: Bytes::ZERO }
     }
 
+    /// Each shorter by so much: by less than that places begin later than slots do.
+    fn without_the_last(mut self, bytes: Bytes) -> Pieces {
+        self.all.iter_mut().for_each(|(_, length)| *length = *length - bytes.min(*length));
+        self
+    }
+
     fn length(&self) -> Bytes {
         Bytes(self.all.iter().map(|(_, length)| length.0).sum())
     }
@@ -138,7 +144,7 @@ pub(crate) fn traces(
     // Half a page, should it be the half.
     let unit = Bytes(page.0 / 2).max(block);
     let align = Bytes::mib(1).min(Bytes(page.0 * 64));
-    let mut pieces = Pieces::new(session, region, whole * region.pages, align);
+    let mut pieces = Pieces::new(session, region, whole * region.pages, align).without_the_last(unit);
     if pieces.length() < page * 64 {
         return Ok(None);
     }

@@ -3,7 +3,8 @@
 use std::mem;
 
 use flashlab_analysis::inference::UnitSeen;
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Nanos, Operation};
+use flashlab_device::{Buffer, Request};
 
 use super::Session;
 use crate::groups::replay::Run;
@@ -29,6 +30,16 @@ impl Session<'_, '_> {
     /// The rest of the device is filled in one go; whether that was begun before, and interrupted.
     pub(crate) fn begin_to_fill(&mut self) -> bool {
         mem::replace(&mut self.inference.fill.was_begun, true)
+    }
+
+    /// Has the device write to its flash what it only holds, while nothing else is in flight; what that took, none where it
+    /// refuses.
+    pub(crate) fn flush(&mut self) -> Option<Nanos> {
+        let operation = Operation::Flush;
+        let (offset, size) = (Bytes::ZERO, Bytes::ZERO);
+        self.device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
+        let done = self.device.wait(Nanos::MAX)?;
+        done.result.ok().map(|()| done.completed.since(done.submitted))
     }
 
     /// Writes of single pages and more that were a part of filling it. They are not known after an interruption.

@@ -1,0 +1,198 @@
+//! Layouts that are tried on reads, each with the times that make them most likely.
+
+use std::collections::BTreeMap;
+
+use super::super::figures::median;
+use super::super::fitting::{Model, Times};
+use super::super::layouts::{around, changed, unusual, within};
+use super::super::replay::{Layout, Replay, Run, nanos};
+use super::{FAR, Scored, TURNS};
+
+/// So many reads are replayed at most, each some twenty times.
+const READS_MAX: usize = 600_000;
+
+/// Layouts that were tried.
+pub(super) struct Search<'a> {
+    runs: &'a [Run],
+    sigma: f64,
+    /// No page is smaller.
+    block: u64,
+    /// As many layouts are tried.
+    most: usize,
+    /// What the shortest read takes.
+    shortest: f64,
+    pub(super) scored: BTreeMap<Layout, Scored>,
+    /// The one that fits best so far.
+    leader: Option<Scored>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(runs: &'a [Run], sigma: f64, block: u64) -> Search<'a> {
+        let times = runs.first().map(nanos).unwrap_or_default();
+        let reads: usize = runs.iter().map(Vec::len).sum();
+        let most = READS_MAX / reads.max(1);
+        Search { runs, sigma, block, most, shortest: median(&times), scored: BTreeMap::new(), leader: None }
+    }
+
+    /// Fits a layout, if that was not done, from many starts.
+    pub(super) fn score(&mut self, layout: Layout) {
+        const SHARES: [Times; 5] = [
+            [0.15, 0.6, 0.2, 0.05],
+            [0.2, 0.2, 0.5, 0.1],
+            [0.5, 0.25, 0.2, 0.05],
+            [0.1, 0.4, 0.15, 0.35],
+            [0.7, 0.1, 0.1, 0.1],
+        ];
+        let starts: Vec<Times> =
+            SHARES.iter().map(|start| start.map(|share| share * self.shortest)).collect();
+        self.fit(layout, starts);
+    }
+
+    /// Fits the layouts that differ a little, from the times with which this one fits.
+    pub(super) fn score_changed(&mut self, layout: &Layout) {
+        let Some(&Scored { times: [command, sense, transfer, link], .. }) = self.scored.get(layout) else {
+            return;
+        };
+        for inner in within(layout) {
+            self.score(inner);
+        }
+        for changed in changed(layout) {
+            let ratio = changed.page as f64 / layout.page as f64;
+            // What is sensed and what is transferred may have been taken for each other.
+            let flash = sense + transfer;
+            let parts = [(sense, transfer), (0.75 * flash, 0.25 * flash), (0.25 * flash, 0.75 * flash)];
+            let starts = parts.map(|(sense, transfer)| [command, sense, transfer * ratio, link * ratio]);
+            self.fit(changed, starts.to_vec());
+        }
+    }
+
+    /// Goes from the best layout to better ones around it, until there are none.
+    pub(super) fn climb(&mut self) {
+        for _ in 0..TURNS {
+            let Some(Scored { layout, .. }) = self.leader else { return };
+            around(&layout).for_each(|other| self.fit(other, Vec::new()));
+            self.score_changed(&layout);
+            if self.leader.is_some_and(|leader| leader.layout == layout) {
+                return;
+            }
+        }
+    }
+
+    /// Whether as many layouts were tried as there is time for.
+    pub(super) fn is_enough(&self) -> bool {
+        self.scored.len() >= self.most
+    }
+
+    /// The same with times that fitted before.
+    pub(super) fn score_from(&mut self, layout: Layout, times: Times) {
+        self.fit(layout, vec![times]);
+    }
+
+    /// From these times on, or from those with which the best layout fits.
+    fn fit(&mut self, layout: Layout, mut starts: Vec<Times>) {
+        let known = self.scored.contains_key(&layout);
+        if layout.page < self.block || known {
+            return;
+        }
+        if let Some(Scored { layout: other, times: [command, sense, transfer, link], .. }) = self.leader {
+            let ratio = layout.page as f64 / other.page as f64;
+            starts.push([command, sense, transfer * ratio, link * ratio]);
+        }
+        let good = self.leader.map_or(f64::INFINITY, |leader| leader.loss);
+        let unusual = |times: &Times| unusual(&layout, times);
+        let (times, loss) =
+            Replay::new(self.runs, layout, self.sigma).fit(&starts, &[0, 1, 2, 3], good, &unusual);
+        let prior = unusual(&times).min(loss);
+        let scored = Scored { layout, times, loss, prior };
+        self.scored.insert(layout, scored);
+        if self.leader.is_none_or(|leader| loss < leader.loss) {
+            self.leader = Some(scored);
+        }
+    }
+
+    /// Fits those again that are more likely by the times with which the best layout fits than by their own: their descent
+    /// ended too early.
+    pub(super) fn refit(&mut self) {
+        let Some(Scored { layout: best, times: [command, sense, transfer, link], .. }) = self.leader else {
+            return;
+        };
+        for scored in self.scored.values_mut() {
+            let layout = scored.layout;
+            let ratio = layout.page as f64 / best.page as f64;
+            let start = [command, sense, transfer * ratio, link * ratio];
+            let replay = Replay::new(self.runs, layout, self.sigma);
+            let unusual = |times: &Times| unusual(&layout, times);
+            if replay.loss(&start) + unusual(&start) < scored.loss {
+                let (times, loss) = replay.fit(&[start], &[0, 1, 2, 3], f64::INFINITY, &unusual);
+                if loss < scored.loss {
+                    *scored = Scored { layout, times, loss, prior: unusual(&times).min(loss) };
+                }
+            }
+        }
+    }
+
+    /// The best of each size of pages, and of each way in which a die may work, but for those that are far off.
+    pub(super) fn leaders(&self) -> Vec<Layout> {
+        let all = self.best();
+        let most = all.first().map_or(0.0, |best| best.loss + 2.0 * FAR);
+        let way =
+            |layout: &Layout| (layout.page, layout.planes, layout.cached, layout.serial, layout.partial);
+        let mut leaders: Vec<Layout> = Vec::new();
+        for scored in &all {
+            let layout = scored.layout;
+            // Pages of another size begin far off, as more than the page has to change.
+            let is_first = leaders.iter().all(|leader| leader.page != layout.page);
+            let is_near = scored.loss < most && leaders.iter().all(|leader| way(leader) != way(&layout));
+            if is_first || is_near {
+                leaders.push(layout);
+            }
+        }
+        leaders
+    }
+
+    /// All, the best first; of equals the simplest.
+    pub(super) fn best(&self) -> Vec<Scored> {
+        let mut all: Vec<Scored> = self.scored.values().copied().collect();
+        let simple = |scored: &Scored| {
+            let Layout { page, planes, chunk, dies, channels, cached, phase, serial, partial } =
+                scored.layout;
+            (dies, channels, chunk, planes, page, cached, phase, serial, partial)
+        };
+        all.sort_by(|a, b| a.loss.total_cmp(&b.loss).then(simple(a).cmp(&simple(b))));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::layouts::ALL;
+    use super::super::super::replay::Io;
+    use super::*;
+
+    #[test]
+    fn a_descent_that_ended_too_early_is_begun_again_from_the_best_times() {
+        let layout = |dies| Layout {
+            page: 4096,
+            planes: 1,
+            chunk: if dies == 1 { ALL } else { 1 },
+            dies,
+            channels: 1,
+            cached: false,
+            phase: 0,
+            serial: false,
+            partial: false,
+        };
+        // Of one page each: on however many dies they take the same.
+        let read = |index: u64| Io { at: index as f64 * 1e6, nanos: 90e3, offset: index * 8192, size: 512 };
+        let runs = [(0..30).map(read).collect::<Run>()];
+        let mut search = Search::new(&runs, 0.05, 512);
+        [1, 2].into_iter().for_each(|dies| search.score(layout(dies)));
+        let losses = |search: &Search<'_>| [1, 2].map(|dies| search.scored[&layout(dies)].loss);
+        let all = losses(&search);
+        let stuck = search.scored.get_mut(&layout(2)).unwrap();
+        (stuck.times, stuck.loss) = ([1e3, 1e3, 1e3, 1e3], 100.0);
+        search.refit();
+        let again = losses(&search);
+        assert!(all.iter().zip(again).all(|(one, other)| (one - other).abs() < 0.5), "{all:?} {again:?}");
+    }
+}

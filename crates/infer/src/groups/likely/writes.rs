@@ -1,0 +1,115 @@
+//! What writes say of layouts that explain the reads.
+//!
+//! # Model
+//! As in `programs`. Each layout is tried with all the ways in which rows may be programmed.
+
+use std::collections::BTreeMap;
+
+use super::super::fitting::{LINK, Model, Times};
+use super::super::layouts::ALL;
+use super::super::programs::{self, Programs, Way};
+use super::super::replay::{Layout, Run};
+use super::super::row_writes;
+use super::{FAR, FITTED, Likely, Scored};
+
+/// Writes scatter by as much more, as a variance, before rows are taken to differ, beside times that are a little unusual;
+/// and before no layout explains them.
+const UNEVEN: f64 = 1.1;
+const USUAL: f64 = 5.0;
+const MISFIT_WRITES: f64 = 2.6;
+
+impl Likely {
+    /// What writes of single pages and more say of the same layouts, with what both say together; none where no layout explains
+    /// the writes.
+    pub(crate) fn with_writes(&self, runs: &[Run]) -> Option<(Likely, Likely)> {
+        let sigma = row_writes::scatter(runs)?;
+        let writes = runs.iter().map(Vec::len).sum::<usize>() as f64;
+        let near = self.all.iter().take_while(|scored| scored.loss < self.all[0].loss + FAR).take(FITTED);
+        // How reads come makes no difference to writes, nor chunks on one die, but in cache mode.
+        let plain = |layout: &Layout| {
+            let chunk = if layout.dies == 1 && !layout.cached { ALL } else { layout.chunk };
+            Layout { chunk, cached: false, phase: 0, serial: false, partial: false, ..*layout }
+        };
+        let mut tried: BTreeMap<Layout, (Scored, Way, Times)> = BTreeMap::new();
+        for scored in near {
+            let layout = plain(&scored.layout);
+            tried.entry(layout).or_insert_with(|| {
+                let (best, way) = written(runs, layout, &scored.times, sigma, Way::even());
+                (best, way, scored.times)
+            });
+        }
+        let (even, way, _) = tried.values().min_by(|a, b| a.0.loss.total_cmp(&b.0.loss))?;
+        // Unusual times count, too: they may stand in for rows that differ.
+        if way.may_be_uneven() || 2.0 * (even.loss - USUAL) > UNEVEN * writes {
+            for (&layout, (best, even, reads)) in &mut tried {
+                let (mut uneven, mut way) = written(runs, layout, reads, sigma, Way::uneven());
+                for near in Way::nearer() {
+                    let (nearer, other) = written(runs, layout, reads, sigma, near(way).into_iter());
+                    if nearer.loss < uneven.loss {
+                        (uneven, way) = (nearer, other);
+                    }
+                }
+                if uneven.loss < best.loss {
+                    (*best, *even) = (uneven, way);
+                }
+            }
+        }
+        // Who takes the same by the same times has to be found by them, too.
+        let &(leader, way, _) = tried.values().min_by(|a, b| a.0.loss.total_cmp(&b.0.loss))?;
+        for (&layout, (best, _, reads)) in &mut tried {
+            let (again, _) = fitted(runs, layout, reads, sigma, way, &[leader.times]);
+            if again.loss < best.loss {
+                *best = again;
+            }
+        }
+        let mut alone = Likely::new(tried.into_values().map(|(best, ..)| best).collect(), sigma, writes);
+        if alone.misfit > MISFIT_WRITES {
+            return None;
+        }
+        if alone.best().planes * alone.best().dies == 1 {
+            // Pages one by one may also be those that a slow link brings, which hides the programs of whole rows: so nothing
+            // else is less likely than such a link.
+            let by_page = row_writes::each_byte(runs)? * self.best().page as f64;
+            let slow_link = programs::slow_link(by_page, self.times()[LINK]);
+            alone.all.iter_mut().for_each(|scored| scored.loss = scored.loss.min(slow_link));
+        }
+        let mut both = self.clone();
+        for scored in &mut both.all {
+            let same = alone.all.iter().find(|other| other.layout == plain(&scored.layout));
+            scored.loss += same.map_or(FAR, |other| other.loss);
+        }
+        both.all.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        Some((alone, both))
+    }
+}
+
+/// How well a layout explains writes, and the way that does it best.
+fn written(
+    runs: &[Run],
+    layout: Layout,
+    reads: &Times,
+    sigma: f64,
+    ways: impl Iterator<Item = Way>,
+) -> (Scored, Way) {
+    let [command, _, transfer, link] = *reads;
+    let shortest = runs.iter().flatten().map(|write| write.nanos).fold(f64::INFINITY, f64::min);
+    let starts = [0.7, 0.35, 0.15].map(|share| [command, share * shortest, transfer, link]);
+    let none = Scored { layout, times: *reads, loss: f64::INFINITY, prior: 0.0 };
+    ways.map(|way| fitted(runs, layout, reads, sigma, way, &starts))
+        .fold((none, Way::EVEN), |best, other| if other.0.loss < best.0.loss { other } else { best })
+}
+
+/// How well it explains them in this way, by the times that are found from these on.
+fn fitted(
+    runs: &[Run],
+    layout: Layout,
+    reads: &Times,
+    sigma: f64,
+    way: Way,
+    starts: &[Times],
+) -> (Scored, Way) {
+    let unusual = |times: &Times| programs::unusual(times, reads, &way);
+    let model = Programs::new(runs, layout, way, sigma);
+    let (times, loss) = model.fit(starts, &[0, 1, 2, 3], f64::INFINITY, &unusual);
+    (Scored { layout, times, loss, prior: unusual(&times).min(loss) }, way)
+}
