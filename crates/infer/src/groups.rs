@@ -3,6 +3,7 @@
 pub(crate) mod absorbed;
 mod beginnings;
 pub(crate) mod content;
+mod copied;
 mod cycles;
 mod depths;
 pub(crate) mod erase_block;
@@ -12,6 +13,7 @@ pub(crate) mod figures;
 pub(crate) mod fill;
 mod fitting;
 mod full_logs;
+mod halves;
 mod held;
 mod landing;
 pub(crate) mod large_reads;

@@ -29,9 +29,9 @@ const ANOTHER: f64 = 1.4;
 /// Stalls of a cycle take up to so many times as much, or as little, as the usual one.
 const ALIKE: f64 = 1.6;
 /// Before the first window of a rule there are at most so many times as many stalls,
-const FEW: f64 = 0.4;
+pub(super) const FEW: f64 = 0.4;
 /// and that is so much likelier than no change, in nats.
-const CHANGE_LEAST: f64 = 4.5;
+pub(super) const CHANGE_LEAST: f64 = 4.5;
 /// So many times likelier a cycle in time is that is not one in writes.
 const CLOCK_GAIN: f64 = 1.2;
 /// Writes that are above this many times what four fifths of them cost are expensive.
@@ -77,7 +77,7 @@ pub(crate) struct Cycle {
 }
 
 impl Cycle {
-    fn is_stall(&self, cost: f64) -> bool {
+    pub(super) fn is_stall(&self, cost: f64) -> bool {
         cost > self.low && cost <= self.high
     }
 

@@ -33,7 +33,7 @@ use super::onset::{Onset, onset};
 use super::patterns::ios;
 use super::row_cycles::{ROWS_MOST, Rows, cycles_of_blocks, without};
 use super::unit_rows::UnitOfRows;
-use super::writes::unit;
+use super::writes::{apart, unit};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -72,8 +72,10 @@ pub(super) const ROWS_LEAST: u64 = 16;
 pub(super) struct Overwriting {
     /// What is written each time.
     pub size: Bytes,
+    /// Of so many pieces of this size one is overwritten: each, or each second one.
+    pub one_in: u64,
     /// What each write and the read behind it took.
-    both: Vec<f64>,
+    pub both: Vec<f64>,
     /// What each write took.
     pub writes: Vec<f64>,
     pub seen: Option<Seen>,
@@ -89,9 +91,9 @@ pub(super) struct Overwriting {
 pub(super) struct Seen {
     pub cycle: Cycle,
     /// What is too short for an erase block, and was taken away before.
-    rows: [Option<Rows>; ROWS_MOST],
+    pub rows: [Option<Rows>; ROWS_MOST],
     /// Whether the writes alone show it.
-    of_writes: bool,
+    pub of_writes: bool,
     /// The first write of its first window, if it is not from the beginning on.
     pub onset: Option<usize>,
     /// Fresh windows, and how many of them had stalls.
@@ -143,8 +145,16 @@ impl Overwriting {
         };
         let points = self.both.chunks(stride).enumerate().map(slowest).collect();
         Picture::new(
-            "The filled device overwritten in order, each write followed by a read anywhere. Of neighbours the slowest is \
-             shown.",
+            match self.one_in {
+                1 => {
+                    "The filled device overwritten in order, each write followed by a read anywhere. Of neighbours the slowest \
+                     is shown."
+                }
+                _ => {
+                    "Each second row of pages of the filled device overwritten, each write followed by a read anywhere. Of \
+                     neighbours the slowest is shown."
+                }
+            },
             Axis::linear("overwritten", "bytes"),
             Axis::logarithmic("write and read", "ns"),
         )
@@ -157,7 +167,7 @@ impl Overwriting {
         let of = |of_writes| {
             let costs = self.costs(of_writes);
             let cycle = late_cycle(costs, shortest)?;
-            let onset = cycle.onset(costs).filter(|&onset| onset > later)?;
+            let onset = self.onset_of(&cycle, costs).filter(|&onset| onset > later)?;
             let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
             let seen = Seen {
                 cycle,
@@ -175,6 +185,14 @@ impl Overwriting {
         let best = likeliest(&found).map(|seen| self.with_likeliest_part(seen, shortest));
         let best = best.map(|seen| Seen { windows: windows(&seen), ..seen });
         self.seen = best.or(self.seen);
+        if self.one_in > 1 && self.seen.is_none_or(|seen| seen.onset.is_none()) {
+            self.look_for_few(shortest);
+        }
+    }
+
+    /// From when on a cycle has stalls: where blocks are copied each window has.
+    fn onset_of(&self, cycle: &Cycle, costs: &[f64]) -> Option<usize> {
+        if self.one_in > 1 { cycle.onset_of_windows(costs) } else { cycle.onset(costs) }
     }
 
     /// What begins later, with the part of its period that explains the stalls since then best.
@@ -183,7 +201,7 @@ impl Overwriting {
         let costs = without(&seen.rows, self.costs(seen.of_writes), 0);
         let cycle = seen.cycle.likeliest_part(&costs, onset, shortest);
         let parts = (seen.cycle.period + cycle.period / 2) / cycle.period.max(1);
-        let onset = if parts > 1 { cycle.onset(&costs).unwrap_or(onset).min(onset) } else { onset };
+        let onset = if parts > 1 { self.onset_of(&cycle, &costs).unwrap_or(onset).min(onset) } else { onset };
         Seen {
             cycle,
             onset: Some(onset),
@@ -207,7 +225,7 @@ impl Overwriting {
                 let costs = &without(&rows, self.costs(of_writes), 0);
                 // Writing back a map takes less than an erase.
                 let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
-                let onset = cycle.onset(costs).filter(|&onset| erases && onset > later);
+                let onset = self.onset_of(&cycle, costs).filter(|&onset| erases && onset > later);
                 chosen.push(Seen { cycle, rows, of_writes, onset, windows: 0, stalled: 0 });
             }
         }
@@ -227,6 +245,7 @@ pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
     }
     Overwriting {
         size,
+        one_in: 1,
         both: Vec::new(),
         writes: Vec::new(),
         seen: None,
@@ -245,7 +264,10 @@ pub(super) fn overwrite(
     most: Bytes,
 ) -> Result<(), Halt> {
     look_for_cycle(session, found, until, most)?;
-    found.look_at_rows(maps_pages(session));
+    // Rows that are left out are copied when it is their turn: only whole units are erased at the same rows.
+    if found.one_in == 1 {
+        found.look_at_rows(maps_pages(session));
+    }
     Ok(())
 }
 
@@ -255,11 +277,13 @@ fn look_for_cycle(
     until: Bytes,
     most: Bytes,
 ) -> Result<(), Halt> {
-    let (capacity, size) = (session.capacity(), found.size);
-    let writes = |bytes: Bytes| (bytes.min(capacity).0 / size.0) as usize;
+    let (size, one_in) = (found.size, found.one_in);
+    let capacity = session.capacity();
+    let writes = |bytes: Bytes| (bytes.0.min(capacity.0 / one_in) / size.0) as usize;
     let of_device = |share: f64| writes(Bytes((capacity.0 as f64 * share) as u64));
     let (until, most) = (writes(until), writes(most));
-    let shortest = row_of_all_dies(session).map_or(0, |row| (row * ROWS_LEAST).0 / size.0) as usize;
+    let shortest =
+        row_of_all_dies(session).map_or(0, |row| (row * ROWS_LEAST).0 / size.0 / found.one_in) as usize;
     let mut candidates: Vec<Seen> = Vec::new();
     loop {
         let known = found.both.len();
@@ -329,8 +353,9 @@ pub(super) fn row_of_all_dies(session: &Session<'_, '_>) -> Option<Bytes> {
 fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize) -> Result<(), Halt> {
     let (capacity, count) = (session.capacity(), count as u64);
     let reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), count);
-    let writes = ios(Mode::Write, Location::Sequential, found.size, 2 * count)
-        .on_target(found.size * found.both.len() as u64, found.size * count);
+    let slot = found.size * found.one_in;
+    let writes = apart(ios(Mode::Write, Location::Sequential, found.size, 2 * count), slot)
+        .on_target(slot * found.both.len() as u64, slot * count);
     let mut second = reads.first;
     second.target_size = Some(capacity);
     let pattern = Pattern { mix: Some(Mix { second, ratio: 1 }), ..writes };

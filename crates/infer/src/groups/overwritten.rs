@@ -24,6 +24,7 @@ impl Overwriting {
     /// The unit that comes back: the cycle, if stalls do not tell another number of rows much more clearly.
     pub(super) fn unit(&self) -> Option<UnitSeen> {
         let bytes = |writes: usize| self.size * writes as u64;
+        let all_of = |writes: usize| bytes(writes) * self.one_in;
         let of_rows = self.of_rows.filter(|told| told.lead >= LIKELIER);
         let told = self.row.zip(of_rows).map(|(row, told)| row * told.rows as u64);
         let (size, onset, foretold, rightly) = match (self.seen, told, self.room_from) {
@@ -31,7 +32,7 @@ impl Overwriting {
             (None, ..) => return None,
             (Some(seen), told, _) => {
                 let told = told.filter(|_| seen.onset.is_some());
-                (told.unwrap_or(bytes(seen.cycle.period)), seen.onset, seen.windows, seen.stalled)
+                (told.unwrap_or(all_of(seen.cycle.period)), seen.onset, seen.windows, seen.stalled)
             }
         };
         let onset = onset.map(bytes);

@@ -12,6 +12,8 @@
 //! If room is made from the beginning on, or the dies do not take single rows in turns, units may be replaced as a whole, and logs of
 //! them are looked for by single pages ([`super::single_pages`]): shared ones are filled, and are the space beyond the capacity.
 //!
+//! A device of few rows is overwritten by halves instead ([`super::halves`]).
+//!
 //! What all of this means depends on the translation layer, which is not known yet: it is supposed here, and concluded
 //! later ([`super::physical`]).
 //!
@@ -23,6 +25,7 @@ use flashlab_base::{Bytes, Nanos};
 
 use super::figures::median;
 use super::full_logs::Shared;
+use super::halves::begin_usual;
 use super::media::counted;
 use super::onset::Onset;
 use super::overwriting::{Overwriting, begin, maps_pages, overwrite};
@@ -90,10 +93,18 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut before = Before::new(since_fill(session)? + rests(&pages));
     let most = session.writes_left();
     let usual = Bytes(most.0.saturating_sub(kept.0));
-    let mut overwriting = begin(session);
+    let mut overwriting = begin_usual(session);
     overwrite(session, &mut overwriting, enough.min(usual), most)?;
+    if overwriting.one_in > 1 && overwriting.is_slow(session.fill_cost()) {
+        // Blocks are replaced.
+        before = Before::new(since_fill(session)? + rests(&pages));
+        overwriting = begin(session);
+        overwrite(session, &mut overwriting, enough.min(usual), session.writes_left())?;
+    }
     let early = overwriting.unit();
-    if told == Logs::Unclear && early.is_some_and(|unit| unit.onset.is_none()) {
+    // Where pages are likely to lie anywhere, what comes back from the beginning on are rows: single pages would use up the space
+    // of one die.
+    if !maps_pages(session) && told == Logs::Unclear && early.is_some_and(|unit| unit.onset.is_none()) {
         told = look(session, &mut pages, session.capacity())?;
         before.and(overwriting.written(), since_fill(session)? + rests(&pages));
     }
@@ -110,21 +121,30 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         overwrite(session, &mut overwriting, usual, most)?;
     }
     let seen = overwriting.unit();
-    overwriting.tell(session);
+    if !overwriting.is_doubtful() {
+        overwriting.tell(session);
+    }
     if let Some(UnitSeen { size: unit, onset: Some(onset), .. }) = seen {
         // Where blocks are copied, it may be the logs that are full for the first time.
         if overwriting.copies() && look(session, &mut pages, Bytes::ZERO)? == Logs::Merged {
+            overwriting.tell(session);
             session.saw_unit(seen.map(|seen| UnitSeen { onset: None, ..seen }));
             supposed_logs(session, &pages, Logs::Merged);
             return Ok(());
+        }
+        if overwriting.is_doubtful() {
+            overwriting.tell_unit_of_halves(session);
         }
         // A cycle may be seen late, or another one be taken for it.
         let apart = |at: usize| (overwriting.size.0 * at as u64).abs_diff(onset.0) > unit.0 / 2;
         let clear = overwriting.more_stalls().filter(|stalls| stalls.gain >= CLEAR);
         match clear {
-            Some(stalls) if apart(stalls.at) => suppose_more_stalls(session, &overwriting, stalls, &before),
+            // Where blocks are copied, what comes back is clearer.
+            Some(stalls) if apart(stalls.at) && !overwriting.is_doubtful() => {
+                suppose_more_stalls(session, &overwriting, stalls, &before)
+            }
             _ => {
-                let sure = if clear.is_some() { SEEN_TWICE } else { SEEN_ONCE };
+                let sure = if clear.is_some_and(|stalls| !apart(stalls.at)) { SEEN_TWICE } else { SEEN_ONCE };
                 suppose_in_order(session, &overwriting, before.used(onset), sure);
             }
         }
@@ -191,7 +211,7 @@ fn supposed_logs(session: &mut Session<'_, '_>, pages: &Option<SinglePages>, tol
 fn suppose_in_order(session: &mut Session<'_, '_>, overwriting: &Overwriting, spare: Bytes, sure: [f64; 2]) {
     let evidence = format!(
         "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
-        overwriting.unit().map_or(Bytes::ZERO, |unit| unit.size),
+        session.unit_seen().map_or(Bytes::ZERO, |unit| unit.size),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
     suppose_space(session, spare.0 as f64, sure.map(Some), &evidence, &picture);
