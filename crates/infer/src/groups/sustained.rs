@@ -19,6 +19,7 @@ use flashlab_plan::Location;
 use super::depths::{Depths, Trace, UNITS_LEAST};
 use super::figures::quantile;
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
+use super::translation::MERGE_LEAST;
 use super::writes::{Buffer, apart, buffer, shifted, unit, writes};
 use crate::halt::Halt;
 use crate::session::Session;
@@ -37,6 +38,9 @@ const UNITS_UNKNOWN: u64 = 8192;
 /// Merges, relative to what a page takes on its die at most: a merge copies sixteen pages or more, but the link or a
 /// channel may have been what filling the device waited for. Slow rows take no more than half of this.
 const MERGED: f64 = 3.0;
+/// Where the dies are less sure than this, there may be so many times as many of them and of their planes.
+const DIES_SURE: f64 = 0.9;
+const MORE_DIES: f64 = 4.0;
 /// In sequence fast rows may be the usual ones, and slow ones take no more than twice as long as most.
 const SLOW_ROW: f64 = 2.0;
 /// A sawtooth counts where writes are as dear as this, as what copies makes them.
@@ -52,6 +56,10 @@ pub(super) struct Sustained {
     /// most.
     usual: f64,
     dear: f64,
+    /// Whether the usual one takes as long as a merge does at least.
+    long: bool,
+    /// Whether the dies are sure.
+    dies_sure: bool,
     /// The unit in which they cost the more, the deeper they lie.
     pub(super) depths: Option<Depths>,
     trace: Trace,
@@ -101,14 +109,23 @@ pub(super) fn sustained(
     // The second half is beyond all that hides merges.
     let late = &trace.costs[trace.costs.len() / 2..];
     let [usual, dear] = [0.5, 0.9].map(|share| quantile(late, share) / page_takes);
+    let long = usual * page_takes >= MERGE_LEAST;
+    let dies_sure = session.known().confidence(Parameter::ParallelUnits) >= DIES_SURE;
     let depths = (usual >= COPIES).then(|| trace.unit(shortest.0 as f64)).flatten();
-    Ok((stripe.is_some() || depths.is_some()).then_some(Sustained { usual, dear, depths, trace }))
+    Ok((stripe.is_some() || depths.is_some()).then_some(Sustained {
+        usual,
+        dear,
+        long,
+        dies_sure,
+        depths,
+        trace,
+    }))
 }
 
 impl Sustained {
     /// Whether nearly each page cost a merge.
     pub(super) fn merges(&self) -> bool {
-        self.usual >= MERGED
+        self.long && self.usual >= if self.dies_sure { MERGED } else { MERGED * MORE_DIES }
     }
 
     /// Whether few pages cost a merge, even if most of them went to logs that were open.

@@ -65,6 +65,8 @@ pub(super) const MERGE: f64 = 5.0;
 /// Means anywhere: up to here it is collecting pages, from here on merging a block for each page.
 const COLLECTING: f64 = 9.0;
 const MERGING: f64 = 16.0;
+/// No merge takes less: it copies sixteen rows of pages or more, each of which takes a hundred microseconds to be read and programmed.
+pub(super) const MERGE_LEAST: f64 = 1.5e6;
 /// Where merges are put off, a part of them is done before each write, which takes so many times as long.
 const PUT_OFF_COSTS: f64 = 1.5;
 /// More dies than a device has.
@@ -189,7 +191,11 @@ impl Sustained {
 impl Seen {
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
     fn word(&self) -> (&'static str, f64) {
-        let at_first = level(self.first / self.in_place.max(1e-9), CHEAP, MERGE);
+        // Behind a buffer a page may seem to cost next to nothing, and what is many times as much no merge.
+        let at_first = match self.first * self.base >= MERGE_LEAST {
+            true => level(self.first / self.in_place.max(1e-9), CHEAP, MERGE),
+            false => Level { merges: false, clear: true },
+        };
         let apart = level(self.apart / self.in_place.max(1e-9), CHEAP, MERGE);
         let again = level(self.in_place, CHEAP * self.dies, MERGE * self.dies);
         let busy = level(self.anywhere, COLLECTING, MERGING);
