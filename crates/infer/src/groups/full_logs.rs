@@ -56,6 +56,20 @@ pub(super) struct Regular {
     pub in_a_row: usize,
 }
 
+/// The first of the writes that take longer than those before it, which a buffer took.
+pub(super) fn waits_at(costs: &[f64]) -> Option<usize> {
+    let waits = |at: &usize| {
+        median(&costs[*at..(*at + WAITING).min(costs.len())]) > OUTLIER.sqrt() * median(&costs[..*at])
+    };
+    let from = (WAITING / 2..costs.len().saturating_sub(WAITING)).find(waits)?;
+    // Half of those that were looked at may still be cheap.
+    let usual = median(&costs[..from]);
+    (from..costs.len()).find(|&at| {
+        costs[at] > OUTLIER.sqrt() * usual
+            && costs.get(at + 1).is_none_or(|&next| next > OUTLIER.sqrt() * usual)
+    })
+}
+
 /// The write from which on the host waits for those before it, behind a buffer of so many pages.
 pub(super) fn waited_from(costs: &[f64], buffered: usize) -> usize {
     let begin = (buffered * 9 / 8).min(costs.len());
@@ -154,6 +168,21 @@ mod tests {
             assert_eq!(rise_before(&far, 32), Some(96));
             let even: Vec<f64> = (0..500).map(|_| write(1.0)).collect();
             assert_eq!(rise_before(&even, 32), None);
+        }
+    }
+
+    #[test]
+    fn a_buffer_of_which_nothing_is_known_shows_when_one_waits() {
+        for (seed, held) in [9, 40, 168].into_iter().enumerate() {
+            let mut random = Prng::new(Seed(seed as u64));
+            let mut write = |at: usize| {
+                let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
+                (if at < held { 75.0 } else { 300.0 }) * (0.95 + 0.1 * random.unit()) * outlier
+            };
+            let costs: Vec<f64> = (0..300).map(&mut write).collect();
+            assert!(waits_at(&costs).is_some_and(|at| at.abs_diff(held) <= 2), "{held}");
+            let even: Vec<f64> = (0..300).map(|at| write(at + held)).collect();
+            assert_eq!(waits_at(&even), None);
         }
     }
 

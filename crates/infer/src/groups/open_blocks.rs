@@ -43,6 +43,8 @@ const DOUBTFUL: f64 = 0.93;
 const MOST: u64 = 256;
 /// A merge reads and writes a block and erases two: it takes several times what one erase takes.
 const MERGE_OF_ERASE: f64 = 3.0;
+/// Most devices have fewer logs.
+const USUAL: usize = 20;
 /// How often the shared logs are gone round.
 const ROUNDS: usize = 4;
 
@@ -111,7 +113,9 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let count = (settled.len() as u64 / 2).max(512);
         settled.extend(times(session, "settle", &one(spot, count))?);
         let found = stalls(&settled[settled.len() / 2..]);
-        quiet = found.first().filter(|erases| erases.hits * 20 >= erases.periods * 19).copied();
+        // Until then logs are opened that hold pages of others.
+        let is_quiet = |erases: &&Stalls| erases.hits * 20 >= erases.periods * 19 && erases.periods >= USUAL;
+        quiet = found.first().filter(is_quiet).copied();
     }
     let Some(erases) = quiet else {
         let evidence = format!("{} writes in one place show no period of erases", settled.len());
@@ -146,8 +150,8 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     );
     let finding = match most.map(|count| (count, votes(count))) {
         Some((count, ROUNDS)) => Finding::found(parameter, count, family.min(0.94), evidence),
-        Some((count, votes)) if 3 * votes > 2 * counts.len() => {
-            Finding::found(parameter, count, family.min(if votes > 1 { 0.85 } else { 0.6 }), evidence)
+        Some((count, votes)) if votes > 1 && 3 * votes > 2 * counts.len() => {
+            Finding::found(parameter, count, family.min(0.85), evidence)
         }
         _ => Finding::undetermined(parameter, evidence),
     };

@@ -13,7 +13,9 @@
 //! may be put off until so many are owed, and nobody knows which logs were open.
 //!
 //! Behind a buffer a write waits for one that came as many writes earlier as the buffer holds: how many is one more unknown.
-//! Before and after, so many pages are written elsewhere that it is full.
+//! Before and after, so many pages are written elsewhere that it is full; and between the two times up the last block is
+//! written to again, which is cheap however many logs there are: so it is seen how much later a write waits. After a write that
+//! takes much longer than any merge, a device that rested has done what it owed, and writes say nothing until one is dear again.
 //!
 //! # Invariants
 //! - the size of a unit is not needed, only that blocks are smaller than the distance of the places, and that they lie on one die;
@@ -26,7 +28,7 @@ use flashlab_plan::Location;
 
 use super::figures::median;
 use super::patterns::responses;
-use super::writes::{Buffer, apart, buffer, unit, writes};
+use super::writes::{Buffer, apart, buffer, dies_in_doubt, unit, writes};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -38,7 +40,7 @@ const PLACES_LEAST: u64 = 6;
 const TOO_MANY: u64 = 3;
 /// Where the size of a unit is not known: no device has fewer units by much.
 const FEW: u64 = 21;
-/// How often blocks are written to in turns.
+/// How often blocks are written to in turns, and the last one again between the two times up.
 const ROUNDS: u64 = 4;
 /// Passes.
 const PASSES: usize = 6;
@@ -46,8 +48,8 @@ const PASSES: usize = 6;
 const DEAR: f64 = 1.0 / 3.0;
 /// Merges take so many times what other writes take at least.
 const CONTRAST: f64 = 4.0;
-/// And so many times what filling the device took for a row of pages of one die.
-const MERGED: f64 = 6.0;
+/// What takes so many times as long as a merge does is a rest.
+const REST: f64 = 4.0;
 /// ln of the odds that a write costs what it should.
 const RIGHT: f64 = 3.2;
 /// So much likelier than any other number, in nats, is sure; and this much is likely.
@@ -114,8 +116,6 @@ struct Places {
     count: u64,
     /// Writes that fill a buffer.
     full: u64,
-    /// What a row of pages takes on one die, as far as filling the device told.
-    usual: f64,
 }
 
 /// The number of logs; `None` where nothing tells it.
@@ -146,13 +146,16 @@ impl Places {
     fn new(session: &Session<'_, '_>, most: u64, unit_size: Option<Bytes>) -> Option<Places> {
         let (known, page, capacity) = (session.known(), unit(session), session.capacity());
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
-        let planes = known.count(Parameter::PlanesReadAtOnce).unwrap_or(1).max(1);
         let stripe = if dies == 1 { page } else { known.bytes(Parameter::StripeSize)? };
         let chunk = Bytes(stripe.0 / dies);
         if !chunk.0.is_multiple_of(page.0) || chunk.0 == 0 || !stripe.0.is_multiple_of(dies) {
             return None;
         }
-        let grain = unit_size.unwrap_or(stripe);
+        // Where the dies are unsure, they may be several times as many.
+        let grain = unit_size.unwrap_or_else(|| {
+            let of = |times: &u64| capacity.0 / (stripe.0 * times).max(1) >= most + 2;
+            stripe * dies_in_doubt(session).into_iter().find(of).unwrap_or(1)
+        });
         if grain.0 == 0 || !grain.0.is_multiple_of(stripe.0) {
             return None;
         }
@@ -172,7 +175,6 @@ impl Places {
             distance: Bytes(capacity.0 / (count + 2)).round_down(grain),
             count,
             full,
-            usual: session.fill_cost() * (page.0 * dies * planes) as f64,
         })
     }
 
@@ -182,10 +184,6 @@ impl Places {
         for pass in 0..PASSES {
             let candidate = likeliest(&nats).map_or(1, |(logs, _)| (logs as u64).clamp(1, self.count - 2));
             let trace = self.pass(session, pass as u64, candidate)?;
-            // Of a row that takes several pages the last one may wait for all: that is no merge.
-            if trace.dear() < DEAR * MERGED * self.usual {
-                return Ok(told);
-            }
             let Some(of_pass) = trace.nats(self.count) else { return Ok(told) };
             nats.iter_mut().zip(&of_pass).for_each(|(sum, of_pass)| *sum += of_pass);
             let (logs, margin) = likeliest(&nats).unwrap_or((0, 0.0));
@@ -214,12 +212,14 @@ impl Places {
         Ok(told)
     }
 
-    /// Up, up again, down, and then blocks in turns: as many as the number that is looked at, and one more.
+    /// Up, the last block again, up again, down, and then blocks in turns: as many as the number that is looked at, and one more.
     fn pass(&self, session: &mut Session<'_, '_>, pass: u64, candidate: u64) -> Result<Trace, Halt> {
         let all = |up| Run { from: 0, count: self.count, up, rounds: 1 };
         let in_turns = |count: u64| Run { from: 1, count, up: false, rounds: ROUNDS };
         let last = (candidate + 1).min(self.count - 1);
-        let runs = [all(true), all(true), all(false), in_turns(candidate.min(last)), in_turns(last)];
+        let again = Run { from: self.count - 1, count: 1, up: true, rounds: ROUNDS };
+        let turns = [candidate.min(last), last].map(in_turns);
+        let runs = [all(true), again, all(true), all(false)].into_iter().chain(turns);
         let origin = self.origin(pass);
         let mut trace = Trace { latest: self.full as usize, ..Trace::default() };
         self.fill_buffer(session, origin, &mut trace)?;
@@ -310,6 +310,20 @@ impl Trace {
         median(&long) / median(&short).max(1.0)
     }
 
+    /// The writes behind one that took much longer than a merge, until one is dear again: what was owed, or was in a buffer, was done
+    /// meanwhile.
+    fn silent(&self, dear: &[bool]) -> Vec<bool> {
+        let long: Vec<f64> =
+            self.costs.iter().zip(dear).filter(|&(_, &dear)| dear).map(|(&cost, _)| cost).collect();
+        let (rest, mut rested) = (median(&long) * REST, false);
+        let write = |(&cost, &dear): (&f64, &bool)| {
+            let silent = rested && !dear;
+            rested = cost > rest || silent;
+            silent
+        };
+        self.costs.iter().zip(dear).map(write).collect()
+    }
+
     /// By the number of logs: the logarithm of its likelihood, but for a constant. The first one is that of writes that are all
     /// alike. `None` if no writes are dear.
     fn nats(&self, most: u64) -> Option<Vec<f64>> {
@@ -317,6 +331,7 @@ impl Trace {
             let least = self.dear();
             self.costs.iter().map(|&cost| cost >= least).collect()
         };
+        let silent = self.silent(&dear);
         let (seen, all) = (self.looked_at(), self.places.len());
         if seen == 0 || self.contrast() < CONTRAST {
             return None;
@@ -327,7 +342,11 @@ impl Trace {
             let at: Vec<usize> =
                 (self.begin..last).filter(is_of_place).chain(last..all.min(last + BEHIND)).collect();
             let of_shift = |shift: usize| {
-                at.iter().filter(|&&at| dear.get(at + shift).is_none_or(|&dear| dear != merges[at])).count()
+                let differs = |&&at: &&usize| match dear.get(at + shift) {
+                    Some(&dear) => dear != merges[at] && !silent[at + shift],
+                    None => true,
+                };
+                at.iter().filter(differs).count()
             };
             (0..=self.latest).map(of_shift).min().unwrap_or(seen)
         };

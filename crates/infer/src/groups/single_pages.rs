@@ -26,10 +26,10 @@ use flashlab_plan::Location;
 
 use super::figures::{mean, median, over_bytes, quantile};
 use super::full_logs::{
-    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise_before, waited_from,
+    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise_before, waited_from, waits_at,
 };
 use super::patterns::{ios, responses};
-use super::writes::{Buffer, apart, buffer, shifted, unit, writes};
+use super::writes::{Buffer, apart, buffer, dies_in_doubt, shifted, unit, writes};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -55,8 +55,8 @@ const MOST: u64 = 1 << 15;
 const EMPTIED: f64 = 18.0;
 /// Others may be as long as the shortest of these stalls, but not as long as longer ones.
 const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
-/// The first of these takes as long as so many blocks at the least, of which as many pages are written one by one.
-const COPIED: f64 = 8.0;
+/// Most of these take as long as so many blocks at the least, of which as many pages are written one by one.
+const COPIED: f64 = 3.0;
 /// The first ones may take so large a part of what most take.
 const SHORTER: f64 = 16.0;
 /// This share of the writes is usual.
@@ -104,20 +104,23 @@ impl SinglePages {
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
         let stripe = if dies == 1 { size } else { known.bytes(Parameter::StripeSize)? };
         let chunk = Bytes(stripe.0 / dies);
-        let (grain, first) = match (dies, chunk > size) {
-            (1, _) => (size * 2, size),
-            (_, true) => (stripe, size),
-            (_, false) => (stripe * 2, stripe),
+        // With chunks of one page the next page of a die is a stripe farther. If there are so many times as many dies, it is odd as
+        // well, and on one die, whatever the chunk.
+        let grain = |times: u64| match (dies, chunk > size) {
+            (1, _) => (size * (2 * times * times), size * (2 * times - 1)),
+            (_, true) => (stripe * times, size),
+            (_, false) => (stripe * (2 * times), stripe * (2 * times - 1)),
         };
         let fits = stripe.0.is_multiple_of(size.0) && chunk >= size;
-        let enough = session.capacity().0 / (PLACES + 1) >= grain.0 * 2;
-        (fits && enough).then_some(SinglePages {
+        let enough = |times: &u64| session.capacity().0 / (PLACES + 1) >= grain(*times).0.0 * 2;
+        let times = dies_in_doubt(session).into_iter().find(enough);
+        times.filter(|_| fits).map(|times| SinglePages {
             size,
             io: session.block().min(size),
             dies,
             chunk,
-            grain,
-            first,
+            grain: grain(times).0,
+            first: grain(times).1,
             buffer: buffer(session),
             costs: Vec::new(),
             swept: 0,
@@ -253,7 +256,19 @@ impl SinglePages {
         (0..self.costs.len()).filter(|&index| self.costs[index] > least).collect()
     }
 
-    /// Regular stalls, if the first one takes so long that many blocks as large as a log were copied, and if they begin behind
+    /// What a row takes on its die, at least: nothing of it is seen behind a buffer, where filling the device tells it. Without one
+    /// the cheaper writes before the first stall do, in which nothing was done of what is put off.
+    fn row(&self, session: &Session<'_, '_>, first: usize) -> f64 {
+        if self.buffer != Buffer::None {
+            return self.usual(session).max(median(&self.costs));
+        }
+        let mut before = self.costs[..first].to_vec();
+        before.sort_by(f64::total_cmp);
+        before.truncate(before.len().div_ceil(2));
+        mean(&before)
+    }
+
+    /// Regular stalls, if most take so long that many blocks as large as a log were copied, and if they begin behind
     /// whole logs or go on for long.
     fn regular(&self, session: &Session<'_, '_>) -> Option<Regular> {
         let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1).max(1);
@@ -263,16 +278,16 @@ impl SinglePages {
                 let stalls = self.stalls(level).into_iter();
                 stalls.filter(|&stall| is_on_grid(stall, found.first, found.period)).collect::<Vec<_>>()
             };
-            // The first log has pages of all the places in turns; collecting copies one block at most.
-            let longest = on_grid(*level).first().map_or(0.0, |&stall| self.costs[stall]);
-            let blocks = (found.period as f64 / PLACES as f64).min(1.0) * COPIED;
-            let copied = blocks * median(&self.costs) * found.period as f64 / planes as f64;
+            // Collecting copies one block at most.
+            let stalled: Vec<f64> = on_grid(*level).iter().map(|&stall| self.costs[stall]).collect();
+            let row = self.row(session, found.first);
+            let copied = COPIED * row * found.period as f64 / planes as f64;
             // The first ones may be shorter.
             let first = on_grid((level / SHORTER).max(1.0)).first().copied().unwrap_or(found.first);
             let found = Regular { first, ..found };
             let logs = logs_of(&found, 0, &self.may_be_buffered(session, &found));
             let clear = found.in_a_row >= MANY || logs.is_some_and(|logs| logs.whole);
-            (clear && longest >= copied).then_some(found)
+            (clear && median(&stalled) >= copied).then_some(found)
         };
         LEVELS.iter().find_map(of_level)
     }
@@ -298,12 +313,16 @@ impl SinglePages {
     }
 
     /// How many pages a buffer may hold that wait for their rest: one that is emptied when it is full keeps the half of it for
-    /// those on their way, and may show only the half; one of which nothing is known holds less than a log.
+    /// those on their way, and may show only the half; one of which nothing is known holds what was written before one had to
+    /// wait, or less than a log where that is not seen.
     fn may_be_buffered(&self, session: &Session<'_, '_>, regular: &Regular) -> Vec<usize> {
         let pages = |size: Bytes| (size.0 / self.size.0) as usize;
         match (self.buffer, session.known().word(Parameter::WriteBufferFlush)) {
             (Buffer::None, _) => vec![0],
-            (Buffer::Unknown, _) => vec![regular.first % regular.period],
+            (Buffer::Unknown, _) => {
+                let most = pages(self.buffer.most(session)).min(regular.first);
+                vec![waits_at(&self.costs[..most]).unwrap_or(regular.first % regular.period)]
+            }
             (Buffer::Holds(size), Some("when-full")) => vec![pages(size) / 2, pages(size)],
             (Buffer::Holds(size), _) => vec![pages(size)],
         }
@@ -324,7 +343,9 @@ impl SinglePages {
             Err(Halt::Rest { .. }) => return Ok(None),
             other => other?,
         }
-        let opened = first + (rested + buffered).saturating_sub(first).div_ceil(period) * period;
+        // Whole pages leave a buffer meanwhile, so that one waits again when as many have come; parts of pages stay.
+        let held = if self.io < self.size { 0 } else { buffered };
+        let opened = first + (rested + held).saturating_sub(first).div_ceil(period) * period;
         for _ in 0..=PIECES + buffered / period {
             match self.sweep(session, period as u64) {
                 Err(Halt::Time | Halt::Budget { .. }) => return Ok(None),

@@ -45,6 +45,7 @@ use super::family_costs::Seen;
 use super::map_cache::{MapCache, look_for_map_cache};
 use super::openings::openings;
 use super::sustained::{Sustained, sustained};
+use super::writes::dies_in_doubt;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -108,7 +109,10 @@ fn level(ratio: f64, cheap: f64, merge: f64) -> Level {
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::TranslationFamily;
     if let Some(logs) = session.supposed(Parameter::OpenBlocks) {
-        suppose_unit(session)?;
+        // The logs told the pages of a block; how many dies share it, if these are sure.
+        if dies_in_doubt(session).len() > 1 {
+            suppose_unit(session)?;
+        }
         // Pages of many blocks were merged before one write, again and again: no other family does so.
         let evidence = format!("{}, which all blocks share", logs.evidence);
         session.conclude(Finding::found(parameter, SHARED, LOGS_SEEN.min(logs.confidence + 0.03), evidence));

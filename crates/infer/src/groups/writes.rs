@@ -17,6 +17,9 @@ use crate::session::Session;
 /// The largest write buffer that is expected of a device that does not show it.
 const BUFFER_MOST: Bytes = Bytes::mib(16);
 
+/// Dies that are less sure may be more.
+const DIES_SURE: f64 = 0.9;
+
 /// So many writes one after the other are taken together.
 const STRETCH: usize = 16;
 
@@ -54,6 +57,13 @@ pub(crate) fn unit(session: &Session<'_, '_>) -> Bytes {
     let known = session.known();
     let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
     page.unwrap_or(Bytes::kib(16)).max(session.block())
+}
+
+/// How many times as many dies there may be as are known, the most first: a device that takes one IO at a time hardly shows
+/// them. What is so many times a stripe apart lies on one die all the same.
+pub(crate) fn dies_in_doubt(session: &Session<'_, '_>) -> Vec<u64> {
+    let sure = session.known().confidence(Parameter::ParallelUnits);
+    if sure >= DIES_SURE { vec![1] } else { vec![4, 2, 1] }
 }
 
 /// What is known of the write buffer.

@@ -5,7 +5,7 @@ use super::*;
 /// A pass over 24 places, with a look at `candidate` logs, behind a buffer of so many pages.
 fn trace(seed: u64, logs: usize, candidate: u64, held: usize, room: Room) -> Trace {
     let mut places = vec![None; 2 * held];
-    places.extend((0..24).chain(0..24).map(Some));
+    places.extend((0..24).chain([23; ROUNDS as usize]).chain(0..24).map(Some));
     places.extend([0].into_iter().chain((1..24).rev()).map(Some));
     for count in [candidate, candidate + 1] {
         for _ in 0..ROUNDS {
@@ -32,11 +32,41 @@ fn the_logs_are_counted_whichever_makes_room_and_behind_a_buffer() {
             for (candidate, held) in [(logs, 0), (1, 0), (logs, 37)] {
                 let trace = trace(seed as u64, logs, candidate as u64, held, room);
                 let (told, margin) = likeliest(&trace.nats(24).unwrap()).unwrap();
-                assert_eq!(told, logs, "{candidate} {held}");
+                // Another number was looked at: one outlier at the edge may count for a log.
+                assert!(
+                    told.abs_diff(logs) <= usize::from(candidate != logs),
+                    "{logs} {candidate} {held}: {told}"
+                );
                 assert!(candidate != logs || margin >= LIKELY, "{logs} {held}: {margin}");
             }
         }
     }
+}
+
+#[test]
+fn how_much_later_a_write_waits_is_seen_without_knowing_the_logs() {
+    // One log is looked at, so that the writes in turns are cheap with two: as if all came earlier with one.
+    for (seed, room) in [Room::OpenedFirst, Room::UsedFirst].into_iter().enumerate() {
+        let nats = trace(seed as u64, 2, 1, 33, room).nats(24).unwrap();
+        assert!(nats[2] >= nats[0].max(nats[1]) + LIKELY, "{nats:?}");
+    }
+}
+
+#[test]
+fn what_was_put_off_is_done_while_a_write_takes_long() {
+    let mut trace = trace(3, 5, 5, 0, Room::UsedFirst);
+    // Twice a merge takes ten times as long, and the next ones are put off.
+    let merges: Vec<usize> = (trace.begin..trace.places.len()).filter(|&at| trace.costs[at] > 15e6).collect();
+    for long in [3, 25] {
+        trace.costs[merges[long]] *= 10.0;
+        merges[long + 1..long + 8].iter().for_each(|&at| trace.costs[at] /= 20.0);
+    }
+    let (told, margin) = likeliest(&trace.nats(24).unwrap()).unwrap();
+    assert!(told == 5 && margin >= LIKELY, "{told} {margin}");
+    // But what is cheap without that says that a log was there.
+    let wrong = -trace.nats(24).unwrap()[5] / RIGHT;
+    trace.costs[merges[40]] /= 20.0;
+    assert!(-trace.nats(24).unwrap()[5] / RIGHT > wrong);
 }
 
 #[test]
