@@ -11,8 +11,8 @@
 
 use super::figures::{mean, median};
 
-/// Pages that a log takes at least.
-const LOG_LEAST: usize = 14;
+/// Rows of pages that a log takes at least.
+const ROWS_LEAST: usize = 14;
 /// So many stalls have to be equally far apart; more where others are elsewhere, and the share of all that may be there.
 const SEEN: usize = 3;
 pub(super) const MANY: usize = 7;
@@ -93,18 +93,20 @@ pub(super) fn is_on_grid(stall: usize, first: usize, period: usize) -> bool {
 /// The logs that were full before the first stall, if so many are put off and a buffer holds one of these numbers of pages.
 pub(super) fn logs_of(regular: &Regular, put_off: usize, buffered: &[usize]) -> Option<Shared> {
     let Regular { first, period, .. } = *regular;
-    let slack = f64::max(WHOLE, 2.0 / period as f64);
+    let slack = f64::max(WHOLE, 2.5 / period as f64);
     let of = |buffered: &usize| {
         let logs = (first as f64 - *buffered as f64) / period as f64 - put_off as f64;
         let count = logs.round();
         (count >= 1.0).then_some((count - logs, count))
     };
-    let (missing, count) = buffered.iter().filter_map(of).min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
-    Some(Shared { logs: count as u32, first, period, whole: missing.abs() <= slack })
+    let told: Vec<(f64, f64)> = buffered.iter().filter_map(of).collect();
+    let &(missing, count) = told.iter().min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
+    let others = told.iter().any(|other| other.1 != count && other.0.abs() <= slack);
+    Some(Shared { logs: count as u32, first, period, whole: missing.abs() <= slack && !others })
 }
 
-/// The stalls that are equally far apart; some others may be among them.
-pub(super) fn regular(stalls: &[usize], level: f64) -> Option<Regular> {
+/// The stalls that are equally far apart, by so many pages of a row or more; some others may be among them.
+pub(super) fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regular> {
     let mut best: Option<(usize, Regular)> = None;
     for (index, &first) in stalls.iter().enumerate().take(TRIED) {
         for &second in stalls[index + 1..].iter().take(TRIED) {
@@ -117,7 +119,11 @@ pub(super) fn regular(stalls: &[usize], level: f64) -> Option<Regular> {
             // What collects pages may be so regular for a while.
             let enough = in_a_row >= if others == 0 { SEEN } else { MANY };
             let is_better = best.is_none_or(|(most, _)| hits.len() > most);
-            if period >= LOG_LEAST && enough && others as f64 <= ELSEWHERE * hits.len() as f64 && is_better {
+            if period >= ROWS_LEAST * row
+                && enough
+                && others as f64 <= ELSEWHERE * hits.len() as f64
+                && is_better
+            {
                 // Some may have been made needless by what was written in order.
                 best = Some((hits.len(), Regular { first: hits[0], period, level, in_a_row }));
             }
@@ -200,12 +206,12 @@ mod tests {
             let costs: Vec<f64> = (0..(logs + 3) * period + buffered).map(&mut write).collect();
             let stalls: Vec<usize> = (0..costs.len()).filter(|&index| costs[index] > 18e6).collect();
             let found =
-                regular(&stalls, 1.0).and_then(|regular| logs_of(&regular, 0, &[buffered / 2, buffered]));
+                regular(&stalls, 1.0, 1).and_then(|regular| logs_of(&regular, 0, &[buffered / 2, buffered]));
             assert_eq!(
                 found.map(|found| (found.logs as usize, found.period, found.whole)),
                 Some((logs, period, true))
             );
-            assert_eq!(regular(&stalls[..2], 1.0), None);
+            assert_eq!(regular(&stalls[..2], 1.0, 1), None);
         }
     }
 }

@@ -7,7 +7,8 @@
 //! Logs that all blocks share (FAST) take pages of any blocks, and have another limit: how long a page may lie in
 //! them. One page is written, and then its neighbour again and again, which fills one log block after the other. When
 //! the ring comes round to the page's log block, the page's block is merged; before, only logs without anything
-//! valid were erased. What was written meanwhile, in blocks, is the number of logs.
+//! valid were erased. What was written meanwhile, in blocks, is the number of logs. A merge that is put off is seen as well: it is
+//! done in parts before the writes that follow, all of which are slower than behind an erase.
 //!
 //! # Invariants
 //! - a number is found only if it was seen again.
@@ -16,10 +17,11 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Uni
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
+use super::figures::{median, quantile};
 use super::recency::recency;
 use super::stalls::{Stalls, stalls};
 use super::translation::SHARED;
-use super::writes::{Buffer, buffer, place, times, unit, writes};
+use super::writes::{Buffer, buffer, dies_in_doubt, place, times, unit, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -45,6 +47,8 @@ const MOST: u64 = 256;
 const MERGE_OF_ERASE: f64 = 3.0;
 /// Most devices have fewer logs.
 const USUAL: usize = 20;
+/// What takes so many times what nine tenths of the writes take at most is an outlier.
+const LONGER: f64 = 1.5;
 /// How often the shared logs are gone round.
 const ROUNDS: usize = 4;
 
@@ -105,28 +109,25 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let spot = place(session, 0.57, Bytes::mib(1)) + size;
     // A part of a page takes a whole one of a log; a buffer waits for the rest of it.
     let io = if buffer(session) == Buffer::None { session.block().min(size) } else { size };
-    let one = |offset: Bytes, count| writes(Location::Sequential, io, count, offset, io);
     // Old logs make room until only those of the spot are left; then there are erases only.
     let mut settled: Vec<f64> = Vec::new();
     let mut quiet = None;
     while settled.len() < 1 << 16 && quiet.is_none() {
         let count = (settled.len() as u64 / 2).max(512);
-        settled.extend(times(session, "settle", &one(spot, count))?);
-        let found = stalls(&settled[settled.len() / 2..]);
-        // Until then logs are opened that hold pages of others.
-        let is_quiet = |erases: &&Stalls| erases.hits * 20 >= erases.periods * 19 && erases.periods >= USUAL;
-        quiet = found.first().filter(is_quiet).copied();
+        settled.extend(times(session, "settle", &writes(Location::Sequential, io, count, spot, io))?);
+        quiet = Quiet::of(&settled[settled.len() / 2..]);
     }
-    let Some(erases) = quiet else {
+    let Some(quiet) = quiet else {
         let evidence = format!("{} writes in one place show no period of erases", settled.len());
         session.conclude(Finding::undetermined(parameter, evidence));
         return Ok(());
     };
+    let erases = quiet.erases;
     // Writes since the phase was counted from: a log is opened whenever they are the phase and whole periods.
     let mut written = settled.len() - settled.len() / 2;
     let (mut counts, mut drawn) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        match around(session, spot, [size, io], &erases, &mut written, &mut drawn) {
+        match around(session, [spot, neighbour(session, spot), io], &quiet, &mut written, &mut drawn) {
             Ok(count) => counts.extend(count),
             // What was seen until here counts.
             Err(Halt::Budget { .. }) if !counts.is_empty() => break,
@@ -167,32 +168,143 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
+/// Another page of the same block: the next one, or the one a stripe farther where a chunk has few.
+fn neighbour(session: &Session<'_, '_>, spot: Bytes) -> Bytes {
+    let (known, size) = (session.known(), unit(session));
+    match (known.bytes(Parameter::ChunkSize), known.bytes(Parameter::StripeSize)) {
+        (Some(chunk), Some(stripe)) if chunk <= size * 2 => {
+            spot + stripe * dies_in_doubt(session).into_iter().max().unwrap_or(1)
+        }
+        _ => spot + size,
+    }
+}
+
 /// Writes a page, and then its neighbour until the page is merged: with the opening of which log.
 fn around(
     session: &mut Session<'_, '_>,
-    spot: Bytes,
-    [size, io]: [Bytes; 2],
-    erases: &Stalls,
+    [spot, other, io]: [Bytes; 3],
+    quiet: &Quiet,
     written: &mut usize,
     drawn: &mut Vec<(f64, f64)>,
 ) -> Result<Option<u64>, Halt> {
-    let one = |offset: Bytes, count| writes(Location::Sequential, io, count, offset, io);
-    let merge = erases.level * MERGE_OF_ERASE;
-    times(session, "one-page", &one(spot + size, 1))?;
+    let period = quiet.erases.period;
+    let again = writes(Location::Sequential, io, period as u64, spot, io);
+    times(session, "one-page", &writes(Location::Sequential, io, 1, other, io))?;
     *written += 1;
+    let first = quiet.next_opening(*written);
     let mut costs: Vec<f64> = Vec::new();
     let opened = loop {
-        let first = (erases.phase + erases.period - *written % erases.period) % erases.period;
-        costs.extend(times(session, "its-neighbour", &one(spot, erases.period as u64))?);
-        let openings = || costs.iter().skip(first).step_by(erases.period);
-        if let Some(at) = openings().position(|&cost| cost > merge) {
+        costs.extend(times(session, "its-neighbour", &again)?);
+        if let Some(at) = quiet.merge(&costs[first.min(costs.len())..]) {
             break Some(at as u64 + 1);
         }
-        if costs.len() > erases.period * MOST as usize {
+        if costs.len() > period * MOST as usize {
             break None;
         }
     };
+    // What is put off of it is not the next one's.
+    for _ in 0..USUAL {
+        if !quiet.is_slow(&costs[costs.len() - period..]) {
+            break;
+        }
+        costs.extend(times(session, "its-neighbour", &again)?);
+    }
     *written += costs.len();
     drawn.extend(costs.iter().enumerate().map(|(i, &cost)| (i as f64 * io.0 as f64, cost)));
     Ok(opened)
+}
+
+/// Writes in one place, when each log that is opened costs an erase only.
+#[derive(Clone, Debug)]
+struct Quiet {
+    erases: Stalls,
+    /// What is longer counts as long as this: outliers.
+    longest: f64,
+    /// What all writes of a log take at most.
+    slowest: f64,
+}
+
+impl Quiet {
+    /// None where logs that are opened may still hold pages of others.
+    fn of(costs: &[f64]) -> Option<Quiet> {
+        let is_quiet = |erases: &&Stalls| erases.hits * 20 >= erases.periods * 19 && erases.periods >= USUAL;
+        let erases = *stalls(costs).first().filter(is_quiet)?;
+        let mut quiet = Quiet { erases, longest: LONGER * quantile(costs, 0.9), slowest: 0.0 };
+        let logs = costs[erases.phase..].chunks_exact(erases.period);
+        let taken: Vec<f64> = logs.map(|log| quiet.taken(log)).collect();
+        let most = taken.iter().copied().fold(0.0, f64::max);
+        quiet.slowest = most + (most - median(&taken));
+        Some(quiet)
+    }
+
+    /// How many writes there are before the next opening, after so many since the phase was counted from.
+    fn next_opening(&self, written: usize) -> usize {
+        let Stalls { phase, period, .. } = self.erases;
+        (phase + period - written % period) % period
+    }
+
+    fn taken(&self, costs: &[f64]) -> f64 {
+        costs.iter().map(|cost| cost.min(self.longest)).sum()
+    }
+
+    /// Whether writes of a log are slower than when logs are only erased: a merge that is put off is done in parts before each.
+    fn is_slow(&self, costs: &[f64]) -> bool {
+        costs.len() >= self.erases.period && self.taken(&costs[..self.erases.period]) > self.slowest
+    }
+
+    /// The opening at which a block is merged, of writes that begin with one.
+    fn merge(&self, costs: &[f64]) -> Option<usize> {
+        let merge = self.erases.level * MERGE_OF_ERASE;
+        let is_merge = |opened: &[f64]| opened[0] > merge || self.is_slow(opened);
+        costs.chunks(self.erases.period).position(is_merge)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_base::{Prng, Seed};
+
+    use super::*;
+
+    /// Writes in logs of so many pages; erases, and one merge at the opening of a log, which are done at once or in parts.
+    fn costs(seed: u64, period: usize, merged: usize, slice: Option<f64>) -> Vec<f64> {
+        let mut random = Prng::new(Seed(seed));
+        let mut owed: f64 = 0.0;
+        let mut write = |at: usize| {
+            let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
+            let work = match at % period {
+                0 if at == merged * period => 60e6,
+                0 => 4e6,
+                _ => 0.0,
+            };
+            owed += work;
+            let done = owed.min(slice.unwrap_or(owed));
+            owed -= done;
+            (1e6 * (0.95 + 0.1 * random.unit()) + done) * outlier
+        };
+        (0..(merged + 4) * period).map(&mut write).collect()
+    }
+
+    #[test]
+    fn a_merge_is_seen_at_its_opening_also_if_it_is_put_off() {
+        for (seed, slice) in [None, Some(0.5e6), Some(1.5e6)].into_iter().enumerate() {
+            for period in [32, 96] {
+                let all = costs(seed as u64, period, 70, slice);
+                let quiet = Quiet::of(&all[..60 * period]).unwrap();
+                assert_eq!(quiet.erases.period, period);
+                let begin = 66 * period + quiet.next_opening(66 * period);
+                assert_eq!(
+                    quiet.merge(&all[begin..]),
+                    Some(70 - begin.div_ceil(period)),
+                    "{slice:?} {period}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn old_logs_are_not_quiet() {
+        let few = costs(1, 32, 70, None);
+        assert!(Quiet::of(&few[..10 * 32]).is_none());
+    }
 }

@@ -55,8 +55,10 @@ const MOST: u64 = 1 << 15;
 const EMPTIED: f64 = 18.0;
 /// Others may be as long as the shortest of these stalls, but not as long as longer ones.
 const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
-/// Most of these take as long as so many blocks at the least, of which as many pages are written one by one.
+/// Most of these take as long as so many blocks at the least, of which as many pages are written one by one; or so many at the
+/// pace at which the device was filled.
 const COPIED: f64 = 3.0;
+const FILLED: f64 = 2.0;
 /// The first ones may take so large a part of what most take.
 const SHORTER: f64 = 16.0;
 /// This share of the writes is usual.
@@ -74,6 +76,11 @@ pub(super) enum Logs {
     Shared(Shared),
     /// Neither.
     Unclear,
+}
+
+/// Pages of a row.
+fn planes(session: &Session<'_, '_>) -> u64 {
+    session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1).max(1)
 }
 
 /// Single pages far apart on one die.
@@ -184,8 +191,7 @@ impl SinglePages {
 
     /// What a page takes on one die, as far as filling the device told.
     fn usual(&self, session: &Session<'_, '_>) -> f64 {
-        let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1);
-        session.fill_cost() * self.size.0 as f64 * (self.dies * planes) as f64
+        session.fill_cost() * self.size.0 as f64 * (self.dies * planes(session)) as f64
     }
 
     /// One page at each of the places.
@@ -223,8 +229,7 @@ impl SinglePages {
     fn slots(&self, session: &Session<'_, '_>) -> (Bytes, u64) {
         let capacity = session.capacity().0;
         let pages = capacity / self.size.0 / self.dies;
-        let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1);
-        let largest = (ROWS_MOST * planes).min(pages / BLOCKS_LEAST).max(1);
+        let largest = (ROWS_MOST * planes(session)).min(pages / BLOCKS_LEAST).max(1);
         let one_in = (pages / (LOGS_OF_SWEEP * largest)).clamp(ONE_IN[0], ONE_IN[1]);
         let slot = Bytes(capacity / (pages / one_in).max(PLACES)).round_down(self.grain).max(self.grain);
         (slot, (capacity / slot.0).saturating_sub(1).max(1))
@@ -256,38 +261,40 @@ impl SinglePages {
         (0..self.costs.len()).filter(|&index| self.costs[index] > least).collect()
     }
 
-    /// What a row takes on its die, at least: nothing of it is seen behind a buffer, where filling the device tells it. Without one
-    /// the cheaper writes before the first stall do, in which nothing was done of what is put off.
-    fn row(&self, session: &Session<'_, '_>, first: usize) -> f64 {
-        if self.buffer != Buffer::None {
-            return self.usual(session).max(median(&self.costs));
-        }
-        let mut before = self.costs[..first].to_vec();
-        before.sort_by(f64::total_cmp);
-        before.truncate(before.len().div_ceil(2));
-        mean(&before)
+    /// More than collecting a block of so many pages takes, which copies it once at most. Nothing of a page is seen behind a
+    /// buffer: there filling the device tells what a row takes, and rather too much. Without one the cheaper writes do, in which
+    /// nothing was done of what is put off.
+    fn copied(&self, session: &Session<'_, '_>, found: &Regular) -> f64 {
+        let row = if self.buffer == Buffer::None {
+            let mut before = self.costs[..found.first].to_vec();
+            before.sort_by(f64::total_cmp);
+            before.truncate(before.len().div_ceil(2));
+            COPIED * mean(&before)
+        } else {
+            FILLED * self.usual(session)
+        };
+        row * found.period as f64 / planes(session) as f64
     }
 
-    /// Regular stalls, if most take so long that many blocks as large as a log were copied, and if they begin behind
-    /// whole logs or go on for long.
+    /// Regular stalls, if most of them, or the first one, take so long that several blocks as large as a log were copied, and if
+    /// they begin behind whole logs or go on for long.
     fn regular(&self, session: &Session<'_, '_>) -> Option<Regular> {
-        let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1).max(1);
         let of_level = |level: &f64| {
-            let found = regular(&self.stalls(*level), *level)?;
+            let found = regular(&self.stalls(*level), *level, planes(session) as usize)?;
             let on_grid = |level: f64| {
                 let stalls = self.stalls(level).into_iter();
                 stalls.filter(|&stall| is_on_grid(stall, found.first, found.period)).collect::<Vec<_>>()
             };
             // Collecting copies one block at most.
             let stalled: Vec<f64> = on_grid(*level).iter().map(|&stall| self.costs[stall]).collect();
-            let row = self.row(session, found.first);
-            let copied = COPIED * row * found.period as f64 / planes as f64;
+            let longest = median(&stalled).max(stalled.first().copied().unwrap_or(0.0));
+            let copied = self.copied(session, &found);
             // The first ones may be shorter.
             let first = on_grid((level / SHORTER).max(1.0)).first().copied().unwrap_or(found.first);
             let found = Regular { first, ..found };
             let logs = logs_of(&found, 0, &self.may_be_buffered(session, &found));
             let clear = found.in_a_row >= MANY || logs.is_some_and(|logs| logs.whole);
-            (clear && median(&stalled) >= copied).then_some(found)
+            (clear && longest >= copied).then_some(found)
         };
         LEVELS.iter().find_map(of_level)
     }
