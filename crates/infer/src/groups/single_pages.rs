@@ -55,10 +55,9 @@ const MOST: u64 = 1 << 15;
 const EMPTIED: f64 = 18.0;
 /// Others may be as long as the shortest of these stalls, but not as long as longer ones.
 const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
-/// Most of these take as long as so many blocks at the least, of which as many pages are written one by one; or so many at the
-/// pace at which the device was filled.
-const COPIED: f64 = 3.0;
-const FILLED: f64 = 2.0;
+/// These stalls take as long as so many blocks at the least, of which as many pages are written one by one. To make room for a
+/// block collecting copies a few where most pages are valid, and a log has pages of many.
+const COPIED: f64 = 6.0;
 /// The first ones may take so large a part of what most take.
 const SHORTER: f64 = 16.0;
 /// This share of the writes is usual.
@@ -261,19 +260,20 @@ impl SinglePages {
         (0..self.costs.len()).filter(|&index| self.costs[index] > least).collect()
     }
 
-    /// More than collecting a block of so many pages takes, which copies it once at most. Nothing of a page is seen behind a
-    /// buffer: there filling the device tells what a row takes, and rather too much. Without one the cheaper writes do, in which
-    /// nothing was done of what is put off.
+    /// More than collecting takes that makes room for so many pages. Behind a buffer one write waits for many, so that the mean of
+    /// those that are no such stalls tells what a page takes, or filling the device does. Without one the cheaper writes do, in
+    /// which nothing was done of what is put off.
     fn copied(&self, session: &Session<'_, '_>, found: &Regular) -> f64 {
-        let row = if self.buffer == Buffer::None {
+        let page = if self.buffer == Buffer::None {
             let mut before = self.costs[..found.first].to_vec();
             before.sort_by(f64::total_cmp);
             before.truncate(before.len().div_ceil(2));
-            COPIED * mean(&before)
+            mean(&before)
         } else {
-            FILLED * self.usual(session)
+            let others = (0..self.costs.len()).filter(|&at| !is_on_grid(at, found.first, found.period));
+            mean(&others.map(|at| self.costs[at]).collect::<Vec<_>>()).min(self.usual(session))
         };
-        row * found.period as f64 / planes(session) as f64
+        COPIED * page * found.period as f64 / planes(session) as f64
     }
 
     /// Regular stalls, if most of them, or the first one, take so long that several blocks as large as a log were copied, and if
@@ -285,7 +285,6 @@ impl SinglePages {
                 let stalls = self.stalls(level).into_iter();
                 stalls.filter(|&stall| is_on_grid(stall, found.first, found.period)).collect::<Vec<_>>()
             };
-            // Collecting copies one block at most.
             let stalled: Vec<f64> = on_grid(*level).iter().map(|&stall| self.costs[stall]).collect();
             let longest = median(&stalled).max(stalled.first().copied().unwrap_or(0.0));
             let copied = self.copied(session, &found);
