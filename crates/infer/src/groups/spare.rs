@@ -48,6 +48,8 @@ pub(crate) const GROUP: Group = Group {
 const LOGS_FULL: f64 = 0.9;
 const LOGS_FULL_EARLY: f64 = 0.7;
 const UNIT_OF_LOGS: f64 = 0.92;
+/// How sure what hangs on the dies is where nothing is known of them.
+const DIES_UNKNOWN: f64 = 0.5;
 /// The share of the device that single pages may take at first, and that of what may be written.
 const FEW: f64 = 0.12;
 const PAGES_PART: f64 = 0.85;
@@ -275,11 +277,13 @@ fn suppose_shared(session: &mut Session<'_, '_>, pages: &SinglePages, shared: &S
     let picture = pages.picture().mark(first as f64 * size.0 as f64, "logs are full");
     let sure = if whole { LOGS_FULL } else { LOGS_FULL_EARLY };
     session.saw_unit(Some(UnitSeen { size: unit, onset: None, foretold: 0, rightly: 0, logs: Some(logs) }));
-    let of_unit = Finding::found(Parameter::EraseBlockSize, unit, UNIT_OF_LOGS, evidence.clone());
+    // The pages of one die were counted: of how many dies they are, is as sure as the dies are.
+    let dies = session.known().confidence(Parameter::ParallelUnits).max(DIES_UNKNOWN);
+    let of_unit = Finding::found(Parameter::EraseBlockSize, unit, UNIT_OF_LOGS.min(dies), evidence.clone());
     session.suppose(of_unit.with(picture.clone()));
     let of_logs = Finding::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence.clone());
     session.suppose(of_logs.with(picture.clone()));
-    suppose_space(session, spare.0 as f64, [Some(sure); 2], &evidence, &picture);
+    suppose_space(session, spare.0 as f64, [Some(sure.min(dies)); 2], &evidence, &picture);
 }
 
 /// Each single page costs a merge.
