@@ -34,7 +34,7 @@ const FREE: f64 = 3.0;
 /// A rounder unit may be less likely by so many nats.
 const ROUNDER: f64 = 3.0;
 /// How much likelier than by chance a unit has to be, in nats, beyond what as many tries make likely.
-const GAIN_LEAST: f64 = 9.0;
+pub(super) const GAIN_LEAST: f64 = 9.0;
 
 /// A unit that the costs tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +42,8 @@ pub(super) struct Depths {
     pub unit: f64,
     /// How much likelier than none it is, in nats.
     pub gain: f64,
+    /// How much likelier than its half and its double.
+    pub beyond: f64,
     /// How many writes later one is waited for.
     pub delay: usize,
 }
@@ -69,12 +71,13 @@ impl Trace {
             let likeliest = units.iter().map(|&unit| (unit, ranked.gain(unit)));
             let Some((unit, gain)) = likeliest.max_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
             if best.as_ref().is_none_or(|(best, _)| gain > best.gain) {
-                best = Some((Depths { unit, gain, delay }, ranked));
+                best = Some((Depths { unit, gain, beyond: 0.0, delay }, ranked));
             }
         }
         let (found, ranked) = best?;
         let gain = found.gain - tries.ln();
-        (gain >= GAIN_LEAST).then(|| Depths { unit: ranked.roundest(&found), gain, ..found })
+        let beyond = found.gain - ranked.gain(found.unit / 2.0).max(ranked.gain(2.0 * found.unit));
+        (gain >= GAIN_LEAST).then(|| Depths { unit: ranked.roundest(&found), gain, beyond, ..found })
     }
 
     /// Address and cost of the writes that were waited for so many writes later; of all where none waits for another one.
@@ -186,6 +189,7 @@ mod tests {
             for held in [0, 23, 200] {
                 let found = trace(seed as u64, unit as f64 * PAGE, held).unit(16.0 * PAGE).expect("a unit");
                 assert_eq!((found.unit, found.delay), (unit as f64 * PAGE, held));
+                assert!(found.beyond > found.gain / 2.0 && found.beyond > GAIN_LEAST, "{found:?}");
             }
         }
     }

@@ -44,6 +44,13 @@ const SMALL_READS: u64 = 96;
 const LOOK_BYTES: Bytes = Bytes::mib(8);
 /// The most that is read in all.
 const ALL_BYTES: Bytes = Bytes::gib(24);
+/// A doubling that brings what the limit is, but for this much, may be taken for either by what is beside the flash.
+const CLOSE: f64 = 0.004;
+/// How sure the size is: beyond that, where it is that close or the device may read ahead (what that brings depends on how
+/// late the host is), and where the limit is in an interval or throughput is not steady from there on.
+const CLEAR: f64 = 0.97;
+const NEARLY_CLEAR: f64 = 0.9;
+const UNCLEAR: f64 = 0.7;
 /// The share of all time for reading that it may take, and of what is left of it.
 const TIME_SHARE: f64 = 0.6;
 const TIME_LEFT: f64 = 0.97;
@@ -201,22 +208,32 @@ fn wanted(curves: &[Curve], smaller: bool, times: f64) -> Vec<f64> {
     shares
 }
 
-/// The first size from which doubling brings less, and whether it and all others are clear.
-fn saturation(growths: &[Interval]) -> Option<(usize, bool)> {
-    let mut sure = true;
+/// The first size from which doubling brings less, and how sure it is.
+fn saturation(growths: &[Interval]) -> Option<(usize, f64)> {
+    let mut sure: f64 = CLEAR;
     for (index, growth) in growths.iter().enumerate() {
-        sure &= !(growth.low..growth.high).contains(&GROWTH);
-        if growth.estimate < GROWTH {
+        let is_less = growth.estimate < GROWTH;
+        sure = sure.min(match if is_less { GROWTH - growth.high } else { growth.low - GROWTH } {
+            beyond if beyond > CLOSE => CLEAR,
+            beyond if beyond > 0.0 => NEARLY_CLEAR,
+            _ => UNCLEAR,
+        });
+        if is_less {
             // Where it grows again, or falls, the size is not all that counts.
             let steady = |growth: &Interval| (2.0 - GROWTH..GROWTH).contains(&growth.estimate);
-            return Some((index, sure && growths[index..].iter().all(steady)));
+            return Some((index, if growths[index..].iter().all(steady) { sure } else { UNCLEAR }));
         }
     }
     None
 }
 
 fn conclude(session: &mut Session<'_, '_>, curves: &[Curve], smaller: bool) {
-    let most = if session.holds_data() { 0.97 } else { UNSURE };
+    let reads_ahead = session.known().bytes(Parameter::ReadAheadSize) != Some(Bytes::ZERO);
+    let most = match session.holds_data() {
+        true if reads_ahead => NEARLY_CLEAR,
+        true => CLEAR,
+        false => UNSURE,
+    };
     let points = points(curves);
     let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
     let picture = picture("sequential reads", curves);
@@ -227,8 +244,7 @@ fn conclude(session: &mut Session<'_, '_>, curves: &[Curve], smaller: bool) {
         if let Some(before) = index.checked_sub(1) {
             evidence += &format!(", doubling half of it {:.1} %", percent(&growths[before]));
         }
-        let confidence = if sure { most } else { 0.7 };
-        let finding = Finding::found(Parameter::ReadSaturationSize, size, confidence, evidence);
+        let finding = Finding::found(Parameter::ReadSaturationSize, size, sure.min(most), evidence);
         session.conclude(finding.with(picture.clone().mark(size.0 as f64, "saturated")));
     } else {
         let evidence = format!("the throughput grows up to reads of {}", curves[curves.len() - 1].size);

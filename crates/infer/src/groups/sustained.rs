@@ -16,7 +16,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
-use super::depths::{Depths, Trace, UNITS_LEAST};
+use super::depths::{Depths, GAIN_LEAST, Trace, UNITS_LEAST};
 use super::figures::quantile;
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
 use super::translation::MERGE_LEAST;
@@ -49,6 +49,8 @@ const COPIES: f64 = 2.0;
 const REST: Nanos = Nanos::from_secs(5);
 /// How sure a unit is that the depths of pages in it told.
 const TOLD: f64 = 0.97;
+/// The same of a unit whose half or double is nearly as likely.
+const HARDLY_TOLD: f64 = 0.85;
 
 /// What single pages on one die cost in the end.
 pub(super) struct Sustained {
@@ -145,7 +147,7 @@ impl Sustained {
 
     /// What it says of the erase block, where depths tell one.
     pub(super) fn unit(&self) -> Option<Finding> {
-        let Depths { unit, gain, delay } = self.depths?;
+        let Depths { unit, gain, beyond, delay } = self.depths?;
         let evidence = format!(
             "single writes anywhere cost the more, the deeper they lie in their {}: that is likelier than by chance by {gain:.0} \
              nats",
@@ -158,6 +160,7 @@ impl Sustained {
             Axis::linear("response time", "ns"),
         )
         .draw("writes", Style::Dots, points);
-        Some(Finding::found(Parameter::EraseBlockSize, Bytes(unit as u64), TOLD, evidence).with(picture))
+        let sure = if beyond >= GAIN_LEAST { TOLD } else { HARDLY_TOLD };
+        Some(Finding::found(Parameter::EraseBlockSize, Bytes(unit as u64), sure, evidence).with(picture))
     }
 }
