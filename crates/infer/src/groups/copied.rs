@@ -12,8 +12,8 @@
 
 use statrs::function::beta::ln_beta;
 
-use super::cycles::{CHANGE_LEAST, Cycle, FEW};
-use super::figures::{divergence, median};
+use super::cycles::{Cycle, rise};
+use super::figures::{divergence, mean, median};
 
 /// Stalls take so many times longer than the usual write, and no erase takes less than this.
 const LEVELS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
@@ -36,24 +36,13 @@ impl Cycle {
     pub(crate) fn onset_of_windows(&self, costs: &[f64]) -> Option<usize> {
         let first = self.phase % self.period;
         let has = |begin: usize| {
-            costs[begin..(begin + self.width).min(costs.len())].iter().any(|&cost| self.is_stall(cost))
+            let window = &costs[begin..(begin + self.width).min(costs.len())];
+            f64::from(u8::from(window.iter().any(|&cost| self.is_stall(cost))))
         };
-        let windows: Vec<bool> = (first..costs.len()).step_by(self.period).map(has).collect();
-        let all = windows.iter().filter(|&&has| has).count() as f64;
-        let share = all / windows.len().max(1) as f64;
-        let part = |hits: f64, of: usize| {
-            if of == 0 { 0.0 } else { of as f64 * divergence(hits / of as f64, share) }
-        };
-        let (mut sum, mut best, mut at) = (0.0, 0.0, 0);
-        for (index, &has) in windows.iter().enumerate() {
-            let (before, behind) = (index, windows.len() - index);
-            let gain = part(sum, before) + part(all - sum, behind);
-            if sum * (behind as f64) < FEW * (all - sum) * before as f64 && gain > best {
-                (best, at) = (gain, index);
-            }
-            sum += f64::from(u8::from(has));
-        }
-        (best >= CHANGE_LEAST).then_some(first + at * self.period)
+        let windows: Vec<f64> = (first..costs.len()).step_by(self.period).map(has).collect();
+        let share = mean(&windows);
+        let part = |hits: f64, of: usize| of as f64 * divergence(hits / of as f64, share);
+        rise(&windows, part).map(|at| first + at * self.period)
     }
 }
 

@@ -29,9 +29,9 @@ const ANOTHER: f64 = 1.4;
 /// Stalls of a cycle take up to so many times as much, or as little, as the usual one.
 const ALIKE: f64 = 1.6;
 /// Before the first window of a rule there are at most so many times as many stalls,
-pub(super) const FEW: f64 = 0.4;
+const FEW: f64 = 0.4;
 /// and that is so much likelier than no change, in nats.
-pub(super) const CHANGE_LEAST: f64 = 4.5;
+const CHANGE_LEAST: f64 = 4.5;
 /// So many times likelier a cycle in time is that is not one in writes.
 const CLOCK_GAIN: f64 = 1.2;
 /// Writes that are above this many times what four fifths of them cost are expensive.
@@ -156,17 +156,27 @@ impl Cycle {
         let part = |sum: f64, windows: usize| {
             if sum > 0.0 { sum * (sum / windows as f64 * counts.len() as f64 / all).ln() } else { 0.0 }
         };
-        let (mut sum, mut best, mut at) = (0.0, 0.0, 0);
-        for (index, count) in counts.iter().enumerate() {
-            let gain = part(sum, index.max(1)) + part(all - sum, counts.len() - index);
-            let rises = sum * ((counts.len() - index) as f64) < FEW * (all - sum) * index as f64;
-            if index > 0 && rises && gain > best {
-                (best, at) = (gain, index);
-            }
-            sum += count;
-        }
-        (best >= CHANGE_LEAST).then_some(first + at * self.period)
+        rise(&counts, part).map(|at| first + at * self.period)
     }
+}
+
+/// The window from which on windows have stalls, and before which few have any: the likeliest one, if that is much likelier
+/// than no change. `part` is how much likelier so many stalls in so many windows are with a frequency of their own, in nats.
+pub(super) fn rise(stalls: &[f64], part: impl Fn(f64, usize) -> f64) -> Option<usize> {
+    let all: f64 = stalls.iter().sum();
+    let (mut sum, mut best, mut at) = (0.0, 0.0, 0);
+    for (before, count) in stalls.iter().enumerate() {
+        let behind = stalls.len() - before;
+        // None before the first window.
+        if sum * (behind as f64) < FEW * (all - sum) * before as f64 {
+            let gain = part(sum, before) + part(all - sum, behind);
+            if gain > best {
+                (best, at) = (gain, before);
+            }
+        }
+        sum += count;
+    }
+    (best >= CHANGE_LEAST).then_some(at)
 }
 
 /// How much likelier it is that `hits` of `stalls` stalls among `all` writes are in `inside` of these writes because of

@@ -27,6 +27,7 @@ use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use super::figures::median;
+use super::overwriting::whole_stripe;
 use super::patterns::responses;
 use super::writes::{Buffer, apart, buffer, dies_in_doubt, unit, writes};
 use crate::halt::Halt;
@@ -146,7 +147,7 @@ impl Places {
     fn new(session: &Session<'_, '_>, most: u64, unit_size: Option<Bytes>) -> Option<Places> {
         let (known, page, capacity) = (session.known(), unit(session), session.capacity());
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
-        let stripe = if dies == 1 { page } else { known.bytes(Parameter::StripeSize)? };
+        let stripe = whole_stripe(session, page)?;
         let chunk = Bytes(stripe.0 / dies);
         if !chunk.0.is_multiple_of(page.0) || chunk.0 == 0 || !stripe.0.is_multiple_of(dies) {
             return None;

@@ -28,8 +28,9 @@ use super::figures::{mean, median, over_bytes, quantile};
 use super::full_logs::{
     MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise_before, waited_from, waits_at,
 };
+use super::overwriting::whole_stripe;
 use super::patterns::{ios, responses};
-use super::writes::{Buffer, apart, buffer, dies_in_doubt, shifted, unit, writes};
+use super::writes::{Buffer, apart, buffer, dies_in_doubt, page_on_die, planes, shifted, unit, writes};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -77,11 +78,6 @@ pub(super) enum Logs {
     Unclear,
 }
 
-/// Pages of a row.
-fn planes(session: &Session<'_, '_>) -> u64 {
-    session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1).max(1)
-}
-
 /// Single pages far apart on one die.
 pub(super) struct SinglePages {
     pub size: Bytes,
@@ -108,7 +104,7 @@ impl SinglePages {
     pub(super) fn new(session: &Session<'_, '_>) -> Option<SinglePages> {
         let (known, size) = (session.known(), unit(session));
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
-        let stripe = if dies == 1 { size } else { known.bytes(Parameter::StripeSize)? };
+        let stripe = whole_stripe(session, size)?;
         let chunk = Bytes(stripe.0 / dies);
         // With chunks of one page the next page of a die is a stripe farther. If there are so many times as many dies, it is odd as
         // well, and on one die, whatever the chunk.
@@ -117,7 +113,7 @@ impl SinglePages {
             (_, true) => (stripe * times, size),
             (_, false) => (stripe * (2 * times), stripe * (2 * times - 1)),
         };
-        let fits = stripe.0.is_multiple_of(size.0) && chunk >= size;
+        let fits = chunk >= size;
         let enough = |times: &u64| session.capacity().0 / (PLACES + 1) >= grain(*times).0.0 * 2;
         let times = dies_in_doubt(session).into_iter().find(enough);
         times.filter(|_| fits).map(|times| SinglePages {
@@ -167,7 +163,8 @@ impl SinglePages {
         while self.in_turns < in_turns {
             self.round(session)?;
         }
-        if median(&self.costs[..in_turns as usize][in_turns as usize - LATE..]) > MERGED * self.usual(session)
+        if median(&self.costs[..in_turns as usize][in_turns as usize - LATE..])
+            > MERGED * page_on_die(session, self.size)
         {
             return Ok(Logs::Merged);
         }
@@ -186,11 +183,6 @@ impl SinglePages {
                 other => other?,
             }
         }
-    }
-
-    /// What a page takes on one die, as far as filling the device told.
-    fn usual(&self, session: &Session<'_, '_>) -> f64 {
-        session.fill_cost() * self.size.0 as f64 * (self.dies * planes(session)) as f64
     }
 
     /// One page at each of the places.
@@ -271,7 +263,7 @@ impl SinglePages {
             mean(&before)
         } else {
             let others = (0..self.costs.len()).filter(|&at| !is_on_grid(at, found.first, found.period));
-            mean(&others.map(|at| self.costs[at]).collect::<Vec<_>>()).min(self.usual(session))
+            mean(&others.map(|at| self.costs[at]).collect::<Vec<_>>()).min(page_on_die(session, self.size))
         };
         COPIED * page * found.period as f64 / planes(session) as f64
     }

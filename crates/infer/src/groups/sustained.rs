@@ -20,7 +20,7 @@ use super::depths::{Depths, GAIN_LEAST, Trace, UNITS_LEAST};
 use super::figures::quantile;
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
 use super::translation::MERGE_LEAST;
-use super::writes::{Buffer, apart, buffer, shifted, unit, writes};
+use super::writes::{Buffer, apart, buffer, dies_in_doubt, page_on_die, shifted, unit, writes};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -38,9 +38,6 @@ const UNITS_UNKNOWN: u64 = 8192;
 /// Merges, relative to what a page takes on its die at most: a merge copies sixteen pages or more, but the link or a
 /// channel may have been what filling the device waited for. Slow rows take no more than half of this.
 const MERGED: f64 = 3.0;
-/// Where the dies are less sure than this, there may be so many times as many of them and of their planes.
-const DIES_SURE: f64 = 0.9;
-const MORE_DIES: f64 = 4.0;
 /// In sequence fast rows may be the usual ones, and slow ones take no more than twice as long as most.
 const SLOW_ROW: f64 = 2.0;
 /// A sawtooth counts where writes are as dear as this, as what copies makes them.
@@ -60,8 +57,8 @@ pub(super) struct Sustained {
     dear: f64,
     /// Whether the usual one takes as long as a merge does at least.
     long: bool,
-    /// Whether the dies are sure.
-    dies_sure: bool,
+    /// So many times as many dies, or planes of them, as are known there may be.
+    more_dies: f64,
     /// The unit in which they cost the more, the deeper they lie.
     pub(super) depths: Option<Depths>,
     trace: Trace,
@@ -102,8 +99,7 @@ pub(super) fn sustained(
         addresses.extend(samples.iter().map(|sample| sample.offset.0 as f64));
         costs.extend(samples.iter().map(|sample| sample.response().0 as f64));
     }
-    let planes = session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1);
-    let filling = session.fill_cost() * page.0 as f64 * (dies * planes) as f64;
+    let filling = page_on_die(session, page);
     let page_takes = alone.map_or(filling, |alone| filling.min(SLOW_ROW * alone)).max(1.0);
     // A quarter more was written than what is known of a buffer.
     let held = (buffer != Buffer::None).then_some(held as usize * 4 / 5);
@@ -112,13 +108,13 @@ pub(super) fn sustained(
     let late = &trace.costs[trace.costs.len() / 2..];
     let [usual, dear] = [0.5, 0.9].map(|share| quantile(late, share) / page_takes);
     let long = usual * page_takes >= MERGE_LEAST;
-    let dies_sure = session.known().confidence(Parameter::ParallelUnits) >= DIES_SURE;
+    let more_dies = dies_in_doubt(session)[0] as f64;
     let depths = (usual >= COPIES).then(|| trace.unit(shortest.0 as f64)).flatten();
     Ok((stripe.is_some() || depths.is_some()).then_some(Sustained {
         usual,
         dear,
         long,
-        dies_sure,
+        more_dies,
         depths,
         trace,
     }))
@@ -127,7 +123,7 @@ pub(super) fn sustained(
 impl Sustained {
     /// Whether nearly each page cost a merge.
     pub(super) fn merges(&self) -> bool {
-        self.long && self.usual >= if self.dies_sure { MERGED } else { MERGED * MORE_DIES }
+        self.long && self.usual >= MERGED * self.more_dies
     }
 
     /// Whether few pages cost a merge, even if most of them went to logs that were open.

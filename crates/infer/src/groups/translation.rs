@@ -29,10 +29,10 @@
 //! A buffer that keeps what it holds takes one page again and again without any flash. Then more pages than it holds are
 //! written instead, near each other, and the first page in turns with as much as pushes it out.
 //!
-//! Unless nothing hides that no page costs a merge, single pages are written anywhere on one die, for so long that nothing hides what
-//! they cost ([`super::sustained`]), which goes before all of this: nearly each costs a merge in a block map and with logs of one block each, and no other layer's do. If
-//! they cost the more, the deeper they lie in their block, pages have to be in order. Else the openings of logs tell the unit
-//! ([`super::openings`]).
+//! Unless it is clear from all of this that no page costs a merge, single pages are then written anywhere on one die, for so
+//! long that nothing hides what they cost ([`super::sustained`]): nearly each costs a merge in a block map and with logs of
+//! one block each, and no other layer's do. If they cost the more, the deeper they lie in their block, pages have to be in
+//! order. Else the openings of logs tell the unit ([`super::openings`]).
 //!
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is.
