@@ -9,6 +9,9 @@
 //! by chance (Akaike, IEEE TAC 19(6), 1974). Stalls come in bunches, as dies erase together: the gain is divided by how
 //! many times as much their counts scatter as Poisson numbers do.
 //!
+//! Where many short stalls come all the time, as reads wait for programs, or a map is written back, a few long ones more are not
+//! seen in their sum. So stalls from each of the lengths on are looked at alone as well, and the likeliest place is taken.
+//!
 //! # Invariants
 //! - nothing of a period, or of how long anything takes, is assumed but that no erase is shorter;
 //! - the same costs give the same place.
@@ -20,8 +23,12 @@ const LENGTHS: [f64; 8] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6, 30e6, 70e6, 160e6];
 const KINDS: usize = LENGTHS.len() + 1;
 /// There are so many more stalls behind the place at least.
 const RISE: f64 = 1.25;
-/// How much likelier it is than none, in nats: more than the best of all places is by chance.
+/// How much likelier it is than none, in nats: more than the best of all places is by chance; and how much more if it has been looked
+/// for among stalls of several lengths.
 const GAIN_LEAST: f64 = 6.0;
+const GAIN_OF_LENGTHS: f64 = 2.0;
+/// Places that are less likely by no more than this, in nats, may be the one.
+const AS_LIKELY: f64 = 2.0;
 /// Windows in which stalls are counted for how they scatter, and places that are looked at in each.
 const WINDOWS: usize = 256;
 const PLACES: usize = 4;
@@ -34,6 +41,8 @@ const SIDE_LEAST: usize = 8;
 pub(super) struct Onset {
     /// The first stall behind it, counted from the first IO.
     pub at: usize,
+    /// It may be so many IOs from it.
+    pub within: usize,
     /// How much likelier it is than none, in nats.
     pub gain: f64,
     /// The share of stalls before it, and behind it.
@@ -49,24 +58,38 @@ pub(super) fn onset(costs: &[f64]) -> Option<Onset> {
     let usual = median(costs);
     let kinds: Vec<usize> =
         costs.iter().map(|cost| LENGTHS.iter().filter(|&length| cost - usual > *length).count()).collect();
-    let before = running(&kinds);
-    let (all, width) = (costs.len(), costs.len().div_ceil(WINDOWS).max(1));
+    let from_length = |shorter: usize| {
+        let kinds: Vec<usize> = kinds.iter().map(|kind| kind.saturating_sub(shorter)).collect();
+        let less = if shorter > 0 { GAIN_OF_LENGTHS } else { 0.0 };
+        onset_of_kinds(&kinds, KINDS - shorter).map(|found| Onset { gain: found.gain - less, ..found })
+    };
+    let likeliest = (0..LENGTHS.len()).filter_map(from_length).max_by(|a, b| a.gain.total_cmp(&b.gain));
+    likeliest.filter(|found| found.gain >= GAIN_LEAST)
+}
+
+/// The likeliest place of IOs of so many kinds.
+fn onset_of_kinds(kinds: &[usize], count: usize) -> Option<Onset> {
+    let before = running(kinds);
+    let (all, width) = (kinds.len(), kinds.len().div_ceil(WINDOWS).max(1));
     let side = (all / SIDE).max(SIDE_LEAST);
     let gain = |at: usize| gain(before.get(at)?, before.last()?, at, all);
-    let best = |places: &mut dyn Iterator<Item = usize>| {
-        places
-            .filter(|&at| at >= side && at + side <= all)
-            .filter_map(|at| Some((at, gain(at)?)))
-            .max_by(|a, b| a.1.total_cmp(&b.1))
+    let gains = |places: &mut dyn Iterator<Item = usize>| {
+        let inside = places.filter(|&at| at >= side && at + side <= all);
+        inside.filter_map(|at| Some((at, gain(at)?))).collect::<Vec<_>>()
     };
-    let (near, _) = best(&mut (0..all).step_by((width / PLACES).max(1)))?;
-    let (place, gain) = best(&mut (near.saturating_sub(width)..near + width))?;
+    let best = |gains: &[(usize, f64)]| gains.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let everywhere = gains(&mut (0..all).step_by((width / PLACES).max(1)));
+    let (near, _) = best(&everywhere)?;
+    let (place, most) = best(&gains(&mut (near.saturating_sub(width)..near + width)))?;
     let stalls = |at: usize| before.get(at).map_or(0.0, |counts| counts[1..].iter().sum::<f64>());
-    let gain = (gain - (KINDS as f64 - 2.0)) / scatter(&kinds, place, width);
+    let scatter = scatter(kinds, place, width);
+    let gain = (most - (count as f64 - 2.0)) / scatter;
     let at = (place..all).find(|&index| kinds[index] > 0)?;
+    let as_likely = everywhere.iter().filter(|(_, gain)| (most - gain) / scatter <= AS_LIKELY);
+    let within = as_likely.map(|&(place, _)| place.abs_diff(at)).max().unwrap_or(0);
     let (share, after) =
         (stalls(place) / place as f64, (stalls(all) - stalls(place)) / (all - place).max(1) as f64);
-    (gain >= GAIN_LEAST).then_some(Onset { at, gain, before: share, after })
+    Some(Onset { at, within, gain, before: share, after })
 }
 
 /// The counts of the IOs before each place.
@@ -145,6 +168,21 @@ mod tests {
         };
         let found = onset(&(0..3200).map(&mut one).collect::<Vec<_>>()).unwrap();
         assert!(found.at.abs_diff(2000) < 400, "{found:?}");
+    }
+
+    #[test]
+    fn a_few_long_stalls_are_seen_among_many_short_ones() {
+        let is_near = |seed: &u64| {
+            let mut random = Prng::new(Seed(*seed));
+            let mut one = |index: usize| {
+                let program = if random.unit() < 0.05 { 5e6 * random.unit() } else { 0.0 };
+                let copies = if index >= 3400 && random.unit() < 0.01 { 190e6 } else { 0.0 };
+                1e5 * (1.0 + 0.1 * random.unit()) + program + copies
+            };
+            let found = onset(&(0..7200).map(&mut one).collect::<Vec<_>>()).unwrap();
+            found.within < 600 && found.at.abs_diff(3400) <= found.within
+        };
+        assert!((0..20).filter(is_near).count() >= 14);
     }
 
     #[test]

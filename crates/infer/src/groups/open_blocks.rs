@@ -67,9 +67,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if is_shared && counted.is_none() {
         return ring(session);
     }
+    // Where going to another segment group costs, only the place that was written to last is cheap, whatever the layer.
+    let groups = session.known().count(Parameter::SegmentGroups).is_some_and(|groups| groups > 1);
+    let of_groups = |counted: &Finding| groups && counted.number() == Some(1.0);
     session.conclude(match counted {
         // A page map of which nothing is sure has to be refuted.
-        Some(counted) if !maps_pages || counted.confidence > LIKELY => counted,
+        Some(counted) if !maps_pages || counted.confidence > LIKELY && !of_groups(&counted) => counted,
         _ if maps_pages => {
             let reason = "every page may lie anywhere: no writes depend on which blocks are open";
             Finding::not_identifiable(Parameter::OpenBlocks, sure, reason)

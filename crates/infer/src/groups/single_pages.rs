@@ -20,6 +20,8 @@
 //! - no page begins a block, as what begins one goes to a log of its own: its number on its die is odd;
 //! - before these pages no log was written to, but for a few pages: what was written since the device was filled was in order.
 
+use std::iter::successors;
+
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
@@ -28,6 +30,7 @@ use super::figures::{mean, median, over_bytes, quantile};
 use super::full_logs::{
     MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise_before, waited_from, waits_at,
 };
+use super::onset::{Onset, onset};
 use super::overwriting::whole_stripe;
 use super::patterns::{ios, responses};
 use super::writes::{Buffer, apart, buffer, dies_in_doubt, page_on_die, planes, shifted, unit, writes};
@@ -138,6 +141,16 @@ impl SinglePages {
     /// What the parts of pages took of the flash beyond what was written.
     pub(super) fn rests(&self) -> Bytes {
         (self.size - self.io) * self.costs.len() as u64
+    }
+
+    /// From which of the pages of sweeps on there are more stalls, so much likelier than none, in nats: the first such place, as
+    /// the longer blocks are copied the fewer pages of them are valid.
+    pub(super) fn onset(&self, clear: f64) -> Option<Onset> {
+        let turns = (self.in_turns as usize).min(self.costs.len());
+        let before = |until: usize| onset(&self.costs[turns..until]).filter(|found| found.gain >= clear);
+        let after_turns = |found: Onset| Onset { at: found.at + turns, ..found };
+        let earlier = |found: &Onset| before(found.at).map(after_turns);
+        successors(before(self.costs.len()).map(after_turns), earlier).last()
     }
 
     /// The blocks of all dies that are filled together, if a log takes so many pages.

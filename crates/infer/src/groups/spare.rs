@@ -17,6 +17,11 @@
 //! What all of this means depends on the translation layer, which is not known yet: it is supposed here, and concluded
 //! later ([`super::physical`]).
 //!
+//! Single pages take of the free space, too, and where there are no logs it may be used up by them: then they show more stalls from
+//! some page on, as blocks are copied of which few pages are invalid, and nothing begins in order any more. Where it is not used up,
+//! and the device has several dies, one that leaves pages on their dies has used up so much of one die only, and nothing of
+//! the others: that is how far off the answer may be.
+//!
 //! # Invariants
 //! - what was written over since the device was filled, and before, was written to the free space as well.
 
@@ -31,6 +36,7 @@ use super::onset::Onset;
 use super::overwriting::{Overwriting, begin, maps_pages, overwrite};
 use super::physical;
 use super::single_pages::{Logs, SinglePages};
+use super::writes::planes;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -48,6 +54,8 @@ pub(crate) const GROUP: Group = Group {
 const LOGS_FULL: f64 = 0.9;
 const LOGS_FULL_EARLY: f64 = 0.7;
 const UNIT_OF_LOGS: f64 = 0.92;
+/// Pages that are less sure may be parts of pages.
+const PAGE_SURE: f64 = 0.85;
 /// How sure what hangs on the dies is where nothing is known of them.
 const DIES_UNKNOWN: f64 = 0.5;
 /// The share of the device that single pages may take at first, and that of what may be written.
@@ -84,6 +92,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
     let (enough, kept, few) = (part(ENOUGH), part(LEFT), part(FEW));
     let mut pages = SinglePages::new(session);
+    let begun = since_fill(session)?;
     let mut told = Logs::Unclear;
     if !maps_pages(session) {
         told = look(session, &mut pages, few)?;
@@ -91,15 +100,14 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             return Ok(());
         }
     }
-    let rests = |pages: &Option<SinglePages>| pages.as_ref().map_or(Bytes::ZERO, SinglePages::rests);
-    let mut before = Before::new(since_fill(session)? + rests(&pages));
+    let mut before = Before::new(since_fill(session)?, pages.as_ref());
     let most = session.writes_left();
     let usual = Bytes(most.0.saturating_sub(kept.0));
     let mut overwriting = begin_usual(session);
     overwrite(session, &mut overwriting, enough.min(usual), most)?;
     if overwriting.one_in > 1 && overwriting.is_slow(session.fill_cost()) {
         // Blocks are replaced.
-        before = Before::new(since_fill(session)? + rests(&pages));
+        before = Before::new(since_fill(session)?, pages.as_ref());
         overwriting = begin(session);
         overwrite(session, &mut overwriting, enough.min(usual), session.writes_left())?;
     }
@@ -108,7 +116,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // of one die.
     if !maps_pages(session) && told == Logs::Unclear && early.is_some_and(|unit| unit.onset.is_none()) {
         told = look(session, &mut pages, session.capacity())?;
-        before.and(overwriting.written(), since_fill(session)? + rests(&pages));
+        before.and(overwriting.written(), pages.as_ref());
     }
     if told != Logs::Unclear {
         overwriting.tell(session);
@@ -126,6 +134,10 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if !overwriting.is_doubtful() {
         overwriting.tell(session);
     }
+    if let Some((pages, collected)) = pages.as_ref().and_then(|pages| Some((pages, pages.onset(CLEAR)?))) {
+        suppose_collected(session, pages, collected, begun + before.in_order_before(collected.at));
+        return Ok(());
+    }
     if let Some(UnitSeen { size: unit, onset: Some(onset), .. }) = seen {
         // Where blocks are copied, it may be the logs that are full for the first time.
         if overwriting.copies() && look(session, &mut pages, Bytes::ZERO)? == Logs::Merged {
@@ -137,16 +149,21 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         if overwriting.is_doubtful() {
             overwriting.tell_unit_of_halves(session);
         }
-        // A cycle may be seen late, or another one be taken for it.
-        let apart = |at: usize| (overwriting.size.0 * at as u64).abs_diff(onset.0) > unit.0 / 2;
+        // A cycle may be seen late, or another one be taken for it; it is more exact where both may be the same place.
+        let place = onset.0 / overwriting.size.0;
+        let apart = |stalls: &Onset| {
+            let slack = (unit.0 / 2 / overwriting.size.0).max(stalls.within as u64);
+            place.abs_diff(stalls.at as u64) > slack
+        };
         let clear = overwriting.more_stalls().filter(|stalls| stalls.gain >= CLEAR);
+        // Before blocks are copied nothing else is so long; later others may be copied.
+        let before_copies = |stalls: &Onset| !overwriting.is_doubtful() || (stalls.at as u64) < place;
         match clear {
-            // Where blocks are copied, what comes back is clearer.
-            Some(stalls) if apart(stalls.at) && !overwriting.is_doubtful() => {
+            Some(stalls) if overwriting.seen.is_none() || apart(&stalls) && before_copies(&stalls) => {
                 suppose_more_stalls(session, &overwriting, stalls, &before)
             }
             _ => {
-                let sure = if clear.is_some_and(|stalls| !apart(stalls.at)) { SEEN_TWICE } else { SEEN_ONCE };
+                let sure = if clear.is_some_and(|stalls| !apart(&stalls)) { SEEN_TWICE } else { SEEN_ONCE };
                 suppose_in_order(session, &overwriting, before.used(onset), sure);
             }
         }
@@ -166,29 +183,45 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// What was written since the fill before the device was overwritten in order, and after a first part of that.
+/// What was used of the flash since the fill before the device was overwritten in order, and after a first part of that.
 struct Before {
     first: Bytes,
+    /// The single pages of it, and how many there were.
+    pages: Bytes,
+    count: usize,
     part: Bytes,
     between: Bytes,
 }
 
 impl Before {
-    fn new(first: Bytes) -> Before {
-        Before { first, part: Bytes::ZERO, between: Bytes::ZERO }
+    /// So much was written, with these single pages.
+    fn new(written: Bytes, pages: Option<&SinglePages>) -> Before {
+        let rests = pages.map_or(Bytes::ZERO, SinglePages::rests);
+        let (taken, count) = taken(pages);
+        Before { first: written + rests, pages: taken, count, part: Bytes::ZERO, between: Bytes::ZERO }
     }
 
-    /// After so much in order other writes followed; `all` were written since the fill.
-    fn and(&mut self, part: Bytes, all: Bytes) {
+    /// After so much in order more single pages followed.
+    fn and(&mut self, part: Bytes, pages: Option<&SinglePages>) {
         self.part = part;
-        self.between = Bytes(all.0.saturating_sub((self.first + part).0));
+        self.between = Bytes(taken(pages).0.0.saturating_sub(self.pages.0));
     }
 
-    /// All that was written when so much was in order.
-    fn used(&self, in_order: Bytes) -> Bytes {
+    /// All that was used when so much was in order, and the single pages of it.
+    fn used(&self, in_order: Bytes) -> (Bytes, Bytes) {
         let between = if in_order > self.part { self.between } else { Bytes::ZERO };
-        self.first + in_order + between
+        (self.first + in_order + between, self.pages + between)
     }
+
+    /// What was written in order before one of the single pages.
+    fn in_order_before(&self, page: usize) -> Bytes {
+        if page < self.count { Bytes::ZERO } else { self.part }
+    }
+}
+
+/// What single pages took of the flash, and how many they are.
+fn taken(pages: Option<&SinglePages>) -> (Bytes, usize) {
+    pages.map_or((Bytes::ZERO, 0), |pages| (pages.written() + pages.rests(), pages.costs.len()))
 }
 
 /// What single pages tell by the time that `most` was written.
@@ -210,13 +243,50 @@ fn supposed_logs(session: &mut Session<'_, '_>, pages: &Option<SinglePages>, tol
 }
 
 /// Where the device makes room in order for the first time, to the block.
-fn suppose_in_order(session: &mut Session<'_, '_>, overwriting: &Overwriting, spare: Bytes, sure: [f64; 2]) {
+fn suppose_in_order(
+    session: &mut Session<'_, '_>,
+    overwriting: &Overwriting,
+    (spare, pages): (Bytes, Bytes),
+    sure: [f64; 2],
+) {
     let evidence = format!(
         "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
         session.unit_seen().map_or(Bytes::ZERO, |unit| unit.size),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
-    suppose_space(session, spare.0 as f64, sure.map(Some), &evidence, &picture);
+    let sure = if_known(session, spare, more_of_pages(session, pages), sure);
+    suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
+}
+
+/// From which single page on blocks are copied, with what was used before the first one, and in order before this one.
+fn suppose_collected(session: &mut Session<'_, '_>, pages: &SinglePages, found: Onset, others: Bytes) {
+    let of_pages = pages.size * found.at as u64;
+    let spare = others + of_pages;
+    let evidence = format!(
+        "single pages of {} far apart on one die wait for an erase or longer from the {}-th on, when {spare} are written, \
+         which is likelier than no change by {:.0} nats",
+        pages.size, found.at, found.gain,
+    );
+    let picture = pages.picture().mark(of_pages.0 as f64, "more stalls");
+    let error = pages.size.0 as f64 * found.within as f64 + more_of_pages(session, of_pages);
+    let sure = if_known(session, spare, error, [MORE_STALLS[0], MORE_STALLS[1]]);
+    suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
+}
+
+/// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is not sure
+/// that these are no pages.
+fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
+    let known = session.known();
+    let dies = known.count(Parameter::ParallelUnits).unwrap_or(1).max(1);
+    let sure = known.confidence(Parameter::ReadPageSize) >= PAGE_SURE;
+    let rows = if sure { 1 } else { planes(session) };
+    (taken * (dies * rows - 1)).0 as f64
+}
+
+/// How sure both are, as far as they are known within such an error.
+fn if_known(session: &Session<'_, '_>, spare: Bytes, error: f64, sure: [f64; 2]) -> [Option<f64>; 2] {
+    let [physical, space] = sure_within(session.capacity(), spare.0 as f64, error, 1.0);
+    [physical.map(|_| sure[0]), space.map(|_| sure[1])]
 }
 
 /// From where on there are more stalls.
@@ -226,8 +296,9 @@ fn suppose_more_stalls(
     onset: Onset,
     before: &Before,
 ) {
-    let Onset { at, gain, before: share, after } = onset;
-    let spare = before.used(overwriting.size * at as u64);
+    let Onset { at, within, gain, before: share, after } = onset;
+    let (spare, pages) = before.used(overwriting.size * at as u64);
+    let error = (overwriting.size * within as u64).0 as f64 + more_of_pages(session, pages);
     let evidence = format!(
         "overwritten in order, the device makes one IO in {:.0} wait for an erase or longer until {spare} are written, and one \
          in {:.0} from there on, which is likelier than no change by {gain:.0} nats",
@@ -236,7 +307,8 @@ fn suppose_more_stalls(
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "more stalls");
     let physical = MORE_STALLS[usize::from(gain < CLEAR)];
-    suppose_space(session, spare.0 as f64, [Some(physical), Some(SPARE_MORE_STALLS)], &evidence, &picture);
+    let sure = if_known(session, spare, error, [physical, SPARE_MORE_STALLS]);
+    suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
 
 /// Supposes the space beyond the capacity: how sure the physical capacity is, and that space; `None` where it is not told.
@@ -319,9 +391,10 @@ mod tests {
 
     #[test]
     fn single_pages_between_count_only_for_what_was_overwritten_behind_them() {
-        let mut before = Before::new(Bytes(10));
-        assert_eq!(before.used(Bytes(5)), Bytes(15));
-        before.and(Bytes(4), Bytes(114));
-        assert_eq!((before.used(Bytes(3)), before.used(Bytes(5))), (Bytes(13), Bytes(115)));
+        let mut before = Before::new(Bytes(10), None);
+        assert_eq!(before.used(Bytes(5)), (Bytes(15), Bytes::ZERO));
+        (before.part, before.between) = (Bytes(4), Bytes(100));
+        assert_eq!(before.used(Bytes(3)), (Bytes(13), Bytes::ZERO));
+        assert_eq!(before.used(Bytes(5)), (Bytes(115), Bytes(100)));
     }
 }
