@@ -4,6 +4,7 @@ pub(crate) mod absorbed;
 mod beginnings;
 pub(crate) mod content;
 mod copied;
+mod crossings;
 mod cycles;
 mod depths;
 pub(crate) mod erase_block;

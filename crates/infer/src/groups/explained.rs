@@ -11,8 +11,9 @@ use flashlab_base::Bytes;
 
 use super::figures::median;
 use super::likely::Likely;
+use super::read_pages::Page;
 use super::replay::{Layout, Run, nanos};
-use super::traces::{Region, traces};
+use super::traces::{FACTORS, Region, traces};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -60,24 +61,29 @@ struct Written {
 /// Looks for a layout.
 pub(crate) fn explained(
     session: &mut Session<'_, '_>,
-    page: Option<Bytes>,
+    found: Option<&Page>,
 ) -> Result<Option<Explained>, Halt> {
+    let (page, crossings) = (found.map(|page| page.size), found.map(|page| &page.crossings));
     let pages: Vec<u64> = match page {
         Some(page) => vec![page.0],
         None => PAGES.map(|page| page.max(session.block().0)).to_vec(),
     };
-    let mut best: Option<(Region, Vec<Run>, Likely)> = None;
+    let mut best: Option<((Region, f64), Vec<Run>, Likely)> = None;
     let (mut least, mut searched) = (f64::INFINITY, 0);
-    for region in Region::ALL {
+    for (factor, region) in FACTORS.into_iter().flat_map(|factor| Region::ALL.map(|region| (factor, region)))
+    {
+        if factor > FACTORS[0] && searched > 0 {
+            break;
+        }
         if searched == SEARCHES || session.time_left() * TIME_OF_A_REGION < session.reading_time() {
             break;
         }
-        let Some(runs) = traces(session, region, page)? else { continue };
+        let Some(runs) = traces(session, region, page, factor)? else { continue };
         if Likely::is_without_flash(&runs, pages[0]) {
             continue;
         }
         searched += 1;
-        let Some(likely) = Likely::search(&runs, &pages, session.block().0) else { continue };
+        let Some(likely) = Likely::search(&runs, &pages, session.block().0, crossings) else { continue };
         let shortest = median(&nanos(&runs[0]));
         let [_, sense, transfer, _] = likely.times();
         if sense + transfer < FLASH_MIN * shortest {
@@ -86,15 +92,17 @@ pub(crate) fn explained(
         least = least.min(likely.sigma);
         let good = unexplained(&likely, least) < MISFIT_GOOD;
         if best.as_ref().is_none_or(|(_, _, best)| unexplained(&likely, least) < unexplained(best, least)) {
-            best = Some((region, runs, likely));
+            best = Some(((region, factor), runs, likely));
         }
         if good {
             break;
         }
     }
-    let best = best.filter(|(_, _, likely)| unexplained(likely, least) <= MISFIT_MAX);
-    let Some((region, runs, likely)) = best else { return Ok(None) };
-    let elsewhere = traces(session, region.elsewhere(), page)?;
+    // Where reads are mixed, what a buffer or a map has a part in is explained by something, more or less.
+    let most = |factor: f64| if factor > FACTORS[0] { MISFIT_GOOD } else { MISFIT_MAX };
+    let best = best.filter(|((_, factor), _, likely)| unexplained(likely, least) <= most(*factor));
+    let Some(((region, factor), runs, likely)) = best else { return Ok(None) };
+    let elsewhere = traces(session, region.elsewhere(), page, factor)?;
     let agreed = elsewhere.and_then(|runs| likely.again(&runs));
     let agreed = agreed.filter(|(again, _)| again.misfit <= MISFIT_MAX);
     let picture = picture(&runs);

@@ -15,6 +15,9 @@ pub(crate) const SENSE: usize = 1;
 pub(crate) const TRANSFER: usize = 2;
 pub(crate) const LINK: usize = 3;
 
+/// Less scatter is not believed: no model of four times is more exact, and of a device without noise it is the model that errs.
+pub(crate) const SIGMA_MIN: f64 = 0.02;
+
 /// The most that a deviation counts, as the logarithm of a likelihood: three standard deviations.
 const CAP: f64 = 4.5;
 /// Deviations are taken for so many times smaller at first, so that few of them are capped.

@@ -4,15 +4,17 @@
 //! As in `replay`. A grid of usual layouts is tried on a part of the reads; from the best of them on, each figure of the
 //! layout is changed by itself, until no change is better; then all that may be right is fitted to all reads. What a layout
 //! says is believed by as much as the likelihood falls where it says something else. Reads from another part of the
-//! device, which had no part in finding the layout, have to say so as well.
+//! device, which had no part in finding the layout, have to say so as well. What crossing boundaries costs (`crossings`) counts as
+//! what is known before: no page is larger than the smallest boundary that costs something.
 
 mod search;
 mod writes;
 
 use search::Search;
 
+use super::crossings::Crossings;
 use super::figures::{NORMAL, median};
-use super::fitting::{Model, Times};
+use super::fitting::{Model, SIGMA_MIN, Times};
 use super::layouts::{ALL, changed, usual, within};
 use super::replay::{Layout, Replay, Run, nanos};
 
@@ -33,8 +35,6 @@ const HOPELESS: f64 = 3.5;
 const DOUBT: i32 = 3;
 /// How much more than one kind reads scatter that are answered by a buffer.
 const MISFIT_BUFFER: f64 = 1.6;
-/// Less scatter is not believed.
-const SIGMA_MIN: f64 = 0.004;
 
 /// A layout, the times with which it fits best, and how unlikely it is, as a logarithm.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ struct Scored {
     layout: Layout,
     times: Times,
     loss: f64,
-    /// Of that, how unusual it is before.
+    /// Of that, how unusual it is before, and how unlikely what was seen besides.
     prior: f64,
 }
 
@@ -80,11 +80,17 @@ impl Likely {
         2.0 * loss < MISFIT_BUFFER * runs.iter().map(Vec::len).sum::<usize>() as f64
     }
 
-    /// Looks for layouts with pages of these sizes, none smaller than `block`; none for too few reads.
-    pub(crate) fn search(runs: &[Run], pages: &[u64], block: u64) -> Option<Likely> {
+    /// Looks for layouts with pages of these sizes, none smaller than `block`, that explain `crossings` as well; none for
+    /// too few reads.
+    pub(crate) fn search(
+        runs: &[Run],
+        pages: &[u64],
+        block: u64,
+        crossings: Option<&Crossings>,
+    ) -> Option<Likely> {
         let sigma = scatter(runs)?;
         let part: Vec<Run> = runs.iter().map(|run| run[..run.len().div_ceil(PART)].to_vec()).collect();
-        let mut rough = Search::new(&part, sigma, block);
+        let mut rough = Search::new(&part, sigma, block, crossings);
         for &page in pages {
             usual(page).into_iter().for_each(|layout| rough.score(layout));
         }
@@ -107,13 +113,13 @@ impl Likely {
         let all = rough.best();
         let best = *all.first()?;
         let reads = |runs: &[Run]| runs.iter().map(Vec::len).sum::<usize>() as f64;
-        if 2.0 * best.loss > HOPELESS * reads(&part) {
+        if 2.0 * (best.loss - best.prior) > HOPELESS * reads(&part) {
             return None;
         }
         // Few reads tell little of how much they scatter; but a model that does not fit shall be seen.
         let fitted = Replay::new(runs, best.layout, sigma).scatter(&best.times);
         let sigma = fitted.clamp(sigma / SIGMA_ERROR, sigma * SIGMA_ERROR);
-        let mut fine = Search::new(runs, sigma, block);
+        let mut fine = Search::new(runs, sigma, block, crossings);
         for scored in all.iter().take_while(|scored| scored.loss < best.loss + FAR).take(FITTED) {
             fine.score_from(scored.layout, scored.times);
         }
@@ -160,7 +166,7 @@ impl Likely {
     /// The same layouts for other reads, with what both say together.
     pub(crate) fn again(&self, runs: &[Run]) -> Option<(Likely, Likely)> {
         let sigma = scatter(runs)?.max(self.sigma);
-        let mut other = Search::new(runs, sigma, 1);
+        let mut other = Search::new(runs, sigma, 1, None);
         for scored in self.all.iter().take_while(|scored| scored.loss < self.all[0].loss + FAR).take(FITTED) {
             other.score_from(scored.layout, scored.times);
         }

@@ -16,6 +16,7 @@ use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
+use super::crossings::Crossings;
 use super::reads::{Walk, compare_each, in_turn, room, times};
 use crate::halt::Halt;
 use crate::session::Session;
@@ -48,6 +49,8 @@ struct Places {
 pub(crate) struct Page {
     pub(crate) size: Bytes,
     pub(crate) finding: Finding,
+    /// What a layout has to explain as well.
+    pub(crate) crossings: Crossings,
 }
 
 /// The page, or what was seen instead.
@@ -89,7 +92,9 @@ pub(crate) fn page(session: &mut Session<'_, '_>) -> Result<Result<Page, Finding
     };
     let picture = picture.mark(size.0 as f64, "page");
     let finding = Finding::found(Parameter::ReadPageSize, size, confidence, figures).with(picture);
-    Ok(Ok(Page { size, finding }))
+    let ratios = costs.iter().skip(1).map(|&(boundary, cost)| (boundary.0, cost)).collect();
+    let crossings = Crossings { block: session.block().0, page: size.0, slot: places.slot.0, ratios };
+    Ok(Ok(Page { size, finding, crossings }))
 }
 
 /// What reads across the slots' boundaries at `boundary` take, relative to reads before and after them in turn.

@@ -200,7 +200,7 @@ mod tests {
         for (found, time) in found.iter().zip(times) {
             assert!((found / time - 1.0).abs() < 0.06, "{found} for {time}");
         }
-        let likely = super::super::likely::Likely::search(&runs, &[4096], 512).unwrap();
+        let likely = super::super::likely::Likely::search(&runs, &[4096], 512, None).unwrap();
         assert_eq!(likely.best(), layout);
         assert!(likely.misfit < 1.3 && likely.margin(|layout| layout.dies, &4) > 20.0);
         let other = Replay::new(&runs, Layout { dies: 8, channels: 4, ..layout }, 0.03);

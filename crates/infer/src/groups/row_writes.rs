@@ -17,6 +17,7 @@ use flashlab_plan::{Location, Time};
 
 use super::figures::{NORMAL, median, quantile};
 use super::fill;
+use super::fitting::SIGMA_MIN;
 use super::patterns::responses;
 use super::replay::{Io, Run, nanos};
 use super::sizes::PAUSE;
@@ -40,8 +41,6 @@ const TURNS: (u64, u64) = (2, 4);
 const PART_OF_REST: u64 = 3;
 /// Of a size with fewer writes the scatter is not known.
 const SCATTER_OF: usize = 12;
-/// Less scatter is not believed.
-const SIGMA_MIN: f64 = 0.004;
 
 /// Writes whole pages from where the device was filled to, and goes on to a multiple of `align`; none where they would tell
 /// nothing.

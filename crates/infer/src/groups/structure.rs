@@ -33,7 +33,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if let Ok(page) = &found {
         session.suppose(page.finding.clone());
     }
-    let explained = explained(session, found.as_ref().ok().map(|page| page.size))?;
+    let explained = explained(session, found.as_ref().ok())?;
     let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained.evidence())));
     session.conclude(match (found, said) {
         (Ok(page), Some(((size, _), _))) if page.size == size => page.finding,

@@ -39,8 +39,9 @@ const COUNT_LEAST: u64 = 24;
 const TIME_SHARE: f64 = 0.01;
 /// The fewest places of a kind that lie together.
 const PLACES_LEAST: u64 = 10;
-/// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way.
-const FACTOR: f64 = 1.3;
+/// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way. Pages of cells of
+/// several bits differ as well: so where all regions are mixed, more is allowed.
+pub(crate) const FACTORS: [f64; 2] = [1.3, 1.7];
 const MIXED: f64 = 0.15;
 
 /// A part of the device.
@@ -137,6 +138,7 @@ pub(crate) fn traces(
     session: &mut Session<'_, '_>,
     region: Region,
     page: Option<Bytes>,
+    factor: f64,
 ) -> Result<Option<Vec<Run>>, Halt> {
     let block = session.block();
     let (whole, largest) = (page.unwrap_or(PAGE_LARGE).max(block), page.unwrap_or(PAGE_LARGEST).max(block));
@@ -194,7 +196,7 @@ pub(crate) fn traces(
                 kind.push(run(&samples));
             }
             // Those of one kind that are alone are independent of each other, and one run.
-            if runs.is_empty() && is_mixed(&kind.concat()) {
+            if runs.is_empty() && is_mixed(&kind.concat(), factor) {
                 return Ok(None);
             }
             match depth {
@@ -207,10 +209,10 @@ pub(crate) fn traces(
 }
 
 /// Whether reads of one kind are not all answered in the same way.
-fn is_mixed(run: &Run) -> bool {
+fn is_mixed(run: &Run, factor: f64) -> bool {
     let times = nanos(run);
     let middle = median(&times);
-    let off = times.iter().filter(|&&time| !(middle / FACTOR..middle * FACTOR).contains(&time)).count();
+    let off = times.iter().filter(|&&time| !(middle / factor..middle * factor).contains(&time)).count();
     off as f64 > MIXED * times.len() as f64
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::crossings::Crossings;
 use super::super::figures::median;
 use super::super::fitting::{Model, Times};
 use super::super::layouts::{around, changed, unusual, within};
@@ -17,21 +18,45 @@ pub(super) struct Search<'a> {
     sigma: f64,
     /// No page is smaller.
     block: u64,
+    /// What else a layout has to explain.
+    crossings: Option<&'a Crossings>,
+    /// No page is larger: a boundary of smaller ones costs something.
+    page_most: u64,
     /// As many layouts are tried.
     most: usize,
-    /// What the shortest read takes.
+    /// What the shortest reads take, and of how many bytes they are.
     shortest: f64,
+    least: u64,
+    /// What each byte more takes of the largest reads one at a time.
+    by_byte: f64,
     pub(super) scored: BTreeMap<Layout, Scored>,
     /// The one that fits best so far.
     leader: Option<Scored>,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(runs: &'a [Run], sigma: f64, block: u64) -> Search<'a> {
+    pub(super) fn new(
+        runs: &'a [Run],
+        sigma: f64,
+        block: u64,
+        crossings: Option<&'a Crossings>,
+    ) -> Search<'a> {
         let times = runs.first().map(nanos).unwrap_or_default();
         let reads: usize = runs.iter().map(Vec::len).sum();
         let most = READS_MAX / reads.max(1);
-        Search { runs, sigma, block, most, shortest: median(&times), scored: BTreeMap::new(), leader: None }
+        Search {
+            runs,
+            sigma,
+            block,
+            crossings,
+            page_most: crossings.map_or(u64::MAX, |crossings| crossings.page),
+            most,
+            shortest: median(&times),
+            least: runs.first().and_then(|run| run.first()).map_or(0, |read| read.size),
+            by_byte: by_byte(runs),
+            scored: BTreeMap::new(),
+            leader: None,
+        }
     }
 
     /// Fits a layout, if that was not done, from many starts.
@@ -91,23 +116,41 @@ impl<'a> Search<'a> {
     /// From these times on, or from those with which the best layout fits.
     fn fit(&mut self, layout: Layout, mut starts: Vec<Times>) {
         let known = self.scored.contains_key(&layout);
-        if layout.page < self.block || known {
+        if layout.page < self.block || layout.page > self.page_most || known {
             return;
         }
         if let Some(Scored { layout: other, times: [command, sense, transfer, link], .. }) = self.leader {
             let ratio = layout.page as f64 / other.page as f64;
             starts.push([command, sense, transfer * ratio, link * ratio]);
         }
+        starts.extend(self.behind_the_link(layout.page));
         let good = self.leader.map_or(f64::INFINITY, |leader| leader.loss);
         let unusual = |times: &Times| unusual(&layout, times);
         let (times, loss) =
             Replay::new(self.runs, layout, self.sigma).fit(&starts, &[0, 1, 2, 3], good, &unusual);
-        let prior = unusual(&times).min(loss);
-        let scored = Scored { layout, times, loss, prior };
+        let scored = self.with_crossings(Scored { layout, times, loss, prior: unusual(&times).min(loss) });
+        let loss = scored.loss;
         self.scored.insert(layout, scored);
         if self.leader.is_none_or(|leader| loss < leader.loss) {
             self.leader = Some(scored);
         }
+    }
+
+    /// Times of a link behind which large reads hide the flash, of one die and of several: from others the way there is long, as
+    /// neither a little more of the link nor a little less of the flash is of use.
+    fn behind_the_link(&self, page: u64) -> [Times; 2] {
+        const FLASH: f64 = 0.6;
+        const SEVERAL: f64 = 0.7;
+        let link = self.by_byte * page as f64;
+        let rest = (self.shortest - self.by_byte * self.least.min(page) as f64).max(0.1 * self.shortest);
+        [FLASH * link.min(rest), SEVERAL * rest].map(|flash| [rest - flash, flash / 2.0, flash / 2.0, link])
+    }
+
+    /// With what else has to be explained.
+    fn with_crossings(&self, scored: Scored) -> Scored {
+        let unlikely = |crossings: &Crossings| crossings.unlikely(&scored.layout, &scored.times);
+        let more = self.crossings.map_or(0.0, unlikely);
+        Scored { loss: scored.loss + more, prior: scored.prior + more, ..scored }
     }
 
     /// Fits those again that are more likely by the times with which the best layout fits than by their own: their descent
@@ -116,7 +159,8 @@ impl<'a> Search<'a> {
         let Some(Scored { layout: best, times: [command, sense, transfer, link], .. }) = self.leader else {
             return;
         };
-        for scored in self.scored.values_mut() {
+        let mut again = Vec::new();
+        for scored in self.scored.values() {
             let layout = scored.layout;
             let ratio = layout.page as f64 / best.page as f64;
             let start = [command, sense, transfer * ratio, link * ratio];
@@ -124,11 +168,14 @@ impl<'a> Search<'a> {
             let unusual = |times: &Times| unusual(&layout, times);
             if replay.loss(&start) + unusual(&start) < scored.loss {
                 let (times, loss) = replay.fit(&[start], &[0, 1, 2, 3], f64::INFINITY, &unusual);
-                if loss < scored.loss {
-                    *scored = Scored { layout, times, loss, prior: unusual(&times).min(loss) };
-                }
+                let other = Scored { layout, times, loss, prior: unusual(&times).min(loss) };
+                again.push(self.with_crossings(other));
             }
         }
+        let is_better =
+            |other: &Scored| self.scored.get(&other.layout).is_some_and(|scored| other.loss < scored.loss);
+        again.retain(is_better);
+        self.scored.extend(again.into_iter().map(|scored| (scored.layout, scored)));
     }
 
     /// The best of each size of pages, and of each way in which a die may work, but for those that are far off.
@@ -163,6 +210,17 @@ impl<'a> Search<'a> {
     }
 }
 
+/// What each byte more takes of the largest of the reads one at a time, which come first, by size.
+fn by_byte(runs: &[Run]) -> f64 {
+    let size = |run: &Run| run.first().map_or(0, |read| read.size);
+    let alone = runs.windows(2).take_while(|two| size(&two[1]) > size(&two[0])).count();
+    let Some([small, large]) = alone.checked_sub(1).and_then(|before| runs.get(before..=alone)) else {
+        return 0.0;
+    };
+    let more = median(&nanos(large)) - median(&nanos(small));
+    more.max(0.0) / (size(large) - size(small)) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::layouts::ALL;
@@ -185,7 +243,7 @@ mod tests {
         // Of one page each: on however many dies they take the same.
         let read = |index: u64| Io { at: index as f64 * 1e6, nanos: 90e3, offset: index * 8192, size: 512 };
         let runs = [(0..30).map(read).collect::<Run>()];
-        let mut search = Search::new(&runs, 0.05, 512);
+        let mut search = Search::new(&runs, 0.05, 512, None);
         [1, 2].into_iter().for_each(|dies| search.score(layout(dies)));
         let losses = |search: &Search<'_>| [1, 2].map(|dies| search.scored[&layout(dies)].loss);
         let all = losses(&search);
@@ -194,5 +252,32 @@ mod tests {
         search.refit();
         let again = losses(&search);
         assert!(all.iter().zip(again).all(|(one, other)| (one - other).abs() < 0.5), "{all:?} {again:?}");
+    }
+
+    #[test]
+    fn a_link_that_hides_the_flash_is_found() {
+        let (chunk, cached, phase, serial, partial) = (ALL, false, 0, false, false);
+        let layout =
+            Layout { page: 2048, planes: 1, chunk, dies: 1, channels: 1, cached, phase, serial, partial };
+        let mut random = flashlab_base::Prng::new(flashlab_base::Seed(7));
+        let mut run = |size: u64| -> Run {
+            let read =
+                |index: u64| Io { at: index as f64 * 1e9, nanos: 1.0, offset: index * 65536 + 1536, size };
+            let all = [(0..60).map(read).collect::<Run>()];
+            let mut run = Run::new();
+            Replay::new(&all, layout, 1.0).predict(&[485e3, 25e3, 5e3, 114e3], |read, nanos| {
+                run.push(Io { nanos: nanos * (0.95 + 0.1 * random.unit()), ..*read });
+            });
+            run
+        };
+        let runs: Vec<Run> = [512, 1024, 3072, 7168, 15360, 31744, 64512].map(&mut run).to_vec();
+        let mut search = Search::new(&runs, 0.03, 512, None);
+        search.score(layout);
+        let Scored { times: [command, sense, transfer, link], loss, .. } = search.scored[&layout];
+        assert!(
+            (command / 485e3 - 1.0).abs() < 0.05 && (link / 114e3 - 1.0).abs() < 0.05,
+            "{command} {link}"
+        );
+        assert!(((sense + transfer) / 30e3 - 1.0).abs() < 0.4 && loss < 300.0, "{sense} {transfer} {loss}");
     }
 }
