@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Inference, Parameter, Verdict};
+use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_infer::{Ended, Settings, infer, nothing_known};
@@ -87,6 +87,19 @@ fn one_die_of_four_planes_with_a_buffer_and_segment_groups() {
     assert_eq!(answer(Parameter::PlanesReadAtOnce), "4 (0.93)");
     assert_eq!(answer(Parameter::ReadBufferSize), "500 KiB (0.97)");
     assert_eq!(answer(Parameter::ReadAheadSize), "128 KiB (0.97)");
+}
+
+#[test]
+fn devices_without_noise_are_no_harder() {
+    for (name, planes, dies, channels) in [("emmc", 8, 2, 1), ("qlc-sata", 8, 8, 4)] {
+        let zoo = flashlab_sim::zoo();
+        let profile = zoo.iter().find(|profile| profile.name == name).unwrap();
+        let known = read_only(&profile.resized(Bytes::gib(1)).unwrap(), true);
+        let number = |parameter| known.get(parameter).and_then(Finding::number);
+        assert_eq!(number(Parameter::PlanesReadAtOnce), Some(f64::from(planes)), "{name}");
+        assert_eq!(number(Parameter::ParallelUnits), Some(f64::from(dies)), "{name}");
+        assert_eq!(number(Parameter::Channels), Some(f64::from(channels)), "{name}");
+    }
 }
 
 #[test]
