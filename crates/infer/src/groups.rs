@@ -2,6 +2,7 @@
 
 pub(crate) mod absorbed;
 mod beginnings;
+mod cheap_beginning;
 pub(crate) mod content;
 mod copied;
 mod crossings;

@@ -4,8 +4,9 @@
 //! # Model
 //! uFLIP section 4.2: work is put off as long as there is memory or there are spare blocks for it. So the first random
 //! writes after a rest are cheap, and the number of them is the same after each rest that is long enough. Then
-//! costs oscillate with a period, or at random. Each of several runs is looked at by `phases`; and the median over the
-//! runs, write by write, shows a change of level that is smaller than what a single run scatters by.
+//! costs oscillate with a period, or at random. Each of several runs is looked at by `phases`; the median over the
+//! runs, write by write, shows a change of level that is smaller than what a single run scatters by; and where only a part of
+//! the writes is dear, all runs together show from which one on (`cheap_beginning`).
 //!
 //! Behind each run as many writes follow with pauses between them: the two kinds of runs take turns, so that drift does not
 //! decide what pauses buy, and all runs without pauses serve twice.
@@ -16,8 +17,7 @@
 //!
 //! An oscillation of a few writes (fast and slow pages, rows of planes, dies in turn) is no regular one if it loses its step
 //! whenever room is made. All runs count: between two of them so many writes are done that where the oscillation has to be is
-//! known. Short runs on a page map come before costs are steady, which takes more writes than the capacity: what
-//! they show is not told.
+//! known.
 //!
 //! # Invariants
 //! - each run begins after a rest, and at places of its own;
@@ -30,6 +30,7 @@ use flashlab_analysis::phases;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
+use super::cheap_beginning::cheap_beginning;
 use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::pause;
@@ -58,6 +59,8 @@ const WRITES: (u64, u64) = (64, 16_384);
 const RUN_MOST: Nanos = Nanos::from_secs(900);
 /// How sure a start-up phase is that one run shows alone.
 const OF_LONG_RUN: f64 = 0.7;
+/// How sure one is that all runs share.
+const OF_ALL_RUNS: f64 = 0.85;
 /// A run shows an oscillation that comes so often in it.
 const PERIODS: u64 = 8;
 /// A region of fewer blocks of all dies is emptied too rarely for the level to change.
@@ -194,6 +197,11 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
             let evidence = format!("{evidence}; the first run is long enough to fill the fast region");
             Finding::found(Parameter::StartupIos, by_run[0], OF_LONG_RUN, evidence)
                 .with(picture.mark(by_run[0] as f64, "start-up ends"))
+        }
+        _ if let Some(together) = cheap_beginning(runs).filter(|_| agreed.is_none()) => {
+            let evidence = format!("{evidence}; in all runs together dear writes begin behind {together}");
+            Finding::found(Parameter::StartupIos, together as u64, OF_ALL_RUNS, evidence)
+                .with(picture.mark(together as f64, "start-up ends"))
         }
         (Some(step), _) => {
             let evidence = format!(
@@ -336,7 +344,7 @@ fn conclude_period(
         (Some((period, runs)), _)
             if period > 0
                 && !(run.len() >= TELLING && runs + 1 >= RUNS)
-                && (is_page_map(session) || !keeps_step(without, with, period)) =>
+                && !keeps_step(without, with, period) =>
         {
             let evidence = format!(
                 "{evidence} From one run to the next that does not keep step: it is no regular oscillation"
