@@ -67,6 +67,8 @@ const PERIODS: u64 = 8;
 const BLOCKS_OF_REGION: u64 = 16;
 /// How sure it is that there is no period where one loses its step.
 const OUT_OF_STEP: f64 = 0.65;
+/// How sure a period is of short runs on a page map, whose costs become steady only after more writes than the capacity.
+const NOT_STEADY: f64 = 0.65;
 /// How sure it is what a full fast region does that no run shows.
 const OF_REGION: f64 = 0.65;
 /// Runs of so many writes tell it themselves, if all but one of them do: in them room is made often enough.
@@ -357,7 +359,9 @@ fn conclude_period(
         }
         (Some((0, _)), _) => Finding::found(Parameter::PeriodIos, 0, 0.8, evidence),
         (Some((period, runs)), _) => {
-            let confidence = if runs == RUNS { 0.9 } else { 0.8 };
+            let early = is_page_map(session) && run.len() < TELLING;
+            let settled = if runs == RUNS { 0.9 } else { 0.8 };
+            let confidence = if early { NOT_STEADY } else { settled };
             Finding::found(Parameter::PeriodIos, period, confidence, evidence)
         }
         (None, _) => Finding::undetermined(Parameter::PeriodIos, evidence),
