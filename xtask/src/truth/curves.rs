@@ -4,8 +4,8 @@ use flashlab_base::{Bytes, Prng, Seed};
 use flashlab_device::Operation;
 use flashlab_sim::{Profile, Translation};
 
-use super::Truth;
 use super::lab::{Content, Lab, median};
+use super::{NEAR, Truth};
 
 /// Throughput has to grow by 2.5 %; what lies between these two is as good as either.
 const GROWTH: [f64; 3] = [1.025, 1.021, 1.029];
@@ -15,6 +15,8 @@ const SIZES: [u32; 13] = [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24];
 const FITTED_FROM: usize = 4;
 const FITTED_TO: usize = 8;
 const TWO_KINDS: &str = "the median lies between two kinds of costs";
+/// So many standard errors around an estimate hold the truth 19 times in 20.
+const INTERVAL: f64 = 1.96;
 /// IOs of one size.
 const IOS: u64 = 256;
 /// Turns of two contents.
@@ -41,6 +43,9 @@ pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle
         [one, _] if one <= 0.01 * first[FITTED_FROM].1 => {
             Truth::unjudged("response times are no line with a cost for each IO")
         }
+        both if operation == Operation::Write && !can_be_told(both, &first, noisy) => {
+            Truth::unjudged("it is less than all writes that fill the device can tell")
+        }
         [one, other] if (one - other).abs() <= 0.01 * one => one.into(),
         both => Truth::Between(both),
     };
@@ -48,6 +53,26 @@ pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle
         curve.iter().map(|&(size, time)| (size, size / time)).collect()
     };
     (cost, either(saturation(&throughput(&first), None), saturation(&throughput(&second), None)))
+}
+
+/// Whether what lies between two costs per IO, and 3 % around it, can be hit 19 times in 20 by all the writes that fill the device.
+fn can_be_told([one, other]: [f64; 2], curve: &[(f64, f64)], noisy: &Profile) -> bool {
+    let allowed = (one - other).abs() / 2.0 + NEAR * (one + other) / 2.0;
+    let sigma = noisy.noise.map_or(0.0, |noise| noise.sigma);
+    INTERVAL * least_error(curve, sigma, noisy.capacity) <= allowed
+}
+
+/// The standard error of A in T = A + n B that no unbiased estimate undercuts (Cramér-Rao), however so many bytes are divided
+/// into IOs of the sizes on the line: the best are the smallest and the largest of them. With n1 and n2 IOs of these the
+/// variance is a^2 / n1 + b^2 / n2; where n1 s1 + n2 s2 = bytes the least is (a sqrt(s1) + b sqrt(s2))^2 / bytes.
+fn least_error(curve: &[(f64, f64)], sigma: f64, bytes: Bytes) -> f64 {
+    let cost = relative_line(curve);
+    let (s2, t2) = curve[FITTED_TO];
+    let lies_on = |&&(n, t): &&(f64, f64)| (cost + n * (t2 - cost) / s2 - t).abs() <= NEAR * cost;
+    let smaller = curve[..FITTED_FROM].iter().rev().take_while(lies_on).last();
+    let &(s1, t1) = smaller.unwrap_or(&curve[FITTED_FROM]);
+    let (a, b) = (s2 * t1 * sigma / (s2 - s1), s1 * t2 * sigma / (s2 - s1));
+    (a * s1.sqrt() + b * s2.sqrt()) / (bytes.0 as f64).sqrt()
 }
 
 /// Sizes and median response times of sequential IOs: of reads `ios` of each size on ranges of their own, which are gone
@@ -209,7 +234,8 @@ pub fn content_share(
 }
 
 /// Writes of one page in the first MiB, shifted by half of it, against those without the shift. Writes of two kinds that lie near
-/// each other have another median with noise; so it is measured with it as well, often enough, and either is right.
+/// each other have another median with noise, or when the host is late; so it is measured with noise as well, often enough, and
+/// both are right, and what lies between them.
 pub fn misalignment(quiet: &Profile, noisy: &Profile, page: Bytes) -> Truth {
     if Lab::empty(quiet).block() == page {
         return Truth::NotIdentifiable("no write can be shifted by less than a page");
@@ -217,15 +243,16 @@ pub fn misalignment(quiet: &Profile, noisy: &Profile, page: Bytes) -> Truth {
     let [one, other] = [(quiet, 10, 0.01), (noisy, 100, 0.03)]
         .map(|(profile, turns, same)| penalty(profile, page, turns, same));
     match (one, other) {
-        (Truth::Is(one), Truth::Is(other)) => Truth::OneOf(vec![one, other]),
+        (Ok(one), Ok(other)) => Truth::Between([one, other]),
         // With noise two kinds may not be told apart any more.
-        (Truth::Is(one), _) => Truth::Is(one),
-        (unjudged, _) => unjudged,
+        (Ok(one), Err(_)) => one.into(),
+        (Err(why), _) => Truth::unjudged(why),
     }
 }
 
-/// The penalty, by so many turns of aligned and of shifted writes and as many again, which differ by less than `same` of it.
-fn penalty(profile: &Profile, page: Bytes, turns: u64, same: f64) -> Truth {
+/// The penalty, by so many turns of aligned and of shifted writes and as many again, which differ by less than `same` of it; or
+/// why there is none.
+fn penalty(profile: &Profile, page: Bytes, turns: u64, same: f64) -> Result<f64, &'static str> {
     let mut lab = Lab::filled(profile);
     let mut random = Prng::new(Seed(2));
     // As many again show whether it depends on what was written before.
@@ -240,11 +267,9 @@ fn penalty(profile: &Profile, page: Bytes, turns: u64, same: f64) -> Truth {
         Some((median(shifted)? - median(aligned)?).max(0.0))
     });
     match (first, second) {
-        (Some(first), Some(second)) if (first - second).abs() <= same * first => {
-            ((first + second) / 2.0).into()
-        }
-        (Some(_), Some(_)) => Truth::unjudged("it depends on how much was written there before"),
-        _ => Truth::unjudged(TWO_KINDS),
+        (Some(first), Some(second)) if (first - second).abs() <= same * first => Ok((first + second) / 2.0),
+        (Some(_), Some(_)) => Err("it depends on how much was written there before"),
+        _ => Err(TWO_KINDS),
     }
 }
 
@@ -257,6 +282,26 @@ mod tests {
     fn a_line_is_fitted_exactly() {
         let points = SIZES.map(|power| (f64::from(1 << power), 100.0 + 3.0 * f64::from(1 << power)));
         assert!((relative_line(&points) - 100.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn what_a_line_tells_is_bounded() {
+        // Writes of 64 KiB and 1 MiB: 100 us and 100 us for each 64 KiB, so that the small ones take 200 us.
+        let line = SIZES.map(|power| {
+            let pages = f64::from(1 << power) / 65536.0;
+            (f64::from(1 << power), if pages < 1.0 { 500.0 } else { 100.0 + 100.0 * pages })
+        });
+        let bytes = Bytes::mib(1024);
+        // The best of all divisions of these bytes, searched.
+        let variance = |share: f64| {
+            let (small, large) = (share * 16384.0, (1.0 - share) * 1024.0);
+            ((1024.0 * 200.0 / 960.0f64).powi(2) / small + (64.0 * 1700.0 / 960.0f64).powi(2) / large)
+                * 0.05f64.powi(2)
+        };
+        let best = (1..1000).map(|part| variance(f64::from(part) / 1000.0)).fold(f64::INFINITY, f64::min);
+        let bound = least_error(&line, 0.05, bytes);
+        assert!((bound / best.sqrt() - 1.0).abs() < 1e-3, "{bound}, {}", best.sqrt());
+        assert!((least_error(&line, 0.05, Bytes::mib(256)) / bound - 2.0).abs() < 1e-9);
     }
 
     #[test]

@@ -6,11 +6,13 @@
 //! device end it, or a write would now and then find its die busy with the one before, which the host believes done.
 //!
 //! It writes more than the probes bear that look for blocks and logs, and so comes behind them. The first writes find logs of
-//! other addresses and a map that is not at hand, and do not count where there are enough others.
+//! other addresses, whose merges are owed for long, and a map that is not at hand. They do not count: those that go round the open
+//! blocks, where these are known; and as long as the later half of the turns shows another penalty than the earlier one, that is
+//! forgotten.
 //!
 //! # Invariants
-//! - aligned and shifted writes alternate, until the penalty is exact or a third of what may be written is used up;
-//! - the penalty is known to three per cent, or it is not sure; none is found where it is less than that of a write.
+//! - aligned and shifted writes alternate, until the penalty is steady and exact or a third of what may be written is used up;
+//! - the penalty is known to three per cent and steady, or it is not sure; none is found where it is less than that of a write.
 
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -41,9 +43,11 @@ const IN_TURN: u64 = 50;
 const TURNS: u64 = 2;
 /// The part of what may be written that it takes at most; the groups behind it take the rest.
 const PART: u64 = 3;
-/// With so many turns the first one does not count, and it is looked whether the penalty is exact, again each time that a
-/// quarter more was written.
+/// With so many turns the first one does not count, and it is looked whether the penalty is steady and exact, again each time
+/// that a quarter more was written.
 const SETTLED: u64 = 5;
+/// The pages that an aligned and a shifted write take.
+const PAGES_OF_BOTH: u64 = 3;
 /// What counts as exact, as rough and as nothing, in relation to the penalty or a write.
 const EXACT: f64 = 0.02;
 const ROUGH: f64 = 0.09;
@@ -67,7 +71,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let across = shifted(pattern.clone(), Bytes(page.0 / 2));
     let pauses = buffer(session) == Buffer::None;
     let mut kinds = [("aligned", pattern, Vec::new()), ("across", across, Vec::new())];
-    let mut look = SETTLED;
+    let settled = settled(session, page).filter(|&settled| settled <= turns / 2).unwrap_or(SETTLED);
+    let mut look = settled;
     for turn in 1..=turns {
         for (name, pattern, costs) in &mut kinds {
             if pauses && !costs.is_empty() {
@@ -76,13 +81,17 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             costs.extend(times(session, name, pattern)?);
         }
         let [(_, _, aligned), (_, _, misaligned)] = &mut kinds;
-        if turn == SETTLED {
-            aligned.drain(..IN_TURN as usize);
-            misaligned.drain(..IN_TURN as usize);
+        if turn == settled {
+            let forgotten = ((settled - SETTLED + 1) * IN_TURN) as usize;
+            aligned.drain(..forgotten);
+            misaligned.drain(..forgotten);
         }
         if turn >= look {
             look = turn * 5 / 4;
-            if Penalty::of(aligned, misaligned).is_some_and(|penalty| penalty.is_exact()) {
+            if changes(aligned, misaligned) {
+                aligned.drain(..aligned.len() / 2);
+                misaligned.drain(..misaligned.len() / 2);
+            } else if Penalty::of(aligned, misaligned).is_some_and(|penalty| penalty.is_exact()) {
                 break;
             }
         }
@@ -90,6 +99,26 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let [(_, _, aligned), (_, _, misaligned)] = &kinds;
     session.conclude(finding(page, aligned, misaligned));
     Ok(())
+}
+
+/// The turns until the blocks that are kept open were gone round twice, so that all they hold, and all that is owed for what
+/// they held, is of these addresses; as far as that is known.
+fn settled(session: &Session<'_, '_>, page: Bytes) -> Option<u64> {
+    let known = session.known();
+    let (logs, unit) = known.count(Parameter::OpenBlocks).zip(known.bytes(Parameter::EraseBlockSize))?;
+    Some(SETTLED + (2 * logs * unit.0).div_ceil(IN_TURN * PAGES_OF_BOTH * page.0))
+}
+
+/// Whether the later halves show another penalty than the earlier ones.
+fn changes(aligned: &[f64], misaligned: &[f64]) -> bool {
+    let (first, second) = aligned.split_at(aligned.len() / 2);
+    let (third, fourth) = misaligned.split_at(misaligned.len() / 2);
+    let [earlier, later] = [Penalty::of(first, third), Penalty::of(second, fourth)];
+    let differ = |one: Penalty, other: Penalty| {
+        let more = (one.more - other.more).abs();
+        more > one.half.hypot(other.half) && more > EXACT * one.more.min(other.more)
+    };
+    earlier.zip(later).is_some_and(|(one, other)| differ(one, other))
 }
 
 /// How much more shifted writes take.
@@ -126,6 +155,7 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
     )
     .draw("aligned", Style::Line, by_rank(aligned))
     .draw("shifted by half a page", Style::Line, by_rank(misaligned));
+    let is_steady = !changes(aligned, misaligned);
     let Some(Penalty { aligned, misaligned, more, half }) = Penalty::of(aligned, misaligned) else {
         return Finding::undetermined(parameter, "there are too few writes for medians").with(picture);
     };
@@ -142,11 +172,11 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
     let found = match half / more {
         _ if nothing => Finding::found(parameter, Nanos::ZERO, 0.85, evidence),
         // What a write costs may depend on the writes before it, which medians do not know.
-        rough if (0.0..=NOTHING).contains(&rough) && more <= MOST * aligned => {
+        rough if (0.0..=NOTHING).contains(&rough) && more <= MOST * aligned && is_steady => {
             Finding::found(parameter, Nanos(more as u64), 0.9, evidence)
         }
         rough if (0.0..=ROUGH).contains(&rough) => {
-            let confidence = if rough <= ROUGH / 2.0 { 0.7 } else { 0.5 };
+            let confidence = if rough <= ROUGH / 2.0 && is_steady { 0.7 } else { 0.5 };
             Finding::found(parameter, Nanos(more as u64), confidence, evidence)
         }
         // It cannot be less than nothing, and is not much more.
