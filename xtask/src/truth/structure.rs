@@ -63,8 +63,12 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
             Some(fast) => match fast.refill {
                 None => device.fast_region().into(),
                 Some(refill) => {
-                    let [least, most] = [refill.round_down(device.unit()), refill.round_up(device.unit())];
-                    Truth::OneOf([least, most].map(|size| size.min(device.fast_region()).into()).into())
+                    let (region, unit) = (device.fast_region(), device.unit());
+                    let [least, most] =
+                        [refill.round_down(unit), refill.round_up(unit)].map(|size| size.min(region));
+                    // The block that is being written is emptied by nothing: all others free are all free, seen from outside.
+                    let most_seen = if most + unit >= region { region } else { most };
+                    Truth::OneOf([least, most, most_seen].map(Value::from).into())
                 }
             },
         },

@@ -103,7 +103,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let read = level(&responses(&session.run("reads", &reads)?), 0.95).map_or(f64::INFINITY, |read| read.low);
     let (memory, step) = end_of_region(&costs, read);
     let Some(step) = step else {
-        let mut full = Full::after(&costs, 0);
+        let mut full = Full::after(&costs, 0, 0);
         full.most = costs.len() / 4;
         let again = if full.has_lumps() { refilled(session, size, &full)? } else { None };
         let is_memory = |wait: usize| (wait as f64) < MEMORY_MOST * costs.len() as f64;
@@ -114,7 +114,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return Ok(());
     };
     let place = first_lump(&costs, step.place.estimate as usize);
-    let full = Full::after(&costs, place);
+    let full = Full::after(&costs, place, (begin.0 / size.0) as usize);
     let again = refilled(session, size, &full)?;
     conclude(session, size, &costs, &full, step, (begin, place), again);
     Ok(())
@@ -255,13 +255,17 @@ fn conclude_region(
     let (all, before) = (bytes(again.wait), bytes(place) - buffer);
     let part = all - bytes(full.distance);
     // What is refilled wholly is free but for the blocks that were begun. Else what was written before the fill is still
-    // in it, or what was written before the rest.
-    let (region, refill) = match again.whole {
+    // in it, or what was written before the rest. It holds no more than was written until it was full for the first time, and
+    // is not refilled by a part where that is as much as all of this.
+    let first = before + begin.0 as f64;
+    let whole =
+        again.whole.filter(|&whole| all <= WHOLE * first && bytes(whole) <= first + bytes(full.distance));
+    let (region, refill) = match whole {
         Some(whole) => (bytes(whole), part),
         None if all > WHOLE * before => (all, all),
         None => (before + begin.0 as f64, part),
     };
-    let held = if again.whole.is_some() { "a part" } else { "nothing" };
+    let held = if whole.is_some() { "a part" } else { "nothing" };
     let evidence = format!(
         "{evidence}; with rests between them lumps are {} apart (p = {:.1e}), and {held} of what was written last is read \
          faster",

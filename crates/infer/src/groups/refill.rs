@@ -16,11 +16,11 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::cycles::{Cycle, cycles};
-use super::figures::{NORMAL, median};
+use super::figures::{NORMAL, mean, median};
 use super::fill::sequential_writes;
 use super::large_writes;
 use super::patterns::ios;
-use super::steps::{Lump, lump, lump_distance};
+use super::steps::{Lump, lump_distance, lump_worth};
 use crate::Settings;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -66,18 +66,19 @@ pub(super) struct Full {
 }
 
 impl Full {
-    /// From what the fill took behind the place from which on the region is full.
-    pub(super) fn after(costs: &[f64], place: usize) -> Full {
-        let costs = &costs[place.min(costs.len())..];
-        let lump = lump(costs);
-        let distance = distance(costs).max(PIECES);
+    /// From what the fill took behind the place from which on the region is full, which held so many writes before it already.
+    pub(super) fn after(costs: &[f64], place: usize, before: usize) -> Full {
+        let (cheap, costs) = costs.split_at(place.min(costs.len()));
+        let lump = lump_behind(cheap, costs);
+        let distance = distance(costs, lump).max(PIECES);
         let places: Vec<usize> = (0..costs.len()).filter(|&index| lump.is(costs[index])).collect();
         let far = |pair: &[usize]| Some(pair[1] - pair[0]).filter(|far| 2 * far > distance);
         let distances: Vec<usize> = places.windows(2).filter_map(far).collect();
         let off = |&far: &usize| (far as f64 - distance as f64).abs();
         let scatter = NORMAL * median(&distances.iter().map(off).collect::<Vec<_>>());
         let scatter = scatter.max(SCATTER_LEAST * distance as f64);
-        Full { lump, distance, distances, scatter, most: place + place / 4 + 2 * distance }
+        let held = before + place;
+        Full { lump, distance, distances, scatter, most: held + held / 4 + 2 * distance }
     }
 
     /// Whether lumps may be blocks that are moved.
@@ -99,9 +100,16 @@ impl Full {
     }
 }
 
+/// What the lumps behind a rise are: together they are worth the rise. Other stalls there may be before it as well.
+fn lump_behind(cheap: &[f64], costs: &[f64]) -> Lump {
+    let worth =
+        if cheap.is_empty() { f64::INFINITY } else { (mean(costs) - mean(cheap)) * costs.len() as f64 };
+    lump_worth(costs, worth)
+}
+
 /// From one lump to the next: the likeliest period of stalls, if it is about as long as lumps are apart.
-fn distance(costs: &[f64]) -> usize {
-    let typical = lump_distance(costs);
+fn distance(costs: &[f64], lump: Lump) -> usize {
+    let typical = lump_distance(costs, lump);
     let alike =
         |cycle: &Cycle| (ALIKE.recip()..ALIKE).contains(&(cycle.period as f64 / typical.max(1) as f64));
     cycles(costs).into_iter().find(alike).map_or(typical, |cycle| cycle.period)
@@ -119,9 +127,12 @@ pub(super) struct Refill {
 
 /// The first lump, which is smaller where only a part of a block has to be moved.
 pub(super) fn first_lump(costs: &[f64], place: usize) -> usize {
-    let Some(full) = costs.get(place..) else { return place };
-    let lump = lump(full);
-    let distance = distance(full);
+    if place >= costs.len() {
+        return place;
+    }
+    let (cheap, full) = costs.split_at(place);
+    let lump = lump_behind(cheap, full);
+    let distance = distance(full, lump);
     let Some(before) = place.checked_sub(distance).filter(|&before| before > NEAR) else { return place };
     let least = lump.usual + SMALLER * lump.excess;
     let is_one = |index: &usize| costs.get(*index).is_some_and(|&cost| cost > least);

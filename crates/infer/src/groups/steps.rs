@@ -10,7 +10,7 @@
 //! With lumps of size `L` the sum goes up and down by `L`; so places where it is higher by not much more than that may be
 //! the place instead. (The variance of lumps is their size times their mean, which tells `L`.)
 //!
-//! Lumps are what makes up half of all that costs exceed the usual cost. One that happens to be an outlier, too, would be
+//! Lumps are what makes up half of all that costs exceed the usual cost, each with the IOs that wait behind it. One that happens to be an outlier, too, would be
 //! worth ten, and is cut. Where only a few lumps are missing in the beginning, windows do not show it, but the lumps
 //! themselves may: if their distances are regular, one that is much longer at the beginning is no chance; and if they
 //! may lie anywhere, only a few of them in the first part of the IOs is none.
@@ -19,6 +19,7 @@
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::decide::ranks::Interval;
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::figures::{NORMAL, mean, median, windows};
 
@@ -34,13 +35,15 @@ const LUMPS_OF_DOUBT: f64 = 1.5;
 /// The same for the places of lumps, which are more regular than chance.
 const P_OF_LUMPS: f64 = 1e-3;
 /// Lumps whose distances are compared with the first one's, at least,
-const LUMPS: usize = 12;
-/// which has to be longer than the median by so many standard deviations (Student's t with 11 degrees: p = 3e-6).
-const DEVIATIONS: f64 = 8.0;
+const LUMPS: usize = 4;
+/// which has to be longer than the median by so much that it is as rare as this, by Student's t.
+const P_OF_DISTANCE: f64 = 3e-6;
 /// Distances are not believed to scatter less than this part of their median, and are not regular if they scatter more
 /// than that.
 const SCATTER_LEAST: f64 = 0.1;
 const SCATTER_MOST: f64 = 0.3;
+/// An IO that takes so many times as long as usual waits for something.
+const SLOW: f64 = 2.0;
 /// No lump counts for more than so many.
 const LUMP_MOST: f64 = 2.0;
 
@@ -96,17 +99,28 @@ impl Lump {
     }
 }
 
-/// What the lumps are: those few IOs that make up half of what is more than usual.
+/// What the lumps are: those few that make up half of what is more than usual.
 pub(crate) fn lump(costs: &[f64]) -> Lump {
+    lump_worth(costs, f64::INFINITY)
+}
+
+/// What the lumps are: those few that make up half of what is more than usual, or half of so much, if that is less. The IOs
+/// behind one may have to wait as well and belong to it; the dearest of them is what it is known by.
+pub(crate) fn lump_worth(costs: &[f64], worth: f64) -> Lump {
     let usual = median(costs);
-    let mut excess: Vec<f64> = costs.iter().map(|cost| (cost - usual).max(0.0)).collect();
-    excess.sort_by(|a, b| b.total_cmp(a));
-    let (mut sum, half) = (0.0, excess.iter().sum::<f64>() / 2.0);
-    let at_half = excess.iter().copied().find(|excess| {
-        sum += excess;
+    let stalls = costs.chunk_by(|one, other| (*one > SLOW * usual) == (*other > SLOW * usual));
+    let worth_of = |stall: &[f64]| {
+        let excess = || stall.iter().map(|cost| (cost - usual).max(0.0));
+        (excess().sum::<f64>(), excess().fold(0.0, f64::max))
+    };
+    let mut stalls: Vec<(f64, f64)> = stalls.filter(|stall| stall[0] > SLOW * usual).map(worth_of).collect();
+    stalls.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut sum, half) = (0.0, stalls.iter().map(|stall| stall.0).sum::<f64>().min(worth) / 2.0);
+    let at_half = stalls.iter().find(|stall| {
+        sum += stall.0;
         sum >= half
     });
-    Lump { usual, excess: at_half.unwrap_or(0.0) }
+    Lump { usual, excess: at_half.map_or(0.0, |stall| stall.1) }
 }
 
 /// The rise at the lump before which there are the fewest, for what lies before it.
@@ -138,9 +152,9 @@ fn groups(lumps: &[usize], ios: usize) -> Vec<usize> {
     groups
 }
 
-/// From one group of lumps to the next, typically; all IOs where there are no two.
-pub(crate) fn lump_distance(costs: &[f64]) -> usize {
-    let groups = groups(&lump(costs).places(costs).collect::<Vec<_>>(), costs.len());
+/// From one group of these lumps to the next, typically; all IOs where there are no two.
+pub(crate) fn lump_distance(costs: &[f64], lump: Lump) -> usize {
+    let groups = groups(&lump.places(costs).collect::<Vec<_>>(), costs.len());
     let distances: Vec<f64> = groups.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     if distances.is_empty() { costs.len() } else { median(&distances) as usize }
 }
@@ -153,8 +167,12 @@ fn by_distances(costs: &[f64], lumps: &[usize]) -> Option<Step> {
     let distances: Vec<f64> = (first + 1..groups.len()).map(|index| distance(index) as f64).collect();
     let typical = median(&distances);
     let scatter = NORMAL * median(&distances.iter().map(|d| (d - typical).abs()).collect::<Vec<_>>());
-    let deviations = (distance(first) as f64 - typical) / scatter.max(SCATTER_LEAST * typical);
+    // Between two others one may have been missed.
+    let usual = if first == 0 { typical } else { 2.0 * typical };
+    let deviations = (distance(first) as f64 - usual) / scatter.max(SCATTER_LEAST * typical);
     let regular = distances.len() >= LUMPS && scatter <= SCATTER_MOST * typical;
+    let student = StudentsT::new(0.0, 1.0, distances.len().saturating_sub(1).max(1) as f64);
+    let is_longer = student.is_ok_and(|student| student.sf(deviations) <= P_OF_DISTANCE);
     let at = groups[first];
     let step = || Step {
         place: Interval {
@@ -166,7 +184,7 @@ fn by_distances(costs: &[f64], lumps: &[usize]) -> Option<Step> {
         after: mean(&costs[at..]),
         p: P,
     };
-    (regular && deviations >= DEVIATIONS).then(step).filter(|step| step.after > step.before)
+    (regular && is_longer).then(step).filter(|step| step.after > step.before)
 }
 
 fn by_windows(costs: &[f64]) -> Option<Step> {
