@@ -203,17 +203,17 @@ impl Pair {
     }
 }
 
-/// Reads at `first` and `second` in turn, beside such that stay near either, as groups allow: a place may take longer by
-/// itself, as the slow pages of cells with several bits do, and that is no cost of going.
+/// Reads at `first` and `second` in turn, and at two places near them, beside reads that stay near either. A place may take
+/// longer by itself, as the slow pages of cells with several bits do, and that is no cost of going: all four places are
+/// read as often far as near.
 fn pair(session: &mut Session<'_, '_>, first: Bytes, second: Bytes, rounds: usize) -> Result<Pair, Halt> {
     let before = if first >= NEAR { first - NEAR } else { first + NEAR };
     let is_last = second + NEAR + session.block() * 2 > session.capacity();
     let behind = if is_last { second - NEAR } else { second + NEAR };
-    let patterns =
-        [places(session, first, second), places(session, first, before), places(session, second, behind)];
-    let mut figures = compare_each(session, "two-places", &patterns, rounds)?;
-    let far = figures.swap_remove(0);
-    let near = figures.concat();
+    let pairs = [(first, second), (before, behind), (first, before), (second, behind)];
+    let figures =
+        compare_each(session, "two-places", &pairs.map(|(one, other)| places(session, one, other)), rounds)?;
+    let (far, near) = (figures[..2].concat(), figures[2..].concat());
     let p = mann_whitney(&far, &near).p_above;
     Ok(Pair { near: median(&near), far: median(&far), times: times(&near, &far), p })
 }
