@@ -124,5 +124,6 @@ fn what_a_replaced_scratch_file_got_is_not_taken_for_space() {
     assert_eq!(infer(&mut device(), &settings, &mut known, &mut ()), Ended::Done);
     let of_one = inferred(None).0.get(Parameter::PhysicalCapacity).unwrap().number().unwrap();
     let of_second = known.get(Parameter::PhysicalCapacity).unwrap().number().unwrap();
-    assert!((of_second / of_one - 1.0).abs() < 0.03, "{of_second} for {of_one}");
+    // Either may be off by a few blocks; what the first file got would be many more.
+    assert!((of_second / of_one - 1.0).abs() < 0.05, "{of_second} for {of_one}");
 }

@@ -168,7 +168,8 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
                 "no size of writes takes less than its half for sure: a write buffer, merges or collecting hide it; pages of \
                  {page} are read, and flash is written by such pages as well"
             );
-            Finding::found(parameter, page, READ_PAGE, evidence)
+            let sure = READ_PAGE.min(session.known().confidence(Parameter::ReadPageSize));
+            Finding::found(parameter, page, sure, evidence)
         }
         (_, None) => {
             let evidence = format!(
