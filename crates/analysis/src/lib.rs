@@ -21,7 +21,7 @@ mod phases;
 mod point;
 mod precision;
 mod startup;
-mod student;
+pub mod student;
 mod summary;
 #[cfg(test)]
 mod synthetic;

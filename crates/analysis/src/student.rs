@@ -14,7 +14,7 @@ pub(crate) fn two_sided_p(t: f64, degrees: f64) -> f64 {
 }
 
 /// The probability of a value of at least `t`.
-pub(crate) fn upper_p(t: f64, degrees: f64) -> f64 {
+pub fn upper_p(t: f64, degrees: f64) -> f64 {
     if t.is_nan() { 1.0 } else { student(degrees).sf(t) }
 }
 

@@ -67,8 +67,10 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
                     let [least, most] =
                         [refill.round_down(unit), refill.round_up(unit)].map(|size| size.min(region));
                     // The block that is being written is emptied by nothing: all others free are all free, seen from outside.
-                    let most_seen = if most + unit >= region { region } else { most };
-                    Truth::OneOf([least, most, most_seen].map(Value::from).into())
+                    let all = (most + unit >= region).then_some(region);
+                    let mut sizes: Vec<Bytes> = [least, most].into_iter().chain(all).collect();
+                    sizes.dedup();
+                    Truth::OneOf(sizes.into_iter().map(Value::from).collect())
                 }
             },
         },

@@ -12,7 +12,7 @@
 //!   elsewhere in each run;
 //! - dear IOs are rare before the place, compared with behind it.
 
-use super::figures::{median, quantile};
+use super::figures::{log_likelihood, median, quantile};
 
 /// Dear is what costs more than the IO at such a part of all.
 const SHARES: [f64; 13] = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998];
@@ -95,8 +95,7 @@ fn last(count: usize) -> usize {
 
 /// The log likelihood that `dear` of so many IOs are dear, at their own share.
 fn likelihood(dear: f64, all: f64) -> f64 {
-    let part = |part: f64| if part > 0.0 { part * (part / all).ln() } else { 0.0 };
-    part(dear) + part(all - dear)
+    log_likelihood(dear, all) + log_likelihood(all - dear, all)
 }
 
 /// The likeliest place of a run, and how much likelier it is than none.

@@ -20,6 +20,11 @@ pub(crate) fn quantile(figures: &[f64], share: f64) -> f64 {
     *figures.select_nth_unstable_by(place, f64::total_cmp).1
 }
 
+/// The log likelihood of `count` hits, each as likely as `count` of so many are: one term of a multinomial likelihood.
+pub(crate) fn log_likelihood(count: f64, of: f64) -> f64 {
+    if count > 0.0 { count * (count / of).ln() } else { 0.0 }
+}
+
 /// The median, of two in the middle the larger one; 0 of nothing.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     quantile(figures, 0.5)

@@ -12,7 +12,7 @@
 //! - of periods that explain as much the shortest is taken: its multiples do so as well.
 
 use super::cycles::{ABOVE, Cycle, FAR_ABOVE};
-use super::figures::quantile;
+use super::figures::{log_likelihood, quantile};
 
 /// Places of a period, when periods are looked for, and in the end.
 const PLACES: usize = 8;
@@ -119,7 +119,7 @@ impl Fold<'_> {
         let counts = self.counts(period, places);
         let all = self.stalls.len() as f64;
         let usual = all / places as f64;
-        let of = |&count: &f64| if count > 0.0 { count * (count / usual).ln() } else { 0.0 };
+        let of = |&count: &f64| log_likelihood(count, usual);
         counts.iter().map(of).sum::<f64>() - (places - 1) as f64 / 2.0 * all.max(2.0).ln()
     }
 

@@ -46,6 +46,15 @@ struct Scored {
     prior: f64,
 }
 
+impl Scored {
+    /// Its times for pages of another size.
+    fn times_of(&self, page: u64) -> Times {
+        let [command, sense, transfer, link] = self.times;
+        let ratio = page as f64 / self.layout.page as f64;
+        [command, sense, transfer * ratio, link * ratio]
+    }
+}
+
 /// The layouts that may be right.
 #[derive(Clone, Debug)]
 pub(crate) struct Likely {

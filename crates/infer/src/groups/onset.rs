@@ -16,7 +16,7 @@
 //! - nothing of a period, or of how long anything takes, is assumed but that no erase is shorter;
 //! - the same costs give the same place.
 
-use super::figures::median;
+use super::figures::{log_likelihood, median};
 
 /// How much longer than usual stalls are, in nanoseconds: no erase takes less than the first.
 const LENGTHS: [f64; 8] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6, 30e6, 70e6, 160e6];
@@ -107,10 +107,10 @@ fn running(kinds: &[usize]) -> Vec<Counts> {
 fn gain(before: &Counts, whole: &Counts, at: usize, all: usize) -> Option<f64> {
     let (n, m) = (at as f64, (all - at) as f64);
     let stalls = |counts: &Counts| counts[1..].iter().sum::<f64>();
-    let part = |count: f64, of: f64| if count > 0.0 { count * (count / of).ln() } else { 0.0 };
     let rises = (stalls(whole) - stalls(before)) / m > RISE * stalls(before) / n;
-    let gains =
-        before.iter().zip(whole).map(|(&one, &both)| part(one, n) + part(both - one, m) - part(both, n + m));
+    let gains = before.iter().zip(whole).map(|(&one, &both)| {
+        log_likelihood(one, n) + log_likelihood(both - one, m) - log_likelihood(both, n + m)
+    });
     rises.then(|| gains.sum())
 }
 

@@ -73,6 +73,8 @@ const SEEN_ONCE: [f64; 2] = [0.75, 0.6];
 const CLEAR: f64 = 12.0;
 const MORE_STALLS: [f64; 2] = [0.8, 0.65];
 const SPARE_MORE_STALLS: f64 = 0.5;
+/// How sure both are where single pages show more stalls from one of them on.
+const OF_PAGES: [f64; 2] = [0.8, 0.65];
 /// How sure it is that space beyond the capacity does not put off merges that are seen from the first writes on.
 const MERGES: f64 = 0.9;
 /// The size of the writes, where no larger mapped unit is known.
@@ -269,7 +271,7 @@ fn suppose_collected(session: &mut Session<'_, '_>, pages: &SinglePages, found: 
     );
     let picture = pages.picture().mark(of_pages.0 as f64, "more stalls");
     let error = pages.size.0 as f64 * found.within as f64 + more_of_pages(session, of_pages);
-    let sure = if_known(session, spare, error, [MORE_STALLS[0], MORE_STALLS[1]]);
+    let sure = if_known(session, spare, error, OF_PAGES);
     suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
 

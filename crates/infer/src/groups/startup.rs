@@ -200,7 +200,9 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
             Finding::found(Parameter::StartupIos, by_run[0], OF_LONG_RUN, evidence)
                 .with(picture.mark(by_run[0] as f64, "start-up ends"))
         }
-        _ if let Some(together) = cheap_beginning(runs).filter(|_| agreed.is_none()) => {
+        _ if agreed.is_none()
+            && let Some(together) = cheap_beginning(runs) =>
+        {
             let evidence = format!("{evidence}; in all runs together dear writes begin behind {together}");
             Finding::found(Parameter::StartupIos, together as u64, OF_ALL_RUNS, evidence)
                 .with(picture.mark(together as f64, "start-up ends"))

@@ -19,9 +19,9 @@
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::decide::ranks::Interval;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use flashlab_analysis::student::upper_p;
 
-use super::figures::{NORMAL, mean, median, windows};
+use super::figures::{NORMAL, log_likelihood, mean, median, windows};
 
 /// How many beginnings are looked at, each half as long as the one before.
 const BEGINNINGS: u32 = 7;
@@ -127,7 +127,7 @@ pub(crate) fn lump_worth(costs: &[f64], worth: f64) -> Lump {
 fn by_rate(costs: &[f64], lumps: &[usize]) -> Option<Step> {
     let all = lumps.len() as f64;
     // Hoeffding's bound on so few lumps in that share of the IOs, if each may lie anywhere.
-    let term = |count: f64, share: f64| if count > 0.0 { count * (count / (all * share)).ln() } else { 0.0 };
+    let term = |count: f64, share: f64| log_likelihood(count, all * share);
     let p = |before: usize| {
         let share = lumps[before] as f64 / costs.len() as f64;
         let few = before as f64;
@@ -171,8 +171,7 @@ fn by_distances(costs: &[f64], lumps: &[usize]) -> Option<Step> {
     let usual = if first == 0 { typical } else { 2.0 * typical };
     let deviations = (distance(first) as f64 - usual) / scatter.max(SCATTER_LEAST * typical);
     let regular = distances.len() >= LUMPS && scatter <= SCATTER_MOST * typical;
-    let student = StudentsT::new(0.0, 1.0, distances.len().saturating_sub(1).max(1) as f64);
-    let is_longer = student.is_ok_and(|student| student.sf(deviations) <= P_OF_DISTANCE);
+    let is_longer = upper_p(deviations, distances.len() as f64 - 1.0) <= P_OF_DISTANCE;
     let at = groups[first];
     let step = || Step {
         place: Interval {

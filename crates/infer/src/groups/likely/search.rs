@@ -119,21 +119,23 @@ impl<'a> Search<'a> {
         if layout.page < self.block || layout.page > self.page_most || known {
             return;
         }
-        if let Some(Scored { layout: other, times: [command, sense, transfer, link], .. }) = self.leader {
-            let ratio = layout.page as f64 / other.page as f64;
-            starts.push([command, sense, transfer * ratio, link * ratio]);
-        }
+        starts.extend(self.leader.map(|leader| leader.times_of(layout.page)));
         starts.extend(self.behind_the_link(layout.page));
         let good = self.leader.map_or(f64::INFINITY, |leader| leader.loss);
-        let unusual = |times: &Times| unusual(&layout, times);
-        let (times, loss) =
-            Replay::new(self.runs, layout, self.sigma).fit(&starts, &[0, 1, 2, 3], good, &unusual);
-        let scored = self.with_crossings(Scored { layout, times, loss, prior: unusual(&times).min(loss) });
-        let loss = scored.loss;
+        let scored = self.descended(layout, &starts, good);
         self.scored.insert(layout, scored);
-        if self.leader.is_none_or(|leader| loss < leader.loss) {
+        if self.leader.is_none_or(|leader| scored.loss < leader.loss) {
             self.leader = Some(scored);
         }
+    }
+
+    /// A layout with the times at which the best descent from these starts ends, and what else has to be explained.
+    fn descended(&self, layout: Layout, starts: &[Times], good: f64) -> Scored {
+        let unusual = |times: &Times| unusual(&layout, times);
+        let (times, loss) =
+            Replay::new(self.runs, layout, self.sigma).fit(starts, &[0, 1, 2, 3], good, &unusual);
+        let more = self.crossings.map_or(0.0, |crossings| crossings.unlikely(&layout, &times));
+        Scored { layout, times, loss: loss + more, prior: unusual(&times).min(loss) + more }
     }
 
     /// Times of a link behind which large reads hide the flash, of one die and of several: from others the way there is long, as
@@ -146,35 +148,17 @@ impl<'a> Search<'a> {
         [FLASH * link.min(rest), SEVERAL * rest].map(|flash| [rest - flash, flash / 2.0, flash / 2.0, link])
     }
 
-    /// With what else has to be explained.
-    fn with_crossings(&self, scored: Scored) -> Scored {
-        let unlikely = |crossings: &Crossings| crossings.unlikely(&scored.layout, &scored.times);
-        let more = self.crossings.map_or(0.0, unlikely);
-        Scored { loss: scored.loss + more, prior: scored.prior + more, ..scored }
-    }
-
     /// Fits those again that are more likely by the times with which the best layout fits than by their own: their descent
     /// ended too early.
     pub(super) fn refit(&mut self) {
-        let Some(Scored { layout: best, times: [command, sense, transfer, link], .. }) = self.leader else {
-            return;
+        let Some(leader) = self.leader else { return };
+        let better = |scored: &Scored| {
+            let (layout, start) = (scored.layout, leader.times_of(scored.layout.page));
+            let loss = Replay::new(self.runs, layout, self.sigma).loss(&start) + unusual(&layout, &start);
+            let again = (loss < scored.loss).then(|| self.descended(layout, &[start], f64::INFINITY));
+            again.filter(|again| again.loss < scored.loss)
         };
-        let mut again = Vec::new();
-        for scored in self.scored.values() {
-            let layout = scored.layout;
-            let ratio = layout.page as f64 / best.page as f64;
-            let start = [command, sense, transfer * ratio, link * ratio];
-            let replay = Replay::new(self.runs, layout, self.sigma);
-            let unusual = |times: &Times| unusual(&layout, times);
-            if replay.loss(&start) + unusual(&start) < scored.loss {
-                let (times, loss) = replay.fit(&[start], &[0, 1, 2, 3], f64::INFINITY, &unusual);
-                let other = Scored { layout, times, loss, prior: unusual(&times).min(loss) };
-                again.push(self.with_crossings(other));
-            }
-        }
-        let is_better =
-            |other: &Scored| self.scored.get(&other.layout).is_some_and(|scored| other.loss < scored.loss);
-        again.retain(is_better);
+        let again: Vec<Scored> = self.scored.values().filter_map(better).collect();
         self.scored.extend(again.into_iter().map(|scored| (scored.layout, scored)));
     }
 
