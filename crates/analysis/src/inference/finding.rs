@@ -209,6 +209,9 @@ pub struct Fill {
     /// The unit in which it makes room, as overwriting it showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<UnitSeen>,
+    /// What single pages of one die had taken, times the dies, when more of them began to wait: if logs are shared, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_after: Option<Bytes>,
 }
 
 /// A unit in which a device makes room.

@@ -9,7 +9,7 @@
 //! # Invariants
 //! - what is told was seen three times, as many pages apart.
 
-use super::figures::{mean, median};
+use super::figures::{log_likelihood, median, quantile};
 
 /// Rows of pages that a log takes at least.
 const ROWS_LEAST: usize = 14;
@@ -25,9 +25,13 @@ const WAITING: usize = 16;
 const FREE_MOST: usize = 3;
 /// What lies before the first stall is a whole number of logs up to this share of one.
 const WHOLE: f64 = 0.06;
-/// A rise of the usual cost is one if it is so much likelier than none, in nats, and so large a share.
+/// A rise of the cost is one if it is so much likelier than none, in nats, and so large a share of what all but dear outliers cost;
+/// kinds of costs that are told apart, and writes before it and behind it.
 const RISE_GAIN: f64 = 10.0;
 const RISE_LEAST: f64 = 0.03;
+const USUAL: f64 = 0.9;
+const KINDS: usize = 8;
+const BESIDE: usize = 16;
 /// Costs so many times the usual one, or as small a part of it, are outliers.
 const OUTLIER: f64 = 4.0;
 /// By so many pages a stall may be early or late.
@@ -132,26 +136,34 @@ pub(super) fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regula
     best.map(|(_, regular)| regular)
 }
 
-/// How many writes before the end others began to cost more, which is a whole number of periods.
-pub(super) fn rise_before(costs: &[f64], period: usize) -> Option<usize> {
-    // How many there are, outliers apart, and the mean and the squares of the logarithms.
-    let of = |costs: &[f64]| {
-        let usual = median(costs).max(1.0);
-        let near = costs.iter().filter(|&&cost| (usual / OUTLIER..usual * OUTLIER).contains(&cost));
-        let times: Vec<f64> = near.map(|cost| cost.ln()).collect();
-        let middle = mean(&times);
-        (times.len() as f64, middle, times.iter().map(|time| (time - middle).powi(2)).sum::<f64>())
-    };
+/// The write from which on the usual cost is higher, a whole number of periods before the end: where costs are shared out among
+/// [`KINDS`] of them otherwise before it than behind it, and dear ones are dearer there. The usual cost of all need not rise where
+/// pages of a row cost differently.
+pub(super) fn rise(costs: &[f64], period: usize) -> Option<usize> {
+    let bounds: Vec<f64> = (1..KINDS).map(|kind| quantile(costs, kind as f64 / KINDS as f64)).collect();
+    let mut counts = [0.0; KINDS];
+    let mut before = vec![counts];
+    for cost in costs {
+        counts[bounds.iter().filter(|&bound| cost > bound).count()] += 1.0;
+        before.push(counts);
+    }
+    let all = costs.len() as f64;
     let gain = |at: usize| {
-        let ((first, low, before), (second, high, behind)) = (of(&costs[..at]), of(&costs[at..]));
-        let count = first + second;
-        let between = first * second / count.max(1.0) * (high - low).powi(2);
-        let rises = high > low + RISE_LEAST && first >= 2.0 && second >= 2.0 && before + behind > 0.0;
-        if rises { count / 2.0 * (1.0 + between / (before + behind)).ln() } else { 0.0 }
+        let (first, second) = (at as f64, all - at as f64);
+        let kinds = before[at].iter().zip(&counts).map(|(&one, &both)| {
+            log_likelihood(one, first) + log_likelihood(both - one, second) - log_likelihood(both, all)
+        });
+        kinds.sum::<f64>() - (KINDS - 1) as f64
     };
-    let places = (1..).map_while(|periods| costs.len().checked_sub(periods * period)).filter(|&at| at > 0);
-    let best = places.map(|at| (at, gain(at))).max_by(|a, b| a.1.total_cmp(&b.1));
-    best.filter(|&(_, gain)| gain >= RISE_GAIN).map(|(at, _)| costs.len() - at)
+    let dear = |costs: &[f64]| quantile(costs, USUAL);
+    let rises = |at: usize| dear(&costs[at..]) > (1.0 + RISE_LEAST) * dear(&costs[..at]);
+    let places: Vec<usize> = (1..)
+        .map_while(|periods| costs.len().checked_sub(periods * period))
+        .filter(|at| (BESIDE..=costs.len() - BESIDE.min(costs.len())).contains(at))
+        .collect();
+    let best = places.iter().map(|&at| (at, gain(at))).max_by(|a, b| a.1.total_cmp(&b.1));
+    let least = RISE_GAIN + (places.len().max(1) as f64).ln();
+    best.filter(|&(at, gain)| gain >= least && rises(at)).map(|(at, _)| at)
 }
 
 #[cfg(test)]
@@ -169,11 +181,13 @@ mod tests {
                 1e6 * share * (0.95 + 0.1 * random.unit()) * outlier
             };
             let owed: Vec<f64> = (0..500).map(|at| write(if at < 52 { 1.0 } else { 1.1 })).collect();
-            assert_eq!(rise_before(&owed, 32), Some(448));
+            assert_eq!(rise(&owed, 32), Some(52));
             let far: Vec<f64> = (0..500).map(|at| write(if at < 404 { 1.0 } else { 11.0 })).collect();
-            assert_eq!(rise_before(&far, 32), Some(96));
+            assert_eq!(rise(&far, 32), Some(404));
             let even: Vec<f64> = (0..500).map(|_| write(1.0)).collect();
-            assert_eq!(rise_before(&even, 32), None);
+            assert_eq!(rise(&even, 32), None);
+            assert!(rise(&owed, 1).is_some_and(|at| at.abs_diff(52) <= 2), "{seed}");
+            assert_eq!(rise(&even, 1), None);
         }
     }
 

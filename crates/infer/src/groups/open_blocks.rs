@@ -49,23 +49,34 @@ const MERGE_OF_ERASE: f64 = 3.0;
 const USUAL: usize = 20;
 /// What takes so many times what nine tenths of the writes take at most is an outlier.
 const LONGER: f64 = 1.5;
-/// How often the shared logs are gone round.
+/// How often the shared logs are gone round, at the most where rounds do not agree, and how many have to.
 const ROUNDS: usize = 4;
+const ROUNDS_MOST: usize = 7;
+const AGREE: usize = 2;
+/// What single pages took is a whole number of units up to this share of one, and how sure that is.
+const WHOLE: f64 = 0.06;
+const FILLED: f64 = 0.9;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let family = known.word(Parameter::TranslationFamily).map(str::to_owned);
     let sure = known.confidence(Parameter::TranslationFamily);
     let is_shared = family.as_deref() == Some(SHARED);
-    if let (true, Some(seen)) = (is_shared, session.supposed(Parameter::OpenBlocks)) {
-        // Single pages told them when the space beyond the capacity was looked for.
-        session.conclude(Finding { confidence: seen.confidence.min(sure), ..seen });
+    // Single pages may have told them when the space beyond the capacity was looked for.
+    let supposed = session.supposed(Parameter::OpenBlocks).filter(|_| is_shared);
+    let is_clear = supposed.as_ref().is_some_and(|seen| seen.confidence >= CLOSE);
+    let seen = supposed.map(|seen| Finding { confidence: seen.confidence.min(sure), ..seen });
+    if is_shared && let Some(told) = seen.clone().filter(|_| is_clear).or_else(|| full(session)) {
+        session.conclude(told);
         return Ok(());
     }
     let maps_pages = matches!(family.as_deref(), Some("page" | "demand-cached page"));
-    let counted = if (maps_pages || is_shared) && sure >= DOUBTFUL { None } else { count(session)? };
+    let is_sure = sure >= DOUBTFUL || seen.is_some();
+    let counted = if (maps_pages || is_shared) && is_sure { None } else { count(session)? };
     if is_shared && counted.is_none() {
-        return ring(session);
+        let counted = ring(session)?;
+        session.conclude(seen.filter(|_| counted.value.is_none()).unwrap_or(counted));
+        return Ok(());
     }
     // Where going to another segment group costs, only the place that was written to last is cheap, whatever the layer.
     let groups = session.known().count(Parameter::SegmentGroups).is_some_and(|groups| groups > 1);
@@ -105,8 +116,22 @@ fn count(session: &mut Session<'_, '_>) -> Result<Option<Finding>, Halt> {
     Ok(Some(Finding::found(Parameter::OpenBlocks, told.logs, sure, evidence).with(told.picture)))
 }
 
+/// Shared logs that single pages had filled when more of them began to wait: as many as there are whole units.
+fn full(session: &Session<'_, '_>) -> Option<Finding> {
+    let (known, block) = (session.known(), Parameter::EraseBlockSize);
+    let (taken, unit) = (session.full_after()?, known.bytes(block)?);
+    let logs = taken.0 as f64 / unit.0 as f64;
+    let count = logs.round();
+    let sure = FILLED.min(known.confidence(block)).min(known.confidence(Parameter::TranslationFamily));
+    let evidence = format!(
+        "single pages far apart on one die begin to wait when they took what is {taken} of all dies, or {logs:.2} units of {unit}"
+    );
+    let is_whole = (1.0..=MOST as f64).contains(&count) && (logs - count).abs() <= WHOLE;
+    is_whole.then(|| Finding::found(Parameter::OpenBlocks, count as u64, sure, evidence))
+}
+
 /// Goes round shared logs: a page, then its neighbour until the page's block is merged.
-fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
     let parameter = Parameter::OpenBlocks;
     let size = unit(session);
     let spot = place(session, 0.57, Bytes::mib(1)) + size;
@@ -122,16 +147,16 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let Some(quiet) = quiet else {
         let evidence = format!("{} writes in one place show no period of erases", settled.len());
-        session.conclude(Finding::undetermined(parameter, evidence));
-        return Ok(());
+        return Ok(Finding::undetermined(parameter, evidence));
     };
     let erases = quiet.erases;
     // Writes since the phase was counted from: a log is opened whenever they are the phase and whole periods.
     let mut written = settled.len() - settled.len() / 2;
     let (mut counts, mut drawn) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
+    while counts.len() < ROUNDS || agreed(&counts).is_none() && counts.len() < ROUNDS_MOST {
         match around(session, [spot, neighbour(session, spot), io], &quiet, &mut written, &mut drawn) {
-            Ok(count) => counts.extend(count),
+            Ok(Some(count)) => counts.push(count),
+            Ok(None) => break,
             // What was seen until here counts.
             Err(Halt::Budget { .. }) if !counts.is_empty() => break,
             Err(halt) => return Err(halt),
@@ -144,20 +169,18 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     )
     .draw("writes", Style::Dots, drawn);
     let family = session.known().confidence(Parameter::TranslationFamily);
-    let votes = |count: u64| counts.iter().filter(|&&other| other == count).count();
-    let most = counts.iter().copied().max_by_key(|&count| votes(count));
     let evidence = format!(
         "a log takes {} writes of {io}; the page beside them is merged with the opening of log {counts:?} after it \
          (erases take {})",
         erases.period,
         Nanos(erases.level as u64)
     );
-    let finding = match most.map(|count| (count, votes(count))) {
-        Some((count, ROUNDS)) => Finding::found(parameter, count, family.min(0.94), evidence),
-        Some((count, votes)) if votes > 1 && 3 * votes > 2 * counts.len() => {
-            Finding::found(parameter, count, family.min(0.85), evidence)
+    let finding = match agreed(&counts) {
+        Some(count) => {
+            let is_one = counts.len() >= ROUNDS && counts.iter().all(|&other| other == count);
+            Finding::found(parameter, count, family.min(if is_one { 0.94 } else { 0.85 }), evidence)
         }
-        _ => Finding::undetermined(parameter, evidence),
+        None => Finding::undetermined(parameter, evidence),
     };
     if let Some(dies) = session.known().count(Parameter::ParallelUnits)
         && let Some(logs) = finding.number()
@@ -167,8 +190,16 @@ fn ring(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let logs = Some(logs as u32);
         session.saw_unit(Some(UnitSeen { size: unit, onset: None, foretold: 0, rightly: 0, logs }));
     }
-    session.conclude(finding.with(picture));
-    Ok(())
+    Ok(finding.with(picture))
+}
+
+/// The count that several rounds agree on, and nearly all that are not smaller: outliers look like merges that come too early, each
+/// elsewhere.
+fn agreed(counts: &[u64]) -> Option<u64> {
+    let votes = |count: u64| counts.iter().filter(|&&other| other == count).count();
+    let most = counts.iter().copied().filter(|&count| votes(count) >= AGREE).max()?;
+    let larger = counts.iter().filter(|&&other| other > most).count();
+    (votes(most) > 2 * larger).then_some(most)
 }
 
 /// Another page of the same block: the next one, or the one a stripe farther where a chunk has few.
@@ -191,6 +222,11 @@ fn around(
     drawn: &mut Vec<(f64, f64)>,
 ) -> Result<Option<u64>, Halt> {
     let period = quiet.erases.period;
+    // What a buffer holds is between a page and the opening that the host waits for.
+    let held = match buffer(session) {
+        Buffer::Holds(held) => (held.0 / unit(session).0) as i64,
+        Buffer::None | Buffer::Unknown => 0,
+    };
     let again = writes(Location::Sequential, io, period as u64, spot, io);
     times(session, "one-page", &writes(Location::Sequential, io, 1, other, io))?;
     *written += 1;
@@ -199,7 +235,8 @@ fn around(
     let opened = loop {
         costs.extend(times(session, "its-neighbour", &again)?);
         if let Some(at) = quiet.merge(&costs[first.min(costs.len())..]) {
-            break Some(at as u64 + 1);
+            let opened = at as i64 + 1 + (first as i64 - held).div_euclid(period as i64);
+            break u64::try_from(opened).ok().filter(|&opened| opened > 0);
         }
         if costs.len() > period * MOST as usize {
             break None;

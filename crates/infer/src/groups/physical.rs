@@ -27,8 +27,8 @@ pub(crate) const GROUP: Group = Group {
 
 /// How sure it is that pages lie anywhere where writes in the middle of units were merged.
 const CONTRADICTED: f64 = 0.6;
-/// No logs take a larger share of the capacity.
-const LOGS_MOST: f64 = 0.4;
+/// Logs do not take more than the capacity.
+const LOGS_MOST: f64 = 1.0;
 /// Nothing is surer that was not seen again.
 const SUREST: f64 = 0.9;
 

@@ -28,7 +28,7 @@ use flashlab_plan::Location;
 
 use super::figures::{mean, median, over_bytes, quantile};
 use super::full_logs::{
-    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise_before, waited_from, waits_at,
+    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise, waited_from, waits_at,
 };
 use super::onset::{Onset, onset};
 use super::overwriting::whole_stripe;
@@ -64,6 +64,8 @@ const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
 const COPIED: f64 = 6.0;
 /// The first ones may take so large a part of what most take.
 const SHORTER: f64 = 16.0;
+/// Behind a buffer they may be off by this part of a log.
+const BUFFERED_SLACK: f64 = 0.03;
 /// This share of the writes is usual.
 const USUAL: f64 = 0.9;
 /// The most merges that a die puts off, and how long it rests at least so that none are left.
@@ -156,6 +158,18 @@ impl SinglePages {
     /// The blocks of all dies that are filled together, if a log takes so many pages.
     pub(super) fn unit(&self, shared: &Shared) -> Bytes {
         self.size * (self.dies * shared.period as u64)
+    }
+
+    /// What of all dies' logs was full, if they are shared, when the pages began to cost more than those before this one: from then on
+    /// merges are owed.
+    pub(super) fn full_before(&self, page: usize) -> Bytes {
+        let turns = (self.in_turns as usize).min(page);
+        let full = rise(&self.costs[turns..page], 1).map_or(page, |at| at + turns);
+        let held = match self.buffer {
+            Buffer::Holds(size) => size.0 / self.size.0,
+            Buffer::None | Buffer::Unknown => 0,
+        };
+        self.size * (self.dies * (full as u64).saturating_sub(held))
     }
 
     /// Goes on until what is told by these pages is clear, or `most` of the flash is taken; more, and until `more` is written, where
@@ -295,12 +309,28 @@ impl SinglePages {
             let copied = self.copied(session, &found);
             // The first ones may be shorter.
             let first = on_grid((level / SHORTER).max(1.0)).first().copied().unwrap_or(found.first);
-            let found = Regular { first, ..found };
+            let found = Regular { first: self.before(*level, first, found.period), ..found };
             let logs = logs_of(&found, 0, &self.may_be_buffered(session, &found));
             let clear = found.in_a_row >= MANY || logs.is_some_and(|logs| logs.whole);
             (clear && longest >= copied).then_some(found)
         };
         LEVELS.iter().find_map(of_level)
+    }
+
+    /// The first of stalls that are a period apart up to this one: behind a buffer they may be a little early or late.
+    fn before(&self, level: f64, first: usize, period: usize) -> usize {
+        let slack = if self.buffer == Buffer::None {
+            SLACK
+        } else {
+            SLACK + (BUFFERED_SLACK * period as f64) as usize
+        };
+        let stalls = self.stalls((level / SHORTER).max(1.0));
+        let earlier = |first: &usize| {
+            let place = first.checked_sub(period)?;
+            let is_dear = |stall: &usize| SHORTER * self.costs[*stall] > self.costs[*first];
+            stalls.iter().copied().find(|stall| stall.abs_diff(place) <= slack && is_dear(stall))
+        };
+        successors(Some(first), earlier).last().unwrap_or(first)
     }
 
     /// The logs that were full before the first of regular stalls, without those whose merges were put off.
@@ -311,15 +341,17 @@ impl SinglePages {
         let in_turns = Some(self.in_turns as usize).filter(|&turns| turns <= regular.period);
         let begin =
             waited_from(&self.costs[..regular.first], most).max(in_turns.unwrap_or(0)).min(regular.first);
-        let put_off = match rise_before(&self.costs[begin..regular.first], regular.period) {
-            Some(writes) => Some(writes / regular.period),
-            // Where sweeps come round sooner, blocks that were merged for one log leave others with nothing to merge.
-            None if (self.slots(session).1 as usize) < regular.first => Some(0),
+        let put_off = match rise(&self.costs[begin..regular.first], regular.period) {
+            Some(at) => Some((regular.first - begin - at) / regular.period),
+            // Where sweeps came round, blocks that were merged for one log leave others with nothing to merge.
+            None if (self.slots(session).1 as usize) < self.costs.len() => None,
             None => self.put_off(session, &regular, most)?,
         };
         let shared = logs_of(&regular, put_off.unwrap_or(0), &buffered);
+        // Where a log has pages of all blocks, merging them empties all logs: then the period may be that of all.
+        let of_some = self.slots(session).1 as usize > regular.period;
         Ok(shared.map_or(Logs::Unclear, |shared| {
-            Logs::Shared(Shared { whole: shared.whole && put_off.is_some(), ..shared })
+            Logs::Shared(Shared { whole: shared.whole && put_off.is_some() && of_some, ..shared })
         }))
     }
 

@@ -171,7 +171,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         return Ok(());
     }
-    if let more @ Logs::Shared(_) = look(session, &mut pages, session.writes_left())? {
+    if let more @ Logs::Shared(_) = look(session, &mut pages, session.capacity())? {
         supposed_logs(session, &pages, more);
     } else {
         match overwriting.more_stalls() {
@@ -265,11 +265,16 @@ fn suppose_collected(session: &mut Session<'_, '_>, pages: &SinglePages, found: 
     let of_pages = pages.size * found.at as u64;
     let spare = others + of_pages;
     let evidence = format!(
-        "single pages of {} far apart on one die wait for an erase or longer from the {}-th on, when {spare} are written, \
-         which is likelier than no change by {:.0} nats",
-        pages.size, found.at, found.gain,
+        "of single pages of {} far apart on one die one in {:.0} waits for an erase or longer until the {}-th, when {spare} are \
+         written, and one in {:.0} from there on, which is likelier than no change by {:.0} nats",
+        pages.size,
+        1.0 / found.before.max(1e-6),
+        found.at,
+        1.0 / found.after.max(1e-6),
+        found.gain,
     );
     let picture = pages.picture().mark(of_pages.0 as f64, "more stalls");
+    session.was_full_after(pages.full_before(found.at));
     let error = pages.size.0 as f64 * found.within as f64 + more_of_pages(session, of_pages);
     let sure = if_known(session, spare, error, OF_PAGES);
     suppose_space(session, spare.0 as f64, sure, &evidence, &picture);

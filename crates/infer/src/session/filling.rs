@@ -69,6 +69,15 @@ impl Session<'_, '_> {
         self.inference.fill.unit = unit;
     }
 
+    /// What single pages of one die had taken, times the dies, when more of them began to wait.
+    pub(crate) fn full_after(&self) -> Option<Bytes> {
+        self.inference.fill.full_after
+    }
+
+    pub(crate) fn was_full_after(&mut self, taken: Bytes) {
+        self.inference.fill.full_after = Some(taken);
+    }
+
     /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
     /// alone, and so does not count as used.
     pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
