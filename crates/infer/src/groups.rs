@@ -15,6 +15,7 @@ pub(crate) mod figures;
 pub(crate) mod fill;
 mod fitting;
 mod full_logs;
+mod full_region;
 mod halves;
 mod held;
 mod landing;

@@ -8,16 +8,16 @@
 //! runs, write by write, shows a change of level that is smaller than what a single run scatters by; and where only a part of
 //! the writes is dear, all runs together show from which one on (`cheap_beginning`).
 //!
-//! Behind each run as many writes follow with pauses between them: the two kinds of runs take turns, so that drift does not
-//! decide what pauses buy, and all runs without pauses serve twice.
+//! Behind each run about as many writes follow with pauses between them: the two kinds of runs take turns, so that drift does
+//! not decide what pauses buy, and all runs without pauses serve twice.
 //!
 //! A fast region that is full moves a block at a time. That is one oscillation, which lasts as many writes as the block has
 //! pages; and a region that was emptied meanwhile is full only after as many as it has. So the first run is longer than the
-//! others where the budget allows for one that fills the region.
+//! others where the budget allows for one that fills the region; and what no run shows is known by the region (`full_region`).
 //!
 //! An oscillation of a few writes (fast and slow pages, rows of planes, dies in turn) is no regular one if it loses its step
 //! whenever room is made. All runs count: between two of them so many writes are done that where the oscillation has to be is
-//! known.
+//! known. One of a block of all dies is that of making room.
 //!
 //! # Invariants
 //! - each run begins after a rest, and at places of its own;
@@ -32,6 +32,7 @@ use flashlab_plan::{Location, Pattern};
 
 use super::cheap_beginning::cheap_beginning;
 use super::figures::{mean, median};
+use super::full_region::{fast_pages, of_blocks, of_region, until_region_is_full};
 use super::patterns::{ios, responses};
 use super::pause;
 use crate::group::Group;
@@ -53,6 +54,9 @@ pub(crate) const IO_SIZE: Bytes = Bytes::kib(4);
 pub(super) const REST: Nanos = Nanos::from_secs(60);
 /// How many runs there are of either kind.
 const RUNS: usize = 4;
+/// The writes of the runs with pauses, in sixteenths of those without: each run begins another number of writes after the one
+/// before, so that what comes back after some writes, rest or none, begins elsewhere in each.
+const PAUSED_WRITES: [u64; RUNS] = [19, 14, 17, 14];
 /// The fewest writes of a run, and the most.
 const WRITES: (u64, u64) = (64, 16_384);
 /// About how long a run without pauses takes at the most.
@@ -61,10 +65,6 @@ const RUN_MOST: Nanos = Nanos::from_secs(900);
 const OF_LONG_RUN: f64 = 0.7;
 /// How sure one is that all runs share.
 const OF_ALL_RUNS: f64 = 0.85;
-/// A run shows an oscillation that comes so often in it.
-const PERIODS: u64 = 8;
-/// A region of fewer blocks of all dies is emptied too rarely for the level to change.
-const BLOCKS_OF_REGION: u64 = 16;
 /// How sure it is that there is no period where one loses its step.
 const OUT_OF_STEP: f64 = 0.65;
 /// How sure a period is of short runs on a page map, whose costs become steady only after more writes than the capacity.
@@ -101,15 +101,18 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let in_time = (RUN_MOST.0 as f64 / cost) as u64;
     let (first, count) = counts(most, in_time, fast_pages(session));
     let (mut without, mut with) = (Vec::new(), Vec::new());
-    for index in 0..RUNS {
+    for (index, sixteenths) in PAUSED_WRITES.into_iter().enumerate() {
         without.push(after_rest(session, "after-a-rest", if index == 0 { first } else { count })?);
-        with.push(pause::run(session, &without, count)?);
+        with.push(pause::run(session, &without, count * sixteenths / 16)?);
     }
-    let phases: Vec<Phases> =
-        without.iter().map(|run| phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())).collect();
+    let mut phases: Vec<Phases> = without.iter().map(|run| of_run(run)).collect();
     conclude_startup(session, &without, &phases);
-    let long = long_period(&without, &with);
-    conclude_period(session, &without, &with, &phases, long);
+    if first > count && phases[0].period_ios.is_none() {
+        // Before the region is full nothing oscillates.
+        let startup = session.known().number(Parameter::StartupIos).unwrap_or(0.0) as usize;
+        phases[0] = of_run(&without[0][startup.min(without[0].len())..]);
+    }
+    conclude_period(session, &without, &with, &phases);
     pause::conclude(session, &without, &with);
     Ok(())
 }
@@ -155,6 +158,10 @@ fn after_rest(session: &mut Session<'_, '_>, name: &str, count: u64) -> Result<V
     Ok(responses(&session.run(name, &pattern)?))
 }
 
+fn of_run(run: &[f64]) -> Phases {
+    phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())
+}
+
 /// The median over the runs, write by write.
 fn medians(runs: &[Vec<f64>]) -> Vec<f64> {
     let count = runs.iter().map(Vec::len).min().unwrap_or(0);
@@ -195,7 +202,7 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
     // Runs that agree know it better than the median over all, in which each moves the place.
     let agreed = most_say(&by_run).filter(|&(startup, runs)| startup > 0 && runs > 1);
     let finding = match (by_write.filter(supported).filter(|_| agreed.is_none()), most_say(&by_run)) {
-        _ if long => {
+        _ if long && by_run[0] > 0 => {
             let evidence = format!("{evidence}; the first run is long enough to fill the fast region");
             Finding::found(Parameter::StartupIos, by_run[0], OF_LONG_RUN, evidence)
                 .with(picture.mark(by_run[0] as f64, "start-up ends"))
@@ -219,8 +226,8 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
                 .with(picture.mark(step.index as f64, "start-up ends"))
         }
         (None, Some((0, _))) if fast_pages(session) > medians.len() as f64 / 2.0 => {
-            let evidence = format!("{evidence}; they may be too short to fill the fast region");
-            // The region may be full for good, as what is written to it is not had back in a minute.
+            let evidence = format!("{evidence}; they may be too short to show when the fast region is full");
+            // Or the region is full for good, as what is written to it is not had back in a minute.
             let filled = until_region_is_full(session).unwrap_or(0);
             Finding::found(Parameter::StartupIos, filled, OF_REGION, evidence).with(picture)
         }
@@ -234,55 +241,11 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
     session.conclude(finding);
 }
 
-/// The writes for which a full fast region moves a block of all dies, each of which takes a page at least; `None` if runs of so
-/// many `writes` would have shown it, or show a longer period.
-fn of_region(session: &Session<'_, '_>, writes: usize, said: u64) -> Option<u64> {
-    let size = IO_SIZE.max(session.block());
-    let known = session.known();
-    let region = known.bytes(Parameter::FastRegionSize).filter(|&region| region > Bytes::ZERO)?;
-    let page = known.bytes(Parameter::ReadPageSize).or(known.bytes(Parameter::WritePageSize))?.max(size);
-    let period = known.bytes(Parameter::EraseBlockSize)?.0 / page.0;
-    let shown = PERIODS * period + region.0 / page.0;
-    (period >= 2 && (writes as u64) < shown && said < period / 2).then_some(period)
-}
-
-/// The writes that fill the fast region, each of which takes a page at least.
-fn fast_pages(session: &Session<'_, '_>) -> f64 {
-    let known = session.known();
-    let size = IO_SIZE.max(session.block());
-    let page = known.bytes(Parameter::ReadPageSize).map_or(size, |page| page.max(size));
-    known.number(Parameter::FastRegionSize).unwrap_or(0.0) / page.0 as f64
-}
-
-/// The writes that fill a fast region which is had back whole in a minute, but for the block that is open. After it one write
-/// in a block's pages is dear; `None` where that is so rare that it is no change of level.
-fn until_region_is_full(session: &Session<'_, '_>) -> Option<u64> {
-    let known = session.known();
-    let region = known.bytes(Parameter::FastRegionSize)?;
-    let block = known.bytes(Parameter::EraseBlockSize)?;
-    let whole =
-        known.bytes(Parameter::FastRegionRefill)? == region && region.0 / block.0.max(1) >= BLOCKS_OF_REGION;
-    whole.then(|| (fast_pages(session) * (1.0 - block.0 as f64 / region.0 as f64)) as u64)
-}
-
 /// As in "4 runs of 64 writes".
 fn of_runs(runs: &[Vec<f64>]) -> String {
     let (first, last) = (runs.first().map_or(0, Vec::len), runs.last().map_or(0, Vec::len));
     let longer = if first == last { String::new() } else { format!(" (the first one {first})") };
     format!("{} runs of {last} writes{longer}", runs.len())
-}
-
-/// An oscillation that is too long for a single run. What collecting takes comes back after so many writes, whether they
-/// wait or not: all of them in their order are one long run. None that a single run would have shown.
-fn long_period(without: &[Vec<f64>], with: &[Vec<f64>]) -> Option<u64> {
-    let all: Vec<u64> = without
-        .iter()
-        .zip(with)
-        .flat_map(|(one, other)| one.iter().chain(other))
-        .map(|&cost| cost as u64)
-        .collect();
-    let single = without.first().map_or(0, Vec::len) as u64 / PERIODS;
-    phases(&all).period_ios.filter(|&period| period > single)
 }
 
 /// Whether an oscillation of `period` writes keeps step from one run without pauses to the next, with as many writes between
@@ -324,7 +287,6 @@ fn conclude_period(
     without: &[Vec<f64>],
     with: &[Vec<f64>],
     phases: &[Phases],
-    long: Option<u64>,
 ) {
     let run = &without[0];
     let points = run.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
@@ -337,17 +299,23 @@ fn conclude_period(
     let by_run: Vec<u64> = phases.iter().map(|phases| phases.period_ios.unwrap_or(0)).collect();
     let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let evidence = format!("periods of {}: {listed}; {}", of_runs(without), phases[0].evidence);
-    let finding = match (most_say(&by_run), long) {
-        (said, _) if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
+    let long = run.len() > without[RUNS - 1].len();
+    let finding = match most_say(&by_run) {
+        said if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
             let evidence = format!(
                 "{evidence} When the fast region is full, a block of all dies is moved for each {period} writes, and the runs are \
                  too short to show that"
             );
             Finding::found(Parameter::PeriodIos, period, OF_REGION, evidence)
         }
-        (Some((period, runs)), _)
+        Some((0, _)) if long && by_run[0] > 0 => {
+            let evidence = format!("{evidence} The first run is long enough to fill the fast region");
+            Finding::found(Parameter::PeriodIos, by_run[0], OF_LONG_RUN, evidence)
+        }
+        Some((period, runs))
             if period > 0
                 && !(run.len() >= TELLING && runs + 1 >= RUNS)
+                && of_blocks(session).is_none_or(|blocks| !alike(blocks, period))
                 && !keeps_step(without, with, period) =>
         {
             let evidence = format!(
@@ -355,18 +323,14 @@ fn conclude_period(
             );
             Finding::found(Parameter::PeriodIos, 0, OUT_OF_STEP, evidence)
         }
-        (Some((0, RUNS)), Some(period)) => {
-            let evidence = format!("{evidence} All runs together have a period of {period} writes");
-            Finding::found(Parameter::PeriodIos, period, 0.7, evidence)
-        }
-        (Some((0, _)), _) => Finding::found(Parameter::PeriodIos, 0, 0.8, evidence),
-        (Some((period, runs)), _) => {
+        Some((0, _)) => Finding::found(Parameter::PeriodIos, 0, 0.8, evidence),
+        Some((period, runs)) => {
             let early = is_page_map(session) && run.len() < TELLING;
             let settled = if runs == RUNS { 0.9 } else { 0.8 };
             let confidence = if early { NOT_STEADY } else { settled };
             Finding::found(Parameter::PeriodIos, period, confidence, evidence)
         }
-        (None, _) => Finding::undetermined(Parameter::PeriodIos, evidence),
+        None => Finding::undetermined(Parameter::PeriodIos, evidence),
     };
     session.conclude(finding.with(picture));
 }
