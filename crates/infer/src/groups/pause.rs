@@ -12,6 +12,10 @@
 //! writes. What else is likely is a share of the cost. The two hypotheses are weighed by Bayes' rule, with Student's t for
 //! the error, as the batches are few: figures that neither explains leave what is likely beforehand.
 //!
+//! Where what is rare and dear leaves the mean open, the other writes may not: if most of them take the same with pauses and
+//! without, wherever the line between these and the dear ones is drawn, none of them finds less to wait for after a pause.
+//! That says nothing of page maps, which do not collect yet.
+//!
 //! # Invariants
 //! - the mean counts, as lumps of work are what it is about;
 //! - the confidence is the chance that the value is as near as [`NEAR`].
@@ -22,7 +26,7 @@ use flashlab_base::Nanos;
 use flashlab_plan::Time;
 use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
-use super::figures::{mean, median, windows};
+use super::figures::{mean, median, quantile, windows};
 use super::patterns::responses;
 use super::startup::{REST, is_page_map, random_writes};
 use super::steps::lump;
@@ -52,6 +56,9 @@ const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
 const ELSE: [f64; 2] = [1.0, 1.5];
 /// As batches of one run are not independent, so many of them count for one more than the errors have degrees of freedom.
 const BATCHES_PER_DEGREE: f64 = 2.0;
+/// The shares of the writes that are not the dearest, which take the same if pauses buy nothing; and how sure that is.
+const TYPICAL: [f64; 3] = [0.9, 0.95, 0.98];
+const OF_TYPICAL: f64 = 0.6;
 /// What is less likely right than this is not said, and nothing is surer than that.
 const SAID: f64 = 0.45;
 const SUREST: f64 = 0.8;
@@ -83,9 +90,23 @@ fn settled(runs: &[Vec<f64>]) -> Vec<&[f64]> {
     runs.iter().map(|run| &run[from(run)..]).collect()
 }
 
-/// The costs, none of them higher than `most`.
-fn cut(costs: &[f64], most: f64) -> Vec<f64> {
-    costs.iter().map(|cost| cost.min(most)).collect()
+/// The means of batches of the costs that are no higher than `most`, so many of each run.
+fn batches(runs: &[&[f64]], most: f64) -> Vec<f64> {
+    let of_run = |run: &&[f64]| {
+        let costs: Vec<f64> = run.iter().copied().filter(|&cost| cost <= most).collect();
+        windows(&costs, costs.len() / BATCHES).into_iter().take(BATCHES).collect::<Vec<_>>()
+    };
+    runs.iter().flat_map(of_run).collect()
+}
+
+/// Whether all but the dearest writes take the same with pauses and without.
+fn typical_are_the_same([with, without]: [&[&[f64]]; 2]) -> bool {
+    let all = [with.concat(), without.concat()].concat();
+    TYPICAL.iter().all(|&share| {
+        let most = quantile(&all, share);
+        let (ratio, error) = ratio(&batches(with, most), &batches(without, most));
+        (ratio - 1.0).abs() <= NEAR && error <= NEAR
+    })
 }
 
 /// The ratio of two means, and its standard error from that of batches.
@@ -133,10 +154,8 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
     let kinds = [with, without].map(|runs| settled(&runs[steady..]));
     let lump = lump(&kinds.concat().concat());
     let most = LUMPS_MOST * (lump.usual + lump.excess);
-    let [with, without] = kinds.map(|runs| -> Vec<f64> {
-        let batches = |run: &[f64]| windows(&cut(run, most), run.len() / BATCHES);
-        runs.into_iter().flat_map(|run| batches(run).into_iter().take(BATCHES)).collect()
-    });
+    let same = typical_are_the_same([&kinds[0], &kinds[1]]);
+    let [with, without] = kinds.map(|runs| batches(&runs, most));
     let (ratio, error) = ratio(&with, &without);
     let nothing = match buffer(session) {
         Buffer::None => NOTHING[0],
@@ -165,6 +184,9 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
     let surest = if is_page_map(session) && value < 1.0 { NOT_STEADY } else { SUREST };
     let finding = if right >= SAID {
         Finding::found(Parameter::PauseBenefit, value, right.min(surest), evidence)
+    } else if same && !is_page_map(session) {
+        let evidence = format!("{evidence}; all but the dearest take the same");
+        Finding::found(Parameter::PauseBenefit, 1.0, OF_TYPICAL, evidence)
     } else {
         Finding::undetermined(Parameter::PauseBenefit, evidence)
     };
@@ -206,6 +228,20 @@ mod tests {
         assert_eq!(steady_from(&runs([1.0, 1.0, 4.0, 4.0]), &runs([1.0, 3.0, 4.0, 4.0])), 2);
         assert_eq!(steady_from(&runs([4.0; 4]), &runs([1.0; 4])), 0);
         assert_eq!(steady_from(&[], &[]), 0);
+    }
+
+    #[test]
+    fn rare_lumps_leave_what_the_other_writes_take() {
+        let run = |level: f64, lump: u32| -> Vec<f64> {
+            let usual = |index: u32| level * (1.0 + 0.1 * f64::from(index % 7));
+            (0..400).map(|index| if index == lump { 900.0 } else { usual(index) }).collect()
+        };
+        let (one, other, cheap) = (run(1.0, 50), run(1.0, 999), run(0.7, 999));
+        assert!(typical_are_the_same([&[&one, &other], &[&other, &other]]));
+        assert!(!typical_are_the_same([&[&cheap, &cheap], &[&other, &other]]));
+        // An outlier does not count.
+        assert_eq!(batches(&[&one], 800.0).len(), BATCHES);
+        assert!(batches(&[&one], 800.0).iter().all(|&batch| batch < 2.0));
     }
 
     #[test]
