@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! As in `sizes`: doublings of sequential reads, and the line through those of the definition. A pause after each read lets the
-//! device end what belongs to it, as it does before it answers where nothing disturbs it. What is read ahead
-//! meanwhile would show: a pause that makes reads faster is left out.
+//! device end what belongs to it, as it does before it answers where nothing disturbs it; so reads are done with pauses and
+//! without. What is read ahead meanwhile would show: a pause that makes reads faster is left out.
 //!
 //! # Probes
 //! 1. All sizes some times, up to saturation; then with pauses and without, in turns.
@@ -20,7 +20,9 @@ use flashlab_plan::{Location, Time};
 
 use super::figures::{mean, median};
 use super::patterns::{ios, responses};
-use super::sizes::{Curve, GROWTH, LINE_FROM, LINE_TO, PAUSE, cost, fit, growth, picture};
+use super::sizes::{
+    Curve, GROWTH, LINE_FROM, LINE_TO, PAUSE, READS_OFF, Told, between, cost, fit, growth, picture,
+};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -64,60 +66,144 @@ const PAUSE_RUNS: u64 = 4;
 const PAUSE_PAYS: f64 = 0.95;
 /// A doubling is clear enough if its growth is known so well.
 const GROWTH_KNOWN: f64 = 0.003;
-/// A is exact enough if the interval's half width is so much of it, and of no use if it will be more than this.
-const EXACT: f64 = 0.015;
-const NO_USE: f64 = 0.12;
+/// What is told of A is enough if it is right with this chance, and of no use if its interval's half width will be more than so
+/// much of it: where there are no reads with pauses, or where there are, as it may be anything between.
+const ENOUGH: f64 = 0.9999;
+const NO_USE: [f64; 2] = [0.12, 0.4];
 /// The confidence of answers on a device that may hold no data.
 const UNSURE: f64 = 0.9;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let begin = session.time_left();
     let limit = (session.reading_time().0 as f64 * TIME_SHARE).min(begin.0 as f64 * TIME_LEFT);
-    let mut curves = first_look(session)?;
+    let curves = first_look(session)?;
     if curves.len() < 3 {
         return Err(Halt::Misfit("it has no room for large reads".to_owned()));
     }
-    let mut reading = Reading { pause: 0.0, place: 0, read: Bytes::ZERO };
-    if reading.pauses_are_free(session, &curves)? {
-        reading.pause = PAUSE;
-        // Reads that did not wait for the one before count, and one as a first guess.
-        curves.iter_mut().for_each(|curve| curve.times.truncate(1));
+    let mut reading = Reading { place: 0, read: Bytes::ZERO };
+    // Reads that did not wait for the one before are a first guess of those with pauses.
+    let guess = |curve: &Curve| Curve { times: vec![median(&curve.times)], ..*curve };
+    let guesses = curves.iter().map(guess).collect();
+    let is_free = reading.pauses_are_free(session, &curves)?;
+    let mut kinds = vec![Kind::new(curves, 0.0)];
+    if is_free {
+        kinds.push(Kind::new(guesses, PAUSE));
     }
-    let few = |curve: &Curve| if curve.size <= LINE_FROM { SMALL_READS } else { RUN_READS.0 };
-    let mut due: Vec<f64> = curves.iter().map(|curve| few(curve) as f64).collect();
     for turn in 1_u64.. {
-        for (curve, due) in curves.iter_mut().zip(&mut due).filter(|(_, due)| **due >= RUN_READS.0 as f64) {
+        for kind in &mut kinds {
+            kind.turn(session, &mut reading)?;
+        }
+        let used = begin.since(session.time_left()).0 as f64;
+        let times = limit / used.max(1.0);
+        let is_told = chance(&kinds) > ENOUGH;
+        let of_use = NO_USE[kinds.len() - 1];
+        let all = kinds.iter().enumerate();
+        let wanted: Vec<Vec<f64>> =
+            all.map(|(index, kind)| kind.wanted(index == 0, (!is_told).then_some(of_use), times)).collect();
+        let more = wanted.iter().flatten().any(|&share| share > 0.0) || turn < TURNS_FIRST;
+        let next = limit / TURNS;
+        if !more || used + next > limit || reading.read > ALL_BYTES {
+            break;
+        }
+        let each = next / kinds.len() as f64;
+        for (kind, wanted) in kinds.iter_mut().zip(wanted) {
+            for ((due, curve), share) in kind.due.iter_mut().zip(&kind.curves).zip(wanted) {
+                *due += share * each / (median(&curve.times).max(1.0) * (1.0 + kind.pause));
+            }
+        }
+    }
+    conclude(session, &kinds);
+    Ok(())
+}
+
+/// Reads with pauses, or without.
+struct Kind {
+    /// After each read, as a share of what it takes.
+    pause: f64,
+    curves: Vec<Curve>,
+    /// How many reads of each size are to be done.
+    due: Vec<f64>,
+}
+
+impl Kind {
+    fn new(curves: Vec<Curve>, pause: f64) -> Kind {
+        let few = |curve: &Curve| if curve.size <= LINE_FROM { SMALL_READS } else { RUN_READS.0 };
+        Kind { pause, due: curves.iter().map(|curve| few(curve) as f64).collect(), curves }
+    }
+
+    /// The reads that are due, of sizes of which there are enough of them.
+    fn turn(&mut self, session: &mut Session<'_, '_>, reading: &mut Reading) -> Result<(), Halt> {
+        let all = self.curves.iter_mut().zip(&mut self.due);
+        for (curve, due) in all.filter(|(_, due)| **due >= RUN_READS.0 as f64) {
             let count = (*due as u64).min(RUN_READS.1);
             *due = (*due - count as f64).min(RUN_READS.1 as f64);
-            match reading.run(session, curve, count) {
+            match reading.run(session, curve, count, self.pause) {
                 // What was read until then says what it says.
                 Err(Halt::Time) => break,
                 others => others?,
             }
         }
-        let used = begin.since(session.time_left()).0 as f64;
-        let wanted = wanted(&curves, reading.pause > 0.0, limit / used.max(1.0));
-        let more = wanted.iter().any(|&share| share > 0.0) || turn < TURNS_FIRST;
-        let next = limit / TURNS;
-        if !more || used + next > limit || reading.read > ALL_BYTES {
-            break;
-        }
-        for ((due, curve), share) in due.iter_mut().zip(&curves).zip(wanted) {
-            *due += share * next / (median(&curve.times).max(1.0) * (1.0 + reading.pause));
-        }
+        Ok(())
     }
-    conclude(session, &curves, reading.pause > 0.0);
-    Ok(())
+
+    /// The medians that are known, of the smallest sizes on.
+    fn points(&self) -> Vec<Point> {
+        self.curves.iter().map_while(Curve::point).collect()
+    }
+
+    /// The line. Without pauses small reads wait for the ones before, and are on none.
+    fn told(&self) -> Option<Told> {
+        Told::of(self.points(), self.pause > 0.0)
+    }
+
+    /// Which share of a turn each size is worth, when `times` as many reads can be done: those of doublings up to saturation
+    /// that are not clear, and those of the line unless A is known, or will not be.
+    fn wanted(&self, for_growth: bool, no_use: Option<f64>, times: f64) -> Vec<f64> {
+        let points = self.points();
+        let mut shares = vec![0.0; self.curves.len()];
+        if for_growth {
+            let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
+            let until = growths.iter().position(|growth| growth.high < GROWTH).unwrap_or(growths.len());
+            let is_open = |growth: &Interval| {
+                growth.low < GROWTH && growth.high > GROWTH && growth.high - growth.low > 2.0 * GROWTH_KNOWN
+            };
+            let open: Vec<usize> = (0..until).filter(|&index| is_open(&growths[index])).collect();
+            for &index in &open {
+                for share in &mut shares[index..index + 2] {
+                    *share += FOR_GROWTH / (2.0 * open.len() as f64);
+                }
+            }
+        }
+        if let Some(no_use) = no_use
+            && let Some(fit) = fit(&points, self.pause > 0.0, times)
+            && fit.half_width_at_least() < no_use * times.sqrt()
+        {
+            let rest = 1.0 - shares.iter().sum::<f64>();
+            shares.iter_mut().zip(fit.shares(&points)).for_each(|(share, of_line)| *share += rest * of_line);
+        }
+        shares
+    }
+}
+
+/// The lines of reads without pauses and with them.
+fn lines(kinds: &[Kind]) -> [Option<Told>; 2] {
+    [false, true].map(|is| kinds.iter().find(|kind| (kind.pause > 0.0) == is).and_then(Kind::told))
+}
+
+/// The chance that what is told of A is right.
+fn chance(kinds: &[Kind]) -> f64 {
+    let [plain, paused] = lines(kinds);
+    between(plain.as_ref(), paused.as_ref(), READS_OFF, [1.0; 2]).map_or(0.0, |(_, chance)| chance)
 }
 
 /// Reads of doubling size, until doubling them has brought nothing twice, and the line has all its sizes.
 fn first_look(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     let mut curves: Vec<Curve> = Vec::new();
     let mut size = Bytes::kib(4).max(session.block());
-    let mut reading = Reading { pause: 0.0, place: 0, read: Bytes::ZERO };
+    let mut reading = Reading { place: 0, read: Bytes::ZERO };
     while size <= SIZE_MAX && size.0 * 8 <= session.capacity().0 {
         let mut curve = Curve::new(size);
-        reading.run(session, &mut curve, (LOOK_BYTES.0 / size.0).clamp(RUN_READS.0, LOOK_READS))?;
+        reading.run(session, &mut curve, (LOOK_BYTES.0 / size.0).clamp(RUN_READS.0, LOOK_READS), 0.0)?;
         curves.push(curve);
         let grows = |pair: &[Curve]| 2.0 * median(&pair[0].times) >= GROWTH * median(&pair[1].times);
         if size > LINE_TO && !curves.windows(2).rev().take(2).any(grows) {
@@ -130,8 +216,6 @@ fn first_look(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
 
 /// How reads go on.
 struct Reading {
-    /// After each read, as a share of what it takes.
-    pause: f64,
     /// Which run it is.
     place: u64,
     /// All that was read.
@@ -139,8 +223,14 @@ struct Reading {
 }
 
 impl Reading {
-    /// A run of reads, without the first one, which does not follow another.
-    fn run(&mut self, session: &mut Session<'_, '_>, curve: &mut Curve, count: u64) -> Result<(), Halt> {
+    /// A run of reads, without the first one, which does not follow another; after each a pause, as a share of what it takes.
+    fn run(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        curve: &mut Curve,
+        count: u64,
+        pause: f64,
+    ) -> Result<(), Halt> {
         let capacity = session.capacity();
         let count = count.min(capacity.0 / curve.size.0 / 2);
         let length = curve.size * count;
@@ -148,8 +238,8 @@ impl Reading {
         let offset = length * (self.place * 7 % (capacity.0 / length.0).max(1));
         let mut pattern = ios(Mode::Read, Location::Sequential, curve.size, count);
         pattern.first.target_offset = offset;
-        if self.pause > 0.0 {
-            pattern.first.time = Time::Pause { pause: Nanos((self.pause * median(&curve.times)) as u64) };
+        if pause > 0.0 {
+            pattern.first.time = Time::Pause { pause: Nanos((pause * median(&curve.times)) as u64) };
         }
         self.read += length;
         curve.times.extend(responses(&session.run("sequential-reads", &pattern)?).into_iter().skip(1));
@@ -166,46 +256,13 @@ impl Reading {
             let [mut with, mut without] = [(); 2].map(|()| Curve::new(curve.size));
             with.times.push(median(&curve.times));
             for _ in 0..PAUSE_RUNS {
-                self.run(session, &mut without, RUN_READS.0)?;
-                let paused = &mut Reading { pause: PAUSE, ..*self };
-                paused.run(session, &mut with, RUN_READS.0)?;
-                self.place += 1;
+                self.run(session, &mut without, RUN_READS.0, 0.0)?;
+                self.run(session, &mut with, RUN_READS.0, PAUSE)?;
             }
             ratios.push((median(&with.times) / median(&without.times).max(1.0)).max(f64::MIN_POSITIVE).ln());
         }
         Ok(mean(&ratios) > PAUSE_PAYS.ln() && ratios.iter().all(|&ratio| ratio > 2.0 * PAUSE_PAYS.ln()))
     }
-}
-
-/// The medians that are known, of the smallest sizes on.
-fn points(curves: &[Curve]) -> Vec<Point> {
-    curves.iter().map_while(Curve::point).collect()
-}
-
-/// Which share of a turn each size is worth, when `times` as many reads can be done: those of doublings up to saturation
-/// that are not clear, and those of the line unless A is exact, or will not be.
-fn wanted(curves: &[Curve], smaller: bool, times: f64) -> Vec<f64> {
-    let points = points(curves);
-    let mut shares = vec![0.0; curves.len()];
-    let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
-    let until = growths.iter().position(|growth| growth.high < GROWTH).unwrap_or(growths.len());
-    let is_open = |growth: &Interval| {
-        growth.low < GROWTH && growth.high > GROWTH && growth.high - growth.low > 2.0 * GROWTH_KNOWN
-    };
-    let open: Vec<usize> = (0..until).filter(|&index| is_open(&growths[index])).collect();
-    for &index in &open {
-        for share in &mut shares[index..index + 2] {
-            *share += FOR_GROWTH / (2.0 * open.len() as f64);
-        }
-    }
-    if let Some(fit) = fit(&points, smaller, times)
-        && fit.half_width() > EXACT
-        && fit.half_width_at_least() < NO_USE * times.sqrt()
-    {
-        let rest = 1.0 - shares.iter().sum::<f64>();
-        shares.iter_mut().zip(fit.shares(&points)).for_each(|(share, of_line)| *share += rest * of_line);
-    }
-    shares
 }
 
 /// The first size from which doubling brings less, and how sure it is.
@@ -227,14 +284,15 @@ fn saturation(growths: &[Interval]) -> Option<(usize, f64)> {
     None
 }
 
-fn conclude(session: &mut Session<'_, '_>, curves: &[Curve], smaller: bool) {
+fn conclude(session: &mut Session<'_, '_>, kinds: &[Kind]) {
+    let curves = &kinds[0].curves;
     let reads_ahead = session.known().bytes(Parameter::ReadAheadSize) != Some(Bytes::ZERO);
     let most = match session.holds_data() {
         true if reads_ahead => NEARLY_CLEAR,
         true => CLEAR,
         false => UNSURE,
     };
-    let points = points(curves);
+    let points = kinds[0].points();
     let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
     let picture = picture("sequential reads", curves);
     let percent = |growth: &Interval| (growth.estimate - 1.0) * 100.0;
@@ -251,6 +309,7 @@ fn conclude(session: &mut Session<'_, '_>, curves: &[Curve], smaller: bool) {
         session
             .conclude(Finding::undetermined(Parameter::ReadSaturationSize, evidence).with(picture.clone()));
     }
-    let cost = cost(Parameter::ReadCostPerIo, "sequential reads", &points, fit(&points, smaller, 1.0));
+    let [plain, paused] = lines(kinds);
+    let cost = cost(Parameter::ReadCostPerIo, "sequential reads", plain.as_ref(), paused.as_ref(), READS_OFF);
     session.conclude(cost.with(picture));
 }

@@ -6,23 +6,29 @@
 //! run is of the size that has had the smallest part of the time that it is worth: for the line, and for the doublings that may
 //! be the one from which on larger writes bring nothing (`saturation`). While they bring much, larger ones are written.
 //!
-//! A write buffer stays as full as writes of a size leave it; what it takes of each run first does not count. Without one a pause after each write lets the device end it.
+//! A write buffer stays as full as writes of a size leave it; what it takes of each run first does not count. Without one a pause after
+//! each write lets the device end it, and the sizes of the line are written without pauses as well, in stretches: what is
+//! written next is of the kind that makes it most probable that the answer is right.
 //!
 //! # Invariants
 //! - the device is written in order to its end, whatever is seen;
 //! - writes are not smaller than a page, where that is known: up to it each doubling brings nearly twice as much.
+
+mod kinds;
 
 use flashlab_analysis::decide::weighted_line::Point;
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
+use kinds::{Kind, LOOK_WRITES, lines, together};
+
 use super::figures::median;
 use super::fill;
 use super::read_pages::page;
 use super::row_writes::{fill_up, row_writes};
 use super::saturation::{Saturated, doublings, open, saturated};
-use super::sizes::{Curve, Fit, LINE_TO, PAUSE, cost, fit, picture};
+use super::sizes::{Curve, Fit, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, cost, picture};
 use super::writes::{times, writes};
 use crate::group::Group;
 use crate::halt::Halt;
@@ -44,12 +50,18 @@ const MOST: Bytes = Bytes::mib(512);
 const WHOLE_PAGES: Bytes = Bytes::kib(16);
 /// The largest writes, and smaller ones where there is no room for them.
 const LARGEST: [Bytes; 3] = [Bytes::mib(1), Bytes::kib(512), Bytes::kib(256)];
-/// Writes of a size before it is looked at.
-const LOOK_WRITES: usize = 6;
 /// As much as so many of the largest writes is room.
 const ROOM: u64 = 24;
 /// Of so many runs one more is done before it is looked again what the next ones are to be.
 const STEADY: u64 = 16;
+/// As much as so many of the largest writes is room for writes without pauses as well, and so many runs of them follow each other.
+const ROOM_PLAIN: u64 = 48;
+const STRETCH: u64 = 8;
+/// The share of what is left that the first kind has, the chance of a right answer that it is enough for, and what writes without pauses
+/// have to bring of that.
+const FIRST: f64 = 0.4;
+const ENOUGH: f64 = 0.9;
+const GAIN: f64 = 0.02;
 /// Whether smaller writes lie on the line as well, so many tell.
 const SMALLER_WRITES: u64 = 32;
 /// The part of the rest that is written at most until a size's writes are as they stay.
@@ -72,19 +84,19 @@ pub(super) fn reserved(session: &Session<'_, '_>) -> Bytes {
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let curves = fill_the_rest(session);
+    let kinds = fill_the_rest(session);
     // Whatever happened, it is written to its end if it can be.
     let smallest = fill::io_size(session.capacity(), session.block());
     let rest = session.capacity() - session.filled_until();
     fill::sequential_writes(session, "fill", smallest, session.filled_until(), rest)?;
     session.filled(rest);
-    let curves = curves?;
-    let points: Vec<Point> = curves.iter().map_while(Curve::point).collect();
-    let fit = fit(&points, true, 1.0);
-    let picture = picture("sequential writes", &curves);
-    let cost = cost(Parameter::WriteCostPerIo, "sequential writes", &points, fit);
+    let kinds = kinds?;
+    let picture = picture("sequential writes", &kinds[0].curves);
+    let [plain, paused] = lines(&kinds);
+    let cost =
+        cost(Parameter::WriteCostPerIo, "sequential writes", plain.as_ref(), paused.as_ref(), WRITES_OFF);
     session.conclude(cost.with(picture.clone()));
-    session.conclude(saturation(&points).with(picture));
+    session.conclude(saturation(&together(&kinds)).with(picture));
     Ok(())
 }
 
@@ -92,21 +104,18 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 struct Rest {
     /// The bytes of a run.
     run: Bytes,
-    /// After each write, as a share of what it takes.
-    pause: f64,
     /// So much of a size is written before its writes count.
     unsettled: Bytes,
-    /// The size that was written last, as an index.
-    last: Option<usize>,
-    curves: Vec<Curve>,
-    /// What each size had of the time.
-    spent: Vec<f64>,
+    /// The kind and the size that were written last, as indices.
+    last: Option<(usize, usize)>,
+    /// Those that tell saturation as well, and others that tell the cost.
+    kinds: Vec<Kind>,
     /// Whether no smaller writes are of use: they are parts of pages.
     are_pages: bool,
 }
 
 /// Writes all sizes in runs, as much in each.
-fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
+fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
     let page = known_page(session)?;
     let smallest = page.map_or(WHOLE_PAGES, |page| page.max(SMALLEST)).max(session.block());
     let (begin, end) = (session.filled_until(), session.capacity());
@@ -130,43 +139,58 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
     // How full a buffer stays depends on the size of writes. A device without one ends each write before the next one comes,
     // if there is a pause.
     let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / PART_TO_SETTLE));
-    let mut rest = Rest {
-        run: largest,
-        pause: if buffer == Some(Bytes::ZERO) { PAUSE } else { 0.0 },
-        unsettled: unsettled.round_up(largest),
-        last: None,
-        spent: curves.iter().map(|curve| curve.times.iter().sum()).collect(),
-        curves,
-        are_pages: page.is_some(),
-    };
+    let spent = |curves: &[Curve]| curves.iter().map(|curve| curve.times.iter().sum()).collect();
+    let first =
+        Kind { pause: if are_plain { PAUSE } else { 0.0 }, spent: spent(&curves), curves, smaller: true };
+    let mut kinds = vec![first];
+    if are_plain && largest * ROOM_PLAIN <= end - begin {
+        let of_line = kinds[0].curves.iter().filter(|curve| curve.size >= LINE_FROM);
+        let curves: Vec<Curve> = of_line.map(|curve| Curve::new(curve.size)).collect();
+        kinds.push(Kind { pause: 0.0, spent: spent(&curves), curves, smaller: false });
+    }
+    let unsettled = unsettled.round_up(largest);
+    let mut rest = Rest { run: largest, unsettled, last: None, kinds, are_pages: page.is_some() };
     let mut runs = 0;
     while session.filled_until() + largest <= end {
         let (done, left) = (session.filled_until() - begin, end - session.filled_until());
-        let Some(fit) = rest.fit(1.0 + left.0 as f64 / done.0.max(1) as f64) else {
-            rest.run(session, rest.fewest())?;
+        let times = 1.0 + left.0 as f64 / done.0.max(1) as f64;
+        let Some(fit) = rest.kinds[0].fit(times) else {
+            rest.run(session, 0, rest.kinds[0].fewest())?;
             continue;
         };
-        let half = Bytes(rest.curves[0].size.0 / 2);
+        let half = Bytes(rest.kinds[0].curves[0].size.0 / 2);
         if fit.from == 0 && !rest.are_pages && half >= SMALLEST.max(session.block()) {
             rest.try_smaller(session, half)?;
             continue;
         }
         if rest.wants_larger(left) {
-            let size = rest.curves[rest.curves.len() - 1].size * 2;
-            rest.curves.push(Curve::new(size));
-            rest.spent.push(0.0);
+            let first = &mut rest.kinds[0];
+            let size = first.curves[first.curves.len() - 1].size * 2;
+            first.curves.push(Curve::new(size));
+            first.spent.push(0.0);
+            continue;
+        }
+        if rest.promises_more(times) == 1 {
+            for _ in 0..STRETCH {
+                if session.filled_until() + largest <= end {
+                    let kind = &rest.kinds[1];
+                    let shares = kind.fit(times).map(|fit| fit.shares(&kind.points()));
+                    let index = shares.map_or_else(|| kind.fewest(), |shares| kind.poorest(&shares));
+                    rest.run(session, 1, index)?;
+                }
+            }
             continue;
         }
         let shares = rest.shares(fit);
         // What is of use changes slowly.
         for _ in 0..1 + runs / STEADY {
             if session.filled_until() + largest <= end {
-                rest.run(session, rest.poorest(&shares))?;
+                rest.run(session, 0, rest.kinds[0].poorest(&shares))?;
                 runs += 1;
             }
         }
     }
-    Ok(rest.curves)
+    Ok(rest.kinds)
 }
 
 /// The page that is read.
@@ -179,32 +203,51 @@ fn known_page(session: &mut Session<'_, '_>) -> Result<Option<Bytes>, Halt> {
 }
 
 impl Rest {
-    fn points(&self) -> Vec<Point> {
-        self.curves.iter().map_while(Curve::point).collect()
-    }
-
-    /// The line, once all sizes were written some times, when `times` as many writes can be done.
-    fn fit(&self, times: f64) -> Option<Fit> {
-        let is_seen = self.curves.iter().all(|curve| curve.times.len() >= LOOK_WRITES);
-        is_seen.then(|| fit(&self.points(), true, times)).flatten()
+    /// The kind that is worth writing next, when `times` as much can be written: it is seen which division of what is left makes it
+    /// most probable that what is told of A is right. The first kind comes first.
+    fn promises_more(&self, times: f64) -> usize {
+        let [Some(_), Some(second)] = [0, 1].map(|index| self.kinds.get(index)) else { return 0 };
+        let spent = [0, 1].map(|index| self.kinds[index].spent.iter().sum::<f64>());
+        let left = (times - 1.0) * (spent[0] + spent[1]);
+        let [plain, paused] = lines(&self.kinds);
+        let exact = |index: usize, share: f64| (spent[index] / (spent[index] + share * left)).sqrt();
+        let chance = |share: f64| {
+            let plain = plain.as_ref().filter(|_| spent[1] > 0.0);
+            between(plain, paused.as_ref(), WRITES_OFF, [exact(1, share), exact(0, 1.0 - share)])
+                .map_or(0.0, |(_, chance)| chance)
+        };
+        let alone = chance(0.0);
+        if times * FIRST > 1.0 || alone > ENOUGH {
+            return 0;
+        }
+        if second.fit(1.0).is_none() {
+            return 1;
+        }
+        let (even, all) = (chance(0.5), chance(1.0));
+        match () {
+            () if alone + GAIN > even.max(all) => 0,
+            () if all > even => 1,
+            () => usize::from(spent[1] < spent[0]),
+        }
     }
 
     /// Whether doubling brings enough to the largest size of the line or beyond, and there is room for larger writes.
     fn wants_larger(&self, left: Bytes) -> bool {
-        let (points, last) = (self.points(), self.curves.len() - 1);
-        let size = self.curves[last].size * 2;
+        let first = &self.kinds[0];
+        let (points, last) = (together(&self.kinds), first.curves.len() - 1);
+        let size = first.curves[last].size * 2;
         let doublings = doublings(&points);
         let is_seen = |place: Saturated| doublings[place.index].is_seen;
         size > LINE_TO
-            && points.len() == self.curves.len()
+            && points.len() == first.curves.len()
             && !saturated(&doublings).is_some_and(is_seen)
             && Bytes(size.0 * LOOK_WRITES as u64 * PART_FOR_LARGER) <= left
     }
 
-    /// Which share of the time each size is worth.
+    /// Which share of the time each size of the first kind is worth.
     fn shares(&self, fit: Fit) -> Vec<f64> {
-        let points = self.points();
-        let mut shares = open(&doublings(&points), points.len());
+        let points = self.kinds[0].points();
+        let mut shares = open(&doublings(&together(&self.kinds)), points.len());
         let rest = 1.0 - FOR_SATURATION * shares.iter().sum::<f64>();
         for (share, of_line) in shares.iter_mut().zip(fit.shares(&points)) {
             *share = FOR_SATURATION * *share + rest * of_line;
@@ -212,63 +255,60 @@ impl Rest {
         shares
     }
 
-    /// The largest of the sizes that were written too few times, or else the one with the fewest.
-    fn fewest(&self) -> usize {
-        let few = self.curves.iter().rposition(|curve| curve.times.len() < LOOK_WRITES);
-        let fewest = (0..self.curves.len()).min_by_key(|&index| self.curves[index].times.len());
-        few.or(fewest).unwrap_or_default()
-    }
-
-    /// The size that has had the smallest part of the time that it is worth.
-    fn poorest(&self, shares: &[f64]) -> usize {
-        let parts = shares.iter().zip(&self.spent).map(|(share, spent)| spent / share.max(1e-9));
-        parts.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(index, _)| index)
-    }
-
     /// A run of a size.
-    fn run(&mut self, session: &mut Session<'_, '_>, index: usize) -> Result<(), Halt> {
-        let size = self.curves[index].size;
-        let smaller = self.curves.iter().rposition(|curve| curve.size <= self.run).unwrap_or_default();
-        let of_smaller = self.run.0 / self.curves[smaller].size.0;
+    fn run(&mut self, session: &mut Session<'_, '_>, kind: usize, index: usize) -> Result<(), Halt> {
+        let curves = &self.kinds[kind].curves;
+        let size = curves[index].size;
+        let smaller = curves.iter().rposition(|curve| curve.size <= self.run).unwrap_or_default();
+        let of_smaller = self.run.0 / curves[smaller].size.0;
         let aligned = session.filled_until().round_up(size);
         if aligned + size > session.capacity() {
-            return self.write(session, smaller, of_smaller);
+            return self.write(session, (kind, smaller), of_smaller);
         }
         // Larger writes are aligned to their size, and there is one of them.
         for _ in 0..(aligned - session.filled_until()).0 / self.run.0 {
-            self.write(session, smaller, of_smaller)?;
+            self.write(session, (kind, smaller), of_smaller)?;
         }
-        self.write(session, index, (self.run.max(self.unsettled).0 / size.0).max(1))
+        self.write(session, (kind, index), (self.run.max(self.unsettled).0 / size.0).max(1))
     }
 
     /// Some writes that are smaller than all before; parts of pages may cost much, and so they are few.
     fn try_smaller(&mut self, session: &mut Session<'_, '_>, size: Bytes) -> Result<(), Halt> {
-        self.curves.insert(0, Curve::new(size));
-        self.spent.insert(0, 0.0);
+        self.kinds[0].curves.insert(0, Curve::new(size));
+        self.kinds[0].spent.insert(0, 0.0);
         self.last = None;
-        self.write(session, 0, SMALLER_WRITES)?;
+        self.write(session, (0, 0), SMALLER_WRITES)?;
         fill_up(session, self.run)
     }
 
     /// Writes of a size; after those of another one as many more as it takes until they are as they stay.
-    fn write(&mut self, session: &mut Session<'_, '_>, index: usize, count: u64) -> Result<(), Halt> {
-        let (at, curve) = (session.filled_until(), &mut self.curves[index]);
-        let unsettled = if self.last == Some(index) { Bytes::ZERO } else { self.unsettled };
+    fn write(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        (kind, index): (usize, usize),
+        count: u64,
+    ) -> Result<(), Halt> {
+        let at = session.filled_until();
+        // The first one without a pause follows no other.
+        let is_first = kind > 0 && self.last.is_none_or(|(last, _)| last != kind);
+        let unsettled = if self.last == Some((kind, index)) { Bytes::ZERO } else { self.unsettled };
+        let Kind { pause, curves, spent, .. } = &mut self.kinds[kind];
+        let curve = &mut curves[index];
         let room = (session.capacity() - at).0 / curve.size.0;
         let count = count.min(room);
         let more = (unsettled.0 / curve.size.0).min(room - count);
         let length = curve.size * (count + more);
         let mut pattern = writes(Location::Sequential, curve.size, count + more, at, length);
-        let pause = Nanos((self.pause * median(&curve.times)) as u64);
+        let pause = Nanos((*pause * median(&curve.times)) as u64);
         if pause > Nanos::ZERO {
             session.rest(pause)?;
             pattern.first.time = Time::Pause { pause };
         }
         let mut costs = times(session, "sequential-writes", &pattern)?;
         session.filled(length);
-        self.spent[index] += costs.iter().sum::<f64>();
-        curve.times.extend(costs.drain(costs.len().min(more as usize)..));
-        self.last = Some(index);
+        spent[index] += costs.iter().sum::<f64>();
+        curve.times.extend(costs.drain(costs.len().min(more as usize + usize::from(is_first))..));
+        self.last = Some((kind, index));
         Ok(())
     }
 }

@@ -11,12 +11,18 @@
 //! Response times scatter in proportion. So the variance of A = sum of c T is least, for the time that it takes, where
 //! each size has a share of the time in proportion to |c| T^1.5: of a line most of it goes to its smallest size and to
 //! one a few times as large. The other sizes have a part of it, as they have to tell whether it is a line.
+//!
+//! What a device does while the host is late is no part of the next IO. How late a host is hangs on the host and on chance, so that
+//! what an IO costs lies between what it costs one that comes at once and one that pauses. The answer is the figure that is
+//! most probably between the two, or near one of them; a pause may bring more than any host is late, and so what it tells is less exact.
 
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::decide::weighted_line::{Point, WeightedLine, weighted_line};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
+
+use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::figures::median;
 
@@ -38,6 +44,18 @@ const OFF_LINE: f64 = 0.002;
 const EVEN: f64 = 0.3;
 /// What is right.
 const RIGHT: f64 = 0.03;
+/// By so much of what pauses make of A it may be off what lateness makes of it: without pauses and with them. In a pause a device
+/// may read ahead; a write it only ends.
+pub(super) const READS_OFF: [f64; 2] = [0.1, 0.3];
+pub(super) const WRITES_OFF: [f64; 2] = [0.0, 0.0];
+/// In so many steps a figure is looked for between two.
+const STEPS: u32 = 64;
+/// An answer is more often right than wrong; how sure a line of the definition's sizes is at most, one of others, and what is
+/// no line of a part of them.
+const CHANCE_LEAST: f64 = 0.5;
+const OF_DEFINITION: f64 = 0.9;
+const OF_OTHERS: f64 = 0.8;
+const OF_PART: f64 = 0.5;
 
 /// IOs of one size, one after the other.
 pub(super) struct Curve {
@@ -162,35 +180,95 @@ impl Fit {
     }
 }
 
+/// The line of IOs of one kind, with its points.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    points: Vec<Point>,
+    fit: Fit,
+}
+
+impl Told {
+    /// The line of these; `smaller` as for [`fit`]. None of too few sizes.
+    pub(super) fn of(points: Vec<Point>, smaller: bool) -> Option<Told> {
+        let fit = fit(&points, smaller, 1.0)?;
+        Some(Told { points, fit })
+    }
+
+    /// How sure A is at most: what is no line hangs on all its sizes.
+    fn most(&self) -> f64 {
+        match self.fit.is_line {
+            true => OF_OTHERS,
+            false if self.points[self.fit.to].x == LINE_TO.0 as f64 => OF_DEFINITION,
+            false => OF_PART,
+        }
+    }
+
+    fn words(&self) -> String {
+        let Interval { estimate, low, high } = self.fit.line.intercept;
+        format!(
+            "the line through the medians of {} to {} begins at {:.1} us (95 %: {:.1} to {:.1} us)",
+            Bytes(self.points[self.fit.from].x as u64),
+            Bytes(self.points[self.fit.to].x as u64),
+            estimate / 1e3,
+            low / 1e3,
+            high / 1e3
+        )
+    }
+}
+
+/// What lines tell of A, and the chance that it is right, if their errors were so many times as large as they are (`exact`): one of
+/// IOs that come at once, or of IOs after pauses, or both, which may be `off` by a part of what they differ by.
+pub(super) fn between(
+    plain: Option<&Told>,
+    paused: Option<&Told>,
+    off: [f64; 2],
+    exact: [f64; 2],
+) -> Option<(f64, f64)> {
+    let known = |told: &Told, exact: f64| {
+        let Interval { estimate, low, high } = told.fit.line.intercept;
+        (estimate, exact * (high - low) / 4.0)
+    };
+    let mut plain = plain.map(|told| known(told, exact[0]));
+    let mut paused = paused.map(|told| known(told, exact[1]));
+    if let (Some((one, error)), Some((other, other_error))) = (&mut plain, &mut paused) {
+        let apart = ((*one - *other).powi(2) - error.powi(2) - other_error.powi(2)).max(0.0).sqrt();
+        *error = error.hypot(off[0] * apart);
+        *other_error = other_error.hypot(off[1] * apart);
+    }
+    let all: Vec<(f64, f64)> = plain.into_iter().chain(paused).collect();
+    let (&(first, _), &(last, _)) = (all.first()?, all.last()?);
+    let below = |figure: f64, (estimate, error): (f64, f64)| {
+        Normal::standard().cdf((figure - estimate) / error.max(f64::MIN_POSITIVE))
+    };
+    // It is wrong where all are below it, or all above it.
+    let chance = |figure: f64| {
+        let over: f64 = all.iter().map(|&told| below(figure / (1.0 + RIGHT), told)).product();
+        let under: f64 = all.iter().map(|&told| 1.0 - below(figure / (1.0 - RIGHT), told)).product();
+        (figure, if figure > 0.0 { 1.0 - over - under } else { 0.0 })
+    };
+    let figures = (0..=STEPS).map(|step| first + (last - first) * f64::from(step) / f64::from(STEPS));
+    figures.map(chance).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
 /// The cost of each IO; `what` they are, as "sequential reads".
-pub(super) fn cost(parameter: Parameter, what: &str, points: &[Point], fit: Option<Fit>) -> Finding {
-    let Some(fit) = fit else {
+pub(super) fn cost(
+    parameter: Parameter,
+    what: &str,
+    plain: Option<&Told>,
+    paused: Option<&Told>,
+    off: [f64; 2],
+) -> Finding {
+    let Some((estimate, chance)) = between(plain, paused, off, [1.0; 2]) else {
         return Finding::undetermined(parameter, format!("there are too few sizes of {what} for a line"));
     };
-    let Interval { estimate, low, high } = fit.line.intercept;
-    let evidence = format!(
-        "the line through the medians of {what} of {} to {} begins at {:.1} us (95 %: {:.1} to {:.1} us)",
-        Bytes(points[fit.from].x as u64),
-        Bytes(points[fit.to].x as u64),
-        estimate / 1e3,
-        low / 1e3,
-        high / 1e3
-    );
-    // How many standard errors, two of which are half of the interval, are near enough; what is no line hangs on all its
-    // sizes.
-    let errors = 2.0 * RIGHT / fit.half_width();
-    let is_whole = fit.is_line || points[fit.to].x == LINE_TO.0 as f64;
-    let confidence = match errors {
-        _ if !is_whole && errors >= 0.7 => 0.5,
-        errors if errors >= 2.6 && !fit.is_line => 0.9,
-        errors if errors >= 2.0 => 0.8,
-        errors if errors >= 1.5 => 0.75,
-        errors if errors >= 1.0 => 0.65,
-        // More often right than wrong.
-        errors if errors >= 0.7 => 0.5,
-        _ => return Finding::undetermined(parameter, evidence),
-    };
-    Finding::found(parameter, Nanos(estimate as u64), confidence, evidence)
+    let words = [(plain, "at once"), (paused, "after pauses")];
+    let words = words.map(|(told, how)| told.map(|told| format!("{how}, {}", told.words())));
+    let evidence = format!("of {what} {}", words.into_iter().flatten().collect::<Vec<_>>().join("; "));
+    if chance < CHANCE_LEAST {
+        return Finding::undetermined(parameter, evidence);
+    }
+    let most = [plain, paused].into_iter().flatten().map(Told::most).fold(1.0, f64::min);
+    Finding::found(parameter, Nanos(estimate as u64), most * chance, evidence)
 }
 
 /// The median response times of `what` over the size.
@@ -240,6 +318,29 @@ pub(super) mod tests {
         assert_eq!((alone.from, alone.is_line), (4, false));
         let bent = fit(&points(|kib| 100.0 + kib.max(200.0)), true, 1.0).unwrap();
         assert_eq!((bent.from, bent.is_line), (4, false));
+    }
+
+    #[test]
+    fn what_late_hosts_change_leaves_room_between() {
+        let told = |estimate: f64, error: f64| {
+            let intercept = Interval { estimate, low: estimate - 2.0 * error, high: estimate + 2.0 * error };
+            let line = WeightedLine { intercept, slope: 1.0, chance: 1.0 };
+            Told { points: Vec::new(), fit: Fit { from: 0, to: 0, line, is_line: false } }
+        };
+        let says = |plain: Option<Told>, paused: Option<Told>| {
+            between(plain.as_ref(), paused.as_ref(), READS_OFF, [1.0; 2]).unwrap()
+        };
+        // Alone it has to be within 3 %, which are so many standard errors.
+        let (alone, chance) = says(Some(told(100.0, 3.0)), None);
+        assert!(alone == 100.0 && (chance - 0.68).abs() < 0.02, "{chance}");
+        // Between two that are far apart there is room, rather where nobody pauses.
+        let (figure, chance) = says(Some(told(60.0, 3.0)), Some(told(100.0, 3.0)));
+        assert!((62.0..80.0).contains(&figure) && chance > 0.95, "{figure} {chance}");
+        // What is known exactly counts where the other is not.
+        let (figure, _) = says(Some(told(60.0, 60.0)), Some(told(100.0, 1.0)));
+        assert!((95.0..=100.0).contains(&figure), "{figure}");
+        // Two that agree tell more than one.
+        assert!(says(Some(told(100.0, 3.0)), Some(told(100.0, 3.0))).1 > 0.7);
     }
 
     #[test]
