@@ -18,6 +18,10 @@ const DIES_USUAL: u64 = 16;
 const DIES_ANY: u64 = 32;
 const DIES_MANY: [u64; 4] = [48, 64, 96, 128];
 const DIES_MAX: u64 = 128;
+/// The figures of simple layouts.
+const PLANES_SIMPLE: [u64; 3] = [1, 2, 4];
+const ROWS_SIMPLE: [u64; 6] = [1, 2, 4, 8, 16, 32];
+const DIES_SIMPLE: [u64; 2] = [2, 4];
 /// Chunks may begin so many pages before an address that they would begin at.
 const PHASES: u64 = 4;
 /// The largest chunk where there are several dies, in pages.
@@ -90,6 +94,29 @@ pub(crate) fn usual(page: u64) -> Vec<Layout> {
         }
     }
     all
+}
+
+/// Simple layouts with pages of a size, of which none may be left out where little tells them apart: what is not tried is taken
+/// for impossible.
+pub(crate) fn simple(page: u64) -> impl Iterator<Item = Layout> {
+    let all = PLANES_SIMPLE.into_iter().flat_map(|planes| ROWS_SIMPLE.map(|rows| (planes, planes * rows)));
+    all.flat_map(move |(planes, chunk)| {
+        let plain = Layout {
+            page,
+            planes,
+            chunk,
+            dies: 1,
+            channels: 1,
+            cached: false,
+            phase: 0,
+            serial: false,
+            partial: false,
+        };
+        let several = DIES_SIMPLE
+            .into_iter()
+            .flat_map(move |dies| [Layout { dies, ..plain }, Layout { dies, channels: dies, ..plain }]);
+        several.chain([plain]).filter_map(legal)
+    })
 }
 
 fn divisors(dies: u64) -> impl Iterator<Item = u64> {

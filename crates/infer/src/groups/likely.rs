@@ -15,13 +15,15 @@ use search::Search;
 use super::crossings::Crossings;
 use super::figures::{NORMAL, median};
 use super::fitting::{Model, SIGMA_MIN, Times};
-use super::layouts::{ALL, changed, usual, within};
+use super::layouts::{ALL, changed, simple, usual, within};
 use super::replay::{Layout, Replay, Run, nanos};
 
 /// The part of each run that the grid is tried on.
 const PART: usize = 7;
 /// How often changes begin.
 const TURNS: usize = 5;
+/// Where the planes or the dies are less clear, all simple layouts are tried.
+const DOUBTFUL: f64 = 6.0;
 /// What is so much less likely on a part of the reads is not tried on all.
 const FAR: f64 = 30.0;
 const NEAR: f64 = 12.0;
@@ -155,6 +157,14 @@ impl Likely {
                 }
             }
             begun.extend(fresh);
+        }
+        let found = Likely::new(fine.best(), sigma, reads(runs));
+        let best = found.best();
+        if found.margin(|layout| layout.dies, &best.dies) < DOUBTFUL
+            || found.margin(|layout| layout.planes, &best.planes) < DOUBTFUL
+        {
+            let times = found.times();
+            simple(best.page).for_each(|layout| fine.score_from(layout, times));
         }
         fine.refit();
         Some(Likely::new(fine.best(), sigma, reads(runs)))

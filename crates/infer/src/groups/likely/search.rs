@@ -121,6 +121,7 @@ impl<'a> Search<'a> {
         }
         starts.extend(self.leader.map(|leader| leader.times_of(layout.page)));
         starts.extend(self.behind_the_link(layout.page));
+        starts.extend(self.page_by_page(layout.page));
         let good = self.leader.map_or(f64::INFINITY, |leader| leader.loss);
         let scored = self.descended(layout, &starts, good);
         self.scored.insert(layout, scored);
@@ -146,6 +147,19 @@ impl<'a> Search<'a> {
         let link = self.by_byte * page as f64;
         let rest = (self.shortest - self.by_byte * self.least.min(page) as f64).max(0.1 * self.shortest);
         [FLASH * link.min(rest), SEVERAL * rest].map(|flash| [rest - flash, flash / 2.0, flash / 2.0, link])
+    }
+
+    /// Times of a fast link, where of large reads one page is sensed and transferred after the other, wholly or what is asked of it.
+    fn page_by_page(&self, page: u64) -> impl Iterator<Item = Times> + use<> {
+        const SENSED: [f64; 2] = [0.5, 0.75];
+        const LINK: f64 = 0.03;
+        let (both, shortest) = (self.by_byte * page as f64, self.shortest);
+        let asked = self.least.min(page) as f64 / page as f64;
+        SENSED.into_iter().flat_map(move |share| {
+            let (sense, transfer) = (share * both, (1.0 - share) * both);
+            let command = |asked: f64| (shortest - sense - asked * transfer).max(0.1 * shortest);
+            [command(asked), command(1.0)].map(|command| [command, sense, transfer, LINK * both])
+        })
     }
 
     /// Fits those again that are more likely by the times with which the best layout fits than by their own: their descent

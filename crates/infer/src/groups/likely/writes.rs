@@ -68,9 +68,10 @@ impl Likely {
         }
         if alone.best().planes * alone.best().dies == 1 {
             // Pages one by one may also be those that a slow link brings, which hides the programs of whole rows: so nothing
-            // else is less likely than such a link.
+            // else is less likely than such a link, with which writes are explained as well.
             let by_page = row_writes::each_byte(runs)? * self.best().page as f64;
-            let slow_link = programs::slow_link(by_page, self.times()[LINK]);
+            let best = alone.all[0];
+            let slow_link = best.loss - best.prior + programs::slow_link(by_page, self.times()[LINK]);
             alone.all.iter_mut().for_each(|scored| scored.loss = scored.loss.min(slow_link));
         }
         let mut both = self.clone();
