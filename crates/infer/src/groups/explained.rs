@@ -114,7 +114,8 @@ pub(crate) fn explained(
         likely.margin(|layout| layout.planes, &likely.best().planes) > MARGIN_SURE
             && likely.margin(|layout| layout.dies, &likely.best().dies) > MARGIN_SURE
     };
-    let told = if is_clear(&both) { None } else { both.with_writes(session.row_writes()) };
+    let knows_buffer = session.known().bytes(Parameter::WriteBufferSize).is_some();
+    let told = if is_clear(&both) { None } else { both.with_writes(session.row_writes(), knows_buffer) };
     let (written, both) = match told {
         Some((alone, all)) => (Some(Written { alone, reads: both }), all),
         None => (None, both),

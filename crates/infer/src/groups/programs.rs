@@ -286,7 +286,7 @@ mod tests {
             let writes = [80e3, 500e3, 100e3, 110e3];
             let took = |runs: &[Run]| taken(&Programs::new(runs, layout, way, 1.0), &writes);
             let writes = runs(&[16, 8, 4, 2, 1, 3, 5].map(|pages| pages * page), (0, 0), took);
-            let (_, both) = likely.with_writes(&writes).unwrap();
+            let (_, both) = likely.with_writes(&writes, true).unwrap();
             assert_eq!(both.best().planes, planes, "{planes} {waits}");
         }
     }

@@ -9,7 +9,7 @@
 //! # Invariants
 //! - writes are whole pages one behind the other, aligned to their own size, and across the boundaries of all;
 //! - there are several turns of all sizes;
-//! - the device rests between writes; a buffer is empty when one comes, and holds all of it.
+//! - the device rests between writes; a buffer is empty when one comes, and holds all of it where its size is known.
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Nanos};
@@ -50,7 +50,7 @@ pub(super) fn row_writes(
     align: Bytes,
 ) -> Result<Vec<Run>, Halt> {
     let buffer = session.known().bytes(Parameter::WriteBufferSize);
-    let Some((page, buffer)) = page.zip(buffer) else { return Ok(Vec::new()) };
+    let Some(page) = page else { return Ok(Vec::new()) };
     let room = Bytes((session.capacity() - session.filled_until()).0 / PART_OF_REST);
     let sizes = |largest: Bytes| {
         let sizes = (0..).map(move |halvings| Bytes(largest.0 >> halvings));
@@ -58,8 +58,8 @@ pub(super) fn row_writes(
         let aligned = aligned.map(move |size| (size, (largest.0 / PART / size.0).clamp(1, WRITES)));
         let odd = ODD.map(|pages| page * pages).into_iter().filter(move |&size| size <= largest);
         let all = aligned.chain(odd.map(move |size| (size, (largest.0 / size.0).min(ODD_WRITES))));
-        // What a buffer does not hold waits for what it held before.
-        all.filter(move |&(size, _)| buffer == Bytes::ZERO || size <= buffer)
+        // What a buffer does not hold waits for what it held before. Where it is not known yet the layout has to explain that.
+        all.filter(move |&(size, _)| buffer.is_none_or(|buffer| buffer == Bytes::ZERO || size <= buffer))
     };
     let turn = |largest: Bytes| sizes(largest).map(|(size, count)| size.0 * count).sum::<u64>();
     let has_room = |&largest: &Bytes| (1..=room.0 / TURNS.0).contains(&turn(largest));
@@ -72,7 +72,7 @@ pub(super) fn row_writes(
         // The largest come first: so all of them are aligned.
         for (size, count) in sizes(largest) {
             let run = match buffer {
-                Bytes::ZERO => with_pauses(session, size, count, &mut pause)?,
+                Some(Bytes::ZERO) => with_pauses(session, size, count, &mut pause)?,
                 _ => with_flushes(session, size, count)?,
             };
             runs.push(run);

@@ -13,15 +13,16 @@ use super::super::row_writes;
 use super::{FAR, FITTED, Likely, Scored};
 
 /// Writes scatter by as much more, as a variance, before rows are taken to differ, beside times that are a little unusual;
-/// and before no layout explains them.
+/// and before no layout explains them; less where a buffer of which nothing is known may have a part in them.
 const UNEVEN: f64 = 1.1;
 const USUAL: f64 = 5.0;
 const MISFIT_WRITES: f64 = 2.6;
+const MISFIT_BUFFERED: f64 = 1.6;
 
 impl Likely {
     /// What writes of single pages and more say of the same layouts, with what both say together; none where no layout explains
     /// the writes.
-    pub(crate) fn with_writes(&self, runs: &[Run]) -> Option<(Likely, Likely)> {
+    pub(crate) fn with_writes(&self, runs: &[Run], knows_buffer: bool) -> Option<(Likely, Likely)> {
         let sigma = row_writes::scatter(runs)?;
         let writes = runs.iter().map(Vec::len).sum::<usize>() as f64;
         let near = self.all.iter().take_while(|scored| scored.loss < self.all[0].loss + FAR).take(FITTED);
@@ -63,7 +64,7 @@ impl Likely {
             }
         }
         let mut alone = Likely::new(tried.into_values().map(|(best, ..)| best).collect(), sigma, writes);
-        if alone.misfit > MISFIT_WRITES {
+        if alone.misfit > if knows_buffer { MISFIT_WRITES } else { MISFIT_BUFFERED } {
             return None;
         }
         if alone.best().planes * alone.best().dies == 1 {
