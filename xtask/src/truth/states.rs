@@ -20,6 +20,8 @@ const REST: Nanos = Nanos::from_secs(60);
 const REPETITIONS: usize = 4;
 /// Batches of a run, whose means tell how exact that of the whole run is.
 const BATCHES: usize = 4;
+/// Of figures of so many repetitions 19 in 20 are no more standard errors than this off (Student's t, 3 degrees of freedom).
+const SURE: f64 = 3.2;
 /// Fewer reads than these that wait are no effect that lingers, or one.
 const FEW: u64 = 20;
 /// Reads at a time, until they are as before.
@@ -169,13 +171,15 @@ fn lingering_times(profile: &Profile) -> [Lingering; REPETITIONS] {
 /// either is right. A device that keeps nothing back for later has no use for pauses.
 ///
 /// Costs are steady only after more random writes than the capacity, which no probe may write beside all others. So it is
-/// measured then, and soon after the device was written in order as well: a figure that depends on that is not judged.
+/// measured then, and after the device was written in order as well, in stages of which each is as long as all before it: a
+/// figure that depends on that, or on how much was written since, is not judged.
 pub fn pause_benefit(profile: &Profile, noisy: &Profile) -> Truth {
-    let with_noise = pause_ratio(noisy, steady);
-    let quiet = if puts_off(profile) { pause_ratio(profile, steady) } else { (1.0, 0.0) };
+    let with_noise = pause_ratio(noisy, steady).0;
+    let quiet = if puts_off(profile) { pause_ratio(profile, steady).0 } else { (1.0, 0.0) };
     if puts_off(profile) {
-        let (early, error) = pause_ratio(profile, written_in_order);
-        if (early - quiet.0).abs() > NEAR + 2.0 * error {
+        let (_, stages) = pause_ratio(profile, written_in_order);
+        let differs = |&&(early, error): &&Ratio| (early - quiet.0).abs() > NEAR + SURE * error;
+        if let Some((early, _)) = stages.iter().find(differs) {
             return Truth::unjudged(format!(
                 "it depends on what was written before: {:.4} or {early:.4}",
                 quiet.0
@@ -206,8 +210,8 @@ fn written_in_order(profile: &Profile, _random: &mut Prng) -> Lab {
 }
 
 /// What pauses buy of devices that `begin` makes, and its standard error: as many writes as tell it to a third of what answers may
-/// be off, or as no probe may do, twice the capacity.
-fn pause_ratio(profile: &Profile, begin: impl Fn(&Profile, &mut Prng) -> Lab) -> (f64, f64) {
+/// be off, or as no probe may do, twice the capacity. Also those of each stage, which is as long as all before it.
+fn pause_ratio(profile: &Profile, begin: impl Fn(&Profile, &mut Prng) -> Lab) -> (Ratio, Vec<Ratio>) {
     let settle = (2 * kept_back(profile) + 4096).min(MOST);
     let mut runs = repeated(|random| (begin(profile, random), random.clone()));
     for (lab, random) in &mut runs {
@@ -215,7 +219,9 @@ fn pause_ratio(profile: &Profile, begin: impl Fn(&Profile, &mut Prng) -> Lab) ->
     }
     let most = (2 * profile.capacity.0 / IO.0).min(4 * MOST);
     let (mut with, mut without, mut written, mut count) = (Vec::new(), Vec::new(), 0, settle);
+    let mut stages = Vec::new();
     loop {
+        let before = without.len();
         for (lab, random) in &mut runs {
             let costs = random_writes(lab, count, random);
             let pause = Nanos(mean(&costs) as u64);
@@ -224,15 +230,26 @@ fn pause_ratio(profile: &Profile, begin: impl Fn(&Profile, &mut Prng) -> Lab) ->
             with.extend(batches(&paused_writes(lab, count, pause, random)));
             random_writes(lab, settle, random);
         }
-        let level = mean(&without);
-        let ratio = mean(&with) / level;
-        let error = standard_error(&with).hypot(ratio * standard_error(&without)) / level;
+        let all = ratio(&with, &without);
+        // A change in the course of a stage is no chance: of that the devices tell.
+        let of_devices = |batches: &[f64]| batches[before..].chunks(BATCHES).map(mean).collect::<Vec<_>>();
+        stages.push(ratio(&of_devices(&with), &of_devices(&without)));
         written += 2 * REPETITIONS as u64 * count;
-        if error <= NEAR / 3.0 || 2 * written > most {
-            return (ratio, error);
+        if all.1 <= NEAR / 3.0 || 2 * written > most {
+            return (all, stages);
         }
         count = written / (2 * REPETITIONS as u64);
     }
+}
+
+/// A ratio and its standard error.
+type Ratio = (f64, f64);
+
+/// That of the means of batches.
+fn ratio(with: &[f64], without: &[f64]) -> Ratio {
+    let level = mean(without);
+    let ratio = mean(with) / level;
+    (ratio, standard_error(with).hypot(ratio * standard_error(without)) / level)
 }
 
 fn paused_writes(lab: &mut Lab, count: u64, pause: Nanos, random: &mut Prng) -> Vec<f64> {
