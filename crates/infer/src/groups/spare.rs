@@ -69,11 +69,10 @@ const LEFT: f64 = 0.06;
 /// where there are more stalls from there on as well, or not clearly.
 const SEEN_TWICE: [f64; 2] = [0.85, 0.7];
 const SEEN_ONCE: [f64; 2] = [0.75, 0.6];
-/// How sure a place with more stalls behind it is: so much likelier than none in nats, or less.
+/// A place with more stalls behind it is so much likelier than none, in nats; and how sure both are that it tells, among writes in order
+/// and among single pages.
 const CLEAR: f64 = 12.0;
-const MORE_STALLS: [f64; 2] = [0.8, 0.65];
-const SPARE_MORE_STALLS: f64 = 0.5;
-/// How sure both are where single pages show more stalls from one of them on.
+const MORE_STALLS: [f64; 2] = [0.8, 0.5];
 const OF_PAGES: [f64; 2] = [0.8, 0.65];
 /// How sure it is that space beyond the capacity does not put off merges that are seen from the first writes on.
 const MERGES: f64 = 0.9;
@@ -174,7 +173,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if let more @ Logs::Shared(_) = look(session, &mut pages, session.capacity())? {
         supposed_logs(session, &pages, more);
     } else {
-        match overwriting.more_stalls() {
+        match overwriting.more_stalls().filter(|stalls| stalls.gain >= CLEAR) {
             Some(onset) => suppose_more_stalls(session, &overwriting, onset, &before),
             None => undecided(session, &overwriting),
         }
@@ -313,8 +312,7 @@ fn suppose_more_stalls(
         1.0 / after.max(1e-6),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "more stalls");
-    let physical = MORE_STALLS[usize::from(gain < CLEAR)];
-    let sure = if_known(session, spare, error, [physical, SPARE_MORE_STALLS]);
+    let sure = if_known(session, spare, error, MORE_STALLS);
     suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
 
