@@ -17,6 +17,8 @@ const ROWS_LEAST: usize = 14;
 const SEEN: usize = 3;
 pub(super) const MANY: usize = 7;
 const ELSEWHERE: f64 = 0.34;
+/// No die has more logs.
+pub(super) const LOGS_MOST: f64 = 256.0;
 /// Stalls that are tried as the first one, and those behind it as the second one.
 const TRIED: usize = 8;
 /// So many writes that take longer than the first ones have to wait.
@@ -101,7 +103,7 @@ pub(super) fn logs_of(regular: &Regular, put_off: usize, buffered: &[usize]) -> 
     let of = |buffered: &usize| {
         let logs = (first as f64 - *buffered as f64) / period as f64 - put_off as f64;
         let count = logs.round();
-        (count >= 1.0).then_some((count - logs, count))
+        (1.0..=LOGS_MOST).contains(&count).then_some((count - logs, count))
     };
     let told: Vec<(f64, f64)> = buffered.iter().filter_map(of).collect();
     let &(missing, count) = told.iter().min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;

@@ -18,6 +18,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{median, quantile};
+use super::full_logs::LOGS_MOST;
 use super::recency::recency;
 use super::stalls::{Stalls, stalls};
 use super::translation::SHARED;
@@ -41,8 +42,6 @@ const CLOSE: f64 = 0.85;
 const LIKELY: f64 = 0.6;
 /// Where a page map, or shared logs, are less sure, logs of one block each are looked for.
 const DOUBTFUL: f64 = 0.93;
-/// More logs are not looked for.
-const MOST: u64 = 256;
 /// A merge reads and writes a block and erases two: it takes several times what one erase takes.
 const MERGE_OF_ERASE: f64 = 3.0;
 /// Most devices have fewer logs.
@@ -126,7 +125,7 @@ fn full(session: &Session<'_, '_>) -> Option<Finding> {
     let evidence = format!(
         "single pages far apart on one die begin to wait when they took what is {taken} of all dies, or {logs:.2} units of {unit}"
     );
-    let is_whole = (1.0..=MOST as f64).contains(&count) && (logs - count).abs() <= WHOLE;
+    let is_whole = (1.0..=LOGS_MOST).contains(&count) && (logs - count).abs() <= WHOLE;
     is_whole.then(|| Finding::found(Parameter::OpenBlocks, count as u64, sure, evidence))
 }
 
@@ -238,7 +237,7 @@ fn around(
             let opened = at as i64 + 1 + (first as i64 - held).div_euclid(period as i64);
             break u64::try_from(opened).ok().filter(|&opened| opened > 0);
         }
-        if costs.len() > period * MOST as usize {
+        if costs.len() > period * LOGS_MOST as usize {
             break None;
         }
     };

@@ -48,6 +48,8 @@ const RIGHT: f64 = 0.03;
 /// may read ahead; a write it only ends.
 pub(super) const READS_OFF: [f64; 2] = [0.1, 0.3];
 pub(super) const WRITES_OFF: [f64; 2] = [0.0, 0.0];
+/// A line with an error so many times as large as that of the other one says nothing beside it.
+const VAGUE: f64 = 4.0;
 /// In so many steps a figure is looked for between two.
 const STEPS: u32 = 64;
 /// An answer is more often right than wrong; how sure a line of the definition's sizes is at most, one of others, and what is
@@ -234,6 +236,11 @@ pub(super) fn between(
         let apart = ((*one - *other).powi(2) - error.powi(2) - other_error.powi(2)).max(0.0).sqrt();
         *error = error.hypot(off[0] * apart);
         *other_error = other_error.hypot(off[1] * apart);
+    }
+    // The range is no wider because one end of it is hardly known.
+    if let (Some((_, error)), Some((_, other_error))) = (plain, paused) {
+        plain = plain.filter(|_| error <= VAGUE * other_error);
+        paused = paused.filter(|_| other_error <= VAGUE * error);
     }
     let all: Vec<(f64, f64)> = plain.into_iter().chain(paused).collect();
     let (&(first, _), &(last, _)) = (all.first()?, all.last()?);
