@@ -138,10 +138,10 @@ pub(super) fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regula
     best.map(|(_, regular)| regular)
 }
 
-/// The write from which on the usual cost is higher, a whole number of periods before the end: where costs are shared out among
+/// The write from which on the usual cost is higher, a whole number of periods before `end`: where costs are shared out among
 /// [`KINDS`] of them otherwise before it than behind it, and dear ones are dearer there. The usual cost of all need not rise where
 /// pages of a row cost differently.
-pub(super) fn rise(costs: &[f64], period: usize) -> Option<usize> {
+pub(super) fn rise(costs: &[f64], end: usize, period: usize) -> Option<usize> {
     let bounds: Vec<f64> = (1..KINDS).map(|kind| quantile(costs, kind as f64 / KINDS as f64)).collect();
     let mut counts = [0.0; KINDS];
     let mut before = vec![counts];
@@ -159,10 +159,9 @@ pub(super) fn rise(costs: &[f64], period: usize) -> Option<usize> {
     };
     let dear = |costs: &[f64]| quantile(costs, USUAL);
     let rises = |at: usize| dear(&costs[at..]) > (1.0 + RISE_LEAST) * dear(&costs[..at]);
-    let places: Vec<usize> = (1..)
-        .map_while(|periods| costs.len().checked_sub(periods * period))
-        .filter(|at| (BESIDE..=costs.len() - BESIDE.min(costs.len())).contains(at))
-        .collect();
+    let inside = |at: &usize| *at >= BESIDE && at + BESIDE <= costs.len();
+    let places = (1..).map_while(|periods| end.checked_sub(periods * period)).filter(inside);
+    let places: Vec<usize> = places.collect();
     let best = places.iter().map(|&at| (at, gain(at))).max_by(|a, b| a.1.total_cmp(&b.1));
     let least = RISE_GAIN + (places.len().max(1) as f64).ln();
     best.filter(|&(at, gain)| gain >= least && rises(at)).map(|(at, _)| at)
@@ -183,13 +182,13 @@ mod tests {
                 1e6 * share * (0.95 + 0.1 * random.unit()) * outlier
             };
             let owed: Vec<f64> = (0..500).map(|at| write(if at < 52 { 1.0 } else { 1.1 })).collect();
-            assert_eq!(rise(&owed, 32), Some(52));
+            assert_eq!(rise(&owed, 500, 32), Some(52));
             let far: Vec<f64> = (0..500).map(|at| write(if at < 404 { 1.0 } else { 11.0 })).collect();
-            assert_eq!(rise(&far, 32), Some(404));
+            assert_eq!(rise(&far, 500, 32), Some(404));
             let even: Vec<f64> = (0..500).map(|_| write(1.0)).collect();
-            assert_eq!(rise(&even, 32), None);
-            assert!(rise(&owed, 1).is_some_and(|at| at.abs_diff(52) <= 2), "{seed}");
-            assert_eq!(rise(&even, 1), None);
+            assert_eq!(rise(&even, 500, 32), None);
+            assert!(rise(&owed, 500, 1).is_some_and(|at| at.abs_diff(52) <= 2), "{seed}");
+            assert_eq!(rise(&even, 500, 1), None);
         }
     }
 

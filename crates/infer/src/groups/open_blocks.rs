@@ -125,7 +125,8 @@ fn full(session: &Session<'_, '_>) -> Option<Finding> {
     let evidence = format!(
         "single pages far apart on one die begin to wait when they took what is {taken} of all dies, or {logs:.2} units of {unit}"
     );
-    let is_whole = (1.0..=LOGS_MOST).contains(&count) && (logs - count).abs() <= WHOLE;
+    let is_whole =
+        taken <= session.capacity() && (1.0..=LOGS_MOST).contains(&count) && (logs - count).abs() <= WHOLE;
     is_whole.then(|| Finding::found(Parameter::OpenBlocks, count as u64, sure, evidence))
 }
 

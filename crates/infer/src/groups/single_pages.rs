@@ -164,7 +164,7 @@ impl SinglePages {
     /// merges are owed.
     pub(super) fn full_before(&self, page: usize) -> Bytes {
         let turns = (self.in_turns as usize).min(page);
-        let full = rise(&self.costs[turns..page], 1).map_or(page, |at| at + turns);
+        let full = rise(&self.costs[turns..page], page - turns, 1).map_or(page, |at| at + turns);
         let held = match self.buffer {
             Buffer::Holds(size) => size.0 / self.size.0,
             Buffer::None | Buffer::Unknown => 0,
@@ -337,12 +337,15 @@ impl SinglePages {
     fn count(&mut self, session: &mut Session<'_, '_>, regular: Regular) -> Result<Logs, Halt> {
         let buffered = self.may_be_buffered(session, &regular);
         let most = buffered.iter().copied().max().unwrap_or(0);
-        // Writes in turns may cost more than sweeps, or less.
-        let in_turns = Some(self.in_turns as usize).filter(|&turns| turns <= regular.period);
-        let begin =
-            waited_from(&self.costs[..regular.first], most).max(in_turns.unwrap_or(0)).min(regular.first);
-        let put_off = match rise(&self.costs[begin..regular.first], regular.period) {
-            Some(at) => Some((regular.first - begin - at) / regular.period),
+        let Regular { first, period, .. } = regular;
+        let begin = waited_from(&self.costs[..first], most).min(first);
+        // Writes in turns may cost more than sweeps, or less: in each of them alone it is seen when they cost more.
+        let sweeps = (self.in_turns as usize).clamp(begin, first);
+        let of_parts = [(begin, sweeps), (sweeps, first)].into_iter();
+        let full =
+            of_parts.filter_map(|(from, to)| Some(from + rise(&self.costs[from..to], first - from, period)?));
+        let put_off = match full.min() {
+            Some(full) => Some((first - full) / period),
             // Where sweeps came round, blocks that were merged for one log leave others with nothing to merge.
             None if (self.slots(session).1 as usize) < self.costs.len() => None,
             None => self.put_off(session, &regular, most)?,
