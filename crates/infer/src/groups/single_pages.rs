@@ -308,7 +308,9 @@ impl SinglePages {
             let longest = median(&stalled).max(stalled.first().copied().unwrap_or(0.0));
             let copied = self.copied(session, &found);
             // The first ones may be shorter.
-            let first = on_grid((level / SHORTER).max(1.0)).first().copied().unwrap_or(found.first);
+            let is_one = |stall: &usize| SHORTER * self.costs[*stall] >= longest;
+            let stalls = on_grid((level / SHORTER).max(1.0));
+            let first = stalls.into_iter().find(is_one).unwrap_or(found.first);
             let found = Regular { first: self.before(*level, first, found.period), ..found };
             let logs = logs_of(&found, 0, &self.may_be_buffered(session, &found));
             let clear = found.in_a_row >= MANY || logs.is_some_and(|logs| logs.whole);
@@ -346,8 +348,8 @@ impl SinglePages {
             of_parts.filter_map(|(from, to)| Some(from + rise(&self.costs[from..to], first - from, period)?));
         let put_off = match full.min() {
             Some(full) => Some((first - full) / period),
-            // Where sweeps came round, blocks that were merged for one log leave others with nothing to merge.
-            None if (self.slots(session).1 as usize) < self.costs.len() => None,
+            // Where sweeps came round, or turns went to few blocks, those that were merged for one log leave others with nothing to merge.
+            None if self.swept == 0 || (self.slots(session).1 as usize) < self.costs.len() => None,
             None => self.put_off(session, &regular, most)?,
         };
         let shared = logs_of(&regular, put_off.unwrap_or(0), &buffered);
