@@ -25,6 +25,27 @@ pub(crate) fn log_likelihood(count: f64, of: f64) -> f64 {
     if count > 0.0 { count * (count / of).ln() } else { 0.0 }
 }
 
+/// How many of the first ones are of each kind, for each number of them.
+pub(crate) fn running<const KINDS: usize>(kinds: impl IntoIterator<Item = usize>) -> Vec<[f64; KINDS]> {
+    let mut counts = [0.0; KINDS];
+    let mut all = vec![counts];
+    for kind in kinds {
+        counts[kind] += 1.0;
+        all.push(counts);
+    }
+    all
+}
+
+/// How much likelier two sets of probabilities of kinds are than one, in nats: one of the first `at`, which are so many of each,
+/// and one of the rest of `all`.
+pub(crate) fn gain_of_two(before: &[f64], whole: &[f64], at: usize, all: usize) -> f64 {
+    let (first, second) = (at as f64, (all - at) as f64);
+    let gain = |(&one, &both): (&f64, &f64)| {
+        log_likelihood(one, first) + log_likelihood(both - one, second) - log_likelihood(both, all as f64)
+    };
+    before.iter().zip(whole).map(gain).sum()
+}
+
 /// The median, of two in the middle the larger one; 0 of nothing.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     quantile(figures, 0.5)

@@ -9,7 +9,7 @@
 //! # Invariants
 //! - what is told was seen three times, as many pages apart.
 
-use super::figures::{log_likelihood, median, quantile};
+use super::figures::{gain_of_two, median, quantile, running};
 
 /// Rows of pages that a log takes at least.
 const ROWS_LEAST: usize = 14;
@@ -143,23 +143,12 @@ pub(super) fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regula
 /// pages of a row cost differently.
 pub(super) fn rise(costs: &[f64], end: usize, period: usize) -> Option<usize> {
     let bounds: Vec<f64> = (1..KINDS).map(|kind| quantile(costs, kind as f64 / KINDS as f64)).collect();
-    let mut counts = [0.0; KINDS];
-    let mut before = vec![counts];
-    for cost in costs {
-        counts[bounds.iter().filter(|&bound| cost > bound).count()] += 1.0;
-        before.push(counts);
-    }
-    let all = costs.len() as f64;
-    let gain = |at: usize| {
-        let (first, second) = (at as f64, all - at as f64);
-        let kinds = before[at].iter().zip(&counts).map(|(&one, &both)| {
-            log_likelihood(one, first) + log_likelihood(both - one, second) - log_likelihood(both, all)
-        });
-        kinds.sum::<f64>() - (KINDS - 1) as f64
-    };
+    let kind = |cost: &f64| bounds.iter().filter(|&bound| cost > bound).count();
+    let (all, before) = (costs.len(), running::<KINDS>(costs.iter().map(kind)));
+    let gain = |at: usize| gain_of_two(&before[at], &before[all], at, all) - (KINDS - 1) as f64;
     let dear = |costs: &[f64]| quantile(costs, USUAL);
     let rises = |at: usize| dear(&costs[at..]) > (1.0 + RISE_LEAST) * dear(&costs[..at]);
-    let inside = |at: &usize| *at >= BESIDE && at + BESIDE <= costs.len();
+    let inside = |at: &usize| *at >= BESIDE && at + BESIDE <= all;
     let places = (1..).map_while(|periods| end.checked_sub(periods * period)).filter(inside);
     let places: Vec<usize> = places.collect();
     let best = places.iter().map(|&at| (at, gain(at))).max_by(|a, b| a.1.total_cmp(&b.1));

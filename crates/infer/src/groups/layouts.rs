@@ -78,17 +78,7 @@ pub(crate) fn usual(page: u64) -> Vec<Layout> {
             let rows: &[u64] = if dies == 1 { &[ALL] } else { &ROWS_FIRST };
             for chunk in rows.iter().map(|rows| rows * planes) {
                 for channels in if dies == 1 { vec![1] } else { vec![1, dies] } {
-                    all.push(Layout {
-                        page,
-                        planes,
-                        chunk,
-                        dies,
-                        channels,
-                        cached: false,
-                        phase: 0,
-                        serial: false,
-                        partial: false,
-                    });
+                    all.push(Layout { dies, channels, ..Layout::of_one_die(page, planes, chunk) });
                 }
             }
         }
@@ -101,17 +91,7 @@ pub(crate) fn usual(page: u64) -> Vec<Layout> {
 pub(crate) fn simple(page: u64) -> impl Iterator<Item = Layout> {
     let all = PLANES_SIMPLE.into_iter().flat_map(|planes| ROWS_SIMPLE.map(|rows| (planes, planes * rows)));
     all.flat_map(move |(planes, chunk)| {
-        let plain = Layout {
-            page,
-            planes,
-            chunk,
-            dies: 1,
-            channels: 1,
-            cached: false,
-            phase: 0,
-            serial: false,
-            partial: false,
-        };
+        let plain = Layout::of_one_die(page, planes, chunk);
         let several = DIES_SIMPLE
             .into_iter()
             .flat_map(move |dies| [Layout { dies, ..plain }, Layout { dies, channels: dies, ..plain }]);

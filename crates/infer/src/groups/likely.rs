@@ -72,17 +72,7 @@ impl Likely {
     /// Whether reads are explained without the flash.
     pub(crate) fn is_without_flash(runs: &[Run], page: u64) -> bool {
         let Some(sigma) = scatter(runs) else { return false };
-        let layout = Layout {
-            page,
-            planes: 1,
-            chunk: ALL,
-            dies: 1,
-            channels: 1,
-            cached: false,
-            phase: 0,
-            serial: false,
-            partial: false,
-        };
+        let layout = Layout::of_one_die(page, 1, ALL);
         let replay = Replay::new(runs, layout, sigma);
         let times = nanos(&runs[0]);
         let starts =

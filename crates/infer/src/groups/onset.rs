@@ -16,7 +16,7 @@
 //! - nothing of a period, or of how long anything takes, is assumed but that no erase is shorter;
 //! - the same costs give the same place.
 
-use super::figures::{log_likelihood, median};
+use super::figures::{gain_of_two, median, running};
 
 /// How much longer than usual stalls are, in nanoseconds: no erase takes less than the first.
 const LENGTHS: [f64; 8] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6, 30e6, 70e6, 160e6];
@@ -69,7 +69,7 @@ pub(super) fn onset(costs: &[f64]) -> Option<Onset> {
 
 /// The likeliest place of IOs of so many kinds.
 fn onset_of_kinds(kinds: &[usize], count: usize) -> Option<Onset> {
-    let before = running(kinds);
+    let before = running::<KINDS>(kinds.iter().copied());
     let (all, width) = (kinds.len(), kinds.len().div_ceil(WINDOWS).max(1));
     let side = (all / SIDE).max(SIDE_LEAST);
     let gain = |at: usize| gain(before.get(at)?, before.last()?, at, all);
@@ -92,26 +92,12 @@ fn onset_of_kinds(kinds: &[usize], count: usize) -> Option<Onset> {
     Some(Onset { at, within, gain, before: share, after })
 }
 
-/// The counts of the IOs before each place.
-fn running(kinds: &[usize]) -> Vec<Counts> {
-    let mut counts = [0.0; KINDS];
-    let mut all = vec![counts];
-    for &kind in kinds {
-        counts[kind] += 1.0;
-        all.push(counts);
-    }
-    all
-}
-
 /// How much likelier two sets of probabilities are than one, if the second one has more stalls.
 fn gain(before: &Counts, whole: &Counts, at: usize, all: usize) -> Option<f64> {
     let (n, m) = (at as f64, (all - at) as f64);
     let stalls = |counts: &Counts| counts[1..].iter().sum::<f64>();
     let rises = (stalls(whole) - stalls(before)) / m > RISE * stalls(before) / n;
-    let gains = before.iter().zip(whole).map(|(&one, &both)| {
-        log_likelihood(one, n) + log_likelihood(both - one, m) - log_likelihood(both, n + m)
-    });
-    rises.then(|| gains.sum())
+    rises.then(|| gain_of_two(before, whole, at, all))
 }
 
 /// How many times as much as Poisson numbers the stalls of windows before and behind a place scatter; at least 1.

@@ -34,6 +34,23 @@ pub(crate) struct Layout {
     pub(crate) partial: bool,
 }
 
+impl Layout {
+    /// Pages of one die, whose rows wait for nothing but each other.
+    pub(crate) fn of_one_die(page: u64, planes: u64, chunk: u64) -> Layout {
+        Layout {
+            page,
+            planes,
+            chunk,
+            dies: 1,
+            channels: 1,
+            cached: false,
+            phase: 0,
+            serial: false,
+            partial: false,
+        }
+    }
+}
+
 /// An IO that was done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Io {
