@@ -33,6 +33,14 @@ pub enum Halt {
     },
 }
 
+/// None of what could not be done for want of time or budget.
+pub(crate) fn if_affordable<T>(result: Result<T, Halt>) -> Result<Option<T>, Halt> {
+    match result {
+        Err(Halt::Time | Halt::Budget { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 impl fmt::Display for Halt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

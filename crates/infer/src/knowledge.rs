@@ -38,6 +38,11 @@ impl Knowledge<'_> {
         self.number(parameter).map(|number| number.round() as u64)
     }
 
+    /// Whether there is a fast region.
+    pub fn has_fast_region(self) -> bool {
+        self.number(Parameter::FastRegionSize).is_some_and(|size| size > 0.0)
+    }
+
     /// A word.
     pub fn word(&self, parameter: Parameter) -> Option<&str> {
         match &self.finding(parameter)?.value {

@@ -12,7 +12,6 @@
 //! has the error rate asked for, so that with K true changes there are at most (K + 1) times as
 //! many false ones. Neighbours that depend on each other make false changes: thin them before.
 
-use super::ranks::Interval;
 use super::{logarithms, median_of_sorted, sorted};
 
 /// The share of figures that may be outliers.
@@ -56,11 +55,6 @@ impl Change {
     /// How many times the level before the level after is.
     pub fn ratio(&self) -> f64 {
         self.after / self.before
-    }
-
-    /// The place as an interval.
-    pub fn place(&self) -> Interval {
-        Interval { estimate: self.index as f64, low: self.index_low as f64, high: self.index_high as f64 }
     }
 }
 

@@ -53,11 +53,7 @@ pub fn trimmed_mean(values: &[f64], share: f64, confidence: f64) -> Option<Inter
 /// symmetric on a scale of ratios it is the same, and its interval is a fifth narrower.
 pub fn centre(values: &[f64], confidence: f64) -> Option<Interval> {
     let level = level(values, confidence)?;
-    let mean = trimmed_mean(&logarithms(values), 0.1, confidence).map(|mean| Interval {
-        estimate: mean.estimate.exp(),
-        low: mean.low.exp(),
-        high: mean.high.exp(),
-    });
+    let mean = trimmed_mean(&logarithms(values), 0.1, confidence).map(|mean| mean.map(f64::exp));
     Some(mean.filter(|mean| level.holds(mean.estimate)).unwrap_or(level))
 }
 

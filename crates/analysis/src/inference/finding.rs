@@ -229,6 +229,13 @@ pub struct UnitSeen {
     pub logs: Option<u32>,
 }
 
+impl UnitSeen {
+    /// A unit of so many logs, which came back from the beginning on and foretold nothing.
+    pub fn of_logs(size: Bytes, logs: u32) -> UnitSeen {
+        UnitSeen { size, onset: None, foretold: 0, rightly: 0, logs: Some(logs) }
+    }
+}
+
 impl Inference {
     /// The same with those of these parameters that have no finding undetermined, for this reason.
     pub fn with_rest(mut self, parameters: impl IntoIterator<Item = Parameter>, reason: &str) -> Inference {

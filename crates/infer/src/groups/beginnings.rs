@@ -18,7 +18,7 @@ use flashlab_plan::{Location, Mix, Pattern};
 use super::figures::median;
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
 use super::writes::{Buffer, apart, buffer, unit, writes};
-use crate::halt::Halt;
+use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
 /// Stripes that are looked at each time, and the most.
@@ -52,10 +52,10 @@ pub(super) fn suppose_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> 
     let affordable = (session.writes_left().0 as f64 * SHARE / (2 * page.0) as f64) as u64;
     let most = affordable.min(session.capacity().0 / stripe.0 / 2).min(STRIPES_MOST);
     // As many merges are put off as can be.
-    match session.run("first-page", &writes(Location::Sequential, page, PUT_OFF, Bytes::ZERO, page)) {
-        Err(Halt::Time | Halt::Budget { .. }) => return Ok(false),
-        other => other?,
-    };
+    let first = writes(Location::Sequential, page, PUT_OFF, Bytes::ZERO, page);
+    if if_affordable(session.run("first-page", &first))?.is_none() {
+        return Ok(false);
+    }
     let mut seen = Turns { page, costs: Vec::new(), merges: Vec::new() };
     while (seen.costs.len() as u64) < most {
         let begin = seen.costs.len() as u64 + 1;

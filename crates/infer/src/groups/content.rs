@@ -109,11 +109,7 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
     );
     let differences: Vec<f64> =
         of.iter().zip(random).map(|(of, random)| (of / random.max(1.0)).ln()).collect();
-    let pairs = trimmed_mean(&differences, 0.1, 0.99).map(|pairs| Interval {
-        estimate: pairs.estimate.exp(),
-        low: pairs.low.exp(),
-        high: pairs.high.exp(),
-    });
+    let pairs = trimmed_mean(&differences, 0.1, 0.99).map(|pairs| pairs.map(f64::exp));
     let (Some(pairs), Some(ranks)) = (pairs, ratio(of, random, 0.99)) else {
         return Finding::undetermined(parameter, evidence);
     };

@@ -80,10 +80,9 @@ impl Seen {
 }
 
 /// All that was looked at.
-#[derive(Default)]
 struct Witnesses {
-    sequences: Vec<Seen>,
-    in_place: Option<Seen>,
+    in_sequence: Seen,
+    in_place: Seen,
     /// Whether pages are moved when blocks are collected.
     moves_pages: bool,
 }
@@ -104,25 +103,22 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let pages = matches!(family.as_deref(), Some("page" | "demand-cached page"));
     // Where every page may lie anywhere, room is made when the space is used up. What comes back before is a buffer that is
     // emptied, or a fast region, whose blocks are as large.
-    let later = session.unit_seen().is_some_and(|unit| unit.onset.is_some());
+    let later = session.fill().unit.is_some_and(|unit| unit.onset.is_some());
     let known = session.known();
-    let emptied = known.word(Parameter::WriteBufferFlush) != Some("when-full")
-        && known.bytes(Parameter::FastRegionSize).is_some_and(|size| size > Bytes::ZERO);
+    let emptied = known.word(Parameter::WriteBufferFlush) != Some("when-full") && known.has_fast_region();
     let supposed = session.supposed(Parameter::EraseBlockSize);
     if let Some(supposed) = supposed.clone().filter(|_| later || emptied || !pages) {
         session.conclude(supposed);
         conclude_granularity(session, family.as_deref());
         return Ok(());
     }
-    let mut seen = Witnesses::default();
-    if pages {
-        seen.moves_pages = true;
-        pages_in_sequence(session, &mut seen)?;
-        in_place(session, &mut seen, 0.9)?;
+    let (in_sequence, in_place) = if pages {
+        (pages_in_sequence(session)?, in_place(session, 0.9)?)
     } else {
-        in_place(session, &mut seen, IN_PLACE_PART)?;
-        pages_in_sequence(session, &mut seen)?;
-    }
+        let in_place = in_place(session, IN_PLACE_PART)?;
+        (pages_in_sequence(session)?, in_place)
+    };
+    let seen = Witnesses { in_sequence, in_place, moves_pages: pages };
     let mut candidate = seen.decide(session);
     if let Some(candidate) = &mut candidate
         && matches!(family.as_deref(), Some("block" | "log-block" | "shared log-block"))
@@ -146,18 +142,17 @@ fn part(session: &mut Session<'_, '_>, share: f64) -> (Bytes, Nanos) {
 }
 
 /// One page again and again.
-fn in_place(session: &mut Session<'_, '_>, seen: &mut Witnesses, share: f64) -> Result<(), Halt> {
+fn in_place(session: &mut Session<'_, '_>, share: f64) -> Result<Seen, Halt> {
     let page = unit(session);
     let spot = place(session, 0.77, Bytes::mib(1)) + page * 3;
     let again = |_, count| writes(Location::Sequential, page, count, spot, page);
     let limits = part(session, share);
-    seen.in_place = Some(grow(session, "in-place", page, limits, again)?);
-    Ok(())
+    grow(session, "in-place", page, limits, again)
 }
 
 /// Fresh places in sequence, page by page. What is replaced was written in sequence as well, and lies together: behind the
 /// first blocks those that are replaced hold nothing else, and need not be copied.
-fn pages_in_sequence(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Result<(), Halt> {
+fn pages_in_sequence(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
     let page = unit(session);
     // Large blocks take many small writes.
     let factor = (session.capacity().0 / page.0 / LONGEST).next_power_of_two();
@@ -167,9 +162,7 @@ fn pages_in_sequence(session: &mut Session<'_, '_>, seen: &mut Witnesses) -> Res
     let budget = budget.min(Bytes(session.capacity().0.saturating_sub((origin + size).0)));
     let sequence =
         |begin, count| writes(Location::Sequential, size, count, origin + size * begin, size * count);
-    let found = grow(session, "in-sequence", size, (budget, time), sequence)?;
-    seen.sequences.push(found);
-    Ok(())
+    grow(session, "in-sequence", size, (budget, time), sequence)
 }
 
 /// Runs a pattern, longer and longer, until its stalls have a period that foretells the next ones.
@@ -214,13 +207,13 @@ impl Witnesses {
             |unit, in_place, in_sequence| Some(Candidate { unit, in_place, in_sequence, rewritten: None });
         // What comes back sooner is a row of pages, or a turn of the dies.
         let least = unit(session) * BLOCK_LEAST;
-        let one = self.in_place.as_ref().and_then(|seen| seen.spans().find(|&span| span >= least));
+        let one = self.in_place.spans().find(|&span| span >= least);
         // Collecting takes a few pages of a block, so that it fills a little early.
         let agrees = |all: &Bytes, one: &Bytes| {
             let dies = all.0 as f64 / one.0 as f64;
             (dies / dies.round().max(1.0) - 1.0).abs() <= AGREES && dies < DIES_MOST as f64
         };
-        let spans = || self.sequences.iter().flat_map(Seen::spans).filter(|&span| span >= least);
+        let spans = || self.in_sequence.spans().filter(|&span| span >= least);
         let dies = session.known().count(Parameter::ParallelUnits);
         match (one, dies) {
             // With a page map one page may be on one die or on all of them in turns.
@@ -253,18 +246,14 @@ fn picture(all: &Witnesses) -> Picture {
         };
         seen.costs.chunks(stride).enumerate().map(slowest).collect::<Vec<_>>()
     };
-    let empty = Picture::new(
+    let in_sequence = format!("in sequence, {}", all.in_sequence.size);
+    Picture::new(
         "Equal writes: at the end of each unit one of them is expensive. Of neighbours the slowest is shown.",
         Axis::linear("written", "bytes"),
         Axis::logarithmic("response time", "ns"),
-    );
-    let picture = all.sequences.iter().fold(empty, |picture, seen| {
-        picture.draw(&format!("in sequence, {}", seen.size), Style::Dots, points(seen))
-    });
-    match &all.in_place {
-        Some(seen) => picture.draw("one page again and again", Style::Dots, points(seen)),
-        None => picture,
-    }
+    )
+    .draw(&in_sequence, Style::Dots, points(&all.in_sequence))
+    .draw("one page again and again", Style::Dots, points(&all.in_place))
 }
 
 fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &Witnesses) {
@@ -277,12 +266,10 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
                 if spans.is_empty() { "no period".to_owned() } else { format!("each {}", spans.join(", ")) };
             format!("{} writes of {}: {period}", seen.costs.len(), seen.size)
         };
-        let sequences: Vec<String> = seen.sequences.iter().map(told).collect();
-        let one: Vec<String> = seen.in_place.iter().map(told).collect();
         let evidence = format!(
             "expensive writes in sequence ({}) and in one place ({}) tell no unit, or not how many dies share it",
-            sequences.join("; "),
-            one.join("; ")
+            told(&seen.in_sequence),
+            told(&seen.in_place)
         );
         session.conclude(Finding::undetermined(parameter, evidence).with(picture));
         return;

@@ -251,7 +251,7 @@ impl Seen {
         let mut base = probing.sequence(0.31)?;
         if buffer != Buffer::None {
             // What large requests took in the end cannot be undercut for long.
-            base = base.max(probing.session.fill_cost() * size.0 as f64);
+            base = base.max(probing.session.fill().nanos_per_byte * size.0 as f64);
         }
         probing.merge = 2.0 * MERGE * dies * base;
         let mut in_place = f64::INFINITY;

@@ -18,6 +18,8 @@
 //! - requests are small, as large ones may go past a fast region;
 //! - nothing rests while the device is filled.
 
+use std::mem;
+
 use flashlab_analysis::decide::level::level;
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -74,7 +76,7 @@ const EVEN_P: f64 = 0.01;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity();
-    let begin = session.filled_until();
+    let begin = session.fill().until;
     // The rest shows what large writes cost.
     let end = capacity - large_writes::reserved(session);
     let length = end - begin.min(end);
@@ -83,16 +85,16 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let size = io_size(capacity, session.block());
     session.rest(REST)?;
-    let was_begun = session.begin_to_fill();
+    let was_begun = mem::replace(&mut session.fill_mut().was_begun, true);
     let mut costs = Vec::with_capacity((length.0 / size.0) as usize);
     // What was interrupted goes on where it was.
-    while session.filled_until() < end.round_down(session.block()) {
-        let part = (size * IOS_OF_A_RUN).min(end - session.filled_until());
-        costs.extend(sequential_writes(session, "fill", size, session.filled_until(), part)?);
+    while session.fill().until < end.round_down(session.block()) {
+        let part = (size * IOS_OF_A_RUN).min(end - session.fill().until);
+        costs.extend(sequential_writes(session, "fill", size, session.fill().until, part)?);
         session.filled(part);
     }
     if !costs.is_empty() {
-        session.fill_took(mean(&costs[costs.len() / 2..]) / size.0 as f64);
+        session.fill_mut().nanos_per_byte = mean(&costs[costs.len() / 2..]) / size.0 as f64;
     }
     if was_begun {
         return Err(Halt::Failed(

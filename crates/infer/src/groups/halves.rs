@@ -39,8 +39,9 @@ const OUTLIER: f64 = 4.0;
 /// Nothing is overwritten yet: by halves, if pages are likely to lie anywhere, rows are few, and there is no fast region, which
 /// takes what is written first; else in order.
 pub(super) fn begin_usual(session: &Session<'_, '_>) -> Overwriting {
-    let fast = session.known().number(Parameter::FastRegionSize).is_some_and(|size| size > 0.0);
-    let halves = (maps_pages(session) && !fast).then(|| begin_by_halves(session)).flatten();
+    let halves = (maps_pages(session) && !session.known().has_fast_region())
+        .then(|| begin_by_halves(session))
+        .flatten();
     halves.unwrap_or_else(|| begin(session))
 }
 
@@ -63,12 +64,8 @@ impl Overwriting {
     /// Blocks that are copied, among few writes.
     pub(super) fn look_for_few(&mut self, shortest: usize) {
         let seen = |cycle: Cycle| Seen {
-            onset: Some(cycle.phase),
             windows: (cycle.length - cycle.phase) / cycle.period.max(1),
-            stalled: 0,
-            cycle,
-            rows: [None; ROWS_MOST],
-            of_writes: false,
+            ..Seen::unconfirmed(cycle, [None; ROWS_MOST], false, Some(cycle.phase))
         };
         self.seen = few_copied(&self.both, shortest).map(seen).or(self.seen);
     }
@@ -88,7 +85,7 @@ impl Overwriting {
         } else {
             (seen.size, "which is half a unit")
         };
-        session.saw_unit(Some(UnitSeen { size, ..seen }));
+        session.fill_mut().unit = Some(UnitSeen { size, ..seen });
         let evidence = format!(
             "of the filled device each second row of pages of all dies was overwritten: from {} on blocks are copied once in each \
              {comes_back}, {meant}; {} times",

@@ -53,8 +53,7 @@ pub(super) fn held(session: &mut Session<'_, '_>, slow: f64, guess: Bytes) -> Re
     for index in 0..LOOKS as u64 {
         // Another length each time.
         let count = most as u64 / 2 + session.seed("held", index).0 % most as u64;
-        if session.writes_left() < unit * count || session.filled_until() + unit * count > session.capacity()
-        {
+        if session.writes_left() < unit * count || session.fill().until + unit * count > session.capacity() {
             break;
         }
         let place = next_place(session, unit * count)?;

@@ -129,7 +129,7 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
 /// Reads of what was written first, after more was written than is held.
 fn displaced(session: &mut Session<'_, '_>) -> Result<Vec<f64>, Halt> {
     let (size, small) = (Bytes::kib(128).max(session.block()), SMALL.max(session.block()));
-    let end = session.filled_until();
+    let end = session.fill().until;
     let more = MORE.min(Bytes(session.capacity().0 / 50)).min(session.writes_left()).0 / size.0;
     if more > 0 {
         let place = next_place(session, size * more)?;

@@ -87,8 +87,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let kinds = fill_the_rest(session);
     // Whatever happened, it is written to its end if it can be.
     let smallest = fill::io_size(session.capacity(), session.block());
-    let rest = session.capacity() - session.filled_until();
-    fill::sequential_writes(session, "fill", smallest, session.filled_until(), rest)?;
+    let rest = session.capacity() - session.fill().until;
+    fill::sequential_writes(session, "fill", smallest, session.fill().until, rest)?;
     session.filled(rest);
     let kinds = kinds?;
     let picture = picture("sequential writes", &kinds[0].curves);
@@ -118,7 +118,7 @@ struct Rest {
 fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
     let page = known_page(session)?;
     let smallest = page.map_or(WHOLE_PAGES, |page| page.max(SMALLEST)).max(session.block());
-    let (begin, end) = (session.filled_until(), session.capacity());
+    let (begin, end) = (session.fill().until, session.capacity());
     let room = |&largest: &Bytes| largest * ROOM <= end - begin && largest >= smallest;
     let Some(largest) = LARGEST.into_iter().find(room) else {
         return Err(Halt::Misfit("it has no room for large writes".to_owned()));
@@ -135,7 +135,7 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
     let curves = sizes.map(|size| Curve { size, times: of_rows(size).map(|write| write.nanos).collect() });
     let curves: Vec<Curve> = curves.collect();
     session.keep_row_writes(rows);
-    let begin = session.filled_until();
+    let begin = session.fill().until;
     // How full a buffer stays depends on the size of writes. A device without one ends each write before the next one comes,
     // if there is a pause.
     let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / PART_TO_SETTLE));
@@ -151,8 +151,8 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
     let unsettled = unsettled.round_up(largest);
     let mut rest = Rest { run: largest, unsettled, last: None, kinds, are_pages: page.is_some() };
     let mut runs = 0;
-    while session.filled_until() + largest <= end {
-        let (done, left) = (session.filled_until() - begin, end - session.filled_until());
+    while session.fill().until + largest <= end {
+        let (done, left) = (session.fill().until - begin, end - session.fill().until);
         let times = 1.0 + left.0 as f64 / done.0.max(1) as f64;
         let Some(fit) = rest.kinds[0].fit(times) else {
             rest.run(session, 0, rest.kinds[0].fewest())?;
@@ -172,7 +172,7 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
         }
         if rest.promises_more(times) == 1 {
             for _ in 0..STRETCH {
-                if session.filled_until() + largest <= end {
+                if session.fill().until + largest <= end {
                     let kind = &rest.kinds[1];
                     let shares = kind.fit(times).map(|fit| fit.shares(&kind.points()));
                     let index = shares.map_or_else(|| kind.fewest(), |shares| kind.poorest(&shares));
@@ -184,7 +184,7 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
         let shares = rest.shares(fit);
         // What is of use changes slowly.
         for _ in 0..1 + runs / STEADY {
-            if session.filled_until() + largest <= end {
+            if session.fill().until + largest <= end {
                 rest.run(session, 0, rest.kinds[0].poorest(&shares))?;
                 runs += 1;
             }
@@ -261,12 +261,12 @@ impl Rest {
         let size = curves[index].size;
         let smaller = curves.iter().rposition(|curve| curve.size <= self.run).unwrap_or_default();
         let of_smaller = self.run.0 / curves[smaller].size.0;
-        let aligned = session.filled_until().round_up(size);
+        let aligned = session.fill().until.round_up(size);
         if aligned + size > session.capacity() {
             return self.write(session, (kind, smaller), of_smaller);
         }
         // Larger writes are aligned to their size, and there is one of them.
-        for _ in 0..(aligned - session.filled_until()).0 / self.run.0 {
+        for _ in 0..(aligned - session.fill().until).0 / self.run.0 {
             self.write(session, (kind, smaller), of_smaller)?;
         }
         self.write(session, (kind, index), (self.run.max(self.unsettled).0 / size.0).max(1))
@@ -288,7 +288,7 @@ impl Rest {
         (kind, index): (usize, usize),
         count: u64,
     ) -> Result<(), Halt> {
-        let at = session.filled_until();
+        let at = session.fill().until;
         // The first one without a pause follows no other.
         let is_first = kind > 0 && self.last.is_none_or(|(last, _)| last != kind);
         let unsettled = if self.last == Some((kind, index)) { Bytes::ZERO } else { self.unsettled };

@@ -28,7 +28,7 @@ const USUAL: usize = 4;
 /// The least that amplification rises by.
 const RISE: f64 = 1.2;
 /// How sure the device's own count is.
-const COUNTED: f64 = 0.9;
+const COUNTED: [f64; 2] = [0.9; 2];
 
 /// Where amplification rises.
 #[derive(Clone, Debug, PartialEq)]

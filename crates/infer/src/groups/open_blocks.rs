@@ -118,7 +118,7 @@ fn count(session: &mut Session<'_, '_>) -> Result<Option<Finding>, Halt> {
 /// Shared logs that single pages had filled when more of them began to wait: as many as there are whole units.
 fn full(session: &Session<'_, '_>) -> Option<Finding> {
     let (known, block) = (session.known(), Parameter::EraseBlockSize);
-    let (taken, unit) = (session.full_after()?, known.bytes(block)?);
+    let (taken, unit) = (session.fill().full_after?, known.bytes(block)?);
     let logs = taken.0 as f64 / unit.0 as f64;
     let count = logs.round();
     let sure = FILLED.min(known.confidence(block)).min(known.confidence(Parameter::TranslationFamily));
@@ -187,8 +187,7 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
     {
         // Each of these writes took a page of one die.
         let unit = size * (dies.max(1) * erases.period as u64);
-        let logs = Some(logs as u32);
-        session.saw_unit(Some(UnitSeen { size: unit, onset: None, foretold: 0, rightly: 0, logs }));
+        session.fill_mut().unit = Some(UnitSeen::of_logs(unit, logs as u32));
     }
     Ok(finding.with(picture))
 }

@@ -23,7 +23,7 @@ use super::figures::{mean, median};
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
 use super::patterns::ios;
 use super::writes::{apart, buffer, shifted, unit};
-use crate::halt::Halt;
+use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
 /// Writes of each step, and the fewest.
@@ -105,10 +105,7 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
         if count < WRITES_LEAST + buffered {
             break;
         }
-        let costs = match write_down(session, page, size, count) {
-            Err(Halt::Time | Halt::Budget { .. }) => break,
-            other => other?,
-        };
+        let Some(costs) = if_affordable(write_down(session, page, size, count))? else { break };
         let settled = costs.len().min(buffered as usize);
         steps.push(Step::new(size, &costs[settled..], capacity));
         all.extend(costs);

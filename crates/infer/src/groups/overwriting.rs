@@ -102,6 +102,16 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// A cycle that has not foretold itself.
+    pub(super) fn unconfirmed(
+        cycle: Cycle,
+        rows: [Option<Rows>; ROWS_MOST],
+        of_writes: bool,
+        onset: Option<usize>,
+    ) -> Seen {
+        Seen { cycle, rows, of_writes, onset, windows: 0, stalled: 0 }
+    }
+
     /// Whether it is to be believed rather than one that was found earlier, among fewer writes.
     fn is_likelier(&self, earlier: Option<Seen>) -> bool {
         let for_each = |seen: &Seen| seen.cycle.gain / seen.cycle.length as f64;
@@ -169,15 +179,7 @@ impl Overwriting {
             let cycle = late_cycle(costs, shortest)?;
             let onset = self.onset_of(&cycle, costs).filter(|&onset| onset > later)?;
             let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
-            let seen = Seen {
-                cycle,
-                rows: [None; ROWS_MOST],
-                of_writes,
-                onset: Some(onset),
-                windows: 0,
-                stalled: 0,
-            };
-            erases.then_some(seen)
+            erases.then(|| Seen::unconfirmed(cycle, [None; ROWS_MOST], of_writes, Some(onset)))
         };
         let narrow = self.candidates(shortest, later).into_iter().filter(|seen| seen.onset.is_some());
         let found: Vec<Seen> = narrow.chain(of(false)).chain(of(true)).collect();
@@ -226,7 +228,7 @@ impl Overwriting {
                 // Writing back a map takes less than an erase.
                 let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
                 let onset = self.onset_of(&cycle, costs).filter(|&onset| erases && onset > later);
-                chosen.push(Seen { cycle, rows, of_writes, onset, windows: 0, stalled: 0 });
+                chosen.push(Seen::unconfirmed(cycle, rows, of_writes, onset));
             }
         }
         chosen
@@ -327,9 +329,9 @@ fn look_for_cycle(
 /// would use up one die's space before that of the others.
 pub(super) fn maps_pages(session: &Session<'_, '_>) -> bool {
     let known = session.known();
-    let fast = known.bytes(Parameter::FastRegionSize).is_some_and(|size| size > Bytes::ZERO);
     let row = known.bytes(Parameter::ReadPageSize).zip(known.count(Parameter::PlanesReadAtOnce));
-    fast || row.is_some_and(|(page, planes)| known.bytes(Parameter::ChunkSize) == Some(page * planes))
+    known.has_fast_region()
+        || row.is_some_and(|(page, planes)| known.bytes(Parameter::ChunkSize) == Some(page * planes))
 }
 
 /// Whole pages that are so far apart, or a multiple of that, lie on one die; none where that is not known.

@@ -85,10 +85,9 @@ impl Overwriting {
 
     /// Leaves what was seen to the groups behind.
     pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
-        session.saw_unit(self.unit());
+        session.fill_mut().unit = self.unit();
         // What a fast region moves shows its blocks more clearly.
-        let is_behind = session.known().number(Parameter::FastRegionSize).is_some_and(|size| size > 0.0);
-        if let Some(finding) = self.finding().filter(|_| !is_behind) {
+        if let Some(finding) = self.finding().filter(|_| !session.known().has_fast_region()) {
             session.suppose(finding);
         }
     }

@@ -35,7 +35,7 @@ const SUREST: f64 = 0.9;
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let (family, block) = (Parameter::TranslationFamily, Parameter::EraseBlockSize);
-    let counted = session.unit_seen().filter(|unit| unit.logs.is_some());
+    let counted = session.fill().unit.filter(|unit| unit.logs.is_some());
     let unit = known.bytes(block).or(counted.map(|unit| unit.size));
     let logs = known.count(Parameter::OpenBlocks).zip(unit);
     let family_sure = known.confidence(family).min(SUREST);

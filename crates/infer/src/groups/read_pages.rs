@@ -1,7 +1,7 @@
 //! The page that is read, from reads across boundaries, one at a time.
 //!
 //! # Model
-//! As `flashlab_analysis::decide::boundaries`, made to be seen on any device. A read of two blocks across the boundary
+//! A read of two blocks across the boundary
 //! of a page needs two pages; two reads beside it need one each. Of two pages of a row (planes) the second costs its
 //! transfer; in the next row of the same die it costs the array's time as well; on another die nothing, or its transfer
 //! where the channel is the same. So pages that all lie on different dies are not seen here.
@@ -106,7 +106,7 @@ fn cost(
 ) -> Result<Interval, Halt> {
     let block = session.block();
     // While the device is filled, what holds no data yet tells nothing.
-    let filled = Some(session.filled_until()).filter(|&filled| filled > Bytes::ZERO);
+    let filled = Some(session.fill().until).filter(|&filled| filled > Bytes::ZERO);
     let room = filled.map_or(room(session), |filled| filled.min(room(session)));
     let left = room.0.saturating_sub((places.base + boundary + block * 2).0);
     let count = left.min(RANGE.0) / places.slot.0;

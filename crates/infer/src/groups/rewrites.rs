@@ -40,13 +40,8 @@ pub(super) fn rewrite(session: &mut Session<'_, '_>, span: Bytes) -> Result<Opti
     let (mut whole, mut halves) = (Vec::new(), Vec::new());
     for round in 0..2 {
         let count = REWRITES / 2;
-        let fresh = writes(
-            Location::Sequential,
-            span,
-            count,
-            origin + span * (1 + round * count).min(4),
-            span * count,
-        );
+        let fresh = origin + span * (1 + round * count);
+        let fresh = writes(Location::Sequential, span, count, fresh, span * count);
         sequence.extend(times(session, "whole-in-sequence", &fresh)?);
         // The first of each clears away what was there.
         whole.extend_from_slice(&times(session, "whole-again", &again(span, count + 1))?[1..]);

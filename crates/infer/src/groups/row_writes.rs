@@ -51,7 +51,7 @@ pub(super) fn row_writes(
 ) -> Result<Vec<Run>, Halt> {
     let buffer = session.known().bytes(Parameter::WriteBufferSize);
     let Some(page) = page else { return Ok(Vec::new()) };
-    let room = Bytes((session.capacity() - session.filled_until()).0 / PART_OF_REST);
+    let room = Bytes((session.capacity() - session.fill().until).0 / PART_OF_REST);
     let sizes = |largest: Bytes| {
         let sizes = (0..).map(move |halvings| Bytes(largest.0 >> halvings));
         let aligned = sizes.take_while(|&size| size >= page && size > Bytes::ZERO);
@@ -89,7 +89,7 @@ fn with_pauses(
     count: u64,
     pause: &mut Nanos,
 ) -> Result<Run, Halt> {
-    let (at, length) = (session.filled_until(), size * count);
+    let (at, length) = (session.fill().until, size * count);
     let mut pattern = writes(Location::Sequential, size, count, at, length);
     if *pause > Nanos::ZERO {
         session.rest(*pause)?;
@@ -106,7 +106,7 @@ fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Resul
     let mut all = Run::new();
     let mut flushes = session.flush().is_some();
     for _ in 0..count {
-        let pattern = writes(Location::Sequential, size, 1, session.filled_until(), size);
+        let pattern = writes(Location::Sequential, size, 1, session.fill().until, size);
         let written = run(&session.run("rows", &pattern)?);
         session.filled(size);
         let flushed = session.flush();
@@ -120,7 +120,7 @@ fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Resul
 
 /// Writes until the next multiple of `align`.
 pub(super) fn fill_up(session: &mut Session<'_, '_>, align: Bytes) -> Result<(), Halt> {
-    let begin = session.filled_until();
+    let begin = session.fill().until;
     let rest = begin.round_up(align).min(session.capacity()) - begin;
     let size = fill::io_size(session.capacity(), session.block());
     fill::sequential_writes(session, "fill", size, begin, rest)?;

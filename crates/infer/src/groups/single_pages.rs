@@ -34,7 +34,7 @@ use super::onset::{Onset, onset};
 use super::overwriting::whole_stripe;
 use super::patterns::{ios, responses};
 use super::writes::{Buffer, apart, buffer, dies_in_doubt, page_on_die, planes, shifted, unit, writes};
-use crate::halt::Halt;
+use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
 /// Places in turns, more than a die has logs; writes to them beyond what a buffer holds, more than logs and merges that are put
@@ -205,9 +205,8 @@ impl SinglePages {
             if count == 0 {
                 return Ok(Logs::Unclear);
             }
-            match self.sweep(session, count) {
-                Err(Halt::Time | Halt::Budget { .. }) => return Ok(Logs::Unclear),
-                other => other?,
+            if if_affordable(self.sweep(session, count))?.is_none() {
+                return Ok(Logs::Unclear);
             }
         }
     }
@@ -395,9 +394,8 @@ impl SinglePages {
         let held = if self.io < self.size { 0 } else { buffered };
         let opened = first + (rested + held).saturating_sub(first).div_ceil(period) * period;
         for _ in 0..=PIECES + buffered / period {
-            match self.sweep(session, period as u64) {
-                Err(Halt::Time | Halt::Budget { .. }) => return Ok(None),
-                other => other?,
+            if if_affordable(self.sweep(session, period as u64))?.is_none() {
+                return Ok(None);
             }
             let is_next = |stall: &usize| *stall + SLACK >= opened && is_on_grid(*stall, first, period);
             if let Some(stall) = self.stalls(level).into_iter().find(is_next) {

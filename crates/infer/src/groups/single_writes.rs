@@ -143,7 +143,7 @@ impl Sizes {
 
 /// Fills the page that was begun.
 fn align(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let end = session.filled_until();
+    let end = session.fill().until;
     let rest = end.round_up(WHOLE.max(session.block())) - end;
     if rest > Bytes::ZERO {
         write(session, rest, "shift")?;

@@ -36,7 +36,7 @@ use super::onset::Onset;
 use super::overwriting::{Overwriting, begin, maps_pages, overwrite};
 use super::physical;
 use super::single_pages::{Logs, SinglePages};
-use super::writes::planes;
+use super::writes::{dies, planes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -85,15 +85,14 @@ const SPARE_ERROR: f64 = 0.1;
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // Blocks that can be erased at once are not, as long as there are others.
     let since_fill =
-        |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.written_in_place());
-    since_fill(session)?;
+        |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.fill().in_place);
+    let begun = since_fill(session)?;
     if session.media_written().is_some() {
         return counted(session);
     }
     let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
     let (enough, kept, few) = (part(ENOUGH), part(LEFT), part(FEW));
     let mut pages = SinglePages::new(session);
-    let begun = since_fill(session)?;
     let mut told = Logs::Unclear;
     if !maps_pages(session) {
         told = look(session, &mut pages, few)?;
@@ -106,7 +105,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let usual = Bytes(most.0.saturating_sub(kept.0));
     let mut overwriting = begin_usual(session);
     overwrite(session, &mut overwriting, enough.min(usual), most)?;
-    if overwriting.one_in > 1 && overwriting.is_slow(session.fill_cost()) {
+    if overwriting.one_in > 1 && overwriting.is_slow(session.fill().nanos_per_byte) {
         // Blocks are replaced.
         before = Before::new(since_fill(session)?, pages.as_ref());
         overwriting = begin(session);
@@ -121,7 +120,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     if told != Logs::Unclear {
         overwriting.tell(session);
-        session.saw_unit(overwriting.unit().map(|unit| UnitSeen { onset: None, ..unit }));
+        session.fill_mut().unit = overwriting.unit().map(|unit| UnitSeen { onset: None, ..unit });
         session.wrote_in_place(overwriting.written());
         supposed_logs(session, &pages, told);
         return Ok(());
@@ -143,7 +142,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         // Where blocks are copied, it may be the logs that are full for the first time.
         if overwriting.copies() && look(session, &mut pages, Bytes::ZERO)? == Logs::Merged {
             overwriting.tell(session);
-            session.saw_unit(seen.map(|seen| UnitSeen { onset: None, ..seen }));
+            session.fill_mut().unit = seen.map(|seen| UnitSeen { onset: None, ..seen });
             supposed_logs(session, &pages, Logs::Merged);
             return Ok(());
         }
@@ -252,10 +251,10 @@ fn suppose_in_order(
 ) {
     let evidence = format!(
         "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
-        session.unit_seen().map_or(Bytes::ZERO, |unit| unit.size),
+        session.fill().unit.map_or(Bytes::ZERO, |unit| unit.size),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
-    let sure = if_known(session, spare, more_of_pages(session, pages), sure);
+    let sure = sure_within(session.capacity(), spare.0 as f64, more_of_pages(session, pages), sure);
     suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
 
@@ -267,32 +266,29 @@ fn suppose_collected(session: &mut Session<'_, '_>, pages: &SinglePages, found: 
         "of single pages of {} far apart on one die one in {:.0} waits for an erase or longer until the {}-th, when {spare} are \
          written, and one in {:.0} from there on, which is likelier than no change by {:.0} nats",
         pages.size,
-        1.0 / found.before.max(1e-6),
+        one_in(found.before),
         found.at,
-        1.0 / found.after.max(1e-6),
+        one_in(found.after),
         found.gain,
     );
     let picture = pages.picture().mark(of_pages.0 as f64, "more stalls");
-    session.was_full_after(pages.full_before(found.at));
+    session.fill_mut().full_after = Some(pages.full_before(found.at));
     let error = pages.size.0 as f64 * found.within as f64 + more_of_pages(session, of_pages);
-    let sure = if_known(session, spare, error, OF_PAGES);
+    let sure = sure_within(session.capacity(), spare.0 as f64, error, OF_PAGES);
     suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
 
 /// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is not sure
 /// that these are no pages.
 fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
-    let known = session.known();
-    let dies = known.count(Parameter::ParallelUnits).unwrap_or(1).max(1);
-    let sure = known.confidence(Parameter::ReadPageSize) >= PAGE_SURE;
+    let sure = session.known().confidence(Parameter::ReadPageSize) >= PAGE_SURE;
     let rows = if sure { 1 } else { planes(session) };
-    (taken * (dies * rows - 1)).0 as f64
+    (taken * (dies(session) * rows - 1)).0 as f64
 }
 
-/// How sure both are, as far as they are known within such an error.
-fn if_known(session: &Session<'_, '_>, spare: Bytes, error: f64, sure: [f64; 2]) -> [Option<f64>; 2] {
-    let [physical, space] = sure_within(session.capacity(), spare.0 as f64, error, 1.0);
-    [physical.map(|_| sure[0]), space.map(|_| sure[1])]
+/// One in how many such a share is.
+fn one_in(share: f64) -> f64 {
+    1.0 / share.max(1e-6)
 }
 
 /// From where on there are more stalls.
@@ -308,11 +304,11 @@ fn suppose_more_stalls(
     let evidence = format!(
         "overwritten in order, the device makes one IO in {:.0} wait for an erase or longer until {spare} are written, and one \
          in {:.0} from there on, which is likelier than no change by {gain:.0} nats",
-        1.0 / share.max(1e-6),
-        1.0 / after.max(1e-6),
+        one_in(share),
+        one_in(after),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "more stalls");
-    let sure = if_known(session, spare, error, MORE_STALLS);
+    let sure = sure_within(session.capacity(), spare.0 as f64, error, MORE_STALLS);
     suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
 
@@ -336,10 +332,10 @@ pub(super) fn suppose_space(
     }
 }
 
-/// How sure both are that are known so well: within `error` of `spare`.
-pub(super) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: f64) -> [Option<f64>; 2] {
+/// How sure both are, as far as they are known well enough: within `error` of `spare`.
+pub(super) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: [f64; 2]) -> [Option<f64>; 2] {
     let physical = error / (capacity.0 as f64 + spare) <= PHYSICAL_ERROR;
-    [physical, error / spare <= SPARE_ERROR].map(|known| known.then_some(sure))
+    [physical.then_some(sure[0]), (error / spare <= SPARE_ERROR).then_some(sure[1])]
 }
 
 /// Logs that all blocks share are full: they are whole units.
@@ -353,7 +349,7 @@ fn suppose_shared(session: &mut Session<'_, '_>, pages: &SinglePages, shared: &S
     );
     let picture = pages.picture().mark(first as f64 * size.0 as f64, "logs are full");
     let sure = if whole { LOGS_FULL } else { LOGS_FULL_EARLY };
-    session.saw_unit(Some(UnitSeen { size: unit, onset: None, foretold: 0, rightly: 0, logs: Some(logs) }));
+    session.fill_mut().unit = Some(UnitSeen::of_logs(unit, logs));
     // The pages of one die were counted: of how many dies they are, is as sure as the dies are.
     let dies = session.known().confidence(Parameter::ParallelUnits).max(DIES_UNKNOWN);
     let of_unit = Finding::found(Parameter::EraseBlockSize, unit, UNIT_OF_LOGS.min(dies), evidence.clone());
@@ -371,7 +367,7 @@ fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
          the capacity does not put anything off",
         pages.size,
         Nanos(late as u64),
-        late / (session.fill_cost() * pages.size.0 as f64).max(1.0),
+        late / (session.fill().nanos_per_byte * pages.size.0 as f64).max(1.0),
     );
     for &parameter in physical::GROUP.parameters {
         let finding = Finding::not_identifiable(parameter, MERGES, evidence.clone());
@@ -385,9 +381,7 @@ fn undecided(session: &mut Session<'_, '_>, overwriting: &Overwriting) {
         "{} overwritten in order: there is no place from which on room is made, or there are more stalls",
         overwriting.written(),
     );
-    for &parameter in physical::GROUP.parameters {
-        session.suppose(Finding::undetermined(parameter, evidence.clone()).with(overwriting.picture()));
-    }
+    suppose_space(session, 0.0, [None; 2], &evidence, &overwriting.picture());
 }
 
 #[cfg(test)]

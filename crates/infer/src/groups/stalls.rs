@@ -44,8 +44,6 @@ pub(crate) struct Stalls {
     pub level: f64,
     /// Costs above it count as stalls.
     pub threshold: f64,
-    /// The natural logarithm of p that nothing is periodic.
-    pub ln_p: f64,
 }
 
 impl Stalls {
@@ -101,7 +99,7 @@ fn smallest_period(costs: &[f64], threshold: f64) -> Option<Stalls> {
         let stalled: Vec<f64> =
             costs.iter().copied().skip(phase).step_by(period).filter(|&cost| cost > threshold).collect();
         let level = median(&stalled);
-        (ln_p <= LN_P).then_some(Stalls { period, phase, hits, periods, level, threshold, ln_p })
+        (ln_p <= LN_P).then_some(Stalls { period, phase, hits, periods, level, threshold })
     })
 }
 

@@ -102,7 +102,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let (first, count) = counts(most, in_time, fast_pages(session));
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for (index, sixteenths) in PAUSED_WRITES.into_iter().enumerate() {
-        without.push(after_rest(session, "after-a-rest", if index == 0 { first } else { count })?);
+        without.push(after_rest(session, if index == 0 { first } else { count })?);
         with.push(pause::run(session, &without, count * sixteenths / 16)?);
     }
     let mut phases: Vec<Phases> = without.iter().map(|run| of_run(run)).collect();
@@ -152,10 +152,10 @@ fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
     Ok(dearest)
 }
 
-fn after_rest(session: &mut Session<'_, '_>, name: &str, count: u64) -> Result<Vec<f64>, Halt> {
+fn after_rest(session: &mut Session<'_, '_>, count: u64) -> Result<Vec<f64>, Halt> {
     session.rest(REST)?;
     let pattern = random_writes(session, count);
-    Ok(responses(&session.run(name, &pattern)?))
+    Ok(responses(&session.run("after-a-rest", &pattern)?))
 }
 
 fn of_run(run: &[f64]) -> Phases {

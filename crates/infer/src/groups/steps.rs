@@ -56,8 +56,6 @@ pub(crate) struct Step {
     pub before: f64,
     /// The mean cost after it.
     pub after: f64,
-    /// p that nothing rises.
-    pub p: f64,
 }
 
 impl Step {
@@ -135,7 +133,7 @@ fn by_rate(costs: &[f64], lumps: &[usize]) -> Option<Step> {
     };
     let best = (0..lumps.len() / 2).min_by(|&a, &b| p(a).total_cmp(&p(b)))?;
     let p = p(best) * all;
-    (p <= P_OF_LUMPS).then(|| placed(costs, lumps[best], p))
+    (p <= P_OF_LUMPS).then(|| placed(costs, lumps[best]))
 }
 
 /// The first lumps of those that are close together.
@@ -181,7 +179,6 @@ fn by_distances(costs: &[f64], lumps: &[usize]) -> Option<Step> {
         },
         before: mean(&costs[..at]),
         after: mean(&costs[at..]),
-        p: P,
     };
     (regular && is_longer).then(step).filter(|step| step.after > step.before)
 }
@@ -198,7 +195,7 @@ fn by_windows(costs: &[f64]) -> Option<Step> {
     let p = p * (BEGINNINGS as usize * WINDOWS.len()) as f64;
     // As much after the rise as before it, and not less than the look that showed it.
     let span = length.max(2 * at).min(costs.len());
-    (p <= P).then(|| placed(&costs[..span], at, p))
+    (p <= P).then(|| placed(&costs[..span], at))
 }
 
 /// For each place the sum of what the costs before it exceed `middle`.
@@ -213,7 +210,7 @@ fn sums_before(costs: &[f64], middle: f64) -> Vec<f64> {
 }
 
 /// The rise with its exact place, which is about `at`.
-fn placed(costs: &[f64], at: usize, p: f64) -> Step {
+fn placed(costs: &[f64], at: usize) -> Step {
     let mut place = at.clamp(1, costs.len() - 1);
     let mut sums = Vec::new();
     // The means depend on the place, and the place on the means.
@@ -230,7 +227,7 @@ fn placed(costs: &[f64], at: usize, p: f64) -> Step {
     let low = (1..=place).find(possible).unwrap_or(place);
     let high = (place..costs.len()).rev().find(possible).unwrap_or(place);
     let place = Interval { estimate: place as f64, low: low as f64, high: high as f64 + 1.0 };
-    Step { place, before, after, p }
+    Step { place, before, after }
 }
 
 #[cfg(test)]

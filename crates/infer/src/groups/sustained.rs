@@ -20,8 +20,8 @@ use super::depths::{Depths, GAIN_LEAST, Trace, UNITS_LEAST};
 use super::figures::quantile;
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
 use super::translation::MERGE_LEAST;
-use super::writes::{Buffer, apart, buffer, dies_in_doubt, page_on_die, shifted, unit, writes};
-use crate::halt::Halt;
+use super::writes::{Buffer, apart, buffer, dies, dies_in_doubt, page_on_die, shifted, unit, writes};
+use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
 /// Writes that are looked at, beside those that a buffer takes, and the fewest; and how many are done in a round.
@@ -71,10 +71,9 @@ pub(super) fn sustained(
     alone: Option<f64>,
 ) -> Result<Option<Sustained>, Halt> {
     let (page, row, buffer) = (unit(session), row_of_all_dies(session), buffer(session));
-    let dies = session.known().count(Parameter::ParallelUnits).unwrap_or(1).max(1);
     let stripe = whole_stripe(session, page);
     let slot = stripe.unwrap_or(page);
-    let pages_of_slot = (slot.0 / dies / page.0).max(1);
+    let pages_of_slot = (slot.0 / dies(session) / page.0).max(1);
     let shortest = row.map_or(page, |row| row.max(page)) * ROWS_LEAST;
     let units = if row.is_some() { UNITS } else { UNITS_UNKNOWN };
     let window = (shortest * units).min(session.capacity()).round_down(slot);
@@ -91,10 +90,11 @@ pub(super) fn sustained(
         // What a buffer still holds would not leave it again: each round takes other pages.
         let anywhere = writes(Location::Permutation, page, places, Bytes::ZERO, window);
         let pattern = shifted(apart(anywhere, slot), page * (round * APART % pages_of_slot));
-        let samples = match session.run("sustained", &pattern) {
-            Err(Halt::Time | Halt::Budget { .. }) if costs.len() as u64 >= enough => break,
-            Err(Halt::Time | Halt::Budget { .. }) => return Ok(None),
-            other => other?,
+        let Some(samples) = if_affordable(session.run("sustained", &pattern))? else {
+            if (costs.len() as u64) < enough {
+                return Ok(None);
+            }
+            break;
         };
         addresses.extend(samples.iter().map(|sample| sample.offset.0 as f64));
         costs.extend(samples.iter().map(|sample| sample.response().0 as f64));

@@ -98,7 +98,7 @@ impl Bursts {
         let come_in = quantile(&costs[..4], 0.25);
         let mut bursts = Bursts { size, sustained: mean(&costs[length / 2..]), costs, done, come_in };
         // From a wait to a wait, where there are several.
-        if let Some((first, last, _)) = bursts.late_waits() {
+        if let Some((first, last)) = bursts.late_waits() {
             bursts.sustained = (bursts.done[last] - bursts.done[first]) / (last - first) as f64;
         }
         bursts
@@ -125,11 +125,11 @@ impl Bursts {
         median(&(self.costs.len() / 2..self.costs.len()).map(ahead).collect::<Vec<_>>())
     }
 
-    /// The first and the last wait in the second half, and how many there are, if there are several.
-    fn late_waits(&self) -> Option<(usize, usize, usize)> {
+    /// The first and the last wait in the second half, if there are several.
+    fn late_waits(&self) -> Option<(usize, usize)> {
         let waits: Vec<usize> =
             (self.costs.len() / 2..self.costs.len()).filter(|&index| self.waits(index)).collect();
-        (waits.len() >= 3).then(|| (waits[0], waits[waits.len() - 1], waits.len()))
+        (waits.len() >= 3).then(|| (waits[0], waits[waits.len() - 1]))
     }
 }
 
@@ -235,7 +235,7 @@ pub(super) fn rest_for(cost: f64) -> Nanos {
 
 /// Where the next burst goes: behind what was written, as a part of filling the device.
 pub(super) fn next_place(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Halt> {
-    let place = session.filled_until();
+    let place = session.fill().until;
     if place + length > session.capacity() {
         return Err(Halt::Misfit(format!("bursts of {length} have no place")));
     }

@@ -66,6 +66,11 @@ pub(crate) fn dies_in_doubt(session: &Session<'_, '_>) -> Vec<u64> {
     if sure >= DIES_SURE { vec![1] } else { vec![4, 2, 1] }
 }
 
+/// The dies, or one where they are not known.
+pub(crate) fn dies(session: &Session<'_, '_>) -> u64 {
+    session.known().count(Parameter::ParallelUnits).unwrap_or(1).max(1)
+}
+
 /// Pages of a row.
 pub(crate) fn planes(session: &Session<'_, '_>) -> u64 {
     session.known().count(Parameter::PlanesReadAtOnce).unwrap_or(1).max(1)
@@ -74,8 +79,7 @@ pub(crate) fn planes(session: &Session<'_, '_>) -> u64 {
 /// What a page takes on its die at most, in nanoseconds: what filling the device took for as much, times the dies and planes that
 /// it kept busy.
 pub(crate) fn page_on_die(session: &Session<'_, '_>, page: Bytes) -> f64 {
-    let dies = session.known().count(Parameter::ParallelUnits).unwrap_or(1).max(1);
-    session.fill_cost() * page.0 as f64 * (dies * planes(session)) as f64
+    session.fill().nanos_per_byte * page.0 as f64 * (dies(session) * planes(session)) as f64
 }
 
 /// What is known of the write buffer.

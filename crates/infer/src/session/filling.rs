@@ -1,8 +1,6 @@
 //! What a session keeps of filling the device: how far it is, what it took, and what was written since.
 
-use std::mem;
-
-use flashlab_analysis::inference::UnitSeen;
+use flashlab_analysis::inference::Fill;
 use flashlab_base::{Bytes, Nanos, Operation};
 use flashlab_device::{Buffer, Request};
 
@@ -11,12 +9,16 @@ use crate::groups::replay::Run;
 use crate::halt::Halt;
 
 impl Session<'_, '_> {
-    /// Until where the device was written, one address after the other from its beginning on.
-    pub(crate) fn filled_until(&self) -> Bytes {
-        self.inference.fill.until
+    /// What is known of filling the device.
+    pub(crate) fn fill(&self) -> &Fill {
+        &self.inference.fill
     }
 
-    /// So much was written behind that.
+    pub(crate) fn fill_mut(&mut self) -> &mut Fill {
+        &mut self.inference.fill
+    }
+
+    /// So much was written behind what was filled.
     pub(crate) fn filled(&mut self, length: Bytes) {
         let capacity = self.capacity();
         let fill = &mut self.inference.fill;
@@ -25,11 +27,6 @@ impl Session<'_, '_> {
             // What was written over before is beyond the capacity, too.
             fill.whole_at = Some(self.inference.written.min(fill.begun_at + capacity));
         }
-    }
-
-    /// The rest of the device is filled in one go; whether that was begun before, and interrupted.
-    pub(crate) fn begin_to_fill(&mut self) -> bool {
-        mem::replace(&mut self.inference.fill.was_begun, true)
     }
 
     /// Has the device write to its flash what it only holds, while nothing else is in flight; what that took, none where it
@@ -51,33 +48,6 @@ impl Session<'_, '_> {
         self.row_writes = runs;
     }
 
-    /// What filling the device took in the end, in nanoseconds a byte; 0 if it was not filled.
-    pub(crate) fn fill_cost(&self) -> f64 {
-        self.inference.fill.nanos_per_byte
-    }
-
-    pub(crate) fn fill_took(&mut self, nanos_per_byte: f64) {
-        self.inference.fill.nanos_per_byte = nanos_per_byte;
-    }
-
-    /// The unit in which the device makes room, as overwriting it showed.
-    pub(crate) fn unit_seen(&self) -> Option<UnitSeen> {
-        self.inference.fill.unit
-    }
-
-    pub(crate) fn saw_unit(&mut self, unit: Option<UnitSeen>) {
-        self.inference.fill.unit = unit;
-    }
-
-    /// What single pages of one die had taken, times the dies, when more of them began to wait.
-    pub(crate) fn full_after(&self) -> Option<Bytes> {
-        self.inference.fill.full_after
-    }
-
-    pub(crate) fn was_full_after(&mut self, taken: Bytes) {
-        self.inference.fill.full_after = Some(taken);
-    }
-
     /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
     /// alone, and so does not count as used.
     pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
@@ -94,10 +64,5 @@ impl Session<'_, '_> {
         let whole_at = self.inference.fill.whole_at;
         let filled = whole_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
         Ok(Bytes(self.inference.written.0.saturating_sub(filled.0)))
-    }
-
-    /// What of it was written in place.
-    pub(crate) fn written_in_place(&self) -> Bytes {
-        self.inference.fill.in_place
     }
 }

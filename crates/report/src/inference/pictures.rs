@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flashlab_analysis::inference::{Finding, Picture, Series as Drawn, Style};
 
 use super::{by_evidence, confidence};
-use crate::charts::{Axis, Chart, Drawing, Figures, Series};
+use crate::charts::{Axis, Chart, Drawing, Figures, Series, order_key};
 
 /// Series have these colours in turn: apart from each other under the kinds of colour blindness.
 const COLOURS: [&str; 6] = ["sr", "sw", "rw", "run2", "run1", "run4"];
@@ -136,9 +136,4 @@ fn drawn(
 fn axis(axis: &flashlab_analysis::inference::Axis, logarithmic: &'static str) -> Axis {
     let scale = if axis.logarithmic { logarithmic } else { "linear" };
     Axis { label: axis.label.clone(), scale, unit: axis.unit.clone(), labels: Vec::new() }
-}
-
-/// A key that orders as the value does: floats have no total order of their own.
-fn order_key(value: f64) -> u64 {
-    crate::charts::order_key(value)
 }
