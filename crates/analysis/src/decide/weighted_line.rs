@@ -26,6 +26,8 @@ pub struct WeightedLine {
     pub intercept: Interval,
     /// y per x.
     pub slope: f64,
+    /// The sum of the squared deviations from it, each in its error.
+    pub deviations: f64,
     /// The chance that points on a line deviate from it by as much, if they were weighted by their errors.
     pub chance: f64,
 }
@@ -33,15 +35,14 @@ pub struct WeightedLine {
 /// The line of the least squares of deviations, each relative to the point's `unit`; none of fewer than three points, or
 /// of points that have no line.
 pub fn weighted_line(points: &[Point], unit: impl Fn(&Point) -> f64) -> Option<WeightedLine> {
-    let weight = |point: &Point| unit(point).powi(-2);
-    let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(|point| of(point) * weight(point)).sum::<f64>();
-    let (s, sx, sxx) = (sum(&|_| 1.0), sum(&|point| point.x), sum(&|point| point.x.powi(2)));
-    let determinant = s * sxx - sx * sx;
-    // The intercept is a weighted sum of the figures, and so is its error.
-    let share = |point: &Point| (sxx - sx * point.x) * weight(point) / determinant;
-    let estimate = points.iter().map(|point| share(point) * point.y).sum::<f64>();
-    let error = points.iter().map(|point| (share(point) * point.error).powi(2)).sum::<f64>().sqrt();
-    let slope = (sum(&|point| point.x * point.y) - estimate * sx) / sxx;
+    let shares = weights(points, &unit, 0.0)?;
+    let all = || shares.iter().zip(points);
+    let estimate = all().map(|(share, point)| share * point.y).sum::<f64>();
+    let error = all().map(|(share, point)| (share * point.error).powi(2)).sum::<f64>().sqrt();
+    let by_x = |of: &dyn Fn(&Point) -> f64| -> f64 {
+        points.iter().map(|point| point.x * of(point) * unit(point).powi(-2)).sum()
+    };
+    let slope = by_x(&|point| point.y - estimate) / by_x(&|point| point.x);
     let deviation = |point: &Point| ((point.y - estimate - slope * point.x) / point.error).powi(2);
     let deviations: f64 = points.iter().map(deviation).sum();
     if points.len() < 3 || !(error.is_finite() && slope.is_finite() && deviations.is_finite()) {
@@ -49,7 +50,19 @@ pub fn weighted_line(points: &[Point], unit: impl Fn(&Point) -> f64) -> Option<W
     }
     let chance = ChiSquared::new(points.len() as f64 - 2.0).map_or(0.0, |all| all.sf(deviations));
     let intercept = Interval { estimate, low: estimate - 2.0 * error, high: estimate + 2.0 * error };
-    Some(WeightedLine { intercept, slope, chance })
+    Some(WeightedLine { intercept, slope, deviations, chance })
+}
+
+/// The weight that each point's y has in the value at `at` of the line of the least squares of deviations, each relative to the
+/// point's `unit`: the value is a weighted sum of the figures, and so is its error. None of points that have no line.
+pub fn weights(points: &[Point], unit: impl Fn(&Point) -> f64, at: f64) -> Option<Vec<f64>> {
+    let weight = |point: &Point| unit(point).powi(-2);
+    let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(|point| of(point) * weight(point)).sum::<f64>();
+    let (s, sx, sxx) = (sum(&|_| 1.0), sum(&|point| point.x), sum(&|point| point.x.powi(2)));
+    let determinant = s * sxx - sx * sx;
+    let of = |point: &Point| (sxx - sx * point.x + (s * point.x - sx) * at) * weight(point) / determinant;
+    let weights: Vec<f64> = points.iter().map(of).collect();
+    weights.iter().all(|weight| weight.is_finite()).then_some(weights)
 }
 
 #[cfg(test)]

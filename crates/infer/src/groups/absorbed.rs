@@ -21,7 +21,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{mean, median};
-use super::writes::{apart, place, times, writes};
+use super::writes::{apart, costs_of, place, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -196,7 +196,7 @@ impl Held {
             for (size, costs) in [(session.block(), &mut parts), (self.page, &mut whole)] {
                 session.rest(REST)?;
                 let again = writes(Location::Sequential, size, IN_TURN, at, size);
-                costs.extend(times(session, "one-page", &again)?);
+                costs.extend(costs_of(session, "one-page", &again)?);
                 session.wrote_in_place(size * IN_TURN);
             }
         }
@@ -211,7 +211,7 @@ impl Held {
         session.rest(REST)?;
         let at = place(session, 0.27, Bytes::mib(1));
         let pattern = apart(writes(Location::Sequential, size, count, at, span), self.page);
-        let costs = times(session, "again-and-again", &pattern)?;
+        let costs = costs_of(session, "again-and-again", &pattern)?;
         session.wrote_in_place(size * count);
         let counted = &costs[costs.len() - (count / TURNS).max(COUNTED) as usize..];
         // The first one tells what absorbed writes take, if any are.

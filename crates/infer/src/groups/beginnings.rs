@@ -13,11 +13,12 @@
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
-use flashlab_plan::{Location, Mix, Pattern};
+use flashlab_plan::Location;
 
 use super::figures::median;
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
-use super::writes::{Buffer, apart, buffer, unit, writes};
+use super::patterns::in_turn;
+use super::writes::{Buffer, apart, buffer, page_to_write, writes};
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
@@ -42,7 +43,7 @@ const TOLD: f64 = 0.93;
 
 /// Looks for the unit by pages that begin a block, and supposes it; whether there is one.
 pub(super) fn suppose_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
-    let (page, row) = (unit(session), row_of_all_dies(session));
+    let (page, row) = (page_to_write(session), row_of_all_dies(session));
     let (Some(stripe), Buffer::None) = (whole_stripe(session, page), buffer(session)) else {
         return Ok(false);
     };
@@ -93,8 +94,8 @@ impl Turns {
         count: u64,
     ) -> Result<bool, Halt> {
         let pages = writes(Location::Sequential, self.page, 2 * count, at, distance * count);
-        let first = writes(Location::Sequential, self.page, count, Bytes::ZERO, self.page).first;
-        let pattern = Pattern { mix: Some(Mix { second: first, ratio: 1 }), ..apart(pages, distance) };
+        let first = writes(Location::Sequential, self.page, count, Bytes::ZERO, self.page);
+        let pattern = in_turn(apart(pages, distance), first);
         let samples = match session.run("beginnings", &pattern) {
             Err(Halt::Time | Halt::Budget { .. } | Halt::Misfit(_)) => return Ok(false),
             other => other?,

@@ -12,7 +12,7 @@
 //!   elsewhere in each run;
 //! - dear IOs are rare before the place, compared with behind it.
 
-use super::figures::{log_likelihood, median, quantile};
+use super::figures::{gain_of_two, median, quantile};
 
 /// Dear is what costs more than the IO at such a part of all.
 const SHARES: [f64; 13] = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998];
@@ -65,21 +65,20 @@ pub(super) fn cheap_beginning(runs: &[Vec<f64>]) -> Option<usize> {
 /// The likeliest place at which a dear IO makes them more frequent, in all runs together.
 fn rise(runs: &[&[f64]], limit: f64) -> Option<Rise> {
     let count = runs.first()?.len();
-    let dear: Vec<usize> =
+    let dears: Vec<usize> =
         (0..count).map(|index| runs.iter().filter(|run| run[index] > limit).count()).collect();
-    let (all, total) = ((runs.len() * count) as f64, dear.iter().sum::<usize>() as f64);
+    let (all, total) = (runs.len() * count, dears.iter().sum::<usize>() as f64);
     let mut until = 0;
     let mut best: Option<Rise> = None;
     for place in 1..=last(count).min(count.saturating_sub(1)) {
-        until += dear[place - 1];
-        if place < LEAST || dear[place] == 0 {
+        until += dears[place - 1];
+        if place < LEAST || dears[place] == 0 {
             continue;
         }
-        let before = (runs.len() * place) as f64;
-        let parts = [(until as f64, before), (total - until as f64, all - before)];
-        let gain =
-            parts.iter().map(|&(dear, all)| likelihood(dear, all)).sum::<f64>() - likelihood(total, all);
+        let (dear, before) = (until as f64, runs.len() * place);
+        let gain = gain_of_two(&[dear, before as f64 - dear], &[total, all as f64 - total], before, all);
         // Half an IO is what is not told from none, and from all.
+        let parts = [(dear, before as f64), (total - dear, (all - before) as f64)];
         let shares = parts.map(|(dear, all)| (dear / all).clamp(0.5 / all, 1.0 - 0.5 / all));
         if shares[1] >= RISE * shares[0] && best.is_none_or(|best| gain > best.gain) {
             best = Some(Rise { gain, place, limit, shares });
@@ -91,11 +90,6 @@ fn rise(runs: &[&[f64]], limit: f64) -> Option<Rise> {
 /// The last place that is looked at in a run of so many.
 fn last(count: usize) -> usize {
     (count as f64 * MOST) as usize
-}
-
-/// The log likelihood that `dear` of so many IOs are dear, at their own share.
-fn likelihood(dear: f64, all: f64) -> f64 {
-    log_likelihood(dear, all) + log_likelihood(all - dear, all)
 }
 
 /// The likeliest place of a run, and how much likelier it is than none.

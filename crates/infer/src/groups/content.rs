@@ -23,7 +23,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Content, Location};
 
 use super::figures::{by_rank, median};
-use super::writes::{place, times, with_content, writes};
+use super::writes::{costs_of, place, with_content, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -74,7 +74,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         if run.is_multiple_of(KINDS.len() * TURNS / HALVES) {
             // What was open elsewhere is given up here, and that costs once.
             begin = place(session, PLACES[run * HALVES / (KINDS.len() * TURNS)], size);
-            times(session, "begin", &writes(Location::Sequential, size, count, begin, length))?;
+            costs_of(session, "begin", &writes(Location::Sequential, size, count, begin, length))?;
             begin += length;
         }
         let rest = REST.min(session.time_left());
@@ -86,7 +86,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         let pattern = with_content(writes(Location::Sequential, size, count, begin, length), content);
         begin += length;
-        let settled = times(session, name, &pattern)?.split_off(count as usize / 2);
+        let settled = costs_of(session, name, &pattern)?.split_off(count as usize / 2);
         costs[kind].extend(settled);
     }
     let picture = picture(size, &costs);

@@ -15,7 +15,7 @@
 //! - a cycle has stalls in nearly all of its windows;
 //! - the same costs give the same cycles.
 
-use super::figures::{divergence, median, quantile};
+use super::figures::{divergence, expensive, median, quantile};
 
 /// Windows at the least.
 const PERIODS_MIN: usize = 3;
@@ -34,8 +34,6 @@ const FEW: f64 = 0.4;
 const CHANGE_LEAST: f64 = 4.5;
 /// So many times likelier a cycle in time is that is not one in writes.
 const CLOCK_GAIN: f64 = 1.2;
-/// Writes that are above this many times what four fifths of them cost are expensive.
-pub(super) const ABOVE: f64 = 1.3;
 /// Writes that are more expensive than so large a part of all may be a little more expensive by rule.
 const LITTLE: [f64; 2] = [0.85, 0.93];
 /// Costs so many times above a level may be left out.
@@ -90,26 +88,30 @@ impl Cycle {
         costs.iter().enumerate().map(left).collect()
     }
 
+    /// The place of a write in its period, counted from the beginning of a window.
+    fn place(&self, index: usize) -> usize {
+        (index + self.period - self.phase % self.period) % self.period
+    }
+
     /// Whether a write is in a window.
     pub(crate) fn covers(&self, index: usize) -> bool {
-        (index + self.period - self.phase % self.period) % self.period < self.width
+        self.place(index) < self.width
     }
 
     /// Whether it foretells the stalls of other costs, of which the first is the `begin`-th of the series: in how many
     /// windows there should be some, in how many there are, and how much likelier that is than by chance, in nats.
     pub(crate) fn foretells(&self, costs: &[f64], begin: usize) -> (usize, usize, f64) {
-        let place = |index: usize| (index + begin + self.period - self.phase % self.period) % self.period;
         let (mut windows, mut stalled, mut hit, mut inside, mut stalls) = (0, 0, false, 0, 0);
         let mut hits = 0;
         for (index, &cost) in costs.iter().enumerate() {
             let is_stall = self.is_stall(cost);
             stalls += usize::from(is_stall);
-            if place(index) < self.width {
+            if self.covers(begin + index) {
                 inside += 1;
                 hits += usize::from(is_stall);
                 hit |= is_stall;
                 // Only whole windows count.
-                if place(index) == self.width - 1 {
+                if self.place(begin + index) == self.width - 1 {
                     windows += 1;
                     stalled += usize::from(hit);
                     hit = false;
@@ -234,8 +236,7 @@ pub(crate) fn is_by_the_clock(cycle: &Cycle, costs: &[f64], times: &[f64]) -> bo
 
 /// The levels between which costs may be stalls.
 fn levels(costs: &[f64]) -> Vec<(f64, f64)> {
-    let least = ABOVE * quantile(costs, 0.8);
-    let expensive: Vec<f64> = costs.iter().copied().filter(|&cost| cost > least).collect();
+    let (least, expensive) = expensive(costs);
     if expensive.len() < PERIODS_MIN {
         return Vec::new();
     }
@@ -344,11 +345,9 @@ impl Fold<'_> {
 
     /// Whether nearly all windows have stalls.
     fn complete(&self, cycle: &Cycle) -> bool {
-        let window = |stall: usize| {
-            let shifted = stall + cycle.period - cycle.phase;
-            (shifted % cycle.period < cycle.width).then_some(shifted / cycle.period)
-        };
-        let mut windows: Vec<usize> = self.stalls.iter().filter_map(|&stall| window(stall)).collect();
+        let inside = self.stalls.iter().filter(|&&stall| cycle.covers(stall));
+        let mut windows: Vec<usize> =
+            inside.map(|stall| (stall + cycle.period - cycle.phase) / cycle.period).collect();
         windows.dedup();
         let expected = self.length / cycle.period;
         windows.len() >= PERIODS_MIN && windows.len() as f64 >= COMPLETE * expected as f64
@@ -374,60 +373,4 @@ pub(crate) fn level(cycle: &Cycle, costs: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use flashlab_base::{Prng, Seed};
-
-    use super::*;
-
-    #[test]
-    fn what_comes_by_the_clock_is_told_from_what_comes_by_the_writes() {
-        for seed in 0..8 {
-            let mut random = Prng::new(Seed(seed));
-            let (mut by_clock, mut by_writes, mut next) = (Vec::new(), Vec::new(), 0.0);
-            for index in 0..4000 {
-                let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
-                let time = (1.0 + 0.1 * random.unit()) * outlier;
-                by_writes.push(time + if index % 170 < 2 { 20.0 } else { 0.0 });
-                let now: f64 = by_clock.iter().sum();
-                by_clock.push(time + if now >= next { 20.0 } else { 0.0 });
-                next = if now >= next { next + 200.0 } else { next };
-            }
-            let told =
-                |costs: &[f64]| cycles(costs).first().map(|cycle| is_by_the_clock(cycle, costs, costs));
-            assert_ne!(told(&by_clock), Some(false), "seed {seed}");
-            assert_eq!(told(&by_writes), Some(false), "seed {seed}");
-        }
-    }
-
-    /// Costs with jitter and outliers; from `onset` on up to eight of each `period` are expensive, anywhere within twelve.
-    fn costs(seed: u64, count: usize, period: usize, onset: usize) -> Vec<f64> {
-        let mut random = Prng::new(Seed(seed));
-        let mut costs: Vec<f64> = (0..count)
-            .map(|_| (1.0 + 0.1 * random.unit()) * if random.unit() < 0.01 { 10.0 } else { 1.0 })
-            .collect();
-        for begin in (onset..count.saturating_sub(12)).step_by(period) {
-            (0..8).for_each(|_| costs[begin + random.below(12) as usize] = 8.0 + random.unit());
-        }
-        costs
-    }
-
-    #[test]
-    fn the_period_and_the_beginning_are_found() {
-        for (seed, period) in [64, 96, 320, 512].into_iter().enumerate() {
-            let onset = 7 * period + 5;
-            let costs = costs(seed as u64, 24 * period, period, onset);
-            let found = cycles(&costs)[0];
-            assert_eq!(found.period, period, "{found:?}");
-            let begin = found.onset(&costs).expect("it begins later");
-            assert!(begin.abs_diff(onset) <= period + 16, "{begin}, not {onset}");
-            let fresh = super::tests::costs(99 + seed as u64, 24 * period, period, onset);
-            let (windows, stalled, gain) = found.foretells(&fresh[9 * period..], 9 * period);
-            assert!(windows >= 6 && stalled + 1 >= windows && gain > 7.0, "{windows}, {stalled}, {gain}");
-        }
-    }
-
-    #[test]
-    fn without_a_period_none_is_found() {
-        assert!((0..40).all(|seed| cycles(&costs(seed, 3000, usize::MAX / 2, 2999)).is_empty()));
-    }
-}
+mod tests;

@@ -18,7 +18,7 @@
 
 use std::collections::BTreeSet;
 
-use super::figures::median;
+use super::figures::{median, roundest};
 
 /// The shortest unit fits at least so many times into the longest one, and that so many times where the addresses lie.
 pub(super) const UNITS_LEAST: u64 = 4;
@@ -148,12 +148,7 @@ impl Ranked {
 
     /// The roundest of the units that are hardly less likely than one.
     fn roundest(&self, found: &Depths) -> f64 {
-        let round = |zeros: i32| {
-            let grain = 2f64.powi(zeros);
-            let round = (found.unit / grain).round() * grain;
-            (round > 0.0 && self.gain(round) >= found.gain - ROUNDER).then_some(round)
-        };
-        (9..40).rev().find_map(round).unwrap_or(found.unit)
+        roundest(found.unit, |round| self.gain(round) >= found.gain - ROUNDER)
     }
 }
 

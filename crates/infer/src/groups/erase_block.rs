@@ -25,9 +25,10 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 
+use super::figures::slowest;
 use super::rewrites::rewrite;
 use super::stalls::{Stalls, WRITES_MOST, stalls};
-use super::writes::{place, times, unit, writes};
+use super::writes::{costs_of, page_to_write, place, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -143,7 +144,7 @@ fn part(session: &mut Session<'_, '_>, share: f64) -> (Bytes, Nanos) {
 
 /// One page again and again.
 fn in_place(session: &mut Session<'_, '_>, share: f64) -> Result<Seen, Halt> {
-    let page = unit(session);
+    let page = page_to_write(session);
     let spot = place(session, 0.77, Bytes::mib(1)) + page * 3;
     let again = |_, count| writes(Location::Sequential, page, count, spot, page);
     let limits = part(session, share);
@@ -153,7 +154,7 @@ fn in_place(session: &mut Session<'_, '_>, share: f64) -> Result<Seen, Halt> {
 /// Fresh places in sequence, page by page. What is replaced was written in sequence as well, and lies together: behind the
 /// first blocks those that are replaced hold nothing else, and need not be copied.
 fn pages_in_sequence(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
-    let page = unit(session);
+    let page = page_to_write(session);
     // Large blocks take many small writes.
     let factor = (session.capacity().0 / page.0 / LONGEST).next_power_of_two();
     let size = page * factor;
@@ -179,7 +180,7 @@ fn grow(
     while (seen.costs.len() as u64) < most && begin.since(session.time_left()) < time {
         let known = seen.costs.len() as u64;
         let count = FIRST.min(most.div_ceil(2)).max(known / 2).min(most - known);
-        let costs = times(session, name, &pattern(known, count))?;
+        let costs = costs_of(session, name, &pattern(known, count))?;
         // In the beginning what was there before is cleared away.
         let settled = |all: &[f64]| all.len() / SETTLING;
         let begun = known as usize - settled(&seen.costs);
@@ -206,7 +207,7 @@ impl Witnesses {
         let candidate =
             |unit, in_place, in_sequence| Some(Candidate { unit, in_place, in_sequence, rewritten: None });
         // What comes back sooner is a row of pages, or a turn of the dies.
-        let least = unit(session) * BLOCK_LEAST;
+        let least = page_to_write(session) * BLOCK_LEAST;
         let one = self.in_place.spans().find(|&span| span >= least);
         // Collecting takes a few pages of a block, so that it fills a little early.
         let agrees = |all: &Bytes, one: &Bytes| {
@@ -239,13 +240,7 @@ impl Witnesses {
 }
 
 fn picture(all: &Witnesses) -> Picture {
-    let points = |seen: &Seen| {
-        let stride = seen.costs.len().div_ceil(4096).max(1);
-        let slowest = |(i, part): (usize, &[f64])| {
-            ((i * stride) as f64 * seen.size.0 as f64, part.iter().copied().fold(1.0, f64::max))
-        };
-        seen.costs.chunks(stride).enumerate().map(slowest).collect::<Vec<_>>()
-    };
+    let points = |seen: &Seen| slowest(seen.size, &seen.costs);
     let in_sequence = format!("in sequence, {}", all.in_sequence.size);
     Picture::new(
         "Equal writes: at the end of each unit one of them is expensive. Of neighbours the slowest is shown.",

@@ -19,7 +19,7 @@ use super::figures::{by_rank, median};
 use super::overwriting::maps_pages;
 use super::patterns::responses;
 use super::translation::MERGE;
-use super::writes::{Buffer, apart, buffer, pace, place, unit, writes};
+use super::writes::{Buffer, apart, buffer, pace, page_to_write, place, writes};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -220,7 +220,7 @@ impl Probing<'_, '_, '_> {
             for (spot, took) in spots.into_iter().zip(&mut took) {
                 self.session.run("page", &writes(Location::Sequential, size, 1, spot, size))?;
                 let samples = self.session.run("push-out", &push)?;
-                took.push(samples.iter().map(|sample| sample.response().0 as f64).sum());
+                took.push(responses(&samples).iter().sum());
             }
         }
         let more = mann_whitney(&took[0], &took[1]).p_above <= PUSHED;
@@ -238,7 +238,7 @@ fn affordable(session: &Session<'_, '_>) -> Bytes {
 impl Seen {
     /// Measures all of it.
     pub(super) fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
-        let (size, buffer) = (unit(session), buffer(session));
+        let (size, buffer) = (page_to_write(session), buffer(session));
         let known_dies = session.known().number(Parameter::ParallelUnits);
         let dies = if buffer == Buffer::None { 1.0 } else { known_dies.unwrap_or(DIES).max(1.0) };
         let full = buffer.most(session).0 * 9 / 8 / size.0;

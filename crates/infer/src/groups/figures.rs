@@ -2,6 +2,8 @@
 
 use flashlab_base::Bytes;
 
+/// Figures that are above this many times what four fifths of them are at most are expensive.
+const EXPENSIVE: f64 = 1.3;
 /// Standard deviations in the median deviation of normal figures.
 pub(crate) const NORMAL: f64 = 1.4826;
 
@@ -51,6 +53,38 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
     quantile(figures, 0.5)
 }
 
+/// The median over the runs, place by place, as far as all of them go.
+pub(crate) fn medians(runs: &[Vec<f64>]) -> Vec<f64> {
+    let shortest = runs.iter().map(Vec::len).min().unwrap_or(0);
+    (0..shortest).map(|place| median(&runs.iter().map(|run| run[place]).collect::<Vec<_>>())).collect()
+}
+
+/// The standard deviation from `middle` of normal figures that have this median deviation from it.
+pub(crate) fn deviation(figures: &[f64], middle: f64) -> f64 {
+    NORMAL * median(&figures.iter().map(|figure| (figure - middle).abs()).collect::<Vec<_>>())
+}
+
+/// Which figures are expensive: above what they are, and they themselves.
+pub(crate) fn expensive(figures: &[f64]) -> (f64, Vec<f64>) {
+    let least = EXPENSIVE * quantile(figures, 0.8);
+    (least, figures.iter().copied().filter(|&figure| figure > least).collect())
+}
+
+/// The roundest of the figures near this one that are as good: the multiple of the largest power of two.
+pub(crate) fn roundest(figure: f64, is_as_good: impl Fn(f64) -> bool) -> f64 {
+    let round = |zeros: i32| {
+        let grain = 2f64.powi(zeros);
+        Some((figure / grain).round() * grain).filter(|&round| round > 0.0 && is_as_good(round))
+    };
+    (9..40).rev().find_map(round).unwrap_or(figure)
+}
+
+/// How far two places are from being whole periods apart.
+pub(crate) fn off_grid(one: usize, other: usize, period: usize) -> usize {
+    let apart = one.abs_diff(other) % period;
+    apart.min(period - apart)
+}
+
 /// Kullback and Leibler's divergence of two coins, in nats.
 pub(crate) fn divergence(a: f64, b: f64) -> f64 {
     let part = |a: f64, b: f64| if a == 0.0 { 0.0 } else { a * (a / b).ln() };
@@ -75,4 +109,13 @@ pub(crate) fn over_bytes(size: Bytes, costs: &[f64]) -> Vec<(f64, f64)> {
     let width = costs.len().div_ceil(256).max(1);
     let place = |index: usize| ((index * width) as f64 + width as f64 / 2.0) * size.0 as f64;
     windows(costs, width).into_iter().enumerate().map(|(index, cost)| (place(index), cost)).collect()
+}
+
+/// For a picture: of neighbouring IOs of `size` the slowest, over the bytes that were done before them.
+pub(crate) fn slowest(size: Bytes, costs: &[f64]) -> Vec<(f64, f64)> {
+    let stride = costs.len().div_ceil(4096).max(1);
+    let slowest = |(index, part): (usize, &[f64])| {
+        ((index * stride) as f64 * size.0 as f64, part.iter().copied().fold(1.0, f64::max))
+    };
+    costs.chunks(stride).enumerate().map(slowest).collect()
 }

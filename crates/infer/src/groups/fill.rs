@@ -213,13 +213,15 @@ fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full
         return;
     }
     let sure = if even { EVEN } else { UNEVEN };
+    no_region(session, sure, evidence, picture(size, costs));
+}
+
+/// Concludes that there is no region, and so none that could be refilled.
+fn no_region(session: &mut Session<'_, '_>, sure: f64, evidence: String, picture: Picture) {
     let found = Finding::found(Parameter::FastRegionSize, Bytes::ZERO, sure, evidence);
-    session.conclude(found.with(picture(size, costs)));
-    session.conclude(Finding::not_identifiable(
-        Parameter::FastRegionRefill,
-        sure,
-        "there is no fast region that could be refilled",
-    ));
+    session.conclude(found.with(picture));
+    let none = "there is no fast region that could be refilled";
+    session.conclude(Finding::not_identifiable(Parameter::FastRegionRefill, sure, none));
 }
 
 /// A region that is too small for a rise of the mean cost: rests put lumps off.
@@ -308,11 +310,7 @@ fn conclude(
         Some(_) => {
             let evidence =
                 format!("{first}; rests of {REST} make nothing of that cheap again: it is no cache");
-            let none = "there is no fast region that could be refilled";
-            session.conclude(
-                Finding::found(Parameter::FastRegionSize, Bytes::ZERO, NO_CACHE, evidence).with(picture),
-            );
-            session.conclude(Finding::not_identifiable(Parameter::FastRegionRefill, NO_CACHE, none));
+            no_region(session, NO_CACHE, evidence, picture);
         }
         None if step.place.estimate < MEMORY_MOST * costs.len() as f64 => {
             conclude_none(session, size, costs, full)

@@ -9,7 +9,7 @@
 //! # Invariants
 //! - what is told was seen three times, as many pages apart.
 
-use super::figures::{gain_of_two, median, quantile, running};
+use super::figures::{gain_of_two, median, off_grid, quantile, running};
 
 /// Rows of pages that a log takes at least.
 const ROWS_LEAST: usize = 14;
@@ -92,8 +92,7 @@ pub(super) fn waited_from(costs: &[f64], buffered: usize) -> usize {
 
 /// Whether a stall is a whole number of periods from the first one.
 pub(super) fn is_on_grid(stall: usize, first: usize, period: usize) -> bool {
-    let apart = stall.abs_diff(first) % period;
-    apart.min(period - apart) <= SLACK
+    off_grid(stall, first, period) <= SLACK
 }
 
 /// The logs that were full before the first stall, if so many are put off and a buffer holds one of these numbers of pages.

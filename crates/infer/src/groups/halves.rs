@@ -23,7 +23,7 @@ use super::copied::few_copied;
 use super::cycles::Cycle;
 use super::figures::{mean, median};
 use super::overwriting::{Overwriting, ROWS_LEAST, Seen, begin, maps_pages, row_of_all_dies};
-use super::row_cycles::ROWS_MOST;
+use super::row_cycles::CYCLES_MOST;
 use crate::session::Session;
 
 /// Blocks of each die, at least, where blocks do not have the fewest rows.
@@ -65,7 +65,7 @@ impl Overwriting {
     pub(super) fn look_for_few(&mut self, shortest: usize) {
         let seen = |cycle: Cycle| Seen {
             windows: (cycle.length - cycle.phase) / cycle.period.max(1),
-            ..Seen::unconfirmed(cycle, [None; ROWS_MOST], false, Some(cycle.phase))
+            ..Seen::unconfirmed(cycle, [None; CYCLES_MOST], false, Some(cycle.phase))
         };
         self.seen = few_copied(&self.both, shortest).map(seen).or(self.seen);
     }

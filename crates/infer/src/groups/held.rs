@@ -14,8 +14,9 @@
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
+use super::figures::off_grid;
 use super::patterns::ios;
-use super::write_buffer::{SMALL, next_place, write_behind};
+use super::write_buffer::{SMALL, write_behind};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -56,11 +57,10 @@ pub(super) fn held(session: &mut Session<'_, '_>, slow: f64, guess: Bytes) -> Re
         if session.writes_left() < unit * count || session.fill().until + unit * count > session.capacity() {
             break;
         }
-        let place = next_place(session, unit * count)?;
-        write_behind(session, "held", place, unit, count)?;
+        write_behind(session, "held", unit, count)?;
         session.rest(REST)?;
         written += count as usize;
-        let held = look_back(session, place + unit * count, unit, slow)?;
+        let held = look_back(session, session.fill().until, unit, slow)?;
         looks.push(Look { written, held });
         if held > most {
             most = held;
@@ -104,12 +104,9 @@ fn size(looks: &[Look]) -> Option<usize> {
         return Some(most);
     }
     let agree = |step: &usize| {
-        let phase = |look: &Look| look.written.saturating_sub(look.held) % step;
-        let alike = |one: usize, other: usize| {
-            let apart = one.abs_diff(other);
-            apart.min(step - apart) <= 1
-        };
-        let with = |one: &Look| looks.iter().filter(|other| alike(phase(one), phase(other))).count();
+        let gone = |look: &Look| look.written.saturating_sub(look.held);
+        let with =
+            |one: &Look| looks.iter().filter(|other| off_grid(gone(one), gone(other), *step) <= 1).count();
         looks.iter().map(with).max().unwrap_or(0) as f64 >= AGREE * looks.len() as f64
     };
     let step = (STEP_LEAST..=most + most / 2 + 2).rev().find(agree)?;

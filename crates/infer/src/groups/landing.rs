@@ -19,7 +19,7 @@ use flashlab_plan::{Location, Pattern};
 
 use super::figures::median;
 use super::patterns::{ios, responses};
-use super::write_buffer::{SMALL, next_place, rest_for, write_behind};
+use super::write_buffer::{SMALL, rest_for, write_behind, write_one};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -74,10 +74,12 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
             }
             // The last page of a piece is the last to leave.
             let last = |place: Bytes| read(place + size - small, small);
-            let (place, cost) = write(session, size)?;
+            let place = session.fill().until;
+            let cost = write_one(session, "piece", size)?;
             let seen = responses(&session.run("read-at-once", &last(place))?);
             at_once.extend(seen.first().map(|&seen| (cost, seen)));
-            let (place, _) = write(session, size)?;
+            let place = session.fill().until;
+            write_one(session, "piece", size)?;
             session.rest(rest_for(cost))?;
             rested.extend(responses(&session.run("read-after-a-rest", &last(place))?));
             // Each place once: what was read may be in a buffer, too; and after a read as near as in the case before.
@@ -132,8 +134,7 @@ fn displaced(session: &mut Session<'_, '_>) -> Result<Vec<f64>, Halt> {
     let end = session.fill().until;
     let more = MORE.min(Bytes(session.capacity().0 / 50)).min(session.writes_left()).0 / size.0;
     if more > 0 {
-        let place = next_place(session, size * more)?;
-        write_behind(session, "more", place, size, more)?;
+        write_behind(session, "more", size, more)?;
         session.rest(rest_for(0.0))?;
     }
     // In pairs, of which the first only goes there.
@@ -160,13 +161,6 @@ fn no_sooner(seen: &[(f64, f64)]) -> Vec<f64> {
 
 fn read(place: Bytes, size: Bytes) -> Pattern {
     ios(Mode::Read, Location::Sequential, size, 1).on_target(place, size)
-}
-
-/// One write behind all others: where, and what it took.
-fn write(session: &mut Session<'_, '_>, size: Bytes) -> Result<(Bytes, f64), Halt> {
-    let place = next_place(session, size)?;
-    let cost = write_behind(session, "piece", place, size, 1)?;
-    Ok((place, cost.first().copied().unwrap_or(0.0)))
 }
 
 #[cfg(test)]

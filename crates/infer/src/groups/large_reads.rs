@@ -13,7 +13,6 @@
 //! A device that is read only may hold no data, which is read without the flash: then nothing is sure.
 
 use flashlab_analysis::decide::ranks::Interval;
-use flashlab_analysis::decide::weighted_line::Point;
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Time};
@@ -21,7 +20,7 @@ use flashlab_plan::{Location, Time};
 use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::sizes::{
-    Curve, GROWTH, LINE_FROM, LINE_TO, PAUSE, READS_OFF, Told, between, cost, fit, growth, picture,
+    Curve, GROWTH, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, cost, fit, growth, lines, picture,
 };
 use crate::group::Group;
 use crate::halt::Halt;
@@ -85,9 +84,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let guess = |curve: &Curve| Curve { times: vec![median(&curve.times)], ..*curve };
     let guesses = curves.iter().map(guess).collect();
     let is_free = reading.pauses_are_free(session, &curves)?;
-    let mut kinds = vec![Kind::new(curves, 0.0)];
+    let mut kinds = vec![Kind::of_reads(curves, 0.0)];
     if is_free {
-        kinds.push(Kind::new(guesses, PAUSE));
+        kinds.push(Kind::of_reads(guesses, PAUSE));
     }
     for turn in 1_u64.. {
         for kind in &mut kinds {
@@ -107,7 +106,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         let each = next / kinds.len() as f64;
         for (kind, wanted) in kinds.iter_mut().zip(wanted) {
-            for ((due, curve), share) in kind.due.iter_mut().zip(&kind.curves).zip(wanted) {
+            for ((due, curve), share) in kind.budget.iter_mut().zip(&kind.curves).zip(wanted) {
                 *due += share * each / (median(&curve.times).max(1.0) * (1.0 + kind.pause));
             }
         }
@@ -116,24 +115,17 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// Reads with pauses, or without.
-struct Kind {
-    /// After each read, as a share of what it takes.
-    pause: f64,
-    curves: Vec<Curve>,
-    /// How many reads of each size are to be done.
-    due: Vec<f64>,
-}
-
 impl Kind {
-    fn new(curves: Vec<Curve>, pause: f64) -> Kind {
+    /// None is done yet, and some of each size are due. Without pauses small reads wait for the ones before, and are on no line.
+    fn of_reads(curves: Vec<Curve>, pause: f64) -> Kind {
         let few = |curve: &Curve| if curve.size <= LINE_FROM { SMALL_READS } else { RUN_READS.0 };
-        Kind { pause, due: curves.iter().map(|curve| few(curve) as f64).collect(), curves }
+        let budget = curves.iter().map(|curve| few(curve) as f64).collect();
+        Kind { pause, curves, smaller: pause > 0.0, budget }
     }
 
     /// The reads that are due, of sizes of which there are enough of them.
     fn turn(&mut self, session: &mut Session<'_, '_>, reading: &mut Reading) -> Result<(), Halt> {
-        let all = self.curves.iter_mut().zip(&mut self.due);
+        let all = self.curves.iter_mut().zip(&mut self.budget);
         for (curve, due) in all.filter(|(_, due)| **due >= RUN_READS.0 as f64) {
             let count = (*due as u64).min(RUN_READS.1);
             *due = (*due - count as f64).min(RUN_READS.1 as f64);
@@ -144,16 +136,6 @@ impl Kind {
             }
         }
         Ok(())
-    }
-
-    /// The medians that are known, of the smallest sizes on.
-    fn points(&self) -> Vec<Point> {
-        self.curves.iter().map_while(Curve::point).collect()
-    }
-
-    /// The line. Without pauses small reads wait for the ones before, and are on none.
-    fn told(&self) -> Option<Told> {
-        Told::of(self.points(), self.pause > 0.0)
     }
 
     /// Which share of a turn each size is worth, when `times` as many reads can be done: those of doublings up to saturation
@@ -175,7 +157,7 @@ impl Kind {
             }
         }
         if let Some(no_use) = no_use
-            && let Some(fit) = fit(&points, self.pause > 0.0, times)
+            && let Some(fit) = fit(&points, self.smaller, times)
             && fit.half_width_at_least() < no_use * times.sqrt()
         {
             let rest = 1.0 - shares.iter().sum::<f64>();
@@ -183,11 +165,6 @@ impl Kind {
         }
         shares
     }
-}
-
-/// The lines of reads without pauses and with them.
-fn lines(kinds: &[Kind]) -> [Option<Told>; 2] {
-    [false, true].map(|is| kinds.iter().find(|kind| (kind.pause > 0.0) == is).and_then(Kind::told))
 }
 
 /// The chance that what is told of A is right.

@@ -21,15 +21,15 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
-use kinds::{Kind, LOOK_WRITES, lines, together};
+use kinds::{LOOK_WRITES, together};
 
 use super::figures::median;
 use super::fill;
 use super::read_pages::page;
 use super::row_writes::{fill_up, row_writes};
 use super::saturation::{Saturated, doublings, open, saturated};
-use super::sizes::{Curve, Fit, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, cost, picture};
-use super::writes::{times, writes};
+use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, cost, lines, picture};
+use super::writes::{costs_of, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -141,12 +141,12 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
     let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / PART_TO_SETTLE));
     let spent = |curves: &[Curve]| curves.iter().map(|curve| curve.times.iter().sum()).collect();
     let first =
-        Kind { pause: if are_plain { PAUSE } else { 0.0 }, spent: spent(&curves), curves, smaller: true };
+        Kind { pause: if are_plain { PAUSE } else { 0.0 }, budget: spent(&curves), curves, smaller: true };
     let mut kinds = vec![first];
     if are_plain && largest * ROOM_PLAIN <= end - begin {
         let of_line = kinds[0].curves.iter().filter(|curve| curve.size >= LINE_FROM);
         let curves: Vec<Curve> = of_line.map(|curve| Curve::new(curve.size)).collect();
-        kinds.push(Kind { pause: 0.0, spent: spent(&curves), curves, smaller: false });
+        kinds.push(Kind { pause: 0.0, budget: spent(&curves), curves, smaller: false });
     }
     let unsettled = unsettled.round_up(largest);
     let mut rest = Rest { run: largest, unsettled, last: None, kinds, are_pages: page.is_some() };
@@ -167,10 +167,10 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
             let first = &mut rest.kinds[0];
             let size = first.curves[first.curves.len() - 1].size * 2;
             first.curves.push(Curve::new(size));
-            first.spent.push(0.0);
+            first.budget.push(0.0);
             continue;
         }
-        if rest.promises_more(times) == 1 {
+        if rest.second_promises_more(times) {
             for _ in 0..STRETCH {
                 if session.fill().until + largest <= end {
                     let kind = &rest.kinds[1];
@@ -203,11 +203,11 @@ fn known_page(session: &mut Session<'_, '_>) -> Result<Option<Bytes>, Halt> {
 }
 
 impl Rest {
-    /// The kind that is worth writing next, when `times` as much can be written: it is seen which division of what is left makes it
-    /// most probable that what is told of A is right. The first kind comes first.
-    fn promises_more(&self, times: f64) -> usize {
-        let [Some(_), Some(second)] = [0, 1].map(|index| self.kinds.get(index)) else { return 0 };
-        let spent = [0, 1].map(|index| self.kinds[index].spent.iter().sum::<f64>());
+    /// Whether the second kind is worth writing next rather than the first one, when `times` as much can be written: it is seen
+    /// which division of what is left makes it most probable that what is told of A is right.
+    fn second_promises_more(&self, times: f64) -> bool {
+        let [Some(_), Some(second)] = [0, 1].map(|index| self.kinds.get(index)) else { return false };
+        let spent = [0, 1].map(|index| self.kinds[index].budget.iter().sum::<f64>());
         let left = (times - 1.0) * (spent[0] + spent[1]);
         let [plain, paused] = lines(&self.kinds);
         let exact = |index: usize, share: f64| (spent[index] / (spent[index] + share * left)).sqrt();
@@ -218,16 +218,16 @@ impl Rest {
         };
         let alone = chance(0.0);
         if times * FIRST > 1.0 || alone > ENOUGH {
-            return 0;
+            return false;
         }
         if second.fit(1.0).is_none() {
-            return 1;
+            return true;
         }
         let (even, all) = (chance(0.5), chance(1.0));
         match () {
-            () if alone + GAIN > even.max(all) => 0,
-            () if all > even => 1,
-            () => usize::from(spent[1] < spent[0]),
+            () if alone + GAIN > even.max(all) => false,
+            () if all > even => true,
+            () => spent[1] < spent[0],
         }
     }
 
@@ -275,7 +275,7 @@ impl Rest {
     /// Some writes that are smaller than all before; parts of pages may cost much, and so they are few.
     fn try_smaller(&mut self, session: &mut Session<'_, '_>, size: Bytes) -> Result<(), Halt> {
         self.kinds[0].curves.insert(0, Curve::new(size));
-        self.kinds[0].spent.insert(0, 0.0);
+        self.kinds[0].budget.insert(0, 0.0);
         self.last = None;
         self.write(session, (0, 0), SMALLER_WRITES)?;
         fill_up(session, self.run)
@@ -292,7 +292,7 @@ impl Rest {
         // The first one without a pause follows no other.
         let is_first = kind > 0 && self.last.is_none_or(|(last, _)| last != kind);
         let unsettled = if self.last == Some((kind, index)) { Bytes::ZERO } else { self.unsettled };
-        let Kind { pause, curves, spent, .. } = &mut self.kinds[kind];
+        let Kind { pause, curves, budget, .. } = &mut self.kinds[kind];
         let curve = &mut curves[index];
         let room = (session.capacity() - at).0 / curve.size.0;
         let count = count.min(room);
@@ -304,9 +304,9 @@ impl Rest {
             session.rest(pause)?;
             pattern.first.time = Time::Pause { pause };
         }
-        let mut costs = times(session, "sequential-writes", &pattern)?;
+        let mut costs = costs_of(session, "sequential-writes", &pattern)?;
         session.filled(length);
-        spent[index] += costs.iter().sum::<f64>();
+        budget[index] += costs.iter().sum::<f64>();
         curve.times.extend(costs.drain(costs.len().min(more as usize + usize::from(is_first))..));
         self.last = Some((kind, index));
         Ok(())

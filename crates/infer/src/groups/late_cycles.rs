@@ -11,8 +11,8 @@
 //! - several whole periods are seen, and each of them shows it;
 //! - of periods that explain as much the shortest is taken: its multiples do so as well.
 
-use super::cycles::{ABOVE, Cycle, FAR_ABOVE};
-use super::figures::{log_likelihood, quantile};
+use super::cycles::{Cycle, FAR_ABOVE};
+use super::figures::{expensive, log_likelihood, quantile};
 
 /// Places of a period, when periods are looked for, and in the end.
 const PLACES: usize = 8;
@@ -36,8 +36,7 @@ const LEVELS: [f64; 7] = [0.0, 0.3, 0.45, 0.6, 0.75, 0.85, 0.93];
 /// A cycle that begins after the first of the writes, of at least `shortest` writes.
 pub(crate) fn late_cycle(costs: &[f64], shortest: usize) -> Option<Cycle> {
     let mut best: Option<Cycle> = None;
-    let least = ABOVE * quantile(costs, 0.8);
-    let expensive: Vec<f64> = costs.iter().copied().filter(|&cost| cost > least).collect();
+    let (least, expensive) = expensive(costs);
     let lows = LEVELS.map(|share| if share == 0.0 { least } else { quantile(&expensive, share) });
     for (low, high) in lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, FAR_ABOVE * low)]) {
         let stalls: Vec<usize> =
@@ -90,9 +89,7 @@ impl Fold<'_> {
             .find(|&(_, gain)| gain >= PART_GAIN * gained);
         let (period, gain) = part.unwrap_or_else(|| self.near(best));
         let period = period.round() as usize;
-        let (phase, width) = self.dense(period)?;
-        let (low, high) = (0.0, f64::INFINITY);
-        Some(Cycle { period, phase, width, from: self.from, length, gain, low, high })
+        self.dense(period).map(|cycle| Cycle { gain, ..cycle })
     }
 
     /// The likeliest period near one, and its gain.
@@ -123,8 +120,8 @@ impl Fold<'_> {
         counts.iter().map(of).sum::<f64>() - (places - 1) as f64 / 2.0 * all.max(2.0).ln()
     }
 
-    /// The window of the places that are dense, if each period but one in four has more stalls there than by chance.
-    fn dense(&self, period: usize) -> Option<(usize, usize)> {
+    /// The cycle of the places that are dense, if each period but one in four has more stalls there than by chance.
+    fn dense(&self, period: usize) -> Option<Cycle> {
         let counts = self.counts(period as f64, FINE_PLACES);
         let usual = self.stalls.len() as f64 / FINE_PLACES as f64;
         let first = (0..FINE_PLACES).max_by(|&a, &b| counts[a].total_cmp(&counts[b]))?;
@@ -135,18 +132,19 @@ impl Fold<'_> {
         let begin = (first + FINE_PLACES - before) % FINE_PLACES;
         let phase = begin * period / FINE_PLACES;
         let width = ((before + behind + 1) * period).div_ceil(FINE_PLACES).min(period);
-        let covers = |stall: usize| (stall + period - phase % period) % period < width;
-        let periods = (self.end - self.from) / period;
+        let (from, length, high) = (self.from, self.end - self.from, f64::INFINITY);
+        let cycle = Cycle { period, phase, width, from, length, gain: 0.0, low: 0.0, high };
+        let periods = length / period;
         let stalled = |index: usize| {
             let begin = self.from + index * period;
             let of_period = self.stalls.iter().filter(|&&stall| (begin..begin + period).contains(&stall));
             let (inside, all) = of_period.fold((0.0, 0.0), |(inside, all), &stall| {
-                (inside + f64::from(u8::from(covers(stall))), all + 1.0)
+                (inside + f64::from(u8::from(cycle.covers(stall))), all + 1.0)
             });
             inside > all * width as f64 / period as f64
         };
         let stalled = (0..periods).filter(|&index| stalled(index)).count();
-        (periods >= PERIODS_MIN && 4 * stalled >= 3 * periods).then_some((phase, width))
+        (periods >= PERIODS_MIN && 4 * stalled >= 3 * periods).then_some(cycle)
     }
 }
 

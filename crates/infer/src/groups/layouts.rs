@@ -176,7 +176,7 @@ pub(crate) fn changed(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
 /// The layouts of which any figures are twice those of one, or the half.
 pub(crate) fn around(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
     let from = *from;
-    let scaled = |figure: u64, by: u32| (figure << (by % 3)) >> (by % 3 / 2 * 3);
+    let scaled = |figure: u64, by: u32| [figure, 2 * figure, figure / 2][by as usize % 3];
     (0..3_u32.pow(5)).filter_map(move |code| {
         let by = |place: u32| code / 3_u32.pow(place);
         let chunk = if from.chunk == ALL { ALL } else { scaled(from.chunk, by(2)) };

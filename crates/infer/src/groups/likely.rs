@@ -13,7 +13,7 @@ mod writes;
 use search::Search;
 
 use super::crossings::Crossings;
-use super::figures::{NORMAL, median};
+use super::figures::{deviation, median};
 use super::fitting::{Model, SIGMA_MIN, Times};
 use super::layouts::{ALL, changed, simple, usual, within};
 use super::replay::{Layout, Replay, Run, nanos};
@@ -176,19 +176,30 @@ impl Likely {
     pub(crate) fn again(&self, runs: &[Run]) -> Option<(Likely, Likely)> {
         let sigma = scatter(runs)?.max(self.sigma);
         let mut other = Search::new(runs, sigma, 1, None);
-        for scored in self.all.iter().take_while(|scored| scored.loss < self.all[0].loss + FAR).take(FITTED) {
+        for scored in self.near() {
             other.score_from(scored.layout, scored.times);
         }
         let reads: usize = runs.iter().map(Vec::len).sum();
         let again = Likely::new(other.best(), sigma, reads as f64);
+        let same = |layout: &Layout| again.all.iter().find(|other| other.layout == *layout);
+        let both = self.and(|layout| same(layout).map(|other| other.loss - other.prior));
+        let misfit = (self.misfit + again.misfit) / 2.0;
+        Some((again, Likely { misfit, ..both }))
+    }
+
+    /// The layouts that are hardly less likely than the best one.
+    fn near(&self) -> impl Iterator<Item = &Scored> {
+        self.all.iter().take_while(|scored| scored.loss < self.all[0].loss + FAR).take(FITTED)
+    }
+
+    /// With what something else says of the layouts as well, as a loss; what it says nothing of is far.
+    fn and(&self, other: impl Fn(&Layout) -> Option<f64>) -> Likely {
         let mut both = self.clone();
-        both.misfit = (self.misfit + again.misfit) / 2.0;
         for scored in &mut both.all {
-            let same = again.all.iter().find(|other| other.layout == scored.layout);
-            scored.loss += same.map_or(FAR, |other| other.loss - other.prior);
+            scored.loss += other(&scored.layout).unwrap_or(FAR);
         }
         both.all.sort_by(|a, b| a.loss.total_cmp(&b.loss));
-        Some((again, both))
+        both
     }
 
     /// The layout that fits best.
@@ -235,7 +246,5 @@ impl Likely {
 /// By how much the logarithms of the shortest reads one at a time scatter.
 fn scatter(runs: &[Run]) -> Option<f64> {
     let logs: Vec<f64> = runs.first()?.iter().map(|read| read.nanos.max(1.0).ln()).collect();
-    let middle = median(&logs);
-    let apart: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
-    (logs.len() >= 12).then(|| (NORMAL * median(&apart)).max(SIGMA_MIN))
+    (logs.len() >= 12).then(|| deviation(&logs, median(&logs)).max(SIGMA_MIN))
 }

@@ -22,7 +22,7 @@ use flashlab_plan::{Location, Time};
 use super::figures::{by_rank, median};
 use super::no_faster::FLASH_LEAST;
 use super::sizes::PAUSE;
-use super::writes::{Buffer, buffer, shifted, times, writes};
+use super::writes::{Buffer, buffer, costs_of, shifted, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -48,9 +48,11 @@ const PART: u64 = 3;
 const SETTLED: u64 = 5;
 /// The pages that an aligned and a shifted write take.
 const PAGES_OF_BOTH: u64 = 3;
-/// What counts as exact, as rough and as nothing, in relation to the penalty or a write.
+/// What counts as exact, as nearly exact and as rough, in relation to the penalty.
 const EXACT: f64 = 0.02;
+const NEARLY_EXACT: f64 = 0.03;
 const ROUGH: f64 = 0.09;
+/// A penalty that is known so well, in relation to a write, and is no more than that is nothing.
 const NOTHING: f64 = 0.03;
 /// Two pages written instead of one, and the rest of both read: more than so many times a write is other work.
 const MOST: f64 = 2.0;
@@ -78,7 +80,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             if pauses && !costs.is_empty() {
                 pattern.first.time = Time::Pause { pause: Nanos((PAUSE * median(costs)) as u64) };
             }
-            costs.extend(times(session, name, pattern)?);
+            costs.extend(costs_of(session, name, pattern)?);
         }
         let [(_, _, aligned), (_, _, misaligned)] = &mut kinds;
         if turn == settled {
@@ -172,7 +174,7 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
     let found = match half / more {
         _ if nothing => Finding::found(parameter, Nanos::ZERO, 0.85, evidence),
         // What a write costs may depend on the writes before it, which medians do not know.
-        rough if (0.0..=NOTHING).contains(&rough) && more <= MOST * aligned && is_steady => {
+        rough if (0.0..=NEARLY_EXACT).contains(&rough) && more <= MOST * aligned && is_steady => {
             Finding::found(parameter, Nanos(more as u64), 0.9, evidence)
         }
         rough if (0.0..=ROUGH).contains(&rough) => {

@@ -4,19 +4,27 @@
 //! It says that nothing is kept or read ahead, where the flash is seen at all: no flash is read in less than
 //! [`FLASH_LEAST`].
 
-use flashlab_analysis::decide::ranks::shift;
+use flashlab_analysis::decide::ranks::{mann_whitney, shift};
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 
-use super::reads::times;
+use super::figures::median;
+use super::reads::how_many_times;
 use crate::session::Session;
 
 /// What a fast read takes, at most, relative to one of the flash.
 pub(super) const FAST_MAX: f64 = 0.96;
+/// The chance that reads seem fast.
+pub(super) const ALPHA: f64 = 1e-4;
 /// No flash is read in less, with its transfer.
 pub(super) const FLASH_LEAST: Nanos = Nanos::from_micros(10);
 /// The confidence that nothing is there where it is not known whether the flash is seen.
 const BLIND: f64 = 0.85;
+
+/// Whether reads are faster than others, beyond chance.
+pub(super) fn is_faster(reads: &[f64], others: &[f64]) -> bool {
+    mann_whitney(reads, others).p_below < ALPHA && median(reads) < FAST_MAX * median(others)
+}
 
 /// What is to be said where reads are no faster than those of the flash of some kind: that nothing is kept, as far as the
 /// flash is seen.
@@ -27,7 +35,7 @@ pub(super) fn nothing<const N: usize>(
     reads: &[f64],
     evidence: String,
 ) -> Finding {
-    let least = flash.iter().map(|flash| times(flash, reads).low).fold(0.0, f64::max);
+    let least = flash.iter().map(|flash| how_many_times(flash, reads).low).fold(0.0, f64::max);
     let saved =
         flash.iter().filter_map(|flash| Some(shift(flash, reads, 0.99)?.high)).fold(f64::INFINITY, f64::min);
     let flash_was_seen = [Parameter::ReadPageSize, Parameter::ParallelUnits]

@@ -16,7 +16,7 @@
 //! - nothing of a period, or of how long anything takes, is assumed but that no erase is shorter;
 //! - the same costs give the same place.
 
-use super::figures::{gain_of_two, median, running};
+use super::figures::{gain_of_two, mean, median, running};
 
 /// How much longer than usual stalls are, in nanoseconds: no erase takes less than the first.
 const LENGTHS: [f64; 8] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6, 30e6, 70e6, 160e6];
@@ -107,7 +107,7 @@ fn scatter(kinds: &[usize], place: usize, width: usize) -> f64 {
             .chunks_exact(width)
             .map(|window| window.iter().filter(|&&kind| kind > 0).count() as f64)
             .collect();
-        let mean = counts.iter().sum::<f64>() / counts.len().max(1) as f64;
+        let mean = mean(&counts);
         let sum: f64 = counts.iter().map(|count| (count - mean).powi(2)).sum();
         (sum / mean.max(0.05), counts.len().saturating_sub(1) as f64)
     };

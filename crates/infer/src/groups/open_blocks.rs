@@ -22,7 +22,7 @@ use super::full_logs::LOGS_MOST;
 use super::recency::recency;
 use super::stalls::{Stalls, stalls};
 use super::translation::SHARED;
-use super::writes::{Buffer, buffer, dies_in_doubt, place, times, unit, writes};
+use super::writes::{Buffer, buffer, costs_of, dies_in_doubt, page_to_write, place, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -44,8 +44,11 @@ const LIKELY: f64 = 0.6;
 const DOUBTFUL: f64 = 0.93;
 /// A merge reads and writes a block and erases two: it takes several times what one erase takes.
 const MERGE_OF_ERASE: f64 = 3.0;
-/// Most devices have fewer logs.
-const USUAL: usize = 20;
+/// Openings of logs that have to be seen in one place, and of so many all but one have to cost an erase.
+const OPENINGS_LEAST: usize = 20;
+const ALL_BUT_ONE_OF: usize = 20;
+/// In so many logs at most is done what a merge puts off.
+const PUT_OFF_MOST: usize = 20;
 /// What takes so many times what nine tenths of the writes take at most is an outlier.
 const LONGER: f64 = 1.5;
 /// How often the shared logs are gone round, at the most where rounds do not agree, and how many have to.
@@ -133,7 +136,7 @@ fn full(session: &Session<'_, '_>) -> Option<Finding> {
 /// Goes round shared logs: a page, then its neighbour until the page's block is merged.
 fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
     let parameter = Parameter::OpenBlocks;
-    let size = unit(session);
+    let size = page_to_write(session);
     let spot = place(session, 0.57, Bytes::mib(1)) + size;
     // A part of a page takes a whole one of a log; a buffer waits for the rest of it.
     let io = if buffer(session) == Buffer::None { session.block().min(size) } else { size };
@@ -142,7 +145,7 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
     let mut quiet = None;
     while settled.len() < 1 << 16 && quiet.is_none() {
         let count = (settled.len() as u64 / 2).max(512);
-        settled.extend(times(session, "settle", &writes(Location::Sequential, io, count, spot, io))?);
+        settled.extend(costs_of(session, "settle", &writes(Location::Sequential, io, count, spot, io))?);
         quiet = Quiet::of(&settled[settled.len() / 2..]);
     }
     let Some(quiet) = quiet else {
@@ -203,7 +206,7 @@ fn agreed(counts: &[u64]) -> Option<u64> {
 
 /// Another page of the same block: the next one, or the one a stripe farther where a chunk has few.
 fn neighbour(session: &Session<'_, '_>, spot: Bytes) -> Bytes {
-    let (known, size) = (session.known(), unit(session));
+    let (known, size) = (session.known(), page_to_write(session));
     match (known.bytes(Parameter::ChunkSize), known.bytes(Parameter::StripeSize)) {
         (Some(chunk), Some(stripe)) if chunk <= size * 2 => {
             spot + stripe * dies_in_doubt(session).into_iter().max().unwrap_or(1)
@@ -223,16 +226,16 @@ fn around(
     let period = quiet.erases.period;
     // What a buffer holds is between a page and the opening that the host waits for.
     let held = match buffer(session) {
-        Buffer::Holds(held) => (held.0 / unit(session).0) as i64,
+        Buffer::Holds(held) => (held.0 / page_to_write(session).0) as i64,
         Buffer::None | Buffer::Unknown => 0,
     };
     let again = writes(Location::Sequential, io, period as u64, spot, io);
-    times(session, "one-page", &writes(Location::Sequential, io, 1, other, io))?;
+    costs_of(session, "one-page", &writes(Location::Sequential, io, 1, other, io))?;
     *written += 1;
     let first = quiet.next_opening(*written);
     let mut costs: Vec<f64> = Vec::new();
     let opened = loop {
-        costs.extend(times(session, "its-neighbour", &again)?);
+        costs.extend(costs_of(session, "its-neighbour", &again)?);
         if let Some(at) = quiet.merge(&costs[first.min(costs.len())..]) {
             let opened = at as i64 + 1 + (first as i64 - held).div_euclid(period as i64);
             break u64::try_from(opened).ok().filter(|&opened| opened > 0);
@@ -242,11 +245,11 @@ fn around(
         }
     };
     // What is put off of it is not the next one's.
-    for _ in 0..USUAL {
+    for _ in 0..PUT_OFF_MOST {
         if !quiet.is_slow(&costs[costs.len() - period..]) {
             break;
         }
-        costs.extend(times(session, "its-neighbour", &again)?);
+        costs.extend(costs_of(session, "its-neighbour", &again)?);
     }
     *written += costs.len();
     drawn.extend(costs.iter().enumerate().map(|(i, &cost)| (i as f64 * io.0 as f64, cost)));
@@ -266,7 +269,10 @@ struct Quiet {
 impl Quiet {
     /// None where logs that are opened may still hold pages of others.
     fn of(costs: &[f64]) -> Option<Quiet> {
-        let is_quiet = |erases: &&Stalls| erases.hits * 20 >= erases.periods * 19 && erases.periods >= USUAL;
+        let is_quiet = |erases: &&Stalls| {
+            erases.hits * ALL_BUT_ONE_OF >= erases.periods * (ALL_BUT_ONE_OF - 1)
+                && erases.periods >= OPENINGS_LEAST
+        };
         let erases = *stalls(costs).first().filter(is_quiet)?;
         let mut quiet = Quiet { erases, longest: LONGER * quantile(costs, 0.9), slowest: 0.0 };
         let logs = costs[erases.phase..].chunks_exact(erases.period);

@@ -17,12 +17,12 @@
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
-use flashlab_plan::{Location, Mix, Pattern};
+use flashlab_plan::Location;
 
-use super::figures::{mean, median};
+use super::figures::{mean, median, roundest};
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
-use super::patterns::ios;
-use super::writes::{apart, buffer, shifted, unit};
+use super::patterns::{in_turn, ios, with_reads};
+use super::writes::{apart, buffer, page_to_write, shifted};
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
@@ -88,7 +88,7 @@ pub(super) struct Openings {
 
 /// Looks for openings with smaller and smaller steps.
 pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>, Halt> {
-    let (page, capacity) = (unit(session), session.capacity());
+    let (page, capacity) = (page_to_write(session), session.capacity());
     let least = whole_stripe(session, page).unwrap_or(page * 3);
     let most = capacity.0 / FIRST_PART / least.0.max(1);
     if most == 0 {
@@ -166,15 +166,8 @@ fn write_down(
         };
         let mut writes = down(Mode::Write);
         writes.io_count = Some(2 * ios_of);
-        let pattern = Pattern { mix: Some(Mix { second: down(Mode::Read).first, ratio: 1 }), ..writes };
-        for sample in session.run("down-in-steps", &pattern)? {
-            let took = sample.response().0 as f64;
-            if sample.mode.is_write() {
-                costs.push((sample.offset.0 as f64, took));
-            } else if let Some(last) = costs.last_mut() {
-                last.1 += took;
-            }
-        }
+        let samples = session.run("down-in-steps", &in_turn(writes, down(Mode::Read)))?;
+        costs.extend(with_reads(&samples).iter().map(|(write, both)| (write.offset.0 as f64, *both)));
     }
     Ok(costs)
 }
@@ -209,13 +202,8 @@ fn likeliest(steps: &[Step], shortest: f64) -> Option<(f64, f64)> {
     }
     // Of units that differ by little the roundest: whole blocks are.
     let near = (1.0 - AGREES) * best..(1.0 + AGREES) * best;
-    let round = |zeros: i32| {
-        let grain = 2f64.powi(zeros);
-        let multiple = (best / grain).round() * grain;
-        let as_good = || gain(multiple) >= (1.0 - AS_GOOD) * gained;
-        (near.contains(&multiple) && as_good()).then_some(multiple)
-    };
-    let rounded = (9..40).rev().find_map(round).unwrap_or(best);
+    let as_good = |round: f64| near.contains(&round) && gain(round) >= (1.0 - AS_GOOD) * gained;
+    let rounded = roundest(best, as_good);
     (gained >= GAIN_LEAST).then_some((rounded, gained))
 }
 

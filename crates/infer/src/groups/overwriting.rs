@@ -24,16 +24,16 @@
 
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
-use flashlab_plan::{Location, Mix, Pattern};
+use flashlab_plan::Location;
 
 use super::cycles::{Cycle, is_by_the_clock, level};
-use super::figures::{mean, median};
+use super::figures::{mean, median, slowest};
 use super::late_cycles::late_cycle;
 use super::onset::{Onset, onset};
-use super::patterns::ios;
-use super::row_cycles::{ROWS_MOST, Rows, cycles_of_blocks, without};
+use super::patterns::{in_turn, ios, with_reads};
+use super::row_cycles::{CYCLES_MOST, Rows, cycles_of_blocks, without};
 use super::unit_rows::UnitOfRows;
-use super::writes::{apart, unit};
+use super::writes::{apart, page_to_write};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -91,7 +91,7 @@ pub(super) struct Overwriting {
 pub(super) struct Seen {
     pub cycle: Cycle,
     /// What is too short for an erase block, and was taken away before.
-    pub rows: [Option<Rows>; ROWS_MOST],
+    pub rows: [Option<Rows>; CYCLES_MOST],
     /// Whether the writes alone show it.
     pub of_writes: bool,
     /// The first write of its first window, if it is not from the beginning on.
@@ -105,7 +105,7 @@ impl Seen {
     /// A cycle that has not foretold itself.
     pub(super) fn unconfirmed(
         cycle: Cycle,
-        rows: [Option<Rows>; ROWS_MOST],
+        rows: [Option<Rows>; CYCLES_MOST],
         of_writes: bool,
         onset: Option<usize>,
     ) -> Seen {
@@ -149,11 +149,6 @@ impl Overwriting {
     }
 
     pub(super) fn picture(&self) -> Picture {
-        let stride = self.both.len().div_ceil(4096).max(1);
-        let slowest = |(i, part): (usize, &[f64])| {
-            ((i * stride) as f64 * self.size.0 as f64, part.iter().copied().fold(1.0, f64::max))
-        };
-        let points = self.both.chunks(stride).enumerate().map(slowest).collect();
         Picture::new(
             match self.one_in {
                 1 => {
@@ -168,7 +163,7 @@ impl Overwriting {
             Axis::linear("overwritten", "bytes"),
             Axis::logarithmic("write and read", "ns"),
         )
-        .draw("writes and reads", Style::Dots, points)
+        .draw("writes and reads", Style::Dots, slowest(self.size, &self.both))
     }
 
     /// A cycle that begins later, of which too few units were seen for it to be foretold: that has stalls in few writes of a
@@ -179,7 +174,7 @@ impl Overwriting {
             let cycle = late_cycle(costs, shortest)?;
             let onset = self.onset_of(&cycle, costs).filter(|&onset| onset > later)?;
             let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
-            erases.then(|| Seen::unconfirmed(cycle, [None; ROWS_MOST], of_writes, Some(onset)))
+            erases.then(|| Seen::unconfirmed(cycle, [None; CYCLES_MOST], of_writes, Some(onset)))
         };
         let narrow = self.candidates(shortest, later).into_iter().filter(|seen| seen.onset.is_some());
         let found: Vec<Seen> = narrow.chain(of(false)).chain(of(true)).collect();
@@ -242,7 +237,7 @@ pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
     let of_rows = row.unwrap_or(IO_SIZE).round_up(block);
     let least = Bytes(capacity.0 / IOS_MOST).max(IO_SIZE).max(block);
     let mut size = of_rows * (capacity.0 / IOS_MOST).div_ceil(of_rows.0).next_power_of_two();
-    while size >= least * 2 && size.0.is_multiple_of(2 * unit(session).0) {
+    while size >= least * 2 && size.0.is_multiple_of(2 * page_to_write(session).0) {
         size = Bytes(size.0 / 2);
     }
     Overwriting {
@@ -354,21 +349,14 @@ pub(super) fn row_of_all_dies(session: &Session<'_, '_>) -> Option<Bytes> {
 /// Writes `count` more, and reads anywhere between them.
 fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize) -> Result<(), Halt> {
     let (capacity, count) = (session.capacity(), count as u64);
-    let reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), count);
+    let mut reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), count);
+    reads.first.target_size = Some(capacity);
     let slot = found.size * found.one_in;
     let writes = apart(ios(Mode::Write, Location::Sequential, found.size, 2 * count), slot)
         .on_target(slot * found.both.len() as u64, slot * count);
-    let mut second = reads.first;
-    second.target_size = Some(capacity);
-    let pattern = Pattern { mix: Some(Mix { second, ratio: 1 }), ..writes };
-    for sample in session.run("overwriting", &pattern)? {
-        let took = sample.response().0 as f64;
-        if sample.mode.is_write() {
-            found.writes.push(took);
-            found.both.push(took);
-        } else if let Some(last) = found.both.last_mut() {
-            *last += took;
-        }
+    for (write, both) in with_reads(&session.run("overwriting", &in_turn(writes, reads))?) {
+        found.writes.push(write.response().0 as f64);
+        found.both.push(both);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The patterns that probes are made of: one IO after the other, unless said otherwise.
 
 use flashlab_base::{Bytes, Mode};
-use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Time};
+use flashlab_plan::{Basic, Content, IoSize, Location, Mix, ModeRule, Pattern, Time};
 use flashlab_samples::Sample;
 
 /// `count` consecutive IOs of one size, over the whole device.
@@ -18,6 +18,25 @@ pub(crate) fn ios(mode: Mode, location: Location, size: Bytes, count: u64) -> Pa
         content: Content::Incompressible,
     };
     Pattern { io_count: Some(count), ..Pattern::basic(basic) }
+}
+
+/// IOs of both patterns in turn.
+pub(crate) fn in_turn(first: Pattern, second: Pattern) -> Pattern {
+    Pattern { mix: Some(Mix { second: second.first, ratio: 1 }), ..first }
+}
+
+/// Writes that a read follows each, with what both took together.
+pub(crate) fn with_reads(samples: &[Sample]) -> Vec<(&Sample, f64)> {
+    let mut all: Vec<(&Sample, f64)> = Vec::new();
+    for sample in samples {
+        let took = sample.response().0 as f64;
+        if sample.mode.is_write() {
+            all.push((sample, took));
+        } else if let Some((_, both)) = all.last_mut() {
+            *both += took;
+        }
+    }
+    all
 }
 
 /// The response times in nanoseconds, in the order of the samples.

@@ -26,7 +26,7 @@ use flashlab_base::Nanos;
 use flashlab_plan::Time;
 use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
-use super::figures::{mean, median, quantile, windows};
+use super::figures::{mean, medians, quantile, windows};
 use super::patterns::responses;
 use super::startup::{REST, is_page_map, random_writes};
 use super::steps::lump;
@@ -78,11 +78,8 @@ pub(super) fn run(session: &mut Session<'_, '_>, without: &[Vec<f64>], count: u6
 /// What of each run is not under the influence of the rest before it, behind which writes become dearer. The median over the
 /// runs shows from which write on.
 fn settled(runs: &[Vec<f64>]) -> Vec<&[f64]> {
-    let shortest = runs.iter().map(Vec::len).min().unwrap_or(0);
-    let typical: Vec<f64> =
-        (0..shortest).map(|index| median(&runs.iter().map(|run| run[index]).collect::<Vec<_>>())).collect();
     let changes =
-        change(&typical, Direction::Up).filter(|step| step.p < P).map_or(0, |step| step.index_high + 1);
+        change(&medians(runs), Direction::Up).filter(|step| step.p < P).map_or(0, |step| step.index_high + 1);
     let from = |run: &[f64]| {
         let [least, most] = [SETTLING.0, SETTLING.1].map(|share| (run.len() as f64 * share) as usize);
         changes.clamp(least, most.max(least))

@@ -5,14 +5,13 @@
 //! a distance behind it is fast as far as the read-ahead goes. What it is compared with is the same read behind the last
 //! piece of such a start alone: that is as near, but follows no sequence.
 
-use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
 use super::figures::median;
-use super::no_faster::{FAST_MAX, nothing};
-use super::reads::{Walk, in_order, times};
-use super::rereads::{ALPHA, Reread};
+use super::no_faster::{is_faster, nothing};
+use super::reads::{Walk, how_many_times, in_order};
+use super::rereads::Reread;
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -25,6 +24,8 @@ const START_MAX: u64 = 8;
 /// The furthest that is looked at, and the largest part of the device.
 const FURTHEST: Bytes = Bytes::mib(64);
 const PART: u64 = 16;
+/// The fewest places for reads.
+const PLACES_LEAST: u64 = 8;
 /// Reads behind a start that decide whether there is a read-ahead, and those at a distance of the search.
 const MANY: u64 = 20;
 const FEW: u64 = 7;
@@ -66,7 +67,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
         // A read that comes from the flash may be faster than one alone where its part of the map is at hand.
         let finding = nothing(session, parameter, [&alone, &reread.flash], &behind, evidence);
         // Had anything been read ahead, it would have been answered as what was read before.
-        let sure = kept.is_some() && times(&alone, &behind).low * slow > limit;
+        let sure = kept.is_some() && how_many_times(&alone, &behind).low * slow > limit;
         session.conclude(if sure {
             Finding::found(parameter, Bytes::ZERO, 0.96, finding.evidence)
         } else {
@@ -82,10 +83,6 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
     Ok(())
 }
 
-fn is_faster(figures: &[f64], others: &[f64]) -> bool {
-    mann_whitney(figures, others).p_below < ALPHA && median(figures) < FAST_MAX * median(others)
-}
-
 impl Probe {
     /// Reads at distances behind so many sequential ones, in turns, each time elsewhere.
     fn behind<const N: usize>(
@@ -98,7 +95,7 @@ impl Probe {
         let step = (self.piece * (START_MAX + 1) + furthest).round_up(APART);
         // The end of the device was written last, and may be in a write buffer.
         let places = session.capacity().0 / 8 * 7 / step.0;
-        if places < PART / 2 {
+        if places < PLACES_LEAST {
             return Err(Halt::Misfit("it has no room for reads behind others".to_owned()));
         }
         let mut figures = [const { Vec::new() }; N];

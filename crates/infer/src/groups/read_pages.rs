@@ -17,7 +17,8 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
 use super::crossings::Crossings;
-use super::reads::{Walk, compare_each, in_turn, room, times};
+use super::patterns::in_turn;
+use super::reads::{Walk, compare_each, how_many_times, room};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -119,7 +120,7 @@ fn cost(
     };
     let patterns = [in_turn(walk(boundary - block * 2), walk(boundary)), walk(boundary - block)];
     let figures = compare_each(session, "across-boundaries", &patterns, rounds)?;
-    Ok(times(&figures[0], &figures[1]))
+    Ok(how_many_times(&figures[0], &figures[1]))
 }
 
 /// Whether it is the page elsewhere as well, with how much confidence.

@@ -12,7 +12,7 @@ use flashlab_analysis::decide::level::level;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Mode};
-use flashlab_plan::{Location, Mix, Pattern};
+use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
 use super::figures::median;
@@ -54,11 +54,6 @@ impl Walk {
 pub(crate) fn room(session: &Session<'_, '_>) -> Bytes {
     let span = session.known().bytes(Parameter::SegmentGroupSpan);
     span.unwrap_or(Bytes(u64::MAX)).min(session.capacity()).round_down(session.block())
-}
-
-/// Reads of both patterns in turn.
-pub(crate) fn in_turn(first: Pattern, second: Pattern) -> Pattern {
-    Pattern { mix: Some(Mix { second: second.first, ratio: 1 }), ..first }
 }
 
 /// Response times in nanoseconds, in the order in which the reads were submitted, without those of the first `skip`.
@@ -104,7 +99,7 @@ pub(crate) fn compare_each(
 
 /// How many times as long the second sample's figures are as the first's, with the interval that holds it with 99 %.
 /// Figures that are all equal leave no doubt, few that are not all.
-pub(crate) fn times(first: &[f64], second: &[f64]) -> Interval {
+pub(crate) fn how_many_times(first: &[f64], second: &[f64]) -> Interval {
     let estimate = median(second) / median(first).max(1.0);
     let wide = Interval { estimate, low: 0.0, high: f64::INFINITY };
     ratio(second, first, 0.99).filter(|_| level(first, 0.5).is_some()).unwrap_or(wide)

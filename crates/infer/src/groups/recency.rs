@@ -29,7 +29,7 @@ use flashlab_plan::Location;
 use super::figures::median;
 use super::overwriting::whole_stripe;
 use super::patterns::responses;
-use super::writes::{Buffer, apart, buffer, dies_in_doubt, unit, writes};
+use super::writes::{Buffer, apart, buffer, dies_in_doubt, page_to_write, writes};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -145,7 +145,7 @@ pub(super) fn recency(session: &mut Session<'_, '_>) -> Result<Option<Told>, Hal
 impl Places {
     /// `None` where it is not known which pages lie on one die, or the device is too small.
     fn new(session: &Session<'_, '_>, most: u64, unit_size: Option<Bytes>) -> Option<Places> {
-        let (known, page, capacity) = (session.known(), unit(session), session.capacity());
+        let (known, page, capacity) = (session.known(), page_to_write(session), session.capacity());
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
         let stripe = whole_stripe(session, page)?;
         let chunk = Bytes(stripe.0 / dies);

@@ -16,7 +16,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::cycles::{Cycle, cycles};
-use super::figures::{NORMAL, mean, median};
+use super::figures::{deviation, mean, median};
 use super::fill::sequential_writes;
 use super::large_writes;
 use super::patterns::ios;
@@ -74,9 +74,8 @@ impl Full {
         let places: Vec<usize> = (0..costs.len()).filter(|&index| lump.is(costs[index])).collect();
         let far = |pair: &[usize]| Some(pair[1] - pair[0]).filter(|far| 2 * far > distance);
         let distances: Vec<usize> = places.windows(2).filter_map(far).collect();
-        let off = |&far: &usize| (far as f64 - distance as f64).abs();
-        let scatter = NORMAL * median(&distances.iter().map(off).collect::<Vec<_>>());
-        let scatter = scatter.max(SCATTER_LEAST * distance as f64);
+        let far: Vec<f64> = distances.iter().map(|&far| far as f64).collect();
+        let scatter = deviation(&far, distance as f64).max(SCATTER_LEAST * distance as f64);
         let held = before + place;
         Full { lump, distance, distances, scatter, most: held + held / 4 + 2 * distance }
     }

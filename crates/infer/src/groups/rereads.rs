@@ -24,10 +24,10 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use super::figures::median;
-use super::no_faster::{FAST_MAX, nothing};
-use super::patterns::ios;
+use super::no_faster::{ALPHA, FAST_MAX, is_faster, nothing};
+use super::patterns::{in_turn, ios};
 use super::read_ahead;
-use super::reads::{Walk, compare, in_order, in_turn, room, times};
+use super::reads::{Walk, compare, how_many_times, in_order, room};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -45,8 +45,6 @@ pub(crate) const REREADS: Group = Group {
 const APART: Bytes = Bytes::kib(128);
 /// A whole number of stripes of up to 16 dies, but for 7, 9, 11, 13 and 14, of chunks up to 64 KiB.
 const SAME_DIE: Bytes = Bytes::mib(15);
-/// The chance that reads seem fast.
-pub(super) const ALPHA: f64 = 1e-4;
 /// Reads of each kind in the first comparison.
 const READS: u64 = 800;
 /// Two dies have to be so much faster than one.
@@ -145,7 +143,7 @@ impl Probe {
         let (slow, fast) = (median(&self.fresh), median(&few));
         let evidence =
             format!("two places that are read again and again take {fast:.0} ns, others {slow:.0} ns");
-        if !self.is_fast(&few) {
+        if !is_faster(&few, &self.fresh) {
             return self.one_place(session, few, evidence);
         }
         if let Some(faster) = self.on_two_dies(session)? {
@@ -157,7 +155,7 @@ impl Probe {
             session.conclude(Finding::found(parameter, Bytes::ZERO, 0.96, evidence));
             return Ok(Reread { flash: few, kept: None });
         }
-        let left = times(&few, &self.fresh);
+        let left = how_many_times(&few, &self.fresh);
         let granule = self.granule(session, fast, slow)?;
         let (places, finding) = match granule {
             Some(granule) => self.size(session, granule, &few)?,
@@ -180,10 +178,6 @@ impl Probe {
         Ok(Reread { flash: self.fresh.clone(), kept })
     }
 
-    fn is_fast(&self, again: &[f64]) -> bool {
-        mann_whitney(again, &self.fresh).p_below < ALPHA && median(again) < FAST_MAX * median(&self.fresh)
-    }
-
     /// Concludes the buffer where two places in turn are not kept: one alone may be.
     fn one_place(
         &mut self,
@@ -196,12 +190,12 @@ impl Probe {
         let one = footprint(session, "footprint", (offset, self.apart, 1), READS / 2 + 1)?.split_off(1);
         let (slow, fast) = (median(&self.fresh), median(&one));
         let evidence = format!("{evidence}, one place {fast:.0} ns");
-        if !self.is_fast(&one) {
+        if !is_faster(&one, &self.fresh) {
             let again = [few.as_slice(), &one].concat();
             session.conclude(nothing(session, parameter, [&self.fresh], &again, evidence));
             return Ok(Reread { flash: few, kept: None });
         }
-        let saved_more = times(&one, &self.fresh).low > 2.0;
+        let saved_more = how_many_times(&one, &self.fresh).low > 2.0;
         let Some(granule) = self.granule(session, fast, slow)? else {
             session.conclude(Finding::undetermined(
                 parameter,
@@ -298,7 +292,7 @@ impl Probe {
             let again = |offset| Walk { offset, slot: self.apart, size }.pattern(self.apart, 40, depth);
             let (one, other) = (again(offset), again(offset + distance));
             let figures = compare(session, "two-places", &[one.clone(), in_turn(one, other)], 8)?;
-            let faster = times(&figures[0], &figures[1]);
+            let faster = how_many_times(&figures[0], &figures[1]);
             if faster.high < TWO_DIES {
                 return Ok(Some(faster));
             }

@@ -13,7 +13,7 @@ use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use super::figures::median;
-use super::writes::{place, times, writes};
+use super::writes::{costs_of, place, writes};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -42,10 +42,10 @@ pub(super) fn rewrite(session: &mut Session<'_, '_>, span: Bytes) -> Result<Opti
         let count = REWRITES / 2;
         let fresh = origin + span * (1 + round * count);
         let fresh = writes(Location::Sequential, span, count, fresh, span * count);
-        sequence.extend(times(session, "whole-in-sequence", &fresh)?);
+        sequence.extend(costs_of(session, "whole-in-sequence", &fresh)?);
         // The first of each clears away what was there.
-        whole.extend_from_slice(&times(session, "whole-again", &again(span, count + 1))?[1..]);
-        let pairs = times(session, "half-again", &again(half, 2 * count + 2))?;
+        whole.extend_from_slice(&costs_of(session, "whole-again", &again(span, count + 1))?[1..]);
+        let pairs = costs_of(session, "half-again", &again(half, 2 * count + 2))?;
         halves.extend(pairs[2..].chunks_exact(2).map(|pair| pair[0] + pair[1]));
     }
     let dearer = mann_whitney(&halves, &whole).p_above <= 0.02;

@@ -8,7 +8,7 @@ use super::cycles::{Cycle, cycles, level};
 use super::figures::median;
 
 /// Cycles that are taken away.
-pub(super) const ROWS_MOST: usize = 2;
+pub(super) const CYCLES_MOST: usize = 2;
 
 /// A cycle that is too short for an erase block, and what its stalls and other writes take.
 #[derive(Clone, Copy)]
@@ -26,10 +26,10 @@ pub(super) fn without(rows: &[Option<Rows>], costs: &[f64], begin: usize) -> Vec
 }
 
 /// The cycles of costs that are long enough, the likeliest first; with those that are not, as long as they are likelier.
-pub(super) fn cycles_of_blocks(costs: &[f64], shortest: usize) -> (Vec<Cycle>, [Option<Rows>; ROWS_MOST]) {
-    let (mut rows, usual) = ([None; ROWS_MOST], median(costs));
+pub(super) fn cycles_of_blocks(costs: &[f64], shortest: usize) -> (Vec<Cycle>, [Option<Rows>; CYCLES_MOST]) {
+    let (mut rows, usual) = ([None; CYCLES_MOST], median(costs));
     let mut left = costs.to_vec();
-    for at in 0..=ROWS_MOST {
+    for at in 0..=CYCLES_MOST {
         let mut found = cycles(&left);
         let shorter = found.first().copied().filter(|cycle| cycle.period < shortest);
         match (shorter, rows.get_mut(at)) {

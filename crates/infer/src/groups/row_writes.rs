@@ -15,7 +15,7 @@ use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
-use super::figures::{NORMAL, median, quantile};
+use super::figures::{deviation, median, quantile};
 use super::fill;
 use super::fitting::SIGMA_MIN;
 use super::patterns::responses;
@@ -145,9 +145,7 @@ pub(super) fn scatter(runs: &[Run]) -> Option<f64> {
     let of_size = |size: u64| {
         let runs = runs.iter().filter(|run| run.first().is_some_and(|write| write.size == size));
         let logs: Vec<f64> = runs.flat_map(nanos).map(|nanos| nanos.max(1.0).ln()).collect();
-        let middle = median(&logs);
-        let apart: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
-        (logs.len() >= SCATTER_OF).then(|| NORMAL * median(&apart))
+        (logs.len() >= SCATTER_OF).then(|| deviation(&logs, median(&logs)))
     };
     let all: Vec<f64> = sizes.into_iter().filter_map(of_size).collect();
     (!all.is_empty()).then(|| quantile(&all, 0.4).max(SIGMA_MIN))

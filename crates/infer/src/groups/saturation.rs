@@ -13,7 +13,7 @@
 //! - beyond the largest size the last line goes on, where what doubling brings there is little already;
 //! - the confidence is the chance, and less where no IO was as large.
 
-use flashlab_analysis::decide::weighted_line::Point;
+use flashlab_analysis::decide::weighted_line::{Point, weights};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::sizes::GROWTH;
@@ -173,15 +173,10 @@ fn deviations(points: &[Point], (begin, end): (usize, usize)) -> f64 {
 
 /// What an IO of this size takes on the line of some points, by least squares of their errors.
 fn on_line(points: &[Point], (begin, end): (usize, usize), size: f64) -> Option<Time> {
-    let piece = &points[begin..end];
-    let sum = |of: &dyn Fn(&Point) -> f64| piece.iter().map(|p| of(p) / p.error.powi(2)).sum::<f64>();
-    let (s, sx, sxx) = (sum(&|_| 1.0), sum(&|point| point.x), sum(&|point| point.x.powi(2)));
-    let determinant = s * sxx - sx * sx;
-    let of =
-        |point: &Point| (sxx - sx * point.x + (s * point.x - sx) * size) / point.error.powi(2) / determinant;
+    let of_piece = weights(&points[begin..end], |point| point.error, size)?;
     let mut weights = vec![0.0; points.len()];
-    weights[begin..end].iter_mut().zip(piece).for_each(|(weight, point)| *weight = of(point));
-    weights.iter().all(|weight| weight.is_finite()).then_some(Time { size, weights })
+    weights[begin..end].copy_from_slice(&of_piece);
+    Some(Time { size, weights })
 }
 
 #[cfg(test)]

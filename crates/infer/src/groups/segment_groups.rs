@@ -18,7 +18,8 @@ use flashlab_base::Bytes;
 use flashlab_plan::Pattern;
 
 use super::figures::median;
-use super::reads::{Walk, compare_each, in_turn, times};
+use super::patterns::in_turn;
+use super::reads::{Walk, compare_each, how_many_times};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -90,8 +91,7 @@ fn none(session: &mut Session<'_, '_>, picture: Picture) -> Result<(), Halt> {
         (most - 1.0) * 100.0
     );
     if most > COST_MIN {
-        session.conclude(Finding::undetermined(Parameter::SegmentGroups, evidence.clone()).with(picture));
-        session.conclude(Finding::undetermined(Parameter::SegmentGroupSpan, evidence));
+        undetermined(session, picture, evidence);
         return Ok(());
     }
     // Writes may still know groups.
@@ -116,11 +116,6 @@ fn groups(
         if is_slow(session, Bytes::ZERO, block * middle, limit)? { slow = middle } else { fast = middle }
     }
     let span = block * slow;
-    let leave = |session: &mut Session<'_, '_>, picture: Picture, evidence: String| {
-        session.conclude(Finding::undetermined(Parameter::SegmentGroups, evidence.clone()).with(picture));
-        session.conclude(Finding::undetermined(Parameter::SegmentGroupSpan, evidence));
-        Ok(())
-    };
     // A boundary for near reads, and none within the second group.
     let far = (span * 2 - block).min(session.capacity().round_down(block) - block * 2);
     let across = is_slow(session, span - NEAR, span, limit)?;
@@ -133,7 +128,8 @@ fn groups(
             if across { "cost as much" } else { "cost nothing" },
             if within { "do too" } else { "do not" },
         );
-        return leave(session, picture, evidence);
+        undetermined(session, picture, evidence);
+        return Ok(());
     }
     let spans = session.capacity().0.div_ceil(span.0);
     let mut count = None;
@@ -170,6 +166,12 @@ fn groups(
     );
     session.conclude(Finding::found(Parameter::SegmentGroupSpan, span, 0.97, evidence).with(picture));
     Ok(())
+}
+
+/// Concludes that neither the groups nor their span are known.
+fn undetermined(session: &mut Session<'_, '_>, picture: Picture, evidence: String) {
+    session.conclude(Finding::undetermined(Parameter::SegmentGroups, evidence.clone()).with(picture));
+    session.conclude(Finding::undetermined(Parameter::SegmentGroupSpan, evidence));
 }
 
 /// Whether groups come again after `count` spans: what is so far apart costs nothing to go between, wherever it is. One
@@ -215,7 +217,7 @@ fn pair(session: &mut Session<'_, '_>, first: Bytes, second: Bytes, rounds: usiz
         compare_each(session, "two-places", &pairs.map(|(one, other)| places(session, one, other)), rounds)?;
     let (far, near) = (figures[..2].concat(), figures[2..].concat());
     let p = mann_whitney(&far, &near).p_above;
-    Ok(Pair { near: median(&near), far: median(&far), times: times(&near, &far), p })
+    Ok(Pair { near: median(&near), far: median(&far), times: how_many_times(&near, &far), p })
 }
 
 fn places(session: &Session<'_, '_>, first: Bytes, second: Bytes) -> Pattern {

@@ -33,7 +33,9 @@ use super::full_logs::{
 use super::onset::{Onset, onset};
 use super::overwriting::whole_stripe;
 use super::patterns::{ios, responses};
-use super::writes::{Buffer, apart, buffer, dies_in_doubt, page_on_die, planes, shifted, unit, writes};
+use super::writes::{
+    Buffer, apart, buffer, dies_in_doubt, page_on_die, page_to_write, planes, shifted, writes,
+};
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
@@ -107,7 +109,7 @@ pub(super) struct SinglePages {
 impl SinglePages {
     /// None where it is not known which pages lie on one die, or the device is too small.
     pub(super) fn new(session: &Session<'_, '_>) -> Option<SinglePages> {
-        let (known, size) = (session.known(), unit(session));
+        let (known, size) = (session.known(), page_to_write(session));
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
         let stripe = whole_stripe(session, size)?;
         let chunk = Bytes(stripe.0 / dies);

@@ -15,7 +15,7 @@
 use flashlab_base::Bytes;
 
 use super::figures::median;
-use super::write_buffer::{next_place, rest_for, write_behind};
+use super::write_buffer::{rest_for, write_one};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -151,10 +151,9 @@ fn align(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// A single write behind all others, after a rest; what it took.
+/// A single write behind all others, and a rest after it; what it took.
 fn write(session: &mut Session<'_, '_>, size: Bytes, name: &str) -> Result<f64, Halt> {
-    let place = next_place(session, size)?;
-    let cost = write_behind(session, name, place, size, 1)?.first().copied().unwrap_or(0.0);
+    let cost = write_one(session, name, size)?;
     session.rest(rest_for(cost))?;
     Ok(cost)
 }

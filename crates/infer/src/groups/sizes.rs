@@ -18,7 +18,7 @@
 
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
-use flashlab_analysis::decide::weighted_line::{Point, WeightedLine, weighted_line};
+use flashlab_analysis::decide::weighted_line::{Point, WeightedLine, weighted_line, weights};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
@@ -114,9 +114,7 @@ pub(super) fn fit(points: &[Point], smaller: bool, times: f64) -> Option<Fit> {
     let mut from = first;
     while smaller && from > 0 {
         let longer = by_error(from - 1);
-        let is_on = |longer: &WeightedLine| {
-            deviations(&points[from - 1..=to], longer) - deviations(&points[from..=to], &line) < ON_LINE
-        };
+        let is_on = |longer: &WeightedLine| longer.deviations - line.deviations < ON_LINE;
         match longer.filter(is_on) {
             Some(longer) => (from, line) = (from - 1, longer),
             None => break,
@@ -127,12 +125,6 @@ pub(super) fn fit(points: &[Point], smaller: bool, times: f64) -> Option<Fit> {
     let line = Fit { from, to, line: weighted_line(&points, |point| point.error)?, is_line: true };
     let is_exact = defined.half_width() <= line.half_width() * times.max(1.0).sqrt();
     Some(if is_exact { defined } else { line })
-}
-
-/// The sum of the squared deviations, in standard errors.
-fn deviations(points: &[Point], line: &WeightedLine) -> f64 {
-    let of = |point: &Point| (point.y - line.intercept.estimate - line.slope * point.x) / point.error;
-    points.iter().map(|point| of(point).powi(2)).sum()
 }
 
 impl Fit {
@@ -155,10 +147,8 @@ impl Fit {
             }
             shares
         } else {
-            let sum = |of: &dyn Fn(&Point) -> f64| sizes.iter().map(|p| of(p) / p.y.powi(2)).sum::<f64>();
-            let (one, x, xx) = (sum(&|_| 1.0), sum(&|point| point.x), sum(&|point| point.x.powi(2)));
-            let part = |point: &Point| (xx - x * point.x) / point.y.powi(2) / (one * xx - x * x);
-            sizes.iter().map(|point| spent(part(point), point)).collect()
+            let parts = weights(sizes, |point| point.y, 0.0).unwrap_or_default();
+            parts.iter().zip(sizes).map(|(&part, point)| spent(part, point)).collect()
         };
         let all: f64 = best.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let even = EVEN / sizes.len() as f64;
@@ -191,7 +181,7 @@ pub(super) struct Told {
 
 impl Told {
     /// The line of these; `smaller` as for [`fit`]. None of too few sizes.
-    pub(super) fn of(points: Vec<Point>, smaller: bool) -> Option<Told> {
+    fn of(points: Vec<Point>, smaller: bool) -> Option<Told> {
         let fit = fit(&points, smaller, 1.0)?;
         Some(Told { points, fit })
     }
@@ -216,6 +206,33 @@ impl Told {
             high / 1e3
         )
     }
+}
+
+/// IOs with pauses, or without.
+pub(super) struct Kind {
+    /// After each IO, as a share of what it takes.
+    pub(super) pause: f64,
+    pub(super) curves: Vec<Curve>,
+    /// Whether sizes below the definition's may tell A.
+    pub(super) smaller: bool,
+    /// For each size: how many reads are due, or what its writes had of the time.
+    pub(super) budget: Vec<f64>,
+}
+
+impl Kind {
+    /// The medians that are known, of the smallest sizes on.
+    pub(super) fn points(&self) -> Vec<Point> {
+        self.curves.iter().map_while(Curve::point).collect()
+    }
+
+    fn told(&self) -> Option<Told> {
+        Told::of(self.points(), self.smaller)
+    }
+}
+
+/// The lines of IOs without pauses and with them.
+pub(super) fn lines(kinds: &[Kind]) -> [Option<Told>; 2] {
+    [false, true].map(|is| kinds.iter().find(|kind| (kind.pause > 0.0) == is).and_then(Kind::told))
 }
 
 /// What lines tell of A, and the chance that it is right, if their errors were so many times as large as they are (`exact`): one of
@@ -331,7 +348,7 @@ pub(super) mod tests {
     fn what_late_hosts_change_leaves_room_between() {
         let told = |estimate: f64, error: f64| {
             let intercept = Interval { estimate, low: estimate - 2.0 * error, high: estimate + 2.0 * error };
-            let line = WeightedLine { intercept, slope: 1.0, chance: 1.0 };
+            let line = WeightedLine { intercept, slope: 1.0, deviations: 0.0, chance: 1.0 };
             Told { points: Vec::new(), fit: Fit { from: 0, to: 0, line, is_line: false } }
         };
         let says = |plain: Option<Told>, paused: Option<Told>| {

@@ -14,7 +14,7 @@
 //! - a place counts only where nearly all periods have a stall there;
 //! - the same costs give the same periods.
 
-use super::figures::{divergence, median, quantile};
+use super::figures::{divergence, expensive, median, quantile};
 
 /// Fewer periods than this are none.
 const PERIODS_MIN: usize = 4;
@@ -26,8 +26,6 @@ const LN_P: f64 = -9.2;
 pub(crate) const WRITES_MOST: usize = 1 << 16;
 /// The most that is looked at for one threshold: stalls times periods.
 const WORK: usize = 20_000_000;
-/// Writes that are above this many times what four fifths of them cost are expensive.
-const ABOVE: f64 = 1.3;
 
 /// Stalls at the same place of each period.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,8 +58,7 @@ impl Stalls {
 /// The periods of stalls, from those of all stalls to those of the most expensive ones; no period twice.
 pub(crate) fn stalls(costs: &[f64]) -> Vec<Stalls> {
     let costs = &costs[..costs.len().min(WRITES_MOST)];
-    let least = ABOVE * quantile(costs, 0.8);
-    let expensive: Vec<f64> = costs.iter().copied().filter(|&cost| cost > least).collect();
+    let (least, expensive) = expensive(costs);
     let thresholds =
         [least, quantile(&expensive, 0.5), quantile(&expensive, 0.8), quantile(&expensive, 0.95)];
     let mut found: Vec<Stalls> = Vec::new();

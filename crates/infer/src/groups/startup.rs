@@ -31,7 +31,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
 use super::cheap_beginning::cheap_beginning;
-use super::figures::{mean, median};
+use super::figures::{mean, medians};
 use super::full_region::{fast_pages, of_blocks, of_region, until_region_is_full};
 use super::patterns::{ios, responses};
 use super::pause;
@@ -160,12 +160,6 @@ fn after_rest(session: &mut Session<'_, '_>, count: u64) -> Result<Vec<f64>, Hal
 
 fn of_run(run: &[f64]) -> Phases {
     phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())
-}
-
-/// The median over the runs, write by write.
-fn medians(runs: &[Vec<f64>]) -> Vec<f64> {
-    let count = runs.iter().map(Vec::len).min().unwrap_or(0);
-    (0..count).map(|index| median(&runs.iter().map(|run| run[index]).collect::<Vec<_>>())).collect()
 }
 
 /// Whether two counts are the same but for 3 %.

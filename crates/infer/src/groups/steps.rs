@@ -21,7 +21,7 @@ use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::student::upper_p;
 
-use super::figures::{NORMAL, log_likelihood, mean, median, windows};
+use super::figures::{deviation, log_likelihood, mean, median, windows};
 
 /// How many beginnings are looked at, each half as long as the one before.
 const BEGINNINGS: u32 = 7;
@@ -164,7 +164,7 @@ fn by_distances(costs: &[f64], lumps: &[usize]) -> Option<Step> {
     let first = (0..groups.len() / 4).max_by_key(|&index| (distance(index), usize::MAX - index))?;
     let distances: Vec<f64> = (first + 1..groups.len()).map(|index| distance(index) as f64).collect();
     let typical = median(&distances);
-    let scatter = NORMAL * median(&distances.iter().map(|d| (d - typical).abs()).collect::<Vec<_>>());
+    let scatter = deviation(&distances, typical);
     // Between two others one may have been missed.
     let usual = if first == 0 { typical } else { 2.0 * typical };
     let deviations = (distance(first) as f64 - usual) / scatter.max(SCATTER_LEAST * typical);

@@ -19,8 +19,11 @@ use flashlab_plan::Location;
 use super::depths::{Depths, GAIN_LEAST, Trace, UNITS_LEAST};
 use super::figures::quantile;
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
+use super::patterns::responses;
 use super::translation::MERGE_LEAST;
-use super::writes::{Buffer, apart, buffer, dies, dies_in_doubt, page_on_die, shifted, unit, writes};
+use super::writes::{
+    Buffer, apart, buffer, dies, dies_in_doubt, page_on_die, page_to_write, shifted, writes,
+};
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
@@ -70,7 +73,7 @@ pub(super) fn sustained(
     session: &mut Session<'_, '_>,
     alone: Option<f64>,
 ) -> Result<Option<Sustained>, Halt> {
-    let (page, row, buffer) = (unit(session), row_of_all_dies(session), buffer(session));
+    let (page, row, buffer) = (page_to_write(session), row_of_all_dies(session), buffer(session));
     let stripe = whole_stripe(session, page);
     let slot = stripe.unwrap_or(page);
     let pages_of_slot = (slot.0 / dies(session) / page.0).max(1);
@@ -97,7 +100,7 @@ pub(super) fn sustained(
             break;
         };
         addresses.extend(samples.iter().map(|sample| sample.offset.0 as f64));
-        costs.extend(samples.iter().map(|sample| sample.response().0 as f64));
+        costs.extend(responses(&samples));
     }
     let filling = page_on_die(session, page);
     let page_takes = alone.map_or(filling, |alone| filling.min(SLOW_ROW * alone)).max(1.0);

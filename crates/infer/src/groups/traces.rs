@@ -14,6 +14,7 @@ use flashlab_plan::Location;
 use flashlab_samples::Sample;
 
 use super::figures::median;
+use super::patterns::responses;
 use super::reads::{Walk, room};
 use super::replay::{Io, Run, nanos};
 use crate::halt::Halt;
@@ -185,8 +186,7 @@ pub(crate) fn traces(
                 pattern.first.location = Location::Permutation;
                 let samples = session.run("reads-of-a-size", &pattern)?;
                 if count == 0 {
-                    let times: Vec<f64> = samples.iter().map(|sample| sample.response().0 as f64).collect();
-                    let once = median(&times).max(1.0) / f64::from(depth);
+                    let once = median(&responses(&samples)).max(1.0) / f64::from(depth);
                     let affordable = session.reading_time().0 as f64 * TIME_SHARE / once;
                     // The first tell how much reads of one kind scatter.
                     let most = if runs.is_empty() { 2 * most } else { most };

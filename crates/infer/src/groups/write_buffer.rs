@@ -26,12 +26,12 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
-use super::figures::{mean, median, quantile};
+use super::figures::{mean, median, medians, quantile};
 use super::held::held;
 use super::landing::{Landed, Landing, landing};
 use super::queue::queue;
 use super::single_writes::jump;
-use super::writes::{times, writes};
+use super::writes::{costs_of, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -84,9 +84,7 @@ pub(super) struct Bursts {
 
 impl Bursts {
     pub(super) fn of(size: Bytes, runs: &[Vec<f64>]) -> Bursts {
-        let length = runs.iter().map(Vec::len).min().unwrap_or(0);
-        let costs: Vec<f64> =
-            (0..length).map(|index| median(&runs.iter().map(|run| run[index]).collect::<Vec<_>>())).collect();
+        let costs = medians(runs);
         let done: Vec<f64> = costs
             .iter()
             .scan(0.0, |sum, cost| {
@@ -96,7 +94,7 @@ impl Bursts {
             .collect();
         // The first may wait already, in a small buffer.
         let come_in = quantile(&costs[..4], 0.25);
-        let mut bursts = Bursts { size, sustained: mean(&costs[length / 2..]), costs, done, come_in };
+        let mut bursts = Bursts { size, sustained: mean(&costs[costs.len() / 2..]), costs, done, come_in };
         // From a wait to a wait, where there are several.
         if let Some((first, last)) = bursts.late_waits() {
             bursts.sustained = (bursts.done[last] - bursts.done[first]) / (last - first) as f64;
@@ -233,35 +231,33 @@ pub(super) fn rest_for(cost: f64) -> Nanos {
     REST_LEAST.max(Nanos(cost as u64) * REST_FACTOR)
 }
 
-/// Where the next burst goes: behind what was written, as a part of filling the device.
-pub(super) fn next_place(session: &mut Session<'_, '_>, length: Bytes) -> Result<Bytes, Halt> {
-    let place = session.fill().until;
-    if place + length > session.capacity() {
-        return Err(Halt::Misfit(format!("bursts of {length} have no place")));
-    }
-    Ok(place)
-}
-
-/// `count` writes of `size` from `place` on, which is behind what was written: what they took.
+/// `count` writes of `size` behind what was written, as a part of filling the device: what they took.
 pub(super) fn write_behind(
     session: &mut Session<'_, '_>,
     name: &str,
-    place: Bytes,
     size: Bytes,
     count: u64,
 ) -> Result<Vec<f64>, Halt> {
-    let costs = times(session, name, &writes(Location::Sequential, size, count, place, size * count))?;
-    session.filled(size * count);
+    let (place, length) = (session.fill().until, size * count);
+    if place + length > session.capacity() {
+        return Err(Halt::Misfit(format!("bursts of {length} have no place")));
+    }
+    let costs = costs_of(session, name, &writes(Location::Sequential, size, count, place, length))?;
+    session.filled(length);
     Ok(costs)
+}
+
+/// One write behind what was written: what it took.
+pub(super) fn write_one(session: &mut Session<'_, '_>, name: &str, size: Bytes) -> Result<f64, Halt> {
+    Ok(write_behind(session, name, size, 1)?.first().copied().unwrap_or(0.0))
 }
 
 fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result<Bursts, Halt> {
     let mut rest = REST_LEAST;
     let mut runs: Vec<Vec<f64>> = Vec::new();
     for _ in 0..REPETITIONS {
-        let place = next_place(session, size * length)?;
         session.rest(rest)?;
-        let costs = write_behind(session, "burst", place, size, length)?;
+        let costs = write_behind(session, "burst", size, length)?;
         rest = rest_for(costs.iter().sum());
         runs.push(costs);
     }

@@ -20,7 +20,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::median;
-use super::writes::{place, times, writes};
+use super::writes::{costs_of, place, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -96,7 +96,7 @@ fn alternate(session: &mut Session<'_, '_>, sizes: Vec<Bytes>, part: f64) -> Res
         for timed in &mut seen {
             let length = timed.size * count;
             let pattern = writes(Location::Sequential, timed.size, count, at, length);
-            timed.times.extend(times(session, "in-sequence", &pattern)?);
+            timed.times.extend(costs_of(session, "in-sequence", &pattern)?);
             at = (at + length).round_up(LARGEST);
         }
     }

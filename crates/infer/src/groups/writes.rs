@@ -47,13 +47,17 @@ pub(crate) fn apart(mut pattern: Pattern, slot: Bytes) -> Pattern {
 }
 
 /// Runs a pattern; the response times in nanoseconds, in order.
-pub(crate) fn times(session: &mut Session<'_, '_>, name: &str, pattern: &Pattern) -> Result<Vec<f64>, Halt> {
+pub(crate) fn costs_of(
+    session: &mut Session<'_, '_>,
+    name: &str,
+    pattern: &Pattern,
+) -> Result<Vec<f64>, Halt> {
     Ok(responses(&session.run(name, pattern)?))
 }
 
 /// What writes of single pages are made with: the write page if it is known, else the read page, else 16 KiB, which are whole
 /// pages nearly always.
-pub(crate) fn unit(session: &Session<'_, '_>) -> Bytes {
+pub(crate) fn page_to_write(session: &Session<'_, '_>) -> Bytes {
     let known = session.known();
     let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
     page.unwrap_or(Bytes::kib(16)).max(session.block())

@@ -7,29 +7,14 @@
 use flashlab_analysis::decide::weighted_line::Point;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-use super::super::sizes::{Curve, Fit, Told, fit};
+use super::super::sizes::{Fit, Kind, fit};
 
 /// Writes of a size before it is looked at.
 pub(super) const LOOK_WRITES: usize = 6;
 /// Kinds that agree on what pauses add at all sizes do so with this chance.
 const DISAGREE: f64 = 0.03;
 
-/// Writes with pauses, or without.
-pub(super) struct Kind {
-    /// After each write, as a share of what it takes.
-    pub(super) pause: f64,
-    pub(super) curves: Vec<Curve>,
-    /// What each size had of the time.
-    pub(super) spent: Vec<f64>,
-    /// Whether sizes below the definition's may tell A.
-    pub(super) smaller: bool,
-}
-
 impl Kind {
-    pub(super) fn points(&self) -> Vec<Point> {
-        self.curves.iter().map_while(Curve::point).collect()
-    }
-
     /// The line, once all sizes were written some times, when `times` as many writes can be done.
     pub(super) fn fit(&self, times: f64) -> Option<Fit> {
         let is_seen = self.curves.iter().all(|curve| curve.times.len() >= LOOK_WRITES);
@@ -45,15 +30,9 @@ impl Kind {
 
     /// The size that has had the smallest part of the time that it is worth.
     pub(super) fn poorest(&self, shares: &[f64]) -> usize {
-        let parts = shares.iter().zip(&self.spent).map(|(share, spent)| spent / share.max(1e-9));
+        let parts = shares.iter().zip(&self.budget).map(|(share, spent)| spent / share.max(1e-9));
         parts.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(index, _)| index)
     }
-}
-
-/// The lines of writes without pauses and with them.
-pub(super) fn lines(kinds: &[Kind]) -> [Option<Told>; 2] {
-    let told = |kind: &Kind| Told::of(kind.points(), kind.smaller);
-    [false, true].map(|is| kinds.iter().find(|kind| (kind.pause > 0.0) == is).and_then(told))
 }
 
 /// The medians of the first kind, with what the second one tells of them: it takes less by the same at all sizes, if they agree on
@@ -82,6 +61,7 @@ pub(super) fn together(kinds: &[Kind]) -> Vec<Point> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::sizes::Curve;
     use super::*;
 
     /// Writes of 64 to 512 KiB that take 100 us and 1 us a KiB, so much more, each median known so well.
@@ -93,7 +73,7 @@ mod tests {
             Curve { size, times: (0..=40).map(at).collect() }
         };
         let curves: Vec<Curve> = (0..4).map(curve).collect();
-        Kind { pause: 0.2, spent: vec![1.0; curves.len()], curves, smaller: true }
+        Kind { pause: 0.2, budget: vec![1.0; curves.len()], curves, smaller: true }
     }
 
     #[test]

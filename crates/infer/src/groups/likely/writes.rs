@@ -10,7 +10,7 @@ use super::super::layouts::ALL;
 use super::super::programs::{self, Programs, Way};
 use super::super::replay::{Layout, Run};
 use super::super::row_writes;
-use super::{FAR, FITTED, Likely, Scored};
+use super::{Likely, Scored};
 
 /// Writes scatter by as much more, as a variance, before rows are taken to differ, beside times that are a little unusual;
 /// and before no layout explains them; less where a buffer of which nothing is known may have a part in them.
@@ -25,14 +25,13 @@ impl Likely {
     pub(crate) fn with_writes(&self, runs: &[Run], knows_buffer: bool) -> Option<(Likely, Likely)> {
         let sigma = row_writes::scatter(runs)?;
         let writes = runs.iter().map(Vec::len).sum::<usize>() as f64;
-        let near = self.all.iter().take_while(|scored| scored.loss < self.all[0].loss + FAR).take(FITTED);
         // How reads come makes no difference to writes, nor chunks on one die, but in cache mode.
         let plain = |layout: &Layout| {
             let chunk = if layout.dies == 1 && !layout.cached { ALL } else { layout.chunk };
             Layout { chunk, cached: false, phase: 0, serial: false, partial: false, ..*layout }
         };
         let mut tried: BTreeMap<Layout, (Scored, Way, Times)> = BTreeMap::new();
-        for scored in near {
+        for scored in self.near() {
             let layout = plain(&scored.layout);
             tried.entry(layout).or_insert_with(|| {
                 let (best, way) = written(runs, layout, &scored.times, sigma, Way::even());
@@ -75,12 +74,8 @@ impl Likely {
             let slow_link = best.loss - best.prior + programs::slow_link(by_page, self.times()[LINK]);
             alone.all.iter_mut().for_each(|scored| scored.loss = scored.loss.min(slow_link));
         }
-        let mut both = self.clone();
-        for scored in &mut both.all {
-            let same = alone.all.iter().find(|other| other.layout == plain(&scored.layout));
-            scored.loss += same.map_or(FAR, |other| other.loss);
-        }
-        both.all.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        let same = |layout: &Layout| alone.all.iter().find(|other| other.layout == plain(layout));
+        let both = self.and(|layout| same(layout).map(|other| other.loss));
         Some((alone, both))
     }
 }
