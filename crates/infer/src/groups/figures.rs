@@ -5,7 +5,7 @@ use flashlab_base::Bytes;
 /// Figures that are above this many times what four fifths of them are at most are expensive.
 const EXPENSIVE: f64 = 1.3;
 /// Standard deviations in the median deviation of normal figures.
-pub(crate) const NORMAL: f64 = 1.4826;
+const NORMAL: f64 = 1.4826;
 
 /// The mean; 0 of nothing.
 pub(crate) fn mean(figures: &[f64]) -> f64 {

@@ -5,7 +5,7 @@
 //! is capped pulls nowhere: so deviations are taken for smaller ones first, or a descent ends where half of the IOs are far
 //! off.
 
-use super::figures::{NORMAL, median};
+use super::figures::deviation;
 use super::replay::Io;
 
 /// Command, sense or program of a row, transfer of a page, a page on the link, in nanoseconds.
@@ -93,8 +93,8 @@ pub(crate) trait Model {
     /// By how much the logarithms scatter about what the model says.
     fn scatter(&self, times: &Times) -> f64 {
         let mut all = Vec::new();
-        self.predict(times, |io, nanos| all.push((io.nanos / nanos.max(1.0)).ln().abs()));
-        NORMAL * median(&all)
+        self.predict(times, |io, nanos| all.push((io.nanos / nanos.max(1.0)).ln()));
+        deviation(&all, 0.0)
     }
 
     /// How unlikely the IOs are with these times.

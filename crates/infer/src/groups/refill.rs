@@ -19,7 +19,7 @@ use super::cycles::{Cycle, cycles};
 use super::figures::{deviation, mean, median};
 use super::fill::sequential_writes;
 use super::large_writes;
-use super::patterns::ios;
+use super::patterns::{ios, responses};
 use super::steps::{Lump, lump_distance, lump_worth};
 use crate::Settings;
 use crate::halt::Halt;
@@ -193,10 +193,10 @@ fn held(
     let reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), READS);
     let mut samples = session.run("what-was-written-last", &reads.on_target(end - length, length))?;
     samples.sort_by_key(|sample| sample.offset);
-    let costs: Vec<f64> = samples.iter().rev().map(|sample| sample.response().0 as f64).collect();
-    let slower = change(&costs, Direction::Up)
+    samples.reverse();
+    let slower = change(&responses(&samples), Direction::Up)
         .filter(|slower| slower.p < FASTER_P && (FASTER[0]..FASTER[1]).contains(&slower.ratio()));
-    let place = slower.and_then(|slower| samples.iter().rev().nth(slower.index));
+    let place = slower.and_then(|slower| samples.get(slower.index));
     let held = place.map(|sample| ((end - sample.offset.min(end)).0 / size.0) as usize);
     // What a buffer keeps is less than a block of each die.
     Ok(held.filter(|&held| 2 * held > full.distance))
