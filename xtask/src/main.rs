@@ -43,7 +43,7 @@ pub struct InferScore {
     #[arg(long)]
     json: bool,
     /// Only these parameters, as NAME,NAME, by the groups of probes that they need
-    #[arg(long, value_delimiter = ',', value_parser = parameter)]
+    #[arg(long, value_delimiter = ',', value_parser = Parameter::from_str)]
     only: Vec<Parameter>,
     /// Only devices of this family
     #[arg(long, value_parser = Family::from_str)]
@@ -63,14 +63,6 @@ pub struct InferScore {
     /// Print the devices' profiles, for `flashlab infer sim:./FILE`, and do nothing else
     #[arg(long)]
     show_profile: bool,
-}
-
-fn parameter(name: &str) -> Result<Parameter, String> {
-    let found = Parameter::ALL.iter().copied().find(|parameter| parameter.name() == name);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
-        format!("{name} is no parameter: write one of {}", names.join(", "))
-    })
 }
 
 fn main() -> ExitCode {

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{Progress, Settings, groups_for, infer_groups, nothing_known};
+use flashlab_infer::{Group, Progress, Settings, groups_for, infer_groups, nothing_known};
 use flashlab_plan::Plan;
 use flashlab_sim::Profile;
 
@@ -157,12 +157,12 @@ struct Timer {
 }
 
 impl Progress for Timer {
-    fn begin(&mut self, _group: &'static str, _index: usize, _count: usize) {
+    fn begin(&mut self, _group: &'static Group, _index: usize, _count: usize) {
         self.begin = Instant::now();
     }
 
-    fn ended(&mut self, group: &'static str, _known: &Inference, _probes: &Plan) {
-        self.groups.push((group, self.begin.elapsed()));
+    fn ended(&mut self, group: &'static Group, _known: &Inference, _probes: &Plan) {
+        self.groups.push((group.name, self.begin.elapsed()));
     }
 }
 

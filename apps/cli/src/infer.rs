@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_bench::Settings as BenchSettings;
@@ -202,14 +202,7 @@ fn chosen(arguments: &args::Infer, target: String, capacity: Bytes, writes: bool
 
 /// The parameters of these names.
 fn only(names: &[String]) -> Result<Vec<Parameter>> {
-    let parameter = |name: &String| {
-        let found = Parameter::ALL.iter().find(|parameter| parameter.name() == name.trim());
-        found.copied().with_context(|| {
-            let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
-            Usage(format!("there is no parameter `{name}`; there are: {}", names.join(", ")))
-        })
-    };
-    names.iter().map(parameter).collect()
+    names.iter().map(|name| name.parse().map_err(|unknown| Usage(unknown.to_string()).into())).collect()
 }
 
 fn shown(arguments: &args::Infer) -> Shown {

@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Value, Verdict};
 use flashlab_base::{Bytes, Identity, Nanos, Seed};
 use flashlab_bench::Settings as BenchSettings;
-use flashlab_infer::{Ended, GROUPS, Progress, groups_for};
+use flashlab_infer::{Ended, Group, Progress, groups_for};
 use flashlab_plan::Plan;
 use flashlab_report::{
     InferenceJson, InferenceRun, Layout, advice, advice_terminal, inference_html, inference_terminal,
@@ -168,8 +168,7 @@ impl Run {
         }
         kept?;
         if let Some(failure) = failure(ended) {
-            let word = shell_word(&self.folder.path().display().to_string());
-            tell!("what is known is in {word}; see it with: flashlab infer {word}");
+            let word = self.tell_where();
             tell!("go on with: flashlab infer --resume {word}");
             bail!(failure)
         }
@@ -186,12 +185,18 @@ impl Run {
         kept?;
         match failure(ended) {
             Some(failure) => {
-                let word = shell_word(&self.folder.path().display().to_string());
-                tell!("what is known is in {word}; see it with: flashlab infer {word}");
+                self.tell_where();
                 bail!(failure)
             }
             None => Ok(self.known),
         }
+    }
+
+    /// Tells where what is known is; the folder as a word for a shell.
+    fn tell_where(&self) -> String {
+        let word = shell_word(&self.folder.path().display().to_string());
+        tell!("what is known is in {word}; see it with: flashlab infer {word}");
+        word
     }
 
     /// How it ended, and whether what is known is in the folder.
@@ -207,6 +212,7 @@ impl Run {
         let mut keeper = Keeper {
             folder: &self.folder,
             manifest: &self.manifest,
+            number: 0,
             failed: None,
             has_told: false,
             has_estimated: false,
@@ -393,6 +399,8 @@ fn probes_in(folder: &RunFolder) -> Vec<String> {
 struct Keeper<'a> {
     folder: &'a RunFolder,
     manifest: &'a Manifest<Chosen>,
+    /// Of the group that is under way.
+    number: usize,
     /// Why the folder could not be written to, the first time, and whether that was told.
     failed: Option<SamplesError>,
     has_told: bool,
@@ -454,14 +462,14 @@ impl Keeper<'_> {
 }
 
 impl Progress for Keeper<'_> {
-    fn begin(&mut self, group: &'static str, index: usize, count: usize) {
-        let Some(group) = GROUPS.iter().find(|one| one.name == group) else { return };
+    fn begin(&mut self, group: &'static Group, index: usize, count: usize) {
+        self.number = index + 1;
         let is_left = group.writes() && self.manifest.settings.write_budget.is_none();
         let about = if is_left { "left out: it would have to write" } else { group.about };
-        tell!("group {} of {count}: {}: {about}", index + 1, group.name);
+        tell!("group {} of {count}: {}: {about}", self.number, group.name);
     }
 
-    fn may_write(&mut self, _: &'static str, most: Bytes) -> bool {
+    fn may_write(&mut self, _: &'static Group, most: Bytes) -> bool {
         self.write_under_way(most)
     }
 
@@ -473,10 +481,9 @@ impl Progress for Keeper<'_> {
         }
     }
 
-    fn ended(&mut self, group: &'static str, known: &Inference, probes: &Plan) {
+    fn ended(&mut self, group: &'static Group, known: &Inference, probes: &Plan) {
         if !probes.experiments.is_empty() {
-            let number = GROUPS.iter().position(|one| one.name == group).unwrap_or_default() + 1;
-            let name = format!("{PROBES}/{number:02}-{group}.toml");
+            let name = format!("{PROBES}/{:02}-{}.toml", self.number, group.name);
             let written = self.folder.write_text(&name, &probes.to_toml());
             self.note(written);
         }
@@ -484,7 +491,7 @@ impl Progress for Keeper<'_> {
         self.write_known(known);
     }
 
-    fn abandoned(&mut self, _: &'static str, known: &Inference) {
+    fn abandoned(&mut self, _: &'static Group, known: &Inference) {
         self.write_known(known);
     }
 }

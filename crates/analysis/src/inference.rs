@@ -10,5 +10,5 @@ mod parameter;
 mod picture;
 
 pub use finding::{Fill, Finding, INFERENCE_VERSION, Inference, UnitSeen, Value, Verdict};
-pub use parameter::{Parameter, Unit};
+pub use parameter::{Parameter, Unit, UnknownParameter};
 pub use picture::{Axis, Picture, Series, Style};

@@ -69,10 +69,10 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_answered_by_one_group_only() {
+    fn each_parameter_is_answered_by_one_group() {
         for &parameter in Parameter::ALL {
             let answered = GROUPS.iter().filter(|group| group.parameters.contains(&parameter)).count();
-            assert!(answered <= 1, "{parameter}");
+            assert_eq!(answered, 1, "{parameter}");
         }
     }
 }

@@ -59,19 +59,19 @@ impl Settings<'_> {
 
 /// Who is told while it goes on.
 pub trait Progress {
-    /// A group begins: its name, which it is of how many.
-    fn begin(&mut self, _group: &'static str, _index: usize, _count: usize) {}
+    /// A group begins; which it is of how many.
+    fn begin(&mut self, _group: &'static Group, _index: usize, _count: usize) {}
     /// A group that writes is about to, and this is the most. Whether it may: who cannot note it, for an inference that is
     /// killed and resumed, refuses, and the inference ends as if interrupted.
-    fn may_write(&mut self, _group: &'static str, _most: Bytes) -> bool {
+    fn may_write(&mut self, _group: &'static Group, _most: Bytes) -> bool {
         true
     }
     /// A parameter has its answer.
     fn concluded(&mut self, _finding: &Finding) {}
     /// A group ended; all that is known so far, and the plan of the probes that it ran.
-    fn ended(&mut self, _group: &'static str, _known: &Inference, _probes: &Plan) {}
+    fn ended(&mut self, _group: &'static Group, _known: &Inference, _probes: &Plan) {}
     /// It ended in the middle of a group, whose answers are forgotten; all that is known.
-    fn abandoned(&mut self, _group: &'static str, _known: &Inference) {}
+    fn abandoned(&mut self, _group: &'static Group, _known: &Inference) {}
 }
 
 impl Progress for () {}
@@ -113,8 +113,9 @@ pub fn infer_groups(
         }
         // What is known of a part of a group is found again with the rest of it.
         session.forget(group);
-        progress.begin(group.name, index, groups.len());
-        let halt = session.run_group(group, progress);
+        progress.begin(group, index, groups.len());
+        let share = groups[..=index].iter().map(|group| group.write_share).sum();
+        let halt = session.run_group(group, share, progress);
         let ended = match &halt {
             Some(Halt::Gone(reason)) => Some(Ended::Gone(reason.clone())),
             Some(Halt::Interrupted) => Some(Ended::Interrupted),
@@ -122,12 +123,12 @@ pub fn infer_groups(
         };
         if let Some(ended) = ended {
             session.forget(group);
-            progress.abandoned(group.name, session.inference());
+            progress.abandoned(group, session.inference());
             return ended;
         }
         session.conclude_rest(group, halt, progress);
         let probes = session.take_probes(group);
-        progress.ended(group.name, session.inference(), &probes);
+        progress.ended(group, session.inference(), &probes);
     }
     Ended::Done
 }

@@ -13,7 +13,7 @@ use flashlab_engine::{Control, Ended, WAIT_PIECE};
 use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
 
-use crate::group::{GROUPS, Group};
+use crate::group::Group;
 use crate::groups::figures::median;
 use crate::groups::patterns;
 use crate::groups::replay::Run;
@@ -293,13 +293,19 @@ impl<'d, 's> Session<'d, 's> {
         self.inference
     }
 
-    /// Runs a group's probes; returns why it could not go on, if so.
-    pub(crate) fn run_group(&mut self, group: &Group, progress: &mut dyn Progress) -> Option<Halt> {
+    /// Runs a group's probes; returns why it could not go on, if so. It and the groups before it may write this share of the
+    /// budget.
+    pub(crate) fn run_group(
+        &mut self,
+        group: &'static Group,
+        share: f64,
+        progress: &mut dyn Progress,
+    ) -> Option<Halt> {
         let begin = self.device.now();
         let time = if group.writes() { self.settings.writing_time } else { self.reading_time };
         self.allowance = Allowance {
             group: group.name,
-            writes: if group.writes() { self.share_of(group) } else { Bytes::ZERO },
+            writes: if group.writes() { self.rest_of(share) } else { Bytes::ZERO },
             deadline: begin.saturating_add(time),
             // What a group wrote that had no answer to give counts for the next one.
             written: mem::take(&mut self.allowance.written),
@@ -308,7 +314,7 @@ impl<'d, 's> Session<'d, 's> {
         if group.writes() && self.settings.write_budget.is_none() {
             return Some(Halt::Failed("it has to be written to, and there is no consent".to_owned()));
         }
-        if group.writes() && !progress.may_write(group.name, self.allowance.writes) {
+        if group.writes() && !progress.may_write(group, self.allowance.writes) {
             return Some(Halt::Interrupted);
         }
         if !group.writes() {
@@ -354,12 +360,10 @@ impl<'d, 's> Session<'d, 's> {
         is_silent
     }
 
-    /// What a group may write: its share, and what the groups before it left of theirs.
-    fn share_of(&self, group: &Group) -> Bytes {
+    /// What is left of this share of the budget.
+    fn rest_of(&self, share: f64) -> Bytes {
         let whole = self.settings.write_budget.unwrap_or_default();
-        let last = GROUPS.iter().position(|other| other.name == group.name).unwrap_or_default();
-        let share: f64 = GROUPS[..=last].iter().map(|group| group.write_share).sum::<f64>().min(1.0);
-        Bytes(((whole.0 as f64 * share) as u64).saturating_sub(self.inference.written.0))
+        Bytes(((whole.0 as f64 * share.min(1.0)) as u64).saturating_sub(self.inference.written.0))
     }
 
     /// Concludes what the group left.
@@ -400,7 +404,7 @@ impl<'d, 's> Session<'d, 's> {
 
     /// Keeps a probe as an experiment; a repetition is the same experiment.
     fn keep(&mut self, name: &str, pattern: &Pattern) {
-        let same = |experiment: &&Experiment| experiment.name.starts_with(name);
+        let same = |experiment: &&Experiment| is_repetition(&experiment.name, name);
         if self.probes.iter().any(|kept| kept.pattern == *pattern && same(&kept)) {
             return;
         }
@@ -408,6 +412,12 @@ impl<'d, 's> Session<'d, 's> {
         let name = if before == 0 { name.to_owned() } else { format!("{name}-{}", before + 1) };
         self.probes.push(Experiment { name, pattern: pattern.clone(), vary: None });
     }
+}
+
+/// Whether a probe is kept as this one, or as one of its repetitions: the name, or the name, `-` and a number.
+fn is_repetition(kept: &str, name: &str) -> bool {
+    let number = kept.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+    kept == name || number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// The most that so many IOs of a pattern can write.
@@ -423,6 +433,20 @@ fn most_written(pattern: &Pattern, ios: u64) -> Bytes {
             let second = ios / (u64::from(mix.ratio) + 1);
             let first = (ios - second + u64::from(pattern.parallel_degree * mix.ratio)).min(ios);
             writes(&pattern.first, first) + writes(&mix.second, second)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_repeats_the_one_of_its_name_and_not_one_whose_name_begins_so() {
+        assert!(is_repetition("few-pages", "few-pages"));
+        assert!(is_repetition("few-pages-12", "few-pages"));
+        for other in ["few-pages-read", "few-pages-2-read", "few-pages2", "few"] {
+            assert!(!is_repetition(other, "few-pages"), "{other}");
         }
     }
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flashlab_analysis::inference::{Finding, Inference, Parameter};
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{Ended, GROUPS, Progress, Settings, forget_writes, infer, infer_groups, nothing_known};
+use flashlab_infer::{
+    Ended, GROUPS, Group, Progress, Settings, forget_writes, infer, infer_groups, nothing_known,
+};
 use flashlab_plan::Plan;
 use flashlab_sim::{Profile, SimulatedDevice};
 
@@ -27,13 +29,13 @@ struct Interrupts<'a> {
 }
 
 impl Progress for Interrupts<'_> {
-    fn begin(&mut self, group: &'static str, _: usize, _: usize) {
-        let is_first = !self.begun.contains(&group);
-        self.begun.push(group);
+    fn begin(&mut self, group: &'static Group, _: usize, _: usize) {
+        let is_first = !self.begun.contains(&group.name);
+        self.begun.push(group.name);
         self.interrupt.fetch_or(self.as_it_begins && is_first, Ordering::Relaxed);
     }
 
-    fn ended(&mut self, _: &'static str, _: &Inference, _: &Plan) {
+    fn ended(&mut self, _: &'static Group, _: &Inference, _: &Plan) {
         self.interrupt.fetch_or(!self.as_it_begins, Ordering::Relaxed);
     }
 }
@@ -89,9 +91,7 @@ fn who_is_interrupted_after_each_group_finds_the_same() {
     let (resumed, times) = inferred(Some(false));
     // After the last one there is nothing to interrupt.
     assert_eq!((never, times), (0, GROUPS.len() as u64 - 1));
-    for (resumed, whole) in answers(&resumed).iter().zip(answers(&whole)) {
-        assert_eq!(*resumed, whole);
-    }
+    assert_eq!(answers(&resumed), answers(&whole));
     assert_eq!(resumed.written, whole.written);
 }
 

@@ -3,6 +3,7 @@
 //! Whoever scores an answer and whoever gives one mean the same by a name: the definition here.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -146,5 +147,28 @@ parameters! {
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+/// A name that no parameter has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownParameter(String);
+
+impl fmt::Display for UnknownParameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
+        write!(f, "there is no parameter `{}`; there are: {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownParameter {}
+
+impl FromStr for Parameter {
+    type Err = UnknownParameter;
+
+    /// The one of this name.
+    fn from_str(name: &str) -> Result<Parameter, UnknownParameter> {
+        let found = Parameter::ALL.iter().copied().find(|parameter| parameter.name() == name.trim());
+        found.ok_or_else(|| UnknownParameter(name.to_owned()))
     }
 }
