@@ -194,7 +194,7 @@ pub struct Infer {
     /// Only read, a simulated device too
     #[arg(long)]
     pub read_only: bool,
-    /// Write so much at most; twice the capacity if not given
+    /// Write so much at most; twice the capacity if not given, and never more than that
     #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true, conflicts_with = "read_only")]
     pub write_budget: Option<Bytes>,
     /// Wear the device out: infer it, then so many rounds of --full-writes and of inferring it again

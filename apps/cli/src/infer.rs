@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::inference::{Parameter, UnknownParameter};
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_bench::Settings as BenchSettings;
 
@@ -189,6 +189,11 @@ fn resume_on_scratch(path: &Path, mut run: Run, arguments: &args::Infer) -> Resu
 /// What a person chose, made complete.
 fn chosen(arguments: &args::Infer, target: String, capacity: Bytes, writes: bool) -> Result<Chosen> {
     let usual = flashlab_infer::Settings::usual_budget(capacity);
+    if let Some(given) = arguments.write_budget.filter(|&given| writes && given > usual) {
+        tell!(
+            "--write-budget {given} is more than is ever written: twice the capacity, {usual}, is taken for it"
+        );
+    }
     Ok(Chosen {
         target,
         target_size: capacity,
@@ -202,7 +207,9 @@ fn chosen(arguments: &args::Infer, target: String, capacity: Bytes, writes: bool
 
 /// The parameters of these names.
 fn only(names: &[String]) -> Result<Vec<Parameter>> {
-    names.iter().map(|name| name.parse().map_err(|unknown| Usage(unknown.to_string()).into())).collect()
+    let parsed =
+        |name: &String| name.parse().map_err(|unknown: UnknownParameter| Usage(unknown.to_string()).into());
+    names.iter().map(parsed).collect()
 }
 
 fn shown(arguments: &args::Infer) -> Shown {

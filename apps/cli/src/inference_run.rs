@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use anyhow::{Result, bail};
-use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Value, Verdict};
+use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter};
 use flashlab_base::{Bytes, Identity, Nanos, Seed};
 use flashlab_bench::Settings as BenchSettings;
 use flashlab_infer::{Ended, Group, Progress, groups_for};
@@ -120,6 +120,7 @@ impl Run {
             let under_way: UnderWay = run.folder.read_json(UNDER_WAY)?;
             // Who is killed again counts both.
             run.known.written = Bytes(run.known.written.0.saturating_add(under_way.bytes_written.0));
+            check(path, &run.known)?;
             run.folder.write_json(INFERENCE, &run.known)?;
             run.folder.write_json(UNDER_WAY, &UnderWay { bytes_written: Bytes::ZERO, ..under_way })?;
         }
@@ -153,6 +154,14 @@ impl Run {
 
     /// Infers what is not known yet, and prints all of it.
     pub fn infer(mut self, device: &mut OpenDevice, shown: Shown) -> Result<()> {
+        let (known, capacity) = (self.known.capacity, device.as_mut().geometry().capacity);
+        if known != capacity {
+            let document = self.folder.path().join(INFERENCE);
+            bail!(Usage(format!(
+                "{}: capacity is {known}, and that of the target {capacity}",
+                document.display()
+            )));
+        }
         let page = self.folder.path().join(PAGE);
         let (ended, kept) = self.infer_until_the_end(device);
         let missing = match (&ended, &kept) {
@@ -268,76 +277,13 @@ fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
     }
     let (folder, manifest) = RunFolder::open(path)?;
     let known: Inference = folder.read_json(INFERENCE)?;
-    check(&known).map_err(|wrong| Usage(format!("{}: {wrong}", path.join(INFERENCE).display())))?;
+    check(path, &known)?;
     Ok((folder, manifest, known))
 }
 
-/// Whether a value is what its parameter has: a whole number, any, or no number.
-fn is_of_kind(finding: &Finding) -> bool {
-    match (&finding.value, finding.parameter.unit()) {
-        (None, _) => true,
-        (Some(Value::Number(number)), Unit::Bytes | Unit::Count) => number.fract() == 0.0,
-        (Some(Value::Number(_)), Unit::Nanos | Unit::Ratio) => true,
-        (Some(Value::Word(_) | Value::Truth(_)), Unit::None) => true,
-        _ => false,
-    }
-}
-
-/// No number in a document is as large: all below are exact.
-const LARGEST: f64 = (1_u64 << 53) as f64;
-/// What cannot be 0.
-const ABOVE_ZERO: [Parameter; 7] = [
-    Parameter::ReadPageSize,
-    Parameter::PlanesReadAtOnce,
-    Parameter::ChunkSize,
-    Parameter::StripeSize,
-    Parameter::WritePageSize,
-    Parameter::EraseBlockSize,
-    Parameter::MappingGranularity,
-];
-
-/// What cannot be in a document that flashlab wrote.
-fn check(known: &Inference) -> Result<(), String> {
-    if known.version != INFERENCE_VERSION {
-        let version = known.version;
-        return Err(format!("has version {version}, and this program reads version {INFERENCE_VERSION}"));
-    }
-    for list in [&known.findings, &known.supposed] {
-        for (index, finding) in list.iter().enumerate() {
-            let parameter = finding.parameter;
-            if list[..index].iter().any(|earlier| earlier.parameter == parameter) {
-                return Err(format!("{parameter} stands twice: the file is damaged"));
-            }
-            check_finding(finding)?;
-        }
-    }
-    if known.fill.unit.is_some_and(|unit| unit.size == Bytes::ZERO) {
-        return Err("the unit in which it makes room is of 0 bytes: the file is damaged".to_owned());
-    }
-    Ok(())
-}
-
-/// The same of one finding.
-fn check_finding(finding: &Finding) -> Result<(), String> {
-    let parameter = finding.parameter;
-    if finding.value.is_some() != (finding.verdict == Verdict::Found) {
-        return Err(format!("{parameter} is {} and its value does not fit that", finding.verdict));
-    }
-    if !(0.0..=1.0).contains(&finding.confidence) {
-        return Err(format!("the confidence of {parameter} is {}: it is 0 to 1", finding.confidence));
-    }
-    if !is_of_kind(finding) {
-        return Err(format!("the value of {parameter} is none that it can have: the file is damaged"));
-    }
-    let least = match parameter.unit() {
-        // A pause may also be of harm.
-        Unit::Ratio => -LARGEST,
-        _ if ABOVE_ZERO.contains(&parameter) => 1.0,
-        _ => 0.0,
-    };
-    if finding.number().is_some_and(|number| !(least..LARGEST).contains(&number)) {
-        return Err(format!("the value of {parameter} is none that it can have: the file is damaged"));
-    }
+/// Refuses a document that flashlab did not write.
+fn check(path: &Path, known: &Inference) -> Result<()> {
+    known.check().map_err(|wrong| Usage(format!("{}: {wrong}", path.join(INFERENCE).display())))?;
     Ok(())
 }
 
@@ -439,7 +385,7 @@ impl Keeper<'_> {
         let pace = known.fill.nanos_per_byte;
         let left = self.manifest.settings.write_budget.unwrap_or_default().0.saturating_sub(known.written.0);
         if !self.has_estimated && pace > 0.0 {
-            let least = Nanos::from_secs((left as f64 * pace / 1e9).ceil() as u64);
+            let least = Nanos::from_secs_f64((left as f64 * pace / 1e9).ceil());
             tell!(
                 "  at most {} are left to write: {least} at the pace of filling, longer if random writes are slow",
                 Bytes(left)

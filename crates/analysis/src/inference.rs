@@ -3,12 +3,14 @@
 //! Invariants:
 //! - a value stands only where the verdict is "found";
 //! - evidence is a sentence with the figures that decided;
-//! - a picture shows what the estimator saw, and no more.
+//! - a picture shows what the estimator saw, and no more;
+//! - a document that holds what flashlab does not write is refused before anybody reckons with it ([`Inference::check`]).
 
+mod check;
 mod finding;
 mod parameter;
 mod picture;
 
-pub use finding::{Fill, Finding, INFERENCE_VERSION, Inference, UnitSeen, Value, Verdict};
+pub use finding::{Fill, Finding, INFERENCE_VERSION, Inference, TimedIo, UnitSeen, Value, Verdict};
 pub use parameter::{Parameter, Unit, UnknownParameter};
 pub use picture::{Axis, Picture, Series, Style};

@@ -14,7 +14,8 @@ pub struct Group {
     pub about: &'static str,
     /// What it answers.
     pub parameters: &'static [Parameter],
-    /// What it only supposes, and a later group looks at again.
+    /// What it is run for although a later group answers it: of this it supposes all, if only that it is undetermined. It may
+    /// suppose more.
     pub supposes: &'static [Parameter],
     /// The share of the write budget that it may use, beside what the groups before it leave; 0: it only reads.
     pub write_share: f64,

@@ -13,6 +13,8 @@ pub enum Halt {
     Gone(String),
     /// Too many IOs failed; this is the first of them.
     Failed(String),
+    /// What the probe builds on is not there: consent, what other groups find, or the state that they leave.
+    Lacks(String),
     /// The device is too small for the probe, or takes no such IOs.
     Misfit(String),
     /// More would be written than is allowed.
@@ -46,7 +48,7 @@ impl fmt::Display for Halt {
         match self {
             Halt::Interrupted => f.write_str("interrupted"),
             Halt::Gone(reason) => write!(f, "the device is gone: {reason}"),
-            Halt::Failed(reason) => f.write_str(reason),
+            Halt::Failed(reason) | Halt::Lacks(reason) => f.write_str(reason),
             Halt::Misfit(reason) => {
                 write!(f, "the device is too small or too coarse for this probe: {reason}")
             }

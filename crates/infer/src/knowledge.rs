@@ -3,7 +3,7 @@
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Value};
 use flashlab_base::Bytes;
 
-/// What is known of the device: only what was found counts.
+/// What is known of the device: what was found, and where nothing was yet, what is supposed.
 #[derive(Clone, Copy)]
 pub struct Knowledge<'a>(pub(crate) &'a Inference);
 

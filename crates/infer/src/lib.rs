@@ -10,7 +10,8 @@
 //! # Invariants
 //! - The device is known by its answers alone: geometry, completions and its clock. This crate does not know the
 //!   simulator.
-//! - Every IO is one of a pattern, which is kept as a plan that can be run again.
+//! - Every read and write is one of a pattern, which is kept as a plan that can be run again. A flush, which no pattern has,
+//!   is in no plan.
 //! - Nothing is written without consent, and never more than the budget.
 //! - A value is "found" only with a confidence that follows from a test, corrected for what was looked at; a probe
 //!   whose figures do not decide says so. Being silent is better than being wrong.
@@ -97,7 +98,8 @@ pub fn infer(
     infer_groups(device, settings, known, progress, GROUPS)
 }
 
-/// As [`infer`], with the first of the groups only. A group in which it ended leaves nothing in `known`.
+/// As [`infer`], with the first of the groups only. A group in which it ended leaves in `known` what it did to the device, and
+/// nothing of what it found or supposed.
 pub fn infer_groups(
     device: &mut dyn Device,
     settings: &Settings<'_>,
@@ -113,6 +115,7 @@ pub fn infer_groups(
         }
         // What is known of a part of a group is found again with the rest of it.
         session.forget(group);
+        let before = session.inference().clone();
         progress.begin(group, index, groups.len());
         let share = groups[..=index].iter().map(|group| group.write_share).sum();
         let halt = session.run_group(group, share, progress);
@@ -122,7 +125,7 @@ pub fn infer_groups(
             _ => settings.interrupt.load(Ordering::Relaxed).then_some(Ended::Interrupted),
         };
         if let Some(ended) = ended {
-            session.forget(group);
+            session.abandon(before);
             progress.abandoned(group, session.inference());
             return ended;
         }
@@ -150,6 +153,7 @@ pub fn forget_writes(known: &mut Inference, is_worn: bool) {
         known.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
     }
     known.supposed.clear();
+    known.row_writes.clear();
     if !is_worn {
         known.written = Bytes::ZERO;
     }
@@ -167,5 +171,7 @@ pub fn nothing_known(device: &dyn Device, target: &str) -> Inference {
         supposed: Vec::new(),
         written: Bytes::ZERO,
         fill: Fill::default(),
+        reading_used: Nanos::ZERO,
+        row_writes: Vec::new(),
     }
 }

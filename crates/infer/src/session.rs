@@ -6,7 +6,7 @@ use std::fmt;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter};
+use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter};
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, Ended, WAIT_PIECE};
@@ -16,7 +16,6 @@ use flashlab_samples::Sample;
 use crate::group::Group;
 use crate::groups::figures::median;
 use crate::groups::patterns;
-use crate::groups::replay::Run;
 use crate::halt::Halt;
 use crate::knowledge::Knowledge;
 use crate::virtual_disk::without_its_host;
@@ -71,13 +70,11 @@ pub struct Session<'d, 's> {
     inference: &'d mut Inference,
     allowance: Allowance,
     probes: Vec<Experiment>,
-    /// How long the groups that only read have taken.
-    reading_used: Nanos,
+    /// Why it ended with an IO in flight, after which no other is submitted: nobody would know whose answer comes.
+    unanswered: Option<Halt>,
     /// How long they may take together.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
-    /// Writes that were a part of filling the device.
-    row_writes: Vec<Run>,
 }
 
 impl<'d, 's> Session<'d, 's> {
@@ -93,10 +90,9 @@ impl<'d, 's> Session<'d, 's> {
             inference,
             allowance,
             probes: Vec::new(),
-            reading_used: Nanos::ZERO,
+            unanswered: None,
             reading_time: settings.reading_time.unwrap_or(READING_TIME),
             concluded: Vec::new(),
-            row_writes: Vec::new(),
         }
     }
 
@@ -158,6 +154,7 @@ impl<'d, 's> Session<'d, 's> {
     /// If the pattern has no IOCount: a probe knows how much it does.
     pub fn run(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
         let ios = pattern.io_count.expect("a probe has an IOCount") * u64::from(pattern.parallel_degree);
+        self.check_answers()?;
         let writes = most_written(pattern, ios);
         if writes > self.allowance.writes {
             return Err(Halt::Budget { needed: writes, left: self.allowance.writes });
@@ -203,6 +200,11 @@ impl<'d, 's> Session<'d, 's> {
                 Ok(samples)
             }
         }
+    }
+
+    /// Whether all that was submitted was answered.
+    fn check_answers(&self) -> Result<(), Halt> {
+        self.unanswered.clone().map_or(Ok(()), Err)
     }
 
     /// What the device wrote to its flash since it was made, if it counts that.
@@ -312,7 +314,7 @@ impl<'d, 's> Session<'d, 's> {
             ..Allowance::default()
         };
         if group.writes() && self.settings.write_budget.is_none() {
-            return Some(Halt::Failed("it has to be written to, and there is no consent".to_owned()));
+            return Some(Halt::Lacks("it has to be written to, and there is no consent".to_owned()));
         }
         if group.writes() && !progress.may_write(group, self.allowance.writes) {
             return Some(Halt::Interrupted);
@@ -321,7 +323,8 @@ impl<'d, 's> Session<'d, 's> {
             if self.settings.reading_time.is_none() {
                 self.reading_time = Nanos((READING_TIME.0 as f64 * self.slowness()) as u64);
             }
-            self.allowance.deadline = begin.saturating_add(self.reading_time.since(self.reading_used));
+            self.allowance.deadline =
+                begin.saturating_add(self.reading_time.since(self.inference.reading_used));
         }
         let halt = match (group.probe)(self).err() {
             Some(Halt::Failed(reason)) if self.allowance.failed > 0 && self.is_silent() => {
@@ -330,7 +333,7 @@ impl<'d, 's> Session<'d, 's> {
             halt => halt,
         };
         if !group.writes() {
-            self.reading_used += self.device.now().since(begin);
+            self.inference.reading_used += self.device.now().since(begin);
         }
         self.tell_concluded(progress);
         halt
@@ -387,6 +390,13 @@ impl<'d, 's> Session<'d, 's> {
     /// Takes a group's answers back.
     pub(crate) fn forget(&mut self, group: &Group) {
         self.inference.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
+    }
+
+    /// Takes back all that a group told, `before` which this was known: what it did to the device stays.
+    pub(crate) fn abandon(&mut self, before: Inference) {
+        let Inference { written, fill, .. } = *self.inference;
+        let Fill { unit, full_after, .. } = before.fill;
+        *self.inference = Inference { written, fill: Fill { unit, full_after, ..fill }, ..before };
     }
 
     /// The probes that were run since the last time, as a plan.

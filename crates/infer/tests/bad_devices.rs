@@ -5,9 +5,12 @@ mod made_up;
 use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::inference::{Finding, Inference, Verdict};
-use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_device::{Device, Fault, FaultyDevice, IoError, MemoryDevice, Operation, Request};
+use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
+use flashlab_device::{
+    Completion, Device, Fault, FaultyDevice, Geometry, IoError, MemoryDevice, Operation, Request,
+};
 use flashlab_infer::{Ended, GROUPS, Group, Settings, infer, nothing_known};
+use flashlab_sim::{Profile, SimulatedDevice};
 use made_up::MadeUp;
 
 const SMALL: Bytes = Bytes::mib(16);
@@ -92,6 +95,52 @@ fn a_device_of_which_nothing_is_read_any_more_is_gone() {
     let silent = |io, _: &Request| io > 3000;
     let (_, ended) = inferred_until_the_end(&mut failing(even(), silent));
     assert!(matches!(&ended, Ended::Gone(reason) if reason.contains("Input/output error")), "{ended:?}");
+}
+
+/// A device with a write buffer that never answers a flush.
+struct Hanging {
+    inner: SimulatedDevice,
+    hangs: bool,
+}
+
+impl Device for Hanging {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, request: Request) {
+        assert!(!self.hangs, "nothing is submitted behind a flush that is in flight");
+        match request.operation {
+            Operation::Flush => self.hangs = true,
+            _ => self.inner.submit(request),
+        }
+    }
+
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        assert!(!self.hangs || until < Nanos::MAX, "it waits for ever");
+        self.inner.wait(until)
+    }
+}
+
+#[test]
+fn a_device_that_does_not_answer_a_flush_is_gone() {
+    let text = "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
+         \"64MiB\"\n[noise]\nsigma = 0.05\n[flash]\npage = \"4KiB\"\npages_per_block = 64\nread = \
+         \"60us\"\nprogram = \"600us\"\n[controller.write_buffer]\nsize = \"256KiB\"\n";
+    let inner = Profile::parse(text, "test.toml").unwrap().device().unwrap();
+    let mut device = Hanging { inner, hangs: false };
+    let (known, ended) = inferred_until_the_end(&mut device);
+    assert!(device.hangs);
+    assert!(matches!(&ended, Ended::Gone(reason) if reason.contains("flush")), "{ended:?}");
+    assert!(!known.findings.is_empty(), "what was known stays");
 }
 
 #[test]

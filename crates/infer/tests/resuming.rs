@@ -1,12 +1,13 @@
 //! An inference that is interrupted, and goes on with what is known and the device as it was left.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flashlab_analysis::inference::{Finding, Inference, Parameter};
-use flashlab_base::{Nanos, Seed};
-use flashlab_device::Device;
+use flashlab_base::{Identity, Nanos, Seed};
+use flashlab_device::{Completion, Device, Geometry, Request};
 use flashlab_infer::{
-    Ended, GROUPS, Group, Progress, Settings, forget_writes, infer, infer_groups, nothing_known,
+    Ended, GROUPS, Group, Progress, Settings, forget_writes, groups_for, infer, infer_groups, nothing_known,
 };
 use flashlab_plan::Plan;
 use flashlab_sim::{Profile, SimulatedDevice};
@@ -42,17 +43,26 @@ impl Progress for Interrupts<'_> {
 
 /// What is known in the end, and how often it was interrupted.
 fn inferred(as_it_begins: Option<bool>) -> (Inference, u64) {
-    let mut device = device();
+    inferred_of(&mut device(), as_it_begins, Nanos::from_secs(60), GROUPS)
+}
+
+/// The same of this device, by these groups, with so much time for reading.
+fn inferred_of(
+    device: &mut dyn Device,
+    as_it_begins: Option<bool>,
+    reading_time: Nanos,
+    groups: &'static [Group],
+) -> (Inference, u64) {
     let budget = Settings::usual_budget(device.geometry().capacity);
     let interrupt = AtomicBool::new(false);
     let settings = Settings {
         seed: Seed(5),
         write_budget: Some(budget),
-        reading_time: Some(Nanos::from_secs(60)),
+        reading_time: Some(reading_time),
         writing_time: Nanos::from_secs(3600),
         interrupt: &interrupt,
     };
-    let mut known = nothing_known(&device, "test");
+    let mut known = nothing_known(device, "test");
     let mut interrupts = Interrupts {
         interrupt: &interrupt,
         as_it_begins: as_it_begins.unwrap_or_default(),
@@ -61,18 +71,21 @@ fn inferred(as_it_begins: Option<bool>) -> (Inference, u64) {
     let mut times = 0;
     loop {
         let progress: &mut dyn Progress = if as_it_begins.is_some() { &mut interrupts } else { &mut () };
-        match infer(&mut device, &settings, &mut known, progress) {
+        match infer_groups(device, &settings, &mut known, progress, groups) {
             Ended::Done => break,
             ended => assert_eq!(ended, Ended::Interrupted),
         }
         times += 1;
         assert!(times <= GROUPS.len() as u64, "it begins again and again");
         interrupt.store(false, Ordering::Relaxed);
-        // As a file keeps it.
-        known = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
+        known = as_a_file_keeps_it(&known);
     }
     assert!(known.written <= budget, "{}", known.written);
     (known, times)
+}
+
+fn as_a_file_keeps_it(known: &Inference) -> Inference {
+    serde_json::from_str(&serde_json::to_string(known).unwrap()).unwrap()
 }
 
 /// What was found, how surely and why. Not what was written for each: a group that answers nothing leaves its count to
@@ -93,6 +106,125 @@ fn who_is_interrupted_after_each_group_finds_the_same() {
     assert_eq!((never, times), (0, GROUPS.len() as u64 - 1));
     assert_eq!(answers(&resumed), answers(&whole));
     assert_eq!(resumed.written, whole.written);
+}
+
+/// Planes behind a slow link and a write buffer, where reads are not enough.
+#[test]
+fn what_writes_told_of_planes_while_the_device_was_filled_is_known_after_an_interruption() {
+    let text = "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
+         \"64MiB\"\n[noise]\nsigma = 0.05\n[flash]\npage = \"4KiB\"\npages_per_block = 64\nplanes = \
+         2\nover_provisioning = 0.2\nread = \"45us\"\nprogram = \"800us\"\nchannel_bandwidth = \
+         \"27MB/s\"\n[controller]\nwrite_command = \"80us\"\nread_command = \"80us\"\nread_bandwidth = \
+         \"21MB/s\"\nwrite_bandwidth = \"26MB/s\"\n[controller.write_buffer]\nsize = \"256KiB\"\n";
+    let device = || Profile::parse(text, "test.toml").unwrap().device().unwrap();
+    let groups = groups_for(&[Parameter::PlanesReadAtOnce]);
+    let time = Nanos::from_secs(60);
+    let (whole, _) = inferred_of(&mut device(), None, time, groups);
+    let (resumed, _) = inferred_of(&mut device(), Some(false), time, groups);
+    let planes = whole.get(Parameter::PlanesReadAtOnce).unwrap();
+    assert!(planes.evidence.contains("writes were asked as well"), "{planes:?}");
+    assert_eq!(answers(&resumed), answers(&whole));
+}
+
+#[test]
+fn the_time_for_reading_is_for_all_groups_together_in_however_many_parts() {
+    let little = Nanos::from_secs(3);
+    let (whole, _) = inferred_of(&mut device(), None, little, GROUPS);
+    assert!(
+        whole.findings.iter().any(|finding| finding.evidence.contains("time for this")),
+        "{:?}",
+        answers(&whole)
+    );
+    let (resumed, _) = inferred_of(&mut device(), Some(false), little, GROUPS);
+    assert_eq!(answers(&resumed), answers(&whole));
+}
+
+/// A device that counts what it is asked for, and interrupts when it is so much.
+struct Counting<'a> {
+    inner: SimulatedDevice,
+    interrupt: &'a AtomicBool,
+    at: Option<u64>,
+    count: &'a Cell<u64>,
+}
+
+impl Device for Counting<'_> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.count.set(self.count.get() + 1);
+        self.interrupt.fetch_or(self.at == Some(self.count.get()), Ordering::Relaxed);
+        self.inner.submit(request);
+    }
+
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        self.inner.wait(until)
+    }
+}
+
+/// Notes how often a group begins, what was known before the first time, and how many IOs there were when it ended.
+struct Notes<'a> {
+    of: &'static str,
+    count: &'a Cell<u64>,
+    begun: u64,
+    before: Option<Inference>,
+    last: Inference,
+    ios: u64,
+}
+
+impl Progress for Notes<'_> {
+    fn begin(&mut self, group: &'static Group, _: usize, _: usize) {
+        if group.name == self.of {
+            self.begun += 1;
+            self.before.get_or_insert(self.last.clone());
+        }
+    }
+
+    fn ended(&mut self, group: &'static Group, known: &Inference, _: &Plan) {
+        self.last = known.clone();
+        if group.name == self.of {
+            self.ios = self.count.get();
+        }
+    }
+}
+
+#[test]
+fn who_is_interrupted_when_a_group_has_told_what_it_supposes_begins_it_again() {
+    let run = |interrupt_at: Option<u64>| {
+        let (interrupt, count) = (AtomicBool::new(false), Cell::new(0));
+        let mut device = Counting { inner: device(), interrupt: &interrupt, at: interrupt_at, count: &count };
+        let settings = Settings {
+            seed: Seed(5),
+            write_budget: Some(Settings::usual_budget(device.geometry().capacity) * 2),
+            reading_time: Some(Nanos::from_secs(60)),
+            writing_time: Nanos::from_secs(3600),
+            interrupt: &interrupt,
+        };
+        let mut known = nothing_known(&device, "test");
+        let last = known.clone();
+        let of = "spare-space";
+        let mut notes = Notes { of, count: &count, begun: 0, before: None, last, ios: 0 };
+        if infer(&mut device, &settings, &mut known, &mut notes) == Ended::Interrupted {
+            let before = notes.before.clone().unwrap();
+            assert_eq!((&known.findings, &known.supposed), (&before.findings, &before.supposed));
+            interrupt.store(false, Ordering::Relaxed);
+            known = as_a_file_keeps_it(&known);
+            assert_eq!(infer(&mut device, &settings, &mut known, &mut notes), Ended::Done);
+        }
+        (notes.begun, notes.ios)
+    };
+    let (once, ios) = run(None);
+    let (again, _) = run(Some(ios));
+    assert_eq!((once, again), (1, 2));
 }
 
 #[test]

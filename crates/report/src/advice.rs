@@ -232,7 +232,7 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use flashlab_analysis::inference::{Fill, Finding, INFERENCE_VERSION};
-    use flashlab_base::Identity;
+    use flashlab_base::{Identity, Nanos};
 
     use super::*;
 
@@ -254,6 +254,8 @@ mod tests {
             supposed: Vec::new(),
             written,
             fill,
+            reading_used: Nanos::ZERO,
+            row_writes: Vec::new(),
         }
     }
 

@@ -51,7 +51,8 @@ fn of_infer() {
           --write                   Write to the target, too; simulated devices are written to without
                                     it
           --read-only               Only read, a simulated device too
-          --write-budget <SIZE>     Write so much at most; twice the capacity if not given
+          --write-budget <SIZE>     Write so much at most; twice the capacity if not given, and never
+                                    more than that
           --wear-out <ROUNDS>       Wear the device out: infer it, then so many rounds of --full-writes
                                     and of inferring it again
           --full-writes <N>         How often a round of --wear-out writes the whole device from end to

@@ -266,11 +266,74 @@ fn what_is_wrong_is_told() {
     flashlab: twice/inference.json: fast_region_size stands twice: the file is damaged
     flashlab: newer/inference.json: has version 1000, and this program reads version 2
     flashlab: surer/inference.json: the confidence of fast_region_size is 2: it is 0 to 1
-    flashlab: less/inference.json: the value of segment_groups is none that it can have: the file is damaged
+    flashlab: less/inference.json: the value of segment_groups is -2000000000, and can be 1 to 512 on this device: the file is damaged
     flashlab: --wear-out, but nothing would be written: add --write
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
     flashlab: run is there already: choose another name with --output, or continue the run in it with --resume
     ");
+}
+
+/// All documents that differ from this one in one value: of lists in the first two items, of findings in each one's value.
+fn changed(document: &Value, absurd: &[Value]) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    let mut pointers = vec![String::new()];
+    while let Some(pointer) = pointers.pop() {
+        match document.pointer(&pointer).unwrap() {
+            Value::Object(fields) => pointers.extend(fields.keys().map(|key| format!("{pointer}/{key}"))),
+            Value::Array(items) => {
+                let count = if pointer == "/findings" { items.len() } else { items.len().min(2) };
+                pointers.extend((0..count).map(|index| format!("{pointer}/{index}")));
+            }
+            _ => {}
+        }
+        let is_like_the_first =
+            pointer.matches('/').count() > 2 && !pointer.contains("/0/") && !pointer.ends_with("/value");
+        if pointer.is_empty() || (pointer.starts_with("/findings/") && is_like_the_first) {
+            continue;
+        }
+        for value in absurd {
+            let mut changed = document.clone();
+            *changed.pointer_mut(&pointer).unwrap() = value.clone();
+            all.push((format!("{pointer} = {value}"), changed));
+        }
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        let mut without = document.clone();
+        if let Some(fields) = without.pointer_mut(parent).and_then(Value::as_object_mut) {
+            fields.remove(key);
+            all.push((format!("{pointer} is missing"), without));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_damaged_document_is_refused_or_shown() {
+    let directory = with_profile();
+    directory.succeeds(&["infer", "sim:./small.toml", "--output", "run"]);
+    let good = read_json(&directory, "run/inference.json");
+    let most = Value::from(1u64 << 53);
+    let absurd =
+        [0.into(), (-1).into(), most, u64::MAX.into(), 1e300.into(), "1EiB".into(), "x".into(), Value::Null];
+    let mut shown = 0;
+    for (change, document) in changed(&good, &absurd) {
+        directory.write("run/inference.json", document.to_string());
+        for arguments in [&["infer", "run", "--advise"][..], &["infer", "--resume", "run", "--json"]] {
+            // What is looked at only when it goes on; who finds something missing takes long for it.
+            let is_reckoned_with =
+                ["/fill", "/written", "/capacity", "/value"].iter().any(|part| change.contains(part));
+            if arguments[1] == "--resume" && (!is_reckoned_with || change.contains("missing")) {
+                continue;
+            }
+            let ran = directory.flashlab(arguments);
+            assert!(matches!(ran.code, Some(0 | 2 | 3)), "{change}: {arguments:?}\n{ran}");
+            assert!(
+                ran.code == Some(0) || ran.err.contains("inference.json"),
+                "{change}: {arguments:?}\n{ran}"
+            );
+            shown += u64::from(ran.code == Some(0));
+        }
+    }
+    assert!(shown > 0);
 }
 
 #[test]

@@ -187,6 +187,25 @@ pub struct Inference {
     pub written: Bytes,
     /// How far the device was filled.
     pub fill: Fill,
+    /// How long the groups of probes that only read took, of those that were ended.
+    #[serde(default)]
+    pub reading_used: Nanos,
+    /// Writes that were a part of filling it, run by run, until a later group has asked them for pages and dies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub row_writes: Vec<Vec<TimedIo>>,
+}
+
+/// An IO that was done.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimedIo {
+    /// When it was submitted, in nanoseconds since the first one of its run.
+    pub at: f64,
+    /// What it took, in nanoseconds.
+    pub nanos: f64,
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// How many bytes it asks for.
+    pub size: u64,
 }
 
 /// How far a device was written from its beginning on, one address after the other.

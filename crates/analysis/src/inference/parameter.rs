@@ -69,6 +69,19 @@ macro_rules! parameters {
     };
 }
 
+impl Parameter {
+    /// The words that are its value; none where it is a number, or yes or no.
+    pub fn words(self) -> &'static [&'static str] {
+        match self {
+            Parameter::TranslationFamily => {
+                &["page", "demand-cached page", "block", "log-block", "shared log-block"]
+            }
+            Parameter::WriteBufferFlush => &["immediately", "when-full"],
+            _ => &[],
+        }
+    }
+}
+
 parameters! {
     ReadPageSize "read_page_size" Bytes "Read page"
         "the smallest unit that is read from the flash"

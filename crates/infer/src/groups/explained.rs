@@ -58,10 +58,11 @@ struct Written {
     reads: Likely,
 }
 
-/// Looks for a layout.
+/// Looks for a layout; `row_writes` were a part of filling the device.
 pub(crate) fn explained(
     session: &mut Session<'_, '_>,
     found: Option<&Page>,
+    row_writes: &[Run],
 ) -> Result<Option<Explained>, Halt> {
     let (page, crossings) = (found.map(|page| page.size), found.map(|page| &page.crossings));
     let pages: Vec<u64> = match page {
@@ -115,7 +116,7 @@ pub(crate) fn explained(
             && likely.margin(|layout| layout.dies, &likely.best().dies) > MARGIN_SURE
     };
     let knows_buffer = session.known().bytes(Parameter::WriteBufferSize).is_some();
-    let told = if is_clear(&both) { None } else { both.with_writes(session.row_writes(), knows_buffer) };
+    let told = if is_clear(&both) { None } else { both.with_writes(row_writes, knows_buffer) };
     let (written, both) = match told {
         Some((alone, all)) => (Some(Written { alone, reads: both }), all),
         None => (None, both),

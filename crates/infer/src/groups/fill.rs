@@ -16,7 +16,7 @@
 //! # Invariants
 //! - what the write buffer's bursts have written from the beginning on is not written again: nothing is overwritten;
 //! - requests are small, as large ones may go past a fast region;
-//! - nothing rests while the device is filled.
+//! - the device rests before it is filled, and not meanwhile.
 
 use std::mem;
 
@@ -97,7 +97,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.fill_mut().nanos_per_byte = mean(&costs[costs.len() / 2..]) / size.0 as f64;
     }
     if was_begun {
-        return Err(Halt::Failed(
+        return Err(Halt::Lacks(
             "filling the device was interrupted, and how its cost rises cannot be seen".to_owned(),
         ));
     }

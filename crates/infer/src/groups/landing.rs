@@ -94,7 +94,7 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
         }
     }
     if rested.len() < 2 * TRIALS_LEAST {
-        return Err(Halt::Failed("too little may be written to see when writes reach the flash".to_owned()));
+        return Err(Halt::Lacks("too little may be written to see when writes reach the flash".to_owned()));
     }
     let usual =
         at_once.each_ref().map(|seen| median(&seen.iter().map(|&(write, _)| write).collect::<Vec<_>>()));

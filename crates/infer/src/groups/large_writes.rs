@@ -124,7 +124,7 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
         return Err(Halt::Misfit("it has no room for large writes".to_owned()));
     };
     if !begin.is_multiple_of(largest) {
-        return Err(Halt::Failed("the device was filled to an odd place".to_owned()));
+        return Err(Halt::Lacks("the device was filled to an odd place".to_owned()));
     }
     let rows = row_writes(session, page, largest)?;
     let sizes = (0..).map(|double| Bytes(smallest.0 << double)).take_while(|&size| size <= largest);

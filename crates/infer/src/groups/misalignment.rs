@@ -60,7 +60,7 @@ const MOST: f64 = 2.0;
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::MisalignmentPenalty;
     let Some(page) = session.known().bytes(Parameter::ReadPageSize) else {
-        return Err(Halt::Failed("the penalty is that of a page, which is not known".to_owned()));
+        return Err(Halt::Lacks("the penalty is that of a page, which is not known".to_owned()));
     };
     if page <= session.block() {
         let evidence = format!("no write can be shifted by less than {page}, which is a page");

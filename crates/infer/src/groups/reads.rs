@@ -53,7 +53,7 @@ impl Walk {
 /// How much, from the start of the device on, can be read at random without going from one segment group to another.
 pub(crate) fn room(session: &Session<'_, '_>) -> Bytes {
     let span = session.known().bytes(Parameter::SegmentGroupSpan);
-    span.unwrap_or(Bytes(u64::MAX)).min(session.capacity()).round_down(session.block())
+    span.unwrap_or(Bytes(u64::MAX)).max(session.block()).min(session.capacity()).round_down(session.block())
 }
 
 /// Response times in nanoseconds, in the order in which the reads were submitted, without those of the first `skip`.

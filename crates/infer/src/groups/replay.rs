@@ -11,6 +11,8 @@
 //! The four times (command, sense, transfer, link) are unknown. For each layout they are fitted so that what was measured is
 //! most likely (`fitting`).
 
+pub(crate) use flashlab_analysis::inference::TimedIo as Io;
+
 use super::fitting::{COMMAND, LINK, Model, Moment, SENSE, TRANSFER, Times};
 
 /// Where pages lie.
@@ -49,17 +51,6 @@ impl Layout {
             partial: false,
         }
     }
-}
-
-/// An IO that was done.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Io {
-    /// When it was submitted, in nanoseconds since the first one of its run.
-    pub(crate) at: f64,
-    /// What it took, in nanoseconds.
-    pub(crate) nanos: f64,
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
 }
 
 /// IOs in the order in which they were submitted to a device that rested.

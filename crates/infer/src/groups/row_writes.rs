@@ -104,12 +104,12 @@ fn with_pauses(
 /// Writes to an empty buffer, which are done when it is empty again; none where the device refuses to flush it.
 fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<Run, Halt> {
     let mut all = Run::new();
-    let mut flushes = session.flush().is_some();
+    let mut flushes = session.flush()?.is_some();
     for _ in 0..count {
         let pattern = writes(Location::Sequential, size, 1, session.fill().until, size);
         let written = run(&session.run("rows", &pattern)?);
         session.filled(size);
-        let flushed = session.flush();
+        let flushed = session.flush()?;
         flushes &= flushed.is_some();
         let at = all.last().map_or(0.0, |write| write.at + write.nanos);
         let flush = flushed.unwrap_or_default().0 as f64;

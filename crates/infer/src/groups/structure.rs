@@ -29,11 +29,12 @@ pub(crate) const STRUCTURE: Group = Group {
 };
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let writes = session.take_row_writes();
     let found = page(session)?;
     if let Ok(page) = &found {
         session.suppose(page.finding.clone());
     }
-    let explained = explained(session, found.as_ref().ok())?;
+    let explained = explained(session, found.as_ref().ok(), &writes)?;
     let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained.evidence())));
     session.conclude(match (found, said) {
         (Ok(page), Some(((size, _), _))) if page.size == size => page.finding,

@@ -1,12 +1,19 @@
 //! What a session keeps of filling the device: how far it is, what it took, and what was written since.
 
+use std::mem;
+use std::sync::atomic::Ordering;
+
 use flashlab_analysis::inference::Fill;
 use flashlab_base::{Bytes, Nanos, Operation};
 use flashlab_device::{Buffer, Request};
+use flashlab_engine::WAIT_PIECE;
 
 use super::Session;
 use crate::groups::replay::Run;
 use crate::halt::Halt;
+
+/// No device that answers at all takes longer for a flush: the kernel gives up commands sooner, with all that it tries again.
+const FLUSH_MOST: Nanos = Nanos::from_secs(600);
 
 impl Session<'_, '_> {
     /// What is known of filling the device.
@@ -30,22 +37,41 @@ impl Session<'_, '_> {
     }
 
     /// Has the device write to its flash what it only holds, while nothing else is in flight; what that took, none where it
-    /// refuses.
-    pub(crate) fn flush(&mut self) -> Option<Nanos> {
+    /// refuses. No pattern has flushes, and so this is in no plan.
+    ///
+    /// # Errors
+    /// [`Halt::Time`] before it; [`Halt::Interrupted`], and [`Halt::Gone`] if it takes too long: it is in flight for ever then,
+    /// and nothing else is submitted any more.
+    pub(crate) fn flush(&mut self) -> Result<Option<Nanos>, Halt> {
+        self.check_answers()?;
+        if self.time_left() == Nanos::ZERO {
+            return Err(Halt::Time);
+        }
         let operation = Operation::Flush;
         let (offset, size) = (Bytes::ZERO, Bytes::ZERO);
         self.device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
-        let done = self.device.wait(Nanos::MAX)?;
-        done.result.ok().map(|()| done.completed.since(done.submitted))
+        let until = self.device.now().saturating_add(FLUSH_MOST);
+        loop {
+            let now = self.device.now();
+            if let Some(done) = self.device.wait(until.min(now.saturating_add(WAIT_PIECE))) {
+                return Ok(done.result.ok().map(|()| done.completed.since(done.submitted)));
+            }
+            if self.settings.interrupt.load(Ordering::Relaxed) {
+                self.unanswered = Some(Halt::Interrupted);
+            } else if now >= until {
+                self.unanswered = Some(Halt::Gone(format!("a flush was not answered within {FLUSH_MOST}")));
+            }
+            self.check_answers()?;
+        }
     }
 
-    /// Writes of single pages and more that were a part of filling it. They are not known after an interruption.
-    pub(crate) fn row_writes(&self) -> &[Run] {
-        &self.row_writes
-    }
-
+    /// Keeps writes of single pages and more that were a part of filling it, for the group that asks them.
     pub(crate) fn keep_row_writes(&mut self, runs: Vec<Run>) {
-        self.row_writes = runs;
+        self.inference.row_writes = runs;
+    }
+
+    pub(crate) fn take_row_writes(&mut self) -> Vec<Run> {
+        mem::take(&mut self.inference.row_writes)
     }
 
     /// So much was written again and again to a few addresses since the device was filled: space that is had back by erasing
@@ -59,10 +85,10 @@ impl Session<'_, '_> {
     /// What was written since the whole device was, but for what was written in place.
     ///
     /// # Errors
-    /// [`Halt::Failed`] if it was not.
+    /// [`Halt::Lacks`] if it was not.
     pub fn written_since_fill(&self) -> Result<Bytes, Halt> {
         let whole_at = self.inference.fill.whole_at;
-        let filled = whole_at.ok_or_else(|| Halt::Failed("the device was not filled before".to_owned()))?;
+        let filled = whole_at.ok_or_else(|| Halt::Lacks("the device was not filled before".to_owned()))?;
         Ok(Bytes(self.inference.written.0.saturating_sub(filled.0)))
     }
 }
