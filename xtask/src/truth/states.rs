@@ -81,11 +81,14 @@ fn random_writes(lab: &mut Lab, count: u64, random: &mut Prng) -> Vec<f64> {
     lab.random(Operation::Write, (span, Bytes::ZERO, IO), count, random)
 }
 
-/// Start-up phase and period of random writes.
+/// Start-up phase and period of random writes. How full the open block of a fast region is when a run begins is chance: after the
+/// same number of writes it would be the same each time, and one of few blocks would seem to have a start-up phase of its own.
 pub fn start_up_and_period(profile: &Profile) -> (Truth, Truth) {
     let count = (4 * kept_back(profile) + 16_384).min(MOST);
     let runs = repeated(|random| {
         let mut lab = steady(profile, random);
+        random_writes(&mut lab, random.below(1 + kept_back(profile)), random);
+        lab.rest(REST);
         random_writes(&mut lab, count, random)
     });
     let found = runs.each_ref().map(|times| phases(&times.iter().map(|&ns| ns as u64).collect::<Vec<_>>()));
