@@ -305,14 +305,16 @@ impl<L: Layer> FastRegion<L> {
     }
 
     /// Writes a page, and those after it that are in the region too, to the layer behind. A run ends where a
-    /// multiple of a block's pages does, so that a layer behind that maps blocks gets whole ones.
+    /// multiple of the pages of a block of each die does: a layer behind that maps blocks gets whole ones, and one that
+    /// maps pages gets what was written in order in that order, as runs of fewer would take turns.
     fn fold_run<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
         first: u32,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let most = self.pages_per_block - first % self.pages_per_block;
+        let unit = self.pages_per_block * flash.geometry().dies();
+        let most = unit - first % unit;
         let run = &self.place[first as usize..self.place.len().min((first + most) as usize)];
         let count = run.iter().take_while(|&&place| place != NONE).count() as u32;
         let (mut page, mut read) = (first, at);
