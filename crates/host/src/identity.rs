@@ -61,9 +61,29 @@ pub(crate) fn identify(
             Node::Device(_) => beneath_of_device(&device, &disk),
         };
         describe_queue(&disk, &mut identity);
-        describe_make(&device.physical(), &mut identity);
+        let disk = device.physical();
+        describe_make(&disk, &mut identity);
+        if let Some(beneath) = disk.loop_file().and_then(|file| attached_beneath(&file, surroundings)) {
+            identity.transport = Some(format!("loop over {beneath}"));
+        }
     }
     identity
+}
+
+/// How the disk is attached that a file lies on, be it memory; `None` where no disk is known, as of a file that a process serves.
+fn attached_beneath(file: &Path, surroundings: &Surroundings) -> Option<String> {
+    let node = Node::at(file).ok()?;
+    if let Node::File { file_system, .. } = node {
+        let kind = surroundings.mount_of(file_system, None).map(|mount| mount.kind.as_str());
+        if matches!(kind, Some("tmpfs" | "ramfs")) {
+            return Some("memory".to_owned());
+        }
+    }
+    let disk = device_beneath(node, None, surroundings)?.physical();
+    match disk.loop_file() {
+        Some(file) => attached_beneath(&file, surroundings),
+        None => transport(&disk, &UdevNotes::of(disk.number())),
+    }
 }
 
 /// Which regular file this is, as [`Identity::file`] has it. The inode alone is not enough: a file

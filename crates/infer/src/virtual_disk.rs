@@ -1,8 +1,8 @@
 //! What can be said of a disk that a hypervisor, a network or a machine's memory makes up.
 //!
 //! What is seen of such a disk is its host's: caches, files, throttles and other guests beside the flash, if there is flash
-//! at all. How it behaves is what its user gets, and is told. What is inside stays found only where it is nearly sure; the
-//! rest is undetermined.
+//! at all. How it behaves is what its user gets, and is told. What is inside is undetermined, however sure an estimator is: a host's
+//! cache has pages, too.
 
 use flashlab_analysis::inference::{Finding, Parameter, Verdict};
 use flashlab_base::Identity;
@@ -31,12 +31,11 @@ const INSIDE: [Parameter; 21] = [
     Parameter::PhysicalCapacity,
     Parameter::OverProvisioning,
 ];
-/// What is so sure is not of the host.
-const SURE: f64 = 0.95;
 /// The file systems whose files are in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 /// How disks are attached that a hypervisor or a network makes up.
-const TRANSPORTS: [&str; 4] = ["virtio", "virtio scsi", "xen", "iscsi"];
+const TRANSPORTS: [&str; 6] = ["virtio", "virtio scsi", "xen", "iscsi", "tcp", "rdma"];
+const MEMORY: &str = "memory";
 /// What is in the names of their models.
 const MODELS: [&str; 6] =
     ["QEMU", "VBOX", "VMware", "Virtual", "Elastic Block Store", "Google PersistentDisk"];
@@ -44,10 +43,13 @@ const MODELS: [&str; 6] =
 /// Why a disk is taken for a virtual one, if it is.
 fn reason(identity: &Identity) -> Option<String> {
     let is_file_in_memory = identity.file_system.as_deref().is_some_and(|name| IN_MEMORY.contains(&name));
-    if is_file_in_memory || identity.transport.as_deref() == Some("memory") {
+    // As in `loop over virtio`: what lies beneath.
+    let beneath = identity.transport.as_deref().and_then(|name| name.rsplit(" over ").next());
+    if is_file_in_memory || beneath == Some(MEMORY) {
         return Some("kept in memory".to_owned());
     }
-    let transport = identity.transport.as_deref().filter(|name| TRANSPORTS.contains(name));
+    let transport =
+        identity.transport.as_deref().filter(|_| beneath.is_some_and(|name| TRANSPORTS.contains(&name)));
     let model = identity.model.as_deref().filter(|model| MODELS.iter().any(|part| model.contains(part)));
     transport.map(|name| format!("attached by {name}")).or(model.map(|name| format!("a {name}")))
 }
@@ -56,7 +58,7 @@ fn reason(identity: &Identity) -> Option<String> {
 pub(crate) fn without_its_host(finding: Finding, identity: &Identity) -> Finding {
     let says = finding.verdict != Verdict::Undetermined;
     match reason(identity) {
-        Some(reason) if says && finding.confidence < SURE && INSIDE.contains(&finding.parameter) => {
+        Some(reason) if says && INSIDE.contains(&finding.parameter) => {
             let seen = match finding.value_in_words() {
                 value if value.is_empty() => String::new(),
                 value => format!(" ({value})"),
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_is_in_memory_or_a_hypervisors_has_no_inside() {
-        let chunk = || Finding::found(Parameter::ChunkSize, 32_768, 0.65, "told by reads".to_owned());
+        let chunk = || Finding::found(Parameter::ChunkSize, 32_768, 0.98, "told by reads".to_owned());
         let remains = |identity: &Identity| without_its_host(chunk(), identity).verdict == Verdict::Found;
         let named = |name: &str| Some(name.to_owned());
         assert!(remains(&Identity {
@@ -87,6 +89,9 @@ mod tests {
         }));
         assert!(!remains(&Identity { transport: named("virtio"), ..Identity::default() }));
         assert!(!remains(&Identity { transport: named("memory"), ..Identity::default() }));
+        assert!(!remains(&Identity { transport: named("loop over virtio"), ..Identity::default() }));
+        assert!(!remains(&Identity { transport: named("loop over memory"), ..Identity::default() }));
+        assert!(remains(&Identity { transport: named("loop"), ..Identity::default() }));
         assert!(!remains(&Identity { file_system: named("tmpfs"), ..Identity::default() }));
         assert!(!remains(&Identity { model: named("VMware NVMe"), ..Identity::default() }));
     }
