@@ -83,7 +83,7 @@ fn onset_of_kinds(kinds: &[usize], count: usize) -> Option<Onset> {
     let (place, most) = best(&gains(&mut (near.saturating_sub(width)..near + width)))?;
     let stalls = |at: usize| before.get(at).map_or(0.0, |counts| counts[1..].iter().sum::<f64>());
     let scatter = scatter(kinds, place, width);
-    let gain = (most - (count as f64 - 2.0)) / scatter;
+    let gain = (most - (count as f64 - 1.0)) / scatter;
     let at = (place..all).find(|&index| kinds[index] > 0)?;
     let as_likely = everywhere.iter().filter(|(_, gain)| (most - gain) / scatter <= AS_LIKELY);
     let within = as_likely.map(|&(place, _)| place.abs_diff(at)).max().unwrap_or(0);

@@ -44,6 +44,8 @@ pub(crate) const GROUP: Group = Group {
 const IO_SIZE: Bytes = Bytes::kib(32);
 /// How long the burst takes.
 const BURST: Nanos = Nanos::from_secs(5);
+/// The writes of its first piece.
+const FIRST_PIECE: u64 = 16;
 /// How long the device rests before.
 const REST: Nanos = Nanos::from_secs(60);
 /// Stretches of a pass.
@@ -172,11 +174,7 @@ fn experiment(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Experiment
         before.extend(responses(&pass(session, "before-the-burst", sizes)?));
     }
     let half = Bytes(session.capacity().0 / 2).round_down(sizes.sequential);
-    let random =
-        |count: u64| ios(Mode::Write, Location::Random, sizes.random, count).on_target(Bytes::ZERO, half);
-    let few = responses(&session.run("burst", &random(16.min(sizes.burst)))?);
-    let count = (BURST.0 as f64 / mean(&few).max(1.0)) as u64;
-    session.run("burst", &random(count.clamp(1, sizes.burst - 16.min(sizes.burst - 1))))?;
+    burst(session, sizes, half)?;
     let width = sizes.pass as usize / STRETCHES;
     // A lump that is an outlier, too, counts as a lump.
     let most = {
@@ -203,6 +201,20 @@ fn experiment(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Experiment
         found.after.extend(means(&responses(&samples)));
     }
     Ok(found)
+}
+
+/// Writes randomly below `half` for as long as a burst takes, in pieces that grow: the first writes after a rest may be cheap.
+fn burst(session: &mut Session<'_, '_>, sizes: &Sizes, half: Bytes) -> Result<(), Halt> {
+    let (mut left, mut time, mut piece) = (sizes.burst, BURST.0 as f64, FIRST_PIECE);
+    while left > 0 && time > 0.0 {
+        piece = piece.min(left);
+        let pattern = ios(Mode::Write, Location::Random, sizes.random, piece).on_target(Bytes::ZERO, half);
+        let costs = responses(&session.run("burst", &pattern)?);
+        left -= piece;
+        time -= costs.iter().sum::<f64>();
+        piece = ((time / mean(&costs).max(1.0)) as u64).clamp(1, 2 * piece);
+    }
+    Ok(())
 }
 
 /// Writes the region once.
