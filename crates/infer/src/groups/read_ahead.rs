@@ -26,6 +26,8 @@ const FURTHEST: Bytes = Bytes::mib(64);
 const PART: u64 = 16;
 /// The fewest places for reads.
 const PLACES_LEAST: u64 = 8;
+/// How sure it is at most that nothing is read ahead where something is kept.
+const SUREST: f64 = 0.96;
 /// Reads behind a start that decide whether there is a read-ahead, and those at a distance of the search.
 const MANY: u64 = 20;
 const FEW: u64 = 7;
@@ -61,17 +63,16 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
     let Some(fast) = fast else {
         let behind = behind.concat();
         let evidence = format!(
-            "reads behind 2 to {START_MAX} sequential ones take {:.0} ns, those behind one {slow:.0} ns",
+            "reads behind 2 to {START_MAX} sequential ones take {:.0} ns, those behind one {slow:.0} ns, others {flash:.0} ns",
             median(&behind)
         );
         // A read that comes from the flash may be faster than one alone where its part of the map is at hand.
         let finding = nothing(session, parameter, [&alone, &reread.flash], &behind, evidence);
         // Had anything been read ahead, it would have been answered as what was read before.
-        let sure = kept.is_some() && how_many_times(&alone, &behind).low * slow > limit;
-        session.conclude(if sure {
-            Finding::found(parameter, Bytes::ZERO, 0.96, finding.evidence)
-        } else {
-            finding
+        let as_slow = how_many_times(&alone, &behind).low * slow > limit;
+        session.conclude(match kept.filter(|_| as_slow) {
+            Some(kept) => Finding::found(parameter, Bytes::ZERO, kept.sure.min(SUREST), finding.evidence),
+            None => finding,
         });
         return Ok(());
     };

@@ -13,7 +13,8 @@
 //! - their part of the map may be at hand. Then they still come from the flash: with several in flight, two places on two dies
 //!   are served faster than one place, which a memory does not know. And a read of the map takes as long as one of data, so
 //!   that what is saved is less than what is left; where more is saved than is left, no read of the flash is left. Nor do a
-//!   few neighbours lose each other's part of the map.
+//!   few neighbours lose each other's part of the map. Where neither shows, the family of the translation layer decides
+//!   (`translation`): a map that is read on demand is what was at hand.
 //!
 //! Where two places are not kept, one may be, in a buffer of one granule; or going far costs time, and what is near is fast
 //! though it was never read before.
@@ -28,6 +29,7 @@ use super::no_faster::{ALPHA, FAST_MAX, is_faster, nothing};
 use super::patterns::{in_turn, ios};
 use super::read_ahead;
 use super::reads::{Walk, compare, how_many_times, in_order, room};
+use super::translation::DEMAND;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -35,8 +37,8 @@ use crate::session::Session;
 pub(crate) const REREADS: Group = Group {
     name: "rereads",
     about: "reads of what was read before, and behind a sequential start: read buffer and read-ahead",
-    parameters: &[Parameter::ReadBufferSize, Parameter::ReadAheadSize],
-    supposes: &[],
+    parameters: &[Parameter::ReadAheadSize],
+    supposes: &[Parameter::ReadBufferSize],
     write_share: 0.0,
     probe,
 };
@@ -53,8 +55,30 @@ const TWO_DIES: f64 = 0.92;
 const SAME_MAP_PAGE: u64 = 64;
 /// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
+/// What was supposed of a buffer that may be none ends so.
+const AT_HAND: &str = "something else was at hand";
+/// How sure it is at most that this was the map.
+const MAP_AT_HAND: f64 = 0.8;
+/// How sure it is that something is kept where more is saved than is left, and that a single granule is.
+const SAVED_MORE: f64 = 0.96;
+const ONE_GRANULE: f64 = 0.8;
 /// The confidence that a buffer keeps what the register of the only die may keep as well.
 const EITHER: f64 = 0.6;
+
+/// Concludes the buffer when the family of the translation layer is known: a map on the flash is what may have been at hand.
+pub(super) fn conclude_buffer(session: &mut Session<'_, '_>) {
+    let Some(supposed) = session.supposed(Parameter::ReadBufferSize) else { return };
+    let family = session.inference().get(Parameter::TranslationFamily);
+    let of_map = family.filter(|_| session.known().word(Parameter::TranslationFamily) == Some(DEMAND));
+    session.conclude(match of_map {
+        Some(family) if supposed.evidence.ends_with(AT_HAND) => {
+            let evidence = format!("{}: the map, which is read from the flash on demand", supposed.evidence);
+            let sure = family.confidence.min(MAP_AT_HAND);
+            Finding::found(supposed.parameter, Bytes::ZERO, sure, evidence)
+        }
+        _ => supposed,
+    });
+}
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());
@@ -85,6 +109,8 @@ pub(super) struct Kept {
     pub(super) granule: Option<Bytes>,
     /// What a read of it takes, in nanoseconds.
     pub(super) time: f64,
+    /// How sure it is that it is kept.
+    pub(super) sure: f64,
 }
 
 struct Probe {
@@ -135,7 +161,7 @@ impl Probe {
         self.next - length
     }
 
-    /// Concludes the buffer.
+    /// Supposes the buffer.
     fn buffer(&mut self, session: &mut Session<'_, '_>) -> Result<Reread, Halt> {
         let parameter = Parameter::ReadBufferSize;
         let pair = self.pair(session);
@@ -152,7 +178,7 @@ impl Probe {
                  and something else was at hand, as their part of the map",
                 faster.estimate
             );
-            session.conclude(Finding::found(parameter, Bytes::ZERO, 0.96, evidence));
+            session.suppose(Finding::found(parameter, Bytes::ZERO, 0.96, evidence));
             return Ok(Reread { flash: few, kept: None });
         }
         let left = how_many_times(&few, &self.fresh);
@@ -164,21 +190,23 @@ impl Probe {
                 Finding::undetermined(parameter, format!("{evidence}; what is kept has no clear granules")),
             ),
         };
-        let from_memory = left.low > 2.0 || (1..SAME_MAP_PAGE).contains(&places);
-        session.conclude(if from_memory {
+        let saved_more = left.low > 2.0;
+        let from_memory = saved_more || (1..SAME_MAP_PAGE).contains(&places);
+        let sure = if saved_more { SAVED_MORE } else { finding.confidence };
+        session.suppose(if from_memory {
             finding
         } else {
             let evidence = format!(
-                "{evidence}, {:.2} times as long: they may come from the flash, and something else was at hand",
+                "{evidence}, {:.2} times as long: they may come from the flash, and {AT_HAND}",
                 left.estimate
             );
             Finding::undetermined(parameter, evidence)
         });
-        let kept = from_memory.then_some(Kept { granule, time: fast });
+        let kept = from_memory.then_some(Kept { granule, time: fast, sure });
         Ok(Reread { flash: self.fresh.clone(), kept })
     }
 
-    /// Concludes the buffer where two places in turn are not kept: one alone may be.
+    /// Supposes the buffer where two places in turn are not kept: one alone may be.
     fn one_place(
         &mut self,
         session: &mut Session<'_, '_>,
@@ -192,12 +220,12 @@ impl Probe {
         let evidence = format!("{evidence}, one place {fast:.0} ns");
         if !is_faster(&one, &self.fresh) {
             let again = [few.as_slice(), &one].concat();
-            session.conclude(nothing(session, parameter, [&self.fresh], &again, evidence));
+            session.suppose(nothing(session, parameter, [&self.fresh], &again, evidence));
             return Ok(Reread { flash: few, kept: None });
         }
         let saved_more = how_many_times(&one, &self.fresh).low > 2.0;
         let Some(granule) = self.granule(session, fast, slow)? else {
-            session.conclude(Finding::undetermined(
+            session.suppose(Finding::undetermined(
                 parameter,
                 format!("{evidence}; what is kept has no clear granules"),
             ));
@@ -208,7 +236,7 @@ impl Probe {
                 "{evidence}, and so do places never read before within {granule} of the last read: going further costs time, \
                  and nothing is kept"
             );
-            session.conclude(Finding::found(parameter, Bytes::ZERO, 0.9, evidence));
+            session.suppose(Finding::found(parameter, Bytes::ZERO, 0.9, evidence));
             return Ok(Reread { flash: one, kept: None });
         }
         let registers = if saved_more { None } else { self.kept_by_two_dies(session, granule, fast, slow)? };
@@ -221,8 +249,8 @@ impl Probe {
                 (Finding::found(parameter, Bytes::ZERO, 0.9, evidence), None)
             }
             None if saved_more || several_dies => {
-                let kept = Some(Kept { granule: Some(granule), time: fast });
-                (Finding::found(parameter, granule, 0.8, evidence), kept)
+                let kept = Some(Kept { granule: Some(granule), time: fast, sure: ONE_GRANULE });
+                (Finding::found(parameter, granule, ONE_GRANULE, evidence), kept)
             }
             None => {
                 let evidence = format!(
@@ -231,7 +259,7 @@ impl Probe {
                 (Finding::found(parameter, granule, EITHER, evidence), None)
             }
         };
-        session.conclude(finding);
+        session.suppose(finding);
         Ok(Reread { flash: few, kept })
     }
 

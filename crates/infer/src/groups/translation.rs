@@ -44,6 +44,7 @@ use super::beginnings::suppose_unit;
 use super::family_costs::Seen;
 use super::map_cache::{MapCache, look_for_map_cache};
 use super::openings::openings;
+use super::rereads;
 use super::sustained::{Sustained, sustained};
 use super::writes::dies_in_doubt;
 use crate::group::Group;
@@ -53,7 +54,7 @@ use crate::session::Session;
 pub(crate) const GROUP: Group = Group {
     name: "translation",
     about: "single pages in sequence, again and again, and anywhere: which of them cost a merge",
-    parameters: &[Parameter::TranslationFamily],
+    parameters: &[Parameter::TranslationFamily, Parameter::ReadBufferSize],
     supposes: &[],
     write_share: 0.06,
     probe,
@@ -79,6 +80,8 @@ const NO_PAGE: f64 = 15e6;
 const UNKNOWN_PAGE: f64 = 0.9;
 /// The family of which single pages of many blocks fill the logs.
 pub(super) const SHARED: &str = "shared log-block";
+/// The family that reads its map from the flash.
+pub(super) const DEMAND: &str = "demand-cached page";
 /// How sure shared logs are that were seen to be full.
 const LOGS_SEEN: f64 = 0.93;
 /// How sure they are where pages that begin a block were seen to cost a merge.
@@ -107,6 +110,12 @@ fn level(ratio: f64, cheap: f64, merge: f64) -> Level {
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    family(session)?;
+    rereads::conclude_buffer(session);
+    Ok(())
+}
+
+fn family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::TranslationFamily;
     if let Some(logs) = session.supposed(Parameter::OpenBlocks) {
         // The logs told the pages of a block; how many dies share it, if these are sure.
@@ -166,7 +175,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let (cached, figures) = look_for_map_cache(session, seen.size)?;
         let evidence = format!("{evidence}; {figures}");
         match cached {
-            MapCache::Found => Finding::found(parameter, "demand-cached page", sure, evidence),
+            MapCache::Found => Finding::found(parameter, DEMAND, sure, evidence),
             MapCache::None => Finding::found(parameter, "page", sure, evidence),
             MapCache::Unclear(word) => Finding::found(parameter, word, sure.min(0.6), evidence),
         }
