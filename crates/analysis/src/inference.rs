@@ -7,10 +7,12 @@
 //! - a document that holds what flashlab does not write is refused before anybody reckons with it ([`Inference::check`]).
 
 mod check;
+mod family;
 mod finding;
 mod parameter;
 mod picture;
 
+pub use family::Family;
 pub use finding::{Fill, Finding, INFERENCE_VERSION, Inference, TimedIo, UnitSeen, Value, Verdict};
 pub use parameter::{Parameter, Unit, UnknownParameter};
 pub use picture::{Axis, Picture, Series, Style};

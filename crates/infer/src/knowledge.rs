@@ -1,6 +1,6 @@
 //! What was found or is supposed so far, for the groups that follow.
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter, Value};
+use flashlab_analysis::inference::{Family, Finding, Inference, Parameter, Value};
 use flashlab_base::Bytes;
 
 /// What is known of the device: what was found, and where nothing was yet, what is supposed.
@@ -41,6 +41,11 @@ impl Knowledge<'_> {
     /// Whether there is a fast region.
     pub fn has_fast_region(self) -> bool {
         self.number(Parameter::FastRegionSize).is_some_and(|size| size > 0.0)
+    }
+
+    /// The family of the translation layer.
+    pub fn family(self) -> Option<Family> {
+        self.word(Parameter::TranslationFamily).and_then(Family::named)
     }
 
     /// A word.

@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::Family;
+
 /// What a parameter's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
@@ -73,9 +75,7 @@ impl Parameter {
     /// The words that are its value; none where it is a number, or yes or no.
     pub fn words(self) -> &'static [&'static str] {
         match self {
-            Parameter::TranslationFamily => {
-                &["page", "demand-cached page", "block", "log-block", "shared log-block"]
-            }
+            Parameter::TranslationFamily => &Family::NAMES,
             Parameter::WriteBufferFlush => &["immediately", "when-full"],
             _ => &[],
         }

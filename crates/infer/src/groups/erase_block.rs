@@ -21,7 +21,7 @@
 //! # Invariants
 //! - a period counts only if it foretells the stalls of writes that were done after it was found.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 
@@ -100,8 +100,8 @@ struct Candidate {
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let family = session.known().word(Parameter::TranslationFamily).map(str::to_owned);
-    let pages = matches!(family.as_deref(), Some("page" | "demand-cached page"));
+    let family = session.known().family();
+    let pages = family.is_some_and(Family::maps_pages);
     // Where every page may lie anywhere, room is made when the space is used up. What comes back before is a buffer that is
     // emptied, or a fast region, whose blocks are as large.
     let later = session.fill().unit.is_some_and(|unit| unit.onset.is_some());
@@ -110,7 +110,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let supposed = session.supposed(Parameter::EraseBlockSize);
     if let Some(supposed) = supposed.clone().filter(|_| later || emptied || !pages) {
         session.conclude(supposed);
-        conclude_granularity(session, family.as_deref());
+        conclude_granularity(session, family);
         return Ok(());
     }
     let (in_sequence, in_place) = if pages {
@@ -122,7 +122,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let seen = Witnesses { in_sequence, in_place, moves_pages: pages };
     let mut candidate = seen.decide(session);
     if let Some(candidate) = &mut candidate
-        && matches!(family.as_deref(), Some("block" | "log-block" | "shared log-block"))
+        && family.is_some_and(|family| !family.maps_pages())
     {
         candidate.rewritten = rewrite(session, candidate.unit)?;
     }
@@ -132,7 +132,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         None => conclude(session, candidate, &seen),
     }
-    conclude_granularity(session, family.as_deref());
+    conclude_granularity(session, family);
     Ok(())
 }
 
@@ -322,9 +322,9 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
 }
 
 /// What can be placed by itself follows from the family: the page, or what is merged.
-fn conclude_granularity(session: &mut Session<'_, '_>, family: Option<&str>) {
+fn conclude_granularity(session: &mut Session<'_, '_>, family: Option<Family>) {
     let from = match family {
-        Some("page" | "demand-cached page") => Parameter::WritePageSize,
+        Some(family) if family.maps_pages() => Parameter::WritePageSize,
         Some(_) => Parameter::EraseBlockSize,
         None => {
             let reason = "it follows from the translation layer's family, which is not known";

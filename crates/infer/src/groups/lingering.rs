@@ -16,7 +16,7 @@
 //! - the time is told only if the experiments agree.
 
 use flashlab_analysis::findings::Lingering;
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
 use flashlab_analysis::lingering;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
@@ -104,7 +104,7 @@ fn experiment(session: &mut Session<'_, '_>, size: Bytes, writes: u64) -> Result
 }
 
 fn has_map_on_flash(session: &Session<'_, '_>) -> bool {
-    session.known().word(Parameter::TranslationFamily) == Some("demand-cached page")
+    session.known().family() == Some(Family::DemandCachedPage)
 }
 
 fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {

@@ -15,7 +15,7 @@
 //! - two rounds, at different places, have to agree.
 
 use flashlab_analysis::decide::ranks::{mann_whitney, ratio};
-use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::inference::{Family, Parameter};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
@@ -29,7 +29,7 @@ pub(super) enum MapCache {
     Found,
     None,
     /// It is not clear; this is more likely.
-    Unclear(&'static str),
+    Unclear(Family),
 }
 
 /// Pages whose places any such map can remember.
@@ -56,7 +56,9 @@ pub(super) fn look_for_map_cache(
     let affordable = (size * PAGES + held) * ROUNDS <= session.writes_left();
     let (written, figures) = match affordable {
         true => compare(session, size, Mode::Write, held)?,
-        false => (MapCache::Unclear("page"), "a few pages were not written for want of budget".to_owned()),
+        false => {
+            (MapCache::Unclear(Family::Page), "a few pages were not written for want of budget".to_owned())
+        }
     };
     if matches!(written, MapCache::Found) {
         return Ok((written, figures));
@@ -67,7 +69,8 @@ pub(super) fn look_for_map_cache(
         None => size * READ_BUFFER,
     };
     if held > few {
-        let unclear = if matches!(written, MapCache::None) { MapCache::Unclear("page") } else { written };
+        let unclear =
+            if matches!(written, MapCache::None) { MapCache::Unclear(Family::Page) } else { written };
         return Ok((unclear, figures));
     }
     let (read, more) = compare(session, size, Mode::Read, held)?;
@@ -114,7 +117,7 @@ fn compare(
     let half = known.len() / 2;
     let ranks = |from: usize, to: usize| mann_whitney(&forgotten[from..to], &known[from..to]);
     let Some(more) = ratio(&forgotten, &known, 0.99) else {
-        return Ok((MapCache::Unclear("page"), String::new()));
+        return Ok((MapCache::Unclear(Family::Page), String::new()));
     };
     let figures = format!(
         "{PAGES} pages after a {by} of each are read in {:.2} times as long when everything was read ({:.2} to {:.2})",
@@ -124,8 +127,8 @@ fn compare(
     let cached = match () {
         () if more.estimate >= LOOK_UP && twice && ranks(0, 2 * half).p_above <= P => MapCache::Found,
         () if more.high <= NONE => MapCache::None,
-        () if more.estimate > (LOOK_UP * NONE).sqrt() => MapCache::Unclear("demand-cached page"),
-        () => MapCache::Unclear("page"),
+        () if more.estimate > (LOOK_UP * NONE).sqrt() => MapCache::Unclear(Family::DemandCachedPage),
+        () => MapCache::Unclear(Family::Page),
     };
     Ok((cached, figures))
 }

@@ -13,7 +13,7 @@
 //! # Invariants
 //! - a number is found only if it was seen again.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, UnitSeen};
+use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style, UnitSeen};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
@@ -21,7 +21,6 @@ use super::figures::{median, quantile};
 use super::full_logs::LOGS_MOST;
 use super::recency::recency;
 use super::stalls::{Stalls, stalls};
-use super::translation::SHARED;
 use super::writes::{Buffer, buffer, costs_of, dies_in_doubt, page_to_write, place, writes};
 use crate::group::Group;
 use crate::halt::Halt;
@@ -61,9 +60,9 @@ const FILLED: f64 = 0.9;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
-    let family = known.word(Parameter::TranslationFamily).map(str::to_owned);
+    let family = known.family();
     let sure = known.confidence(Parameter::TranslationFamily);
-    let is_shared = family.as_deref() == Some(SHARED);
+    let is_shared = family == Some(Family::SharedLogBlock);
     // Single pages may have told them when the space beyond the capacity was looked for.
     let supposed = session.supposed(Parameter::OpenBlocks).filter(|_| is_shared);
     let is_clear = supposed.as_ref().is_some_and(|seen| seen.confidence >= CLOSE);
@@ -72,7 +71,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.conclude(told);
         return Ok(());
     }
-    let maps_pages = matches!(family.as_deref(), Some("page" | "demand-cached page"));
+    let maps_pages = family.is_some_and(Family::maps_pages);
     let is_sure = sure >= DOUBTFUL || seen.is_some();
     let counted = if (maps_pages || is_shared) && is_sure { None } else { count(session)? };
     if is_shared && counted.is_none() {

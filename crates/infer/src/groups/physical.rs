@@ -9,7 +9,7 @@
 //! - nothing is written: what was seen before is concluded;
 //! - each single write that costs a merge weighs more than a translation layer that would not have it.
 
-use flashlab_analysis::inference::{Finding, Parameter, Verdict};
+use flashlab_analysis::inference::{Family, Finding, Parameter, Verdict};
 
 use crate::group::Group;
 use crate::halt::Halt;
@@ -34,40 +34,42 @@ const SUREST: f64 = 0.9;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
-    let (family, block) = (Parameter::TranslationFamily, Parameter::EraseBlockSize);
+    let block = Parameter::EraseBlockSize;
     let counted = session.fill().unit.filter(|unit| unit.logs.is_some());
     let unit = known.bytes(block).or(counted.map(|unit| unit.size));
     let logs = known.count(Parameter::OpenBlocks).zip(unit);
-    let family_sure = known.confidence(family).min(SUREST);
+    let family_sure = known.confidence(Parameter::TranslationFamily).min(SUREST);
     let of_unit = known.bytes(block).map_or(1.0, |_| known.confidence(block));
     let of_logs = known.confidence(Parameter::OpenBlocks).min(of_unit).min(family_sure);
     let capacity = session.capacity().0 as f64;
-    let family = known.word(family).map(str::to_owned);
+    let family = known.family();
     for &parameter in GROUP.parameters {
         let Some(supposed) = session.supposed(parameter) else { continue };
-        let finding = match (family.as_deref(), logs) {
-            (Some(family @ ("block" | "log-block")), _) if supposed.verdict != Verdict::NotIdentifiable => {
+        let finding = match (family, logs) {
+            (Some(family @ (Family::Block | Family::LogBlock)), _)
+                if supposed.verdict != Verdict::NotIdentifiable =>
+            {
                 let evidence =
                     format!("the translation layer is '{family}': each log block belongs to one data block");
                 Finding::not_identifiable(parameter, family_sure, evidence)
             }
-            (Some("shared log-block"), Some((logs, unit)))
+            (Some(Family::SharedLogBlock), Some((logs, unit)))
                 if (unit * logs).0 as f64 <= LOGS_MOST * capacity =>
             {
                 let value = value(parameter, capacity, (unit * logs).0 as f64);
                 let evidence = format!("{logs} logs of {unit} each are shared by all blocks");
                 Finding::found(parameter, value, of_logs, evidence)
             }
-            (Some("shared log-block"), _) => {
+            (Some(Family::SharedLogBlock), _) => {
                 let evidence =
                     format!("how many logs are shared by all blocks is not known; {}", supposed.evidence);
                 Finding::undetermined(parameter, evidence)
             }
-            (Some(family @ ("page" | "demand-cached page")), _) if counted.is_some() => {
+            (Some(family), _) if family.maps_pages() && counted.is_some() => {
                 let evidence = format!("the translation layer is '{family}', though {}", supposed.evidence);
                 Finding::undetermined(parameter, evidence)
             }
-            (Some("page" | "demand-cached page"), _) if supposed.verdict == Verdict::NotIdentifiable => {
+            (Some(family), _) if family.maps_pages() && supposed.verdict == Verdict::NotIdentifiable => {
                 Finding { confidence: CONTRADICTED, ..supposed }
             }
             (Some(_), _) => Finding { confidence: supposed.confidence.min(family_sure), ..supposed },

@@ -149,10 +149,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 
 /// Whether the translation layer merges blocks, so that what it can put off is bounded.
 fn merges(session: &Session<'_, '_>) -> bool {
-    matches!(
-        session.known().word(Parameter::TranslationFamily),
-        Some("block" | "log-block" | "shared log-block")
-    )
+    session.known().family().is_some_and(|family| !family.maps_pages())
 }
 
 fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {

@@ -20,7 +20,7 @@
 //! though it was never read before.
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
@@ -29,7 +29,6 @@ use super::no_faster::{ALPHA, FAST_MAX, is_faster, nothing};
 use super::patterns::{in_turn, ios};
 use super::read_ahead;
 use super::reads::{Walk, compare, how_many_times, in_order, room};
-use super::translation::DEMAND;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -69,7 +68,7 @@ const EITHER: f64 = 0.6;
 pub(super) fn conclude_buffer(session: &mut Session<'_, '_>) {
     let Some(supposed) = session.supposed(Parameter::ReadBufferSize) else { return };
     let family = session.inference().get(Parameter::TranslationFamily);
-    let of_map = family.filter(|_| session.known().word(Parameter::TranslationFamily) == Some(DEMAND));
+    let of_map = family.filter(|_| session.known().family() == Some(Family::DemandCachedPage));
     session.conclude(match of_map {
         Some(family) if supposed.evidence.ends_with(AT_HAND) => {
             let evidence = format!("{}: the map, which is read from the flash on demand", supposed.evidence);

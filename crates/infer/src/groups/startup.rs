@@ -25,7 +25,7 @@
 
 use flashlab_analysis::decide::change::{Change, Direction, change};
 use flashlab_analysis::findings::Phases;
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
 use flashlab_analysis::phases;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
@@ -131,7 +131,7 @@ fn counts(most: u64, in_time: u64, fast_pages: f64) -> (u64, u64) {
 
 /// Whether every page may lie anywhere.
 pub(super) fn is_page_map(session: &Session<'_, '_>) -> bool {
-    matches!(session.known().word(Parameter::TranslationFamily), Some("page" | "demand-cached page"))
+    session.known().family().is_some_and(Family::maps_pages)
 }
 
 /// What a write takes: the mean of the dearest of more and more writes, `most` of them at most, as a buffer hides what the

@@ -37,7 +37,7 @@
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is.
 
-use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_analysis::inference::{Family, Finding, Parameter};
 use flashlab_base::Nanos;
 
 use super::beginnings::suppose_unit;
@@ -78,10 +78,6 @@ const NO_PAGE: f64 = 15e6;
 /// How sure a page map is where it is not known from writes that what was written were whole pages: each may be a merge
 /// of a small unit.
 const UNKNOWN_PAGE: f64 = 0.9;
-/// The family of which single pages of many blocks fill the logs.
-pub(super) const SHARED: &str = "shared log-block";
-/// The family that reads its map from the flash.
-pub(super) const DEMAND: &str = "demand-cached page";
 /// How sure shared logs are that were seen to be full.
 const LOGS_SEEN: f64 = 0.93;
 /// How sure they are where pages that begin a block were seen to cost a merge.
@@ -110,12 +106,12 @@ fn level(ratio: f64, cheap: f64, merge: f64) -> Level {
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    family(session)?;
+    conclude_family(session)?;
     rereads::conclude_buffer(session);
     Ok(())
 }
 
-fn family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::TranslationFamily;
     if let Some(logs) = session.supposed(Parameter::OpenBlocks) {
         // The logs told the pages of a block; how many dies share it, if these are sure.
@@ -124,7 +120,12 @@ fn family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         // Pages of many blocks were merged before one write, again and again: no other family does so.
         let evidence = format!("{}, which all blocks share", logs.evidence);
-        session.conclude(Finding::found(parameter, SHARED, LOGS_SEEN.min(logs.confidence + 0.03), evidence));
+        session.conclude(Finding::found(
+            parameter,
+            Family::SharedLogBlock,
+            LOGS_SEEN.min(logs.confidence + 0.03),
+            evidence,
+        ));
         return Ok(());
     }
     let seen = Seen::measure(session)?;
@@ -138,27 +139,28 @@ fn family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         seen.apart,
         seen.anywhere,
     );
-    let (mut word, mut sure) = seen.word();
+    let (mut family, mut sure) = seen.family();
     // What a buffer hides was not seen.
     sure = sure.min(match (seen.unbuffered, seen.kept) {
         (true, _) => 1.0,
         (false, false) => 0.9,
         (false, true) => 0.7,
     });
-    let merges_nothing = seen.unbuffered && sure >= CLEAR && matches!(word, "page" | SHARED);
+    let merges_nothing =
+        seen.unbuffered && sure >= CLEAR && matches!(family, Family::Page | Family::SharedLogBlock);
     if !merges_nothing && let Some(sustained) = sustained(session, seen.unbuffered.then_some(seen.base))? {
         evidence = format!("{evidence}; {}", sustained.evidence());
-        (word, sure) = sustained.word((word, sure));
+        (family, sure) = sustained.family((family, sure));
         if let Some(unit) = sustained.unit() {
             session.suppose(unit);
-            session.conclude(Finding::found(parameter, word, sure, evidence).with(seen.picture()));
+            session.conclude(Finding::found(parameter, family, sure, evidence).with(seen.picture()));
             return Ok(());
         }
     }
-    if word == SHARED && suppose_unit(session)? {
+    if family == Family::SharedLogBlock && suppose_unit(session)? {
         sure = sure.max(BEGINNINGS_SEEN);
     }
-    if matches!(word, "block" | "log-block")
+    if matches!(family, Family::Block | Family::LogBlock)
         && let Some(told) = openings(session)?
     {
         sure = sure.max(TOLD);
@@ -167,20 +169,20 @@ fn family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let page = session.inference().get(Parameter::WritePageSize);
     let whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= 0.95);
-    let finding = if word == "page" && seen.base >= NO_PAGE {
+    let finding = if family == Family::Page && seen.base >= NO_PAGE {
         let evidence = format!("{evidence}; but no page takes so long to write: each write may be a merge");
         Finding::undetermined(parameter, evidence)
-    } else if word == "page" {
+    } else if family == Family::Page {
         let sure = if whole { sure } else { sure.min(UNKNOWN_PAGE) };
         let (cached, figures) = look_for_map_cache(session, seen.size)?;
         let evidence = format!("{evidence}; {figures}");
         match cached {
-            MapCache::Found => Finding::found(parameter, DEMAND, sure, evidence),
-            MapCache::None => Finding::found(parameter, "page", sure, evidence),
-            MapCache::Unclear(word) => Finding::found(parameter, word, sure.min(0.6), evidence),
+            MapCache::Found => Finding::found(parameter, Family::DemandCachedPage, sure, evidence),
+            MapCache::None => Finding::found(parameter, Family::Page, sure, evidence),
+            MapCache::Unclear(family) => Finding::found(parameter, family, sure.min(0.6), evidence),
         }
     } else {
-        Finding::found(parameter, word, sure, evidence)
+        Finding::found(parameter, family, sure, evidence)
     };
     session.conclude(finding.with(seen.picture()));
     Ok(())
@@ -188,14 +190,14 @@ fn family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 
 impl Sustained {
     /// The family, and how sure it is; `seen` is what other patterns tell.
-    fn word<'a>(&self, seen: (&'a str, f64)) -> (&'a str, f64) {
+    fn family(&self, seen: (Family, f64)) -> (Family, f64) {
         let [twice, alone, contrary] = ALIKE;
         match seen {
-            _ if self.depths.is_some() => ("block", IN_ORDER),
-            ("log-block", _) if self.merges() => ("log-block", twice),
-            ("block", _) if self.merges() => ("log-block", contrary),
-            _ if self.merges() => ("log-block", alone),
-            ("block" | "log-block", _) if self.is_cheap() => ("page", REFUTED),
+            _ if self.depths.is_some() => (Family::Block, IN_ORDER),
+            (Family::LogBlock, _) if self.merges() => (Family::LogBlock, twice),
+            (Family::Block, _) if self.merges() => (Family::LogBlock, contrary),
+            _ if self.merges() => (Family::LogBlock, alone),
+            (Family::Block | Family::LogBlock, _) if self.is_cheap() => (Family::Page, REFUTED),
             _ => seen,
         }
     }
@@ -203,7 +205,7 @@ impl Sustained {
 
 impl Seen {
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
-    fn word(&self) -> (&'static str, f64) {
+    fn family(&self) -> (Family, f64) {
         // Behind a buffer a page may seem to cost next to nothing, and what is many times as much no merge.
         let at_first = match self.first * self.base >= MERGE_LEAST {
             true => level(self.first / self.in_place.max(1e-9), CHEAP, MERGE),
@@ -227,25 +229,27 @@ impl Seen {
         let everywhere = self.in_place >= dear && self.apart >= MERGE && busy.merges;
         let sure = |levels: &[Level]| if levels.iter().all(|level| level.clear) { 0.96 } else { 0.6 };
         match () {
-            () if block_but_again && !block => ("block", 0.6),
-            () if at_first.merges && !block => (SHARED, sure(&[again, at_first])),
-            () if log => ("log-block", sure(&[again, at_first, apart, busy])),
-            () if block && !busy.merges => ("block", 0.6),
+            () if block_but_again && !block => (Family::Block, 0.6),
+            () if at_first.merges && !block => (Family::SharedLogBlock, sure(&[again, at_first])),
+            () if log => (Family::LogBlock, sure(&[again, at_first, apart, busy])),
+            () if block && !busy.merges => (Family::Block, 0.6),
             // Merges that are put off make places far apart cheaper than one place, but not cheap.
-            () if everywhere => ("block", 0.6),
-            () if block => ("block", sure(&[again, apart, busy])),
-            () if busy.merges && again.merges => ("block", 0.5),
+            () if everywhere => (Family::Block, 0.6),
+            () if block => (Family::Block, sure(&[again, apart, busy])),
+            () if busy.merges && again.merges => (Family::Block, 0.5),
             // Of what is put off, a part is done before each write.
-            () if busy.merges && self.unbuffered && self.in_place >= PUT_OFF_COSTS => ("block", 0.5),
+            () if busy.merges && self.unbuffered && self.in_place >= PUT_OFF_COSTS => (Family::Block, 0.5),
             () if busy.merges && (self.unbuffered || self.apart >= PUT_OFF_COSTS * self.dies) => {
-                ("log-block", 0.6)
+                (Family::LogBlock, 0.6)
             }
-            () if busy.merges && !self.rows => ("log-block", 0.5),
-            () if busy.merges => ("page", 0.5),
-            () if self.unbuffered && self.first >= PUT_OFF_COSTS * self.in_place.max(1.0) => (SHARED, 0.6),
+            () if busy.merges && !self.rows => (Family::LogBlock, 0.5),
+            () if busy.merges => (Family::Page, 0.5),
+            () if self.unbuffered && self.first >= PUT_OFF_COSTS * self.in_place.max(1.0) => {
+                (Family::SharedLogBlock, 0.6)
+            }
             // Few writes may be fewer than there are logs, or merges that are put off.
-            () if self.few => ("page", 0.8),
-            () => ("page", sure(&[again, at_first, apart, busy])),
+            () if self.few => (Family::Page, 0.8),
+            () => (Family::Page, sure(&[again, at_first, apart, busy])),
         }
     }
 }
