@@ -206,7 +206,7 @@ pub fn print(findings: &Findings, page: &Path, json: bool) -> Result<()> {
 /// How the terminal is laid out.
 pub fn layout(report: Option<String>) -> Layout {
     use std::io::IsTerminal;
-    const WIDEST: u16 = 100;
+    const WIDEST: u16 = 120;
     if !std::io::stdout().is_terminal() {
         return Layout { report, ..Layout::default() };
     }

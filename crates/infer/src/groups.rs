@@ -55,6 +55,7 @@ mod saturation;
 pub(crate) mod segment_groups;
 mod single_pages;
 mod single_writes;
+mod size_pictures;
 mod sizes;
 pub(crate) mod spare;
 mod stalls;

@@ -24,6 +24,13 @@ fn inferred(profile: &Profile) -> Inference {
     };
     let mut known = nothing_known(&device, "test");
     infer(&mut device, &settings, &mut known, &mut ());
+    // A person sees what the estimator saw, of each that found a value.
+    for finding in known.findings.iter().filter(|finding| finding.value.is_some()) {
+        let picture = finding.picture.as_ref();
+        let points =
+            picture.map_or(0, |picture| picture.series.iter().map(|series| series.points.len()).sum());
+        assert!(points > 0, "{} of {}: {}", finding.parameter, profile.name, finding.evidence);
+    }
     known
 }
 
@@ -75,4 +82,15 @@ fn flushes_tell_what_a_write_buffer_hides() {
     let known = inferred(&profile("96MiB"));
     assert_eq!(value(&known, Parameter::PlanesReadAtOnce), Some(2u64.into()));
     assert_eq!(value(&known, Parameter::ParallelUnits), Some(4u64.into()));
+}
+
+#[test]
+fn what_is_found_in_other_devices_has_pictures_as_well() {
+    for (name, capacity) in
+        [("emmc", Bytes::mib(512)), ("hama", Bytes::mib(512)), ("sdcard", Bytes::mib(256))]
+    {
+        let drive = flashlab_sim::zoo().into_iter().find(|drive| drive.name == name).unwrap();
+        let known = inferred(&drive.resized(capacity).unwrap());
+        assert!(known.findings.iter().any(|finding| finding.value.is_some()), "{name}");
+    }
 }

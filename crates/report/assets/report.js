@@ -16,6 +16,7 @@ const charts = [];
 
 const TIME = [[1, 'ns'], [1e3, 'µs'], [1e6, 'ms'], [1e9, 's']];
 const SIZE = [[1, 'B'], [1024, 'KiB'], [1024 ** 2, 'MiB'], [1024 ** 3, 'GiB'], [1024 ** 4, 'TiB']];
+const RATE = [[1, 'B/s'], [1e3, 'kB/s'], [1e6, 'MB/s'], [1e9, 'GB/s']];
 
 function scaled(value, units, digits) {
   let [size, unit] = units[0];
@@ -27,6 +28,8 @@ function inUnit(value, unit, digits = 3) {
   if (value == null) return '';
   if (unit === 'ns') return scaled(value, TIME, digits);
   if (unit === 'bytes') return scaled(value, SIZE, Math.max(4, digits));
+  if (unit === 'bytes/s') return scaled(value, RATE, digits);
+  if (unit === 'share') return Number((value * 100).toPrecision(digits)) + '\u00a0%';
   if (unit === 'ratio') return Number(value.toPrecision(digits)) + '×';
   return Number(value.toPrecision(12)).toLocaleString('en').replaceAll(',', '\u202f');
 }
@@ -102,19 +105,21 @@ function xAxis(chart) {
 }
 
 function yScale(chart) {
+  // The names of marks stand above the values.
+  const above = chart.drawing.marks.length > 0 ? 0.12 : 0;
   if (chart.logarithmic) {
-    return { distr: 3, log: 10, range: (u, low, high) => logRange(low, high) };
+    return { distr: 3, log: 10, range: (u, low, high) => logRange(low, high, above) };
   }
-  return { range: (u, low, high) => [0, (high ?? 1) * 1.05] };
+  return { range: (u, low, high) => [0, (high ?? 1) * (1.05 + above)] };
 }
 
 // A little air around the values, and never less than a third of a decade, so that noise is not
 // blown up to look like an effect.
-function logRange(low, high) {
+function logRange(low, high, above) {
   if (low == null || !(low > 0)) return [1, 10];
   const middle = Math.sqrt(low * high);
   const factor = Math.max(Math.sqrt(high / low) * 1.15, 1.5);
-  return [middle / factor, middle * factor];
+  return [middle / factor, middle * factor ** (1 + 2 * above)];
 }
 
 // The decades between two values, with 2 and 5 in between when there are few.
@@ -133,7 +138,7 @@ function logSplits(low, high) {
 
 function yAxis(chart) {
   const { y } = chart.drawing;
-  const axis = { size: 68, values: (u, splits) => splits.map((value) => inUnit(value, y.unit)) };
+  const axis = { label: y.label, size: 68, values: (u, splits) => splits.map((value) => inUnit(value, y.unit)) };
   if (chart.logarithmic) {
     axis.splits = (u, index, low, high) => logSplits(low, high);
     axis.filter = (u, splits) => splits;
@@ -161,20 +166,22 @@ function styled(axis, unit) {
 
 // ---- Series -----------------------------------------------------------------------------------
 
-// Dots of which there are more are small.
+// Dots are the smaller, the more there are of them.
 const FEW_DOTS = 100;
+const MANY_DOTS = 2000;
+const dotSize = (count) => (count > MANY_DOTS ? 3 : count > FEW_DOTS ? 4.5 : 7);
 
-function lineOptions(series) {
+function lineOptions(series, covered) {
   const stroke = colour(series.colour);
   const mixed = series.points !== series.colour;
   const dot = { show: true, size: mixed ? 9 : 7, width: mixed ? 2 : 1.5, stroke, fill: colour(series.points), space: 0 };
   switch (series.style) {
     case 'dots':
-      return { paths: () => null, points: { ...dot, size: series.values.length > FEW_DOTS ? 3 : 7, width: 0, fill: colour(series.points, 0.75) } };
+      return { paths: () => null, points: { ...dot, size: dotSize(series.values.length), width: 0, fill: colour(series.points, 0.75) } };
     case 'dashed':
       return { stroke, width: 1.75, dash: [7, 5], points: { show: false } };
     case 'solid':
-      return { stroke, width: 1.75, points: { show: false } };
+      return { stroke, width: 1.75 + 2 * covered, points: { show: false } };
     default:
       return { stroke, width: 2, points: dot };
   }
@@ -189,7 +196,9 @@ function columns(chart) {
     const show = !chart.hidden.has(index);
     const own = [data.length];
     data.push(one.values);
-    series.push({ label: one.name, show, spanGaps: true, ...lineOptions(one) });
+    // A line that others may cover is as much wider.
+    const covered = chart.drawing.series.slice(index + 1).filter((other) => other.style === 'solid').length;
+    series.push({ label: one.name, show, spanGaps: true, ...lineOptions(one, covered) });
     if (one.band) {
       own.push(data.length, data.length + 1);
       bands.push({ series: [data.length + 1, data.length], fill: colour(one.colour, 0.16) });
@@ -313,7 +322,7 @@ function options(chart, columns) {
     series: columns.series,
     bands: columns.bands,
     legend: { show: false },
-    padding: [10, 14, 0, 0],
+    padding: [10, 24, 0, 0],
     cursor: { drag: { x: true, y: false }, points: { size: 9 }, y: false },
     hooks: {
       draw: [(u) => drawMarks(chart, u), () => { chart.figure.dataset.drawn = 'true'; }],

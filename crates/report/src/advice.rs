@@ -13,6 +13,7 @@ use flashlab_base::Bytes;
 use serde::Serialize;
 
 use crate::method::shell_word;
+use crate::units::exactly;
 
 /// Advice that is less sure is withheld: where it is wrong, space or speed is lost, and no data.
 pub const LEAST_CONFIDENCE: f64 = 0.9;
@@ -127,7 +128,7 @@ fn alignment(unit: Bytes, sector: Bytes, device: &str) -> Said {
         return Err(format!("an erase block of {unit} is no multiple of the sector of {sector}"));
     }
     Ok((
-        format!("begin partitions at multiples of {}", aligned.exact()),
+        format!("begin partitions at multiples of {}", exactly(aligned)),
         format!("sgdisk --set-alignment={} --new=1:0:0 {device}", aligned.0 / sector.0),
         format!(
             "space is erased and merged in units of {unit}: a partition that begins beside one shares it"
@@ -202,7 +203,7 @@ fn large_writes(size: Bytes, device: &str) -> Said {
 
 fn random_writes(unit: Bytes, device: &str) -> Said {
     Ok((
-        format!("write at random places in aligned pieces of {}", unit.exact()),
+        format!("write at random places in aligned pieces of {}", exactly(unit)),
         format!("fio --name=random --filename={device} --rw=randwrite --bs={} --direct=1", unit.0),
         format!("{unit} is the smallest piece that costs the same at random places as in sequence"),
     ))

@@ -52,7 +52,7 @@ pub struct Axis {
     pub label: String,
     /// `linear`, `ordinal`, `log2` or `log10`.
     pub scale: &'static str,
-    /// `ns`, `bytes`, `ratio`, or empty for a count.
+    /// `ns`, `bytes`, `bytes/s`, `ratio`, `share`, or empty for a count.
     pub unit: String,
     /// What to write at each x value; empty where the number says it.
     pub labels: Vec<String>,

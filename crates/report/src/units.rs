@@ -2,6 +2,8 @@
 //!
 //! Invariant: an undefined figure (NaN, infinite) is shown as [`UNKNOWN`], never as a number.
 
+use flashlab_base::Bytes;
+
 use crate::escape::is_direction_override;
 
 /// What stands where there is no figure.
@@ -18,6 +20,13 @@ pub fn time(nanoseconds: f64) -> String {
 /// A throughput, given in bytes a second, in units of powers of 1000.
 pub fn rate(bytes_per_second: f64) -> String {
     scaled(bytes_per_second, &RATES)
+}
+
+/// A size to the byte, in the largest unit that it is a whole number of: `7936 KiB`.
+pub fn exactly(size: Bytes) -> String {
+    let written = size.exact();
+    let digits = written.chars().take_while(char::is_ascii_digit).count();
+    format!("{} {}", &written[..digits], &written[digits..])
 }
 
 /// How many times as much: `1.27×`.
@@ -88,6 +97,14 @@ mod tests {
         assert_eq!([3.4e6, 512.0].map(rate), ["3.40 MB/s", "512 B/s"]);
         assert_eq!([1.0, 22.64, 271.0, 0.6].map(ratio), ["1.00×", "22.6×", "271×", "0.60×"]);
         assert_eq!([0.051, 0.000_4, 3e-7].map(percent), ["5.10 %", "0.040 %", "3.0e-5 %"]);
+    }
+
+    #[test]
+    fn sizes_can_be_exact() {
+        assert_eq!(
+            [512, 7936 << 10, 1 << 20].map(|size| exactly(Bytes(size))),
+            ["512 B", "7936 KiB", "1 MiB"]
+        );
     }
 
     #[test]

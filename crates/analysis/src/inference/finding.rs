@@ -132,6 +132,11 @@ impl Finding {
         Finding { picture: Some(picture), ..self }
     }
 
+    /// The same with a picture, if there is one; else with its own.
+    pub fn seen_in(self, picture: Option<Picture>) -> Finding {
+        Finding { picture: picture.or(self.picture), ..self }
+    }
+
     fn without(parameter: Parameter, verdict: Verdict, evidence: impl Into<String>) -> Finding {
         let evidence = evidence.into();
         Finding {

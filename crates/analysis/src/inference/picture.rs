@@ -22,14 +22,14 @@ pub struct Picture {
 pub struct Axis {
     /// What it measures.
     pub label: String,
-    /// `ns`, `bytes`, `ratio`, or empty for a count.
+    /// `ns`, `bytes`, `bytes/s`, `ratio`, `share` of a whole, or empty for a count.
     pub unit: String,
     /// Whether it is logarithmic; then all its values are above zero.
     pub logarithmic: bool,
 }
 
 impl Axis {
-    /// A linear axis of `unit`: `ns`, `bytes`, `ratio`, or empty for a count.
+    /// A linear axis of a unit, as in [`Axis::unit`].
     pub fn linear(label: &str, unit: &str) -> Axis {
         Axis { label: label.to_owned(), unit: unit.to_owned(), logarithmic: false }
     }
@@ -59,6 +59,8 @@ pub enum Style {
     Dots,
     /// Joined by a line.
     Line,
+    /// A dashed line: what was fitted, or what is compared with.
+    Fitted,
 }
 
 impl Picture {

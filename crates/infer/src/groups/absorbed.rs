@@ -20,7 +20,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Ver
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
-use super::figures::{mean, median};
+use super::figures::{mean, median, ranked};
 use super::writes::{apart, costs_of, place, writes};
 use crate::group::Group;
 use crate::halt::Halt;
@@ -99,7 +99,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     );
     let picture = Picture::new(
         "Parts of pages written again and again: up to what the buffer holds they do not reach the flash.",
-        Axis::logarithmic("pages", "bytes"),
+        Axis::logarithmic("size of all the pages", "bytes"),
         Axis::logarithmic("mean response time", "ns"),
     )
     .draw("small writes", Style::Dots, held.curve)
@@ -116,7 +116,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     };
     if session.known().word(Parameter::WriteBufferFlush).is_none() {
         let evidence = format!("{}; whole pages are not seen to be held", finding.evidence);
-        session.suppose(Finding::found(Parameter::WriteBufferFlush, "immediately", 0.7, evidence));
+        let flush = Finding::found(Parameter::WriteBufferFlush, "immediately", 0.7, evidence);
+        session.suppose(flush.with(picture.clone()));
     }
     session.conclude(finding.with(picture));
     Ok(())
@@ -129,7 +130,12 @@ fn suppose_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f
         Nanos(median(parts) as u64),
         Nanos(median(whole) as u64)
     );
-    session.suppose(Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, 0.85, evidence));
+    let picture = ranked(
+        "One page written again and again, and a part of it: a part that a buffer holds takes less than the page.",
+        "writes",
+        [("a part of the page", parts), ("the whole page", whole)],
+    );
+    session.suppose(Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, 0.85, evidence).with(picture));
     let flush = Parameter::WriteBufferFlush;
     session.suppose(Finding::not_identifiable(flush, 0.85, "there is no write buffer"));
 }

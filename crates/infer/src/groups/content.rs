@@ -18,11 +18,11 @@
 
 use flashlab_analysis::decide::level::trimmed_mean;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Content, Location};
 
-use super::figures::{by_rank, median};
+use super::figures::{median, ranked};
 use super::writes::{costs_of, place, with_content, writes};
 use crate::group::Group;
 use crate::halt::Halt;
@@ -169,11 +169,6 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
 }
 
 fn picture(size: Bytes, costs: &[Vec<f64>; 3]) -> Picture {
-    let picture = Picture::new(
-        format!("Writes of {size} in sequence by what they write, ascending."),
-        Axis::linear("share of the writes", "ratio"),
-        Axis::logarithmic("response time", "ns"),
-    );
-    let kinds = KINDS.into_iter().zip(costs);
-    kinds.fold(picture, |picture, ((name, _), costs)| picture.draw(name, Style::Line, by_rank(costs)))
+    let kinds = KINDS.iter().zip(costs).map(|((name, _), costs)| (*name, costs.as_slice()));
+    ranked(format!("Writes of {size} in sequence, by what they write."), "writes", kinds).mark(0.5, "median")
 }

@@ -25,7 +25,7 @@ use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, St
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 
-use super::figures::slowest;
+use super::figures::{folded, slowest};
 use super::rewrites::rewrite;
 use super::stalls::{Stalls, WRITES_MOST, stalls};
 use super::writes::{costs_of, page_to_write, place, writes};
@@ -239,21 +239,25 @@ impl Witnesses {
     }
 }
 
-fn picture(all: &Witnesses) -> Picture {
-    let points = |seen: &Seen| slowest(seen.size, &seen.costs);
+fn picture(all: &Witnesses, unit: Option<Bytes>) -> Picture {
+    const CAPTION: &str =
+        "Equal writes: at the end of each unit one of them is expensive. Of neighbours the slowest is shown.";
     let in_sequence = format!("in sequence, {}", all.in_sequence.size);
-    Picture::new(
-        "Equal writes: at the end of each unit one of them is expensive. Of neighbours the slowest is shown.",
-        Axis::linear("written", "bytes"),
-        Axis::logarithmic("response time", "ns"),
-    )
-    .draw(&in_sequence, Style::Dots, points(&all.in_sequence))
-    .draw("one page again and again", Style::Dots, points(&all.in_place))
+    let kinds = [(in_sequence.as_str(), &all.in_sequence), ("one page again and again", &all.in_place)]
+        .map(|(name, seen)| (name, slowest(seen.size, &seen.costs)));
+    let cost = "response time";
+    let empty = || Picture::new(CAPTION, Axis::linear("written", "bytes"), Axis::logarithmic(cost, "ns"));
+    match unit {
+        Some(unit) => folded(CAPTION, cost, unit, &kinds),
+        None => {
+            kinds.into_iter().fold(empty(), |picture, (name, points)| picture.draw(name, Style::Dots, points))
+        }
+    }
 }
 
 fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &Witnesses) {
     let parameter = Parameter::EraseBlockSize;
-    let picture = picture(seen);
+    let picture = picture(seen, candidate.as_ref().map(|candidate| candidate.unit));
     let Some(candidate) = candidate else {
         let told = |seen: &Seen| {
             let spans: Vec<String> = seen.spans().map(|span| span.to_string()).collect();
@@ -318,7 +322,7 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
     } else {
         Finding::undetermined(parameter, evidence)
     };
-    session.conclude(finding.with(picture.mark(span.0 as f64, "unit")));
+    session.conclude(finding.with(picture));
 }
 
 /// What can be placed by itself follows from the family: the page, or what is merged.
@@ -341,5 +345,6 @@ fn conclude_granularity(session: &mut Session<'_, '_>, family: Option<Family>) {
         }
         _ => Finding::undetermined(Parameter::MappingGranularity, format!("{from} is not known")),
     };
-    session.conclude(finding);
+    let picture = session.inference().get(from).and_then(|finding| finding.picture.clone());
+    session.conclude(finding.seen_in(picture));
 }

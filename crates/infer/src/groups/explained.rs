@@ -214,7 +214,8 @@ impl Explained {
             for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
                 session.conclude(Finding::not_identifiable(parameter, confidence, "there is one die"));
             }
-            session.conclude(Finding::found(Parameter::Channels, 1u64, confidence, "there is one die"));
+            let channels = Finding::found(Parameter::Channels, 1u64, confidence, "there is one die");
+            session.conclude(channels.with(self.picture.clone()));
         } else {
             let several = self.says(&self.both, |layout| layout.dies > 1).filter(|(several, _)| *several);
             let chunk = several.zip(self.says(likely, |layout| Bytes(layout.page * layout.chunk)));
@@ -235,5 +236,9 @@ impl Explained {
 
     pub(crate) fn evidence(&self) -> &str {
         &self.evidence
+    }
+
+    pub(crate) fn picture(&self) -> &Picture {
+        &self.picture
     }
 }

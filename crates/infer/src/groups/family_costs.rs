@@ -15,7 +15,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
-use super::figures::{by_rank, median};
+use super::figures::median;
 use super::overwriting::maps_pages;
 use super::patterns::responses;
 use super::translation::MERGE;
@@ -285,14 +285,38 @@ impl Seen {
     }
 
     pub(super) fn picture(&self) -> Picture {
-        let empty = Picture::new(
+        let picture = Picture::new(
             format!(
-                "Writes of {} in several patterns, ascending: those that cost a merge stand out.",
+                "Writes of {} in several patterns, one behind the other, the last run of each: what costs a merge is far above \
+                 what is written in sequence.",
                 self.size
             ),
-            Axis::linear("share of the writes", "ratio"),
+            Axis::linear("write", ""),
             Axis::logarithmic("response time", "ns"),
         );
-        self.runs.iter().fold(empty, |picture, (name, times)| picture.draw(name, Style::Line, by_rank(times)))
+        // A pattern that was run twice is one.
+        let mut patterns: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
+        let mut at = 0.0;
+        for (name, times) in &self.runs {
+            let points = times.iter().zip(0..).map(|(&time, index)| (at + f64::from(index), time));
+            match patterns.iter_mut().find(|(known, _)| known == name) {
+                Some((_, known)) => known.extend(points),
+                None => patterns.push((name, points.collect())),
+            }
+            at += times.len() as f64;
+        }
+        let patterns = patterns.into_iter().map(|(name, points)| (in_words(name), points));
+        patterns.fold(picture, |picture, (name, points)| picture.draw(name, Style::Dots, points))
+    }
+}
+
+/// A pattern's name to people.
+fn in_words(pattern: &str) -> &str {
+    match pattern {
+        "in-sequence" => "in sequence",
+        "one-page" => "one page again and again",
+        "first-page" => "the device's first page again and again",
+        "far-apart" => "far apart on one die",
+        other => other,
     }
 }

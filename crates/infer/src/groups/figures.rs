@@ -1,5 +1,6 @@
 //! What the probes make of many response times.
 
+use flashlab_analysis::inference::{Axis, Picture, Style};
 use flashlab_base::Bytes;
 
 /// Figures that are above this many times what four fifths of them are at most are expensive.
@@ -96,12 +97,26 @@ pub(crate) fn windows(figures: &[f64], width: usize) -> Vec<f64> {
     figures.chunks_exact(width.max(1)).map(mean).collect()
 }
 
-/// For a picture: the figures in ascending order, over the share of them that is smaller.
-pub(crate) fn by_rank(figures: &[f64]) -> Vec<(f64, f64)> {
+/// The figures in ascending order, over the share of them that is smaller.
+fn by_rank(figures: &[f64]) -> Vec<(f64, f64)> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     let all = sorted.len() as f64;
     sorted.iter().enumerate().map(|(rank, &figure)| ((rank as f64 + 0.5) / all, figure)).collect()
+}
+
+/// A picture of IOs of some kinds, each kind in ascending order; `what` they all are, as "reads".
+pub(crate) fn ranked<'a>(
+    caption: impl Into<String>,
+    what: &str,
+    kinds: impl IntoIterator<Item = (&'a str, &'a [f64])>,
+) -> Picture {
+    let empty = Picture::new(
+        caption,
+        Axis::linear(&format!("share of the {what}, the fastest first"), "share"),
+        Axis::logarithmic("response time", "ns"),
+    );
+    kinds.into_iter().fold(empty, |picture, (name, costs)| picture.draw(name, Style::Line, by_rank(costs)))
 }
 
 /// For a picture: means of stretches of IOs of `size`, over the bytes that were done till the middle of each.
@@ -111,11 +126,25 @@ pub(crate) fn over_bytes(size: Bytes, costs: &[f64]) -> Vec<(f64, f64)> {
     windows(costs, width).into_iter().enumerate().map(|(index, cost)| (place(index), cost)).collect()
 }
 
-/// For a picture: of neighbouring IOs of `size` the slowest, over the bytes that were done before them.
+/// For a picture: of neighbouring IOs of `size` the slowest, over the bytes that were done before it.
 pub(crate) fn slowest(size: Bytes, costs: &[f64]) -> Vec<(f64, f64)> {
     let stride = costs.len().div_ceil(4096).max(1);
-    let slowest = |(index, part): (usize, &[f64])| {
-        ((index * stride) as f64 * size.0 as f64, part.iter().copied().fold(1.0, f64::max))
+    let all: Vec<(f64, f64)> =
+        costs.iter().zip(0u64..).map(|(&cost, index)| ((size * index).0 as f64, cost.max(1.0))).collect();
+    all.chunks(stride).filter_map(|part| part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
+}
+
+/// A picture of what a unit is seen by: points over their places in it, which are shown twice, so that what comes round is seen to.
+pub(crate) fn folded(caption: &str, y: &str, unit: Bytes, kinds: &[(&str, Vec<(f64, f64)>)]) -> Picture {
+    let picture = Picture::new(
+        format!("{caption} By their places in the unit, which are shown twice."),
+        Axis::linear("place in the unit, and in the next one", "bytes"),
+        Axis::logarithmic(y, "ns"),
+    );
+    let size = (unit.0 as f64).max(1.0);
+    let twice = |&(x, cost): &(f64, f64)| [(x % size, cost), (x % size + size, cost)];
+    let draw = |picture: Picture, (name, points): &(&str, Vec<(f64, f64)>)| {
+        picture.draw(name, Style::Dots, points.iter().flat_map(twice).collect())
     };
-    costs.chunks(stride).enumerate().map(slowest).collect()
+    kinds.iter().fold(picture, draw).mark(size, format!("{unit}"))
 }

@@ -26,7 +26,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
-use super::figures::{mean, over_bytes, windows};
+use super::figures::{mean, over_bytes, slowest, windows};
 use super::large_writes;
 use super::patterns::{ios, responses};
 use super::refill::{CLEAR_P, Full, REST, Refill, first_lump, refilled};
@@ -68,6 +68,8 @@ const FOUND: f64 = 0.8;
 const NO_CACHE: f64 = 0.85;
 /// What is made free, if it is more than this part, is all.
 const WHOLE: f64 = 0.93;
+/// So many blocks that are moved are shown.
+const MOVED_SHOWN: usize = 8;
 /// Fewer writes do not show that there is no region.
 const WRITES_LEAST: usize = 512;
 /// Windows in which a cheaper beginning would be seen, and the p from which there may be one.
@@ -111,7 +113,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let is_memory = |wait: usize| (wait as f64) < MEMORY_MOST * costs.len() as f64;
         match again.filter(|again| again.p <= CLEAR_P && !is_memory(again.wait)) {
             Some(again) => conclude_lumps(session, size, &costs, &full, begin, again),
-            None => conclude_none(session, size, &costs[memory..], &full),
+            None => conclude_none(session, size, &costs[memory..], &full, begin + size * memory as u64),
         }
         return Ok(());
     };
@@ -172,13 +174,14 @@ pub(super) fn sequential_writes(
     Ok(costs)
 }
 
-fn picture(size: Bytes, costs: &[f64]) -> Picture {
+fn picture(begin: Bytes, size: Bytes, costs: &[f64]) -> Picture {
+    let moved = |(written, cost)| (begin.0 as f64 + written, cost);
     Picture::new(
         "Sequential writes, means of stretches: the cost rises where a fast region is full.",
-        Axis::linear("written", "bytes"),
+        Axis::linear("address", "bytes"),
         Axis::linear("response time", "ns"),
     )
-    .draw("filling the device", Style::Line, over_bytes(size, costs))
+    .draw("filling the device", Style::Line, over_bytes(size, costs).into_iter().map(moved).collect())
 }
 
 /// Whether no beginning is cheaper than the rest: where lumps are too rare to show a rise, windows show that there may be
@@ -194,7 +197,7 @@ fn even(costs: &[f64]) -> bool {
 }
 
 /// Nothing rises. Where some beginning is cheaper, or lumps may be blocks that are moved, that is not sure.
-fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full: &Full) {
+fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full: &Full, begin: Bytes) {
     let (first, last) = costs.split_at(costs.len() / 2);
     let evidence = format!(
         "{} written sequentially in pieces of {size}: the mean cost never rises, {} in the first half and {} in the second",
@@ -202,18 +205,17 @@ fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full
         Nanos(mean(first) as u64),
         Nanos(mean(last) as u64),
     );
-    let even = even(costs);
+    let (even, picture) = (even(costs), picture(begin, size, costs));
     // Of few great stalls nobody sees where they begin.
     let may_hide_a_region = full.moves_blocks() && !(even && full.has_lumps());
     if costs.len() < WRITES_LEAST || may_hide_a_region {
         let refill = "whether there is a fast region is not known";
-        session
-            .conclude(Finding::undetermined(Parameter::FastRegionSize, evidence).with(picture(size, costs)));
+        session.conclude(Finding::undetermined(Parameter::FastRegionSize, evidence).with(picture));
         session.conclude(Finding::undetermined(Parameter::FastRegionRefill, refill));
         return;
     }
     let sure = if even { EVEN } else { UNEVEN };
-    no_region(session, sure, evidence, picture(size, costs));
+    no_region(session, sure, evidence, picture);
 }
 
 /// Concludes that there is no region, and so none that could be refilled.
@@ -240,7 +242,8 @@ fn conclude_lumps(
         Nanos((full.lump.usual + full.lump.excess) as u64),
         begin + size * first as u64
     );
-    conclude_region(session, size, &evidence, (begin, first), full, again, picture(size, costs));
+    let pictures = [picture(begin, size, costs), moving(size, costs, first, full)];
+    conclude_region(session, size, &evidence, (begin, first), full, again, pictures);
 }
 
 /// Concludes the size of a region, and what rests make free of it.
@@ -251,7 +254,7 @@ fn conclude_region(
     (begin, place): (Bytes, usize),
     full: &Full,
     again: Refill,
-    picture: Picture,
+    [picture, moving]: [Picture; 2],
 ) {
     // What the write buffer takes at first is not in the region yet; between two lumps it makes no difference.
     let buffer = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0);
@@ -264,15 +267,34 @@ fn conclude_region(
     let first = before + begin.0 as f64;
     let whole =
         again.whole.filter(|&whole| all <= WHOLE * first && bytes(whole) <= first + bytes(full.distance));
-    let (region, refill) = match whole {
-        Some(whole) => (bytes(whole), part),
-        None if all > WHOLE * before => (all, all),
-        None => (before + begin.0 as f64, part),
+    let (region, refill, held) = match whole {
+        Some(whole) => {
+            let whole = bytes(whole);
+            let held = format!(
+                "a part of what was written last is read faster: with what is still in it the region holds {}",
+                Bytes(whole as u64)
+            );
+            (whole, part, held)
+        }
+        None if all > WHOLE * before => {
+            let held = format!(
+                "nothing of what was written last is read faster: rests made all of the region free, which holds {}",
+                Bytes(all as u64)
+            );
+            (all, all, held)
+        }
+        None => {
+            let buffered = if buffer > 0.0 { ", less what the write buffer holds" } else { "" };
+            let held = format!(
+                "nothing of what was written last is read faster: the region is all that was written until it was full, {} from \
+                 the beginning on{buffered}",
+                Bytes(first as u64)
+            );
+            (first, part, held)
+        }
     };
-    let held = if whole.is_some() { "a part" } else { "nothing" };
     let evidence = format!(
-        "{evidence}; with rests between them lumps are {} apart (p = {:.1e}), and {held} of what was written last is read \
-         faster",
+        "{evidence}; with rests between them lumps are {} apart (p = {:.1e}); {held}",
         Bytes(all as u64),
         again.p
     );
@@ -282,7 +304,21 @@ fn conclude_region(
     }
     let unit = Bytes(bytes(full.distance) as u64);
     let evidence = format!("when the fast region is full, blocks of all dies are moved once in each {unit}");
-    session.suppose(Finding::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(picture));
+    session.suppose(Finding::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
+}
+
+/// Single writes of some blocks that are moved, from one that begins to be on.
+fn moving(size: Bytes, costs: &[f64], place: usize, full: &Full) -> Picture {
+    let begin = first_lump(costs, place).min(costs.len());
+    let end = (begin + MOVED_SHOWN * full.distance).min(costs.len());
+    let unit = (size * full.distance as u64).0 as f64;
+    let picture = Picture::new(
+        "Sequential writes when the fast region is full: one in so many waits for a block that is moved.",
+        Axis::linear("written from the first of them on", "bytes"),
+        Axis::logarithmic("response time", "ns"),
+    )
+    .draw("writes", Style::Dots, slowest(size, &costs[begin..end]));
+    picture.mark(unit, Bytes(unit as u64).to_string())
 }
 
 fn conclude(
@@ -294,9 +330,11 @@ fn conclude(
     (begin, place): (Bytes, usize),
     again: Option<Refill>,
 ) {
-    let picture = picture(size, costs).mark(place as f64 * size.0 as f64, "full");
+    let picture = picture(begin, size, costs).mark((begin + size * place as u64).0 as f64, "full");
+    let behind =
+        if begin > Bytes::ZERO { format!(", behind {begin} of bursts and rests,") } else { String::new() };
     let first = format!(
-        "sequential writes of {size} cost {} until {} (between {} and {}) were written, and {} from there on",
+        "sequential writes of {size} cost {} until {} (between {} and {}){behind} were written, and {} from there on",
         Nanos(step.before as u64),
         size * place as u64,
         size * step.place.low as u64,
@@ -305,7 +343,8 @@ fn conclude(
     );
     match again {
         Some(again) if again.p <= CLEAR_P && full.moves_blocks() => {
-            conclude_region(session, size, &first, (begin, place), full, again, picture);
+            let pictures = [picture, moving(size, costs, place, full)];
+            conclude_region(session, size, &first, (begin, place), full, again, pictures);
         }
         Some(_) => {
             let evidence =
@@ -313,7 +352,7 @@ fn conclude(
             no_region(session, NO_CACHE, evidence, picture);
         }
         None if step.place.estimate < MEMORY_MOST * costs.len() as f64 => {
-            conclude_none(session, size, costs, full)
+            conclude_none(session, size, costs, full, begin)
         }
         None => {
             for &parameter in GROUP.parameters {

@@ -94,6 +94,6 @@ impl Overwriting {
         );
         let sure = if apart { APART } else { SURE };
         let finding = Finding::found(Parameter::EraseBlockSize, size, sure, evidence);
-        session.suppose(finding.with(self.picture()));
+        session.suppose(finding.with(self.picture_of_unit(&seen)));
     }
 }

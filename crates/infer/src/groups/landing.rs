@@ -14,10 +14,11 @@
 //!   the device is done with it, and would see that.
 
 use flashlab_analysis::decide::ranks::mann_whitney;
+use flashlab_analysis::inference::Picture;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
-use super::figures::median;
+use super::figures::{median, ranked};
 use super::patterns::{ios, responses};
 use super::write_buffer::{SMALL, rest_for, write_behind, write_one};
 use crate::halt::Halt;
@@ -53,6 +54,7 @@ pub(super) enum Landing {
 pub(super) struct Landed {
     pub(super) landing: Landing,
     pub(super) evidence: String,
+    pub(super) picture: Picture,
     /// Reads of [`SMALL`] of what was written last, after a rest, and of what was written before.
     pub(super) rested: Vec<f64>,
     pub(super) older: Vec<f64>,
@@ -116,6 +118,18 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
         (_, true) => Landing::Late,
         _ => Landing::Before,
     };
+    let names = sizes.map(|size| format!("at once, after {size}"));
+    let kinds = names.iter().map(String::as_str).zip(at_once.each_ref().map(Vec::as_slice));
+    let others = [("after a rest", rested.as_slice()), ("what was written before", &older)];
+    let picture = ranked(
+        format!(
+            "What was just written read back, after writes of {} and of {}: a write that is answered before it is on the flash \
+             makes the read wait, or is read from memory.",
+            sizes[0], sizes[1]
+        ),
+        "reads",
+        kinds.chain(others),
+    );
     let [first, second] = at_once.map(|seen| Nanos(median(&seen) as u64));
     let evidence = format!(
         "what was just written is read back in {first} and {second} at once (writes of {} and {}), in {} after a rest, and what was \
@@ -125,7 +139,7 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
         Nanos(median(&rested) as u64),
         Nanos(median(&older) as u64),
     );
-    Ok(Landed { landing, evidence, rested, older, writes, reads })
+    Ok(Landed { landing, evidence, picture, rested, older, writes, reads })
 }
 
 /// Reads of what was written first, after more was written than is held.

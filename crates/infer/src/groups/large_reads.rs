@@ -19,8 +19,9 @@ use flashlab_plan::{Location, Time};
 
 use super::figures::{mean, median};
 use super::patterns::{ios, responses};
+use super::size_pictures::throughput;
 use super::sizes::{
-    Curve, GROWTH, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, cost, fit, growth, lines, picture,
+    Curve, GROWTH, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, cost, fit, growth, lines,
 };
 use crate::group::Group;
 use crate::halt::Halt;
@@ -271,7 +272,7 @@ fn conclude(session: &mut Session<'_, '_>, kinds: &[Kind]) {
     };
     let points = kinds[0].points();
     let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
-    let picture = picture("sequential reads", curves);
+    let picture = throughput("sequential reads", curves);
     let percent = |growth: &Interval| (growth.estimate - 1.0) * 100.0;
     if let Some((index, sure)) = saturation(&growths) {
         let size = Bytes(points[index].x as u64);
@@ -280,13 +281,12 @@ fn conclude(session: &mut Session<'_, '_>, kinds: &[Kind]) {
             evidence += &format!(", doubling half of it {:.1} %", percent(&growths[before]));
         }
         let finding = Finding::found(Parameter::ReadSaturationSize, size, sure.min(most), evidence);
-        session.conclude(finding.with(picture.clone().mark(size.0 as f64, "saturated")));
+        session.conclude(finding.with(picture.mark(size.0 as f64, "saturated")));
     } else {
         let evidence = format!("the throughput grows up to reads of {}", curves[curves.len() - 1].size);
-        session
-            .conclude(Finding::undetermined(Parameter::ReadSaturationSize, evidence).with(picture.clone()));
+        session.conclude(Finding::undetermined(Parameter::ReadSaturationSize, evidence).with(picture));
     }
     let [plain, paused] = lines(kinds);
     let cost = cost(Parameter::ReadCostPerIo, "sequential reads", plain.as_ref(), paused.as_ref(), READS_OFF);
-    session.conclude(cost.with(picture));
+    session.conclude(cost);
 }

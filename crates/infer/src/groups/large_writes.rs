@@ -17,7 +17,7 @@
 mod kinds;
 
 use flashlab_analysis::decide::weighted_line::Point;
-use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
@@ -28,7 +28,8 @@ use super::fill;
 use super::read_pages::page;
 use super::row_writes::{fill_up, row_writes};
 use super::saturation::{Saturated, doublings, open, saturated};
-use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, cost, lines, picture};
+use super::size_pictures::{throughput, with_lines};
+use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, cost, lines};
 use super::writes::{costs_of, writes};
 use crate::group::Group;
 use crate::halt::Halt;
@@ -91,12 +92,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     fill::sequential_writes(session, "fill", smallest, session.fill().until, rest)?;
     session.filled(rest);
     let kinds = kinds?;
-    let picture = picture("sequential writes", &kinds[0].curves);
     let [plain, paused] = lines(&kinds);
     let cost =
         cost(Parameter::WriteCostPerIo, "sequential writes", plain.as_ref(), paused.as_ref(), WRITES_OFF);
-    session.conclude(cost.with(picture.clone()));
-    session.conclude(saturation(&together(&kinds)).with(picture));
+    session.conclude(cost);
+    let picture = throughput("sequential writes", &kinds[0].curves);
+    session.conclude(saturation(&together(&kinds), picture));
     Ok(())
 }
 
@@ -314,9 +315,10 @@ impl Rest {
 }
 
 /// From which size on larger writes bring nothing.
-fn saturation(points: &[Point]) -> Finding {
+fn saturation(points: &[Point], picture: Picture) -> Finding {
     let parameter = Parameter::WriteSaturationSize;
     let doublings = doublings(points);
+    let picture = with_lines(picture, &doublings);
     let words = doublings
         .iter()
         .filter(|doubling| doubling.is_seen)
@@ -327,9 +329,10 @@ fn saturation(points: &[Point]) -> Finding {
         words.collect::<Vec<_>>().join(", ")
     );
     let Some(Saturated { index, chance }) = saturated(&doublings) else {
-        return Finding::undetermined(parameter, evidence);
+        return Finding::undetermined(parameter, evidence).with(picture);
     };
     let size = Bytes(doublings[index].size as u64);
     let most = if doublings[index].is_seen { SEEN } else { UNSEEN };
-    Finding::found(parameter, size, (chance * most).max(UNSURE), evidence)
+    let picture = picture.mark(size.0 as f64, "saturated");
+    Finding::found(parameter, size, (chance * most).max(UNSURE), evidence).with(picture)
 }

@@ -115,7 +115,7 @@ fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {
     let picture = Picture::new(
         "Random reads after random writes: slow until what the writes put off is done.",
         Axis::linear("time since the writes", "ns"),
-        Axis::linear("response time", "ns"),
+        Axis::logarithmic("response time", "ns"),
     )
     .draw("reads", Style::Dots, last.after.clone());
     let few = if last.lasted == 0.0 && last.found.affected_reads > 0 { "; so few are none" } else { "" };

@@ -15,11 +15,11 @@
 //! - the penalty is known to three per cent and steady, or it is not sure; none is found where it is less than that of a write.
 
 use flashlab_analysis::decide::level::centre;
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
-use super::figures::{by_rank, median};
+use super::figures::{median, ranked};
 use super::no_faster::FLASH_LEAST;
 use super::sizes::PAUSE;
 use super::writes::{Buffer, buffer, costs_of, shifted, writes};
@@ -150,13 +150,13 @@ impl Penalty {
 
 fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
     let parameter = Parameter::MisalignmentPenalty;
-    let picture = Picture::new(
-        "Response times of writes of one page at random places in the first MiB, ascending.",
-        Axis::linear("share of the writes", "ratio"),
-        Axis::logarithmic("response time", "ns"),
+    let picture = ranked(
+        "Response times of writes of one page at random places in the first MiB: the penalty is what lies between the two in the \
+         middle.",
+        "writes",
+        [("aligned", aligned), ("shifted by half a page", misaligned)],
     )
-    .draw("aligned", Style::Line, by_rank(aligned))
-    .draw("shifted by half a page", Style::Line, by_rank(misaligned));
+    .mark(0.5, "median");
     let is_steady = !changes(aligned, misaligned);
     let Some(Penalty { aligned, misaligned, more, half }) = Penalty::of(aligned, misaligned) else {
         return Finding::undetermined(parameter, "there are too few writes for medians").with(picture);

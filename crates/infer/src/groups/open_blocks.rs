@@ -129,7 +129,8 @@ fn full(session: &Session<'_, '_>) -> Option<Finding> {
     );
     let is_whole =
         taken <= session.capacity() && (1.0..=LOGS_MOST).contains(&count) && (logs - count).abs() <= WHOLE;
-    is_whole.then(|| Finding::found(Parameter::OpenBlocks, count as u64, sure, evidence))
+    let seen = known.supposed(Parameter::PhysicalCapacity).and_then(|finding| finding.picture.clone());
+    is_whole.then(|| Finding::found(Parameter::OpenBlocks, count as u64, sure, evidence).seen_in(seen))
 }
 
 /// Goes round shared logs: a page, then its neighbour until the page's block is merged.
@@ -166,10 +167,15 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
     }
     let picture = Picture::new(
         "One page, then its neighbour again and again: each filled log costs an erase, and the page's own a merge.",
-        Axis::linear("written", "bytes"),
+        Axis::linear("logs opened since the page", ""),
         Axis::logarithmic("response time", "ns"),
     )
     .draw("writes", Style::Dots, drawn);
+    let agreed = agreed(&counts);
+    let picture = match agreed {
+        Some(count) => picture.mark(count as f64, format!("log {count}")),
+        None => picture,
+    };
     let family = session.known().confidence(Parameter::TranslationFamily);
     let evidence = format!(
         "a log takes {} writes of {io}; the page beside them is merged with the opening of log {counts:?} after it \
@@ -177,7 +183,7 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
         erases.period,
         Nanos(erases.level as u64)
     );
-    let finding = match agreed(&counts) {
+    let finding = match agreed {
         Some(count) => {
             let is_one = counts.len() >= ROUNDS && counts.iter().all(|&other| other == count);
             Finding::found(parameter, count, family.min(if is_one { 0.94 } else { 0.85 }), evidence)
@@ -251,7 +257,9 @@ fn around(
         costs.extend(costs_of(session, "its-neighbour", &again)?);
     }
     *written += costs.len();
-    drawn.extend(costs.iter().enumerate().map(|(i, &cost)| (i as f64 * io.0 as f64, cost)));
+    let before = 1 + (first as i64 - held).div_euclid(period as i64);
+    let logs = |at: usize| (at as f64 - first as f64) / period as f64 + before as f64;
+    drawn.extend(costs.iter().enumerate().map(|(at, &cost)| (logs(at), cost)));
     Ok(opened)
 }
 

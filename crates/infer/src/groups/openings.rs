@@ -15,11 +15,11 @@
 //! - a unit counts only if two different steps tell it, with one dear stretch in it: a step longer than a unit passes
 //!   some by, and feigns a longer one.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use super::figures::{mean, median, roundest};
+use super::figures::{folded, mean, median, roundest};
 use super::overwriting::{ROWS_LEAST, row_of_all_dies, whole_stripe};
 use super::patterns::{in_turn, ios, with_reads};
 use super::writes::{apart, buffer, page_to_write, shifted};
@@ -82,7 +82,7 @@ pub(super) struct Openings {
     pub step: Bytes,
     /// How much likelier than none it is, in nats.
     pub gain: f64,
-    /// Address and cost of the writes of all steps.
+    /// Address and cost of the writes of the steps that can tell it.
     pub costs: Vec<(f64, f64)>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
     let shortest = row_of_all_dies(session).map_or(0.0, |row| (row * ROWS_LEAST).0 as f64);
     // What is written comes out of a buffer as many writes later as it holds.
     let buffered = (buffer(session).most(session).0 / page.0).min(BUFFERED_MOST);
-    let (mut steps, mut all): (Vec<Step>, Vec<(f64, f64)>) = (Vec::new(), Vec::new());
+    let mut steps: Vec<Step> = Vec::new();
     let mut found = None;
     while size >= page * LAST_PAGES {
         let count = (WRITES + buffered).min(session.writes_left().0 / page.0 / 2);
@@ -108,7 +108,6 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
         let Some(costs) = if_affordable(write_down(session, page, size, count))? else { break };
         let settled = costs.len().min(buffered as usize);
         steps.push(Step::new(size, &costs[settled..], capacity));
-        all.extend(costs);
         found = likeliest(&steps, shortest);
         let told_by = |(unit, _)| steps.iter().filter(|step| step.gain(unit) >= GAIN_OF_STEP).count();
         if found.map_or(0, told_by) >= ENOUGH {
@@ -117,7 +116,11 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
         size = Bytes(size.0 / 2).round_down(page);
     }
     let step = Bytes(steps.last().map_or(0.0, |step| step.size) as u64);
-    let told = |(unit, gain)| Openings { unit: Bytes(unit as u64).round_down(page), step, gain, costs: all };
+    let told = |(unit, gain)| {
+        let telling = steps.iter().filter(|step| step.can_tell(unit)).flat_map(|step| &step.costs);
+        let costs = telling.map(|&(address, time)| (address, time.exp())).collect();
+        Openings { unit: Bytes(unit as u64).round_down(page), step, gain, costs }
+    };
     Ok(found.map(told))
 }
 
@@ -133,12 +136,12 @@ impl Openings {
             self.gain,
             if same { "; overwriting in order makes room as often" } else { "" }
         );
-        let picture = Picture::new(
-            "Single writes down the addresses in steps, each read at once: the first in each unit opens a log.",
-            Axis::linear("address", "bytes"),
-            Axis::logarithmic("write and read", "ns"),
-        )
-        .draw("writes", Style::Dots, self.costs.clone());
+        let picture = folded(
+            "Single writes down the addresses in steps, each read at once: the first in each unit opens a log, which costs a merge.",
+            "write and read",
+            self.unit,
+            &[("writes", self.costs.clone())],
+        );
         let sure = if same { TOLD_TWICE } else { TOLD };
         Finding::found(Parameter::EraseBlockSize, self.unit, sure, evidence).with(picture)
     }

@@ -1,7 +1,9 @@
 //! What the overwritten device tells of its unit: the cycle that foretold itself, and the rows that all stalls tell.
 
-use flashlab_analysis::inference::{Finding, Parameter, UnitSeen};
+use flashlab_analysis::inference::{Finding, Parameter, Picture, UnitSeen};
+use flashlab_base::Bytes;
 
+use super::figures::{folded, slowest};
 use super::overwriting::Overwriting;
 use super::unit_rows::{UnitOfRows, unit_of_rows};
 use crate::session::Session;
@@ -54,7 +56,8 @@ impl Overwriting {
 
     /// What that says of the erase block.
     fn finding(&self) -> Option<Finding> {
-        let UnitSeen { size, onset, foretold, rightly, .. } = self.unit()?;
+        let unit = self.unit()?;
+        let UnitSeen { size, onset, foretold, rightly, .. } = unit;
         let (from, sure) = match onset {
             Some(onset) if rightly == 0 && foretold > LATE_MOST => {
                 (format!("from {onset} on"), NOT_FORETOLD_SURE)
@@ -80,7 +83,23 @@ impl Overwriting {
         let evidence = format!(
             "the filled device overwritten in order makes room once in each {size}, {from}; {told}{rows}"
         );
-        Some(Finding::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture()))
+        Some(
+            Finding::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture_of_unit(&unit)),
+        )
+    }
+
+    /// What was overwritten by its places in a unit, from where room is made on.
+    pub(super) fn picture_of_unit(&self, unit: &UnitSeen) -> Picture {
+        let from = unit.onset.unwrap_or_default().0 as f64;
+        let mut points = slowest(self.size, &self.both);
+        points.retain(|&(written, _)| written >= from);
+        folded(
+            "The filled device overwritten, each write followed by a read anywhere, from where room is made on: that takes long, \
+             and comes round. Of neighbours the slowest is shown.",
+            "write and read",
+            Bytes(unit.size.0 / self.one_in),
+            &[("writes and reads", points)],
+        )
     }
 
     /// Leaves what was seen to the groups behind.

@@ -58,7 +58,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             {
                 let value = value(parameter, capacity, (unit * logs).0 as f64);
                 let evidence = format!("{logs} logs of {unit} each are shared by all blocks");
-                Finding::found(parameter, value, of_logs, evidence)
+                let of_logs = Finding::found(parameter, value, of_logs, evidence);
+                let logs = session.inference().get(Parameter::OpenBlocks);
+                of_logs.seen_in(supposed.picture.or_else(|| logs.and_then(|logs| logs.picture.clone())))
             }
             (Some(Family::SharedLogBlock), _) => {
                 let evidence =

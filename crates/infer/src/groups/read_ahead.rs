@@ -8,7 +8,7 @@
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
-use super::figures::median;
+use super::figures::{median, ranked};
 use super::no_faster::{is_faster, nothing};
 use super::reads::{Walk, how_many_times, in_order};
 use super::rereads::Reread;
@@ -19,7 +19,9 @@ use crate::session::Session;
 const PIECE: Bytes = Bytes::kib(16);
 /// Places lie further apart than any row of pages.
 const APART: Bytes = Bytes::kib(128);
-/// The longest start of sequential reads.
+/// Starts of so many sequential reads, as people name them, and the longest one.
+const STARTS: [u64; 4] = [1, 2, 4, START_MAX];
+const NAMES: [&str; 4] = ["behind one read", "behind two", "behind four", "behind eight"];
 const START_MAX: u64 = 8;
 /// The furthest that is looked at, and the largest part of the device.
 const FURTHEST: Bytes = Bytes::mib(64);
@@ -49,14 +51,18 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
     let piece = granule.unwrap_or(PIECE).max(session.block());
     let rest = Nanos((flash * 300.0) as u64).min(Nanos::from_millis(25));
     let mut probe = Probe { piece, rest, next: 0 };
-    let starts = [1, 2, 4, START_MAX];
-    let [alone, behind @ ..] = probe.behind(session, starts.map(|start| (start, Bytes::ZERO)), MANY)?;
+    let [alone, behind @ ..] = probe.behind(session, STARTS.map(|start| (start, Bytes::ZERO)), MANY)?;
     let slow = median(&alone);
+    let picture = ranked(
+        "One read behind a start of sequential reads and a rest: what was read ahead is read faster.",
+        "reads",
+        NAMES.into_iter().zip([&alone].into_iter().chain(&behind).map(Vec::as_slice)),
+    );
     let limit = kept.map_or(flash / 2.0, |kept| (kept.time * flash).sqrt());
     if slow < limit {
         let evidence =
             format!("what follows a single read is read in {slow:.0} ns, others take {:.0} ns", flash);
-        session.conclude(Finding::undetermined(parameter, evidence));
+        session.conclude(Finding::undetermined(parameter, evidence).with(picture));
         return Ok(());
     }
     let fast = behind.iter().position(|figures| is_faster(figures, &alone));
@@ -70,13 +76,14 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
         let finding = nothing(session, parameter, [&alone, &reread.flash], &behind, evidence);
         // Had anything been read ahead, it would have been answered as what was read before.
         let as_slow = how_many_times(&alone, &behind).low * slow > limit;
-        session.conclude(match kept.filter(|_| as_slow) {
+        let finding = match kept.filter(|_| as_slow) {
             Some(kept) => Finding::found(parameter, Bytes::ZERO, kept.sure.min(SUREST), finding.evidence),
             None => finding,
-        });
+        };
+        session.conclude(finding.with(picture));
         return Ok(());
     };
-    let (start, fast) = (starts[fast + 1], median(&behind[fast]));
+    let (start, fast) = (STARTS[fast + 1], median(&behind[fast]));
     // What is kept takes longer away from the sequence where going there does.
     let limit = (slow * kept.map_or(fast, |kept| kept.time.max(fast))).sqrt();
     let finding = probe.size(session, start, (fast, limit), granule)?;

@@ -22,7 +22,9 @@
 //! - each write is the next page of its block, so that logs that take pages in order only take it;
 //! - a number is found only if a pass that was made for it, and could have refuted it, agrees.
 
-use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
+mod picture;
+
+use flashlab_analysis::inference::{Parameter, Picture};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -202,7 +204,7 @@ impl Places {
             let wrong = -of_pass[logs] / RIGHT / (trace.looked_at() as f64).max(1.0);
             let confirmed = pass > 0 && logs as u64 == candidate && margin >= SURE && wrong <= WRONG;
             if margin >= LIKELY && wrong <= WRONG {
-                let (contrast, picture) = (trace.contrast(), trace.picture());
+                let (contrast, picture) = (trace.contrast(), trace.picture(logs));
                 let logs = logs as u64;
                 told = Some(Told { logs, margin, confirmed, contrast, places: self.count, picture });
             }
@@ -382,16 +384,6 @@ impl Trace {
             has_log.is_none() && place.is_some()
         };
         self.places.iter().map(&mut opens).collect()
-    }
-
-    fn picture(&self) -> Picture {
-        let writes = self.costs.iter().enumerate().skip(self.begin);
-        Picture::new(
-            "Single pages at places on one die, up, down, and few in turns: each is cheap where its block still has a log.",
-            Axis::linear("write", ""),
-            Axis::logarithmic("response time", "ns"),
-        )
-        .draw("writes", Style::Dots, writes.map(|(index, &cost)| (index as f64, cost)).collect())
     }
 }
 

@@ -123,17 +123,19 @@ impl Experiment {
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let sizes = sizes(session)?;
     let found = experiment(session, &sizes)?;
-    let figures = figures(&found);
+    let (figures, picture) = (figures(&found), picture(&found));
     let last = found.slowdown(found.passes() - 1);
     if last.low > SLOWED && last.high > found.slowdown(0).low {
         // It does not come back in the passes that there are.
-        conclude_time(session, &found, &figures, None);
+        conclude_time(session, &figures, None, &picture);
         if merges(session) {
             let figures = format!("{figures}; but merges can be put off only as far as there are log blocks");
-            session.conclude(Finding::found(Parameter::RecoveryEnds, true, 0.6, figures.clone()));
+            session
+                .conclude(Finding::found(Parameter::RecoveryEnds, true, 0.6, figures.clone()).with(picture));
             session.conclude(Finding::not_identifiable(Parameter::RewriteCures, 0.6, figures));
         } else {
-            session.conclude(Finding::found(Parameter::RecoveryEnds, false, 0.6, figures.clone()));
+            session
+                .conclude(Finding::found(Parameter::RecoveryEnds, false, 0.6, figures.clone()).with(picture));
             session.conclude(Finding::undetermined(Parameter::RewriteCures, figures));
         }
         return Ok(());
@@ -141,8 +143,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // What is on its way back comes back.
     let sure = if last.high < SLOWED { 0.9 } else { 0.7 };
     let time = (last.low <= SLOWED).then(|| found.recovered());
-    conclude_time(session, &found, &figures, time);
-    session.conclude(Finding::found(Parameter::RecoveryEnds, true, sure, figures.clone()));
+    conclude_time(session, &figures, time, &picture);
+    session.conclude(Finding::found(Parameter::RecoveryEnds, true, sure, figures.clone()).with(picture));
     session.conclude(Finding::not_identifiable(Parameter::RewriteCures, sure, figures));
     Ok(())
 }
@@ -244,13 +246,17 @@ fn picture(found: &Experiment) -> Picture {
         Axis::linear("response time", "ns"),
     )
     .draw("after the burst", Style::Line, points)
-    .draw("before it", Style::Line, vec![(0.0, level), (end, level)])
+    .draw("before it, on average", Style::Fitted, vec![(0.0, level), (end, level)])
+    .draw("slowed down from here on", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
 }
 
-fn conclude_time(session: &mut Session<'_, '_>, found: &Experiment, figures: &str, time: Option<f64>) {
-    let finding = match time {
-        Some(time) => Finding::found(Parameter::RecoveryTime, Nanos(time as u64), 0.7, figures),
-        None => Finding::undetermined(Parameter::RecoveryTime, figures),
+fn conclude_time(session: &mut Session<'_, '_>, figures: &str, time: Option<f64>, picture: &Picture) {
+    let (finding, picture) = match time {
+        Some(time) => {
+            let found = Finding::found(Parameter::RecoveryTime, Nanos(time as u64), 0.7, figures);
+            (found, picture.clone().mark(time, "recovered"))
+        }
+        None => (Finding::undetermined(Parameter::RecoveryTime, figures), picture.clone()),
     };
-    session.conclude(finding.with(picture(found)));
+    session.conclude(finding.with(picture));
 }

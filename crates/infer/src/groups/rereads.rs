@@ -24,7 +24,7 @@ use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, St
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use super::figures::median;
+use super::figures::{median, ranked};
 use super::no_faster::{ALPHA, FAST_MAX, is_faster, nothing};
 use super::patterns::{in_turn, ios};
 use super::read_ahead;
@@ -61,6 +61,8 @@ const MAP_AT_HAND: f64 = 0.8;
 /// How sure it is that something is kept where more is saved than is left, and that a single granule is.
 const SAVED_MORE: f64 = 0.96;
 const ONE_GRANULE: f64 = 0.8;
+/// The name of such reads in pictures.
+const TWO_PLACES: &str = "two places again and again";
 /// The confidence that a buffer keeps what the register of the only die may keep as well.
 const EITHER: f64 = 0.6;
 
@@ -73,7 +75,7 @@ pub(super) fn conclude_buffer(session: &mut Session<'_, '_>) {
         Some(family) if supposed.evidence.ends_with(AT_HAND) => {
             let evidence = format!("{}: the map, which is read from the flash on demand", supposed.evidence);
             let sure = family.confidence.min(MAP_AT_HAND);
-            Finding::found(supposed.parameter, Bytes::ZERO, sure, evidence)
+            Finding::found(supposed.parameter, Bytes::ZERO, sure, evidence).seen_in(supposed.picture)
         }
         _ => supposed,
     });
@@ -177,7 +179,8 @@ impl Probe {
                  and something else was at hand, as their part of the map",
                 faster.estimate
             );
-            session.suppose(Finding::found(parameter, Bytes::ZERO, 0.96, evidence));
+            let found = Finding::found(parameter, Bytes::ZERO, 0.96, evidence);
+            session.suppose(found.with(self.picture(&[(TWO_PLACES, &few)])));
             return Ok(Reread { flash: few, kept: None });
         }
         let left = how_many_times(&few, &self.fresh);
@@ -199,7 +202,7 @@ impl Probe {
                 "{evidence}, {:.2} times as long: they may come from the flash, and {AT_HAND}",
                 left.estimate
             );
-            Finding::undetermined(parameter, evidence)
+            Finding::undetermined(parameter, evidence).with(self.picture(&[(TWO_PLACES, &few)]))
         });
         let kept = from_memory.then_some(Kept { granule, time: fast, sure });
         Ok(Reread { flash: self.fresh.clone(), kept })
@@ -217,17 +220,16 @@ impl Probe {
         let one = footprint(session, "footprint", (offset, self.apart, 1), READS / 2 + 1)?.split_off(1);
         let (slow, fast) = (median(&self.fresh), median(&one));
         let evidence = format!("{evidence}, one place {fast:.0} ns");
+        let picture = self.picture(&[(TWO_PLACES, &few), ("one place again and again", &one)]);
         if !is_faster(&one, &self.fresh) {
             let again = [few.as_slice(), &one].concat();
-            session.suppose(nothing(session, parameter, [&self.fresh], &again, evidence));
+            session.suppose(nothing(session, parameter, [&self.fresh], &again, evidence).with(picture));
             return Ok(Reread { flash: few, kept: None });
         }
         let saved_more = how_many_times(&one, &self.fresh).low > 2.0;
         let Some(granule) = self.granule(session, fast, slow)? else {
-            session.suppose(Finding::undetermined(
-                parameter,
-                format!("{evidence}; what is kept has no clear granules"),
-            ));
+            let evidence = format!("{evidence}; what is kept has no clear granules");
+            session.suppose(Finding::undetermined(parameter, evidence).with(picture));
             return Ok(Reread { flash: few, kept: None });
         };
         if self.near_are_fast(session, granule, (fast * slow).sqrt())? {
@@ -235,7 +237,7 @@ impl Probe {
                 "{evidence}, and so do places never read before within {granule} of the last read: going further costs time, \
                  and nothing is kept"
             );
-            session.suppose(Finding::found(parameter, Bytes::ZERO, 0.9, evidence));
+            session.suppose(Finding::found(parameter, Bytes::ZERO, 0.9, evidence).with(picture));
             return Ok(Reread { flash: one, kept: None });
         }
         let registers = if saved_more { None } else { self.kept_by_two_dies(session, granule, fast, slow)? };
@@ -258,8 +260,17 @@ impl Probe {
                 (Finding::found(parameter, granule, EITHER, evidence), None)
             }
         };
-        session.suppose(finding);
+        session.suppose(finding.with(picture));
         Ok(Reread { flash: few, kept })
+    }
+
+    /// Reads of kinds of places that were read before, beside those of places that were not.
+    fn picture(&self, again: &[(&str, &[f64])]) -> Picture {
+        ranked(
+            "Reads of what was read before, and for the first time: what is kept is read faster.",
+            "reads",
+            again.iter().copied().chain([("for the first time", self.fresh.as_slice())]),
+        )
     }
 
     /// Whether places that were not read before are fast as well, if they are near the last read: each granule is come to

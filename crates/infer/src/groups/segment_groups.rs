@@ -145,7 +145,8 @@ fn groups(
     }
     if count.is_none() && spans > SPANS_MAX {
         let evidence = format!("spans of {span}, of which more than {SPANS_MAX} are different groups");
-        session.conclude(Finding::undetermined(Parameter::SegmentGroups, evidence.clone()));
+        let groups = Finding::undetermined(Parameter::SegmentGroups, evidence.clone());
+        session.conclude(groups.with(picture.clone()));
         session.conclude(Finding::found(Parameter::SegmentGroupSpan, span, 0.95, evidence).with(picture));
         return Ok(());
     }

@@ -19,12 +19,12 @@
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::decide::weighted_line::{Point, WeightedLine, weighted_line, weights};
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use super::figures::median;
+use super::size_pictures::beginning;
 
 /// The throughput has to grow by this much.
 pub(super) const GROWTH: f64 = 1.025;
@@ -195,6 +195,21 @@ impl Told {
         }
     }
 
+    /// Sizes and median times.
+    pub(super) fn times(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.points.iter().map(|point| (point.x, point.y))
+    }
+
+    /// Where the line begins.
+    pub(super) fn begins_at(&self) -> f64 {
+        self.fit.line.intercept.estimate
+    }
+
+    /// What a byte more takes on it.
+    pub(super) fn slope(&self) -> f64 {
+        self.fit.line.slope
+    }
+
     fn words(&self) -> String {
         let Interval { estimate, low, high } = self.fit.line.intercept;
         format!(
@@ -289,21 +304,15 @@ pub(super) fn cost(
     let words = words.map(|(told, how)| told.map(|told| format!("{how}, {}", told.words())));
     let evidence = format!("of {what} {}", words.into_iter().flatten().collect::<Vec<_>>().join("; "));
     if chance < CHANCE_LEAST {
-        return Finding::undetermined(parameter, evidence);
+        return Finding::undetermined(parameter, evidence).with(beginning(what, plain, paused, None));
     }
     let most = [plain, paused].into_iter().flatten().map(Told::most).fold(1.0, f64::min);
-    Finding::found(parameter, Nanos(estimate as u64), most * chance, evidence)
-}
-
-/// The median response times of `what` over the size.
-pub(super) fn picture(what: &str, curves: &[Curve]) -> Picture {
-    let points = curves.iter().map(|curve| (curve.size.0 as f64, median(&curve.times).max(1.0))).collect();
-    Picture::new(
-        format!("Median response time of {what} over their size."),
-        Axis::logarithmic("IOSize", "bytes"),
-        Axis::logarithmic("response time", "ns"),
-    )
-    .draw(what, Style::Line, points)
+    Finding::found(parameter, Nanos(estimate as u64), most * chance, evidence).with(beginning(
+        what,
+        plain,
+        paused,
+        Some(estimate),
+    ))
 }
 
 #[cfg(test)]

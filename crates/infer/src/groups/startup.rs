@@ -220,9 +220,11 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
                 .with(picture.mark(step.index as f64, "start-up ends"))
         }
         (None, Some((0, _))) if fast_pages(session) > medians.len() as f64 / 2.0 => {
-            let evidence = format!("{evidence}; they may be too short to show when the fast region is full");
             // Or the region is full for good, as what is written to it is not had back in a minute.
             let filled = until_region_is_full(session).unwrap_or(0);
+            let takes = if filled > 0 { format!(", which takes {filled} of them") } else { String::new() };
+            let evidence =
+                format!("{evidence}; they may be too short to show when the fast region is full{takes}");
             Finding::found(Parameter::StartupIos, filled, OF_REGION, evidence).with(picture)
         }
         (None, Some((startup, runs))) => {
@@ -297,8 +299,8 @@ fn conclude_period(
     let finding = match most_say(&by_run) {
         said if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
             let evidence = format!(
-                "{evidence} When the fast region is full, a block of all dies is moved for each {period} writes, and the runs are \
-                 too short to show that"
+                "when the fast region is full, a block of all dies is moved for each {period} writes, which the runs are too short \
+                 to show; {evidence}"
             );
             Finding::found(Parameter::PeriodIos, period, OF_REGION, evidence)
         }
@@ -313,7 +315,7 @@ fn conclude_period(
                 && !keeps_step(without, with, period) =>
         {
             let evidence = format!(
-                "{evidence} From one run to the next that does not keep step: it is no regular oscillation"
+                "no regular oscillation: what comes back within each run does not keep step from one run to the next; {evidence}"
             );
             Finding::found(Parameter::PeriodIos, 0, OUT_OF_STEP, evidence)
         }

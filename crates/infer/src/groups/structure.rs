@@ -35,11 +35,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.suppose(page.finding.clone());
     }
     let explained = explained(session, found.as_ref().ok(), &writes)?;
-    let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained.evidence())));
+    let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained)));
     session.conclude(match (found, said) {
         (Ok(page), Some(((size, _), _))) if page.size == size => page.finding,
-        (_, Some(((size, confidence), evidence))) => {
-            Finding::found(Parameter::ReadPageSize, size, confidence, evidence)
+        (_, Some(((size, confidence), explained))) => {
+            let found = Finding::found(Parameter::ReadPageSize, size, confidence, explained.evidence());
+            found.with(explained.picture().clone())
         }
         (Ok(page), None) => page.finding,
         (Err(finding), None) => finding,

@@ -120,12 +120,10 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         // Pages of many blocks were merged before one write, again and again: no other family does so.
         let evidence = format!("{}, which all blocks share", logs.evidence);
-        session.conclude(Finding::found(
-            parameter,
-            Family::SharedLogBlock,
-            LOGS_SEEN.min(logs.confidence + 0.03),
-            evidence,
-        ));
+        let sure = LOGS_SEEN.min(logs.confidence + 0.03);
+        session.conclude(
+            Finding::found(parameter, Family::SharedLogBlock, sure, evidence).seen_in(logs.picture),
+        );
         return Ok(());
     }
     let seen = Seen::measure(session)?;

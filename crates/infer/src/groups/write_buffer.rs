@@ -283,7 +283,8 @@ fn conclude(session: &mut Session<'_, '_>, landed: &Landed, size: Size, picture:
         Err(why) => Finding::undetermined(size_is, why).with(picture),
     });
     let policy = if landed.landing == Landing::Late { "when-full" } else { "immediately" };
-    session.suppose(Finding::found(flush_is, policy, 0.9, landed.evidence.clone()));
+    let flush = Finding::found(flush_is, policy, 0.9, landed.evidence.clone());
+    session.suppose(flush.with(landed.picture.clone()));
 }
 
 /// Concludes that there is none.
@@ -297,7 +298,8 @@ fn conclude_none(session: &mut Session<'_, '_>, landed: &Landed) {
         Nanos(writes as u64),
         Nanos(reads as u64)
     );
-    session.suppose(Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence));
+    let none = Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence);
+    session.suppose(none.with(landed.picture.clone()));
     let none = Finding::not_identifiable(Parameter::WriteBufferFlush, sure, "there is no write buffer");
     session.suppose(none);
 }

@@ -9,6 +9,7 @@ use crate::charts::Chart;
 use crate::escape::Text;
 use crate::page::{Section, facts, figures, page};
 use crate::summary::date;
+use crate::units::exactly;
 
 /// What was found with what it means, a picture of each signal, what is not known and why, and how it came about.
 pub fn inference_html(run: &InferenceRun<'_>) -> String {
@@ -169,7 +170,7 @@ fn method(run: &InferenceRun<'_>) -> String {
     let budget = run.write_budget.map_or("nothing: it was only read".to_owned(), |budget| budget.to_string());
     let rows = [
         ("Target", Some(run.inference.target.clone())),
-        ("Capacity", Some(run.inference.capacity.exact())),
+        ("Capacity", Some(exactly(run.inference.capacity))),
         ("Model", identity.model.clone()),
         ("Engine", identity.engine.clone()),
         ("Allowed to write", Some(budget)),

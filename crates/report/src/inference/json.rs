@@ -44,7 +44,7 @@ fn entry(finding: &Finding) -> Entry<'_> {
     Entry {
         value,
         unit: finding.parameter.unit().name(),
-        confidence: finding.confidence,
+        confidence: (finding.confidence * 1000.0).round() / 1000.0,
         verdict: finding.verdict,
         evidence: &finding.evidence,
         bytes_written: finding.bytes_written.0,

@@ -94,11 +94,14 @@ fn drawing(picture: &Picture) -> Drawing {
     }
     let values = times.values().flat_map(|&(x, count)| std::iter::repeat_n(Some(x), count)).collect();
     let series = picture.series.iter().zip(&columns).enumerate();
+    let is_alone = picture.series.iter().filter(|series| series.style == Style::Line).count() < 2;
     Drawing {
         x: axis(&picture.x, "log2"),
         y: axis(&picture.y, "log10"),
         values: Figures(values),
-        series: series.map(|(index, (series, column))| drawn(index, series, column, &times)).collect(),
+        series: series
+            .map(|(index, (series, column))| drawn(index, series, is_alone, column, &times))
+            .collect(),
         marks: Vec::new(),
         level: None,
     }
@@ -107,6 +110,7 @@ fn drawing(picture: &Picture) -> Drawing {
 fn drawn(
     index: usize,
     series: &Drawn,
+    is_alone: bool,
     column: &BTreeMap<u64, Vec<f64>>,
     times: &BTreeMap<u64, (f64, usize)>,
 ) -> Series {
@@ -116,12 +120,13 @@ fn drawn(
         let own = column.get(key).map(Vec::as_slice).unwrap_or_default();
         values.extend((0..count).map(|nth| own.get(nth).copied()));
     }
-    /// A line through more points than this is drawn without them.
+    /// A line through more points than this is drawn without them, and so are several, which may cover each other.
     const POINTS_MOST: usize = 64;
     let style = match series.style {
         Style::Dots => "dots",
-        Style::Line if series.points.len() > POINTS_MOST => "solid",
+        Style::Line if series.points.len() > POINTS_MOST || !is_alone => "solid",
         Style::Line => "line",
+        Style::Fitted => "dashed",
     };
     Series {
         name: series.name.clone(),

@@ -1,16 +1,19 @@
 //! The findings as a table for a terminal.
 
 use flashlab_analysis::inference::{Finding, Verdict};
+use flashlab_base::Bytes;
 
-use super::{InferenceRun, by_evidence, confidence, titles};
+use super::{InferenceRun, by_evidence, confidence};
 use crate::advice::Advised;
 use crate::summary::date;
 use crate::terminal::{BOLD, DIM, Layout, Writer};
 
-/// Columns before the evidence, which stands below.
+/// Columns before the evidence, which stands below; where there is no room for all of them the figures have a line of
+/// their own.
 const TITLE: usize = 26;
 const VALUE: usize = 22;
 const CONFIDENCE: usize = 14;
+const WRITTEN: usize = 16;
 const INDENT: &str = "  ";
 
 /// The findings as a text that ends with a line feed: what was found with value, confidence, what was written for it
@@ -61,15 +64,22 @@ fn found(out: &mut Writer<'_>, findings: &[&Finding]) {
         return;
     }
     out.blank();
-    let row = |title: &str, value: &str, confidence: &str, written: &str| {
-        format!("{title:<TITLE$}{value:<VALUE$}{confidence:<CONFIDENCE$}{written}").trim_end().to_owned()
-    };
-    out.line(&row("Parameter", "value", "confidence", "written for it"), DIM);
+    row(out, "Parameter", ["value", "confidence", "written for it"], DIM);
     for finding in findings {
-        let written = finding.bytes_written.to_string();
-        let title = finding.parameter.title();
-        out.line(&row(title, &finding.value_in_words(), &confidence(finding), &written), BOLD);
+        let [value, sure, written] =
+            [finding.value_in_words(), confidence(finding), finding.bytes_written.to_string()];
+        row(out, finding.parameter.title(), [&value, &sure, &written], BOLD);
         out.wrapped(INDENT, &finding.evidence, "");
+    }
+}
+
+fn row(out: &mut Writer<'_>, title: &str, [value, confidence, written]: [&str; 3], style: &str) {
+    if out.width() >= TITLE + VALUE + CONFIDENCE + WRITTEN {
+        let row = format!("{title:<TITLE$}{value:<VALUE$}{confidence:<CONFIDENCE$}{written}");
+        out.line(row.trim_end(), style);
+    } else {
+        out.wrapped("", title, style);
+        out.wrapped(INDENT, &format!("{value}, {confidence}, {written}"), style);
     }
 }
 
@@ -80,7 +90,101 @@ fn reasons(out: &mut Writer<'_>, heading: &str, findings: &[&Finding]) {
     out.blank();
     out.line(heading, DIM);
     for (group, evidence) in by_evidence(findings) {
-        out.wrapped("", &titles(&group), BOLD);
+        let titles: Vec<String> = group.iter().map(|finding| with_figures(finding)).collect();
+        out.wrapped("", &titles.join(", "), BOLD);
         out.wrapped(INDENT, evidence, "");
+    }
+}
+
+/// `Chunk (97.0 % sure)`, `Open blocks (12 MiB written for it)`: how sure it is that there is no answer, and what was written,
+/// where there is anything to be told of that.
+fn with_figures(finding: &Finding) -> String {
+    let sure = (finding.verdict == Verdict::NotIdentifiable).then(|| format!("{} sure", confidence(finding)));
+    let written =
+        (finding.bytes_written > Bytes::ZERO).then(|| format!("{} written for it", finding.bytes_written));
+    let figures: Vec<String> = sure.into_iter().chain(written).collect();
+    match figures.join("; ").as_str() {
+        "" => finding.parameter.title().to_owned(),
+        figures => format!("{} ({figures})", finding.parameter.title()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_analysis::inference::{Fill, INFERENCE_VERSION, Inference, Parameter};
+    use flashlab_base::{Identity, Nanos, Seed};
+
+    use super::*;
+
+    fn printed(width: usize) -> String {
+        let figures = "reads of 4 KiB take 71.3 us, and those of 8 KiB 74.9 us";
+        let written = |finding: Finding| Finding { bytes_written: Bytes::mib(12), ..finding };
+        let findings = vec![
+            Finding::found(Parameter::TranslationFamily, "demand-cached page", 0.96, figures),
+            Finding::not_identifiable(Parameter::SegmentGroupSpan, 0.9, "there is one group"),
+            written(Finding::not_identifiable(Parameter::WriteBufferFlush, 0.85, "there is no write buffer")),
+            written(Finding::undetermined(Parameter::OverProvisioning, figures)),
+            Finding::undetermined(Parameter::PhysicalCapacity, figures),
+        ];
+        let inference = Inference {
+            version: INFERENCE_VERSION,
+            target: "sim:test".to_owned(),
+            identity: Identity::default(),
+            capacity: Bytes::gib(1),
+            findings,
+            supposed: Vec::new(),
+            written: Bytes::mib(24),
+            fill: Fill::default(),
+            reading_used: Nanos::ZERO,
+            row_writes: Vec::new(),
+        };
+        let run = InferenceRun {
+            inference: &inference,
+            started: "2026-01-02T03:04:05Z",
+            flashlab: "0.1.0",
+            seed: Seed(1),
+            write_budget: Some(Bytes::gib(2)),
+            warnings: &[],
+            probes: &[],
+        };
+        inference_terminal(&run, &Layout { width, ..Layout::default() })
+    }
+
+    #[test]
+    fn no_row_is_wider_than_the_terminal() {
+        for width in [40, 50, 77, 78, 80, 120] {
+            assert!(printed(width).lines().all(|line| line.chars().count() <= width), "{}", printed(width));
+        }
+    }
+
+    #[test]
+    fn what_was_not_found_tells_how_sure_that_is_and_what_was_written() {
+        insta::assert_snapshot!(printed(50), @r"
+        sim:test (1 GiB)
+        2026-01-02 03:04 UTC, seed 1
+
+        1 of 5 parameters found; 2 undetermined, 2 not
+        identifiable from outside. 24 MiB were written, of
+        2 GiB allowed.
+
+        Parameter
+          value, confidence, written for it
+        Translation layer
+          demand-cached page, 96.0 %, 0 B
+          reads of 4 KiB take 71.3 us, and those of 8 KiB
+          74.9 us
+
+        Undetermined
+        Over-provisioning (12 MiB written for it),
+        Physical capacity
+          reads of 4 KiB take 71.3 us, and those of 8 KiB
+          74.9 us
+
+        Not identifiable from outside
+        Span of a segment group (90.0 % sure)
+          there is one group
+        Flush policy (85.0 % sure; 12 MiB written for it)
+          there is no write buffer
+        ");
     }
 }

@@ -1,0 +1,86 @@
+//! Pictures of what IOs take over their size.
+//!
+//! # Model
+//! Where throughput stops growing is seen in throughput. What an IO costs beyond its bytes is where the line of its times begins:
+//! on linear axes, and near the beginning, as it is a small part of what large IOs take.
+
+use flashlab_analysis::inference::{Axis, Picture, Style};
+use flashlab_base::{Bytes, Nanos};
+
+use super::figures::median;
+use super::saturation::Doubling;
+use super::sizes::{Curve, LINE_TO, Told};
+
+/// What the line begins with is at least this part of the picture's height, where a few sizes are left to be seen.
+const PART_OF_HEIGHT: f64 = 0.1;
+/// So many times the smallest size is shown at least.
+const SIZES_LEAST: f64 = 2.0;
+
+/// The throughput of `what` over the size.
+pub(super) fn throughput(what: &str, curves: &[Curve]) -> Picture {
+    let seconds = |curve: &Curve| median(&curve.times).max(1.0) / 1e9;
+    let point = |curve: &Curve| (curve.size.0 as f64, curve.size.0 as f64 / seconds(curve));
+    Picture::new(
+        format!("Throughput of {what} over their size, by median response times: larger ones bring nothing where it is flat."),
+        Axis::logarithmic("IOSize", "bytes"),
+        Axis::linear("throughput", "bytes/s"),
+    )
+    .draw(what, Style::Line, curves.iter().filter(|curve| !curve.times.is_empty()).map(point).collect())
+}
+
+/// The same with what lines say of it, from the first size's throughput on.
+pub(super) fn with_lines(picture: Picture, doublings: &[Doubling]) -> Picture {
+    let Some(&(_, first)) = picture.series.first().and_then(|series| series.points.first()) else {
+        return picture;
+    };
+    let mut throughput = first;
+    let mut points = Vec::new();
+    for doubling in doublings {
+        points.push((doubling.size, throughput));
+        throughput *= doubling.growth;
+    }
+    points.extend(doublings.last().map(|last| (2.0 * last.size, throughput)));
+    picture.draw("by the lines that they lie on", Style::Fitted, points)
+}
+
+/// The lines that tell what IOs cost beyond their bytes, near their beginning.
+pub(super) fn beginning(
+    what: &str,
+    plain: Option<&Told>,
+    paused: Option<&Told>,
+    answer: Option<f64>,
+) -> Picture {
+    let picture = Picture::new(
+        format!(
+            "Median response time of small {what} over their size, and the line through those of its sizes: what one costs \
+             beyond its bytes is where the line begins."
+        ),
+        Axis::linear("IOSize", "bytes"),
+        Axis::linear("response time", "ns"),
+    );
+    let until = |told: &Told| {
+        let visible = told.begins_at() / told.slope() * (1.0 / PART_OF_HEIGHT - 1.0);
+        visible.max(SIZES_LEAST * told.times().map(|(size, _)| size).fold(f64::INFINITY, f64::min))
+    };
+    let kinds = [(plain, "at once"), (paused, "after pauses")];
+    let kinds: Vec<(&Told, &str)> = kinds.into_iter().filter_map(|(told, how)| Some((told?, how))).collect();
+    let end = kinds.iter().map(|(told, _)| until(told)).fold(0.0, f64::max).min(LINE_TO.0 as f64);
+    let picture = kinds.iter().fold(picture, |picture, (told, how)| {
+        let line = |size: f64| (size, told.begins_at() + told.slope() * size);
+        let words = format!("their line, from {}", Nanos(told.begins_at().max(0.0) as u64));
+        picture.draw(how, Style::Dots, told.times().filter(|&(size, _)| size <= end).collect()).draw(
+            &words,
+            Style::Fitted,
+            vec![line(0.0), line(end)],
+        )
+    });
+    match answer {
+        Some(answer) => picture
+            .mark(0.0, format!("{} + {} for each KiB", Nanos(answer as u64), per_kib(plain.or(paused)))),
+        None => picture,
+    }
+}
+
+fn per_kib(told: Option<&Told>) -> Nanos {
+    Nanos(told.map_or(0.0, |told| told.slope() * Bytes::kib(1).0 as f64) as u64)
+}
