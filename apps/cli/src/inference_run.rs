@@ -40,6 +40,9 @@ const PAGE: &str = "report.html";
 /// Where there is such a folder, the runs are those of a device that is worn out.
 const FIRST_ROUND: &str = "round-000";
 
+/// Of a parameter whose group did not run yet.
+const NOT_YET: &str = "not looked at yet";
+
 /// What a person chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chosen {
@@ -143,8 +146,7 @@ impl Run {
 
     /// Whether every parameter that was asked for has its answer.
     pub fn is_done(&self) -> bool {
-        let mut asked = groups_for(&self.chosen().only).iter().flat_map(|group| group.parameters);
-        asked.all(|&parameter| self.known.get(parameter).is_some())
+        asked(self.chosen()).iter().all(|&parameter| self.known.get(parameter).is_some())
     }
 
     /// What it was begun on.
@@ -170,9 +172,8 @@ impl Run {
             _ => None,
         };
         if let Some(reason) = missing {
-            let asked = groups_for(&self.chosen().only).iter().flat_map(|group| group.parameters).copied();
             // Whoever reads the answers gets one of each parameter. The folder has none, so that they are asked again.
-            let told = self.known.clone().with_rest(asked, &reason);
+            let told = self.known.clone().with_rest(asked(self.chosen()), &reason);
             print(&self.manifest, &told, &page, shown)?;
         }
         kept?;
@@ -188,16 +189,20 @@ impl Run {
         Ok(())
     }
 
-    /// Infers what is not known yet; all of it.
-    pub fn infer_quietly(mut self, device: &mut OpenDevice) -> Result<Inference> {
+    /// Infers what is not known yet; all of it, and if the device is gone that, as a clause without a subject.
+    pub fn infer_quietly(mut self, device: &mut OpenDevice) -> Result<(Inference, Option<String>)> {
         let (ended, kept) = self.infer_until_the_end(device);
         kept?;
-        match failure(ended) {
-            Some(failure) => {
-                self.tell_where();
-                bail!(failure)
+        match ended {
+            Ended::Done => Ok((self.known, None)),
+            Ended::Gone(reason) => {
+                let asked = asked(self.chosen());
+                Ok((self.known.with_rest(asked, &gone(&reason)), Some(format!("is gone: {reason}"))))
             }
-            None => Ok(self.known),
+            Ended::Interrupted => {
+                self.tell_where();
+                bail!("interrupted")
+            }
         }
     }
 
@@ -243,6 +248,11 @@ impl Run {
     }
 }
 
+/// The parameters that have to be looked at for those that a person wants.
+fn asked(chosen: &Chosen) -> Vec<Parameter> {
+    groups_for(&chosen.only).iter().flat_map(|group| group.parameters).copied().collect()
+}
+
 /// Why not all is known.
 fn failure(ended: Ended) -> Option<String> {
     match ended {
@@ -258,8 +268,41 @@ fn gone(reason: &str) -> String {
 
 /// Shows what is known in a run's folder.
 pub fn show(path: &Path, shown: Shown) -> Result<()> {
-    let (_, manifest, known) = open(path)?;
-    print(&manifest, &known, &path.join(PAGE), shown)
+    let (folder, mut manifest, known) = open(path)?;
+    let page = path.join(PAGE);
+    if !page.exists() {
+        write_pages(&folder, &manifest, &known).unwrap_or_else(|error| tell!("{error}"));
+    }
+    if let Some(warning) = unfinished(&manifest.settings, &known, path) {
+        if shown.json {
+            tell!("{}", warning.1);
+        }
+        manifest.warnings.push(warning);
+    }
+    print(&manifest, &known.with_rest(asked(&manifest.settings), NOT_YET), &page, shown)
+}
+
+/// Refuses the folder of an inference where only runs of measurements are read.
+pub fn refuse(path: &Path) -> Result<()> {
+    if path.join(INFERENCE).exists() || path.join(FIRST_ROUND).exists() {
+        let word = shell_word(&path.display().to_string());
+        bail!(Usage(format!(
+            "{word} is a run of flashlab infer: see it with: flashlab infer {word}, go on with: flashlab infer --resume {word}"
+        )));
+    }
+    Ok(())
+}
+
+/// A warning where some parameters were not looked at yet.
+fn unfinished(chosen: &Chosen, known: &Inference, folder: &Path) -> Option<(String, String)> {
+    let asked = asked(chosen);
+    let left = asked.iter().filter(|&&parameter| known.get(parameter).is_none()).count();
+    let word = shell_word(&folder.display().to_string());
+    let message = format!(
+        "unfinished: {left} of {} parameters were {NOT_YET}; go on with: flashlab infer --resume {word}",
+        asked.len()
+    );
+    (left > 0).then(|| ("unfinished".to_owned(), message))
 }
 
 fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
@@ -296,7 +339,10 @@ fn print(manifest: &Manifest<Chosen>, known: &Inference, page: &Path, shown: Sho
             false => output::json(&InferenceJson(known)),
         };
     }
-    let table = inference_terminal(&described(manifest, known, &[]), &session::layout(Some(page)));
+    let table = inference_terminal(
+        &described(manifest, known, &manifest.warnings, &[]),
+        &session::layout(Some(page)),
+    );
     if !shown.advice {
         return output::text(&table);
     }
@@ -306,6 +352,7 @@ fn print(manifest: &Manifest<Chosen>, known: &Inference, page: &Path, shown: Sho
 fn described<'a>(
     manifest: &'a Manifest<Chosen>,
     known: &'a Inference,
+    warnings: &'a [(String, String)],
     probes: &'a [String],
 ) -> InferenceRun<'a> {
     InferenceRun {
@@ -314,7 +361,7 @@ fn described<'a>(
         flashlab: &manifest.flashlab,
         seed: manifest.settings.seed,
         write_budget: manifest.settings.write_budget,
-        warnings: &manifest.warnings,
+        warnings,
         probes,
     }
 }
@@ -326,7 +373,10 @@ fn write_pages(
     known: &Inference,
 ) -> Result<(), SamplesError> {
     let probes = probes_in(folder);
-    let run = described(manifest, known, &probes);
+    let told = known.clone().with_rest(asked(&manifest.settings), NOT_YET);
+    let mut warnings = manifest.warnings.clone();
+    warnings.extend(unfinished(&manifest.settings, known, folder.path()));
+    let run = described(manifest, &told, &warnings, &probes);
     folder.write_text(PAGE, &inference_html(&run))?;
     folder.write_text("report.txt", &inference_terminal(&run, &Layout::default()))
 }

@@ -9,10 +9,11 @@ use flashlab_samples::{RunFolder, SamplesError};
 
 use crate::args;
 use crate::exit::Usage;
-use crate::{output, recordings, session};
+use crate::{inference_run, output, recordings, session};
 
 /// `flashlab report`.
 pub fn report(arguments: args::Report) -> Result<()> {
+    arguments.runs.iter().try_for_each(|run| inference_run::refuse(run))?;
     match arguments.runs.as_slice() {
         [run] => {
             if let Some((folder, manifest)) = recordings::open(run) {

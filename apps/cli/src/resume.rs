@@ -11,10 +11,11 @@ use crate::exit::Usage;
 use crate::selection::Selection;
 use crate::session::Session;
 use crate::target::{Candidate, Opened, Opening};
-use crate::{args, scratch};
+use crate::{args, inference_run, scratch};
 
 /// Goes on with the run in this folder.
 pub fn resume(run: &Path, target: &args::Target, json: bool) -> Result<()> {
+    inference_run::refuse(run)?;
     let (folder, manifest, plans) = flashlab_bench::open_run(run)?;
     let selection = Selection { texts: manifest.plans.clone(), plans };
     let opening = Opening::as_before(&manifest.identity, selection.depth());

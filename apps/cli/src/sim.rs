@@ -112,7 +112,7 @@ fn fill(device: &mut FlashDevice, state: FilledState, times: u32, seed: Seed) ->
         more.then_some((Operation::Write, io.offset, io.size))
     });
     let conditioned = device.condition(&mut ios);
-    if let (Err(error), Some(reason)) = (conditioned, device.loss()) {
+    if let (Err(error), Some(reason)) = (conditioned, device.refusal()) {
         return Err(error).with_context(|| format!("{} {reason}", device.identity().target));
     }
     conditioned?;

@@ -10,6 +10,7 @@
 //! wear.json        what was written before each round, and its findings
 //! ```
 
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -20,7 +21,9 @@ use flashlab_bench::Progress;
 use flashlab_engine::{Control, Ended};
 use flashlab_plan::{IoSize, Pattern, Space};
 use flashlab_report::InferenceJson;
+use flashlab_report::units::digits;
 use flashlab_samples::{Sample, write_json};
+use flashlab_sim::flash_device::Statistics;
 use serde::{Serialize, Serializer};
 
 use crate::inference_run::{Chosen, Run};
@@ -53,8 +56,39 @@ struct Round {
     full_writes: u64,
     /// What was written by these, and by the inferences of earlier rounds.
     bytes_written: u64,
+    /// How worn its blocks are; of a simulated device.
+    #[serde(flatten)]
+    erases: Option<Erases>,
+    /// Why it takes no more, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<String>,
     #[serde(serialize_with = "as_object")]
     findings: Inference,
+}
+
+/// How often the blocks of a simulated device were erased.
+#[derive(Clone, Copy, PartialEq, Serialize)]
+struct Erases {
+    block_erases_min: u32,
+    block_erases_max: u32,
+    block_erases_mean: f64,
+}
+
+impl Erases {
+    fn of(statistics: &Statistics) -> Erases {
+        Erases {
+            block_erases_min: statistics.block_erases_min,
+            block_erases_max: statistics.block_erases_max,
+            block_erases_mean: statistics.block_erases_mean,
+        }
+    }
+}
+
+impl fmt::Display for Erases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mean = digits(self.block_erases_mean);
+        write!(f, "{} to {}, mean {mean}", self.block_erases_min, self.block_erases_max)
+    }
 }
 
 fn as_object<S: Serializer>(findings: &Inference, serializer: S) -> Result<S::Ok, S::Error> {
@@ -75,24 +109,33 @@ pub fn wear_out(opened: &mut Opened, chosen: &Chosen, wear: Wear, folder: &Path,
             written += worn.written;
             end = worn.end;
         }
-        if let Some(device) = opened.device.as_flash() {
-            tell!("after {full_writes} full writes: {}", flash_statistics::wear(&device.statistics()));
+        let statistics = opened.device.as_flash().map(|device| device.statistics());
+        if let Some(statistics) = &statistics {
+            tell!("after {full_writes} full writes: {}", flash_statistics::wear(statistics));
         }
         let path = folder.join(format!("round-{number:03}"));
         let run = Run::begin(opened, chosen.clone(), Some(&path))?;
-        let known = run.infer_quietly(&mut opened.device).with_context(|| {
+        let (known, gone) = run.infer_quietly(&mut opened.device).with_context(|| {
             format!(
                 "round {number} of {} was not done; what was found in the rounds is in {}, and wearing out begins anew",
                 wear.rounds,
                 folder.display()
             )
         })?;
+        end = end.or(gone);
         let spent = known.written;
-        rounds.push(Round { full_writes, bytes_written: written.0, findings: known });
+        let erases = statistics.as_ref().map(Erases::of);
+        rounds.push(Round {
+            full_writes,
+            bytes_written: written.0,
+            erases,
+            end: end.clone(),
+            findings: known,
+        });
         written += spent;
         write_json(folder, "wear.json", &rounds)?;
         if let Some(end) = &end {
-            tell!("the device takes no more: {end}");
+            tell!("the device {end}");
             break;
         }
     }
@@ -106,7 +149,7 @@ pub fn wear_out(opened: &mut Opened, chosen: &Chosen, wear: Wear, folder: &Path,
 struct Worn {
     full_writes: u64,
     written: Bytes,
-    /// Why the device took no more.
+    /// Why the device took no more: a clause without a subject.
     end: Option<String>,
 }
 
@@ -134,7 +177,7 @@ fn write_fully(
         let outcome = flashlab_engine::run(device, &placed, &mut samples, &control)?;
         worn.written += outcome.written;
         if let Some(failure) = outcome.first_failure {
-            worn.end = Some(failure.to_string());
+            worn.end = Some(device.refusal().unwrap_or_else(|| format!("takes no more: {failure}")));
             break;
         }
         if outcome.ended == Ended::Interrupted {
@@ -146,33 +189,50 @@ fn write_fully(
     Ok(worn)
 }
 
-/// For each parameter that was found: its first value, and where it became another one.
+/// For each parameter that was found, and for the wear: its first value, and where it became another one.
 fn changes(rounds: &[Round]) -> String {
-    let mut text = String::new();
+    let erases = rounds.iter().filter_map(|round| Some((round.full_writes, round.erases?)));
+    let mut text = row("Erases of a block", &steps(erases, |one, other| one != other, Erases::to_string));
     for &parameter in Parameter::ALL {
-        let found: Vec<(u64, &Finding)> = rounds
+        let found = rounds
             .iter()
             .filter_map(|round| Some((round.full_writes, round.findings.get(parameter)?)))
-            .filter(|(_, finding)| finding.verdict == Verdict::Found)
-            .collect();
-        let mut last: Option<&Finding> = None;
-        let mut steps = Vec::new();
-        for (full_writes, finding) in found {
-            if last.is_none_or(|last| differ(last, finding)) {
-                steps.push(format!("{} (after {full_writes})", finding.value_in_words()));
-                last = Some(finding);
-            }
-        }
-        if !steps.is_empty() {
-            text += &format!("{:<26}{}\n", parameter.title(), steps.join(" -> "));
-        }
+            .filter(|(_, finding)| finding.verdict == Verdict::Found);
+        let steps = steps(found, |one, other| differ(one, other), |finding| finding.value_in_words());
+        text += &row(parameter.title(), &steps);
     }
-    let count = rounds.last().map_or(0, |round| round.full_writes);
-    let written = Bytes(rounds.last().map_or(0, |round| round.bytes_written));
+    let last = rounds.last();
+    let count = last.map_or(0, |round| round.full_writes);
+    let written = Bytes(last.map_or(0, |round| round.bytes_written));
+    let lived = last.and_then(|round| round.end.as_ref());
+    let lived =
+        lived.map_or(String::new(), |end| format!("the device lived {count} full writes: it {end}\n"));
     format!(
-        "what was found in {} rounds, and after how many full writes; {count} in all, {written}\n\n{text}",
+        "what was found in {} rounds, and after how many full writes; {count} in all, {written}\n{lived}\n{text}",
         rounds.len()
     )
+}
+
+/// The values at which it changed, each with the full writes after which it did.
+fn steps<T>(
+    values: impl Iterator<Item = (u64, T)>,
+    differ: impl Fn(&T, &T) -> bool,
+    in_words: impl Fn(&T) -> String,
+) -> Vec<String> {
+    let mut last: Option<T> = None;
+    let mut steps = Vec::new();
+    for (full_writes, value) in values {
+        if last.as_ref().is_none_or(|last| differ(last, &value)) {
+            steps.push(format!("{} (after {full_writes})", in_words(&value)));
+            last = Some(value);
+        }
+    }
+    steps
+}
+
+/// Nothing for nothing.
+fn row(title: &str, steps: &[String]) -> String {
+    if steps.is_empty() { String::new() } else { format!("{title:<26}{}\n", steps.join(" -> ")) }
 }
 
 /// Sizes, times and ratios by more than 3 %, as far as they are found at all.
@@ -196,12 +256,26 @@ mod tests {
             let mut known = flashlab_infer::nothing_known(&device, "worn");
             known.findings.push(Finding::found(Parameter::ReadPageSize, Bytes(page), 1.0, ""));
             known.findings.push(Finding::found(Parameter::PauseBenefit, cost, 1.0, ""));
-            Round { full_writes, bytes_written: full_writes << 30, findings: known }
+            let erases = Erases {
+                block_erases_min: full_writes as u32,
+                block_erases_max: 2 * full_writes as u32,
+                block_erases_mean: 1.5 * full_writes as f64,
+            };
+            let end = (full_writes == 2000).then(|| "takes no writes any more".to_owned());
+            Round {
+                full_writes,
+                bytes_written: full_writes << 30,
+                erases: Some(erases),
+                end,
+                findings: known,
+            }
         };
         let rounds = [round(0, 4096, 0.5), round(1000, 4096, 0.51), round(2000, 4096, 0.6)];
         insta::assert_snapshot!(changes(&rounds), @r"
         what was found in 3 rounds, and after how many full writes; 2000 in all, 2.0 TiB
+        the device lived 2000 full writes: it takes no writes any more
 
+        Erases of a block         0 to 0, mean 0 (after 0) -> 1000 to 2000, mean 1500 (after 1000) -> 2000 to 4000, mean 3000 (after 2000)
         Read page                 4 KiB (after 0)
         What a pause buys         0.500 (after 0) -> 0.600 (after 2000)
         ");

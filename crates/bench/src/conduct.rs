@@ -268,7 +268,7 @@ impl<'a> Conduct<'a> {
             failures_allowed: FAILURES_ALLOWED,
         };
         let outcome = run(self.device, &placed, &mut observers, &control)?;
-        let loss = self.device.loss();
+        let loss = self.loss();
         // What one process ended because its mean was precise, the others did not end.
         let ends = observers.iter().map(|(_, until)| until.end());
         let satisfied = ends.reduce(|a, b| if a == RunEnd::PrecisionReached { a } else { b });
@@ -317,6 +317,11 @@ impl<'a> Conduct<'a> {
         let label = serde_json::to_string(purpose).expect("a purpose is made of texts and numbers");
         let earlier = self.store.finished(purpose).count();
         self.settings.seed.derive(&label, earlier as u64)
+    }
+
+    /// Why a measurement of the device means nothing any more.
+    fn loss(&mut self) -> Option<String> {
+        self.device.loss().or_else(|| self.device.refusal())
     }
 
     fn wait(&mut self, pause: Nanos) -> Result<(), BenchError> {

@@ -83,6 +83,10 @@ impl<D: Device> Device for FaultyDevice<D> {
         self.inner.loss()
     }
 
+    fn refusal(&mut self) -> Option<String> {
+        self.inner.refusal()
+    }
+
     fn media_written(&mut self) -> Option<Bytes> {
         self.inner.media_written()
     }

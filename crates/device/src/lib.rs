@@ -189,6 +189,12 @@ pub trait Device {
         None
     }
 
+    /// Why it takes no writes any more, although it answers reads, as of a device that is worn out. A clause without a
+    /// subject, for people. `None`: it takes them, or does not say.
+    fn refusal(&mut self) -> Option<String> {
+        None
+    }
+
     /// Whether reads give back what was written.
     fn keeps_data(&self) -> bool {
         true

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter};
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
-use flashlab_device::Device;
-use flashlab_engine::{Control, Ended, WAIT_PIECE};
+use flashlab_device::{Device, IoError};
+use flashlab_engine::{Control, Ended, Failure, WAIT_PIECE};
 use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
 
@@ -192,7 +192,7 @@ impl<'d, 's> Session<'d, 's> {
             (Ended::DeviceFailed, Some(failure)) if failure.error.device_is_gone() => {
                 Err(Halt::Gone(failure.to_string()))
             }
-            (Ended::DeviceFailed, Some(failure)) => Err(Halt::Failed(failure.to_string())),
+            (Ended::DeviceFailed, Some(failure)) => Err(Halt::Failed(self.reason(&failure))),
             (Ended::TimeUsed, _) => Err(Halt::Time),
             _ => {
                 let mut samples = samples.concat();
@@ -205,6 +205,12 @@ impl<'d, 's> Session<'d, 's> {
     /// Whether all that was submitted was answered.
     fn check_answers(&self) -> Result<(), Halt> {
         self.unanswered.clone().map_or(Ok(()), Err)
+    }
+
+    /// Why IOs failed: what the device says of itself, or the first of them.
+    fn reason(&mut self, failure: &Failure) -> String {
+        let refusal = self.device.refusal().filter(|_| failure.error == IoError::READ_ONLY);
+        refusal.map_or_else(|| failure.to_string(), |refusal| format!("the device {refusal}"))
     }
 
     /// What the device wrote to its flash since it was made, if it counts that.

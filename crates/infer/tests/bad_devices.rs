@@ -206,6 +206,28 @@ fn a_device_that_wears_out_in_the_middle_says_so_for_what_is_written_later() {
 }
 
 #[test]
+fn a_simulated_device_that_wears_out_is_read_all_the_same() {
+    for endurance in [1, 4] {
+        let profile = format!(
+            "version = 1\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"32MiB\"\n[flash]\n\
+             page = \"4KiB\"\npages_per_block = 64\ndies = 2\nover_provisioning = 0.2\n\
+             reliability = {{ endurance = {endurance} }}\n"
+        );
+        let known = inferred(&mut flashlab_sim::Profile::parse(&profile, "t").unwrap().device().unwrap());
+        let worn =
+            |finding: &&Finding| finding.evidence.contains("the device takes no writes any more, because");
+        assert!(known.findings.iter().any(|finding| worn(&finding)), "{endurance}");
+        let read_only = || GROUPS.iter().filter(|group| !group.writes());
+        assert!(read_only().all(|group| !of(&known, group).iter().any(worn)), "{endurance}");
+        let is_found = |finding: &&Finding| finding.verdict == Verdict::Found;
+        assert!(
+            read_only().flat_map(|group| of(&known, group)).any(|finding| is_found(&finding)),
+            "{endurance}"
+        );
+    }
+}
+
+#[test]
 fn a_device_may_be_too_small_for_anything() {
     for capacity in [512, 4096, 64 << 10, 1 << 20] {
         inferred(&mut MemoryDevice::new(Bytes(capacity), Nanos(100_000)));

@@ -239,7 +239,7 @@ impl Device for FlashDevice {
         self.queue.foresee()
     }
 
-    fn loss(&mut self) -> Option<String> {
+    fn refusal(&mut self) -> Option<String> {
         self.exhausted().map(|reason| format!("takes no writes any more, because {reason}"))
     }
 

@@ -83,6 +83,10 @@ impl Device for SimulatedDevice {
         each!(self, device => device.loss())
     }
 
+    fn refusal(&mut self) -> Option<String> {
+        each!(self, device => device.refusal())
+    }
+
     fn keeps_data(&self) -> bool {
         each!(self, device => device.keeps_data())
     }

@@ -174,13 +174,62 @@ fn a_device_is_worn_out_in_rounds() {
 }
 
 #[test]
+fn wearing_out_ends_with_the_device() {
+    let directory = Directory::new();
+    directory.write(
+        "mortal.toml",
+        "version = 1\nname = \"t\"\ntitle = \"t\"\nsource = \"t\"\nfit = \"t\"\ncapacity = \"64MiB\"\n[flash]\n\
+         page = \"4KiB\"\npages_per_block = 64\nover_provisioning = 0.2\nreliability = { endurance = 12 }\n",
+    );
+    let ran = directory.succeeds(&[
+        "infer",
+        "sim:./mortal.toml",
+        "--wear-out",
+        "3",
+        "--full-writes",
+        "1000",
+        "--output",
+        "worn",
+    ]);
+    assert!(ran.out.contains("\nthe device lived "), "{ran}");
+    assert!(ran.out.contains(" full writes: it takes no writes any more, because "), "{ran}");
+    assert!(ran.out.contains("\nErases of a block         0 to 0, mean 0 (after 0) -> "), "{ran}");
+    let rounds = read_json(&directory, "worn/wear.json");
+    assert_eq!(rounds.as_array().unwrap().len(), 2);
+    assert!(rounds[1]["block_erases_max"].as_u64().unwrap() >= 10, "{ran}");
+    assert!(rounds[1]["end"].as_str().unwrap().starts_with("takes no writes any more"), "{ran}");
+    // What reads the runs of measurements says whose these are.
+    for (command, run) in [
+        (&["report"][..], "worn"),
+        (&["report"], "worn/round-000"),
+        (&["bench", "--resume"], "worn/round-000"),
+    ] {
+        let ran = directory.flashlab(&[command, &[run]].concat());
+        assert_eq!(ran.code, Some(2), "{ran}");
+        assert!(
+            ran.err.contains(&format!("{run} is a run of flashlab infer: see it with: flashlab infer {run}")),
+            "{ran}"
+        );
+    }
+}
+
+#[test]
 fn interrupting_keeps_what_is_known() {
     for signal in ["INT", "KILL"] {
         let directory = Directory::new();
         let started = directory.start(&["infer", "sim:sun-zhang-unknown", "--output", "run"]);
         let ran = started.until("group 2 of").signal(signal);
-        directory.succeeds(&["infer", "run"]);
+        fs::remove_file(directory.path("run/report.html")).unwrap();
+        let shown = directory.succeeds(&["infer", "run"]);
+        fs::read_to_string(directory.path("run/report.html")).unwrap();
         // It may have ended before the signal came.
+        if ran.code != Some(0) {
+            let told = "unfinished: 35 of 36 parameters were not looked at yet; go on with: flashlab infer --resume run";
+            assert!(shown.out.replace("\n  ", " ").contains(told), "{shown}");
+            let shown = directory.succeeds(&["infer", "run", "--json"]);
+            let count = json(&shown.out).as_object().unwrap().len();
+            assert!(count == 36 && shown.err.contains(told), "{shown}");
+        }
         if signal == "INT" && ran.code != Some(0) {
             assert_eq!(ran.code, Some(1), "{ran}");
             assert!(

@@ -72,7 +72,7 @@ impl Conduct<'_> {
         }
         if let (Err(error), Some(PlannedIo { mode, offset, size, .. })) = (conditioned, last) {
             let target = self.device.identity().target;
-            if let Some(loss) = self.device.loss() {
+            if let Some(loss) = self.loss() {
                 return Err(BenchError::Lost { target, run, loss });
             }
             let failure = Failure { operation: mode.into(), offset, size, error };

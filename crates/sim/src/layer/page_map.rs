@@ -283,8 +283,8 @@ impl PageMap {
                     self.next_die = (die + 1) % flash.geometry().dies();
                     continue;
                 }
-                full_dies = 0;
             }
+            full_dies = 0;
             let Frontier { block, page: place } = self.frontiers[index];
             let count = wanted.min(self.pages_per_block - place);
             let first = block * self.pages_per_block + place;

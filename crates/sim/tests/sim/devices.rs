@@ -512,9 +512,26 @@ fn placement_hints_keep_what_dies_together_apart() {
 }
 
 #[test]
+fn a_die_that_is_full_of_valid_pages_is_passed_over_while_another_one_has_room() {
+    let mut device = device("[flash]\npages_per_block = 64\ndies = 2\n");
+    let mut write = |page: u64, pages: u64| {
+        submit(&mut device, Operation::Write, 4096 * page, 4096 * pages);
+        let done = device.wait(Nanos::MAX).unwrap().result;
+        assert_eq!(done, Ok(()), "{pages} from {page} on: {:?}", device.refusal());
+    };
+    (0..4096).for_each(|page| write(page, 1));
+    // The turns of the second die take what lay on the first one, which only writes the first page again and again.
+    for page in (2..2048).step_by(2) {
+        write(0, 1);
+        write(page, 1);
+    }
+    (0..64).for_each(|index| write(64 * index, 64));
+}
+
+#[test]
 fn a_device_that_is_worn_out_says_so() {
     let mut device = device("[flash]\nover_provisioning = 0.3\nreliability = { endurance = 5 }\n");
-    assert_eq!(device.loss(), None);
+    assert_eq!(device.refusal(), None);
     let mut random = Prng::new(Seed(1));
     let mut results = (0..100_000).map(|_| {
         submit(&mut device, Operation::Write, 4096 * random.below(4096), 4096);
@@ -522,8 +539,8 @@ fn a_device_that_is_worn_out_says_so() {
     });
     assert_eq!(results.find(Result::is_err), Some(Err(IoError::READ_ONLY)));
     drop(results);
-    let loss = device.loss().unwrap();
-    assert!(loss.starts_with("takes no writes any more, because "), "{loss}");
+    let refusal = device.refusal().unwrap();
+    assert!(refusal.starts_with("takes no writes any more, because "), "{refusal}");
     submit(&mut device, Operation::Read, 0, 4096);
     assert_eq!(device.wait(Nanos::MAX).unwrap().result, Ok(()));
 }
