@@ -83,6 +83,10 @@ fn size(text: &str) -> Result<Bytes, String> {
     }
 }
 
+fn seed(text: &str) -> Result<Seed, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number, 0 to {}", u64::MAX))
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     /// One pread or pwrite at a time, a thread for each process of a parallel pattern
@@ -108,7 +112,7 @@ pub struct Common {
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repetitions: u32,
     /// The seed of everything random
-    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = seed)]
     pub seed: Seed,
     /// The run's folder; flashlab-runs/TIME-TARGET if not given
     #[arg(long, short, value_name = "DIR")]
@@ -217,7 +221,7 @@ pub struct Infer {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub time_limit: Option<Nanos>,
     /// The seed of everything random
-    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = seed)]
     pub seed: Seed,
     /// The run's folder; flashlab-runs/TIME-TARGET if not given
     #[arg(long, short, alias = "out", value_name = "DIR")]
@@ -322,7 +326,7 @@ pub enum SimAction {
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
         /// The seed of everything random
-        #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+        #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = seed)]
         seed: Seed,
         #[command(flatten)]
         json: Json,
@@ -377,7 +381,7 @@ pub struct SimRun {
     #[arg(long, requires = "live")]
     pub overwrite_file: bool,
     /// The seed of everything random in a plan
-    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = seed)]
     pub seed: Seed,
     #[command(flatten)]
     pub json: Json,
@@ -454,7 +458,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "DIR")]
     pub pictures: Option<PathBuf>,
     /// The seed of the IOs; what is random inside the devices follows from their profiles
-    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = seed)]
     pub seed: Seed,
     #[command(flatten)]
     pub json: Json,
@@ -513,7 +517,7 @@ pub struct Serve {
     #[arg(long, value_name = "FAULT")]
     pub fault: Vec<String>,
     /// The seed of faults that bring none of their own
-    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true)]
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = seed)]
     pub seed: Seed,
     /// Tell a running server: disarm all faults
     #[arg(long, conflicts_with = "target")]

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Parameter, UnknownParameter};
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_bench::Settings as BenchSettings;
+use flashlab_sim::split_state;
 
 use crate::bench::wherever_resumed;
 use crate::exit::Usage;
@@ -20,6 +21,8 @@ use crate::{args, scratch, session};
 const DEPTH: u32 = 32;
 /// The longest that each group of writing probes takes.
 const WRITING_TIME: Nanos = Nanos::from_secs(24 * 3600);
+/// No probe takes as long; times can be added to the clock.
+const TIME_MOST: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
 /// `flashlab infer`.
 pub fn infer(arguments: args::Infer) -> Result<()> {
@@ -84,44 +87,35 @@ fn begin_existing(name: &str, arguments: &args::Infer) -> Result<()> {
         _ => Candidate::find(name, writes, &target)?,
     };
     let identity = candidate.identity();
-    if identity.capacity == Bytes::ZERO {
-        bail!(Usage(format!("{name} is empty: give a device with a medium in it, or a file with content")));
+    if !is_simulated && identity.capacity < identity.logical_block.unwrap_or(Bytes(512)) {
+        let what = if identity.capacity == Bytes::ZERO { "empty" } else { "smaller than one block" };
+        bail!(Usage(format!("{name} is {what}: give a device with a medium in it, or a file with content")));
     }
     let chosen = chosen(arguments, wherever_resumed(name)?, identity.capacity, writes)?;
-    announce(&chosen, name, &identity, arguments.wear_out.is_some());
-    if let Some(rounds) = arguments.wear_out {
-        return begin_wearing_out(
-            candidate,
-            Wear { rounds, full_writes: arguments.full_writes },
-            chosen,
-            arguments,
-        );
+    let wear = arguments.wear_out.map(|rounds| Wear { rounds, full_writes: arguments.full_writes });
+    // A simulated device asks for no consent, and what is wrong with its state comes first.
+    if !is_simulated {
+        announce(&chosen, name, &identity, wear);
     }
     let mut opened = candidate.open(Opening::new(&target, DEPTH)?)?;
-    Run::begin(&mut opened, chosen, arguments.output.as_deref())?.infer(&mut opened.device, shown(arguments))
-}
-
-/// Full writes and inferences in turn.
-fn begin_wearing_out(
-    candidate: Candidate,
-    wear: Wear,
-    chosen: Chosen,
-    arguments: &args::Infer,
-) -> Result<()> {
-    let budget = chosen.write_budget.unwrap_or_default();
-    let identity = candidate.identity();
-    let written = wear.written(chosen.target_size, budget);
-    tell!(
-        "WEAR: {} rounds of {} full writes, with an inference before and after each, write at most {written} ({}); every \
-         block is erased about {} times. The device may be worn out by this.",
-        wear.rounds,
-        wear.full_writes,
-        endurance(written, &chosen, &identity),
-        u64::from(wear.rounds) * u64::from(wear.full_writes),
-    );
-    let mut opened = candidate.open(Opening::new(&as_target(arguments), DEPTH)?)?;
-    let folder = arguments.output.as_deref().expect("--wear-out requires it");
-    wear_out::wear_out(&mut opened, &chosen, wear, folder, arguments.json)
+    if is_simulated {
+        announce(&chosen, name, &identity, wear);
+    }
+    if !writes && opened.device.as_flash().is_some() && split_state(name).1.is_none() {
+        tell!(
+            "nothing was ever written to it, and what holds no data is read without the flash: leave --read-only away, or \
+             infer a state: flashlab sim precondition {0} --out FILE; flashlab infer {name}@FILE --read-only",
+            name.trim_start_matches("sim:")
+        );
+    }
+    let output = arguments.output.as_deref();
+    match wear {
+        Some(wear) => {
+            let folder = output.expect("--wear-out requires it");
+            wear_out::wear_out(&mut opened, &chosen, wear, folder, arguments.json)
+        }
+        None => Run::begin(&mut opened, chosen, output)?.infer(&mut opened.device, shown(arguments)),
+    }
 }
 
 fn begin_on_scratch(arguments: &args::Infer) -> Result<()> {
@@ -133,7 +127,7 @@ fn begin_on_scratch(arguments: &args::Infer) -> Result<()> {
     let chosen = chosen(arguments, BenchSettings::SCRATCH.to_owned(), size, arguments.write)?;
     let end = if arguments.keep_file { "kept" } else { "removed" };
     tell!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
-    announce(&chosen, "it", &scratch::identity(size), false);
+    announce(&chosen, "it", &scratch::identity(size), None);
     let interrupt = session::interrupt()?;
     let scratch = scratch::make(&directory, size, arguments.seed, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, Opening::new(&target, DEPTH)?)?;
@@ -194,21 +188,24 @@ fn chosen(arguments: &args::Infer, target: String, capacity: Bytes, writes: bool
             "--write-budget {given} is more than is ever written: twice the capacity, {usual}, is taken for it"
         );
     }
+    let time_limit = arguments.time_limit.map(|time| time.min(TIME_MOST));
     Ok(Chosen {
         target,
         target_size: capacity,
         seed: arguments.seed,
         write_budget: writes.then(|| arguments.write_budget.unwrap_or(usual).min(usual)),
         only: only(&arguments.only)?,
-        reading_time: arguments.time_limit,
-        writing_time: arguments.time_limit.unwrap_or(WRITING_TIME),
+        reading_time: time_limit,
+        writing_time: time_limit.unwrap_or(WRITING_TIME),
     })
 }
 
 /// The parameters of these names.
 fn only(names: &[String]) -> Result<Vec<Parameter>> {
-    let parsed =
-        |name: &String| name.parse().map_err(|unknown: UnknownParameter| Usage(unknown.to_string()).into());
+    let parsed = |name: &String| match name.trim() {
+        "" => Err(Usage("--only has an empty name in it".to_owned()).into()),
+        _ => name.parse().map_err(|unknown: UnknownParameter| Usage(unknown.to_string()).into()),
+    };
     names.iter().map(parsed).collect()
 }
 
@@ -231,7 +228,7 @@ fn as_target(arguments: &args::Infer) -> args::Target {
 }
 
 /// Says what will be written before anything is.
-fn announce(chosen: &Chosen, name: &str, identity: &Identity, wears_out: bool) {
+fn announce(chosen: &Chosen, name: &str, identity: &Identity, wear: Option<Wear>) {
     let groups = flashlab_infer::groups_for(&chosen.only);
     let count: usize = groups.iter().map(|group| group.parameters.len()).sum();
     tell!(
@@ -245,9 +242,23 @@ fn announce(chosen: &Chosen, name: &str, identity: &Identity, wears_out: bool) {
             None => tell!("it will only be read, for a minute at most, or ten if it reads slowly"),
         },
         Some(budget) => {
-            let of = if wears_out { "by each inference, " } else { "" };
-            tell!("at most {budget} will be written ({of}{})", endurance(budget, chosen, identity));
+            let of = if wear.is_some() { "by each inference, " } else { "" };
+            tell!(
+                "at most {budget} will be written ({of}{}), from the first group on",
+                endurance(budget, chosen, identity)
+            );
         }
+    }
+    if let Some(wear) = wear {
+        let written = wear.written(chosen.target_size, chosen.write_budget.unwrap_or_default());
+        tell!(
+            "WEAR: {} rounds of {} full writes, with an inference before and after each, write at most {written} ({}); every \
+             block is erased about {} times. The device may be worn out by this.",
+            wear.rounds,
+            wear.full_writes,
+            endurance(written, chosen, identity),
+            u64::from(wear.rounds) * u64::from(wear.full_writes),
+        );
     }
 }
 

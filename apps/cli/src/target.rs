@@ -63,6 +63,12 @@ impl Simulation {
     /// The same without the `sim:`.
     pub fn named(name: &str) -> Result<Simulation> {
         let (name, state) = split_state(name);
+        if name.is_empty() {
+            bail!(Usage(
+                "sim: names no device: flashlab sim list names them, or give a file as sim:./profile.toml"
+                    .into()
+            ));
+        }
         Ok(Simulation { profile: profile_named(name)?, state: state.map(PathBuf::from) })
     }
 

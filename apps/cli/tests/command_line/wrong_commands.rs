@@ -57,7 +57,7 @@ fn unknown_values_of_options() {
     insta::assert_snapshot!(wrong(&["bench", "--only", ""]), @"flashlab: --only has an empty name in it; there are: granularity, alignment, locality, partitioning, order, parallelism, mix, pause, bursts");
     insta::assert_snapshot!(wrong(&["bench", "--only", "mix,order,mix"]), @"flashlab: --only names mix twice");
     insta::assert_snapshot!(wrong(&["bench", "--seed", "-1"]), @r"
-    error: invalid value '-1' for '--seed <SEED>': invalid digit found in string
+    error: invalid value '-1' for '--seed <SEED>': a seed is a whole number, 0 to 18446744073709551615
 
     For more information, try '--help'.
     ");
