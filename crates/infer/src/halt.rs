@@ -53,15 +53,49 @@ impl fmt::Display for Halt {
                 write!(f, "the device is too small or too coarse for this probe: {reason}")
             }
             Halt::Budget { needed, left } => {
+                let left = less(left, needed);
                 write!(
                     f,
-                    "{needed} would have to be written, and {left} of the write budget are left for this"
+                    "{needed} would have to be written, and {left} of the write budget is left for this (--write-budget)"
                 )
             }
-            Halt::Time => f.write_str("the time for this was used up"),
+            Halt::Time => f.write_str("the time for this was used up (--time-limit)"),
             Halt::Rest { needed, left } => {
-                write!(f, "the device has to rest for {needed}, and {left} of the time for this are left")
+                let left = less(left, needed);
+                write!(
+                    f,
+                    "the device has to rest for {needed}, and {left} of the time for this is left (--time-limit)"
+                )
             }
         }
+    }
+}
+
+/// What is left, which is less than what is needed, also where both are rounded to the same.
+fn less(left: impl fmt::Display, needed: impl fmt::Display) -> String {
+    let (left, needed) = (left.to_string(), needed.to_string());
+    if left == needed { "a little less".to_owned() } else { left }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_never_told_as_what_is_needed() {
+        let told = |needed, left| Halt::Budget { needed: Bytes(needed), left: Bytes(left) }.to_string();
+        assert_eq!(
+            told(4096, 512),
+            "4 KiB would have to be written, and 512 B of the write budget is left for this (--write-budget)"
+        );
+        assert_eq!(
+            told(2_250_240, 2_250_239),
+            "2.1 MiB would have to be written, and a little less of the write budget is left for this (--write-budget)"
+        );
+        let rest = Halt::Rest { needed: Nanos(986_660_002), left: Nanos(986_660_001) };
+        assert_eq!(
+            rest.to_string(),
+            "the device has to rest for 986.66 ms, and a little less of the time for this is left (--time-limit)"
+        );
     }
 }

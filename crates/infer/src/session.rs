@@ -6,7 +6,7 @@ use std::fmt;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter};
+use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
 use flashlab_device::{Device, IoError};
 use flashlab_engine::{Control, Ended, Failure, WAIT_PIECE};
@@ -27,6 +27,8 @@ const IOS_PER_FAILURE: u64 = 50;
 const FAILURES_MAX: u64 = 300;
 /// What is inferred from figures in which IOs failed is no surer than this.
 const CONFIDENCE_WITH_FAILURES: f64 = 0.9;
+/// A group that may write less than this part of the device has too little for any probe.
+const BUDGET_PART: u64 = 100;
 /// If so many reads anywhere fail, nobody answers.
 const LAST_READS: u64 = 8;
 
@@ -52,6 +54,8 @@ struct Allowance {
     ios: u64,
     /// Of these, the ones that failed.
     failed: u64,
+    /// Why it could not do the first of those that it could not do, if for want of time or budget.
+    short: Option<Halt>,
     /// The patterns that it ran: makes each run's seed its own.
     runs: u64,
 }
@@ -157,11 +161,17 @@ impl<'d, 's> Session<'d, 's> {
         self.check_answers()?;
         let writes = most_written(pattern, ios);
         if writes > self.allowance.writes {
-            return Err(Halt::Budget { needed: writes, left: self.allowance.writes });
+            return Err(self.short(Halt::Budget { needed: writes, left: self.allowance.writes }));
+        }
+        let one = most_written(pattern, 1);
+        if ios == 0 && one > Bytes::ZERO && self.allowance.writes < Bytes(self.capacity().0 / BUDGET_PART) {
+            // A part of next to nothing is nothing.
+            let left = self.allowance.writes;
+            return Err(self.short(Halt::Budget { needed: left + one, left }));
         }
         let time_limit = self.time_left();
         if time_limit == Nanos::ZERO {
-            return Err(Halt::Time);
+            return Err(self.short(Halt::Time));
         }
         self.allowance.runs += 1;
         let seed = self.seed(name, self.allowance.runs);
@@ -193,7 +203,7 @@ impl<'d, 's> Session<'d, 's> {
                 Err(Halt::Gone(failure.to_string()))
             }
             (Ended::DeviceFailed, Some(failure)) => Err(Halt::Failed(self.reason(&failure))),
-            (Ended::TimeUsed, _) => Err(Halt::Time),
+            (Ended::TimeUsed, _) => Err(self.short(Halt::Time)),
             _ => {
                 let mut samples = samples.concat();
                 samples.sort_by_key(|sample| (sample.completed, sample.process, sample.position));
@@ -205,6 +215,12 @@ impl<'d, 's> Session<'d, 's> {
     /// Whether all that was submitted was answered.
     fn check_answers(&self) -> Result<(), Halt> {
         self.unanswered.clone().map_or(Ok(()), Err)
+    }
+
+    /// Notes what the group could not do.
+    fn short(&mut self, halt: Halt) -> Halt {
+        self.allowance.short.get_or_insert_with(|| halt.clone());
+        halt
     }
 
     /// Why IOs failed: what the device says of itself, or the first of them.
@@ -225,7 +241,7 @@ impl<'d, 's> Session<'d, 's> {
     pub fn rest(&mut self, time: Nanos) -> Result<(), Halt> {
         let left = self.time_left();
         if time > left {
-            return Err(Halt::Rest { needed: time, left });
+            return Err(self.short(Halt::Rest { needed: time, left }));
         }
         let until = self.device.now().saturating_add(time);
         loop {
@@ -248,7 +264,7 @@ impl<'d, 's> Session<'d, 's> {
         assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
         let bytes_written = self.take_written(finding.parameter);
         self.concluded.push(finding.parameter);
-        let finding = self.with_failures(Finding { bytes_written, ..finding });
+        let finding = self.with_failures(self.without_figures(Finding { bytes_written, ..finding }));
         self.inference.findings.push(without_its_host(finding, &self.inference.identity));
     }
 
@@ -265,6 +281,16 @@ impl<'d, 's> Session<'d, 's> {
     fn take_written(&mut self, parameter: Parameter) -> Bytes {
         let before = self.known().supposed(parameter).map_or(Bytes::ZERO, |supposed| supposed.bytes_written);
         before + mem::take(&mut self.allowance.written)
+    }
+
+    /// Where no IO could be done there is nothing to tell but why: figures of none are none.
+    fn without_figures(&self, finding: Finding) -> Finding {
+        match &self.allowance.short {
+            Some(halt) if self.allowance.ios == 0 && finding.verdict == Verdict::Undetermined => {
+                Finding { evidence: halt.to_string(), picture: None, ..finding }
+            }
+            _ => finding,
+        }
     }
 
     /// The finding, less sure where IOs of the group failed.
@@ -321,6 +347,9 @@ impl<'d, 's> Session<'d, 's> {
         };
         if group.writes() && self.settings.write_budget.is_none() {
             return Some(Halt::Lacks("it has to be written to, and there is no consent".to_owned()));
+        }
+        if group.writes() && self.allowance.writes < self.block() {
+            self.short(Halt::Budget { needed: self.block(), left: self.allowance.writes });
         }
         if group.writes() && !progress.may_write(group, self.allowance.writes) {
             return Some(Halt::Interrupted);

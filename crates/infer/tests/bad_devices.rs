@@ -228,6 +228,33 @@ fn a_simulated_device_that_wears_out_is_read_all_the_same() {
 }
 
 #[test]
+fn a_device_that_takes_no_writes_is_read_where_it_holds_nothing() {
+    let known = inferred(&mut failing(even(), |_, request| request.operation == Operation::Write));
+    assert!(known.findings.iter().all(|finding| !finding.evidence.contains("too few places")));
+}
+
+#[test]
+fn what_was_not_done_for_want_of_budget_or_time_claims_no_figures() {
+    for (budget, time) in [(Bytes(1), Nanos::from_secs(3600)), (SMALL, Nanos(1))] {
+        let settings = Settings {
+            seed: Seed(3),
+            write_budget: Some(budget),
+            reading_time: Some(time),
+            writing_time: time,
+            interrupt: &AtomicBool::new(false),
+        };
+        let mut device = even();
+        let mut known = nothing_known(&device, "bad");
+        infer(&mut device, &settings, &mut known, &mut ());
+        for finding in &known.findings {
+            let claims = ["(0 writes", " 0 ns,", "IOCount", "too small", "no write depends"];
+            let claimed = claims.iter().find(|&&claim| finding.evidence.contains(claim));
+            assert_eq!(claimed, None, "{}: {}", finding.parameter, finding.evidence);
+        }
+    }
+}
+
+#[test]
 fn a_device_may_be_too_small_for_anything() {
     for capacity in [512, 4096, 64 << 10, 1 << 20] {
         inferred(&mut MemoryDevice::new(Bytes(capacity), Nanos(100_000)));

@@ -56,7 +56,7 @@ impl fmt::Display for SamplesError {
             SamplesError::Io { action, path, source } => {
                 write!(f, "cannot {action} {}: {source}", path.display())?;
                 if source.kind() == io::ErrorKind::StorageFull {
-                    f.write_str("; make room, or put the results elsewhere with --output")?;
+                    f.write_str("; make room, or begin a run elsewhere with --output")?;
                 }
                 Ok(())
             }

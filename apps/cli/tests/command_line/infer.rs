@@ -322,6 +322,29 @@ fn what_is_wrong_is_told() {
     ");
 }
 
+#[test]
+fn what_is_wrong_is_told_before_anything_is_announced() {
+    let directory = with_profile();
+    directory.write("one", [1]);
+    let told = |target: &str, more: &[&str]| {
+        let ran = directory.flashlab(&[&["infer", target], more].concat());
+        assert_eq!(ran.code, Some(2), "{ran}");
+        ran.err.lines().next().unwrap_or_default().to_owned()
+    };
+    let all = [
+        told("one", &[]),
+        told("sim:", &[]),
+        told("sim:zeus@nostate", &[]),
+        told("sim:./small.toml", &["--only", "read_page_size,"]),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @r"
+    flashlab: one is smaller than one block: give a device with a medium in it, or a file with content
+    flashlab: sim: names no device: flashlab sim list names them, or give a file as sim:./profile.toml
+    flashlab: cannot read the state nostate: No such file or directory (os error 2)
+    flashlab: --only has an empty name in it
+    ");
+}
+
 /// All documents that differ from this one in one value: of lists in the first two items, of findings in each one's value.
 fn changed(document: &Value, absurd: &[Value]) -> Vec<(String, Value)> {
     let mut all = Vec::new();

@@ -136,15 +136,17 @@ fn evidence(likely: &Likely, written: Option<&Likely>, runs: &[Run]) -> String {
     let Layout { page, planes, chunk, dies, channels, cached, .. } = likely.best();
     let [command, sense, transfer, link] = likely.times().map(|time| time / 1000.0);
     let largest = runs.iter().flatten().map(|read| read.size).max().unwrap_or(0);
+    let pages = if chunk == 1 { "page" } else { "pages" };
     let chunk =
-        if dies == 1 { "one die".to_owned() } else { format!("chunks of {chunk} pages on {dies} dies") };
+        if dies == 1 { "one die".to_owned() } else { format!("chunks of {chunk} {pages} on {dies} dies") };
+    let s = if channels == 1 { "" } else { "s" };
     let cache = if cached { ", in cache mode" } else { "" };
     let written = written.map_or(String::new(), |written| {
         let misfit = written.misfit.sqrt();
         format!("; writes were asked as well, which scatter {misfit:.2} times as much as those of one kind")
     });
     format!(
-        "reads up to {} take what pages of {} in rows of {planes}, {chunk} and {channels} channels{cache} explain: command \
+        "reads up to {} take what pages of {} in rows of {planes}, {chunk} and {channels} channel{s}{cache} explain: command \
          {command:.1}, sense {sense:.1}, transfer {transfer:.1}, link {link:.1} us a page; they scatter {:.2} times as much as \
          reads of one kind{written}",
         Bytes(largest),

@@ -125,7 +125,9 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
         return Err(Halt::Misfit("it has no room for large writes".to_owned()));
     };
     if !begin.is_multiple_of(largest) {
-        return Err(Halt::Lacks("the device was filled to an odd place".to_owned()));
+        return Err(Halt::Lacks(format!(
+            "the device could be filled until {begin} only, and larger writes would not be aligned from there on"
+        )));
     }
     let rows = row_writes(session, page, largest)?;
     let sizes = (0..).map(|double| Bytes(smallest.0 << double)).take_while(|&size| size <= largest);

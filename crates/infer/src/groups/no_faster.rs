@@ -18,6 +18,9 @@ pub(super) const FAST_MAX: f64 = 0.96;
 pub(super) const ALPHA: f64 = 1e-4;
 /// No flash is read in less, with its transfer.
 pub(super) const FLASH_LEAST: Nanos = Nanos::from_micros(10);
+/// Why reads may not show the flash.
+pub(super) const HOLDS_NO_DATA: &str =
+    "the device is not known to hold data, and what holds none may be read without the flash";
 /// The confidence that nothing is there where it is not known whether the flash is seen.
 const BLIND: f64 = 0.85;
 
@@ -47,8 +50,7 @@ pub(super) fn nothing<const N: usize>(
     if seen || no_flash_saved {
         Finding::found(parameter, Bytes::ZERO, 0.96, evidence)
     } else if !session.holds_data() {
-        let why = "the device is not known to hold data, and what holds none may be read without the flash";
-        Finding::undetermined(parameter, format!("{evidence}; {why}"))
+        Finding::undetermined(parameter, format!("{evidence}; {HOLDS_NO_DATA}"))
     } else if least > 2.0 * FAST_MAX - 1.0 {
         Finding::found(parameter, Bytes::ZERO, BLIND, evidence)
     } else {

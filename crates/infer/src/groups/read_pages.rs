@@ -106,11 +106,13 @@ fn cost(
     rounds: usize,
 ) -> Result<Interval, Halt> {
     let block = session.block();
-    // While the device is filled, what holds no data yet tells nothing.
-    let filled = Some(session.fill().until).filter(|&filled| filled > Bytes::ZERO);
-    let room = filled.map_or(room(session), |filled| filled.min(room(session)));
-    let left = room.0.saturating_sub((places.base + boundary + block * 2).0);
-    let count = left.min(RANGE.0) / places.slot.0;
+    let slots = |room: Bytes| {
+        let left = room.0.saturating_sub((places.base + boundary + block * 2).0);
+        left.min(RANGE.0) / places.slot.0
+    };
+    let (room, filled) = (room(session), session.fill().until);
+    // While the device is filled, what holds no data yet tells nothing, but where next to nothing could be filled.
+    let count = Some(slots(filled.min(room))).filter(|&count| count >= PLACES_MIN).unwrap_or(slots(room));
     if count < PLACES_MIN {
         return Err(Halt::Misfit("it has too few places to compare".to_owned()));
     }

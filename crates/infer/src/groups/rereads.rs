@@ -415,8 +415,9 @@ impl Probe {
         let roughly = exact || (keeps((fits * 4 / 5).max(1))? && !keeps((fits * 3 / 2).max(fits + 4))?);
         let size = granule * fits;
         let evidence = format!(
-            "{fits} places are read again in {fast:.0} ns each, one place more in {slow:.0} ns; what is kept of each is {granule}, \
-             {size} in all"
+            "{} read again in {fast:.0} ns each, one place more in {slow:.0} ns; what is kept of each is {granule}, \
+             {size} in all",
+            if fits == 1 { "1 place is".to_owned() } else { format!("{fits} places are") }
         );
         let finding = match (exact, roughly) {
             (true, _) => Finding::found(parameter, size, 0.97, evidence),

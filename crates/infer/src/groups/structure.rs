@@ -7,6 +7,7 @@
 use flashlab_analysis::inference::{Finding, Parameter};
 
 use super::explained::explained;
+use super::no_faster::HOLDS_NO_DATA;
 use super::read_pages::page;
 use crate::group::Group;
 use crate::halt::Halt;
@@ -50,7 +51,10 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return Ok(());
     }
     for &parameter in STRUCTURE.parameters.iter().filter(|&&other| other != Parameter::ReadPageSize) {
-        let evidence = "no layout of pages on dies explains what reads of many sizes take";
+        let mut evidence = "no layout of pages on dies explains what reads of many sizes take".to_owned();
+        if !session.holds_data() {
+            evidence += &format!("; {HOLDS_NO_DATA}");
+        }
         session.conclude(Finding::undetermined(parameter, evidence));
     }
     Ok(())
