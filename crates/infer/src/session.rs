@@ -54,6 +54,8 @@ struct Allowance {
     ios: u64,
     /// Of these, the ones that failed.
     failed: u64,
+    /// Whether it ran one of them to its end.
+    has_run: bool,
     /// Why it could not do the first of those that it could not do, if for want of time or budget.
     short: Option<Halt>,
     /// The patterns that it ran: makes each run's seed its own.
@@ -205,6 +207,7 @@ impl<'d, 's> Session<'d, 's> {
             (Ended::DeviceFailed, Some(failure)) => Err(Halt::Failed(self.reason(&failure))),
             (Ended::TimeUsed, _) => Err(self.short(Halt::Time)),
             _ => {
+                self.allowance.has_run = true;
                 let mut samples = samples.concat();
                 samples.sort_by_key(|sample| (sample.completed, sample.process, sample.position));
                 Ok(samples)
@@ -283,10 +286,10 @@ impl<'d, 's> Session<'d, 's> {
         before + mem::take(&mut self.allowance.written)
     }
 
-    /// Where no IO could be done there is nothing to tell but why: figures of none are none.
+    /// Where no pattern could be run there is nothing to tell but why: figures of none are none.
     fn without_figures(&self, finding: Finding) -> Finding {
         match &self.allowance.short {
-            Some(halt) if self.allowance.ios == 0 && finding.verdict == Verdict::Undetermined => {
+            Some(halt) if !self.allowance.has_run && finding.verdict == Verdict::Undetermined => {
                 Finding { evidence: halt.to_string(), picture: None, ..finding }
             }
             _ => finding,

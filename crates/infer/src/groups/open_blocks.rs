@@ -90,7 +90,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             Finding::not_identifiable(Parameter::OpenBlocks, sure, reason)
         }
         _ => {
-            let reason = "no write depends on how long ago its block was written to";
+            let reason = "no write was seen to depend on how long ago its block was written to";
             Finding::undetermined(Parameter::OpenBlocks, reason)
         }
     });

@@ -171,6 +171,10 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
             let sure = READ_PAGE.min(session.known().confidence(Parameter::ReadPageSize));
             Finding::found(parameter, page, sure, evidence)
         }
+        (_, None) if seen.iter().all(|timed| timed.times.is_empty()) => {
+            let evidence = "too little may be written for writes of all sizes in turns (--write-budget)";
+            Finding::undetermined(parameter, evidence)
+        }
         (_, None) => {
             let evidence = format!(
                 "no size of writes takes less than its half ({figures}): pages are not larger than the device's blocks, or \
