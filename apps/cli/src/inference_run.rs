@@ -27,6 +27,7 @@ use flashlab_report::{
     shell_word,
 };
 use flashlab_samples::{FolderLock, MANIFEST_VERSION, Manifest, RunFolder, SamplesError};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Usage;
@@ -120,7 +121,15 @@ impl Run {
         let (folder, manifest, known) = open(path)?;
         let mut run = Run::with(folder, manifest, known)?;
         if path.join(UNDER_WAY).exists() {
-            let under_way: UnderWay = run.folder.read_json(UNDER_WAY)?;
+            let advice = "remove it to go on: what was written last is then not counted";
+            let under_way: UnderWay = read(&run.folder, UNDER_WAY, advice)?;
+            if under_way.version != INFERENCE_VERSION {
+                let (file, version) = (path.join(UNDER_WAY), under_way.version);
+                bail!(Usage(format!(
+                    "{}: has version {version}, and this program reads version {INFERENCE_VERSION}; {advice}",
+                    file.display()
+                )));
+            }
             // Who is killed again counts both.
             run.known.written = Bytes(run.known.written.0.saturating_add(under_way.bytes_written.0));
             check(path, &run.known)?;
@@ -319,9 +328,17 @@ fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
         )));
     }
     let (folder, manifest) = RunFolder::open(path)?;
-    let known: Inference = folder.read_json(INFERENCE)?;
+    let known: Inference = read(&folder, INFERENCE, "begin a new run")?;
     check(path, &known)?;
     Ok((folder, manifest, known))
+}
+
+/// A document of a run, or what to do without it.
+fn read<T: DeserializeOwned>(folder: &RunFolder, name: &str, advice: &str) -> Result<T> {
+    folder.read_json(name).map_err(|error| match error {
+        SamplesError::Format { .. } => Usage(format!("{error}: the file is damaged; {advice}")).into(),
+        _ => error.into(),
+    })
 }
 
 /// Refuses a document that flashlab did not write.

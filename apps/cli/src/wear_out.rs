@@ -275,7 +275,7 @@ mod tests {
         what was found in 3 rounds, and after how many full writes; 2000 in all, 2.0 TiB
         the device lived 2000 full writes: it takes no writes any more
 
-        Erases of a block         0 to 0, mean 0 (after 0) -> 1000 to 2000, mean 1500 (after 1000) -> 2000 to 4000, mean 3000 (after 2000)
+        Erases of a block         0 to 0, mean 0.00 (after 0) -> 1000 to 2000, mean 1500 (after 1000) -> 2000 to 4000, mean 3000 (after 2000)
         Read page                 4 KiB (after 0)
         What a pause buys         0.500 (after 0) -> 0.600 (after 2000)
         ");

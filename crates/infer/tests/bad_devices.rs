@@ -235,7 +235,7 @@ fn a_device_that_takes_no_writes_is_read_where_it_holds_nothing() {
 
 #[test]
 fn what_was_not_done_for_want_of_budget_or_time_claims_no_figures() {
-    for (budget, time) in [(Bytes(1), Nanos::from_secs(3600)), (SMALL, Nanos(1))] {
+    for (budget, time) in [(Bytes(1), Nanos::from_secs(3600)), (SMALL, Nanos(1000))] {
         let settings = Settings {
             seed: Seed(3),
             write_budget: Some(budget),

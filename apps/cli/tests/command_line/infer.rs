@@ -345,6 +345,30 @@ fn what_is_wrong_is_told_before_anything_is_announced() {
     ");
 }
 
+#[test]
+fn what_to_do_about_a_damaged_file_is_told() {
+    let directory = with_profile();
+    directory.succeeds(&["infer", "sim:./small.toml", "--only", "write_buffer_size", "--output", "run"]);
+    let told = |name: &str, text: &str, arguments: &[&str]| {
+        let before = fs::read(directory.path(name)).unwrap();
+        directory.write(name, text);
+        let ran = directory.flashlab(arguments);
+        directory.write(name, before);
+        assert_eq!(ran.code, Some(2), "{ran}");
+        ran.err.trim_end().to_owned()
+    };
+    let all = [
+        told("run/inference.json", "{", &["infer", "run"]),
+        told("run/under-way.json", "{", &["infer", "--resume", "run"]),
+        told("run/under-way.json", "{\"version\": 9, \"bytes_written\": 0}", &["infer", "--resume", "run"]),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @r"
+    flashlab: run/inference.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run
+    flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; remove it to go on: what was written last is then not counted
+    flashlab: run/under-way.json: has version 9, and this program reads version 2; remove it to go on: what was written last is then not counted
+    ");
+}
+
 /// All documents that differ from this one in one value: of lists in the first two items, of findings in each one's value.
 fn changed(document: &Value, absurd: &[Value]) -> Vec<(String, Value)> {
     let mut all = Vec::new();
