@@ -193,7 +193,7 @@ fn wearing_out_ends_with_the_device() {
     ]);
     assert!(ran.out.contains("\nthe device lived "), "{ran}");
     assert!(ran.out.contains(" full writes: it takes no writes any more, because "), "{ran}");
-    assert!(ran.out.contains("\nErases of a block         0 to 0, mean 0 (after 0) -> "), "{ran}");
+    assert!(ran.out.contains("\nErases of a block         0 to 0, mean 0.00 (after 0) -> "), "{ran}");
     let rounds = read_json(&directory, "worn/wear.json");
     assert_eq!(rounds.as_array().unwrap().len(), 2);
     assert!(rounds[1]["block_erases_max"].as_u64().unwrap() >= 10, "{ran}");
@@ -224,7 +224,7 @@ fn interrupting_keeps_what_is_known() {
         fs::read_to_string(directory.path("run/report.html")).unwrap();
         // It may have ended before the signal came.
         if ran.code != Some(0) {
-            let told = "unfinished: 35 of 36 parameters were not looked at yet; go on with: flashlab infer --resume run";
+            let told = " of 36 parameters were not looked at yet; go on with: flashlab infer --resume run";
             assert!(shown.out.replace("\n  ", " ").contains(told), "{shown}");
             let shown = directory.succeeds(&["infer", "run", "--json"]);
             let count = json(&shown.out).as_object().unwrap().len();

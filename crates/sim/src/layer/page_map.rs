@@ -273,16 +273,16 @@ impl PageMap {
         while left > 0 {
             let (die, wanted) = self.choose_die(flash.geometry(), LogicalPage(page), left, stream);
             let index = self.frontier_index(die, stream, false);
-            if self.frontiers[index].page == self.pages_per_block {
-                if let Err(exhausted) = self.make_room(flash, die, stream, index, at) {
-                    // In write order a die may come to hold more than its share, and another one has room.
-                    full_dies += 1;
-                    if self.striping == Striping::Static || full_dies == flash.geometry().dies() {
-                        return Err(exhausted);
-                    }
-                    self.next_die = (die + 1) % flash.geometry().dies();
-                    continue;
+            if self.frontiers[index].page == self.pages_per_block
+                && let Err(exhausted) = self.make_room(flash, die, stream, index, at)
+            {
+                // In write order a die may come to hold more than its share, and another one has room.
+                full_dies += 1;
+                if self.striping == Striping::Static || full_dies == flash.geometry().dies() {
+                    return Err(exhausted);
                 }
+                self.next_die = (die + 1) % flash.geometry().dies();
+                continue;
             }
             full_dies = 0;
             let Frontier { block, page: place } = self.frontiers[index];
