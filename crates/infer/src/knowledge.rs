@@ -3,6 +3,9 @@
 use flashlab_analysis::inference::{Family, Finding, Inference, Parameter, Value};
 use flashlab_base::Bytes;
 
+/// Rows of pages that a block has at least.
+pub(crate) const ROWS_LEAST: u64 = 16;
+
 /// What is known of the device: what was found, and where nothing was yet, what is supposed.
 #[derive(Clone, Copy)]
 pub struct Knowledge<'a>(pub(crate) &'a Inference);
@@ -41,6 +44,29 @@ impl Knowledge<'_> {
     /// Whether there is a fast region.
     pub fn has_fast_region(self) -> bool {
         self.number(Parameter::FastRegionSize).is_some_and(|size| size > 0.0)
+    }
+
+    /// Whether pages are likely to lie anywhere: there is a fast region, or dies take single rows in turns. Then writes far apart
+    /// would use up one die's space before that of the others.
+    pub fn is_likely_to_map_pages(self) -> bool {
+        let row = self.bytes(Parameter::ReadPageSize).zip(self.count(Parameter::PlanesReadAtOnce));
+        self.has_fast_region()
+            || row.is_some_and(|(page, planes)| self.bytes(Parameter::ChunkSize) == Some(page * planes))
+    }
+
+    /// Whole pages that are so far apart, or a multiple of that, lie on one die; none where that is not known.
+    pub fn whole_stripe(self, page: Bytes) -> Option<Bytes> {
+        match self.count(Parameter::ParallelUnits) {
+            Some(1) => Some(page),
+            _ => self.bytes(Parameter::StripeSize).filter(|stripe| stripe.0.is_multiple_of(page.0)),
+        }
+    }
+
+    /// A row of pages of every die, if the pages and the dies are known.
+    pub fn row_of_all_dies(self) -> Option<Bytes> {
+        let page = self.bytes(Parameter::ReadPageSize)?;
+        let planes = self.count(Parameter::PlanesReadAtOnce).unwrap_or(1);
+        Some(page * (planes * self.count(Parameter::ParallelUnits)?))
     }
 
     /// The family of the translation layer.

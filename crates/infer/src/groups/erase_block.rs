@@ -14,24 +14,26 @@
 //! emptied by parts): only together they are sure.
 //!
 //! An erase is short, and dies that wait for the link do it unseen; merges are long. So where blocks of addresses are merged
-//! with logs of their own, the logs' openings tell the unit ([`super::openings`]).
+//! with logs of their own, the logs' openings tell the unit ([`super::translation::openings`]).
 //!
-//! Where blocks are merged there is another witness: whether a unit is replaced as a whole ([`super::rewrites`]).
+//! Where blocks are merged there is another witness: whether a unit is replaced as a whole ([`rewrites`]).
 //!
 //! # Invariants
 //! - a period counts only if it foretells the stalls of writes that were done after it was found.
+
+mod rewrites;
 
 use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 
 use super::figures::{folded, slowest};
-use super::rewrites::rewrite;
 use super::stalls::{Stalls, WRITES_MOST, stalls};
 use super::writes::{costs_of, page_to_write, place, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use rewrites::rewrite;
 
 pub(crate) const GROUP: Group = Group {
     name: "erase-block",

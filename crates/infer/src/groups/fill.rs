@@ -11,12 +11,14 @@
 //! read; a rise from such costs is not told from one at the end of a fast region behind a buffer.
 //!
 //! A rise alone is no proof: a device with little erased space left has one, too. It does not come down by resting
-//! ([`super::refill`]), and a region that is too small for its rise to be seen is found by that, too.
+//! ([`refill`]), and a region that is too small for its rise to be seen is found by that, too.
 //!
 //! # Invariants
 //! - what the write buffer's bursts have written from the beginning on is not written again: nothing is overwritten;
 //! - requests are small, as large ones may go past a fast region;
 //! - the device rests before it is filled, and not meanwhile.
+
+mod refill;
 
 use std::mem;
 
@@ -29,11 +31,11 @@ use flashlab_plan::Location;
 use super::figures::{mean, over_bytes, slowest, windows};
 use super::large_writes;
 use super::patterns::{ios, responses};
-use super::refill::{CLEAR_P, Full, REST, Refill, first_lump, refilled};
 use super::steps::{Step, rise};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use refill::{CLEAR_P, Full, REST, Refill, first_lump, refilled};
 
 pub(crate) const GROUP: Group = Group {
     name: "fill",

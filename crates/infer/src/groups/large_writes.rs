@@ -25,11 +25,11 @@ use kinds::{LOOK_WRITES, together};
 
 use super::figures::median;
 use super::fill;
-use super::read_pages::page;
-use super::row_writes::{fill_up, row_writes};
 use super::saturation::{Saturated, doublings, open, saturated};
 use super::size_pictures::{throughput, with_lines};
 use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, cost, lines};
+use super::structure::read_pages::page;
+use super::structure::row_writes::{fill_up, row_writes};
 use super::writes::{costs_of, writes};
 use crate::group::Group;
 use crate::halt::Halt;

@@ -1,7 +1,7 @@
 //! How many blocks can be written to in turns: the log list (Sun and Zhang, section 4.3).
 //!
 //! # Model
-//! Where logs belong to one block each, it is how many blocks that were written to last still have one ([`super::recency`]):
+//! Where logs belong to one block each, it is how many blocks that were written to last still have one (`recency`):
 //! any other one costs a merge, as in Table 2 of the paper.
 //!
 //! Logs that all blocks share (FAST) take pages of any blocks, and have another limit: how long a page may lie in
@@ -13,18 +13,20 @@
 //! # Invariants
 //! - a number is found only if it was seen again.
 
+mod recency;
+
 use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style, UnitSeen};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{median, quantile};
-use super::full_logs::LOGS_MOST;
-use super::recency::recency;
+use super::spare::full_logs::LOGS_MOST;
 use super::stalls::{Stalls, stalls};
 use super::writes::{Buffer, buffer, costs_of, dies_in_doubt, page_to_write, place, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use recency::recency;
 
 pub(crate) const GROUP: Group = Group {
     name: "open-blocks",

@@ -19,6 +19,8 @@
 //! Where two places are not kept, one may be, in a buffer of one granule; or going far costs time, and what is near is fast
 //! though it was never read before.
 
+mod read_ahead;
+
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
@@ -27,7 +29,6 @@ use flashlab_plan::Location;
 use super::figures::{median, ranked};
 use super::no_faster::{ALPHA, FAST_MAX, is_faster, nothing};
 use super::patterns::{in_turn, ios};
-use super::read_ahead;
 use super::reads::{Walk, compare, how_many_times, in_order, room};
 use crate::group::Group;
 use crate::halt::Halt;

@@ -181,8 +181,8 @@ fn on_line(points: &[Point], (begin, end): (usize, usize), size: f64) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::super::sizes::tests::points_of;
     use super::*;
+    use crate::groups::sizes::tests::points_of;
 
     /// Sizes to 1 MiB.
     fn points(time: impl Fn(f64) -> f64) -> Vec<Point> {

@@ -2,17 +2,17 @@
 //!
 //! # Model
 //! After the whole device was written in order, every page of data is in its place and the space beyond is free. The device
-//! is overwritten in order ([`super::overwriting`]). Where every page may lie anywhere, each write takes of the free space; the
+//! is overwritten in order ([`overwriting`]). Where every page may lie anywhere, each write takes of the free space; the
 //! first erase comes when it is used up, and what was written until then is that space, less what is always kept free.
 //! (Published drives: what is filled in and what is written until the onset add up to the same within 0.8 %, whatever the
 //! fill.) It is seen twice: as the place from which on room is made once in each unit; and as the place from which on there are
-//! more stalls ([`super::onset`]), as a device may choose blocks with no regard to their order, and copy what is valid in
+//! more stalls ([`onset`]), as a device may choose blocks with no regard to their order, and copy what is valid in
 //! them. The first is more exact, the second one less often wrong: it decides where it is clear and they are apart.
 //!
 //! If room is made from the beginning on, or the dies do not take single rows in turns, units may be replaced as a whole, and logs of
-//! them are looked for by single pages ([`super::single_pages`]): shared ones are filled, and are the space beyond the capacity.
+//! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the space beyond the capacity.
 //!
-//! A device of few rows is overwritten by halves instead ([`super::halves`]).
+//! A device of few rows is overwritten by halves instead ([`halves`]).
 //!
 //! What all of this means depends on the translation layer, which is not known yet: it is supposed here, and concluded
 //! later ([`super::physical`]).
@@ -25,21 +25,33 @@
 //! # Invariants
 //! - what was written over since the device was filled, and before, was written to the free space as well.
 
+mod copied;
+pub(super) mod full_logs;
+mod halves;
+mod late_cycles;
+mod media;
+mod onset;
+mod overwriting;
+mod overwritten;
+mod row_cycles;
+mod single_pages;
+mod unit_rows;
+
 use flashlab_analysis::inference::{Finding, Parameter, Picture, UnitSeen};
 use flashlab_base::{Bytes, Nanos};
 
 use super::figures::median;
-use super::full_logs::Shared;
-use super::halves::begin_usual;
-use super::media::counted;
-use super::onset::Onset;
-use super::overwriting::{Overwriting, begin, maps_pages, overwrite};
 use super::physical;
-use super::single_pages::{Logs, SinglePages};
 use super::writes::{dies, planes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use full_logs::Shared;
+use halves::begin_usual;
+use media::counted;
+use onset::Onset;
+use overwriting::{Overwriting, begin, overwrite};
+use single_pages::{Logs, SinglePages};
 
 pub(crate) const GROUP: Group = Group {
     name: "spare-space",
@@ -94,7 +106,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let (enough, kept, few) = (part(ENOUGH), part(LEFT), part(FEW));
     let mut pages = SinglePages::new(session);
     let mut told = Logs::Unclear;
-    if !maps_pages(session) {
+    if !session.known().is_likely_to_map_pages() {
         told = look(session, &mut pages, few)?;
         if supposed_logs(session, &pages, told) {
             return Ok(());
@@ -114,7 +126,10 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let early = overwriting.unit();
     // Where pages are likely to lie anywhere, what comes back from the beginning on are rows: single pages would use up the space
     // of one die.
-    if !maps_pages(session) && told == Logs::Unclear && early.is_some_and(|unit| unit.onset.is_none()) {
+    if !session.known().is_likely_to_map_pages()
+        && told == Logs::Unclear
+        && early.is_some_and(|unit| unit.onset.is_none())
+    {
         told = look(session, &mut pages, session.capacity())?;
         before.and(overwriting.written(), pages.as_ref());
     }

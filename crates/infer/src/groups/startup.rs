@@ -23,6 +23,10 @@
 //! - each run begins after a rest, and at places of its own;
 //! - what most runs say decides; what none repeats is not said.
 
+mod cheap_beginning;
+mod full_region;
+mod pause;
+
 use flashlab_analysis::decide::change::{Change, Direction, change};
 use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
@@ -30,14 +34,13 @@ use flashlab_analysis::phases;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
-use super::cheap_beginning::cheap_beginning;
 use super::figures::{mean, medians};
-use super::full_region::{fast_pages, of_blocks, of_region, until_region_is_full};
 use super::patterns::{ios, responses};
-use super::pause;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use cheap_beginning::cheap_beginning;
+use full_region::{fast_pages, of_blocks, of_region, until_region_is_full};
 
 pub(crate) const GROUP: Group = Group {
     name: "random-writes",

@@ -4,14 +4,25 @@
 //! 1. The page, by reads across boundaries, one at a time.
 //! 2. All of it, by reads of many sizes that a layout has to explain.
 
+mod crossings;
+mod explained;
+mod fitting;
+mod layouts;
+mod likely;
+mod programs;
+pub(super) mod read_pages;
+pub(crate) mod replay;
+pub(super) mod row_writes;
+mod traces;
+
 use flashlab_analysis::inference::{Finding, Parameter};
 
-use super::explained::explained;
 use super::no_faster::HOLDS_NO_DATA;
-use super::read_pages::page;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use explained::explained;
+use read_pages::page;
 
 pub(crate) const STRUCTURE: Group = Group {
     name: "structure",

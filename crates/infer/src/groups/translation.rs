@@ -30,26 +30,33 @@
 //! written instead, near each other, and the first page in turns with as much as pushes it out.
 //!
 //! Unless it is clear from all of this that no page costs a merge, single pages are then written anywhere on one die, for so
-//! long that nothing hides what they cost ([`super::sustained`]): nearly each costs a merge in a block map and with logs of
+//! long that nothing hides what they cost (`sustained`): nearly each costs a merge in a block map and with logs of
 //! one block each, and no other layer's do. If they cost the more, the deeper they lie in their block, pages have to be in
-//! order. Else the openings of logs tell the unit ([`super::openings`]).
+//! order. Else the openings of logs tell the unit (`openings`).
 //!
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is.
 
+mod beginnings;
+mod depths;
+mod family_costs;
+mod map_cache;
+pub(super) mod openings;
+mod sustained;
+
 use flashlab_analysis::inference::{Family, Finding, Parameter};
 use flashlab_base::Nanos;
 
-use super::beginnings::suppose_unit;
-use super::family_costs::Seen;
-use super::map_cache::{MapCache, look_for_map_cache};
-use super::openings::openings;
 use super::rereads;
-use super::sustained::{Sustained, sustained};
 use super::writes::dies_in_doubt;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use beginnings::suppose_unit;
+use family_costs::Seen;
+use map_cache::{MapCache, look_for_map_cache};
+use openings::openings;
+use sustained::{Sustained, sustained};
 
 pub(crate) const GROUP: Group = Group {
     name: "translation",

@@ -2,17 +2,17 @@
 //! filled.
 //!
 //! # Model
-//! Whether there is a buffer, and when it is emptied, tells what was just written when it is read back ([`super::landing`]).
+//! Whether there is a buffer, and when it is emptied, tells what was just written when it is read back (`landing`).
 //!
 //! A buffer that is emptied at once takes a write that it holds wholly at the link's speed, and lets a larger one wait
-//! ([`super::single_writes`]). Where no single write shows that, a burst of small ones may: after a rest they cost what the
+//! ([`single_writes`]). Where no single write shows that, a burst of small ones may: after a rest they cost what the
 //! command and the link take, until the buffer is full; from then on each waits for earlier ones. The buffer is a queue in
 //! front of some dies: a page leaves it when it is programmed, and a page comes in when there is room. When the `n`-th write is
 //! done follows from the buffer, the pages that a die programs at once, and the number of dies, as what they do together is the
 //! sustained rate. Of all that are possible the queue is taken whose writes are done when those of the burst are
-//! ([`super::queue`]). Medians of bursts that are all alike have next to no noise.
+//! (`queue`). Medians of bursts that are all alike have next to no noise.
 //!
-//! A buffer that is emptied when it is full still holds what was written last ([`super::held`]).
+//! A buffer that is emptied when it is full still holds what was written last (`held`).
 //!
 //! Where the flash is faster than the link a buffer never fills in this way. All is looked at again when pages are known
 //! ([`super::absorbed`]).
@@ -22,19 +22,24 @@
 //!   neither in the buffer nor on the flash;
 //! - before each burst the device rests longer than it would take to write all of the last one.
 
+mod held;
+mod landing;
+mod queue;
+mod single_writes;
+
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::{mean, median, medians, quantile};
-use super::held::held;
-use super::landing::{Landed, Landing, landing};
-use super::queue::queue;
-use super::single_writes::jump;
 use super::writes::{costs_of, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use held::held;
+use landing::{Landed, Landing, landing};
+use queue::queue;
+use single_writes::jump;
 
 pub(crate) const GROUP: Group = Group {
     name: "write-buffer",

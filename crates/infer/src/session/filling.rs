@@ -9,7 +9,7 @@ use flashlab_device::{Buffer, Request};
 use flashlab_engine::WAIT_PIECE;
 
 use super::Session;
-use crate::groups::replay::Run;
+use crate::groups::structure::replay::Run;
 use crate::halt::Halt;
 
 /// No device that answers at all takes longer for a flush: the kernel gives up commands sooner, with all that it tries again.

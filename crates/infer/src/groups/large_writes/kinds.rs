@@ -7,7 +7,7 @@
 use flashlab_analysis::decide::weighted_line::Point;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-use super::super::sizes::{Fit, Kind, fit};
+use crate::groups::sizes::{Fit, Kind, fit};
 
 /// Writes of a size before it is looked at.
 pub(super) const LOOK_WRITES: usize = 6;
@@ -61,8 +61,8 @@ pub(super) fn together(kinds: &[Kind]) -> Vec<Point> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::sizes::Curve;
     use super::*;
+    use crate::groups::sizes::Curve;
 
     /// Writes of 64 to 512 KiB that take 100 us and 1 us a KiB, so much more, each median known so well.
     fn kind(more: f64, scatter: f64) -> Kind {

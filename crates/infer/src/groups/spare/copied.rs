@@ -1,0 +1,129 @@
+//! From when on, and how often, a device copies blocks: from few stalls of few writes, by a model of all of them at once.
+//!
+//! # Model
+//! Equal writes stall by chance, with a small probability. From the first block that is copied on there is a window of writes once in
+//! each period, as wide as the dies are apart, with another probability to stall, of which nothing is known. Of all
+//! beginnings, periods and widths the likeliest is taken, with the probabilities integrated out (beta-binomial numbers), by how much
+//! likelier it is than stalls by chance only, and less what so many of them are likelier by chance.
+//!
+//! # Invariants
+//! - a cycle begins with a stall, and several of its windows are seen;
+//! - the same costs give the same cycle.
+
+use statrs::function::beta::ln_beta;
+
+use crate::groups::cycles::{Cycle, rise};
+use crate::groups::figures::{divergence, mean, median};
+
+/// Stalls take so many times longer than the usual write, and no erase takes less than this.
+const LEVELS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
+const ERASE_LEAST: f64 = 0.9e6;
+/// More writes, and more stalls, have cycles that foretell themselves.
+const WRITES_MOST: usize = 1024;
+const STALLS_MOST: usize = 256;
+/// Windows that have to be seen, and the widest, as a part of a period.
+const WINDOWS_MIN: usize = 2;
+const WIDTHS: [usize; 7] = [1, 2, 3, 4, 6, 8, 12];
+const WIDEST_PART: usize = 2;
+/// What is known of stalls by chance before: half a stall in so many writes.
+const BY_CHANCE: [f64; 2] = [0.5, 25.0];
+/// How much likelier it is than stalls by chance, in nats.
+const GAIN_LEAST: f64 = 3.0;
+
+impl Cycle {
+    /// The first write of the first window from which on windows have stalls, where each of them is to have some, and those
+    /// before it have none but by chance.
+    pub(crate) fn onset_of_windows(&self, costs: &[f64]) -> Option<usize> {
+        let first = self.phase % self.period;
+        let has = |begin: usize| {
+            let window = &costs[begin..(begin + self.width).min(costs.len())];
+            f64::from(u8::from(window.iter().any(|&cost| self.is_stall(cost))))
+        };
+        let windows: Vec<f64> = (first..costs.len()).step_by(self.period).map(has).collect();
+        let share = mean(&windows);
+        let part = |hits: f64, of: usize| of as f64 * divergence(hits / of as f64, share);
+        rise(&windows, part).map(|at| first + at * self.period)
+    }
+}
+
+/// The likeliest cycle of at least `shortest` writes that begins after the first of them, if few writes tell one.
+pub(super) fn few_copied(costs: &[f64], shortest: usize) -> Option<Cycle> {
+    let usual = median(costs);
+    if costs.len() > WRITES_MOST || shortest < 2 {
+        return None;
+    }
+    let of_level = |level: f64| likeliest(costs, usual + (level * usual).max(ERASE_LEAST), shortest);
+    let found = LEVELS.into_iter().filter_map(of_level).max_by(|a, b| a.gain.total_cmp(&b.gain));
+    found.filter(|cycle| cycle.gain >= GAIN_LEAST)
+}
+
+fn likeliest(costs: &[f64], low: f64, shortest: usize) -> Option<Cycle> {
+    let all = costs.len();
+    let stalls: Vec<usize> = (0..all).filter(|&at| costs[at] > low).collect();
+    if stalls.len() < WINDOWS_MIN || stalls.len() > STALLS_MOST {
+        return None;
+    }
+    let before: Vec<usize> = (0..=all).map(|at| stalls.partition_point(|&stall| stall < at)).collect();
+    let longest = all / WINDOWS_MIN;
+    let by_chance = |hits: usize, of: usize| {
+        let [a, b] = BY_CHANCE;
+        ln_beta(a + hits as f64, b + (of - hits) as f64) - ln_beta(a, b)
+    };
+    let unknown = |hits: usize, of: usize| ln_beta(1.0 + hits as f64, 1.0 + (of - hits) as f64);
+    let none = by_chance(stalls.len(), all).max(unknown(stalls.len(), all));
+    let tried = (all * longest.saturating_sub(shortest).max(1) * WIDTHS.len()) as f64;
+    let mut best: Option<Cycle> = None;
+    // What begins with the first writes is no beginning.
+    for &at in stalls.iter().filter(|&&at| at >= shortest) {
+        for period in shortest..=((all - at) / WINDOWS_MIN).min(longest) {
+            for width in WIDTHS.into_iter().filter(|width| width * WIDEST_PART <= period) {
+                let (mut inside, mut hits) = (0, 0);
+                for begin in (at..all).step_by(period) {
+                    let end = (begin + width).min(all);
+                    inside += end - begin;
+                    hits += before[end] - before[begin];
+                }
+                let outside = by_chance(stalls.len() - hits, all - inside);
+                let gain = unknown(hits, inside) + outside - none - tried.ln();
+                if best.is_none_or(|best| gain > best.gain) {
+                    let high = f64::INFINITY;
+                    best = Some(Cycle { period, phase: at, width, from: 0, length: all, gain, low, high });
+                }
+            }
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_base::{Prng, Seed};
+
+    use super::*;
+
+    /// Writes of some milliseconds, of which one in a hundred takes ten times as long; from `onset` on two of each `period` as well.
+    fn costs(seed: u64, count: usize, onset: usize, period: usize) -> Vec<f64> {
+        let mut random = Prng::new(Seed(seed));
+        let one = |at: usize| {
+            let copies = at >= onset && (at - onset) % period < 2;
+            let outlier = random.unit() < 0.01;
+            3e6 * (1.0 + 0.1 * random.unit()) * if copies || outlier { 9.0 } else { 1.0 }
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn three_copied_blocks_are_enough() {
+        for seed in 0..20 {
+            let found = few_copied(&costs(seed, 43, 21, 8), 8).unwrap();
+            assert_eq!((found.phase, found.period), (21, 8), "seed {seed}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn stalls_by_chance_are_no_copied_blocks() {
+        let found = (0..200).filter(|&seed| few_copied(&costs(seed, 300, usize::MAX, 8), 8).is_some());
+        assert!(found.count() <= 4);
+        assert_eq!(few_copied(&[], 8), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! The filled device overwritten by halves: each second row of pages of all dies, so that making room means to copy.
+//!
+//! # Model
+//! What is overwritten in order becomes invalid block by block, so that making room costs an erase only, which a write buffer
+//! hides. Where each second row is overwritten instead, half of each block stays valid: from where the space beyond the
+//! capacity is used up, each block that is erased has half of its rows copied first, which takes longer than what any
+//! buffer holds. How much space is used up is told by what was written, wherever it went.
+//!
+//! A block of which half is copied makes room for half a block, so that the device comes to it twice in each unit that is
+//! written. Where rows that are copied go to open blocks of their own, a block is free again only when two were
+//! emptied, at once: then it is once in each unit. Which of them it is is not seen; so only devices are overwritten by halves that
+//! have so few rows that blocks have fewer than two times the fewest rows: what comes back sooner than a block of the fewest
+//! rows ends is half a unit, and what does not is a unit. These are also the devices of which so few units can be
+//! overwritten in order that erases tell nothing.
+//!
+//! # Invariants
+//! - dies share rows: so that no die has only valid blocks.
+
+use flashlab_analysis::inference::{Finding, Parameter, UnitSeen};
+use flashlab_base::Bytes;
+
+use super::copied::few_copied;
+use super::overwriting::{Overwriting, Seen, begin};
+use super::row_cycles::CYCLES_MOST;
+use crate::groups::cycles::Cycle;
+use crate::groups::figures::{mean, median};
+use crate::knowledge::ROWS_LEAST;
+use crate::session::Session;
+
+/// Blocks of each die, at least, where blocks do not have the fewest rows.
+const BLOCKS_LEAST: u64 = 24;
+/// How sure the unit is of which the half comes back, and the unit itself.
+const SURE: f64 = 0.85;
+const APART: f64 = 0.75;
+/// Writes are slow that take so many times what filling the device took, on average, of which none counts for more than so
+/// many usual ones.
+const SLOW: f64 = 2.5;
+const OUTLIER: f64 = 4.0;
+
+/// Nothing is overwritten yet: by halves, if pages are likely to lie anywhere, rows are few, and there is no fast region, which
+/// takes what is written first; else in order.
+pub(super) fn begin_usual(session: &Session<'_, '_>) -> Overwriting {
+    let halves = (session.known().is_likely_to_map_pages() && !session.known().has_fast_region())
+        .then(|| begin_by_halves(session))
+        .flatten();
+    halves.unwrap_or_else(|| begin(session))
+}
+
+/// Each second row of pages of all dies, if the rows are known and few.
+fn begin_by_halves(session: &Session<'_, '_>) -> Option<Overwriting> {
+    let row = session.known().row_of_all_dies().filter(|row| row.0.is_multiple_of(session.block().0))?;
+    let few = session.capacity().0 / row.0 < BLOCKS_LEAST * 2 * ROWS_LEAST;
+    few.then(|| Overwriting { size: row, one_in: 2, ..begin(session) })
+}
+
+impl Overwriting {
+    /// Whether it takes much longer than it took to fill the device: rows that are left out are copied at once, so that blocks
+    /// are replaced and no room is made from some place on.
+    pub(super) fn is_slow(&self, nanos_per_byte: f64) -> bool {
+        let usual = median(&self.writes);
+        let cut: Vec<f64> = self.writes.iter().map(|cost| cost.min(OUTLIER * usual)).collect();
+        mean(&cut) > SLOW * nanos_per_byte * self.size.0 as f64
+    }
+
+    /// Blocks that are copied, among few writes.
+    pub(super) fn look_for_few(&mut self, shortest: usize) {
+        let seen = |cycle: Cycle| Seen {
+            windows: (cycle.length - cycle.phase) / cycle.period.max(1),
+            ..Seen::unconfirmed(cycle, [None; CYCLES_MOST], false, Some(cycle.phase))
+        };
+        self.seen = few_copied(&self.both, shortest).map(seen).or(self.seen);
+    }
+
+    /// Whether a unit was seen by halves, which is twice what comes back, or the same.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.one_in > 1 && self.unit().is_some_and(|unit| unit.onset.is_some())
+    }
+
+    /// Supposes the unit that was seen by halves.
+    pub(super) fn tell_unit_of_halves(&self, session: &mut Session<'_, '_>) {
+        let (Some(seen), Some(row)) = (self.unit(), self.row) else { return };
+        let comes_back = Bytes(seen.size.0 / self.one_in);
+        let apart = comes_back >= row * ROWS_LEAST;
+        let (size, meant) = if apart {
+            (comes_back, "which is as much as blocks have")
+        } else {
+            (seen.size, "which is half a unit")
+        };
+        session.fill_mut().unit = Some(UnitSeen { size, ..seen });
+        let evidence = format!(
+            "of the filled device each second row of pages of all dies was overwritten: from {} on blocks are copied once in each \
+             {comes_back}, {meant}; {} times",
+            seen.onset.unwrap_or_default(),
+            seen.foretold,
+        );
+        let sure = if apart { APART } else { SURE };
+        let finding = Finding::found(Parameter::EraseBlockSize, size, sure, evidence);
+        session.suppose(finding.with(self.picture_of_unit(&seen)));
+    }
+}

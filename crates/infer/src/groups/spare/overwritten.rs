@@ -1,0 +1,113 @@
+//! What the overwritten device tells of its unit: the cycle that foretold itself, and the rows that all stalls tell.
+
+use flashlab_analysis::inference::{Finding, Parameter, Picture, UnitSeen};
+use flashlab_base::Bytes;
+
+use super::overwriting::Overwriting;
+use super::unit_rows::{UnitOfRows, unit_of_rows};
+use crate::groups::figures::{folded, slowest};
+use crate::session::Session;
+
+/// How sure a unit is that shows from the beginning on, from later on, and from later on without being foretold.
+const SURE: f64 = 0.7;
+const LATER_SURE: f64 = 0.9;
+const LATE_SURE: f64 = 0.78;
+/// That of so many units none was foretold, though there was time, speaks against it.
+const LATE_MOST: u32 = 16;
+const NOT_FORETOLD_SURE: f64 = 0.55;
+/// How sure it is where the rows tell the same, and where they tell another unit that is so much likelier, in nats.
+const SAME_ROWS_SURE: f64 = 0.94;
+const OTHER_ROWS_SURE: f64 = 0.85;
+const LIKELIER: f64 = 8.0;
+/// More stalls from a place on are room that is made, if they are so much likelier than none, in nats.
+const MADE_ROOM: f64 = 12.0;
+
+impl Overwriting {
+    /// The unit that comes back: the cycle, if stalls do not tell another number of rows much more clearly.
+    pub(super) fn unit(&self) -> Option<UnitSeen> {
+        let bytes = |writes: usize| self.size * writes as u64;
+        let all_of = |writes: usize| bytes(writes) * self.one_in;
+        let of_rows = self.of_rows.filter(|told| told.lead >= LIKELIER);
+        let told = self.row.zip(of_rows).map(|(row, told)| row * told.rows as u64);
+        let (size, onset, foretold, rightly) = match (self.seen, told, self.room_from) {
+            (None, Some(told), Some(from)) => (told, Some(from), 0, 0),
+            (None, ..) => return None,
+            (Some(seen), told, _) => {
+                let told = told.filter(|_| seen.onset.is_some());
+                (told.unwrap_or(all_of(seen.cycle.period)), seen.onset, seen.windows, seen.stalled)
+            }
+        };
+        let onset = onset.map(bytes);
+        Some(UnitSeen { size, onset, foretold: foretold as u32, rightly: rightly as u32, logs: None })
+    }
+
+    /// What all stalls from where room is made on say of the rows of a unit.
+    pub(super) fn look_at_rows(&mut self, pages: bool) {
+        let Some(row) = self.row else { return };
+        let more = self.more_stalls().filter(|stalls| stalls.gain >= MADE_ROOM).map(|stalls| stalls.at);
+        // Where blocks are replaced as a whole, other things begin later.
+        self.room_from = more.filter(|_| pages);
+        let onset = self.seen.and_then(|seen| seen.onset);
+        let beginnings: Vec<usize> = more.into_iter().chain(onset).collect();
+        let cycle = self.seen.map(|seen| seen.cycle.period);
+        let rows = row.0 as f64 / self.size.0 as f64;
+        self.of_rows = unit_of_rows(&[&self.writes, &self.reads()], rows, &beginnings, cycle);
+    }
+
+    /// What that says of the erase block.
+    fn finding(&self) -> Option<Finding> {
+        let unit = self.unit()?;
+        let UnitSeen { size, onset, foretold, rightly, .. } = unit;
+        let (from, sure) = match onset {
+            Some(onset) if rightly == 0 && foretold > LATE_MOST => {
+                (format!("from {onset} on"), NOT_FORETOLD_SURE)
+            }
+            Some(onset) if rightly == 0 => (format!("from {onset} on"), LATE_SURE),
+            Some(onset) => (format!("from {onset} on"), LATER_SURE),
+            None => ("from the beginning on".to_owned(), SURE),
+        };
+        let told = match (foretold, rightly) {
+            (0, 0) => "by the stalls of each row of a unit".to_owned(),
+            (_, 0) => format!("{foretold} times until there was no more to be written"),
+            _ => format!("that foretold {rightly} of {foretold} times that it did"),
+        };
+        let same =
+            |told: &UnitOfRows| onset.is_some() && self.row.map(|row| row * told.rows as u64) == Some(size);
+        let (rows, sure) = match self.of_rows.filter(same) {
+            Some(told) if told.lead >= LIKELIER => (told.gain, OTHER_ROWS_SURE),
+            Some(told) => (told.gain, SAME_ROWS_SURE),
+            None => (0.0, sure),
+        };
+        let rows =
+            if rows > 0.0 { format!("; stalls tell so many rows ({rows:.0} nats)") } else { String::new() };
+        let evidence = format!(
+            "the filled device overwritten in order makes room once in each {size}, {from}; {told}{rows}"
+        );
+        Some(
+            Finding::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture_of_unit(&unit)),
+        )
+    }
+
+    /// What was overwritten by its places in a unit, from where room is made on.
+    pub(super) fn picture_of_unit(&self, unit: &UnitSeen) -> Picture {
+        let from = unit.onset.unwrap_or_default().0 as f64;
+        let mut points = slowest(self.size, &self.both);
+        points.retain(|&(written, _)| written >= from);
+        folded(
+            "The filled device overwritten, each write followed by a read anywhere, from where room is made on: that takes long, \
+             and comes round. Of neighbours the slowest is shown.",
+            "write and read",
+            Bytes(unit.size.0 / self.one_in),
+            &[("writes and reads", points)],
+        )
+    }
+
+    /// Leaves what was seen to the groups behind.
+    pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
+        session.fill_mut().unit = self.unit();
+        // What a fast region moves shows its blocks more clearly.
+        if let Some(finding) = self.finding().filter(|_| !session.known().has_fast_region()) {
+            session.suppose(finding);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a fast region that is full does to random writes: when it is full, and for how many of them it then moves a block.
+//!
+//! # Model
+//! Each write takes a page of the region at least. What a minute's rest makes free of it takes so many writes at speed; from
+//! then on a block of all dies is moved whenever the writes have filled one, which one write in so many waits for. The runs of
+//! a probe may be too short to show either.
+//!
+//! # Invariants
+//! - nothing is said of a region of which size, refill and block are not known;
+//! - nor of lumps so rare that they change no level and explain nothing of how costs scatter.
+
+use flashlab_analysis::inference::Parameter;
+
+use crate::groups::startup::IO_SIZE;
+use crate::session::Session;
+
+/// A run shows an oscillation that comes so often in it.
+const PERIODS: u64 = 8;
+/// A region of fewer blocks of all dies is emptied too rarely for the level to change.
+const BLOCKS_OF_REGION: u64 = 8;
+/// A write buffer of a larger part of an oscillation's writes keeps what waits for a full region from them.
+const BUFFERED_MOST: f64 = 0.1;
+/// One write in so many that takes as long as all others explains at least this of the variance of the logarithms, or it is no
+/// oscillation.
+const LUMP_SHARE: f64 = 0.025;
+
+/// The writes for which a full fast region moves a block of all dies; `None` if runs of so many `writes` would have shown it, or
+/// show a longer period, or a buffer keeps it from the writes.
+pub(super) fn of_region(session: &Session<'_, '_>, writes: usize, said: u64) -> Option<u64> {
+    let known = session.known();
+    let region = known.number(Parameter::FastRegionSize).filter(|&region| region > 0.0)?;
+    let period = of_blocks(session)?;
+    let shown = PERIODS * period + pages(session, region) as u64;
+    let buffered = pages(session, known.number(Parameter::WriteBufferSize).unwrap_or(0.0));
+    let waits = buffered <= BUFFERED_MOST * period as f64;
+    let lump = (period as f64).ln().powi(2) / period as f64;
+    (period >= 2 && waits && lump >= LUMP_SHARE && (writes as u64) < shown && said < period / 2)
+        .then_some(period)
+}
+
+/// The writes that fill a block of all dies.
+pub(super) fn of_blocks(session: &Session<'_, '_>) -> Option<u64> {
+    Some(pages(session, session.known().number(Parameter::EraseBlockSize)?) as u64)
+}
+
+/// The pages of so many bytes, of which a write takes one at least.
+fn pages(session: &Session<'_, '_>, bytes: f64) -> f64 {
+    let size = IO_SIZE.max(session.block());
+    let known = session.known();
+    let page = known.bytes(Parameter::ReadPageSize).or(known.bytes(Parameter::WritePageSize));
+    bytes / page.map_or(size, |page| page.max(size)).0 as f64
+}
+
+/// The writes that fill the fast region.
+pub(super) fn fast_pages(session: &Session<'_, '_>) -> f64 {
+    pages(session, session.known().number(Parameter::FastRegionSize).unwrap_or(0.0))
+}
+
+/// The writes that fill what a minute makes free of a fast region; where that is all of it, but for the block that is open.
+/// After it one write in a block's pages is dear; `None` where that is so rare that it is no change of level.
+pub(super) fn until_region_is_full(session: &Session<'_, '_>) -> Option<u64> {
+    let known = session.known();
+    let [region, refill, block] =
+        [Parameter::FastRegionSize, Parameter::FastRegionRefill, Parameter::EraseBlockSize]
+            .map(|parameter| known.bytes(parameter));
+    let (region, refill, block) = (region?.0, refill?.0, block?.0.max(1));
+    let free = if refill == region { refill.saturating_sub(block) } else { refill };
+    (refill / block >= BLOCKS_OF_REGION).then(|| pages(session, free as f64) as u64)
+}

@@ -1,0 +1,156 @@
+//! The page that is read, from reads across boundaries, one at a time.
+//!
+//! # Model
+//! A read of two blocks across the boundary
+//! of a page needs two pages; two reads beside it need one each. Of two pages of a row (planes) the second costs its
+//! transfer; in the next row of the same die it costs the array's time as well; on another die nothing, or its transfer
+//! where the channel is the same. So pages that all lie on different dies are not seen here.
+//!
+//! # Probes
+//! Boundaries of 2^k: the page is the smallest that costs something. Elsewhere as well, and half of it does not, within
+//! 3 % of that.
+
+use std::ops::Range;
+
+use flashlab_analysis::decide::ranks::Interval;
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::Bytes;
+
+use super::crossings::Crossings;
+use crate::groups::patterns::in_turn;
+use crate::groups::reads::{Walk, compare_each, how_many_times, room};
+use crate::halt::Halt;
+use crate::session::Session;
+
+/// The largest boundary that is looked at for a page.
+const BOUNDARY_MAX: Bytes = Bytes::kib(64);
+/// A block of so much may be a page.
+const BLOCK_COARSE: Bytes = Bytes::kib(2);
+/// What lying across must cost, at least, relative to a read beside it.
+const COST_MIN: f64 = 1.012;
+/// What half a page's boundary may cost, relative to the page's: less than any transfer.
+const HALF_MAX: f64 = 0.04;
+/// How far boundaries are apart, so that there are so many of them.
+const SLOT: Range<Bytes> = Bytes::kib(32)..Bytes::kib(128);
+const PLACES: u64 = 32;
+/// The fewest that are compared.
+const PLACES_MIN: u64 = 8;
+/// The part of the device that is read, as far as going there costs nothing.
+const RANGE: Bytes = Bytes::mib(64);
+
+/// Where boundaries are looked at.
+#[derive(Clone, Copy)]
+struct Places {
+    base: Bytes,
+    /// From one boundary to the next.
+    slot: Bytes,
+}
+
+/// A page that was found.
+pub(crate) struct Page {
+    pub(crate) size: Bytes,
+    pub(crate) finding: Finding,
+    /// What a layout has to explain as well.
+    pub(crate) crossings: Crossings,
+}
+
+/// The page, or what was seen instead.
+pub(crate) fn page(session: &mut Session<'_, '_>) -> Result<Result<Page, Finding>, Halt> {
+    let slot = Bytes(room(session).0 / PLACES).max(SLOT.start).min(SLOT.end);
+    let places = Places { base: Bytes::ZERO, slot: Bytes(slot.0.next_power_of_two()) };
+    let mut costs: Vec<(Bytes, Interval)> = Vec::new();
+    let mut boundary = session.block();
+    while boundary <= BOUNDARY_MAX && boundary.0 * 2 <= places.slot.0 {
+        let cost = if boundary == session.block() {
+            // No read is smaller.
+            Interval { estimate: 1.0, low: 1.0, high: 1.0 }
+        } else {
+            cost(session, places, boundary, 8)?
+        };
+        costs.push((boundary, cost));
+        boundary = boundary * 2;
+    }
+    let picture = Picture::new(
+        "How much longer small reads take across boundaries than beside them.",
+        Axis::logarithmic("boundary", "bytes"),
+        Axis::linear("across, relative to beside", "ratio"),
+    );
+    let points = costs.iter().map(|(boundary, cost)| (boundary.0 as f64, cost.estimate)).collect();
+    let picture = picture.draw("across / beside", Style::Line, points);
+    let words: Vec<String> =
+        costs.iter().map(|(boundary, cost)| format!("{boundary}: {:.2}", cost.estimate)).collect();
+    let figures = format!("reads across boundaries, relative to beside them: {}", words.join(", "));
+    let undetermined = |evidence: String| Finding::undetermined(Parameter::ReadPageSize, evidence);
+    let first = costs.iter().position(|(_, cost)| cost.low > COST_MIN);
+    let Some(first) = first else { return Ok(Err(undetermined(figures).with(picture))) };
+    let size = costs[first].0;
+    // Of reads of two blocks each needs two pages where a page is a block: what is seen may be rows.
+    if size <= session.block() * 2 && session.block() >= BLOCK_COARSE {
+        return Ok(Err(undetermined(figures).with(picture)));
+    }
+    let Some(confidence) = verify(session, places, size)? else {
+        return Ok(Err(undetermined(format!("{figures}; elsewhere it is not the same")).with(picture)));
+    };
+    let picture = picture.mark(size.0 as f64, "page");
+    let finding = Finding::found(Parameter::ReadPageSize, size, confidence, figures).with(picture);
+    let ratios = costs.iter().skip(1).map(|&(boundary, cost)| (boundary.0, cost)).collect();
+    let crossings = Crossings { block: session.block().0, page: size.0, slot: places.slot.0, ratios };
+    Ok(Ok(Page { size, finding, crossings }))
+}
+
+/// What reads across the slots' boundaries at `boundary` take, relative to reads before and after them in turn.
+fn cost(
+    session: &mut Session<'_, '_>,
+    places: Places,
+    boundary: Bytes,
+    rounds: usize,
+) -> Result<Interval, Halt> {
+    let block = session.block();
+    let slots = |room: Bytes| {
+        let left = room.0.saturating_sub((places.base + boundary + block * 2).0);
+        left.min(RANGE.0) / places.slot.0
+    };
+    let (room, filled) = (room(session), session.fill().until);
+    // While the device is filled, what holds no data yet tells nothing, but where next to nothing could be filled.
+    let count = Some(slots(filled.min(room))).filter(|&count| count >= PLACES_MIN).unwrap_or(slots(room));
+    if count < PLACES_MIN {
+        return Err(Halt::Misfit("it has too few places to compare".to_owned()));
+    }
+    let walk = |offset: Bytes| {
+        let walk = Walk { offset: places.base + offset, slot: places.slot, size: block * 2 };
+        walk.random(places.slot * count, 25, 1)
+    };
+    let patterns = [in_turn(walk(boundary - block * 2), walk(boundary)), walk(boundary - block)];
+    let figures = compare_each(session, "across-boundaries", &patterns, rounds)?;
+    Ok(how_many_times(&figures[0], &figures[1]))
+}
+
+/// Whether it is the page elsewhere as well, with how much confidence.
+fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<Option<f64>, Halt> {
+    if page <= session.block() {
+        return Ok(Some(0.9));
+    }
+    let base = Bytes(room(session).0 / 16).round_down(places.slot);
+    let places = Places { base, ..places };
+    let whole = cost(session, places, page, 12)?;
+    if whole.low <= COST_MIN {
+        return Ok(None);
+    }
+    let limit = 1.0 + HALF_MAX * (whole.estimate - 1.0);
+    let mut confidence = None;
+    if page.0 / 2 <= session.block().0 {
+        return Ok(Some(0.9));
+    }
+    for rounds in [16, 48, 120] {
+        let half = cost(session, places, Bytes(page.0 / 2), rounds)?;
+        if half.low > 1.0 + 2.5 * HALF_MAX * (whole.estimate - 1.0) {
+            return Ok(None);
+        }
+        // Nothing, as far as can be seen; surely less than a transfer only where that can be told from it.
+        confidence = Some(if half.high < limit { 0.98 } else { 0.85 });
+        if half.high < limit {
+            break;
+        }
+    }
+    Ok(confidence)
+}
