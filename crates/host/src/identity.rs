@@ -11,6 +11,7 @@ use std::time::UNIX_EPOCH;
 use flashlab_base::{Bytes, Identity};
 
 use crate::block_device::BlockDevice;
+use crate::inspection::is_in_memory;
 use crate::machine;
 use crate::node::{DeviceNumber, Node};
 use crate::nvme;
@@ -71,13 +72,10 @@ pub(crate) fn identify(
 }
 
 /// How the disk is attached that a file lies on, be it memory; `None` where no disk is known, as of a file that a process serves.
-fn attached_beneath(file: &Path, surroundings: &Surroundings) -> Option<String> {
-    let node = Node::at(file).ok()?;
-    if let Node::File { file_system, .. } = node {
-        let kind = surroundings.mount_of(file_system, None).map(|mount| mount.kind.as_str());
-        if matches!(kind, Some("tmpfs" | "ramfs")) {
-            return Some("memory".to_owned());
-        }
+fn attached_beneath(path: &Path, surroundings: &Surroundings) -> Option<String> {
+    let node = Node::at(path).ok()?;
+    if File::open(path).is_ok_and(|file| is_in_memory(&file, node, surroundings)) {
+        return Some("memory".to_owned());
     }
     let disk = device_beneath(node, None, surroundings)?.physical();
     match disk.loop_file() {

@@ -27,7 +27,7 @@ mod virtual_disk;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::inference::{Fill, Finding, INFERENCE_VERSION, Inference, Parameter};
+use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_plan::Plan;
@@ -162,16 +162,5 @@ pub fn forget_writes(known: &mut Inference, is_worn: bool) {
 
 /// A document without findings, of a device that is about to be inferred.
 pub fn nothing_known(device: &dyn Device, target: &str) -> Inference {
-    Inference {
-        version: INFERENCE_VERSION,
-        target: target.to_owned(),
-        identity: device.identity(),
-        capacity: device.geometry().capacity,
-        findings: Vec::new(),
-        supposed: Vec::new(),
-        written: Bytes::ZERO,
-        fill: Fill::default(),
-        reading_used: Nanos::ZERO,
-        row_writes: Vec::new(),
-    }
+    Inference::begun(target, device.identity(), device.geometry().capacity)
 }

@@ -232,8 +232,8 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use flashlab_analysis::inference::{Fill, Finding, INFERENCE_VERSION};
-    use flashlab_base::{Identity, Nanos};
+    use flashlab_analysis::inference::Finding;
+    use flashlab_base::Identity;
 
     use super::*;
 
@@ -245,19 +245,7 @@ mod tests {
             ..Identity::default()
         };
         let target = identity.target.clone();
-        let (capacity, written, fill) = (Bytes::gib(1), Bytes::ZERO, Fill::default());
-        Inference {
-            version: INFERENCE_VERSION,
-            target,
-            identity,
-            capacity,
-            findings,
-            supposed: Vec::new(),
-            written,
-            fill,
-            reading_used: Nanos::ZERO,
-            row_writes: Vec::new(),
-        }
+        Inference { findings, ..Inference::begun(&target, identity, Bytes::gib(1)) }
     }
 
     fn all_known(unit: Bytes, confidence: f64) -> Inference {

@@ -170,22 +170,16 @@ fn number(what: &str, number: f64, range: RangeInclusive<f64>) -> Result<(), Str
 
 #[cfg(test)]
 mod tests {
-    use flashlab_base::{Identity, Nanos};
+    use flashlab_base::Identity;
 
     use super::*;
 
     fn document(findings: Vec<Finding>) -> Inference {
         Inference {
-            version: INFERENCE_VERSION,
-            target: "test".to_owned(),
-            identity: Identity::default(),
-            capacity: Bytes::gib(1),
             findings,
-            supposed: Vec::new(),
             written: Bytes::gib(1),
             fill: Fill { until: Bytes::gib(1), ..Fill::default() },
-            reading_used: Nanos::ZERO,
-            row_writes: Vec::new(),
+            ..Inference::begun("test", Identity::default(), Bytes::gib(1))
         }
     }
 

@@ -261,6 +261,22 @@ impl UnitSeen {
 }
 
 impl Inference {
+    /// A document without findings.
+    pub fn begun(target: &str, identity: Identity, capacity: Bytes) -> Inference {
+        Inference {
+            version: INFERENCE_VERSION,
+            target: target.to_owned(),
+            identity,
+            capacity,
+            findings: Vec::new(),
+            supposed: Vec::new(),
+            written: Bytes::ZERO,
+            fill: Fill::default(),
+            reading_used: Nanos::ZERO,
+            row_writes: Vec::new(),
+        }
+    }
+
     /// The same with those of these parameters that have no finding undetermined, for this reason.
     pub fn with_rest(mut self, parameters: impl IntoIterator<Item = Parameter>, reason: &str) -> Inference {
         for parameter in parameters {

@@ -128,16 +128,15 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if last.low > SLOWED && last.high > found.slowdown(0).low {
         // It does not come back in the passes that there are.
         conclude_time(session, &figures, None, &picture);
-        if merges(session) {
+        let ends = merges(session);
+        let (figures, cures) = if ends {
             let figures = format!("{figures}; but merges can be put off only as far as there are log blocks");
-            session
-                .conclude(Finding::found(Parameter::RecoveryEnds, true, 0.6, figures.clone()).with(picture));
-            session.conclude(Finding::not_identifiable(Parameter::RewriteCures, 0.6, figures));
+            (figures.clone(), Finding::not_identifiable(Parameter::RewriteCures, 0.6, figures))
         } else {
-            session
-                .conclude(Finding::found(Parameter::RecoveryEnds, false, 0.6, figures.clone()).with(picture));
-            session.conclude(Finding::undetermined(Parameter::RewriteCures, figures));
-        }
+            (figures.clone(), Finding::undetermined(Parameter::RewriteCures, figures))
+        };
+        session.conclude(Finding::found(Parameter::RecoveryEnds, ends, 0.6, figures).with(picture));
+        session.conclude(cures);
         return Ok(());
     }
     // What is on its way back comes back.

@@ -111,8 +111,8 @@ fn with_figures(finding: &Finding) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flashlab_analysis::inference::{Fill, INFERENCE_VERSION, Inference, Parameter};
-    use flashlab_base::{Identity, Nanos, Seed};
+    use flashlab_analysis::inference::{Inference, Parameter};
+    use flashlab_base::{Identity, Seed};
 
     use super::*;
 
@@ -126,18 +126,8 @@ mod tests {
             written(Finding::undetermined(Parameter::OverProvisioning, figures)),
             Finding::undetermined(Parameter::PhysicalCapacity, figures),
         ];
-        let inference = Inference {
-            version: INFERENCE_VERSION,
-            target: "sim:test".to_owned(),
-            identity: Identity::default(),
-            capacity: Bytes::gib(1),
-            findings,
-            supposed: Vec::new(),
-            written: Bytes::mib(24),
-            fill: Fill::default(),
-            reading_used: Nanos::ZERO,
-            row_writes: Vec::new(),
-        };
+        let begun = Inference::begun("sim:test", Identity::default(), Bytes::gib(1));
+        let inference = Inference { findings, written: Bytes::mib(24), ..begun };
         let run = InferenceRun {
             inference: &inference,
             started: "2026-01-02T03:04:05Z",

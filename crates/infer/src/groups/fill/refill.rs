@@ -15,10 +15,10 @@ use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
+use super::sequential_writes;
 use crate::Settings;
 use crate::groups::cycles::{Cycle, cycles};
 use crate::groups::figures::{deviation, mean, median};
-use crate::groups::fill::sequential_writes;
 use crate::groups::large_writes;
 use crate::groups::patterns::{ios, responses};
 use crate::groups::steps::{Lump, lump_distance, lump_worth};

@@ -148,7 +148,7 @@ impl Places {
     fn new(session: &Session<'_, '_>, most: u64, unit_size: Option<Bytes>) -> Option<Places> {
         let (known, page, capacity) = (session.known(), page_to_write(session), session.capacity());
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
-        let stripe = session.known().whole_stripe(page)?;
+        let stripe = known.whole_stripe(page)?;
         let chunk = Bytes(stripe.0 / dies);
         if !chunk.0.is_multiple_of(page.0) || chunk.0 == 0 || !stripe.0.is_multiple_of(dies) {
             return None;

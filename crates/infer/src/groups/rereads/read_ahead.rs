@@ -8,10 +8,10 @@
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
+use super::Reread;
 use crate::groups::figures::{median, ranked};
 use crate::groups::no_faster::{is_faster, nothing};
 use crate::groups::reads::{Walk, how_many_times, in_order};
-use crate::groups::rereads::Reread;
 use crate::halt::Halt;
 use crate::session::Session;
 

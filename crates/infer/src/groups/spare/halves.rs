@@ -40,9 +40,9 @@ const OUTLIER: f64 = 4.0;
 /// Nothing is overwritten yet: by halves, if pages are likely to lie anywhere, rows are few, and there is no fast region, which
 /// takes what is written first; else in order.
 pub(super) fn begin_usual(session: &Session<'_, '_>) -> Overwriting {
-    let halves = (session.known().is_likely_to_map_pages() && !session.known().has_fast_region())
-        .then(|| begin_by_halves(session))
-        .flatten();
+    let known = session.known();
+    let by_halves = known.is_likely_to_map_pages() && !known.has_fast_region();
+    let halves = if by_halves { begin_by_halves(session) } else { None };
     halves.unwrap_or_else(|| begin(session))
 }
 

@@ -110,7 +110,7 @@ impl SinglePages {
     pub(super) fn new(session: &Session<'_, '_>) -> Option<SinglePages> {
         let (known, size) = (session.known(), page_to_write(session));
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
-        let stripe = session.known().whole_stripe(size)?;
+        let stripe = known.whole_stripe(size)?;
         let chunk = Bytes(stripe.0 / dies);
         // With chunks of one page the next page of a die is a stripe farther. If there are so many times as many dies, it is odd as
         // well, and on one die, whatever the chunk.

@@ -11,7 +11,7 @@
 
 use flashlab_analysis::inference::Parameter;
 
-use crate::groups::startup::IO_SIZE;
+use super::IO_SIZE;
 use crate::session::Session;
 
 /// A run shows an oscillation that comes so often in it.

@@ -15,9 +15,9 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
+use super::MERGE;
 use crate::groups::figures::median;
 use crate::groups::patterns::responses;
-use crate::groups::translation::MERGE;
 use crate::groups::writes::{Buffer, apart, buffer, pace, page_to_write, place, writes};
 use crate::halt::Halt;
 use crate::session::Session;

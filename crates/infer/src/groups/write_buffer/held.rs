@@ -14,9 +14,9 @@
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
+use super::{SMALL, write_behind};
 use crate::groups::figures::off_grid;
 use crate::groups::patterns::ios;
-use crate::groups::write_buffer::{SMALL, write_behind};
 use crate::halt::Halt;
 use crate::session::Session;
 

@@ -18,9 +18,9 @@ use flashlab_analysis::inference::Picture;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
+use super::{SMALL, rest_for, write_behind, write_one};
 use crate::groups::figures::{median, ranked};
 use crate::groups::patterns::{ios, responses};
-use crate::groups::write_buffer::{SMALL, rest_for, write_behind, write_one};
 use crate::halt::Halt;
 use crate::session::Session;
 

@@ -14,8 +14,8 @@
 
 use flashlab_base::Bytes;
 
+use super::{rest_for, write_one};
 use crate::groups::figures::median;
-use crate::groups::write_buffer::{rest_for, write_one};
 use crate::halt::Halt;
 use crate::session::Session;
 
