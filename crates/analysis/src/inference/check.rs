@@ -131,13 +131,15 @@ fn largest(capacity: Bytes) -> f64 {
 }
 
 fn check_fill(fill: &Fill, capacity: Bytes) -> Result<(), String> {
-    let Fill { begun_at, until, whole_at, nanos_per_byte, in_place, was_begun: _, unit, full_after } = *fill;
+    let Fill { begun_at, until, whole_at, nanos_per_byte, in_place, was_begun: _, unit, full_after, moving_nanos } =
+        *fill;
     size("fill.until", until, capacity.0 as f64)?;
     size("fill.begun_at", begun_at, LARGEST)?;
     size("fill.whole_at", whole_at.unwrap_or_default(), LARGEST)?;
     size("fill.in_place", in_place, LARGEST)?;
     size("fill.full_after", full_after.unwrap_or_default(), LARGEST)?;
     number("fill.nanos_per_byte", nanos_per_byte, 0.0..=BYTE_SLOWEST)?;
+    number("fill.moving_nanos", moving_nanos.unwrap_or_default(), 0.0..=LARGEST)?;
     let Some(UnitSeen { size: unit, onset, foretold: _, rightly: _, logs }) = unit else { return Ok(()) };
     number("fill.unit.size", unit.0 as f64, 1.0..=UNIT_MOST.min(largest(capacity)))?;
     size("fill.unit.onset", onset.unwrap_or_default(), LARGEST)?;
@@ -240,6 +242,7 @@ mod tests {
         assert!(refused(|inference| inference.fill.begun_at = huge).contains("begun_at"));
         assert!(refused(|inference| inference.fill.full_after = Some(huge)).contains("full_after"));
         assert!(refused(|inference| inference.fill.nanos_per_byte = -1.0).contains("nanos_per_byte"));
+        assert!(refused(|inference| inference.fill.moving_nanos = Some(-1.0)).contains("moving_nanos"));
         let unit = |size, logs| UnitSeen { size, onset: None, foretold: 0, rightly: 0, logs: Some(logs) };
         assert!(refused(|inference| inference.fill.unit = Some(unit(Bytes::ZERO, 1))).contains("unit.size"));
         assert!(

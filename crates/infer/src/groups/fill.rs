@@ -35,7 +35,7 @@ use super::steps::{Step, rise};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
-use refill::{CLEAR_P, Full, REST, Refill, first_lump, refilled};
+use refill::{Full, REST, Refill, first_lump, refilled};
 
 pub(crate) const GROUP: Group = Group {
     name: "fill",
@@ -56,6 +56,8 @@ const IOS_OF_A_RUN: u64 = 1 << 17;
 const RISE_LEAST: f64 = 1.1;
 /// What a write buffer may take of the fill's beginning, at least, in writes.
 const EVEN_LEAST: usize = 64;
+/// So many times as much as it holds may come before a write buffer is full: some of it goes to the flash meanwhile.
+const BUFFERS: f64 = 2.0;
 /// Reads for a comparison.
 const READS: u64 = 64;
 /// No device has memory for a larger part of its capacity.
@@ -107,13 +109,14 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let reads = ios(Mode::Read, Location::Random, size, READS);
     let read = level(&responses(&session.run("reads", &reads)?), 0.95).map_or(f64::INFINITY, |read| read.low);
-    let (memory, step) = end_of_region(&costs, read);
+    let buffered = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0) / size.0 as f64;
+    let (memory, step) = end_of_region(&costs, read, BUFFERS * buffered);
     let Some(step) = step else {
         let mut full = Full::after(&costs, 0, 0);
         full.most = costs.len() / 4;
         let again = if full.has_lumps() { refilled(session, size, &full)? } else { None };
         let is_memory = |wait: usize| (wait as f64) < MEMORY_MOST * costs.len() as f64;
-        match again.filter(|again| again.p <= CLEAR_P && !is_memory(again.wait)) {
+        match again.filter(|again| again.is_clear(&full) && !is_memory(again.wait)) {
             Some(again) => conclude_lumps(session, size, &costs, &full, begin, again),
             None => conclude_none(session, size, &costs[memory..], &full, begin + size * memory as u64),
         }
@@ -127,8 +130,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 }
 
 /// Where the costs rise for good, and so many writes before it are not looked at: what rises early and from less than a
-/// read takes is a write buffer that is full.
-fn end_of_region(costs: &[f64], read: f64) -> (usize, Option<Step>) {
+/// read takes, or among the first writes, those that a known buffer takes, is a write buffer that is full.
+fn end_of_region(costs: &[f64], read: f64, buffered: f64) -> (usize, Option<Step>) {
     let mut from = 0;
     loop {
         let step = rise(&costs[from..]).filter(|step| step.ratio() > RISE_LEAST);
@@ -137,8 +140,10 @@ fn end_of_region(costs: &[f64], read: f64) -> (usize, Option<Step>) {
             let Interval { estimate, low, high } = step.place;
             Step { place: Interval { estimate: moved(estimate), low: moved(low), high: moved(high) }, ..step }
         });
-        let early =
-            |step: &Step| step.place.estimate < MEMORY_MOST * costs.len() as f64 && step.before < 1.1 * read;
+        let early = |step: &Step| {
+            let soon = step.place.estimate < MEMORY_MOST * costs.len() as f64;
+            soon && (step.before < 1.1 * read || step.place.low <= buffered)
+        };
         match step.filter(early) {
             Some(step) => from = (2 * step.place.estimate as usize).max(EVEN_LEAST),
             None => return (from, step),
@@ -262,7 +267,7 @@ fn conclude_region(
     let buffer = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0);
     let bytes = |ios: usize| ios as f64 * size.0 as f64;
     let (all, before) = (bytes(again.wait), bytes(place) - buffer);
-    let part = all - bytes(full.distance);
+    let part = bytes(again.until_any) - bytes(full.distance);
     // What is refilled wholly is free but for the blocks that were begun. Else what was written before the fill is still
     // in it, or what was written before the rest. It holds no more than was written until it was full for the first time, and
     // is not refilled by a part where that is as much as all of this.
@@ -305,6 +310,7 @@ fn conclude_region(
         session.conclude(found.with(picture.clone()));
     }
     let unit = Bytes(bytes(full.distance) as u64);
+    session.fill_mut().moving_nanos = Some(full.lump.usual + full.lump.excess);
     let evidence = format!("when the fast region is full, blocks of all dies are moved once in each {unit}");
     session.suppose(Finding::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
 }
@@ -344,7 +350,7 @@ fn conclude(
         Nanos(step.after as u64),
     );
     match again {
-        Some(again) if again.p <= CLEAR_P && full.moves_blocks() => {
+        Some(again) if again.is_clear(full) && full.moves_blocks() => {
             let pictures = [picture, moving(size, costs, place, full)];
             conclude_region(session, size, &first, (begin, place), full, again, pictures);
         }

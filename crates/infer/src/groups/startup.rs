@@ -108,12 +108,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         without.push(after_rest(session, if index == 0 { first } else { count })?);
         with.push(pause::run(session, &without, count * sixteenths / 16)?);
     }
-    let mut phases: Vec<Phases> = without.iter().map(|run| of_run(run)).collect();
+    let mut phases: Vec<Phases> = without.iter().map(|run| phases_of(run)).collect();
     conclude_startup(session, &without, &phases);
     if first > count && phases[0].period_ios.is_none() {
         // Before the region is full nothing oscillates.
         let startup = session.known().number(Parameter::StartupIos).unwrap_or(0.0) as usize;
-        phases[0] = of_run(&without[0][startup.min(without[0].len())..]);
+        phases[0] = phases_of(&without[0][startup.min(without[0].len())..]);
     }
     conclude_period(session, &without, &with, &phases);
     pause::conclude(session, &without, &with);
@@ -161,7 +161,7 @@ fn after_rest(session: &mut Session<'_, '_>, count: u64) -> Result<Vec<f64>, Hal
     Ok(responses(&session.run("after-a-rest", &pattern)?))
 }
 
-fn of_run(run: &[f64]) -> Phases {
+fn phases_of(run: &[f64]) -> Phases {
     phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())
 }
 
@@ -224,7 +224,7 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
         }
         (None, Some((0, _))) if fast_pages(session) > medians.len() as f64 / 2.0 => {
             // Or the region is full for good, as what is written to it is not had back in a minute.
-            let filled = until_region_is_full(session).unwrap_or(0);
+            let filled = until_region_is_full(session, runs).unwrap_or(0);
             let takes = if filled > 0 { format!(", which takes {filled} of them") } else { String::new() };
             let evidence =
                 format!("{evidence}; they may be too short to show when the fast region is full{takes}");

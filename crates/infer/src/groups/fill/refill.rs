@@ -31,7 +31,7 @@ pub(super) const REST: Nanos = Nanos::from_secs(60);
 const PIECES: usize = 8;
 /// Rests at the most, until the chance that lumps are so far apart without them is as small as this;
 const RESTS: usize = 3;
-pub(super) const CLEAR_P: f64 = 0.02;
+const CLEAR_P: f64 = 0.02;
 /// and a chance as large as this tells that rests make nothing free.
 const USUAL_P: f64 = 0.4;
 /// Where nothing tells when lumps begin, there are so many distances between them.
@@ -90,6 +90,12 @@ impl Full {
         self.distances.len() >= DISTANCES_LEAST && self.moves_blocks()
     }
 
+    /// The first of the lumps of which this is the first whole one: those before it are smaller where only a part of a block
+    /// has to be moved.
+    fn begins(&self, costs: &[f64], place: usize) -> usize {
+        smaller_before(costs, place, self.lump, self.distance).unwrap_or(place)
+    }
+
     /// The chance that there is no lump for so long.
     fn chance(&self, wait: usize) -> f64 {
         let as_long = self.distances.iter().filter(|&&distance| distance >= wait).count();
@@ -118,10 +124,19 @@ fn distance(costs: &[f64], lump: Lump) -> usize {
 pub(super) struct Refill {
     /// Writes from a lump to the next one with a rest between them, the median of several.
     pub(super) wait: usize,
+    /// The same to the first one that is smaller, as a part of its block had to be moved by the rest.
+    pub(super) until_any: usize,
     /// The chance that they are so many without a rest.
     pub(super) p: f64,
     /// The whole region, if something is still in it after a rest.
     pub(super) whole: Option<usize>,
+}
+
+impl Refill {
+    /// Whether rests make a block free at least, and that is no chance.
+    pub(super) fn is_clear(&self, full: &Full) -> bool {
+        self.p <= CLEAR_P && 4 * self.wait >= 7 * full.distance
+    }
 }
 
 /// The first lump, which is smaller where only a part of a block has to be moved.
@@ -132,10 +147,15 @@ pub(super) fn first_lump(costs: &[f64], place: usize) -> usize {
     let (cheap, full) = costs.split_at(place);
     let lump = lump_behind(cheap, full);
     let distance = distance(full, lump);
-    let Some(before) = place.checked_sub(distance).filter(|&before| before > NEAR) else { return place };
+    smaller_before(costs, place, lump, distance).unwrap_or(place)
+}
+
+/// A smaller lump where there would be one before that at `place`.
+fn smaller_before(costs: &[f64], place: usize, lump: Lump, distance: usize) -> Option<usize> {
+    let before = place.checked_sub(distance).filter(|&before| before > NEAR)?;
     let least = lump.usual + SMALLER * lump.excess;
     let is_one = |index: &usize| costs.get(*index).is_some_and(|&cost| cost > least);
-    (before - NEAR..before + NEAR + 1).find(is_one).unwrap_or(place)
+    (before - NEAR..before + NEAR + 1).find(is_one)
 }
 
 /// What rests make free; `None` if the region is not full again.
@@ -144,8 +164,9 @@ pub(super) fn refilled(
     size: Bytes,
     full: &Full,
 ) -> Result<Option<Refill>, Halt> {
-    let (mut last, mut written) = until_full(session, size, full, Bytes::ZERO, 4 * full.distance)?;
-    let (mut waits, mut p) = (Vec::new(), 1.0);
+    let (first, mut written) = until_full(session, size, full, Bytes::ZERO, 4 * full.distance)?;
+    let mut last = first.map(|[lump, _]| lump);
+    let (mut waits, mut until_any, mut p) = (Vec::new(), Vec::new(), 1.0);
     // The rest of the device takes more than the share of those who fill it.
     let share = Settings::usual_budget(session.capacity()).0 as f64 * large_writes::GROUP.write_share;
     let kept = large_writes::reserved(session).0.saturating_sub(share as u64);
@@ -158,12 +179,13 @@ pub(super) fn refilled(
         session.rest(REST)?;
         // Elsewhere: what is overwritten in the region makes room in it.
         let (first, more) = until_full(session, size, full, size * written as u64, most)?;
-        let Some(first) = first else { break };
+        let Some([lump, any]) = first else { break };
         let begun = last.map_or(0, |last| (written - last) % full.distance);
-        let wait = first + begun;
-        (last, written) = (Some(written + first), written + more);
+        let wait = lump + begun;
+        (last, written) = (Some(written + lump), written + more);
         p *= full.chance(wait);
         waits.push(wait as f64);
+        until_any.push((any + begun) as f64);
         if full.chance(wait) > USUAL_P {
             break;
         }
@@ -171,13 +193,13 @@ pub(super) fn refilled(
     if waits.is_empty() {
         return Ok(None);
     }
-    let wait = median(&waits) as usize;
+    let (wait, until_any) = (median(&waits) as usize, median(&until_any) as usize);
     let held = if p <= CLEAR_P { held(session, size, full, written)? } else { None };
     // What a rest makes free, what is held, and what is left of the blocks that are begun: whole blocks.
     let begun = last.map_or(0, |last| (written - last) % full.distance);
     let blocks = held.map(|held| ((wait + held - begun.min(held)) as f64 / full.distance as f64).round());
     let whole = blocks.map(|blocks| blocks as usize * full.distance);
-    Ok(Some(Refill { wait, p, whole }))
+    Ok(Some(Refill { wait, until_any, p, whole }))
 }
 
 /// How many of the last writes are read faster than those before them, after a rest.
@@ -203,28 +225,33 @@ fn held(
 }
 
 /// Writes sequentially from `begin` on until there are lumps; how many writes were before the first one, if there is
-/// one, and how many there were. It ends with little of a new block begun.
+/// one, and before a smaller one, and how many there were. It ends with little of a new block begun.
 fn until_full(
     session: &mut Session<'_, '_>,
     size: Bytes,
     full: &Full,
     begin: Bytes,
     most: usize,
-) -> Result<(Option<usize>, usize), Halt> {
+) -> Result<(Option<[usize; 2]>, usize), Halt> {
     let piece = full.distance / PIECES;
-    let (mut written, mut last): (usize, Option<usize>) = (0, None);
-    while written + piece <= most {
+    let mut costs: Vec<f64> = Vec::new();
+    let mut last: Option<usize> = None;
+    while costs.len() + piece <= most {
+        let written = costs.len();
         let place = begin + size * written as u64;
-        let costs = sequential_writes(session, "after-a-rest", size, place, size * piece as u64)?;
-        if let Some(index) = costs.iter().position(|&cost| full.lump.is(cost)) {
-            // One lump alone may be an outlier.
-            let near = |last: usize| written + index - last <= 2 * full.distance;
-            match last.filter(|&last| near(last)) {
-                Some(last) => return Ok((Some(last), written + piece)),
-                None => last = Some(written + index),
+        costs.extend(sequential_writes(session, "after-a-rest", size, place, size * piece as u64)?);
+        let lumps = (written..costs.len()).filter(|&index| full.lump.is(costs[index]));
+        for index in lumps {
+            // One lump alone may be an outlier, and what comes right behind it waits for it.
+            let apart = last.map(|last| index - last);
+            match last.filter(|_| apart.is_some_and(|apart| apart <= 2 * full.distance)) {
+                Some(last) if apart >= Some(full.distance / 2) => {
+                    return Ok((Some([last, full.begins(&costs, last)]), costs.len()));
+                }
+                Some(_) => {}
+                None => last = Some(index),
             }
         }
-        written += piece;
     }
-    Ok((None, written))
+    Ok((None, costs.len()))
 }

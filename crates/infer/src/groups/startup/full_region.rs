@@ -11,11 +11,15 @@
 
 use flashlab_analysis::inference::Parameter;
 
-use super::IO_SIZE;
+use super::{IO_SIZE, phases_of};
+use crate::groups::figures::median;
 use crate::session::Session;
 
 /// A run shows an oscillation that comes so often in it.
 const PERIODS: u64 = 8;
+/// A run that shows when the region is full has so many writes behind that, at least, and so many at the most.
+const RUNNING_LEAST: usize = 16_384;
+const RUN_MOST: usize = 200_000;
 /// A region of fewer blocks of all dies is emptied too rarely for the level to change.
 const BLOCKS_OF_REGION: u64 = 8;
 /// A write buffer of a larger part of an oscillation's writes keeps what waits for a full region from them.
@@ -57,13 +61,21 @@ pub(super) fn fast_pages(session: &Session<'_, '_>) -> f64 {
 }
 
 /// The writes that fill what a minute makes free of a fast region; where that is all of it, but for the block that is open.
-/// After it one write in a block's pages is dear; `None` where that is so rare that it is no change of level.
-pub(super) fn until_region_is_full(session: &Session<'_, '_>) -> Option<u64> {
+/// After it one write in a block's pages is dear, and others take as long as in the `runs`: `None` where a run that is long
+/// enough shows no start-up phase, as the dear ones are too rare to be a change of level.
+pub(super) fn until_region_is_full(session: &Session<'_, '_>, runs: &[Vec<f64>]) -> Option<u64> {
     let known = session.known();
     let [region, refill, block] =
         [Parameter::FastRegionSize, Parameter::FastRegionRefill, Parameter::EraseBlockSize]
             .map(|parameter| known.bytes(parameter));
     let (region, refill, block) = (region?.0, refill?.0, block?.0.max(1));
     let free = if refill == region { refill.saturating_sub(block) } else { refill };
-    (refill / block >= BLOCKS_OF_REGION).then(|| pages(session, free as f64) as u64)
+    let (free, period) = (pages(session, free as f64) as usize, pages(session, block as f64) as usize);
+    let all = (4 * free + RUNNING_LEAST).min(RUN_MOST);
+    let usual = median(&runs.concat());
+    let lump = session.fill().moving_nanos?;
+    let is_lump = |write: usize| write >= free && (write - free).is_multiple_of(period.max(1));
+    let run: Vec<f64> = (0..all).map(|write| if is_lump(write) { usual + lump } else { usual }).collect();
+    let shows = phases_of(&run).startup_ios > 0;
+    (refill / block >= BLOCKS_OF_REGION && shows).then_some(free as u64)
 }
