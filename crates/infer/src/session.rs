@@ -434,7 +434,8 @@ impl<'d, 's> Session<'d, 's> {
     pub(crate) fn abandon(&mut self, before: Inference) {
         let Inference { written, fill, .. } = *self.inference;
         let Fill { unit, full_after, moving_nanos, .. } = before.fill;
-        *self.inference = Inference { written, fill: Fill { unit, full_after, moving_nanos, ..fill }, ..before };
+        *self.inference =
+            Inference { written, fill: Fill { unit, full_after, moving_nanos, ..fill }, ..before };
     }
 
     /// The probes that were run since the last time, as a plan.

@@ -131,8 +131,17 @@ fn largest(capacity: Bytes) -> f64 {
 }
 
 fn check_fill(fill: &Fill, capacity: Bytes) -> Result<(), String> {
-    let Fill { begun_at, until, whole_at, nanos_per_byte, in_place, was_begun: _, unit, full_after, moving_nanos } =
-        *fill;
+    let Fill {
+        begun_at,
+        until,
+        whole_at,
+        nanos_per_byte,
+        in_place,
+        was_begun: _,
+        unit,
+        full_after,
+        moving_nanos,
+    } = *fill;
     size("fill.until", until, capacity.0 as f64)?;
     size("fill.begun_at", begun_at, LARGEST)?;
     size("fill.whole_at", whole_at.unwrap_or_default(), LARGEST)?;

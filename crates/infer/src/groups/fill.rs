@@ -34,17 +34,21 @@ use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
 use crate::group::Group;
 use crate::halt::Halt;
+use crate::knowledge::ROWS_LEAST;
 use crate::session::Session;
 use refill::{Full, REST, Refill, first_lump, refilled};
 
 pub(crate) const GROUP: Group = Group {
     name: "fill",
     about: "the whole device written sequentially once: the state for other probes, and the end of a fast region",
-    parameters: &[Parameter::FastRegionSize, Parameter::FastRegionRefill],
-    supposes: &[],
+    parameters: &[],
+    supposes: &REGION,
     write_share: 0.4625,
     probe,
 };
+
+/// What is said of a fast region: by the fill, and concluded when the dies are known.
+pub(super) const REGION: [Parameter; 2] = [Parameter::FastRegionSize, Parameter::FastRegionRefill];
 
 /// The smallest writes.
 const IO_SIZE: Bytes = Bytes::kib(32);
@@ -70,6 +74,8 @@ const MOVED: f64 = 0.75;
 /// How sure a region is, and that something that rises and does not come down is none.
 const FOUND: f64 = 0.8;
 const NO_CACHE: f64 = 0.85;
+/// How sure it is that there is none where what is moved at a time is less than blocks of all dies have.
+const REFUTED: f64 = 0.7;
 /// What is made free, if it is more than this part, is all.
 const WHOLE: f64 = 0.93;
 /// So many blocks that are moved are shown.
@@ -217,20 +223,44 @@ fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full
     let may_hide_a_region = full.moves_blocks() && !(even && full.has_lumps());
     if costs.len() < WRITES_LEAST || may_hide_a_region {
         let refill = "whether there is a fast region is not known";
-        session.conclude(Finding::undetermined(Parameter::FastRegionSize, evidence).with(picture));
-        session.conclude(Finding::undetermined(Parameter::FastRegionRefill, refill));
+        session.suppose(Finding::undetermined(Parameter::FastRegionSize, evidence).with(picture));
+        session.suppose(Finding::undetermined(Parameter::FastRegionRefill, refill));
         return;
     }
     let sure = if even { EVEN } else { UNEVEN };
-    no_region(session, sure, evidence, picture);
+    no_region(session, sure, evidence, Some(picture));
 }
 
-/// Concludes that there is no region, and so none that could be refilled.
-fn no_region(session: &mut Session<'_, '_>, sure: f64, evidence: String, picture: Picture) {
+/// Concludes a region when the dies are known: the blocks of all dies are not smaller than a few pages on each of them, and what comes
+/// back sooner are no blocks that are moved.
+pub(super) fn conclude_supposed(session: &mut Session<'_, '_>) {
+    let known = session.known();
+    let moved = known.supposed(Parameter::EraseBlockSize).and_then(Finding::number);
+    let page_of_each = known.bytes(Parameter::ReadPageSize).zip(known.count(Parameter::ParallelUnits));
+    let least = page_of_each.map_or(Bytes::ZERO, |(page, dies)| page * (dies * ROWS_LEAST));
+    let is_refuted = known.has_fast_region() && moved.is_some_and(|moved| moved < least.0 as f64);
+    if let Some(region) = session.supposed(Parameter::FastRegionSize).filter(|_| is_refuted) {
+        let evidence = format!(
+            "{}; but blocks of all dies have {least} at least, and what comes back sooner is no block that is moved",
+            region.evidence
+        );
+        no_region(session, REFUTED, evidence, region.picture);
+        let unknown = "what comes back in sequential writes is too short to be the blocks of all dies";
+        session.suppose(Finding::undetermined(Parameter::EraseBlockSize, unknown));
+    }
+    for parameter in REGION {
+        if let Some(supposed) = session.supposed(parameter) {
+            session.conclude(supposed);
+        }
+    }
+}
+
+/// There is no region, and so none that could be refilled.
+fn no_region(session: &mut Session<'_, '_>, sure: f64, evidence: String, picture: Option<Picture>) {
     let found = Finding::found(Parameter::FastRegionSize, Bytes::ZERO, sure, evidence);
-    session.conclude(found.with(picture));
+    session.suppose(found.seen_in(picture));
     let none = "there is no fast region that could be refilled";
-    session.conclude(Finding::not_identifiable(Parameter::FastRegionRefill, sure, none));
+    session.suppose(Finding::not_identifiable(Parameter::FastRegionRefill, sure, none));
 }
 
 /// A region that is too small for a rise of the mean cost: rests put lumps off.
@@ -305,9 +335,9 @@ fn conclude_region(
         Bytes(all as u64),
         again.p
     );
-    for (parameter, value) in [(Parameter::FastRegionSize, region), (Parameter::FastRegionRefill, refill)] {
+    for (parameter, value) in REGION.into_iter().zip([region, refill]) {
         let found = Finding::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
-        session.conclude(found.with(picture.clone()));
+        session.suppose(found.with(picture.clone()));
     }
     let unit = Bytes(bytes(full.distance) as u64);
     session.fill_mut().moving_nanos = Some(full.lump.usual + full.lump.excess);
@@ -357,15 +387,15 @@ fn conclude(
         Some(_) => {
             let evidence =
                 format!("{first}; rests of {REST} make nothing of that cheap again: it is no cache");
-            no_region(session, NO_CACHE, evidence, picture);
+            no_region(session, NO_CACHE, evidence, Some(picture));
         }
         None if step.place.estimate < MEMORY_MOST * costs.len() as f64 => {
             conclude_none(session, size, costs, full, begin)
         }
         None => {
-            for &parameter in GROUP.parameters {
+            for parameter in REGION {
                 let evidence = format!("{first}; after a rest of {REST} there is no such rise");
-                session.conclude(Finding::undetermined(parameter, evidence).with(picture.clone()));
+                session.suppose(Finding::undetermined(parameter, evidence).with(picture.clone()));
             }
         }
     }

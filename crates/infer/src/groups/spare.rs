@@ -41,6 +41,7 @@ use flashlab_analysis::inference::{Finding, Parameter, Picture, UnitSeen};
 use flashlab_base::{Bytes, Nanos};
 
 use super::figures::median;
+use super::fill;
 use super::physical;
 use super::writes::{dies, planes};
 use crate::group::Group;
@@ -56,7 +57,7 @@ use single_pages::{Logs, SinglePages};
 pub(crate) const GROUP: Group = Group {
     name: "spare-space",
     about: "the filled device overwritten in order: nothing is erased until the space beyond the capacity is used up",
-    parameters: &[],
+    parameters: &fill::REGION,
     supposes: physical::GROUP.parameters,
     write_share: 0.11,
     probe,
@@ -95,6 +96,7 @@ const PHYSICAL_ERROR: f64 = 0.03;
 const SPARE_ERROR: f64 = 0.1;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    fill::conclude_supposed(session);
     // Blocks that can be erased at once are not, as long as there are others.
     let since_fill =
         |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.fill().in_place);
