@@ -31,10 +31,12 @@ impl Likely {
             Layout { chunk, cached: false, phase: 0, serial: false, partial: false, ..*layout }
         };
         let mut tried: BTreeMap<Layout, (Scored, Way, Times)> = BTreeMap::new();
+        let mut good = f64::INFINITY;
         for scored in self.near() {
             let layout = plain(&scored.layout);
             tried.entry(layout).or_insert_with(|| {
-                let (best, way) = written(runs, layout, &scored.times, sigma, Way::even());
+                let (best, way) = written(runs, layout, &scored.times, (sigma, good), Way::even());
+                good = good.min(best.loss);
                 (best, way, scored.times)
             });
         }
@@ -42,9 +44,10 @@ impl Likely {
         // Unusual times count, too: they may stand in for rows that differ.
         if way.may_be_uneven() || 2.0 * (even.loss - USUAL) > UNEVEN * writes {
             for (&layout, (best, even, reads)) in &mut tried {
-                let (mut uneven, mut way) = written(runs, layout, reads, sigma, Way::uneven());
+                let (mut uneven, mut way) = written(runs, layout, reads, (sigma, good), Way::uneven());
                 for near in Way::nearer() {
-                    let (nearer, other) = written(runs, layout, reads, sigma, near(way).into_iter());
+                    good = good.min(uneven.loss);
+                    let (nearer, other) = written(runs, layout, reads, (sigma, good), near(way).into_iter());
                     if nearer.loss < uneven.loss {
                         (uneven, way) = (nearer, other);
                     }
@@ -57,7 +60,7 @@ impl Likely {
         // Who takes the same by the same times has to be found by them, too.
         let &(leader, way, _) = tried.values().min_by(|a, b| a.0.loss.total_cmp(&b.0.loss))?;
         for (&layout, (best, _, reads)) in &mut tried {
-            let (again, _) = fitted(runs, layout, reads, sigma, way, &[leader.times]);
+            let (again, _) = fitted(runs, layout, reads, (sigma, good), way, &[leader.times]);
             if again.loss < best.loss {
                 *best = again;
             }
@@ -80,20 +83,23 @@ impl Likely {
     }
 }
 
-/// How well a layout explains writes, and the way that does it best.
+/// How well a layout explains writes that scatter by `sigma`, and the way that does it best; what is hopelessly worse than `good`
+/// is given up.
 fn written(
     runs: &[Run],
     layout: Layout,
     reads: &Times,
-    sigma: f64,
+    (sigma, good): (f64, f64),
     ways: impl Iterator<Item = Way>,
 ) -> (Scored, Way) {
     let [command, _, transfer, link] = *reads;
     let shortest = runs.iter().flatten().map(|write| write.nanos).fold(f64::INFINITY, f64::min);
     let starts = [0.7, 0.35, 0.15].map(|share| [command, share * shortest, transfer, link]);
     let none = Scored { layout, times: *reads, loss: f64::INFINITY, prior: 0.0 };
-    ways.map(|way| fitted(runs, layout, reads, sigma, way, &starts))
-        .fold((none, Way::EVEN), |best, other| if other.0.loss < best.0.loss { other } else { best })
+    ways.fold((none, Way::EVEN), |best, way| {
+        let other = fitted(runs, layout, reads, (sigma, good.min(best.0.loss)), way, &starts);
+        if other.0.loss < best.0.loss { other } else { best }
+    })
 }
 
 /// How well it explains them in this way, by the times that are found from these on.
@@ -101,12 +107,12 @@ fn fitted(
     runs: &[Run],
     layout: Layout,
     reads: &Times,
-    sigma: f64,
+    (sigma, good): (f64, f64),
     way: Way,
     starts: &[Times],
 ) -> (Scored, Way) {
     let unusual = |times: &Times| programs::unusual(times, reads, &way);
     let model = Programs::new(runs, layout, way, sigma);
-    let (times, loss) = model.fit(starts, &[0, 1, 2, 3], f64::INFINITY, &unusual);
+    let (times, loss) = model.fit(starts, &[0, 1, 2, 3], good, &unusual);
     (Scored { layout, times, loss, prior: unusual(&times).min(loss) }, way)
 }
