@@ -15,7 +15,7 @@
 //! - a cycle has stalls in nearly all of its windows;
 //! - the same costs give the same cycles.
 
-use super::figures::{divergence, expensive, median, quantile};
+use super::figures::{divergence, expensive, mean, median, quantile};
 
 /// Windows at the least.
 const PERIODS_MIN: usize = 3;
@@ -32,6 +32,10 @@ const ALIKE: f64 = 1.6;
 const FEW: f64 = 0.4;
 /// and that is so much likelier than no change, in nats.
 const CHANGE_LEAST: f64 = 4.5;
+/// Stalls that are longer than these shares of all are counted apart, where that is likelier by so many nats: there are
+/// more frequencies to choose from.
+const LENGTHS: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
+const LENGTH_LESS: f64 = 1.0;
 /// So many times likelier a cycle in time is that is not one in writes.
 const CLOCK_GAIN: f64 = 1.2;
 /// Writes that are more expensive than so large a part of all may be a little more expensive by rule.
@@ -51,8 +55,10 @@ const WINDOW_PART: usize = 4;
 const WIDEST: usize = 256;
 /// So much likelier a period is that is once more divisible by two.
 const ROUNDER: f64 = 1.5;
-/// A period may be found as up to so many times itself.
+/// A period may be found as up to so many times itself, or as such a part of itself. A multiple of it is the period if it
+/// is so much likelier, in nats.
 const PARTS_MOST: usize = 16;
+const MULTIPLE_GAIN: f64 = 9.0;
 
 /// Stalls that come back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,9 +127,10 @@ impl Cycle {
         (windows, stalled, gain(hits, inside as f64, stalls, costs.len()))
     }
 
-    /// This period or the whole part of it, no shorter than `shortest`, that explains the stalls from `from` on best. What was
-    /// found among few windows may be a multiple; among more of them it leaves most stalls without a window.
-    pub(crate) fn likeliest_part(self, costs: &[f64], from: usize, shortest: usize) -> Cycle {
+    /// This period, or the whole part of it, no shorter than `shortest`, that explains the stalls from `from` on best. What was
+    /// found among few windows may be a multiple; among more of them it leaves most stalls without a window. It may be a part as
+    /// well, where outliers were in the windows between: then a multiple explains the stalls much better.
+    pub(crate) fn likeliest_period(self, costs: &[f64], from: usize, shortest: usize) -> Cycle {
         let from = from.min(costs.len());
         let stalls: Vec<usize> = (from..costs.len()).filter(|&index| self.is_stall(costs[index])).collect();
         let fold = Fold { stalls: &stalls, from, length: costs.len() - from };
@@ -131,16 +138,24 @@ impl Cycle {
             let part = (self.period + parts / 2) / parts;
             part.saturating_sub(1).max(2)..=part + 1
         };
-        (1..=PARTS_MOST)
+        let part = (1..=PARTS_MOST)
             .flat_map(near)
             .filter(|&period| period >= shortest && (shortest > 0 || period == self.period))
             .filter_map(|period| fold.likeliest_windows(period))
-            .max_by(|a, b| rounded(a).total_cmp(&rounded(b)))
-            .map_or(self, |part| Cycle { low: self.low, high: self.high, ..part })
+            .max_by(|a, b| rounded(a).total_cmp(&rounded(b)));
+        let multiple = (2..=PARTS_MOST)
+            .flat_map(|times| self.period * times - times / 2..=self.period * times + times / 2)
+            .filter_map(|period| fold.likeliest_windows(period))
+            .max_by(|a, b| rounded(a).total_cmp(&rounded(b)));
+        let gain_of_part = part.as_ref().map_or(0.0, |part| part.gain);
+        let multiple =
+            multiple.filter(|multiple| part.is_some() && multiple.gain >= gain_of_part + MULTIPLE_GAIN);
+        multiple.or(part).map_or(self, |likeliest| Cycle { low: self.low, high: self.high, ..likeliest })
     }
 
     /// The first write of the first window from which on windows have stalls, if there are some before it that have none but
-    /// by chance. The number of stalls in a window is taken for a Poisson number.
+    /// by chance. The number of stalls in a window is taken for a Poisson number. Those by chance are of another length than
+    /// those of the cycle: where the window is, is told by how many longer and how many shorter ones there are.
     pub(crate) fn onset(&self, costs: &[f64]) -> Option<usize> {
         let first = self.phase % self.period;
         let covered =
@@ -148,37 +163,107 @@ impl Cycle {
         let usual = median(&covered.map(|index| costs[index]).collect::<Vec<_>>());
         // What takes much more or less than the others is there by chance.
         let is_one = |cost: f64| self.is_stall(cost) && (usual / ALIKE..usual * ALIKE).contains(&cost);
-        let stalls = |begin: usize| {
+        let window = |begin: usize| {
             let end = (begin + self.width).min(costs.len());
-            costs[begin..end].iter().filter(|&&cost| is_one(cost)).count() as f64
+            costs[begin..end].iter().copied().filter(|&cost| is_one(cost)).collect::<Vec<_>>()
         };
-        let counts: Vec<f64> = (first..costs.len()).step_by(self.period).map(stalls).collect();
-        // The likeliest change from fewer to more, and how much likelier it is than none.
-        let all: f64 = counts.iter().sum();
-        let part = |sum: f64, windows: usize| {
-            if sum > 0.0 { sum * (sum / windows as f64 * counts.len() as f64 / all).ln() } else { 0.0 }
-        };
-        rise(&counts, part).map(|at| first + at * self.period)
+        let windows: Vec<Vec<f64>> = (first..costs.len()).step_by(self.period).map(window).collect();
+        let all = change(&windows, 0.0).filter(|change| change.gain >= CHANGE_LEAST)?;
+        let stalls = windows.concat();
+        let of_lengths = LENGTHS.iter().filter_map(|&share| change(&windows, quantile(&stalls, share)));
+        let of_longest = self.changes_of_longest(costs);
+        let others = of_lengths.chain(of_longest).map(|it| Change { gain: it.gain - LENGTH_LESS, ..it });
+        let likeliest = others.fold(all, |best, other| if other.gain > best.gain { other } else { best });
+        Some(first + likeliest.at * self.period)
     }
+
+    /// The likeliest changes from windows without to those with a stall of a length or longer, whatever else is in them. What takes
+    /// less than the stalls of the cycle may come earlier: erases before copies.
+    fn changes_of_longest(&self, costs: &[f64]) -> Vec<Change> {
+        let longest = |begin: usize| {
+            costs[begin..(begin + self.width).min(costs.len())].iter().copied().fold(0.0, f64::max)
+        };
+        let longest: Vec<f64> =
+            (self.phase % self.period..costs.len()).step_by(self.period).map(longest).collect();
+        let (least, _) = expensive(costs);
+        let stalls: Vec<f64> = longest.iter().copied().filter(|&cost| cost > least).collect();
+        let of_share = |share: &f64| {
+            let level = quantile(&stalls, *share);
+            let has: Vec<f64> = longest.iter().map(|&cost| f64::from(u8::from(cost >= level))).collect();
+            let usual = mean(&has);
+            let all: f64 = has.iter().sum();
+            let part = |hits: f64, of: usize| of as f64 * divergence(hits / of as f64, usual);
+            likeliest_change(&has, |at, hits| part(hits, at) + part(all - hits, has.len() - at))
+        };
+        if stalls.is_empty() { Vec::new() } else { LENGTHS.iter().filter_map(of_share).collect() }
+    }
+}
+
+/// From which window on there are more stalls, and how much likelier that is than no change, in nats.
+#[derive(Clone, Copy)]
+struct Change {
+    at: usize,
+    gain: f64,
+}
+
+/// The likeliest change from windows with few stalls of a length or longer to those with more of them, where these and shorter ones have
+/// frequencies of their own before it and behind it.
+fn change(windows: &[Vec<f64>], level: f64) -> Option<Change> {
+    let longer = |window: &Vec<f64>| window.iter().filter(|&&cost| cost >= level).count() as f64;
+    let counts: Vec<f64> = windows.iter().map(longer).collect();
+    let all = counts.iter().sum();
+    let before: Vec<usize> = running_sum(windows.iter().map(Vec::len));
+    let any = before[windows.len()] as f64;
+    let part = |sum: f64, of: usize, all: f64| {
+        if sum > 0.0 { sum * (sum / of as f64 * windows.len() as f64 / all).ln() } else { 0.0 }
+    };
+    likeliest_change(&counts, |at, sum| {
+        let (behind, shorter) = (windows.len() - at, before[at] as f64 - sum);
+        let of_longer = part(sum, at, all) + part(all - sum, behind, all);
+        let others = any - all;
+        of_longer + part(shorter, at, others) + part(others - shorter, behind, others)
+    })
+}
+
+/// The sums of the first ones, from none to all.
+fn running_sum(counts: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut sum = 0;
+    std::iter::once(0)
+        .chain(counts.map(|count| {
+            sum += count;
+            sum
+        }))
+        .collect()
+}
+
+/// Whether there are few stalls before a window, for what there is from it on.
+fn is_first(stalls: f64, before: usize, others: f64, behind: usize) -> bool {
+    stalls * (behind as f64) < FEW * others * before as f64
 }
 
 /// The window from which on windows have stalls, and before which few have any: the likeliest one, if that is much likelier
 /// than no change. `part` is how much likelier so many stalls in so many windows are with a frequency of their own, in nats.
 pub(super) fn rise(stalls: &[f64], part: impl Fn(f64, usize) -> f64) -> Option<usize> {
     let all: f64 = stalls.iter().sum();
-    let (mut sum, mut best, mut at) = (0.0, 0.0, 0);
-    for (before, count) in stalls.iter().enumerate() {
-        let behind = stalls.len() - before;
-        // None before the first window.
-        if sum * (behind as f64) < FEW * (all - sum) * before as f64 {
-            let gain = part(sum, before) + part(all - sum, behind);
-            if gain > best {
-                (best, at) = (gain, before);
-            }
+    let gain = |at: usize, sum: f64| part(sum, at) + part(all - sum, stalls.len() - at);
+    likeliest_change(stalls, gain).filter(|change| change.gain >= CHANGE_LEAST).map(|change| change.at)
+}
+
+/// The likeliest change from few stalls to more of them. `gain` is how much likelier one is than none, in nats: before which window, and
+/// how many stalls before it.
+fn likeliest_change(stalls: &[f64], gain: impl Fn(usize, f64) -> f64) -> Option<Change> {
+    let all: f64 = stalls.iter().sum();
+    let mut sum = 0.0;
+    let mut best: Option<Change> = None;
+    for (at, count) in stalls.iter().enumerate() {
+        let behind = stalls.len() - at;
+        if is_first(sum, at, all - sum, behind) {
+            let gain = gain(at, sum);
+            best = best.filter(|best| best.gain >= gain).or(Some(Change { at, gain }));
         }
         sum += count;
     }
-    (best >= CHANGE_LEAST).then_some(at)
+    best
 }
 
 /// How much likelier it is that `hits` of `stalls` stalls among `all` writes are in `inside` of these writes because of

@@ -52,3 +52,39 @@ fn the_period_and_the_beginning_are_found() {
 fn without_a_period_none_is_found() {
     assert!((0..40).all(|seed| cycles(&costs(seed, 3000, usize::MAX / 2, 2999)).is_empty()));
 }
+
+#[test]
+fn outliers_between_the_windows_do_not_feign_half_the_period() {
+    for (seed, period) in [64, 384, 500].into_iter().enumerate() {
+        let costs = costs(seed as u64, 12 * period, period, 5);
+        let found = cycles(&costs)[0];
+        let half = Cycle { period: period / 2, ..found };
+        assert_eq!(half.likeliest_period(&costs, 0, 32).period, period);
+        assert_eq!(found.likeliest_period(&costs, 0, 32).period, period);
+    }
+}
+
+#[test]
+fn outliers_before_the_first_window_are_told_by_what_they_take() {
+    for seed in 0..20 {
+        let (period, onset) = (128, 27 * 128);
+        let mut random = Prng::new(Seed(seed));
+        // A buffer is emptied at each place, which takes 6 to 7.4; from the onset on it takes 2 more, as a block is erased.
+        let mut one = |at: usize| match at % period {
+            40 => 6.0 + 1.4 * random.unit() + if at >= onset { 2.0 } else { 0.0 },
+            _ => 1.0 + 0.1 * random.unit(),
+        };
+        let costs: Vec<f64> = (0..45 * period).map(&mut one).collect();
+        let cycle = Cycle {
+            period,
+            phase: 40,
+            width: 1,
+            from: 0,
+            length: costs.len(),
+            gain: 0.0,
+            low: 7.2,
+            high: f64::INFINITY,
+        };
+        assert_eq!(cycle.onset(&costs), Some(onset + 40), "seed {seed}");
+    }
+}

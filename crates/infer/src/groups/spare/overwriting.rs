@@ -178,7 +178,7 @@ impl Overwriting {
         let narrow = self.candidates(shortest, later).into_iter().filter(|seen| seen.onset.is_some());
         let found: Vec<Seen> = narrow.chain(of(false)).chain(of(true)).collect();
         let windows = |seen: &Seen| (self.both.len() - seen.onset.unwrap_or(0)) / seen.cycle.period.max(1);
-        let best = likeliest(&found).map(|seen| self.with_likeliest_part(seen, shortest));
+        let best = likeliest(&found).map(|seen| self.with_likeliest_period(seen, shortest));
         let best = best.map(|seen| Seen { windows: windows(&seen), ..seen });
         self.seen = best.or(self.seen);
         if self.one_in > 1 && self.seen.is_none_or(|seen| seen.onset.is_none()) {
@@ -191,18 +191,19 @@ impl Overwriting {
         if self.one_in > 1 { cycle.onset_of_windows(costs) } else { cycle.onset(costs) }
     }
 
-    /// What begins later, with the part of its period that explains the stalls since then best.
-    fn with_likeliest_part(&self, seen: Seen, shortest: usize) -> Seen {
+    /// What begins later, with the part or the multiple of its period that explains the stalls since then best, and from when on
+    /// that is.
+    fn with_likeliest_period(&self, seen: Seen, shortest: usize) -> Seen {
         let Some(onset) = seen.onset else { return seen };
         let costs = without(&seen.rows, self.costs(seen.of_writes), 0);
-        let cycle = seen.cycle.likeliest_part(&costs, onset, shortest);
-        let parts = (seen.cycle.period + cycle.period / 2) / cycle.period.max(1);
-        let onset = if parts > 1 { self.onset_of(&cycle, &costs).unwrap_or(onset).min(onset) } else { onset };
+        let cycle = seen.cycle.likeliest_period(&costs, onset, shortest);
+        let times = cycle.period as f64 / seen.cycle.period.max(1) as f64;
+        let of_all = |windows: usize| (windows as f64 / times).round() as usize;
         Seen {
             cycle,
-            onset: Some(onset),
-            windows: seen.windows * parts,
-            stalled: seen.stalled * parts,
+            onset: Some(self.onset_of(&cycle, &costs).unwrap_or(onset)),
+            windows: of_all(seen.windows),
+            stalled: of_all(seen.stalled),
             ..seen
         }
     }
@@ -312,7 +313,7 @@ fn look_for_cycle(
             !is_by_the_clock(&seen.cycle, &costs, &found.both)
         });
         found.seen = likeliest(&confirmed).filter(|seen| seen.is_likelier(found.seen)).or(found.seen);
-        found.seen = found.seen.map(|seen| found.with_likeliest_part(seen, shortest));
+        found.seen = found.seen.map(|seen| found.with_likeliest_period(seen, shortest));
         if found.seen.is_some_and(|seen| seen.onset.is_some()) {
             return Ok(());
         }
