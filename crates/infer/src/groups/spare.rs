@@ -7,7 +7,8 @@
 //! (Published drives: what is filled in and what is written until the onset add up to the same within 0.8 %, whatever the
 //! fill.) It is seen twice: as the place from which on room is made once in each unit; and as the place from which on there are
 //! more stalls ([`onset`]), as a device may choose blocks with no regard to their order, and copy what is valid in
-//! them. The first is more exact, the second one less often wrong: it decides where it is clear and they are apart.
+//! them. The first is more exact, the second one less often wrong: it decides where it is clear and they are apart, unless the first
+//! foretold itself and there are many stalls before the second one as well.
 //!
 //! If room is made from the beginning on, or the dies do not take single rows in turns, units may be replaced as a whole, and logs of
 //! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the space beyond the capacity.
@@ -89,6 +90,8 @@ const MORE_STALLS: [f64; 2] = [0.8, 0.5];
 const OF_PAGES: [f64; 2] = [0.8, 0.65];
 /// How sure it is that space beyond the capacity does not put off merges that are seen from the first writes on.
 const MERGES: f64 = 0.9;
+/// Before room is made for the first time the share of stalls is less than so large a part of that behind it.
+const FEW_BEFORE: f64 = 0.4;
 /// The size of the writes, where no larger mapped unit is known.
 pub(super) const IO_SIZE: Bytes = Bytes::kib(16);
 /// The error up to which the physical capacity is told, and the space beyond the capacity.
@@ -175,8 +178,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let clear = overwriting.more_stalls().filter(|stalls| stalls.gain >= CLEAR);
         // Before blocks are copied nothing else is so long; later others may be copied.
         let before_copies = |stalls: &Onset| !overwriting.is_doubtful() || (stalls.at as u64) < place;
+        // What foretold itself begins where it does: stalls that only become more frequent earlier have another cause.
+        let first = |stalls: &Onset| !overwriting.is_foretold() || stalls.before < FEW_BEFORE * stalls.after;
+        let overrules = |stalls: &Onset| apart(stalls) && before_copies(stalls) && first(stalls);
         match clear {
-            Some(stalls) if overwriting.seen.is_none() || apart(&stalls) && before_copies(&stalls) => {
+            Some(stalls) if overwriting.seen.is_none() || overrules(&stalls) => {
                 suppose_more_stalls(session, &overwriting, stalls, &before)
             }
             _ => {

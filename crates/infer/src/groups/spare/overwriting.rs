@@ -119,6 +119,11 @@ impl Seen {
 }
 
 impl Overwriting {
+    /// Whether a cycle was seen and foretold stalls of writes that were done later.
+    pub(super) fn is_foretold(&self) -> bool {
+        self.seen.is_some_and(|seen| seen.stalled > 0)
+    }
+
     /// From when on there are more stalls: of writes, of the reads behind them, or of both together, whichever is likeliest.
     pub(super) fn more_stalls(&self) -> Option<Onset> {
         let reads = self.reads();
