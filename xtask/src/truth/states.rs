@@ -26,6 +26,8 @@ const SURE: f64 = 3.2;
 const FEW: u64 = 20;
 /// Reads at a time, until they are as before.
 const READS: u64 = 20_000;
+/// The shortest start-up phase that `phases` tells.
+const STARTUP_LEAST: usize = 8;
 /// How many times as much writes take after a start-up phase that no single run shows.
 const CHEAPER: f64 = 2.0;
 /// The most random writes that are measured.
@@ -100,9 +102,14 @@ pub fn start_up_and_period(profile: &Profile) -> (Truth, Truth) {
 }
 
 /// A start-up phase of a few writes may be too short for a single run to tell it from an oscillation, and yet be there in each:
-/// where the medians over all runs show one that is cheaper by far, either is right.
+/// where the medians over all runs show one that is cheaper by far, either is right. One of fewer writes than `phases` tells is
+/// none for it, or one of the fewest that it tells: where all runs are dear from the same write on, that is one as well.
 fn with_short_startup(startup: Truth, runs: &[Vec<f64>; REPETITIONS]) -> Truth {
-    if !matches!(&startup, Truth::Is(Value::Number(0.0))) {
+    let Truth::Is(Value::Number(told)) = startup else { return startup };
+    if let Some(short) = short_startup(runs).filter(|_| [0.0, STARTUP_LEAST as f64].contains(&told)) {
+        return Truth::OneOf(vec![told.into(), (short as f64).into()]);
+    }
+    if told != 0.0 {
         return startup;
     }
     let typical = |index: usize| {
@@ -115,6 +122,15 @@ fn with_short_startup(startup: Truth, runs: &[Vec<f64>; REPETITIONS]) -> Truth {
         Some(step) => Truth::OneOf(vec![0.into(), (step.index as f64).into()]),
         None => startup,
     }
+}
+
+/// After how many writes, fewer than `phases` tells, each run is dearer by far than all of them were before, and stays so.
+fn short_startup(runs: &[Vec<f64>; REPETITIONS]) -> Option<usize> {
+    let dear = |place: usize| {
+        let before = runs.iter().flat_map(|run| &run[..place]).copied().fold(0.0, f64::max);
+        runs.iter().all(|run| run[place..2 * STARTUP_LEAST].iter().all(|&cost| cost > CHEAPER * before))
+    };
+    (1..STARTUP_LEAST).find(|&place| dear(place))
 }
 
 /// How long random reads are slower after random writes. What is put off is done while reads are answered late, too: with noise
