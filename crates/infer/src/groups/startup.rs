@@ -178,6 +178,12 @@ fn most_say(figures: &[u64]) -> Option<(u64, usize)> {
     (2 * agree(most) >= figures.len()).then(|| (most, agree(most)))
 }
 
+/// The same of periods. One that as many runs do not show does not last.
+fn lasting(periods: &[u64]) -> Option<(u64, usize)> {
+    let none = periods.iter().filter(|&&period| period == 0).count();
+    most_say(periods).map(|(period, runs)| if none >= runs { (0, none) } else { (period, runs) })
+}
+
 fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[Phases]) {
     let medians = &medians(runs);
     let long = runs[0].len() > medians.len();
@@ -299,7 +305,7 @@ fn conclude_period(
     let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let evidence = format!("periods of {}: {listed}; {}", of_runs(without), phases[0].evidence);
     let long = run.len() > without[RUNS - 1].len();
-    let finding = match most_say(&by_run) {
+    let finding = match lasting(&by_run) {
         said if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
             let evidence = format!(
                 "when the fast region is full, a block of all dies is moved for each {period} writes, which the runs are too short \
@@ -337,6 +343,16 @@ fn conclude_period(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_period_that_half_of_the_runs_do_not_show_does_not_last() {
+        assert_eq!(lasting(&[0, 384, 384, 0]), Some((0, 2)));
+        assert_eq!(lasting(&[384, 384, 0, 384]), Some((384, 3)));
+        assert_eq!(lasting(&[8, 2, 0, 2]), Some((2, 2)));
+        assert_eq!(lasting(&[0, 0, 56, 64]), Some((0, 2)));
+        assert_eq!(lasting(&[8, 2, 4, 16]), None);
+        assert_eq!(most_say(&[0, 384, 384, 0]), Some((384, 2)));
+    }
 
     #[test]
     fn an_oscillation_that_loses_its_step_is_none() {

@@ -18,8 +18,9 @@ use crate::groups::figures::{gain_of_two, median, quantile};
 const SHARES: [f64; 13] = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998];
 /// What few of the cheap IOs cost more than.
 const FEW: f64 = 0.9;
-/// The fewest IOs of a cheap beginning, and the largest part of a run that it is.
-const LEAST: usize = 8;
+/// The fewest IOs of a cheap beginning, and the largest part of a run that it is. A single run tells no fewer than eight from chance;
+/// that all runs begin with as many cheap ones is none where they are as sure as `GAIN`.
+const LEAST: usize = 4;
 const MOST: f64 = 0.75;
 /// How many times as many dear IOs there are behind the place, at least.
 const RISE: f64 = 4.0;
@@ -134,6 +135,15 @@ mod tests {
             (0..50).filter_map(|seed| cheap_beginning(&runs([200; 4], 2, seed))).collect();
         assert!(found.len() >= 45, "{}", found.len());
         assert!(found.iter().all(|found| (198..=206).contains(found)), "{found:?}");
+    }
+
+    #[test]
+    fn a_beginning_of_a_few_ios_is_found_where_nearly_all_are_dear_after_it() {
+        for seed in 0..50 {
+            assert_eq!(cheap_beginning(&runs([6; 4], 1, seed)), Some(6), "{seed}");
+            assert_eq!(cheap_beginning(&runs([3; 4], 1, seed)), None, "{seed}");
+            assert_eq!(cheap_beginning(&runs([6; 4], 4, seed)), None, "{seed}");
+        }
     }
 
     #[test]
