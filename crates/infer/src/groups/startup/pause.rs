@@ -7,9 +7,12 @@
 //! other kind of run had filled would stay full for thousands of writes. The beginning of each does not count, as it is under
 //! the influence of the rest. That is a third of a run, or more where the level changes later than that.
 //!
-//! What is rare and dear makes the means uncertain: how much, batches of writes show. Where nothing is put off pauses buy
-//! nothing at all, so 1 is more likely than any other figure near it; how much more depends on whether there is memory for
-//! writes. What else is likely is a share of the cost. The two hypotheses are weighed by Bayes' rule, with Student's t for
+//! What is rare and dear makes the means uncertain: how much, batches of writes show. Outliers are such as well, and no doing of
+//! the device: where blocks are merged with many of the writes, what is several times as dear as that and rare is an outlier. Where
+//! merges or collections are rare themselves, only what is several times as dear as they are does not count.
+//!
+//! Where nothing is put off pauses buy nothing at all, so 1 is more likely than any other figure near it; how much more depends on
+//! whether there is memory for writes. What else is likely is a share of the cost. The two hypotheses are weighed by Bayes' rule, with Student's t for
 //! the error, as the batches are few: figures that neither explains leave what is likely beforehand.
 //!
 //! Where what is rare and dear leaves the mean open, the other writes may not: if most of them take the same with pauses and
@@ -29,7 +32,7 @@ use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 use super::{REST, is_page_map, random_writes};
 use crate::groups::figures::{mean, medians, quantile, windows};
 use crate::groups::patterns::responses;
-use crate::groups::steps::lump;
+use crate::groups::steps::{Lump, lump};
 use crate::groups::writes::{Buffer, buffer};
 use crate::halt::Halt;
 use crate::session::Session;
@@ -42,6 +45,11 @@ const P: f64 = 1e-4;
 const BATCHES: usize = 4;
 /// Outliers are ten times and more as much as a lump; several lumps at once are not.
 const LUMPS_MOST: f64 = 4.0;
+/// No more than such a part of the writes are outliers, and these take no more than such a part of the time; lumps are frequent if they
+/// are such a part.
+const OUTLIERS: f64 = 0.02;
+const OF_OUTLIERS: f64 = 0.25;
+const FREQUENT: f64 = 0.1;
 /// A device whose answers jitter is still busy when it answers early: writes without pauses wait for that, by the part of
 /// their jitter that is on the early side. So much of the ratio is not the device's doing.
 const JITTER: f64 = 0.01;
@@ -94,6 +102,34 @@ fn batches(runs: &[&[f64]], most: f64) -> Vec<f64> {
         windows(&costs, costs.len() / BATCHES).into_iter().take(BATCHES).collect::<Vec<_>>()
     };
     runs.iter().flat_map(of_run).collect()
+}
+
+/// What no write costs that is not an outlier. Where every page may lie anywhere collecting is rare, and all that is dear.
+fn most(costs: &[f64], is_page_map: bool) -> f64 {
+    let usually = most_of_lumps(lump(costs));
+    let frequent = if is_page_map { None } else { most_of_frequent_lumps(costs) };
+    frequent.map_or(usually, |frequent| frequent.min(usually))
+}
+
+/// By what lumps there are.
+fn most_of_lumps(lump: Lump) -> f64 {
+    LUMPS_MOST * (lump.usual + lump.excess)
+}
+
+/// Where lumps are frequent, by the writes that are not the dearest: these would be taken for the lumps. `None` where they
+/// are not frequent, or where more is beyond it than outliers are.
+fn most_of_frequent_lumps(costs: &[f64]) -> Option<f64> {
+    let dearest = quantile(costs, 1.0 - OUTLIERS);
+    let others: Vec<f64> = costs.iter().copied().filter(|&cost| cost <= dearest).collect();
+    let lump = lump(&others);
+    let most = most_of_lumps(lump);
+    let outliers: Vec<f64> = costs.iter().copied().filter(|&cost| cost > most).collect();
+    let lumps = others.iter().filter(|&&cost| lump.is(cost)).count() as f64;
+    // With nothing but what is usual each write is one.
+    let frequent = lump.excess == 0.0 || lumps >= FREQUENT * others.len() as f64;
+    let rare = outliers.len() as f64 <= OUTLIERS * costs.len() as f64;
+    let cheap = outliers.iter().sum::<f64>() <= OF_OUTLIERS * costs.iter().sum::<f64>();
+    (frequent && rare && cheap).then_some(most)
 }
 
 /// Whether all but the dearest writes take the same with pauses and without.
@@ -149,8 +185,7 @@ fn steady_from(without: &[Vec<f64>], with: &[Vec<f64>]) -> usize {
 pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with: &[Vec<f64>]) {
     let steady = steady_from(without, with);
     let kinds = [with, without].map(|runs| settled(&runs[steady..]));
-    let lump = lump(&kinds.concat().concat());
-    let most = LUMPS_MOST * (lump.usual + lump.excess);
+    let most = most(&kinds.concat().concat(), is_page_map(session));
     let same = typical_are_the_same([&kinds[0], &kinds[1]]);
     let [with, without] = kinds.map(|runs| batches(&runs, most));
     let (ratio, error) = ratio(&with, &without);
@@ -239,6 +274,25 @@ mod tests {
         // An outlier does not count.
         assert_eq!(batches(&[&one], 800.0).len(), BATCHES);
         assert!(batches(&[&one], 800.0).iter().all(|&batch| batch < 2.0));
+    }
+
+    #[test]
+    fn outliers_are_told_from_frequent_lumps_only() {
+        let run = |cost: &dyn Fn(u32) -> f64| (0..2000).map(cost).collect::<Vec<_>>();
+        // Each write merges a block, or one in four does; one merge in a hundred is an outlier.
+        let each = run(&|index| if index % 100 == 50 { 1000.0 } else { 100.0 });
+        let some =
+            run(&|index| if index % 400 == 52 { 1000.0 } else { [100.0, 1.0, 1.0, 1.0][index as usize % 4] });
+        for costs in [&each, &some] {
+            let most = most_of_frequent_lumps(costs);
+            assert!(most.is_some_and(|most| (100.0..1000.0).contains(&most)), "{most:?}");
+            assert!(most_of_lumps(lump(&each)) > 1000.0);
+        }
+        // One in a hundred is a lump, and takes most of the time.
+        assert_eq!(most_of_frequent_lumps(&run(&|index| if index % 100 == 50 { 1000.0 } else { 1.0 })), None);
+        // One in thirty is a lump, behind lesser ones.
+        let rare = run(&|index| if index % 30 == 7 { 300.0 } else { 1.0 + f64::from(index % 10) });
+        assert_eq!(most_of_frequent_lumps(&rare), None);
     }
 
     #[test]
