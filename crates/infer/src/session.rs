@@ -433,9 +433,9 @@ impl<'d, 's> Session<'d, 's> {
     /// Takes back all that a group told, `before` which this was known: what it did to the device stays.
     pub(crate) fn abandon(&mut self, before: Inference) {
         let Inference { written, fill, .. } = *self.inference;
-        let Fill { unit, full_after, moving_nanos, .. } = before.fill;
+        let Fill { unit, full_after, moving_logs, .. } = before.fill;
         *self.inference =
-            Inference { written, fill: Fill { unit, full_after, moving_nanos, ..fill }, ..before };
+            Inference { written, fill: Fill { unit, full_after, moving_logs, ..fill }, ..before };
     }
 
     /// The probes that were run since the last time, as a plan.

@@ -114,7 +114,7 @@ fn no_fill_that_passes_makes_a_group_panic() {
             Fill { in_place: size, full_after: Some(size), ..good },
             Fill { unit: Some(unit), ..good },
             Fill { nanos_per_byte: (size.0 as f64).min(1e9), ..good },
-            Fill { moving_nanos: Some(size.0 as f64), ..good },
+            Fill { moving_logs: Some((size.0 as f64).min(1e6)), ..good },
         ];
         for fill in fills {
             for groups in [1, 2, 8] {

@@ -32,6 +32,8 @@ const TINY: f64 = (64_u64 << 20) as f64;
 const FLASH_TIMES: f64 = 64.0;
 /// No byte takes longer to write, in nanoseconds.
 const BYTE_SLOWEST: f64 = 1e9;
+/// No block that is moved makes the logarithms of costs rise by more in all.
+const LOGS_MOST: f64 = 1e6;
 /// No more writes are kept of filling the device.
 const WRITES_MOST: usize = 1 << 16;
 
@@ -140,7 +142,7 @@ fn check_fill(fill: &Fill, capacity: Bytes) -> Result<(), String> {
         was_begun: _,
         unit,
         full_after,
-        moving_nanos,
+        moving_logs,
     } = *fill;
     size("fill.until", until, capacity.0 as f64)?;
     size("fill.begun_at", begun_at, LARGEST)?;
@@ -148,7 +150,7 @@ fn check_fill(fill: &Fill, capacity: Bytes) -> Result<(), String> {
     size("fill.in_place", in_place, LARGEST)?;
     size("fill.full_after", full_after.unwrap_or_default(), LARGEST)?;
     number("fill.nanos_per_byte", nanos_per_byte, 0.0..=BYTE_SLOWEST)?;
-    number("fill.moving_nanos", moving_nanos.unwrap_or_default(), 0.0..=LARGEST)?;
+    number("fill.moving_logs", moving_logs.unwrap_or_default(), 0.0..=LOGS_MOST)?;
     let Some(UnitSeen { size: unit, onset, foretold: _, rightly: _, logs }) = unit else { return Ok(()) };
     number("fill.unit.size", unit.0 as f64, 1.0..=UNIT_MOST.min(largest(capacity)))?;
     size("fill.unit.onset", onset.unwrap_or_default(), LARGEST)?;
@@ -251,7 +253,7 @@ mod tests {
         assert!(refused(|inference| inference.fill.begun_at = huge).contains("begun_at"));
         assert!(refused(|inference| inference.fill.full_after = Some(huge)).contains("full_after"));
         assert!(refused(|inference| inference.fill.nanos_per_byte = -1.0).contains("nanos_per_byte"));
-        assert!(refused(|inference| inference.fill.moving_nanos = Some(-1.0)).contains("moving_nanos"));
+        assert!(refused(|inference| inference.fill.moving_logs = Some(-1.0)).contains("moving_logs"));
         let unit = |size, logs| UnitSeen { size, onset: None, foretold: 0, rightly: 0, logs: Some(logs) };
         assert!(refused(|inference| inference.fill.unit = Some(unit(Bytes::ZERO, 1))).contains("unit.size"));
         assert!(

@@ -236,9 +236,10 @@ pub struct Fill {
     /// What single pages of one die had taken, times the dies, when more of them began to wait: if logs are shared, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_after: Option<Bytes>,
-    /// What a write takes that waits for a block to be moved out of a full fast region, in nanoseconds, if that was seen.
+    /// By how much the logarithms of what writes take rise in all for each block that is moved out of a full fast region, if that was
+    /// seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moving_nanos: Option<f64>,
+    pub moving_logs: Option<f64>,
 }
 
 /// A unit in which a device makes room.

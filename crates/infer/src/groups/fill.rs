@@ -130,7 +130,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     };
     let place = first_lump(&costs, step.place.estimate as usize);
     let full = Full::after(&costs, place, (begin.0 / size.0) as usize);
-    let again = refilled(session, size, &full)?;
+    let again = if full.moves_blocks() { refilled(session, size, &full)? } else { None };
     conclude(session, size, &costs, &full, step, (begin, place), again);
     Ok(())
 }
@@ -340,7 +340,7 @@ fn conclude_region(
         session.suppose(found.with(picture.clone()));
     }
     let unit = Bytes(bytes(full.distance) as u64);
-    session.fill_mut().moving_nanos = Some(full.lump.usual + full.lump.excess);
+    session.fill_mut().moving_logs = Some(full.logs_of_a_lump);
     let evidence = format!("when the fast region is full, blocks of all dies are moved once in each {unit}");
     session.suppose(Finding::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
 }
@@ -380,7 +380,7 @@ fn conclude(
         Nanos(step.after as u64),
     );
     match again {
-        Some(again) if again.is_clear(full) && full.moves_blocks() => {
+        Some(again) if again.is_clear(full) => {
             let pictures = [picture, moving(size, costs, place, full)];
             conclude_region(session, size, &first, (begin, place), full, again, pictures);
         }
@@ -391,6 +391,11 @@ fn conclude(
         }
         None if step.place.estimate < MEMORY_MOST * costs.len() as f64 => {
             conclude_none(session, size, costs, full, begin)
+        }
+        None if !full.moves_blocks() => {
+            let evidence =
+                format!("{first}; no write behind that takes as long as moving a block: it is no cache");
+            no_region(session, NO_CACHE, evidence, Some(picture));
         }
         None => {
             for parameter in REGION {

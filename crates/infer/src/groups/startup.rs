@@ -178,10 +178,12 @@ fn most_say(figures: &[u64]) -> Option<(u64, usize)> {
     (2 * agree(most) >= figures.len()).then(|| (most, agree(most)))
 }
 
-/// The same of periods. One that as many runs do not show does not last.
-fn lasting(periods: &[u64]) -> Option<(u64, usize)> {
+/// The same of periods. One that as many runs do not show does not last, unless it is that of blocks which are `moved` out of a fast region.
+fn lasting(periods: &[u64], moved: Option<u64>) -> Option<(u64, usize)> {
     let none = periods.iter().filter(|&&period| period == 0).count();
-    most_say(periods).map(|(period, runs)| if none >= runs { (0, none) } else { (period, runs) })
+    let (period, runs) = most_say(periods)?;
+    let lasts = runs > none || moved.is_some_and(|moved| alike(moved, period));
+    Some(if lasts { (period, runs) } else { (0, none) })
 }
 
 fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[Phases]) {
@@ -305,7 +307,8 @@ fn conclude_period(
     let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let evidence = format!("periods of {}: {listed}; {}", of_runs(without), phases[0].evidence);
     let long = run.len() > without[RUNS - 1].len();
-    let finding = match lasting(&by_run) {
+    let moved = of_blocks(session).filter(|_| session.known().has_fast_region());
+    let finding = match lasting(&by_run, moved) {
         said if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
             let evidence = format!(
                 "when the fast region is full, a block of all dies is moved for each {period} writes, which the runs are too short \
@@ -346,11 +349,12 @@ mod tests {
 
     #[test]
     fn a_period_that_half_of_the_runs_do_not_show_does_not_last() {
-        assert_eq!(lasting(&[0, 384, 384, 0]), Some((0, 2)));
-        assert_eq!(lasting(&[384, 384, 0, 384]), Some((384, 3)));
-        assert_eq!(lasting(&[8, 2, 0, 2]), Some((2, 2)));
-        assert_eq!(lasting(&[0, 0, 56, 64]), Some((0, 2)));
-        assert_eq!(lasting(&[8, 2, 4, 16]), None);
+        assert_eq!(lasting(&[0, 384, 384, 0], None), Some((0, 2)));
+        assert_eq!(lasting(&[0, 384, 384, 0], Some(384)), Some((384, 2)));
+        assert_eq!(lasting(&[384, 384, 0, 384], None), Some((384, 3)));
+        assert_eq!(lasting(&[8, 2, 0, 2], None), Some((2, 2)));
+        assert_eq!(lasting(&[0, 0, 56, 64], None), Some((0, 2)));
+        assert_eq!(lasting(&[8, 2, 4, 16], None), None);
         assert_eq!(most_say(&[0, 384, 384, 0]), Some((384, 2)));
     }
 

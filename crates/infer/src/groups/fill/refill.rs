@@ -56,6 +56,8 @@ const FASTER_P: f64 = 1e-6;
 /// What writes cost when the region is full.
 pub(super) struct Full {
     pub(super) lump: Lump,
+    /// By how much the logarithms of what writes take rise in all for each lump: those that wait for it count as well.
+    pub(super) logs_of_a_lump: f64,
     /// Writes from one lump to the next, typically, and all of them.
     pub(super) distance: usize,
     distances: Vec<usize>,
@@ -77,7 +79,10 @@ impl Full {
         let far: Vec<f64> = distances.iter().map(|&far| far as f64).collect();
         let scatter = deviation(&far, distance as f64).max(SCATTER_LEAST * distance as f64);
         let held = before + place;
-        Full { lump, distance, distances, scatter, most: held + held / 4 + 2 * distance }
+        let level = |costs: &[f64]| mean(&costs.iter().map(|cost| cost.max(1.0).ln()).collect::<Vec<_>>());
+        let usual = if cheap.is_empty() { lump.usual.max(1.0).ln() } else { level(cheap) };
+        let logs_of_a_lump = ((level(costs) - usual) * distance as f64).max(0.0);
+        Full { logs_of_a_lump, lump, distance, distances, scatter, most: held + held / 4 + 2 * distance }
     }
 
     /// Whether lumps may be blocks that are moved.

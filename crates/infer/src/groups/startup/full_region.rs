@@ -73,9 +73,9 @@ pub(super) fn until_region_is_full(session: &Session<'_, '_>, runs: &[Vec<f64>])
     let (free, period) = (pages(session, free as f64) as usize, pages(session, block as f64) as usize);
     let all = (4 * free + RUNNING_LEAST).min(RUN_MOST);
     let usual = median(&runs.concat());
-    let lump = session.fill().moving_nanos?;
+    let lump = usual * session.fill().moving_logs?.exp();
     let is_lump = |write: usize| write >= free && (write - free).is_multiple_of(period.max(1));
-    let run: Vec<f64> = (0..all).map(|write| if is_lump(write) { usual + lump } else { usual }).collect();
+    let run: Vec<f64> = (0..all).map(|write| if is_lump(write) { lump } else { usual }).collect();
     let shows = phases_of(&run).startup_ios > 0;
     (refill / block >= BLOCKS_OF_REGION && shows).then_some(free as u64)
 }
