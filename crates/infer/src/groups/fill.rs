@@ -13,6 +13,10 @@
 //! A rise alone is no proof: a device with little erased space left has one, too. It does not come down by resting
 //! ([`refill`]), and a region that is too small for its rise to be seen is found by that, too.
 //!
+//! What a region moves at a time are blocks of all dies. A map that is written back comes back as regularly, but sooner than a few
+//! pages of each die are written. The dies are known only when the filled device was read: so a region is supposed here, and
+//! concluded by the next group that writes.
+//!
 //! # Invariants
 //! - what the write buffer's bursts have written from the beginning on is not written again: nothing is overwritten;
 //! - requests are small, as large ones may go past a fast region;

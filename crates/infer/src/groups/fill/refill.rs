@@ -3,7 +3,9 @@
 //! # Model
 //! A region that is full makes room a block at a time: one write in many is a lump. With a rest between them two lumps are as
 //! much further apart as the rest made free. The chance of that is taken from the distances of lumps without a rest: as
-//! many of them are as long, or, of regular ones, by Cantelli's inequality for so many deviations.
+//! many of them are as long, or, of regular ones, by Cantelli's inequality for so many deviations. An outlier is as long as some
+//! lumps, with what waits for it: so two are lumps only if they are as far apart as lumps are. Of what the rest began to move
+//! only a part is left: the first lump after it may be smaller, and ends what the rest made free.
 //!
 //! What lies in fast cells is read faster, a little. If a rest empties the whole region, what was written last is read as
 //! slowly as what was written long ago; else as much as is read faster is still in it.

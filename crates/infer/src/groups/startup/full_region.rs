@@ -3,7 +3,8 @@
 //! # Model
 //! Each write takes a page of the region at least. What a minute's rest makes free of it takes so many writes at speed; from
 //! then on a block of all dies is moved whenever the writes have filled one, which one write in so many waits for. The runs of
-//! a probe may be too short to show either.
+//! a probe may be too short to show either. Whether that is a start-up phase at all is then what `phases` says of a made-up run that is
+//! long enough, in which each block costs what it cost while the device was filled.
 //!
 //! # Invariants
 //! - nothing is said of a region of which size, refill and block are not known;
