@@ -55,9 +55,10 @@ const WINDOW_PART: usize = 4;
 const WIDEST: usize = 256;
 /// So much likelier a period is that is once more divisible by two.
 const ROUNDER: f64 = 1.5;
-/// A period may be found as up to so many times itself, or as such a part of itself. A multiple of it is the period if it
-/// is so much likelier, in nats.
+/// A period may be found as up to so many times itself; or as such a part of itself, where outliers are in most of the windows between.
+/// A multiple of it is the period if it is so much likelier, in nats.
 const PARTS_MOST: usize = 16;
+const TIMES_MOST: usize = 3;
 const MULTIPLE_GAIN: f64 = 9.0;
 
 /// Stalls that come back.
@@ -143,7 +144,7 @@ impl Cycle {
             .filter(|&period| period >= shortest && (shortest > 0 || period == self.period))
             .filter_map(|period| fold.likeliest_windows(period))
             .max_by(|a, b| rounded(a).total_cmp(&rounded(b)));
-        let multiple = (2..=PARTS_MOST)
+        let multiple = (2..=TIMES_MOST)
             .flat_map(|times| self.period * times - times / 2..=self.period * times + times / 2)
             .filter_map(|period| fold.likeliest_windows(period))
             .max_by(|a, b| rounded(a).total_cmp(&rounded(b)));
