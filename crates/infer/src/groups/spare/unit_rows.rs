@@ -6,8 +6,7 @@
 //! one in each unit, of which nothing is known before but what is usual: it has a beta distribution, so that what its
 //! stalls are likely by is a beta-binomial number. Stalls count by kinds: of writes and of the reads between them, by how long they
 //! take. Kinds that say nothing of a size count for nothing, and those that are no more often than before room was made are left
-//! out: rows that are slower than others, and maps that are written back. Of the others what they told of a size before room
-//! was made does not count: a buffer that is emptied when it is full comes back from the first writes on.
+//! out: rows that are slower than others, and maps that are written back.
 //!
 //! A multiple of the unit learns the same of more places, from fewer visits, and a part of it mixes places that differ: both are
 //! less likely. Dies that erase one after the other need no rule of their own.
@@ -68,17 +67,11 @@ pub(super) fn unit_of_rows(
 
 /// The stalls from a write on.
 struct Stalls {
-    kinds: Vec<Kind>,
-    /// How many writes there are before it, and from there on.
-    before: f64,
+    /// Those of each kind.
+    kinds: Vec<Vec<usize>>,
+    /// How many writes there are from there on.
     writes: f64,
     row: f64,
-}
-
-/// The stalls of one kind, before that write and from there on.
-struct Kind {
-    before: Vec<usize>,
-    after: Vec<usize>,
 }
 
 impl Stalls {
@@ -89,23 +82,22 @@ impl Stalls {
             let usual = median(costs);
             let next = KINDS.get(kind + 1).copied().unwrap_or(f64::INFINITY);
             let is_one = |&at: &usize| costs[at] > usual + KINDS[kind] && costs[at] <= usual + next;
-            let before: Vec<usize> = (0..from).filter(is_one).collect();
-            let after: Vec<usize> = (from..all).filter(is_one).collect();
-            let rises = (after.len() * from) as f64 >= RISE * (before.len() * (all - from)) as f64;
-            let enough = (STALLS_LEAST..=STALLS_MOST).contains(&after.len());
-            (rises && enough).then_some(Kind { before, after })
+            let before = (0..from).filter(is_one).count();
+            let stalls: Vec<usize> = (from..all).filter(is_one).collect();
+            let rises = (stalls.len() * from) as f64 >= RISE * (before * (all - from)) as f64;
+            (rises && (STALLS_LEAST..=STALLS_MOST).contains(&stalls.len())).then_some(stalls)
         };
         let kinds = costs.iter().flat_map(|costs| (0..KINDS.len()).filter_map(move |kind| of(costs, kind)));
-        Stalls { kinds: kinds.collect(), before: from as f64, writes: (all - from) as f64, row }
+        Stalls { kinds: kinds.collect(), writes: (all - from) as f64, row }
     }
 
     fn likeliest(&self, other: Option<usize>) -> Option<UnitOfRows> {
         let longest = ((self.writes / UNITS_LEAST / self.row) as usize).min(ROWS_MOST);
         // What comes back sooner than a block ends.
-        let of_kind = |kind: &Kind| (0..ROWS_LEAST).map(|rows| self.gain_of(kind, rows)).collect();
+        let of_kind = |kind: &Vec<usize>| (0..ROWS_LEAST).map(|rows| self.gain_of(kind, rows)).collect();
         let sooner: Vec<Vec<f64>> = self.kinds.iter().map(of_kind).collect();
         let gain = |rows: usize| {
-            let of_kind = |(kind, sooner): (&Kind, &Vec<f64>)| {
+            let of_kind = |(kind, sooner): (&Vec<usize>, &Vec<f64>)| {
                 let parts = (1..ROWS_LEAST).filter(|part| rows.is_multiple_of(*part));
                 let part = parts.map(|part| sooner[part]).fold(0.0, f64::max);
                 (self.gain_of(kind, rows) - part).max(0.0)
@@ -126,29 +118,20 @@ impl Stalls {
         Some(UnitOfRows { rows, gain: gained, lead: gained - other })
     }
 
-    /// How much likelier the stalls of a kind are, in nats, if each place of a unit of so many rows has a probability of its own,
-    /// without what as many writes told of it before room was made.
-    fn gain_of(&self, kind: &Kind, rows: usize) -> f64 {
-        let told = self.gain_of_stalls(&kind.after, self.writes, rows);
-        // Fewer writes tell less.
-        let earlier = self.gain_of_stalls(&kind.before, self.before, rows).max(0.0);
-        told - earlier * (self.writes / self.before.max(1.0)).max(1.0)
-    }
-
-    /// How much likelier such stalls among so many writes are, in nats, if each place of a unit of so many rows has a probability of
+    /// How much likelier the stalls of a kind are, in nats, if each place of a unit of so many rows has a probability of
     /// its own.
-    fn gain_of_stalls(&self, stalls: &[usize], writes: f64, rows: usize) -> f64 {
-        if rows == 0 || stalls.is_empty() {
+    fn gain_of(&self, kind: &[usize], rows: usize) -> f64 {
+        if rows == 0 {
             return 0.0;
         }
         let (period, width) = (rows as f64 * self.row, self.row.max(1.0));
         let places = (period / width).ceil().max(1.0);
-        let visits = writes / period;
+        let visits = self.writes / period;
         let place = |&stall: &usize| {
             let unit = (stall as f64 / period).floor();
             (((stall as f64 - unit * period) / width).floor().min(places - 1.0) as usize, unit as usize)
         };
-        let mut hits: Vec<(usize, usize)> = stalls.iter().map(place).collect();
+        let mut hits: Vec<(usize, usize)> = kind.iter().map(place).collect();
         hits.sort_unstable();
         hits.dedup();
         let (all, count) = (visits * places, hits.len() as f64);
@@ -200,23 +183,6 @@ mod tests {
             let found = unit_of_rows(&[&costs], 2.0, &[onset], Some(unit / 2)).expect("there is a unit");
             assert_eq!(found.rows, rows, "{found:?}");
             assert!(found.lead > 3.0, "{found:?}");
-        }
-    }
-
-    #[test]
-    fn what_came_back_before_room_was_made_is_no_unit() {
-        for seed in 0..8 {
-            let (mut random, onset) = (Prng::new(Seed(seed)), 4000);
-            // A buffer is emptied now and then, twice as often later; and a block of 96 rows is erased.
-            let mut one = |at: usize| {
-                let part = if at < onset { 0.3 } else { 0.6 };
-                let emptied = [3, 9, 40].contains(&(at % 96)) && random.unit() < part;
-                let erased = at >= onset && at % 192 == 20 && random.unit() < 0.9;
-                0.3e6 + if emptied { 2e6 } else { 0.0 } + if erased { 8e6 } else { 0.0 }
-            };
-            let costs: Vec<f64> = (0..6400).map(&mut one).collect();
-            let found = unit_of_rows(&[&costs], 2.0, &[onset], Some(192)).expect("there is a unit");
-            assert_eq!(found.rows, 96, "{found:?}");
         }
     }
 
