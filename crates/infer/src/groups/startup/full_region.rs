@@ -23,24 +23,19 @@ const RUNNING_LEAST: usize = 16_384;
 const RUN_MOST: usize = 200_000;
 /// A region of fewer blocks of all dies is emptied too rarely for the level to change.
 const BLOCKS_OF_REGION: u64 = 8;
-/// A write buffer of a larger part of an oscillation's writes keeps what waits for a full region from them.
-const BUFFERED_MOST: f64 = 0.1;
 /// One write in so many that takes as long as all others explains at least this of the variance of the logarithms, or it is no
 /// oscillation.
 const LUMP_SHARE: f64 = 0.025;
 
 /// The writes for which a full fast region moves a block of all dies; `None` if runs of so many `writes` would have shown it, or
-/// show a longer period, or a buffer keeps it from the writes.
+/// show a longer period.
 pub(super) fn of_region(session: &Session<'_, '_>, writes: usize, said: u64) -> Option<u64> {
     let known = session.known();
     let region = known.number(Parameter::FastRegionSize).filter(|&region| region > 0.0)?;
     let period = of_blocks(session)?;
     let shown = PERIODS * period + pages(session, region) as u64;
-    let buffered = pages(session, known.number(Parameter::WriteBufferSize).unwrap_or(0.0));
-    let waits = buffered <= BUFFERED_MOST * period as f64;
     let lump = (period as f64).ln().powi(2) / period as f64;
-    (period >= 2 && waits && lump >= LUMP_SHARE && (writes as u64) < shown && said < period / 2)
-        .then_some(period)
+    (period >= 2 && lump >= LUMP_SHARE && (writes as u64) < shown && said < period / 2).then_some(period)
 }
 
 /// The writes that fill a block of all dies.
