@@ -3,8 +3,7 @@
 //! # Model
 //! A region that is full makes room a block at a time: one write in many is a lump. With a rest between them two lumps are as
 //! much further apart as the rest made free. The chance of that is taken from the distances of lumps without a rest: as
-//! many of them are as long, or, of regular ones, by Cantelli's inequality for so many deviations. An outlier is as long as some
-//! lumps, with what waits for it: so two are lumps only if they are as far apart as lumps are. Of what the rest began to move
+//! many of them are as long, or, of regular ones, by Cantelli's inequality for so many deviations. Of what the rest began to move
 //! only a part is left: the first lump after it may be smaller, and ends what the rest made free.
 //!
 //! What lies in fast cells is read faster, a little. If a rest empties the whole region, what was written last is read as
@@ -247,15 +246,10 @@ fn until_full(
         let written = costs.len();
         let place = begin + size * written as u64;
         costs.extend(sequential_writes(session, "after-a-rest", size, place, size * piece as u64)?);
-        let lumps = (written..costs.len()).filter(|&index| full.lump.is(costs[index]));
-        for index in lumps {
-            // One lump alone may be an outlier, and what comes right behind it waits for it.
-            let apart = last.map(|last| index - last);
-            match last.filter(|_| apart.is_some_and(|apart| apart <= 2 * full.distance)) {
-                Some(last) if apart >= Some(full.distance / 2) => {
-                    return Ok((Some([last, full.begins(&costs, last)]), costs.len()));
-                }
-                Some(_) => {}
+        if let Some(index) = (written..costs.len()).find(|&index| full.lump.is(costs[index])) {
+            // One lump alone may be an outlier.
+            match last.filter(|last| index - last <= 2 * full.distance) {
+                Some(last) => return Ok((Some([last, full.begins(&costs, last)]), costs.len())),
                 None => last = Some(index),
             }
         }
