@@ -4,7 +4,7 @@ mod made_up;
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Finding, Inference, Verdict};
+use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
 use flashlab_device::{
     Completion, Device, Fault, FaultyDevice, Geometry, IoError, MemoryDevice, Operation, Request,
