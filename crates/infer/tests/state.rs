@@ -102,23 +102,6 @@ fn a_fast_region_and_a_write_buffer_are_measured() {
 }
 
 #[test]
-fn what_a_map_writes_back_before_16_pages_of_each_die_are_written_is_no_fast_region() {
-    let known = inferred(
-        "182768KiB",
-        "[flash]\npage = \"8KiB\"\npages_per_block = 16\nplanes = 8\ndies = 16\nchannels = 4\nover_provisioning = 0.35\nread = \
-         [\"53811ns\", \"62668ns\", \"71525ns\", \"80382ns\"]\nprogram = \"1740584ns\"\nerase = \
-         \"2067717ns\"\nchannel_bandwidth = \"828624802B/s\"\n[controller]\nread_command = \"8633ns\"\nwrite_command = \
-         \"2026ns\"\nread_bandwidth = \"2993529151B/s\"\nwrite_bandwidth = \"934740626B/s\"\ndepth = \
-         32\n[controller.write_buffer]\nsize = \"288KiB\"\n[translation.demand_map]\ncached_entries = 3279\nentry_bytes = \
-         8\n[translation.demand_map.page_map]\nstriping = \"write-order\"\n",
-    );
-    assert_close(&known, Parameter::FastRegionSize, 0.0);
-    assert_not_identifiable(&known, Parameter::FastRegionRefill);
-    let evidence = &finding(&known, Parameter::FastRegionSize).evidence;
-    assert!(evidence.contains("blocks of all dies have 2 MiB at least"), "{evidence}");
-}
-
-#[test]
 fn a_device_that_counts_what_it_writes_to_its_flash_tells_when_it_collects() {
     // Behind the slow link nobody sees a collection.
     let sections = "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 2\nover_provisioning = 0.16\n[controller]\n\
