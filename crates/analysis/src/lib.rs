@@ -35,5 +35,6 @@ pub use lingering::lingering;
 pub use phases::{io_ignore_and_count, phases};
 pub use point::{SPREAD_LIMIT, point, spread_warnings};
 pub use precision::Precision;
+pub use startup::STARTUP_IOS_MIN;
 pub use summary::Summary;
 pub use trace::trace;

@@ -10,7 +10,7 @@ use crate::point::mean;
 use crate::student::two_sided_p;
 
 /// A start-up phase shorter than this is not told from chance.
-const STARTUP_IOS_MIN: usize = 8;
+pub const STARTUP_IOS_MIN: usize = 8;
 /// Fewer IOs than this are not analysed.
 const IOS_MIN: usize = 64;
 /// The running phase is cut into at least this many stretches.

@@ -3,7 +3,7 @@
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::findings::Lingering;
 use flashlab_analysis::inference::Value;
-use flashlab_analysis::{lingering, phases};
+use flashlab_analysis::{STARTUP_IOS_MIN, lingering, phases};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Operation;
 use flashlab_sim::layer::{DemandMapOptions, PageMapOptions, Striping};
@@ -26,8 +26,6 @@ const SURE: f64 = 3.2;
 const FEW: u64 = 20;
 /// Reads at a time, until they are as before.
 const READS: u64 = 20_000;
-/// The shortest start-up phase that `phases` tells.
-const STARTUP_LEAST: usize = 8;
 /// How many times as much writes take after a start-up phase that no single run shows.
 const CHEAPER: f64 = 2.0;
 /// The most random writes that are measured.
@@ -106,7 +104,7 @@ pub fn start_up_and_period(profile: &Profile) -> (Truth, Truth) {
 /// none for it, or one of the fewest that it tells: where all runs are dear from the same write on, that is one as well.
 fn with_short_startup(startup: Truth, runs: &[Vec<f64>; REPETITIONS]) -> Truth {
     let Truth::Is(Value::Number(told)) = startup else { return startup };
-    if let Some(short) = short_startup(runs).filter(|_| [0.0, STARTUP_LEAST as f64].contains(&told)) {
+    if let Some(short) = short_startup(runs).filter(|_| [0.0, STARTUP_IOS_MIN as f64].contains(&told)) {
         return Truth::OneOf(vec![told.into(), (short as f64).into()]);
     }
     if told != 0.0 {
@@ -128,9 +126,9 @@ fn with_short_startup(startup: Truth, runs: &[Vec<f64>; REPETITIONS]) -> Truth {
 fn short_startup(runs: &[Vec<f64>; REPETITIONS]) -> Option<usize> {
     let dear = |place: usize| {
         let before = runs.iter().flat_map(|run| &run[..place]).copied().fold(0.0, f64::max);
-        runs.iter().all(|run| run[place..2 * STARTUP_LEAST].iter().all(|&cost| cost > CHEAPER * before))
+        runs.iter().all(|run| run[place..2 * STARTUP_IOS_MIN].iter().all(|&cost| cost > CHEAPER * before))
     };
-    (1..STARTUP_LEAST).find(|&place| dear(place))
+    (1..STARTUP_IOS_MIN).find(|&place| dear(place))
 }
 
 /// How long random reads are slower after random writes. What is put off is done while reads are answered late, too: with noise

@@ -15,7 +15,7 @@
 //! - a cycle has stalls in nearly all of its windows;
 //! - the same costs give the same cycles.
 
-use super::figures::{divergence, expensive, mean, median, quantile};
+use super::figures::{divergence, expensive, gain_of_two, median, quantile};
 
 /// Windows at the least.
 const PERIODS_MIN: usize = 3;
@@ -139,18 +139,15 @@ impl Cycle {
             let part = (self.period + parts / 2) / parts;
             part.saturating_sub(1).max(2)..=part + 1
         };
-        let part = (1..=PARTS_MOST)
-            .flat_map(near)
-            .filter(|&period| period >= shortest && (shortest > 0 || period == self.period))
-            .filter_map(|period| fold.likeliest_windows(period))
-            .max_by(|a, b| rounded(a).total_cmp(&rounded(b)));
-        let multiple = (2..=TIMES_MOST)
-            .flat_map(|times| self.period * times - times / 2..=self.period * times + times / 2)
-            .filter_map(|period| fold.likeliest_windows(period))
-            .max_by(|a, b| rounded(a).total_cmp(&rounded(b)));
-        let gain_of_part = part.as_ref().map_or(0.0, |part| part.gain);
-        let multiple =
-            multiple.filter(|multiple| part.is_some() && multiple.gain >= gain_of_part + MULTIPLE_GAIN);
+        let likeliest = |periods: Vec<usize>| {
+            let cycles = periods.into_iter().filter_map(|period| fold.likeliest_windows(period));
+            cycles.max_by(|a, b| rounded(a).total_cmp(&rounded(b)))
+        };
+        let fits = |&period: &usize| period >= shortest && (shortest > 0 || period == self.period);
+        let part = likeliest((1..=PARTS_MOST).flat_map(near).filter(fits).collect());
+        let times = |times: usize| self.period * times - times / 2..=self.period * times + times / 2;
+        let multiple = likeliest((2..=TIMES_MOST).flat_map(times).collect())
+            .filter(|multiple| part.is_some_and(|part| multiple.gain >= part.gain + MULTIPLE_GAIN));
         multiple.or(part).map_or(self, |likeliest| Cycle { low: self.low, high: self.high, ..likeliest })
     }
 
@@ -158,45 +155,54 @@ impl Cycle {
     /// by chance. The number of stalls in a window is taken for a Poisson number. Those by chance are of another length than
     /// those of the cycle: where the window is, is told by how many longer and how many shorter ones there are.
     pub(crate) fn onset(&self, costs: &[f64]) -> Option<usize> {
-        let first = self.phase % self.period;
         let covered =
             (self.from..costs.len()).filter(|&index| self.covers(index) && self.is_stall(costs[index]));
         let usual = median(&covered.map(|index| costs[index]).collect::<Vec<_>>());
         // What takes much more or less than the others is there by chance.
         let is_one = |cost: f64| self.is_stall(cost) && (usual / ALIKE..usual * ALIKE).contains(&cost);
-        let window = |begin: usize| {
-            let end = (begin + self.width).min(costs.len());
-            costs[begin..end].iter().copied().filter(|&cost| is_one(cost)).collect::<Vec<_>>()
-        };
-        let windows: Vec<Vec<f64>> = (first..costs.len()).step_by(self.period).map(window).collect();
-        let all = change(&windows, 0.0).filter(|change| change.gain >= CHANGE_LEAST)?;
+        let of_window =
+            |window: &[f64]| window.iter().copied().filter(|&cost| is_one(cost)).collect::<Vec<_>>();
+        let windows: Vec<Vec<f64>> = self.windows(costs).map(of_window).collect();
+        let all = change_of_lengths(&windows, 0.0).filter(|change| change.gain >= CHANGE_LEAST)?;
         let stalls = windows.concat();
-        let of_lengths = LENGTHS.iter().filter_map(|&share| change(&windows, quantile(&stalls, share)));
+        let of_lengths =
+            LENGTHS.iter().filter_map(|&share| change_of_lengths(&windows, quantile(&stalls, share)));
         let of_longest = self.changes_of_longest(costs);
         let others = of_lengths.chain(of_longest).map(|it| Change { gain: it.gain - LENGTH_LESS, ..it });
         let likeliest = others.fold(all, |best, other| if other.gain > best.gain { other } else { best });
-        Some(first + likeliest.at * self.period)
+        Some(self.begin_of(likeliest.at))
+    }
+
+    /// The same by whether windows have a stall, however many there are.
+    pub(crate) fn onset_by_any(&self, costs: &[f64]) -> Option<usize> {
+        let has = self.windows(costs).map(|window| window.iter().any(|&cost| self.is_stall(cost)));
+        change_of_any(has).filter(|change| change.gain >= CHANGE_LEAST).map(|change| self.begin_of(change.at))
     }
 
     /// The likeliest changes from windows without to those with a stall of a length or longer, whatever else is in them. What takes
     /// less than the stalls of the cycle may come earlier: erases before copies.
     fn changes_of_longest(&self, costs: &[f64]) -> Vec<Change> {
-        let longest = |begin: usize| {
-            costs[begin..(begin + self.width).min(costs.len())].iter().copied().fold(0.0, f64::max)
-        };
         let longest: Vec<f64> =
-            (self.phase % self.period..costs.len()).step_by(self.period).map(longest).collect();
+            self.windows(costs).map(|window| window.iter().copied().fold(0.0, f64::max)).collect();
         let (least, _) = expensive(costs);
         let stalls: Vec<f64> = longest.iter().copied().filter(|&cost| cost > least).collect();
         let of_share = |share: &f64| {
             let level = quantile(&stalls, *share);
-            let has: Vec<f64> = longest.iter().map(|&cost| f64::from(u8::from(cost >= level))).collect();
-            let usual = mean(&has);
-            let all: f64 = has.iter().sum();
-            let part = |hits: f64, of: usize| of as f64 * divergence(hits / of as f64, usual);
-            likeliest_change(&has, |at, hits| part(hits, at) + part(all - hits, has.len() - at))
+            change_of_any(longest.iter().map(|&cost| cost >= level))
         };
         if stalls.is_empty() { Vec::new() } else { LENGTHS.iter().filter_map(of_share).collect() }
+    }
+
+    /// The first write of a window.
+    fn begin_of(&self, window: usize) -> usize {
+        self.phase % self.period + window * self.period
+    }
+
+    /// What the writes of each window cost.
+    fn windows<'a>(&self, costs: &'a [f64]) -> impl Iterator<Item = &'a [f64]> {
+        let width = self.width;
+        let begins = (self.begin_of(0)..costs.len()).step_by(self.period);
+        begins.map(move |begin| &costs[begin..(begin + width).min(costs.len())])
     }
 }
 
@@ -209,60 +215,33 @@ struct Change {
 
 /// The likeliest change from windows with few stalls of a length or longer to those with more of them, where these and shorter ones have
 /// frequencies of their own before it and behind it.
-fn change(windows: &[Vec<f64>], level: f64) -> Option<Change> {
-    let longer = |window: &Vec<f64>| window.iter().filter(|&&cost| cost >= level).count() as f64;
-    let counts: Vec<f64> = windows.iter().map(longer).collect();
-    let all = counts.iter().sum();
-    let before: Vec<usize> = running_sum(windows.iter().map(Vec::len));
-    let any = before[windows.len()] as f64;
-    let part = |sum: f64, of: usize, all: f64| {
-        if sum > 0.0 { sum * (sum / of as f64 * windows.len() as f64 / all).ln() } else { 0.0 }
+fn change_of_lengths(windows: &[Vec<f64>], level: f64) -> Option<Change> {
+    let of_window = |window: &Vec<f64>| {
+        let longer = window.iter().filter(|&&cost| cost >= level).count();
+        [longer as f64, (window.len() - longer) as f64]
     };
-    likeliest_change(&counts, |at, sum| {
-        let (behind, shorter) = (windows.len() - at, before[at] as f64 - sum);
-        let of_longer = part(sum, at, all) + part(all - sum, behind, all);
-        let others = any - all;
-        of_longer + part(shorter, at, others) + part(others - shorter, behind, others)
-    })
+    likeliest_change(&windows.iter().map(of_window).collect::<Vec<_>>())
 }
 
-/// The sums of the first ones, from none to all.
-fn running_sum(counts: impl Iterator<Item = usize>) -> Vec<usize> {
-    let mut sum = 0;
-    std::iter::once(0)
-        .chain(counts.map(|count| {
-            sum += count;
-            sum
-        }))
-        .collect()
+/// The likeliest change from windows of which few have a stall to those of which more do.
+fn change_of_any(has: impl Iterator<Item = bool>) -> Option<Change> {
+    let kinds = |has| if has { [1.0, 0.0] } else { [0.0, 1.0] };
+    likeliest_change(&has.map(kinds).collect::<Vec<_>>())
 }
 
-/// Whether there are few stalls before a window, for what there is from it on.
-fn is_first(stalls: f64, before: usize, others: f64, behind: usize) -> bool {
-    stalls * (behind as f64) < FEW * others * before as f64
-}
-
-/// The window from which on windows have stalls, and before which few have any: the likeliest one, if that is much likelier
-/// than no change. `part` is how much likelier so many stalls in so many windows are with a frequency of their own, in nats.
-pub(super) fn rise(stalls: &[f64], part: impl Fn(f64, usize) -> f64) -> Option<usize> {
-    let all: f64 = stalls.iter().sum();
-    let gain = |at: usize, sum: f64| part(sum, at) + part(all - sum, stalls.len() - at);
-    likeliest_change(stalls, gain).filter(|change| change.gain >= CHANGE_LEAST).map(|change| change.at)
-}
-
-/// The likeliest change from few stalls to more of them. `gain` is how much likelier one is than none, in nats: before which window, and
-/// how many stalls before it.
-fn likeliest_change(stalls: &[f64], gain: impl Fn(usize, f64) -> f64) -> Option<Change> {
-    let all: f64 = stalls.iter().sum();
-    let mut sum = 0.0;
-    let mut best: Option<Change> = None;
-    for (at, count) in stalls.iter().enumerate() {
-        let behind = stalls.len() - at;
-        if is_first(sum, at, all - sum, behind) {
-            let gain = gain(at, sum);
+/// The likeliest change from few of the first kind in each window to more of them.
+fn likeliest_change(windows: &[[f64; 2]]) -> Option<Change> {
+    let plus = |one: [f64; 2], other: &[f64; 2]| [one[0] + other[0], one[1] + other[1]];
+    let whole = windows.iter().fold([0.0; 2], plus);
+    let (mut before, mut best): (_, Option<Change>) = ([0.0; 2], None);
+    for (at, window) in windows.iter().enumerate() {
+        // There are few before it, for what there is from it on.
+        let behind = windows.len() - at;
+        if before[0] * (behind as f64) < FEW * (whole[0] - before[0]) * at as f64 {
+            let gain = gain_of_two(&before, &whole, at, windows.len());
             best = best.filter(|best| best.gain >= gain).or(Some(Change { at, gain }));
         }
-        sum += count;
+        before = plus(before, window);
     }
     best
 }

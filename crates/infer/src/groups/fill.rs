@@ -240,6 +240,7 @@ fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full
 pub(super) fn conclude_supposed(session: &mut Session<'_, '_>) {
     let known = session.known();
     let moved = known.supposed(Parameter::EraseBlockSize).and_then(Finding::number);
+    // Not a row of all planes: pages may be programmed one by one.
     let page_of_each = known.bytes(Parameter::ReadPageSize).zip(known.count(Parameter::ParallelUnits));
     let least = page_of_each.map_or(Bytes::ZERO, |(page, dies)| page * (dies * ROWS_LEAST));
     let is_refuted = known.has_fast_region() && moved.is_some_and(|moved| moved < least.0 as f64);

@@ -96,12 +96,6 @@ impl Full {
         self.distances.len() >= DISTANCES_LEAST && self.moves_blocks()
     }
 
-    /// The first of the lumps of which this is the first whole one: those before it are smaller where only a part of a block
-    /// has to be moved.
-    fn begins(&self, costs: &[f64], place: usize) -> usize {
-        smaller_before(costs, place, self.lump, self.distance).unwrap_or(place)
-    }
-
     /// The chance that there is no lump for so long.
     fn chance(&self, wait: usize) -> f64 {
         let as_long = self.distances.iter().filter(|&&distance| distance >= wait).count();
@@ -153,15 +147,15 @@ pub(super) fn first_lump(costs: &[f64], place: usize) -> usize {
     let (cheap, full) = costs.split_at(place);
     let lump = lump_behind(cheap, full);
     let distance = distance(full, lump);
-    smaller_before(costs, place, lump, distance).unwrap_or(place)
+    first_of_any(costs, place, lump, distance)
 }
 
-/// A smaller lump where there would be one before that at `place`.
-fn smaller_before(costs: &[f64], place: usize, lump: Lump, distance: usize) -> Option<usize> {
-    let before = place.checked_sub(distance).filter(|&before| before > NEAR)?;
+/// The first of the lumps of which that at `place` is the first whole one: a smaller one where there would be one before it.
+fn first_of_any(costs: &[f64], place: usize, lump: Lump, distance: usize) -> usize {
+    let Some(before) = place.checked_sub(distance).filter(|&before| before > NEAR) else { return place };
     let least = lump.usual + SMALLER * lump.excess;
     let is_one = |index: &usize| costs.get(*index).is_some_and(|&cost| cost > least);
-    (before - NEAR..before + NEAR + 1).find(is_one)
+    (before - NEAR..before + NEAR + 1).find(is_one).unwrap_or(place)
 }
 
 /// What rests make free; `None` if the region is not full again.
@@ -249,7 +243,12 @@ fn until_full(
         if let Some(index) = (written..costs.len()).find(|&index| full.lump.is(costs[index])) {
             // One lump alone may be an outlier.
             match last.filter(|last| index - last <= 2 * full.distance) {
-                Some(last) => return Ok((Some([last, full.begins(&costs, last)]), costs.len())),
+                Some(last) => {
+                    return Ok((
+                        Some([last, first_of_any(&costs, last, full.lump, full.distance)]),
+                        costs.len(),
+                    ));
+                }
                 None => last = Some(index),
             }
         }

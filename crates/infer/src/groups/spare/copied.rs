@@ -12,8 +12,8 @@
 
 use statrs::function::beta::ln_beta;
 
-use crate::groups::cycles::{Cycle, rise};
-use crate::groups::figures::{divergence, mean, median};
+use crate::groups::cycles::Cycle;
+use crate::groups::figures::median;
 
 /// Stalls take so many times longer than the usual write, and no erase takes less than this.
 const LEVELS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
@@ -29,22 +29,6 @@ const WIDEST_PART: usize = 2;
 const BY_CHANCE: [f64; 2] = [0.5, 25.0];
 /// How much likelier it is than stalls by chance, in nats.
 const GAIN_LEAST: f64 = 3.0;
-
-impl Cycle {
-    /// The first write of the first window from which on windows have stalls, where each of them is to have some, and those
-    /// before it have none but by chance.
-    pub(crate) fn onset_of_windows(&self, costs: &[f64]) -> Option<usize> {
-        let first = self.phase % self.period;
-        let has = |begin: usize| {
-            let window = &costs[begin..(begin + self.width).min(costs.len())];
-            f64::from(u8::from(window.iter().any(|&cost| self.is_stall(cost))))
-        };
-        let windows: Vec<f64> = (first..costs.len()).step_by(self.period).map(has).collect();
-        let share = mean(&windows);
-        let part = |hits: f64, of: usize| of as f64 * divergence(hits / of as f64, share);
-        rise(&windows, part).map(|at| first + at * self.period)
-    }
-}
 
 /// The likeliest cycle of at least `shortest` writes that begins after the first of them, if few writes tell one.
 pub(super) fn few_copied(costs: &[f64], shortest: usize) -> Option<Cycle> {

@@ -193,7 +193,7 @@ impl Overwriting {
 
     /// From when on a cycle has stalls: where blocks are copied each window has.
     fn onset_of(&self, cycle: &Cycle, costs: &[f64]) -> Option<usize> {
-        if self.one_in > 1 { cycle.onset_of_windows(costs) } else { cycle.onset(costs) }
+        if self.one_in > 1 { cycle.onset_by_any(costs) } else { cycle.onset(costs) }
     }
 
     /// What begins later, with the part or the multiple of its period that explains the stalls since then best, and from when on

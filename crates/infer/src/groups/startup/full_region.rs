@@ -65,6 +65,9 @@ pub(super) fn until_region_is_full(session: &Session<'_, '_>, runs: &[Vec<f64>])
         [Parameter::FastRegionSize, Parameter::FastRegionRefill, Parameter::EraseBlockSize]
             .map(|parameter| known.bytes(parameter));
     let (region, refill, block) = (region?.0, refill?.0, block?.0.max(1));
+    if refill / block < BLOCKS_OF_REGION {
+        return None;
+    }
     let free = if refill == region { refill.saturating_sub(block) } else { refill };
     let (free, period) = (pages(session, free as f64) as usize, pages(session, block as f64) as usize);
     let all = (4 * free + RUNNING_LEAST).min(RUN_MOST);
@@ -72,6 +75,5 @@ pub(super) fn until_region_is_full(session: &Session<'_, '_>, runs: &[Vec<f64>])
     let lump = usual * session.fill().moving_logs?.exp();
     let is_lump = |write: usize| write >= free && (write - free).is_multiple_of(period.max(1));
     let run: Vec<f64> = (0..all).map(|write| if is_lump(write) { lump } else { usual }).collect();
-    let shows = phases_of(&run).startup_ios > 0;
-    (refill / block >= BLOCKS_OF_REGION && shows).then_some(free as u64)
+    (phases_of(&run).startup_ios > 0).then_some(free as u64)
 }
