@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
-use flashlab_device::{Device, IoError};
+use flashlab_device::{Device, IoError, WriteThrough};
 use flashlab_engine::{Control, Ended, Failure, WAIT_PIECE};
 use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
@@ -159,6 +159,18 @@ impl<'d, 's> Session<'d, 's> {
     /// # Panics
     /// If the pattern has no IOCount: a probe knows how much it does.
     pub fn run(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
+        self.run_as(name, pattern, false)
+    }
+
+    /// The same, with a flush behind each write, that counts for it. No pattern has flushes, and so they are in no plan.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub(crate) fn run_through(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
+        self.run_as(name, pattern, true)
+    }
+
+    fn run_as(&mut self, name: &str, pattern: &Pattern, through: bool) -> Result<Vec<Sample>, Halt> {
         let ios = pattern.io_count.expect("a probe has an IOCount") * u64::from(pattern.parallel_degree);
         self.check_answers()?;
         let writes = most_written(pattern, ios);
@@ -189,8 +201,13 @@ impl<'d, 's> Session<'d, 's> {
             time_limit: Some(time_limit),
             failures_allowed: self.allowance.failures(ios),
         };
-        let outcome = flashlab_engine::run(self.device, &placed, &mut samples, &control)
-            .map_err(|error| misfit(&error))?;
+        let outcome = if through {
+            let device = &mut WriteThrough::new(self.device);
+            flashlab_engine::run(device, &placed, &mut samples, &control)
+        } else {
+            flashlab_engine::run(self.device, &placed, &mut samples, &control)
+        };
+        let outcome = outcome.map_err(|error| misfit(&error))?;
         self.allowance.writes = Bytes(self.allowance.writes.0.saturating_sub(outcome.written.0));
         self.allowance.written += outcome.written;
         self.allowance.ios += outcome.ios;

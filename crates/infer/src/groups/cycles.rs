@@ -27,7 +27,7 @@ const GAIN_LEAST: f64 = 9.0;
 /// What takes so many times what the stalls of a cycle take is none of them.
 const ANOTHER: f64 = 1.4;
 /// Stalls of a cycle take up to so many times as much, or as little, as the usual one.
-const ALIKE: f64 = 1.6;
+pub(crate) const ALIKE: f64 = 1.6;
 /// Before the first window of a rule there are at most so many times as many stalls,
 const FEW: f64 = 0.4;
 /// and that is so much likelier than no change, in nats.
@@ -41,7 +41,7 @@ const CLOCK_GAIN: f64 = 1.2;
 /// Writes that are more expensive than so large a part of all may be a little more expensive by rule.
 const LITTLE: [f64; 2] = [0.85, 0.93];
 /// Costs so many times above a level may be left out.
-pub(super) const FAR_ABOVE: f64 = 2.5;
+pub(crate) const FAR_ABOVE: f64 = 2.5;
 /// At most so large a share of the writes is expensive, and at most so many are looked at.
 const SHARE_MOST: f64 = 0.3;
 const STALLS_MOST: usize = 2500;
@@ -82,7 +82,7 @@ pub(crate) struct Cycle {
 }
 
 impl Cycle {
-    pub(super) fn is_stall(&self, cost: f64) -> bool {
+    pub(crate) fn is_stall(&self, cost: f64) -> bool {
         cost > self.low && cost <= self.high
     }
 

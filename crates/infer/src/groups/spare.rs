@@ -120,13 +120,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut before = Before::new(since_fill(session)?, pages.as_ref());
     let most = session.writes_left();
     let usual = Bytes(most.0.saturating_sub(kept.0));
-    let mut overwriting = begin_usual(session);
-    overwrite(session, &mut overwriting, enough.min(usual), most)?;
+    let mut overwriting = begin_usual(session)?;
+    overwrite(session, &mut overwriting, enough.min(usual), most, false)?;
     if overwriting.one_in > 1 && overwriting.is_slow(session.fill().nanos_per_byte) {
         // Blocks are replaced.
         before = Before::new(since_fill(session)?, pages.as_ref());
-        overwriting = begin(session);
-        overwrite(session, &mut overwriting, enough.min(usual), session.writes_left())?;
+        overwriting = begin(session)?;
+        overwrite(session, &mut overwriting, enough.min(usual), session.writes_left(), false)?;
     }
     let early = overwriting.unit();
     // Where pages are likely to lie anywhere, what comes back from the beginning on are rows: single pages would use up the space
@@ -148,7 +148,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let left = Bytes(session.writes_left().0.saturating_sub(kept.0));
     let (usual, most) = (overwriting.written() + left, overwriting.written() + session.writes_left());
     if early.is_none_or(|unit| unit.onset.is_none()) {
-        overwrite(session, &mut overwriting, usual, most)?;
+        overwrite(session, &mut overwriting, usual, most, true)?;
     }
     let seen = overwriting.unit();
     if !overwriting.is_doubtful() {

@@ -40,10 +40,13 @@ impl Session<'_, '_> {
     /// refuses. No pattern has flushes, and so this is in no plan.
     ///
     /// # Errors
-    /// [`Halt::Time`] before it; [`Halt::Interrupted`], and [`Halt::Gone`] if it takes too long: it is in flight for ever then,
-    /// and nothing else is submitted any more.
+    /// [`Halt::Time`] and [`Halt::Interrupted`] before it; [`Halt::Interrupted`], and [`Halt::Gone`] if it takes too long: it is in
+    /// flight for ever then, and nothing else is submitted any more.
     pub(crate) fn flush(&mut self) -> Result<Option<Nanos>, Halt> {
         self.check_answers()?;
+        if self.settings.interrupt.load(Ordering::Relaxed) {
+            return Err(Halt::Interrupted);
+        }
         if self.time_left() == Nanos::ZERO {
             return Err(Halt::Time);
         }

@@ -19,11 +19,13 @@
 use flashlab_analysis::inference::{Finding, Parameter, UnitSeen};
 use flashlab_base::Bytes;
 
-use super::copied::few_copied;
+use super::copied::{WINDOWS_MIN, few_copied};
 use super::overwriting::{Overwriting, Seen, begin};
 use super::row_cycles::CYCLES_MOST;
+use super::unit_rows::may_be_block;
 use crate::groups::cycles::Cycle;
 use crate::groups::figures::{mean, median};
+use crate::halt::Halt;
 use crate::knowledge::ROWS_LEAST;
 use crate::session::Session;
 
@@ -39,18 +41,23 @@ const OUTLIER: f64 = 4.0;
 
 /// Nothing is overwritten yet: by halves, if pages are likely to lie anywhere, rows are few, and there is no fast region, which
 /// takes what is written first; else in order.
-pub(super) fn begin_usual(session: &Session<'_, '_>) -> Overwriting {
+pub(super) fn begin_usual(session: &mut Session<'_, '_>) -> Result<Overwriting, Halt> {
+    let in_order = begin(session)?;
     let known = session.known();
     let by_halves = known.is_likely_to_map_pages() && !known.has_fast_region();
-    let halves = if by_halves { begin_by_halves(session) } else { None };
-    halves.unwrap_or_else(|| begin(session))
+    Ok(if by_halves { by_halves_if_few(session, in_order) } else { in_order })
 }
 
-/// Each second row of pages of all dies, if the rows are known and few.
-fn begin_by_halves(session: &Session<'_, '_>) -> Option<Overwriting> {
-    let row = session.known().row_of_all_dies().filter(|row| row.0.is_multiple_of(session.block().0))?;
-    let few = session.capacity().0 / row.0 < BLOCKS_LEAST * 2 * ROWS_LEAST;
-    few.then(|| Overwriting { size: row, one_in: 2, ..begin(session) })
+/// Each second row of pages of all dies, if the rows are known and few. Blocks that are copied show behind a buffer as well.
+fn by_halves_if_few(session: &Session<'_, '_>, in_order: Overwriting) -> Overwriting {
+    let is_few = |row: &Bytes| {
+        row.0.is_multiple_of(session.block().0)
+            && session.capacity().0 / row.0 < BLOCKS_LEAST * 2 * ROWS_LEAST
+    };
+    match in_order.row.filter(is_few) {
+        Some(row) => Overwriting { size: row, one_in: 2, through: false, ..in_order },
+        None => in_order,
+    }
 }
 
 impl Overwriting {
@@ -62,13 +69,18 @@ impl Overwriting {
         mean(&cut) > SLOW * nanos_per_byte * self.size.0 as f64
     }
 
-    /// Blocks that are copied, among few writes.
+    /// Blocks that are copied, or erased, that few stalls tell. In order these are whole blocks.
     pub(super) fn look_for_few(&mut self, shortest: usize) {
+        let longest = self.both.len() / WINDOWS_MIN;
+        let fits = |&period: &usize| self.one_in > 1 || may_be_block(period);
+        let periods: Vec<usize> = (shortest.max(2)..=longest).filter(fits).collect();
         let seen = |cycle: Cycle| Seen {
             windows: (cycle.length - cycle.phase) / cycle.period.max(1),
             ..Seen::unconfirmed(cycle, [None; CYCLES_MOST], false, Some(cycle.phase))
         };
-        self.seen = few_copied(&self.both, shortest).map(seen).or(self.seen);
+        // What is in the first period may have begun before.
+        let begins = |cycle: &Cycle| cycle.phase >= if self.one_in > 1 { shortest } else { cycle.period };
+        self.seen = few_copied(&self.both, &periods).filter(begins).map(seen).or(self.seen);
     }
 
     /// Whether a unit was seen by halves, which is twice what comes back, or the same.

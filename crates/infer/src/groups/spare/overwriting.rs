@@ -13,8 +13,9 @@
 //! erases. Where the row is known, the number of rows is told by all stalls from where room is made on ([`super::unit_rows`]),
 //! and goes before a cycle that is much less likely.
 //!
-//! Behind a buffer nobody waits for an erase; but who reads does, if he reads from that die. So each write is followed by a
-//! read anywhere. What both take is looked at, and what the writes take.
+//! Behind a buffer nobody waits for an erase; but a flush does. So where there may be a buffer each write is a row and is flushed, and
+//! what both take is looked at. Where there is none, who reads waits as well, if he reads from that die: each write is followed by
+//! a read of a row anywhere, and what both take is looked at, and what the writes take.
 //!
 //! Fast and slow rows, and buffers that are emptied in pieces make cycles as well, from the beginning on. They are shorter
 //! than a block of sixteen rows on each die, as far as rows and dies are known. So nothing shorter is an erase block.
@@ -22,9 +23,9 @@
 //! # Invariants
 //! - a cycle counts only if it foretells the stalls of writes that were done after it was found.
 
-use flashlab_analysis::inference::{Axis, Picture, Style};
+use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
-use flashlab_plan::Location;
+use flashlab_plan::{Location, Pattern};
 
 use super::late_cycles::late_cycle;
 use super::onset::{Onset, onset};
@@ -32,7 +33,7 @@ use super::row_cycles::{CYCLES_MOST, Rows, cycles_of_blocks, without};
 use super::unit_rows::UnitOfRows;
 use crate::groups::cycles::{Cycle, is_by_the_clock, level};
 use crate::groups::figures::{mean, median, slowest};
-use crate::groups::patterns::{in_turn, ios, with_reads};
+use crate::groups::patterns::{in_turn, ios, responses, with_reads};
 use crate::groups::writes::{apart, page_to_write};
 use crate::halt::Halt;
 use crate::knowledge::ROWS_LEAST;
@@ -41,7 +42,7 @@ use crate::session::Session;
 /// The smallest writes, which are whole pages nearly always, and the most of them on the whole device.
 const IO_SIZE: Bytes = Bytes::kib(16);
 const IOS_MOST: u64 = 1 << 16;
-/// The reads between them.
+/// The reads between them, where no row of pages of all dies is known.
 const READ_SIZE: Bytes = Bytes::kib(4);
 /// Writes that are looked at first, as a share of the device and at the most, and how many more there are each time.
 const FIRST: f64 = 0.016;
@@ -73,7 +74,9 @@ pub(super) struct Overwriting {
     pub size: Bytes,
     /// Of so many pieces of this size one is overwritten: each, or each second one.
     pub one_in: u64,
-    /// What each write and the read behind it took.
+    /// Whether each write is flushed, so that it takes what a buffer hides.
+    pub through: bool,
+    /// What each write and the flush or the read behind it took.
     pub both: Vec<f64>,
     /// What each write took.
     pub writes: Vec<f64>,
@@ -153,26 +156,31 @@ impl Overwriting {
     }
 
     pub(super) fn picture(&self) -> Picture {
+        let what = match self.one_in {
+            1 => "The filled device overwritten in order",
+            _ => "Each second row of pages of the filled device overwritten",
+        };
         Picture::new(
-            match self.one_in {
-                1 => {
-                    "The filled device overwritten in order, each write followed by a read anywhere. Of neighbours the slowest \
-                     is shown."
-                }
-                _ => {
-                    "Each second row of pages of the filled device overwritten, each write followed by a read anywhere. Of \
-                     neighbours the slowest is shown."
-                }
-            },
+            format!("{what}, {}. Of neighbours the slowest is shown.", self.behind()),
             Axis::linear("overwritten", "bytes"),
-            Axis::logarithmic("write and read", "ns"),
+            Axis::logarithmic(self.both_named(), "ns"),
         )
-        .draw("writes and reads", Style::Dots, slowest(self.size, &self.both))
+        .draw(self.both_named(), Style::Dots, slowest(self.size, &self.both))
+    }
+
+    /// What is done behind each write.
+    pub(super) fn behind(&self) -> &'static str {
+        if self.through { "each write flushed" } else { "each write followed by a read anywhere" }
+    }
+
+    /// What is looked at.
+    pub(super) fn both_named(&self) -> &'static str {
+        if self.through { "write and flush" } else { "write and read" }
     }
 
     /// A cycle that begins later, of which too few units were seen for it to be foretold: that has stalls in few writes of a
-    /// unit, or in a part of it.
-    fn look_for_late(&mut self, shortest: usize, later: usize) {
+    /// unit, or in a part of it. Where each write is a row, whole blocks of few rows are told by few stalls, if there will be no more.
+    fn look_for_late(&mut self, shortest: usize, later: usize, is_last: bool) {
         let of = |of_writes| {
             let costs = self.costs(of_writes);
             let cycle = late_cycle(costs, shortest)?;
@@ -186,7 +194,8 @@ impl Overwriting {
         let best = likeliest(&found).map(|seen| self.with_likeliest_period(seen, shortest));
         let best = best.map(|seen| Seen { windows: windows(&seen), ..seen });
         self.seen = best.or(self.seen);
-        if self.one_in > 1 && self.seen.is_none_or(|seen| seen.onset.is_none()) {
+        let few = self.one_in > 1 || is_last && self.row == Some(self.size);
+        if few && self.seen.is_none_or(|seen| seen.onset.is_none()) {
             self.look_for_few(shortest);
         }
     }
@@ -236,36 +245,40 @@ impl Overwriting {
 }
 
 /// Nothing is overwritten yet.
-pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
+pub(super) fn begin(session: &mut Session<'_, '_>) -> Result<Overwriting, Halt> {
+    let may_be_buffered = session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
+    let through = may_be_buffered && session.flush()?.is_some();
     let (capacity, block) = (session.capacity(), session.block());
     let row = session.known().row_of_all_dies();
     let of_rows = row.unwrap_or(IO_SIZE).round_up(block);
     let least = Bytes(capacity.0 / IOS_MOST).max(IO_SIZE).max(block);
     let mut size = of_rows * (capacity.0 / IOS_MOST).div_ceil(of_rows.0).next_power_of_two();
-    while size >= least * 2 && size.0.is_multiple_of(2 * page_to_write(session).0) {
+    while !through && size >= least * 2 && size.0.is_multiple_of(2 * page_to_write(session).0) {
         size = Bytes(size.0 / 2);
     }
-    Overwriting {
+    Ok(Overwriting {
         size,
         one_in: 1,
+        through,
         both: Vec::new(),
         writes: Vec::new(),
         seen: None,
         row,
         of_rows: None,
         room_from: None,
-    }
+    })
 }
 
 /// Overwrites the device from where it was on until a cycle that begins later foretells itself, or `until`; more than
-/// that, and up to `most`, if there may be such a cycle soon.
+/// that, and up to `most`, if there may be such a cycle soon. Only at the last, when no more will follow, few stalls may tell one.
 pub(super) fn overwrite(
     session: &mut Session<'_, '_>,
     found: &mut Overwriting,
     until: Bytes,
     most: Bytes,
+    is_last: bool,
 ) -> Result<(), Halt> {
-    look_for_cycle(session, found, until, most)?;
+    look_for_cycle(session, found, until, most, is_last)?;
     // Rows that are left out are copied when it is their turn: only whole units are erased at the same rows.
     if found.one_in == 1 {
         found.look_at_rows(session.known().is_likely_to_map_pages());
@@ -278,6 +291,7 @@ fn look_for_cycle(
     found: &mut Overwriting,
     until: Bytes,
     most: Bytes,
+    is_last: bool,
 ) -> Result<(), Halt> {
     let (size, one_in) = (found.size, found.one_in);
     let capacity = session.capacity();
@@ -293,7 +307,7 @@ fn look_for_cycle(
         let soon = candidates.iter().any(|seen| seen.onset.is_some());
         let most = if soon { most } else { until };
         if known >= most {
-            found.look_for_late(shortest, of_device(LATER));
+            found.look_for_late(shortest, of_device(LATER), is_last);
             return Ok(());
         }
         let longest = candidates.iter().map(|seen| seen.cycle.period + seen.cycle.width).max().unwrap_or(0);
@@ -301,7 +315,7 @@ fn look_for_cycle(
         let count = first.max((known as f64 * GROWTH) as usize).max(longest).min(most - known);
         match write_on(session, found, count) {
             Err(Halt::Time | Halt::Budget { .. }) if known > 0 => {
-                found.look_for_late(shortest, of_device(LATER));
+                found.look_for_late(shortest, of_device(LATER), is_last);
                 return Ok(());
             }
             other => other?,
@@ -326,14 +340,23 @@ fn look_for_cycle(
     }
 }
 
-/// Writes `count` more, and reads anywhere between them.
+/// Writes `count` more, each with a flush or a read anywhere behind it.
 fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize) -> Result<(), Halt> {
     let (capacity, count) = (session.capacity(), count as u64);
-    let mut reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), count);
-    reads.first.target_size = Some(capacity);
     let slot = found.size * found.one_in;
-    let writes = apart(ios(Mode::Write, Location::Sequential, found.size, 2 * count), slot)
+    let writes = apart(ios(Mode::Write, Location::Sequential, found.size, count), slot)
         .on_target(slot * found.both.len() as u64, slot * count);
+    if found.through {
+        let samples = session.run_through("overwriting", &writes)?;
+        let took = responses(&samples);
+        found.writes.extend(&took);
+        found.both.extend(took);
+        return Ok(());
+    }
+    let read = found.row.unwrap_or(READ_SIZE).round_up(session.block());
+    let mut reads = ios(Mode::Read, Location::Random, read, count);
+    reads.first.target_size = Some(capacity.round_down(read));
+    let writes = Pattern { io_count: Some(2 * count), ..writes };
     for (write, both) in with_reads(&session.run("overwriting", &in_turn(writes, reads))?) {
         found.writes.push(write.response().0 as f64);
         found.both.push(both);

@@ -3,6 +3,7 @@
 use flashlab_analysis::inference::{Finding, Parameter, Picture, UnitSeen};
 use flashlab_base::Bytes;
 
+use super::copied::few_copied;
 use super::overwriting::Overwriting;
 use super::unit_rows::{UnitOfRows, unit_of_rows};
 use crate::groups::figures::{folded, slowest};
@@ -28,13 +29,14 @@ impl Overwriting {
         let bytes = |writes: usize| self.size * writes as u64;
         let all_of = |writes: usize| bytes(writes) * self.one_in;
         let of_rows = self.of_rows.filter(|told| told.lead >= LIKELIER);
-        let told = self.row.zip(of_rows).map(|(row, told)| row * told.rows as u64);
+        let told = self.row.zip(of_rows).map(|(row, told)| (row * told.rows as u64, Some(told.from)));
         let (size, onset, foretold, rightly) = match (self.seen, told, self.room_from) {
-            (None, Some(told), Some(from)) => (told, Some(from), 0, 0),
+            (None, Some((told, _)), Some(from)) => (told, Some(from), 0, 0),
             (None, ..) => return None,
             (Some(seen), told, _) => {
-                let told = told.filter(|_| seen.onset.is_some());
-                (told.unwrap_or(all_of(seen.cycle.period)), seen.onset, seen.windows, seen.stalled)
+                let of_cycle = (all_of(seen.cycle.period), seen.onset);
+                let (size, onset) = told.filter(|_| seen.onset.is_some()).unwrap_or(of_cycle);
+                (size, onset, seen.windows, seen.stalled)
             }
         };
         let onset = onset.map(bytes);
@@ -51,7 +53,14 @@ impl Overwriting {
         let beginnings: Vec<usize> = more.into_iter().chain(onset).collect();
         let cycle = self.seen.map(|seen| seen.cycle.period);
         let rows = row.0 as f64 / self.size.0 as f64;
-        self.of_rows = unit_of_rows(&[&self.writes, &self.reads()], rows, &beginnings, cycle);
+        let told = unit_of_rows(&[&self.writes, &self.reads()], rows, &beginnings, cycle);
+        // Where the cycle is another one, it began at another place.
+        let begins = |told: UnitOfRows| {
+            let period = (told.rows as f64 * rows).round() as usize;
+            let found = few_copied(&self.both, &[period]).filter(|found| found.phase >= period);
+            UnitOfRows { from: found.map_or(told.from, |found| found.phase), ..told }
+        };
+        self.of_rows = told.map(begins);
     }
 
     /// What that says of the erase block.
@@ -93,13 +102,12 @@ impl Overwriting {
         let from = unit.onset.unwrap_or_default().0 as f64;
         let mut points = slowest(self.size, &self.both);
         points.retain(|&(written, _)| written >= from);
-        folded(
-            "The filled device overwritten, each write followed by a read anywhere, from where room is made on: that takes long, \
-             and comes round. Of neighbours the slowest is shown.",
-            "write and read",
-            Bytes(unit.size.0 / self.one_in),
-            &[("writes and reads", points)],
-        )
+        let title = format!(
+            "The filled device overwritten, {}, from where room is made on: that takes long, and comes round. Of neighbours the \
+             slowest is shown.",
+            self.behind(),
+        );
+        folded(&title, self.both_named(), Bytes(unit.size.0 / self.one_in), &[(self.both_named(), points)])
     }
 
     /// Leaves what was seen to the groups behind.

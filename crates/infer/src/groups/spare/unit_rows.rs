@@ -46,6 +46,8 @@ const GAIN_LEAST: f64 = 20.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct UnitOfRows {
     pub rows: usize,
+    /// The write from which on it is told.
+    pub from: usize,
     /// How much likelier than none it is, in nats.
     pub gain: f64,
     /// Whether a unit of as many writes as was asked about is less likely, by how many nats.
@@ -60,9 +62,16 @@ pub(super) fn unit_of_rows(
     beginnings: &[usize],
     other: Option<usize>,
 ) -> Option<UnitOfRows> {
-    let likeliest = |&from: &usize| Stalls::new(costs, from, row).likeliest(other);
+    let likeliest = |&from: &usize| Stalls::new(costs, from, row).likeliest(from, other);
     let found = beginnings.iter().filter_map(likeliest).max_by(|a, b| a.gain.total_cmp(&b.gain));
     found.filter(|found| found.gain >= GAIN_LEAST)
+}
+
+/// Whether a block may have so many rows.
+pub(super) fn may_be_block(rows: usize) -> bool {
+    let even = rows <= EVEN_FROM || rows.is_multiple_of(2);
+    let eights = rows <= EIGHTS_FROM || rows.is_multiple_of(8);
+    rows >= ROWS_LEAST && even && eights
 }
 
 /// The stalls from a write on.
@@ -91,7 +100,7 @@ impl Stalls {
         Stalls { kinds: kinds.collect(), writes: (all - from) as f64, row }
     }
 
-    fn likeliest(&self, other: Option<usize>) -> Option<UnitOfRows> {
+    fn likeliest(&self, from: usize, other: Option<usize>) -> Option<UnitOfRows> {
         let longest = ((self.writes / UNITS_LEAST / self.row) as usize).min(ROWS_MOST);
         // What comes back sooner than a block ends.
         let of_kind = |kind: &Vec<usize>| (0..ROWS_LEAST).map(|rows| self.gain_of(kind, rows)).collect();
@@ -107,15 +116,11 @@ impl Stalls {
             let less = (rows as f64 / ROWS_LEAST as f64).ln();
             self.kinds.iter().zip(&sooner).map(of_kind).sum::<f64>() + round - less
         };
-        let is_block = |&rows: &usize| {
-            let even = rows <= EVEN_FROM || rows.is_multiple_of(2);
-            let eights = rows <= EIGHTS_FROM || rows.is_multiple_of(8);
-            even && eights && rows as f64 * self.row >= WRITES_LEAST
-        };
+        let is_block = |&rows: &usize| may_be_block(rows) && rows as f64 * self.row >= WRITES_LEAST;
         let tried = (ROWS_LEAST..=longest).filter(is_block).map(|rows| (rows, gain(rows)));
         let (rows, gained) = tried.max_by(|a, b| a.1.total_cmp(&b.1))?;
         let other = other.map_or(0.0, |writes| gain(((writes as f64 / self.row).round() as usize).max(1)));
-        Some(UnitOfRows { rows, gain: gained, lead: gained - other })
+        Some(UnitOfRows { rows, from, gain: gained, lead: gained - other })
     }
 
     /// How much likelier the stalls of a kind are, in nats, if each place of a unit of so many rows has a probability of

@@ -16,7 +16,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
 use super::fitting::SIGMA_MIN;
-use super::replay::{Io, Run, nanos};
+use super::replay::{Run, nanos};
 use super::traces::run;
 use crate::groups::figures::{deviation, median, quantile};
 use crate::groups::fill;
@@ -103,19 +103,13 @@ fn with_pauses(
 
 /// Writes to an empty buffer, which are done when it is empty again; none where the device refuses to flush it.
 fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<Run, Halt> {
-    let mut all = Run::new();
-    let mut flushes = session.flush()?.is_some();
-    for _ in 0..count {
-        let pattern = writes(Location::Sequential, size, 1, session.fill().until, size);
-        let written = run(&session.run("rows", &pattern)?);
-        session.filled(size);
-        let flushed = session.flush()?;
-        flushes &= flushed.is_some();
-        let at = all.last().map_or(0.0, |write| write.at + write.nanos);
-        let flush = flushed.unwrap_or_default().0 as f64;
-        all.extend(written.iter().map(|write| Io { at, nanos: write.nanos + flush, ..*write }));
-    }
-    Ok(if flushes { all } else { Run::new() })
+    let (at, length) = (session.fill().until, size * count);
+    let pattern = writes(Location::Sequential, size, count, at, length);
+    let flushes = session.flush()?.is_some();
+    let samples =
+        if flushes { session.run_through("rows", &pattern)? } else { session.run("rows", &pattern)? };
+    session.filled(length);
+    Ok(if flushes { run(&samples) } else { Run::new() })
 }
 
 /// Writes until the next multiple of `align`.
