@@ -60,6 +60,8 @@ struct Allowance {
     short: Option<Halt>,
     /// The patterns that it ran: makes each run's seed its own.
     runs: u64,
+    /// Whether each of its writes is flushed.
+    through: bool,
 }
 
 impl Allowance {
@@ -159,10 +161,23 @@ impl<'d, 's> Session<'d, 's> {
     /// # Panics
     /// If the pattern has no IOCount: a probe knows how much it does.
     pub fn run(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
-        self.run_as(name, pattern, false)
+        self.run_as(name, pattern, self.allowance.through)
     }
 
-    /// The same, with a flush behind each write, that counts for it. No pattern has flushes, and so they are in no plan.
+    /// From now on each write of the group is flushed, as [`Session::run_through`] does, if there may be a buffer and a flush was seen
+    /// to wait for what it holds: so that a write takes what a buffer would hide.
+    pub(crate) fn look_through(&mut self) {
+        let may_be_buffered = self.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
+        self.allowance.through = may_be_buffered && self.inference.fill.flushes;
+    }
+
+    /// Whether each write of the group is flushed.
+    pub(crate) fn looks_through(&self) -> bool {
+        self.allowance.through
+    }
+
+    /// The same as [`Session::run`], with a flush behind each write, that counts for it. No pattern has flushes, and so they are in no
+    /// plan.
     ///
     /// # Errors
     /// As [`Session::run`].

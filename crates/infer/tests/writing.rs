@@ -1,10 +1,11 @@
 //! What writing shows, on the papers' drives and on page maps.
 
+use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::inference::{Inference, Parameter, Value};
-use flashlab_base::{Bytes, Nanos, Operation, Seed};
-use flashlab_device::Device;
+use flashlab_base::{Bytes, Identity, Nanos, Operation, Seed};
+use flashlab_device::{Completion, Device, Geometry, Request};
 use flashlab_infer::{Settings, infer, nothing_known};
 use flashlab_sim::Profile;
 
@@ -14,16 +15,7 @@ fn inferred(profile: &Profile) -> Inference {
     let size = Bytes::kib(128);
     let mut ios = (0..profile.capacity.0 / size.0).map(|i| (Operation::Write, size * i, size));
     assert!(device.condition(&mut ios).unwrap());
-    let interrupt = AtomicBool::new(false);
-    let settings = Settings {
-        seed: Seed(1),
-        write_budget: Some(Settings::usual_budget(profile.capacity)),
-        reading_time: Some(Nanos::from_secs(60)),
-        writing_time: Nanos::from_secs(4 * 3600),
-        interrupt: &interrupt,
-    };
-    let mut known = nothing_known(&device, "test");
-    infer(&mut device, &settings, &mut known, &mut ());
+    let known = inferred_of(&mut device);
     // A person sees what the estimator saw, of each that found a value.
     for finding in known.findings.iter().filter(|finding| finding.value.is_some()) {
         let picture = finding.picture.as_ref();
@@ -31,6 +23,21 @@ fn inferred(profile: &Profile) -> Inference {
             picture.map_or(0, |picture| picture.series.iter().map(|series| series.points.len()).sum());
         assert!(points > 0, "{} of {}: {}", finding.parameter, profile.name, finding.evidence);
     }
+    known
+}
+
+/// What is found with the usual budget.
+fn inferred_of(device: &mut dyn Device) -> Inference {
+    let interrupt = AtomicBool::new(false);
+    let settings = Settings {
+        seed: Seed(1),
+        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        reading_time: Some(Nanos::from_secs(60)),
+        writing_time: Nanos::from_secs(4 * 3600),
+        interrupt: &interrupt,
+    };
+    let mut known = nothing_known(device, "test");
+    infer(device, &settings, &mut known, &mut ());
     known
 }
 
@@ -82,6 +89,84 @@ fn flushes_tell_what_a_write_buffer_hides() {
     let known = inferred(&profile("96MiB"));
     assert_eq!(value(&known, Parameter::PlanesReadAtOnce), Some(2u64.into()));
     assert_eq!(value(&known, Parameter::ParallelUnits), Some(4u64.into()));
+}
+
+/// Logs that all blocks share, behind a buffer that is emptied when it is full.
+fn logs_behind_a_buffer() -> Profile {
+    let toml = "version = 1\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"96MiB\"\n\
+                block = \"512B\"\n[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 4\nchannels = 4\n\
+                over_provisioning = 0.2\nread = \"40us\"\nprogram = \"500us\"\nerase = \"3ms\"\n\
+                channel_bandwidth = \"60MB/s\"\n[controller]\nread_command = \"30us\"\nwrite_command = \"30us\"\n\
+                read_bandwidth = \"150MB/s\"\nwrite_bandwidth = \"150MB/s\"\ndepth = 32\n\
+                write_buffer = { size = \"512KiB\", flush = \"when-full\" }\n[translation.shared_logs]\n\
+                stripe_pages = 1\nlogs = 6\n[noise]\nsigma = 0.05\n";
+    Profile::parse(toml, "test").unwrap()
+}
+
+#[test]
+fn a_buffer_that_can_be_flushed_hides_no_logs() {
+    let known = inferred(&logs_behind_a_buffer());
+    assert!(known.fill.flushes);
+    assert_eq!(value(&known, Parameter::WriteBufferFlush), Some("when-full".into()));
+    assert_eq!(value(&known, Parameter::TranslationFamily), Some("shared log-block".into()));
+    assert_eq!(value(&known, Parameter::OpenBlocks), Some(6u64.into()));
+    assert_eq!(value(&known, Parameter::EraseBlockSize), Some(Bytes::mib(1).into()));
+}
+
+/// A device whose buffer outlasts a loss of power: it answers flushes at once.
+struct Protected<D> {
+    inner: D,
+    flushed: VecDeque<Completion>,
+}
+
+impl<D: Device> Device for Protected<D> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, request: Request) {
+        if request.operation != Operation::Flush {
+            return self.inner.submit(request);
+        }
+        let (now, Request { tag, buffer, .. }) = (self.inner.now(), request);
+        self.flushed.push_back(Completion { tag, submitted: now, completed: now, result: Ok(()), buffer });
+    }
+
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        self.flushed.pop_front().or_else(|| self.inner.wait(until))
+    }
+
+    fn keeps_data(&self) -> bool {
+        self.inner.keeps_data()
+    }
+
+    fn sees_content(&self) -> bool {
+        self.inner.sees_content()
+    }
+}
+
+#[test]
+fn a_flush_that_empties_no_buffer_is_not_relied_on() {
+    let device = logs_behind_a_buffer().device().unwrap();
+    let mut device = Protected { inner: device, flushed: VecDeque::new() };
+    let known = inferred_of(&mut device);
+    assert!(known.fill.whole_at.is_some() && !known.fill.flushes);
+    // What is not seen is not said for sure.
+    let family = known.get(Parameter::TranslationFamily).unwrap();
+    assert!(
+        family.value == Some("shared log-block".into()) || family.confidence <= 0.7,
+        "{}: {}",
+        family.value_in_words(),
+        family.evidence
+    );
 }
 
 #[test]

@@ -143,6 +143,7 @@ fn check_fill(fill: &Fill, capacity: Bytes) -> Result<(), String> {
         unit,
         full_after,
         moving_logs,
+        flushes: _,
     } = *fill;
     size("fill.until", until, capacity.0 as f64)?;
     size("fill.begun_at", begun_at, LARGEST)?;

@@ -230,6 +230,9 @@ pub struct Fill {
     pub in_place: Bytes,
     /// Whether filling it in one go was begun.
     pub was_begun: bool,
+    /// Whether a flush was seen to wait for what a write buffer holds.
+    #[serde(default)]
+    pub flushes: bool,
     /// The unit in which it makes room, as overwriting it showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<UnitSeen>,

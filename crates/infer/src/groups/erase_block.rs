@@ -102,6 +102,7 @@ struct Candidate {
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    session.look_through();
     let family = session.known().family();
     let pages = family.is_some_and(Family::maps_pages);
     // Where every page may lie anywhere, room is made when the space is used up. What comes back before is a buffer that is

@@ -32,10 +32,12 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
-use super::figures::{mean, over_bytes, slowest, windows};
+use super::figures::{mean, median, over_bytes, slowest, windows};
 use super::large_writes;
 use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
+use super::structure::row_writes::fill_up;
+use super::writes::writes;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::knowledge::ROWS_LEAST;
@@ -90,8 +92,17 @@ const WRITES_LEAST: usize = 512;
 const EVEN_WINDOWS: usize = 128;
 const EVEN_P: f64 = 0.01;
 
+/// Writes, as small as any buffer holds them, that are asked whether they take so many times as long when they are flushed.
+const ASKED: Bytes = Bytes::kib(4);
+const ASKED_OF: u64 = 4;
+const SHOWN: f64 = 1.5;
+
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity();
+    if !session.fill().was_begun && session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO) {
+        session.fill_mut().flushes = shows_what_is_held(session)?;
+        fill_up(session, io_size(capacity, session.block()))?;
+    }
     let begin = session.fill().until;
     // The rest shows what large writes cost.
     let end = capacity - large_writes::reserved(session);
@@ -137,6 +148,24 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let again = if full.moves_blocks() { refilled(session, size, &full)? } else { None };
     conclude(session, size, &costs, &full, step, (begin, place), again);
     Ok(())
+}
+
+/// Whether writes that are flushed take much longer than others and a flush of nothing: then it waits for what a buffer holds. One that
+/// outlasts a loss of power need not be emptied.
+fn shows_what_is_held(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
+    let size = ASKED.max(session.block());
+    let next = |session: &Session<'_, '_>| {
+        writes(Location::Sequential, size, ASKED_OF, session.fill().until, size * ASKED_OF)
+    };
+    session.flush()?;
+    let plain = session.run("plain", &next(session))?;
+    session.filled(size * ASKED_OF);
+    session.flush()?;
+    let Some(empty) = session.flush()? else { return Ok(false) };
+    let flushed = session.run_through("flushed", &next(session))?;
+    session.filled(size * ASKED_OF);
+    let [plain, flushed] = [plain, flushed].map(|samples| median(&responses(&samples)));
+    Ok(flushed > SHOWN * (plain + empty.0 as f64))
 }
 
 /// Where the costs rise for good, and so many writes before it are not looked at: what rises early and from less than a

@@ -61,6 +61,7 @@ const WHOLE: f64 = 0.06;
 const FILLED: f64 = 0.9;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    session.look_through();
     let known = session.known();
     let family = known.family();
     let sure = known.confidence(Parameter::TranslationFamily);

@@ -99,6 +99,7 @@ const PHYSICAL_ERROR: f64 = 0.03;
 const SPARE_ERROR: f64 = 0.1;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    session.look_through();
     fill::conclude_supposed(session);
     // Blocks that can be erased at once are not, as long as there are others.
     let since_fill =
@@ -120,12 +121,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut before = Before::new(since_fill(session)?, pages.as_ref());
     let most = session.writes_left();
     let usual = Bytes(most.0.saturating_sub(kept.0));
-    let mut overwriting = begin_usual(session)?;
+    let mut overwriting = begin_usual(session);
     overwrite(session, &mut overwriting, enough.min(usual), most, false)?;
     if overwriting.one_in > 1 && overwriting.is_slow(session.fill().nanos_per_byte) {
         // Blocks are replaced.
         before = Before::new(since_fill(session)?, pages.as_ref());
-        overwriting = begin(session)?;
+        overwriting = begin(session);
         overwrite(session, &mut overwriting, enough.min(usual), session.writes_left(), false)?;
     }
     let early = overwriting.unit();

@@ -23,7 +23,8 @@
 //! one die: addresses 24 MiB or a good part of it apart are on the same die, whatever the stripe (up to 16 dies, but for 5,
 //! 7 and the like). What is owed by one pattern is not the next one's: between them the device rests.
 //!
-//! A write buffer answers before it is known what a write costs, and gives its time to a later one: behind one only the
+//! A write buffer answers before it is known what a write costs, and gives its time to a later one. Where a flush waits for what it
+//! holds, each write is flushed, and all is as without a buffer ([`Session::look_through`]). Else behind one only the
 //! mean counts, after as many writes as it holds. Only what is on one die is compared then: writes in sequence have all.
 //!
 //! A buffer that keeps what it holds takes one page again and again without any flash. Then more pages than it holds are
@@ -113,6 +114,7 @@ fn level(ratio: f64, cheap: f64, merge: f64) -> Level {
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    session.look_through();
     conclude_family(session)?;
     rereads::conclude_buffer(session);
     Ok(())

@@ -7,8 +7,8 @@
 //! than a half of a page on the link.) On a block-mapped device a page that is written in parts costs a merge for each,
 //! and it falls the more.
 //!
-//! A write buffer puts parts together that follow one another: then there is no fall, and only the page that is read
-//! is known.
+//! A write buffer that cannot be flushed part by part puts parts together that follow one another: then there is no fall, and only
+//! the page that is read is known.
 //!
 //! # Invariants
 //! - all sizes alternate, each in fresh places;
@@ -59,6 +59,7 @@ struct Timed {
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    session.look_through();
     if session.block() * 2 > LARGEST {
         return Ok(());
     }

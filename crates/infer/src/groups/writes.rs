@@ -97,8 +97,13 @@ pub(crate) enum Buffer {
     Unknown,
 }
 
-/// What is known of the write buffer.
+/// What of a write buffer is between writes and what they cost: nothing where each of them is flushed.
 pub(crate) fn buffer(session: &Session<'_, '_>) -> Buffer {
+    if session.looks_through() { Buffer::None } else { known_buffer(session) }
+}
+
+/// What is known of the write buffer.
+pub(crate) fn known_buffer(session: &Session<'_, '_>) -> Buffer {
     match session.known().bytes(Parameter::WriteBufferSize) {
         Some(Bytes::ZERO) => Buffer::None,
         Some(size) => Buffer::Holds(size),

@@ -122,6 +122,16 @@ mod tests {
     }
 
     #[test]
+    fn few_blocks_that_are_erased_among_many_writes_are_enough() {
+        for (seed, period) in (0..20).zip([32, 48, 64, 96].into_iter().cycle()) {
+            let onset = 7 * period + 5;
+            let costs = costs(seed, 14 * period, onset, period);
+            let found = few_copied(&costs, &all(16, costs.len())).unwrap();
+            assert_eq!((found.phase, found.period), (onset, period), "seed {seed}: {found:?}");
+        }
+    }
+
+    #[test]
     fn stalls_by_chance_are_no_copied_blocks() {
         let found =
             (0..200).filter(|&seed| few_copied(&costs(seed, 300, usize::MAX, 8), &all(8, 300)).is_some());

@@ -25,7 +25,6 @@ use super::row_cycles::CYCLES_MOST;
 use super::unit_rows::may_be_block;
 use crate::groups::cycles::Cycle;
 use crate::groups::figures::{mean, median};
-use crate::halt::Halt;
 use crate::knowledge::ROWS_LEAST;
 use crate::session::Session;
 
@@ -41,11 +40,11 @@ const OUTLIER: f64 = 4.0;
 
 /// Nothing is overwritten yet: by halves, if pages are likely to lie anywhere, rows are few, and there is no fast region, which
 /// takes what is written first; else in order.
-pub(super) fn begin_usual(session: &mut Session<'_, '_>) -> Result<Overwriting, Halt> {
-    let in_order = begin(session)?;
+pub(super) fn begin_usual(session: &Session<'_, '_>) -> Overwriting {
+    let in_order = begin(session);
     let known = session.known();
     let by_halves = known.is_likely_to_map_pages() && !known.has_fast_region();
-    Ok(if by_halves { by_halves_if_few(session, in_order) } else { in_order })
+    if by_halves { by_halves_if_few(session, in_order) } else { in_order }
 }
 
 /// Each second row of pages of all dies, if the rows are known and few. Blocks that are copied show behind a buffer as well.

@@ -13,8 +13,8 @@
 //! erases. Where the row is known, the number of rows is told by all stalls from where room is made on ([`super::unit_rows`]),
 //! and goes before a cycle that is much less likely.
 //!
-//! Behind a buffer nobody waits for an erase; but a flush does. So where there may be a buffer each write is a row and is flushed, and
-//! what both take is looked at. Where there is none, who reads waits as well, if he reads from that die: each write is followed by
+//! Behind a buffer nobody waits for an erase; but a flush does. So where one shows what a buffer holds each write is a row and is flushed,
+//! and what both take is looked at. Elsewhere, who reads waits as well, if he reads from that die: each write is followed by
 //! a read of a row anywhere, and what both take is looked at, and what the writes take.
 //!
 //! Fast and slow rows, and buffers that are emptied in pieces make cycles as well, from the beginning on. They are shorter
@@ -23,7 +23,7 @@
 //! # Invariants
 //! - a cycle counts only if it foretells the stalls of writes that were done after it was found.
 
-use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
@@ -245,9 +245,8 @@ impl Overwriting {
 }
 
 /// Nothing is overwritten yet.
-pub(super) fn begin(session: &mut Session<'_, '_>) -> Result<Overwriting, Halt> {
-    let may_be_buffered = session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
-    let through = may_be_buffered && session.flush()?.is_some();
+pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
+    let through = session.looks_through();
     let (capacity, block) = (session.capacity(), session.block());
     let row = session.known().row_of_all_dies();
     let of_rows = row.unwrap_or(IO_SIZE).round_up(block);
@@ -256,7 +255,7 @@ pub(super) fn begin(session: &mut Session<'_, '_>) -> Result<Overwriting, Halt> 
     while !through && size >= least * 2 && size.0.is_multiple_of(2 * page_to_write(session).0) {
         size = Bytes(size.0 / 2);
     }
-    Ok(Overwriting {
+    Overwriting {
         size,
         one_in: 1,
         through,
@@ -266,7 +265,7 @@ pub(super) fn begin(session: &mut Session<'_, '_>) -> Result<Overwriting, Halt> 
         row,
         of_rows: None,
         room_from: None,
-    })
+    }
 }
 
 /// Overwrites the device from where it was on until a cycle that begins later foretells itself, or `until`; more than
@@ -347,7 +346,7 @@ fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize
     let writes = apart(ios(Mode::Write, Location::Sequential, found.size, count), slot)
         .on_target(slot * found.both.len() as u64, slot * count);
     if found.through {
-        let samples = session.run_through("overwriting", &writes)?;
+        let samples = session.run("overwriting", &writes)?;
         let took = responses(&samples);
         found.writes.extend(&took);
         found.both.extend(took);

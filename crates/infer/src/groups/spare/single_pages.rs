@@ -10,7 +10,7 @@
 //! blocks that have pages in it are merged before one write. Then it is so at each log that is opened, which is as many
 //! pages later as a log takes, to the page. In a sweep each log takes pages of blocks of its own, so that all of these stalls are long.
 //!
-//! Behind a write buffer the host waits for each stall as many pages later as the buffer holds. A device may put merges
+//! Behind a write buffer that cannot be flushed page by page the host waits for each stall as many pages later as the buffer holds. A device may put merges
 //! off until it has spare blocks for no more: then the first stall comes some logs later. That shows in two ways. From when on
 //! something is owed, each write does a part of it first and takes a little longer: where a whole number of logs before the
 //! first stall the usual cost rises, the logs were full. And after a rest nothing is owed, so that as many logs are opened

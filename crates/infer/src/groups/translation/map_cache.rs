@@ -20,7 +20,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use crate::groups::patterns::{ios, responses};
-use crate::groups::writes::{apart, buffer, place};
+use crate::groups::writes::{apart, known_buffer, place};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -52,7 +52,7 @@ pub(super) fn look_for_map_cache(
     session: &mut Session<'_, '_>,
     size: Bytes,
 ) -> Result<(MapCache, String), Halt> {
-    let held = buffer(session).most(session).round_up(size);
+    let held = known_buffer(session).most(session).round_up(size);
     let affordable = (size * PAGES + held) * ROUNDS <= session.writes_left();
     let (written, figures) = match affordable {
         true => compare(session, size, Mode::Write, held)?,
