@@ -20,6 +20,7 @@ use crate::halt::Halt;
 use crate::knowledge::Knowledge;
 use crate::virtual_disk::without_its_host;
 use crate::{Progress, Settings};
+use filling::{FLUSH_MOST, unanswered_flush};
 
 /// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
 /// that bear outliers bear these.
@@ -217,8 +218,12 @@ impl<'d, 's> Session<'d, 's> {
             failures_allowed: self.allowance.failures(ios),
         };
         let outcome = if through {
-            let device = &mut WriteThrough::new(self.device);
-            flashlab_engine::run(device, &placed, &mut samples, &control)
+            let mut device = WriteThrough::new(self.device, FLUSH_MOST);
+            let outcome = flashlab_engine::run(&mut device, &placed, &mut samples, &control);
+            if device.hangs() {
+                self.unanswered = Some(unanswered_flush());
+            }
+            outcome
         } else {
             flashlab_engine::run(self.device, &placed, &mut samples, &control)
         };
@@ -228,6 +233,7 @@ impl<'d, 's> Session<'d, 's> {
         self.allowance.ios += outcome.ios;
         self.allowance.failed += outcome.failed;
         self.inference.written += outcome.written;
+        self.check_answers()?;
         if let Some(reason) = self.device.loss() {
             return Err(Halt::Gone(reason));
         }

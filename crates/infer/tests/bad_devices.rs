@@ -97,9 +97,10 @@ fn a_device_of_which_nothing_is_read_any_more_is_gone() {
     assert!(matches!(&ended, Ended::Gone(reason) if reason.contains("Input/output error")), "{ended:?}");
 }
 
-/// A device with a write buffer that never answers a flush.
+/// A device with a write buffer that answers so many flushes, and no other.
 struct Hanging {
     inner: SimulatedDevice,
+    flushes: u32,
     hangs: bool,
 }
 
@@ -119,7 +120,11 @@ impl Device for Hanging {
     fn submit(&mut self, request: Request) {
         assert!(!self.hangs, "nothing is submitted behind a flush that is in flight");
         match request.operation {
-            Operation::Flush => self.hangs = true,
+            Operation::Flush if self.flushes == 0 => self.hangs = true,
+            Operation::Flush => {
+                self.flushes -= 1;
+                self.inner.submit(request);
+            }
             _ => self.inner.submit(request),
         }
     }
@@ -135,11 +140,17 @@ fn a_device_that_does_not_answer_a_flush_is_gone() {
     let text = "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"64MiB\"\n[noise]\nsigma = 0.05\n[flash]\npage = \"4KiB\"\npages_per_block = 64\nread = \
          \"60us\"\nprogram = \"600us\"\n[controller.write_buffer]\nsize = \"256KiB\"\n";
-    let inner = Profile::parse(text, "test.toml").unwrap().device().unwrap();
-    let mut device = Hanging { inner, hangs: false };
-    let (known, ended) = inferred_until_the_end(&mut device);
-    assert!(device.hangs);
-    assert!(matches!(&ended, Ended::Gone(reason) if reason.contains("flush")), "{ended:?}");
+    let hanging = |flushes| {
+        let inner = Profile::parse(text, "test.toml").unwrap().device().unwrap();
+        let mut device = Hanging { inner, flushes, hangs: false };
+        let (known, ended) = inferred_until_the_end(&mut device);
+        assert!(device.hangs);
+        assert!(matches!(&ended, Ended::Gone(reason) if reason.contains("flush")), "{ended:?}");
+        known
+    };
+    hanging(0);
+    // Behind the fill, whose first writes were flushed.
+    let known = hanging(8);
     let is_region = |supposed: &Finding| supposed.parameter == Parameter::FastRegionSize;
     assert!(known.supposed.iter().any(is_region), "what the fill showed stays");
 }

@@ -13,7 +13,12 @@ use crate::groups::structure::replay::Run;
 use crate::halt::Halt;
 
 /// No device that answers at all takes longer for a flush: the kernel gives up commands sooner, with all that it tries again.
-const FLUSH_MOST: Nanos = Nanos::from_secs(600);
+pub(super) const FLUSH_MOST: Nanos = Nanos::from_secs(600);
+
+/// Nothing can be asked any more behind a flush that is in flight for ever.
+pub(super) fn unanswered_flush() -> Halt {
+    Halt::Gone(format!("a flush was not answered within {FLUSH_MOST}"))
+}
 
 impl Session<'_, '_> {
     /// What is known of filling the device.
@@ -62,7 +67,7 @@ impl Session<'_, '_> {
             if self.settings.interrupt.load(Ordering::Relaxed) {
                 self.unanswered = Some(Halt::Interrupted);
             } else if now >= until {
-                self.unanswered = Some(Halt::Gone(format!("a flush was not answered within {FLUSH_MOST}")));
+                self.unanswered = Some(unanswered_flush());
             }
             self.check_answers()?;
         }

@@ -69,7 +69,7 @@ impl Overwriting {
     }
 
     /// Blocks that are copied, or erased, that few stalls tell. In order these are whole blocks.
-    pub(super) fn look_for_few(&mut self, shortest: usize) {
+    pub(super) fn look_for_few(&mut self, shortest: usize, later: usize) {
         let longest = self.both.len() / WINDOWS_MIN;
         let fits = |&period: &usize| self.one_in > 1 || may_be_block(period);
         let periods: Vec<usize> = (shortest.max(2)..=longest).filter(fits).collect();
@@ -77,8 +77,9 @@ impl Overwriting {
             windows: (cycle.length - cycle.phase) / cycle.period.max(1),
             ..Seen::unconfirmed(cycle, [None; CYCLES_MOST], false, Some(cycle.phase))
         };
-        // What is in the first period may have begun before.
-        let begins = |cycle: &Cycle| cycle.phase >= if self.one_in > 1 { shortest } else { cycle.period };
+        // In order, where units are replaced, the first one may be before any stall.
+        let begins =
+            |cycle: &Cycle| cycle.phase >= if self.one_in > 1 { shortest } else { cycle.period.max(later) };
         self.seen = few_copied(&self.both, &periods).filter(begins).map(seen).or(self.seen);
     }
 

@@ -196,7 +196,7 @@ impl Overwriting {
         self.seen = best.or(self.seen);
         let few = self.one_in > 1 || is_last && self.row == Some(self.size);
         if few && self.seen.is_none_or(|seen| seen.onset.is_none()) {
-            self.look_for_few(shortest);
+            self.look_for_few(shortest, later);
         }
     }
 
