@@ -186,6 +186,14 @@ impl<'d, 's> Session<'d, 's> {
         self.run_as(name, pattern, true)
     }
 
+    /// The same as [`Session::run`], without flushes, whatever the group does else.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub(crate) fn run_buffered(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
+        self.run_as(name, pattern, false)
+    }
+
     fn run_as(&mut self, name: &str, pattern: &Pattern, through: bool) -> Result<Vec<Sample>, Halt> {
         let ios = pattern.io_count.expect("a probe has an IOCount") * u64::from(pattern.parallel_degree);
         self.check_answers()?;

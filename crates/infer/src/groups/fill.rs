@@ -99,17 +99,17 @@ const SHOWN: f64 = 1.5;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity();
+    // The rest shows what large writes cost.
+    let end = capacity - large_writes::reserved(session);
+    let length = end - session.fill().until.min(end);
+    if session.writes_left() < length {
+        return Err(Halt::Budget { needed: length, left: session.writes_left() });
+    }
     if !session.fill().was_begun && session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO) {
         session.fill_mut().flushes = shows_what_is_held(session)?;
         fill_up(session, io_size(capacity, session.block()))?;
     }
     let begin = session.fill().until;
-    // The rest shows what large writes cost.
-    let end = capacity - large_writes::reserved(session);
-    let length = end - begin.min(end);
-    if session.writes_left() < length {
-        return Err(Halt::Budget { needed: length, left: session.writes_left() });
-    }
     let size = io_size(capacity, session.block());
     session.rest(REST)?;
     let was_begun = mem::replace(&mut session.fill_mut().was_begun, true);

@@ -47,7 +47,8 @@ pub(super) fn begin_usual(session: &Session<'_, '_>) -> Overwriting {
     if by_halves { by_halves_if_few(session, in_order) } else { in_order }
 }
 
-/// Each second row of pages of all dies, if the rows are known and few. Blocks that are copied show behind a buffer as well.
+/// Each second row of pages of all dies, if the rows are known and few. Blocks that are copied show behind a buffer as well, and what
+/// is shorter is hidden by it, as maps that are written back.
 fn by_halves_if_few(session: &Session<'_, '_>, in_order: Overwriting) -> Overwriting {
     let is_few = |row: &Bytes| {
         row.0.is_multiple_of(session.block().0)
