@@ -268,7 +268,7 @@ impl<'a> Conduct<'a> {
             failures_allowed: FAILURES_ALLOWED,
         };
         let outcome = run(self.device, &placed, &mut observers, &control)?;
-        let loss = self.loss();
+        let loss = outcome.loss.clone().or_else(|| self.loss());
         // What one process ended because its mean was precise, the others did not end.
         let ends = observers.iter().map(|(_, until)| until.end());
         let satisfied = ends.reduce(|a, b| if a == RunEnd::PrecisionReached { a } else { b });

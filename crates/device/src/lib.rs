@@ -20,7 +20,6 @@ mod huge_pages;
 mod memory;
 mod nothing;
 mod virtual_queue;
-mod write_through;
 
 use std::fmt;
 use std::io;
@@ -32,7 +31,6 @@ pub use huge_pages::vec_in_huge_pages;
 pub use memory::MemoryDevice;
 pub use nothing::NoDevice;
 pub use virtual_queue::VirtualQueue;
-pub use write_through::WriteThrough;
 
 use flashlab_base::{Bytes, Nanos};
 

@@ -16,9 +16,11 @@ mod observer;
 mod process;
 mod replay;
 mod run;
+mod write_through;
 
 pub use content::{StampError, verify};
 pub use observer::Observer;
 pub use process::WAIT_PIECE;
 pub use replay::{Pace, replay};
 pub use run::{Control, Ended, EngineError, Failure, Outcome, check, run};
+pub use write_through::{FLUSH_MOST, unanswered_flush};

@@ -12,6 +12,7 @@ use flashlab_samples::Sample;
 use crate::content;
 use crate::observer::Observer;
 use crate::run::{Ended, Failure, Outcome};
+use crate::write_through::WriteThrough;
 
 /// The longest that a process waits without looking whether the run has been ended.
 pub const WAIT_PIECE: Nanos = Nanos::from_millis(50);
@@ -22,12 +23,25 @@ pub(crate) struct Shared<'a> {
     pub stop: &'a AtomicBool,
     /// Set when the caller wants the run to end.
     pub interrupt: &'a AtomicBool,
+    /// Whether each write is flushed.
+    pub write_through: bool,
     /// How long after its beginning no IO is submitted any more.
     pub time_limit: Option<Nanos>,
     /// How many IOs of all processes failed.
     pub failed: &'a AtomicU64,
     /// How many may.
     pub failures_allowed: u64,
+}
+
+impl Shared<'_> {
+    /// What the processes submit to: the device, or `through` around it.
+    pub(crate) fn device<'d>(
+        &'d self,
+        device: &'d mut dyn Device,
+        through: &'d mut Option<WriteThrough<'d>>,
+    ) -> &'d mut dyn Device {
+        if self.write_through { through.insert(WriteThrough::new(device, self.interrupt)) } else { device }
+    }
 }
 
 /// What a process does next.
@@ -260,6 +274,9 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
             let failure = Failure { operation, offset: sample.offset, size: sample.size, error };
             self.outcome.fail(failure);
             let failed = self.shared.failed.fetch_add(1, Ordering::Relaxed) + 1;
+            if error.device_is_gone() {
+                self.outcome.loss = self.device.loss();
+            }
             if error.device_is_gone() || failed > self.shared.failures_allowed {
                 self.outcome.end_with(Ended::DeviceFailed);
                 self.shared.stop.store(true, Ordering::Relaxed);

@@ -56,6 +56,8 @@ pub fn replay<O: Observer>(
     let shared = Shared {
         stop: &AtomicBool::new(false),
         interrupt: control.interrupt,
+        // A trace has flushes of its own.
+        write_through: false,
         time_limit: control.time_limit,
         failed: &AtomicU64::new(0),
         failures_allowed: control.failures_allowed,

@@ -73,6 +73,8 @@ pub struct Outcome {
     pub failed: u64,
     /// The first IO that failed.
     pub first_failure: Option<Failure>,
+    /// What became of the device when it was gone, if that is known: see [`Device::loss`].
+    pub loss: Option<String>,
     /// Bytes read.
     pub read: Bytes,
     /// Bytes written.
@@ -93,6 +95,7 @@ impl Outcome {
             ios: 0,
             failed: 0,
             first_failure: None,
+            loss: None,
             read: Bytes::ZERO,
             written: Bytes::ZERO,
             begin,
@@ -136,6 +139,7 @@ impl Outcome {
         self.ios += other.ios;
         self.failed += other.failed;
         self.first_failure = self.first_failure.or(other.first_failure);
+        self.loss = self.loss.or(other.loss);
         self.read += other.read;
         self.written += other.written;
         self.begin = self.begin.min(other.begin);
@@ -232,6 +236,7 @@ pub fn run<O: Observer>(
     let shared = Shared {
         stop: &AtomicBool::new(false),
         interrupt: control.interrupt,
+        write_through: placed.pattern().write_through,
         time_limit,
         failed: &AtomicU64::new(0),
         failures_allowed: control.failures_allowed,
@@ -242,7 +247,11 @@ pub fn run<O: Observer>(
     let largest = placed.largest_io();
     match lanes {
         Some(lanes) => in_threads(lanes, processes.collect(), depth, largest, &shared),
-        None => Ok(Drive::new(device, processes.collect(), depth, largest, &shared).run()),
+        None => {
+            let mut through = None;
+            let device = shared.device(device, &mut through);
+            Ok(Drive::new(device, processes.collect(), depth, largest, &shared).run())
+        }
     }
 }
 
@@ -294,7 +303,9 @@ fn in_threads<I: Iterator<Item = Task> + Send, O: Observer>(
             .map(|(mut lane, process)| {
                 let ready = ready.clone();
                 thread::Builder::new().spawn_scoped(scope, move || {
-                    let drive = Drive::new(lane.as_mut(), vec![process], depth, largest, shared);
+                    let mut through = None;
+                    let device = shared.device(lane.as_mut(), &mut through);
+                    let drive = Drive::new(device, vec![process], depth, largest, shared);
                     // Who counts them is there as long as the gate is closed.
                     let _ = ready.send(());
                     drop(ready);

@@ -56,6 +56,20 @@ fn a_consecutive_pattern_submits_each_io_when_the_last_one_is_done() {
 }
 
 #[test]
+fn a_write_that_is_written_through_takes_its_flush_as_well() {
+    let mut pattern = baseline("SW", 8);
+    pattern.write_through = true;
+    pattern.mix = Some(Mix { second: Pattern::baseline("SR").unwrap().first, ratio: 1 });
+    let (outcome, samples) = run_all(&mut device(), &pattern);
+    let responses: Vec<u64> = samples[0].iter().map(|sample| sample.response().0).collect();
+    assert_eq!(responses, [2000, 1000, 2000, 1000, 2000, 1000, 2000, 1000]);
+    assert_eq!((outcome.ios, outcome.written, outcome.read), (8, Bytes::kib(128), Bytes::kib(128)));
+    // Processes share the device, which does one IO after the other.
+    pattern.parallel_degree = 2;
+    assert_eq!(run_all(&mut device(), &pattern).0.end, Nanos(24_000));
+}
+
+#[test]
 fn pauses_and_bursts_count_from_the_completion() {
     let mut pattern = baseline("SR", 5);
     pattern.first.time = Time::Pause { pause: Nanos(500) };

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
-use flashlab_device::{Device, IoError, WriteThrough};
+use flashlab_device::{Device, IoError};
 use flashlab_engine::{Control, Ended, Failure, WAIT_PIECE};
 use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
@@ -20,7 +20,6 @@ use crate::halt::Halt;
 use crate::knowledge::Knowledge;
 use crate::virtual_disk::without_its_host;
 use crate::{Progress, Settings};
-use filling::{FLUSH_MOST, unanswered_flush};
 
 /// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
 /// that bear outliers bear these.
@@ -79,8 +78,8 @@ pub struct Session<'d, 's> {
     inference: &'d mut Inference,
     allowance: Allowance,
     probes: Vec<Experiment>,
-    /// Why it ended with an IO in flight, after which no other is submitted: nobody would know whose answer comes.
-    unanswered: Option<Halt>,
+    /// Why nothing is submitted any more: the device is gone, or an IO is in flight for ever, and nobody would know whose answer comes.
+    over: Option<Halt>,
     /// How long they may take together.
     reading_time: Nanos,
     concluded: Vec<Parameter>,
@@ -99,7 +98,7 @@ impl<'d, 's> Session<'d, 's> {
             inference,
             allowance,
             probes: Vec::new(),
-            unanswered: None,
+            over: None,
             reading_time: settings.reading_time.unwrap_or(READING_TIME),
             concluded: Vec::new(),
         }
@@ -162,11 +161,12 @@ impl<'d, 's> Session<'d, 's> {
     /// # Panics
     /// If the pattern has no IOCount: a probe knows how much it does.
     pub fn run(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
-        self.run_as(name, pattern, self.allowance.through)
+        let write_through = pattern.write_through || self.allowance.through && pattern.writes();
+        self.run_as_it_is(name, &Pattern { write_through, ..pattern.clone() })
     }
 
-    /// From now on each write of the group is flushed, as [`Session::run_through`] does, if there may be a buffer and a flush was seen
-    /// to wait for what it holds: so that a write takes what a buffer would hide.
+    /// From now on each write of the group is flushed, if there may be a buffer and a flush was seen to wait for what it holds: so that
+    /// a write takes what a buffer would hide.
     pub(crate) fn look_through(&mut self) {
         let may_be_buffered = self.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
         self.allowance.through = may_be_buffered && self.inference.fill.flushes;
@@ -177,26 +177,13 @@ impl<'d, 's> Session<'d, 's> {
         self.allowance.through
     }
 
-    /// The same as [`Session::run`], with a flush behind each write, that counts for it. No pattern has flushes, and so they are in no
-    /// plan.
+    /// The same as [`Session::run`], with the pattern's own flushes, whether or not the group flushes its writes.
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub(crate) fn run_through(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
-        self.run_as(name, pattern, true)
-    }
-
-    /// The same as [`Session::run`], without flushes, whatever the group does else.
-    ///
-    /// # Errors
-    /// As [`Session::run`].
-    pub(crate) fn run_buffered(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
-        self.run_as(name, pattern, false)
-    }
-
-    fn run_as(&mut self, name: &str, pattern: &Pattern, through: bool) -> Result<Vec<Sample>, Halt> {
+    pub(crate) fn run_as_it_is(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
         let ios = pattern.io_count.expect("a probe has an IOCount") * u64::from(pattern.parallel_degree);
-        self.check_answers()?;
+        self.check_over()?;
         let writes = most_written(pattern, ios);
         if writes > self.allowance.writes {
             return Err(self.short(Halt::Budget { needed: writes, left: self.allowance.writes }));
@@ -225,26 +212,15 @@ impl<'d, 's> Session<'d, 's> {
             time_limit: Some(time_limit),
             failures_allowed: self.allowance.failures(ios),
         };
-        let outcome = if through {
-            let mut device = WriteThrough::new(self.device, FLUSH_MOST);
-            let outcome = flashlab_engine::run(&mut device, &placed, &mut samples, &control);
-            if device.hangs() {
-                self.unanswered = Some(unanswered_flush());
-            }
-            outcome
-        } else {
-            flashlab_engine::run(self.device, &placed, &mut samples, &control)
-        };
-        let outcome = outcome.map_err(|error| misfit(&error))?;
+        let outcome = flashlab_engine::run(self.device, &placed, &mut samples, &control)
+            .map_err(|error| misfit(&error))?;
         self.allowance.writes = Bytes(self.allowance.writes.0.saturating_sub(outcome.written.0));
         self.allowance.written += outcome.written;
         self.allowance.ios += outcome.ios;
         self.allowance.failed += outcome.failed;
         self.inference.written += outcome.written;
-        self.check_answers()?;
-        if let Some(reason) = self.device.loss() {
-            return Err(Halt::Gone(reason));
-        }
+        self.over = outcome.loss.or_else(|| self.device.loss()).map(Halt::Gone);
+        self.check_over()?;
         match (outcome.ended, outcome.first_failure) {
             (Ended::Interrupted, _) => Err(Halt::Interrupted),
             (Ended::DeviceFailed, Some(failure)) if failure.error.device_is_gone() => {
@@ -261,9 +237,9 @@ impl<'d, 's> Session<'d, 's> {
         }
     }
 
-    /// Whether all that was submitted was answered.
-    fn check_answers(&self) -> Result<(), Halt> {
-        self.unanswered.clone().map_or(Ok(()), Err)
+    /// Whether anything may be submitted.
+    fn check_over(&self) -> Result<(), Halt> {
+        self.over.clone().map_or(Ok(()), Err)
     }
 
     /// Notes what the group could not do.

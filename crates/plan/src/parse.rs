@@ -23,6 +23,7 @@ const PLAN_KEYS: [&str; 6] = ["version", "name", "title", "description", "patter
 const VARY_KEYS: [&str; 3] = ["vary", "values", "quick_values"];
 /// The keys of a basic pattern that are no parameters.
 const BASIC_KEYS: [&str; 5] = ["pattern", "mode", "location", "arrival", "content"];
+pub(crate) const WRITE_THROUGH: &str = "write_through";
 
 pub(crate) const MODES: [(&str, Mode); 2] = [("read", Mode::Read), ("write", Mode::Write)];
 pub(crate) const ARRIVALS: [(&str, Arrival); 2] = [("fixed", Arrival::Fixed), ("poisson", Arrival::Poisson)];
@@ -52,7 +53,7 @@ fn basic_keys() -> Vec<&'static str> {
 fn pattern_keys() -> Vec<&'static str> {
     let whole =
         Parameter::all().filter(|parameter| !parameter.is_of_basic() && *parameter != Parameter::Ratio);
-    basic_keys().into_iter().chain(["mix"]).chain(whole.map(Parameter::key)).collect()
+    basic_keys().into_iter().chain(["mix", WRITE_THROUGH]).chain(whole.map(Parameter::key)).collect()
 }
 
 type Named = BTreeMap<String, Pattern>;
@@ -162,6 +163,9 @@ fn read_pattern(section: &Section, named: &Named) -> Result<Pattern, PlanError> 
             let number = entry.number(parameter.quantity())?;
             parameter.set(&mut pattern, number).map_err(|use_it| entry.misplaced(use_it))?;
         }
+    }
+    if let Some(entry) = section.get(WRITE_THROUGH) {
+        pattern.write_through = entry.truth()?;
     }
     let mix = match section.get("mix") {
         None => None,

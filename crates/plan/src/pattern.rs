@@ -23,6 +23,8 @@ pub struct Pattern {
     pub parallel_degree: u32,
     /// How many IOs each process keeps in flight; 1 is uFLIP's synchronous IO. At least 1.
     pub queue_depth: u32,
+    /// WriteThrough: whether a flush follows each write, which is done when the flush is.
+    pub write_through: bool,
     /// IOCount: how many IOs each process does, those of IOIgnore included; `None` for no end.
     pub io_count: Option<u64>,
     /// When the run ends, whether or not IOCount is reached; `None` for no limit.
@@ -204,6 +206,7 @@ impl Pattern {
             mix: None,
             parallel_degree: 1,
             queue_depth: 1,
+            write_through: false,
             io_count: None,
             duration: None,
             io_ignore: 0,

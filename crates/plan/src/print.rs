@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::parameter::Quantity;
-use crate::parse::{ARRIVALS, CONTENTS, MODES};
+use crate::parse::{ARRIVALS, CONTENTS, MODES, WRITE_THROUGH};
 use crate::{Basic, Experiment, IoSize, Location, ModeRule, Parameter, Pattern, Plan, Time, Value};
 
 impl Plan {
@@ -50,6 +50,9 @@ fn print_pattern(text: &mut String, pattern: &Pattern) {
     number(Parameter::IoIgnore, pattern.io_ignore);
     if let Some(duration) = pattern.duration {
         number(Parameter::Duration, duration.0);
+    }
+    if pattern.write_through {
+        line(text, WRITE_THROUGH, "true".to_owned());
     }
     if let Some(mix) = &pattern.mix {
         text.push_str("\n[experiment.mix]\n");

@@ -162,6 +162,10 @@ impl<'a> Entry<'a> {
         })
     }
 
+    pub(crate) fn truth(&self) -> Result<bool, PlanError> {
+        self.value.get_ref().as_bool().ok_or_else(|| self.illegal("true or false"))
+    }
+
     /// A number of this quantity: its bytes, its nanoseconds or itself, exact as a double.
     pub(crate) fn number(&self, quantity: Quantity) -> Result<f64, PlanError> {
         let whole = |legal: &str, max: u64| match self.integer() {

@@ -140,7 +140,7 @@ fn deep_nesting_is_a_mistake_and_not_a_crash() {
 fn unknown_keys_and_missing_ones() {
     insta::assert_snapshot!(with("io_sise = \"4KiB\""), @"p.toml:5: unknown key `io_sise`: did you mean `io_size`?");
     insta::assert_snapshot!(with("IOSize = \"4KiB\""), @"p.toml:5: unknown key `IOSize`: did you mean `io_size`?");
-    insta::assert_snapshot!(with("colour = 5"), @"p.toml:5: unknown key `colour`: legal here are version, name, title, description, patterns, experiment, vary, values, quick_values, pattern, mode, location, arrival, content, io_size, slot_size, io_shift, target_offset, target_size, incr, partitions, theta, hot_ios, hot_space, pause, burst, per_second, write_probability, mix, parallel_degree, queue_depth, io_count, io_ignore, duration");
+    insta::assert_snapshot!(with("colour = 5"), @"p.toml:5: unknown key `colour`: legal here are version, name, title, description, patterns, experiment, vary, values, quick_values, pattern, mode, location, arrival, content, io_size, slot_size, io_shift, target_offset, target_size, incr, partitions, theta, hot_ios, hot_space, pause, burst, per_second, write_probability, mix, write_through, parallel_degree, queue_depth, io_count, io_ignore, duration");
     insta::assert_snapshot!(with("mix = { pattern = \"RR\", ration = 4 }"), @"p.toml:5: unknown key `ration`: did you mean `ratio`?");
     insta::assert_snapshot!(with("mix = { pattern = \"RR\", rate = 4 }"), @"p.toml:5: unknown key `rate`: legal here are pattern, mode, location, arrival, content, io_size, slot_size, io_shift, target_offset, target_size, incr, partitions, theta, hot_ios, hot_space, pause, burst, per_second, write_probability, ratio");
     insta::assert_snapshot!(error_of("location = \"random\""), @r#"p.toml:1: `mode` is missing: add mode = "read" or "write", or the name of a pattern to depart from"#);
@@ -168,6 +168,7 @@ fn values_of_the_wrong_type_or_out_of_range() {
     insta::assert_snapshot!(with("queue_depth = 65\nparallel_degree = 64"), @"p.toml:5: queue_depth = 65: must be from 1 to 64, as 64 processes keep 4096 IOs in flight at most");
     insta::assert_snapshot!(with("pause = \"1ms\"\nqueue_depth = 2"), @"p.toml:6: queue_depth = 2: must be 1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces the IOs of a queue)");
     insta::assert_snapshot!(with("queue_depth = 2\nmix = { pattern = \"RR\", pause = \"1ms\", burst = 3 }"), @"p.toml:5: queue_depth = 2: must be 1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces the IOs of a queue)");
+    insta::assert_snapshot!(with("write_through = 1"), @"p.toml:5: write_through = 1: must be true or false");
     insta::assert_snapshot!(with("queue_depth = 1.5"), @"p.toml:5: queue_depth = 1.5: must be a whole number from 0 to 2^32 - 1");
     insta::assert_snapshot!(with("io_count = 10\nio_ignore = 10"), @"p.toml:6: io_ignore = 10: must be below io_count (10), or no IO is left to measure");
     insta::assert_snapshot!(with("io_ignore = 10_000_000_000_000_000"), @"p.toml:5: io_ignore = 10_000_000_000_000_000: must be a whole number from 0 to 2^53");
@@ -297,8 +298,8 @@ fn any_basic() -> impl Strategy<Value = Basic> {
 fn any_pattern() -> impl Strategy<Value = Pattern> {
     let mix = proptest::option::of((any_basic(), 1u32..));
     let length = (proptest::option::of(number(1)), 0.0..1.0, proptest::option::of(number(1)));
-    (any_basic(), mix, 1u32..=1024, 1u32..=4096, length).prop_map(
-        |(first, mix, parallel_degree, deep, (io_count, ignored, duration))| {
+    (any_basic(), mix, 1u32..=1024, 1u32..=4096, any::<bool>(), length).prop_map(
+        |(first, mix, parallel_degree, deep, write_through, (io_count, ignored, duration))| {
             let mix = mix.map(|(mut second, ratio)| {
                 // Both parts of a mix are open loops, or none is.
                 let is_open = |time| matches!(time, Time::Rate { .. });
@@ -314,7 +315,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
             // A queue has no pauses.
             let has_pause = pauses(&first) || second.is_some_and(pauses);
             let queue_depth = if has_pause { 1 } else { deep.min(4096 / parallel_degree) };
-            Pattern { first, mix, parallel_degree, queue_depth, io_count, duration, io_ignore }
+            Pattern { first, mix, parallel_degree, queue_depth, write_through, io_count, duration, io_ignore }
         },
     )
 }

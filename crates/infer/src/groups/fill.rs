@@ -37,7 +37,7 @@ use super::large_writes;
 use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
 use super::structure::row_writes::fill_up;
-use super::writes::writes;
+use super::writes::{flushed, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::knowledge::ROWS_LEAST;
@@ -162,7 +162,7 @@ fn shows_what_is_held(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
     session.filled(size * ASKED_OF);
     session.flush()?;
     let Some(empty) = session.flush()? else { return Ok(false) };
-    let flushed = session.run_through("flushed", &next(session))?;
+    let flushed = session.run("flushed", &flushed(next(session)))?;
     session.filled(size * ASKED_OF);
     let [plain, flushed] = [plain, flushed].map(|samples| median(&responses(&samples)));
     Ok(flushed > SHOWN * (plain + empty.0 as f64))

@@ -46,6 +46,11 @@ pub(crate) fn apart(mut pattern: Pattern, slot: Bytes) -> Pattern {
     pattern
 }
 
+/// The pattern with a flush behind each write, that counts for it.
+pub(crate) fn flushed(pattern: Pattern) -> Pattern {
+    Pattern { write_through: true, ..pattern }
+}
+
 /// Runs a pattern; the response times in nanoseconds, in order.
 pub(crate) fn costs_of(
     session: &mut Session<'_, '_>,

@@ -6,19 +6,11 @@ use std::sync::atomic::Ordering;
 use flashlab_analysis::inference::Fill;
 use flashlab_base::{Bytes, Nanos, Operation};
 use flashlab_device::{Buffer, Request};
-use flashlab_engine::WAIT_PIECE;
+use flashlab_engine::{FLUSH_MOST, WAIT_PIECE, unanswered_flush};
 
 use super::Session;
 use crate::groups::structure::replay::Run;
 use crate::halt::Halt;
-
-/// No device that answers at all takes longer for a flush: the kernel gives up commands sooner, with all that it tries again.
-pub(super) const FLUSH_MOST: Nanos = Nanos::from_secs(600);
-
-/// Nothing can be asked any more behind a flush that is in flight for ever.
-pub(super) fn unanswered_flush() -> Halt {
-    Halt::Gone(format!("a flush was not answered within {FLUSH_MOST}"))
-}
 
 impl Session<'_, '_> {
     /// What is known of filling the device.
@@ -42,13 +34,13 @@ impl Session<'_, '_> {
     }
 
     /// Has the device write to its flash what it only holds, while nothing else is in flight; what that took, none where it
-    /// refuses. No pattern has flushes, and so this is in no plan.
+    /// refuses. A pattern has flushes behind its writes only, and so this is in no plan.
     ///
     /// # Errors
     /// [`Halt::Time`] and [`Halt::Interrupted`] before it; [`Halt::Interrupted`], and [`Halt::Gone`] if it takes too long: it is in
     /// flight for ever then, and nothing else is submitted any more.
     pub(crate) fn flush(&mut self) -> Result<Option<Nanos>, Halt> {
-        self.check_answers()?;
+        self.check_over()?;
         if self.settings.interrupt.load(Ordering::Relaxed) {
             return Err(Halt::Interrupted);
         }
@@ -65,11 +57,11 @@ impl Session<'_, '_> {
                 return Ok(done.result.ok().map(|()| done.completed.since(done.submitted)));
             }
             if self.settings.interrupt.load(Ordering::Relaxed) {
-                self.unanswered = Some(Halt::Interrupted);
+                self.over = Some(Halt::Interrupted);
             } else if now >= until {
-                self.unanswered = Some(unanswered_flush());
+                self.over = Some(Halt::Gone(unanswered_flush()));
             }
-            self.check_answers()?;
+            self.check_over()?;
         }
     }
 

@@ -356,7 +356,7 @@ fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize
     let mut reads = ios(Mode::Read, Location::Random, read, count);
     reads.first.target_size = Some(capacity.round_down(read));
     let writes = Pattern { io_count: Some(2 * count), ..writes };
-    for (write, both) in with_reads(&session.run_buffered("overwriting", &in_turn(writes, reads))?) {
+    for (write, both) in with_reads(&session.run_as_it_is("overwriting", &in_turn(writes, reads))?) {
         found.writes.push(write.response().0 as f64);
         found.both.push(both);
     }

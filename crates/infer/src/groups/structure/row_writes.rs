@@ -22,7 +22,7 @@ use crate::groups::figures::{deviation, median, quantile};
 use crate::groups::fill;
 use crate::groups::patterns::responses;
 use crate::groups::sizes::PAUSE;
-use crate::groups::writes::writes;
+use crate::groups::writes::{flushed, writes};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -106,8 +106,8 @@ fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Resul
     let (at, length) = (session.fill().until, size * count);
     let pattern = writes(Location::Sequential, size, count, at, length);
     let flushes = session.flush()?.is_some();
-    let samples =
-        if flushes { session.run_through("rows", &pattern)? } else { session.run("rows", &pattern)? };
+    let pattern = if flushes { flushed(pattern) } else { pattern };
+    let samples = session.run("rows", &pattern)?;
     session.filled(length);
     Ok(if flushes { run(&samples) } else { Run::new() })
 }
