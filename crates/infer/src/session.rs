@@ -169,7 +169,7 @@ impl<'d, 's> Session<'d, 's> {
     /// a write takes what a buffer would hide.
     pub(crate) fn look_through(&mut self) {
         let may_be_buffered = self.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
-        self.allowance.through = may_be_buffered && self.inference.fill.flushes;
+        self.allowance.through = may_be_buffered && self.inference.fill.flushed_nanos.is_some();
     }
 
     /// Whether each write of the group is flushed.

@@ -106,7 +106,7 @@ fn logs_behind_a_buffer() -> Profile {
 #[test]
 fn a_buffer_that_can_be_flushed_hides_no_logs() {
     let known = inferred(&logs_behind_a_buffer());
-    assert!(known.fill.flushes);
+    assert!(known.fill.flushed_nanos.is_some());
     assert_eq!(value(&known, Parameter::WriteBufferFlush), Some("when-full".into()));
     assert_eq!(value(&known, Parameter::TranslationFamily), Some("shared log-block".into()));
     assert_eq!(value(&known, Parameter::OpenBlocks), Some(6u64.into()));
@@ -158,7 +158,7 @@ fn a_flush_that_empties_no_buffer_is_not_relied_on() {
     let device = logs_behind_a_buffer().device().unwrap();
     let mut device = Protected { inner: device, flushed: VecDeque::new() };
     let known = inferred_of(&mut device);
-    assert!(known.fill.whole_at.is_some() && !known.fill.flushes);
+    assert!(known.fill.whole_at.is_some() && known.fill.flushed_nanos.is_none());
     // What is not seen is not said for sure.
     let family = known.get(Parameter::TranslationFamily).unwrap();
     assert!(

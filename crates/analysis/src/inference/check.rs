@@ -143,7 +143,7 @@ fn check_fill(fill: &Fill, capacity: Bytes) -> Result<(), String> {
         unit,
         full_after,
         moving_logs,
-        flushes: _,
+        flushed_nanos,
     } = *fill;
     size("fill.until", until, capacity.0 as f64)?;
     size("fill.begun_at", begun_at, LARGEST)?;
@@ -151,6 +151,7 @@ fn check_fill(fill: &Fill, capacity: Bytes) -> Result<(), String> {
     size("fill.in_place", in_place, LARGEST)?;
     size("fill.full_after", full_after.unwrap_or_default(), LARGEST)?;
     number("fill.nanos_per_byte", nanos_per_byte, 0.0..=BYTE_SLOWEST)?;
+    number("fill.flushed_nanos", flushed_nanos.unwrap_or_default(), 0.0..=LARGEST)?;
     number("fill.moving_logs", moving_logs.unwrap_or_default(), 0.0..=LOGS_MOST)?;
     let Some(UnitSeen { size: unit, onset, foretold: _, rightly: _, logs }) = unit else { return Ok(()) };
     number("fill.unit.size", unit.0 as f64, 1.0..=UNIT_MOST.min(largest(capacity)))?;

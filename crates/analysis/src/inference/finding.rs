@@ -230,9 +230,9 @@ pub struct Fill {
     pub in_place: Bytes,
     /// Whether filling it in one go was begun.
     pub was_begun: bool,
-    /// Whether a flush was seen to wait for what a write buffer holds.
-    #[serde(default)]
-    pub flushes: bool,
+    /// What a write of a few KiB took with a flush behind it, in nanoseconds, if that was seen to wait for what a write buffer holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flushed_nanos: Option<f64>,
     /// The unit in which it makes room, as overwriting it showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<UnitSeen>,

@@ -109,7 +109,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // emptied, or a fast region, whose blocks are as large.
     let later = session.fill().unit.is_some_and(|unit| unit.onset.is_some());
     let known = session.known();
-    let emptied = known.word(Parameter::WriteBufferFlush) != Some("when-full") && known.has_fast_region();
+    let hidden = known.word(Parameter::WriteBufferFlush) == Some("when-full") && !session.looks_through();
+    let emptied = !hidden && known.has_fast_region();
     let supposed = session.supposed(Parameter::EraseBlockSize);
     if let Some(supposed) = supposed.clone().filter(|_| later || emptied || !pages) {
         session.conclude(supposed);

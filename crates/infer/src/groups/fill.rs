@@ -17,6 +17,8 @@
 //! pages of each die are written. The dies are known only when the filled device was read: so a region is supposed here, and
 //! concluded by the next group that writes.
 //!
+//! Where there may be a write buffer, a few writes first ask whether a flush waits for what it holds.
+//!
 //! # Invariants
 //! - what the write buffer's bursts have written from the beginning on is not written again: nothing is overwritten;
 //! - requests are small, as large ones may go past a fast region;
@@ -30,14 +32,13 @@ use flashlab_analysis::decide::level::level;
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_plan::Location;
+use flashlab_plan::{Location, Pattern};
 
 use super::figures::{mean, median, over_bytes, slowest, windows};
 use super::large_writes;
 use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
-use super::structure::row_writes::fill_up;
-use super::writes::{flushed, writes};
+use super::writes::writes;
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::knowledge::ROWS_LEAST;
@@ -92,10 +93,12 @@ const WRITES_LEAST: usize = 512;
 const EVEN_WINDOWS: usize = 128;
 const EVEN_P: f64 = 0.01;
 
-/// Writes, as small as any buffer holds them, that are asked whether they take so many times as long when they are flushed.
+/// Writes, as small as any buffer holds them, that are asked whether they take longer when they are flushed: by how many times
+/// at least, as a program takes much longer than what is beside it, and how likely that may be by chance.
 const ASKED: Bytes = Bytes::kib(4);
-const ASKED_OF: u64 = 4;
+const ASKED_OF: u64 = 8;
 const SHOWN: f64 = 1.5;
+const SHOWN_P: f64 = 0.001;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity();
@@ -105,12 +108,14 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if session.writes_left() < length {
         return Err(Halt::Budget { needed: length, left: session.writes_left() });
     }
-    if !session.fill().was_begun && session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO) {
-        session.fill_mut().flushes = shows_what_is_held(session)?;
-        fill_up(session, io_size(capacity, session.block()))?;
+    let size = io_size(capacity, session.block());
+    let asked = (ASKED.max(session.block()) * (2 * ASKED_OF)).round_up(size);
+    let may_be_buffered = session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
+    if !session.fill().was_begun && may_be_buffered && length >= asked {
+        session.fill_mut().flushed_nanos = flushed_nanos(session)?;
+        fill_up(session, size)?;
     }
     let begin = session.fill().until;
-    let size = io_size(capacity, session.block());
     session.rest(REST)?;
     let was_begun = mem::replace(&mut session.fill_mut().was_begun, true);
     let mut costs = Vec::with_capacity((length.0 / size.0) as usize);
@@ -150,22 +155,40 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// Whether writes that are flushed take much longer than others and a flush of nothing: then it waits for what a buffer holds. One that
-/// outlasts a loss of power need not be emptied.
-fn shows_what_is_held(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
+/// What a write takes with a flush behind it, if that is much longer than a write and a flush of nothing: then it waits for what a
+/// buffer holds. One that outlasts a loss of power need not be emptied.
+fn flushed_nanos(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
     let size = ASKED.max(session.block());
-    let next = |session: &Session<'_, '_>| {
-        writes(Location::Sequential, size, ASKED_OF, session.fill().until, size * ASKED_OF)
+    let write = |session: &mut Session<'_, '_>, name: &str, flush: bool| {
+        let next = writes(Location::Sequential, size, ASKED_OF, session.fill().until, size * ASKED_OF);
+        let samples = session.run(name, &Pattern { write_through: flush, ..next })?;
+        session.filled(size * ASKED_OF);
+        Ok::<_, Halt>(responses(&samples))
     };
+    if session.flush()?.is_none() {
+        return Ok(None);
+    }
+    let mut empty = Vec::new();
+    for _ in 0..ASKED_OF {
+        let Some(took) = session.flush()? else { return Ok(None) };
+        empty.push(took.0 as f64);
+    }
+    let plain = write(session, "plain", false)?;
     session.flush()?;
-    let plain = session.run("plain", &next(session))?;
-    session.filled(size * ASKED_OF);
-    session.flush()?;
-    let Some(empty) = session.flush()? else { return Ok(false) };
-    let flushed = session.run("flushed", &flushed(next(session)))?;
-    session.filled(size * ASKED_OF);
-    let [plain, flushed] = [plain, flushed].map(|samples| median(&responses(&samples)));
-    Ok(flushed > SHOWN * (plain + empty.0 as f64))
+    let flushed = write(session, "flushed", true)?;
+    let both: Vec<f64> = plain.iter().zip(&empty).map(|(write, flush)| SHOWN * (write + flush)).collect();
+    let waits = mann_whitney(&flushed, &both).p_above <= SHOWN_P;
+    Ok(waits.then(|| median(&flushed)))
+}
+
+/// Writes until the next multiple of `align`.
+pub(super) fn fill_up(session: &mut Session<'_, '_>, align: Bytes) -> Result<(), Halt> {
+    let begin = session.fill().until;
+    let rest = begin.round_up(align).min(session.capacity()) - begin;
+    let size = io_size(session.capacity(), session.block());
+    sequential_writes(session, "fill", size, begin, rest)?;
+    session.filled(rest);
+    Ok(())
 }
 
 /// Where the costs rise for good, and so many writes before it are not looked at: what rises early and from less than a

@@ -29,7 +29,7 @@ use super::saturation::{Saturated, doublings, open, saturated};
 use super::size_pictures::{throughput, with_lines};
 use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, cost, lines};
 use super::structure::read_pages::page;
-use super::structure::row_writes::{fill_up, row_writes};
+use super::structure::row_writes::row_writes;
 use super::writes::{costs_of, writes};
 use crate::group::Group;
 use crate::halt::Halt;
@@ -281,7 +281,7 @@ impl Rest {
         self.kinds[0].budget.insert(0, 0.0);
         self.last = None;
         self.write(session, (0, 0), SMALLER_WRITES)?;
-        fill_up(session, self.run)
+        fill::fill_up(session, self.run)
     }
 
     /// Writes of a size; after those of another one as many more as it takes until they are as they stay.

@@ -77,8 +77,6 @@ const FEW: f64 = 0.12;
 const PAGES_PART: f64 = 0.85;
 /// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
 const ENOUGH: f64 = 0.13;
-/// The share of the device that is left to the groups behind, where overwriting in order shows nothing.
-const LEFT: f64 = 0.06;
 /// How sure the first stall of a cycle that foretold itself is, of the physical capacity and of the space beyond the capacity:
 /// where there are more stalls from there on as well, or not clearly.
 const SEEN_TWICE: [f64; 2] = [0.85, 0.7];
@@ -92,14 +90,13 @@ const OF_PAGES: [f64; 2] = [0.8, 0.65];
 const MERGES: f64 = 0.9;
 /// Before room is made for the first time the share of stalls is less than so large a part of that behind it.
 const FEW_BEFORE: f64 = 0.4;
-/// The size of the writes, where no larger mapped unit is known.
+/// The size of the writes while the device counts.
 pub(super) const IO_SIZE: Bytes = Bytes::kib(16);
 /// The error up to which the physical capacity is told, and the space beyond the capacity.
 const PHYSICAL_ERROR: f64 = 0.03;
 const SPARE_ERROR: f64 = 0.1;
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    session.look_through();
     fill::conclude_supposed(session);
     // Blocks that can be erased at once are not, as long as there are others.
     let since_fill =
@@ -108,8 +105,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if session.media_written().is_some() {
         return counted(session);
     }
+    session.look_through();
     let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
-    let (enough, kept, few) = (part(ENOUGH), part(LEFT), part(FEW));
+    let (enough, few) = (part(ENOUGH), part(FEW));
     let mut pages = SinglePages::new(session);
     let mut told = Logs::Unclear;
     if !session.known().is_likely_to_map_pages() {
@@ -119,15 +117,13 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
     }
     let mut before = Before::new(since_fill(session)?, pages.as_ref());
-    let most = session.writes_left();
-    let usual = Bytes(most.0.saturating_sub(kept.0));
     let mut overwriting = begin_usual(session);
-    overwrite(session, &mut overwriting, enough.min(usual), most, false)?;
+    overwrite(session, &mut overwriting, Some(enough))?;
     if overwriting.one_in > 1 && overwriting.is_slow(session.fill().nanos_per_byte) {
         // Blocks are replaced.
         before = Before::new(since_fill(session)?, pages.as_ref());
         overwriting = begin(session);
-        overwrite(session, &mut overwriting, enough.min(usual), session.writes_left(), false)?;
+        overwrite(session, &mut overwriting, Some(enough))?;
     }
     let early = overwriting.unit();
     // Where pages are likely to lie anywhere, what comes back from the beginning on are rows: single pages would use up the space
@@ -146,10 +142,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         supposed_logs(session, &pages, told);
         return Ok(());
     }
-    let left = Bytes(session.writes_left().0.saturating_sub(kept.0));
-    let (usual, most) = (overwriting.written() + left, overwriting.written() + session.writes_left());
     if early.is_none_or(|unit| unit.onset.is_none()) {
-        overwrite(session, &mut overwriting, usual, most, true)?;
+        overwrite(session, &mut overwriting, None)?;
     }
     let seen = overwriting.unit();
     if !overwriting.is_doubtful() {

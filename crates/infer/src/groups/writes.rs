@@ -46,11 +46,6 @@ pub(crate) fn apart(mut pattern: Pattern, slot: Bytes) -> Pattern {
     pattern
 }
 
-/// The pattern with a flush behind each write, that counts for it.
-pub(crate) fn flushed(pattern: Pattern) -> Pattern {
-    Pattern { write_through: true, ..pattern }
-}
-
 /// Runs a pattern; the response times in nanoseconds, in order.
 pub(crate) fn costs_of(
     session: &mut Session<'_, '_>,
@@ -86,9 +81,11 @@ pub(crate) fn planes(session: &Session<'_, '_>) -> u64 {
 }
 
 /// What a page takes on its die at most, in nanoseconds: what filling the device took for as much, times the dies and planes that
-/// it kept busy.
+/// it kept busy; with all that a flush does beside it where writes are flushed.
 pub(crate) fn page_on_die(session: &Session<'_, '_>, page: Bytes) -> f64 {
-    session.fill().nanos_per_byte * page.0 as f64 * (dies(session) * planes(session)) as f64
+    let filled = session.fill().nanos_per_byte * page.0 as f64 * (dies(session) * planes(session)) as f64;
+    let flushed = session.fill().flushed_nanos.filter(|_| session.looks_through());
+    flushed.map_or(filled, |flushed| filled.max(flushed))
 }
 
 /// What is known of the write buffer.

@@ -14,14 +14,14 @@ use std::iter::successors;
 
 use statrs::function::beta::ln_beta;
 
-use crate::groups::cycles::{ALIKE, Cycle, FAR_ABOVE};
+use crate::groups::cycles::{Cycle, FAR_ABOVE};
 use crate::groups::figures::median;
 
 /// Stalls take so many times longer than the usual write, and no erase takes less than this; what takes far longer may be none of them.
 const LEVELS: [f64; 6] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0];
 const ERASE_LEAST: f64 = 0.9e6;
-/// More stalls and periods have cycles that foretell themselves.
-const TRIED_MOST: usize = 1 << 18;
+/// More stalls have cycles that foretell themselves; the windows of all that are tried.
+const TRIED_MOST: usize = 1 << 22;
 /// Windows that have to be seen, and the widest, as a part of a period.
 pub(super) const WINDOWS_MIN: usize = 2;
 const WIDTHS: [usize; 7] = [1, 2, 3, 4, 6, 8, 12];
@@ -37,59 +37,84 @@ pub(super) fn few_copied(costs: &[f64], periods: &[usize]) -> Option<Cycle> {
     let lows = LEVELS.map(|level| usual + (level * usual).max(ERASE_LEAST));
     let between = lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, FAR_ABOVE * low)]);
     let found = between
-        .filter_map(|(low, high)| likeliest(costs, low, high, periods))
+        .filter_map(|(low, high)| Stalls::new(costs, low, high).likeliest(periods))
         .max_by(|a, b| a.gain.total_cmp(&b.gain));
     found.filter(|cycle| cycle.gain >= GAIN_LEAST).map(|cycle| with_earlier(cycle, costs))
 }
 
-/// The cycle from the first of its windows on that have a stall like those behind it: one may be a little longer than the most that
-/// tells them from others.
+/// The cycle from the first of its windows on: one that has a stall may be before, which is longer than the most that tells them from
+/// others.
 fn with_earlier(cycle: Cycle, costs: &[f64]) -> Cycle {
-    let of_window = |begin: usize| &costs[begin..(begin + cycle.width).min(costs.len())];
-    let near =
-        |begin: usize| &costs[begin.saturating_sub(cycle.width)..(begin + 2 * cycle.width).min(costs.len())];
-    let windows = (cycle.phase..costs.len()).step_by(cycle.period).flat_map(of_window).copied();
-    let usual = median(&windows.filter(|&cost| cycle.is_stall(cost)).collect::<Vec<_>>());
-    let is_like = |&cost: &f64| cost > cycle.low && (usual / ALIKE..usual * ALIKE).contains(&cost);
-    let earlier =
-        |&begin: &usize| begin.checked_sub(cycle.period).filter(|&begin| near(begin).iter().any(is_like));
-    Cycle { phase: successors(Some(cycle.phase), earlier).last().unwrap_or(cycle.phase), ..cycle }
+    let stalls = Stalls::new(costs, cycle.low, f64::INFINITY);
+    let earlier = successors(Some(cycle.phase), |phase| phase.checked_sub(cycle.period));
+    let gains = earlier.map(|phase| (phase, stalls.gain(phase, cycle.period, cycle.width)));
+    let likeliest = gains.max_by(|a, b| a.1.total_cmp(&b.1));
+    Cycle { phase: likeliest.map_or(cycle.phase, |(phase, _)| phase), ..cycle }
 }
 
-fn likeliest(costs: &[f64], low: f64, high: f64, periods: &[usize]) -> Option<Cycle> {
-    let (all, shortest) = (costs.len(), *periods.first()?);
-    let stalls: Vec<usize> = (0..all).filter(|&at| costs[at] > low && costs[at] <= high).collect();
-    if stalls.len() < WINDOWS_MIN || stalls.len() * periods.len() > TRIED_MOST {
-        return None;
+/// The writes whose costs are between two.
+struct Stalls {
+    low: f64,
+    high: f64,
+    places: Vec<usize>,
+    /// How many there are before each write, and before the end.
+    before: Vec<usize>,
+}
+
+impl Stalls {
+    fn new(costs: &[f64], low: f64, high: f64) -> Stalls {
+        let places: Vec<usize> =
+            (0..costs.len()).filter(|&at| costs[at] > low && costs[at] <= high).collect();
+        let before = (0..=costs.len()).map(|at| places.partition_point(|&stall| stall < at)).collect();
+        Stalls { low, high, places, before }
     }
-    let before: Vec<usize> = (0..=all).map(|at| stalls.partition_point(|&stall| stall < at)).collect();
-    let by_chance = |hits: usize, of: usize| {
-        let [a, b] = BY_CHANCE;
-        ln_beta(a + hits as f64, b + (of - hits) as f64) - ln_beta(a, b)
-    };
-    let unknown = |hits: usize, of: usize| ln_beta(1.0 + hits as f64, 1.0 + (of - hits) as f64);
-    let none = by_chance(stalls.len(), all).max(unknown(stalls.len(), all));
-    let tried = (all * periods.len() * WIDTHS.len()) as f64;
-    let mut best: Option<Cycle> = None;
-    // What begins with the first writes is no beginning.
-    for &at in stalls.iter().filter(|&&at| at >= shortest) {
-        for &period in periods.iter().take_while(|&&period| period <= (all - at) / WINDOWS_MIN) {
-            for width in WIDTHS.into_iter().filter(|width| width * WIDEST_PART <= period) {
-                let (mut inside, mut hits) = (0, 0);
-                for begin in (at..all).step_by(period) {
-                    let end = (begin + width).min(all);
-                    inside += end - begin;
-                    hits += before[end] - before[begin];
-                }
-                let outside = by_chance(stalls.len() - hits, all - inside);
-                let gain = unknown(hits, inside) + outside - none - tried.ln();
-                if best.is_none_or(|best| gain > best.gain) {
-                    best = Some(Cycle { period, phase: at, width, from: 0, length: all, gain, low, high });
+
+    /// How many writes there are.
+    fn all(&self) -> usize {
+        self.before.len() - 1
+    }
+
+    /// How much likelier than stalls by chance only windows are, `width` writes in each period from a phase on, in nats.
+    fn gain(&self, phase: usize, period: usize, width: usize) -> f64 {
+        let (all, stalls) = (self.all(), self.places.len());
+        let by_chance = |hits: usize, of: usize| {
+            let [a, b] = BY_CHANCE;
+            ln_beta(a + hits as f64, b + (of - hits) as f64) - ln_beta(a, b)
+        };
+        let unknown = |hits: usize, of: usize| ln_beta(1.0 + hits as f64, 1.0 + (of - hits) as f64);
+        let (mut inside, mut hits) = (0, 0);
+        for begin in (phase..all).step_by(period) {
+            let end = (begin + width).min(all);
+            inside += end - begin;
+            hits += self.before[end] - self.before[begin];
+        }
+        let none = by_chance(stalls, all).max(unknown(stalls, all));
+        unknown(hits, inside) + by_chance(stalls - hits, all - inside) - none
+    }
+
+    fn likeliest(&self, periods: &[usize]) -> Option<Cycle> {
+        let (all, shortest) = (self.all(), *periods.first()?);
+        let windows: usize = periods.iter().map(|period| all / period).sum();
+        if self.places.len() < WINDOWS_MIN || self.places.len() * windows > TRIED_MOST {
+            return None;
+        }
+        let levels = 2 * LEVELS.len();
+        let tried = ((all * periods.len() * WIDTHS.len() * levels) as f64).ln();
+        let mut best: Option<Cycle> = None;
+        // What begins with the first writes is no beginning.
+        for &phase in self.places.iter().filter(|&&at| at >= shortest) {
+            for &period in periods.iter().take_while(|&&period| period <= (all - phase) / WINDOWS_MIN) {
+                for width in WIDTHS.into_iter().filter(|width| width * WIDEST_PART <= period) {
+                    let gain = self.gain(phase, period, width) - tried;
+                    if best.is_none_or(|best| gain > best.gain) {
+                        let (low, high) = (self.low, self.high);
+                        best = Some(Cycle { period, phase, width, from: 0, length: all, gain, low, high });
+                    }
                 }
             }
         }
+        best
     }
-    best
 }
 
 #[cfg(test)]
@@ -121,14 +146,30 @@ mod tests {
         }
     }
 
+    /// Writes of which one in two hundred takes far longer; from `onset` on one of each `period` waits for an erase of a millisecond, the
+    /// first time for a longer one.
+    fn erased(seed: u64, count: usize, onset: usize, period: usize) -> Vec<f64> {
+        let mut random = Prng::new(Seed(seed));
+        let one = |at: usize| {
+            let usual = 0.3e6 * (1.0 + 0.1 * random.unit());
+            let outlier = if random.unit() < 0.005 { 25e6 } else { 0.0 };
+            let erase = if at == onset { 9e6 } else { 1.1e6 };
+            usual + outlier + if at >= onset && (at - onset) % period == 0 { erase } else { 0.0 }
+        };
+        (0..count).map(one).collect()
+    }
+
     #[test]
     fn few_blocks_that_are_erased_among_many_writes_are_enough() {
-        for (seed, period) in (0..20).zip([32, 48, 64, 96].into_iter().cycle()) {
+        let is_right = |(seed, period): &(u64, usize)| {
             let onset = 7 * period + 5;
-            let costs = costs(seed, 14 * period, onset, period);
-            let found = few_copied(&costs, &all(16, costs.len())).unwrap();
-            assert_eq!((found.phase, found.period), (onset, period), "seed {seed}: {found:?}");
-        }
+            let costs = erased(*seed, 14 * period, onset, *period);
+            let found = few_copied(&costs, &all(16, costs.len()));
+            found.is_some_and(|found| (found.phase, found.period) == (onset, *period))
+        };
+        // Now and then an outlier is where an earlier window would be.
+        let right = (0..40).zip([32, 48, 64, 96].into_iter().cycle()).filter(is_right).count();
+        assert!(right >= 38, "{right} of 40");
     }
 
     #[test]

@@ -44,6 +44,8 @@ const IO_SIZE: Bytes = Bytes::kib(16);
 const IOS_MOST: u64 = 1 << 16;
 /// The reads between them, where no row of pages of all dies is known.
 const READ_SIZE: Bytes = Bytes::kib(4);
+/// The share of the device that is left to the groups behind, where overwriting shows nothing.
+const LEFT: f64 = 0.06;
 /// Writes that are looked at first, as a share of the device and at the most, and how many more there are each time.
 const FIRST: f64 = 0.016;
 const FIRST_MOST: usize = 1024;
@@ -268,16 +270,15 @@ pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
     }
 }
 
-/// Overwrites the device from where it was on until a cycle that begins later foretells itself, or `until`; more than
-/// that, and up to `most`, if there may be such a cycle soon. Only at the last, when no more will follow, few stalls may tell one.
+/// Overwrites the device from where it was on until a cycle that begins later foretells itself, or until `enough` is overwritten and
+/// something is left to others; more than that if there may be such a cycle soon. In order only at the last, when no more will
+/// follow (`enough` is none), few stalls may tell one.
 pub(super) fn overwrite(
     session: &mut Session<'_, '_>,
     found: &mut Overwriting,
-    until: Bytes,
-    most: Bytes,
-    is_last: bool,
+    enough: Option<Bytes>,
 ) -> Result<(), Halt> {
-    look_for_cycle(session, found, until, most, is_last)?;
+    look_for_cycle(session, found, enough)?;
     // Rows that are left out are copied when it is their turn: only whole units are erased at the same rows.
     if found.one_in == 1 {
         found.look_at_rows(session.known().is_likely_to_map_pages());
@@ -288,12 +289,14 @@ pub(super) fn overwrite(
 fn look_for_cycle(
     session: &mut Session<'_, '_>,
     found: &mut Overwriting,
-    until: Bytes,
-    most: Bytes,
-    is_last: bool,
+    enough: Option<Bytes>,
 ) -> Result<(), Halt> {
     let (size, one_in) = (found.size, found.one_in);
     let capacity = session.capacity();
+    let left = session.writes_left();
+    let kept = Bytes((capacity.0 as f64 * LEFT) as u64);
+    let usual = found.written() + Bytes(left.0.saturating_sub(kept.0));
+    let (until, most) = (enough.map_or(usual, |enough| enough.min(usual)), found.written() + left);
     let writes = |bytes: Bytes| (bytes.0.min(capacity.0 / one_in) / size.0) as usize;
     let of_device = |share: f64| writes(Bytes((capacity.0 as f64 * share) as u64));
     let (until, most) = (writes(until), writes(most));
@@ -306,7 +309,7 @@ fn look_for_cycle(
         let soon = candidates.iter().any(|seen| seen.onset.is_some());
         let most = if soon { most } else { until };
         if known >= most {
-            found.look_for_late(shortest, of_device(LATER), is_last);
+            found.look_for_late(shortest, of_device(LATER), enough.is_none());
             return Ok(());
         }
         let longest = candidates.iter().map(|seen| seen.cycle.period + seen.cycle.width).max().unwrap_or(0);
@@ -314,7 +317,7 @@ fn look_for_cycle(
         let count = first.max((known as f64 * GROWTH) as usize).max(longest).min(most - known);
         match write_on(session, found, count) {
             Err(Halt::Time | Halt::Budget { .. }) if known > 0 => {
-                found.look_for_late(shortest, of_device(LATER), is_last);
+                found.look_for_late(shortest, of_device(LATER), enough.is_none());
                 return Ok(());
             }
             other => other?,

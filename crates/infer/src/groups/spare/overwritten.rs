@@ -31,7 +31,7 @@ impl Overwriting {
         let of_rows = self.of_rows.filter(|told| told.lead >= LIKELIER);
         let told = self.row.zip(of_rows).map(|(row, told)| (row * told.rows as u64, Some(told.from)));
         let (size, onset, foretold, rightly) = match (self.seen, told, self.room_from) {
-            (None, Some((told, _)), Some(from)) => (told, Some(from), 0, 0),
+            (None, Some((told, from)), Some(_)) => (told, from, 0, 0),
             (None, ..) => return None,
             (Some(seen), told, _) => {
                 let of_cycle = (all_of(seen.cycle.period), seen.onset);

@@ -46,7 +46,7 @@ const GAIN_LEAST: f64 = 20.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct UnitOfRows {
     pub rows: usize,
-    /// The write from which on it is told.
+    /// The first write of its first unit, as far as it is known: that from which on more of them stall, or of the cycle.
     pub from: usize,
     /// How much likelier than none it is, in nats.
     pub gain: f64,

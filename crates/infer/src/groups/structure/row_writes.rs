@@ -13,7 +13,7 @@
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Nanos};
-use flashlab_plan::{Location, Time};
+use flashlab_plan::{Location, Pattern, Time};
 
 use super::fitting::SIGMA_MIN;
 use super::replay::{Run, nanos};
@@ -22,7 +22,7 @@ use crate::groups::figures::{deviation, median, quantile};
 use crate::groups::fill;
 use crate::groups::patterns::responses;
 use crate::groups::sizes::PAUSE;
-use crate::groups::writes::{flushed, writes};
+use crate::groups::writes::writes;
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -68,7 +68,7 @@ pub(crate) fn row_writes(
     let mut runs = Vec::new();
     let mut pause = Nanos::ZERO;
     for _ in 0..turns {
-        fill_up(session, largest)?;
+        fill::fill_up(session, largest)?;
         // The largest come first: so all of them are aligned.
         for (size, count) in sizes(largest) {
             let run = match buffer {
@@ -78,7 +78,7 @@ pub(crate) fn row_writes(
             runs.push(run);
         }
     }
-    fill_up(session, align)?;
+    fill::fill_up(session, align)?;
     Ok(runs)
 }
 
@@ -101,25 +101,15 @@ fn with_pauses(
     Ok(run(&samples))
 }
 
-/// Writes to an empty buffer, which are done when it is empty again; none where the device refuses to flush it.
+/// Writes to an empty buffer, which are done when it is empty again; none where the device refuses to flush it, or fails.
 fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<Run, Halt> {
     let (at, length) = (session.fill().until, size * count);
     let pattern = writes(Location::Sequential, size, count, at, length);
-    let flushes = session.flush()?.is_some();
-    let pattern = if flushes { flushed(pattern) } else { pattern };
-    let samples = session.run("rows", &pattern)?;
+    let write_through = session.flush()?.is_some();
+    let samples = session.run("rows", &Pattern { write_through, ..pattern })?;
     session.filled(length);
-    Ok(if flushes { run(&samples) } else { Run::new() })
-}
-
-/// Writes until the next multiple of `align`.
-pub(crate) fn fill_up(session: &mut Session<'_, '_>, align: Bytes) -> Result<(), Halt> {
-    let begin = session.fill().until;
-    let rest = begin.round_up(align).min(session.capacity()) - begin;
-    let size = fill::io_size(session.capacity(), session.block());
-    fill::sequential_writes(session, "fill", size, begin, rest)?;
-    session.filled(rest);
-    Ok(())
+    let tells = write_through && samples.iter().all(|sample| sample.errno == 0);
+    Ok(if tells { run(&samples) } else { Run::new() })
 }
 
 /// What each byte of a write takes, in nanoseconds, from the smallest to the largest ones.
