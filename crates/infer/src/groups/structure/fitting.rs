@@ -4,6 +4,11 @@
 //! Response times scatter by a factor, some are off for other reasons, so that a deviation counts no more than [`CAP`]. What
 //! is capped pulls nowhere: so deviations are taken for smaller ones first, or a descent ends where half of the IOs are far
 //! off.
+//!
+//! Losses only add up: so a replay ends where its loss is as large as one that is known already.
+
+use std::mem::swap;
+use std::ops::ControlFlow;
 
 use super::replay::Io;
 use crate::groups::figures::deviation;
@@ -38,6 +43,11 @@ pub(crate) trait Moment: Copy {
     /// So many times the `index`-th of the unknown times later.
     fn plus(self, times: &Times, index: usize, factor: f64) -> Self;
     fn later(self, other: Self) -> Self;
+    fn nanos(self) -> f64;
+    /// How much later it is than another.
+    fn since(self, other: Self) -> Self;
+    /// As much later as that.
+    fn and(self, other: Self) -> Self;
 }
 
 impl Moment for f64 {
@@ -50,7 +60,19 @@ impl Moment for f64 {
     }
     #[inline]
     fn later(self, other: f64) -> f64 {
-        self.max(other)
+        if other > self { other } else { self }
+    }
+    #[inline]
+    fn nanos(self) -> f64 {
+        self
+    }
+    #[inline]
+    fn since(self, other: f64) -> f64 {
+        self - other
+    }
+    #[inline]
+    fn and(self, other: f64) -> f64 {
+        self + other
     }
 }
 
@@ -73,7 +95,31 @@ impl Moment for Moving {
     }
     #[inline]
     fn later(self, other: Moving) -> Moving {
-        if other.nanos > self.nanos { other } else { self }
+        // Element by element, as no branch tells beforehand which it is.
+        let is = other.nanos > self.nanos;
+        let of = |one: f64, other: f64| if is { other } else { one };
+        Moving {
+            nanos: of(self.nanos, other.nanos),
+            by: std::array::from_fn(|index| of(self.by[index], other.by[index])),
+        }
+    }
+    #[inline]
+    fn nanos(self) -> f64 {
+        self.nanos
+    }
+    #[inline]
+    fn since(self, other: Moving) -> Moving {
+        Moving {
+            nanos: self.nanos - other.nanos,
+            by: std::array::from_fn(|index| self.by[index] - other.by[index]),
+        }
+    }
+    #[inline]
+    fn and(self, other: Moving) -> Moving {
+        Moving {
+            nanos: self.nanos + other.nanos,
+            by: std::array::from_fn(|index| self.by[index] + other.by[index]),
+        }
     }
 }
 
@@ -82,12 +128,15 @@ pub(crate) trait Model {
     /// By how much the logarithms of response times scatter.
     fn sigma(&self) -> f64;
 
-    /// When each IO is done with these times.
-    fn replay<M: Moment>(&self, times: &Times, tell: impl FnMut(&Io, M));
+    /// When each IO is done with these times, until enough is told.
+    fn replay<M: Moment>(&self, times: &Times, tell: impl FnMut(&Io, M) -> ControlFlow<()>);
 
     /// What each IO takes with these times.
     fn predict(&self, times: &Times, mut tell: impl FnMut(&Io, f64)) {
-        self.replay(times, |io, done: f64| tell(io, done - io.at));
+        self.replay(times, |io, done: f64| {
+            tell(io, done - io.at);
+            ControlFlow::Continue(())
+        });
     }
 
     /// By how much the logarithms scatter about what the model says.
@@ -99,13 +148,22 @@ pub(crate) trait Model {
 
     /// How unlikely the IOs are with these times.
     fn loss(&self, times: &Times) -> f64 {
-        self.loss_at(times, self.sigma())
+        self.loss_at(times, self.sigma(), (0.0, f64::INFINITY), &mut Vec::new())
     }
 
-    fn loss_at(&self, times: &Times, sigma: f64) -> f64 {
+    /// The same where they scatter by `sigma`, with what is unlikely `beside`; where that is `most` or more, anything that is as
+    /// well. Leaves by how much each of the IOs is `off`.
+    fn loss_at(&self, times: &Times, sigma: f64, (beside, most): (f64, f64), off: &mut Vec<f64>) -> f64 {
+        let scatter = Scatter::new(sigma);
         let mut sum = 0.0;
-        self.predict(times, |io, nanos| sum += loss((io.nanos / nanos.max(1.0)).ln() / sigma));
-        sum
+        off.clear();
+        self.replay(times, |io, done: f64| {
+            let deviation = scatter.deviation(io.nanos, done - io.at);
+            off.push(deviation);
+            sum += loss(deviation);
+            if sum + beside < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        sum + beside
     }
 
     /// The times that make the IOs most likely, from the best of some starts on, and how unlikely they are then:
@@ -119,29 +177,45 @@ pub(crate) trait Model {
         good: f64,
         unusual: &dyn Fn(&Times) -> f64,
     ) -> (Times, f64) {
-        let wide = self.sigma() * WIDTHS[0];
-        let begin = starts.iter().map(|start| (*start, self.loss_at(start, wide)));
-        let begin = begin.min_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((mut times, _)) = begin else { return ([0.0; 4], f64::INFINITY) };
-        for width in WIDTHS {
-            let hopeless = width == 1.0 && self.loss(&times) > HOPELESS * good + 20.0;
-            if !hopeless {
-                self.descend(&mut times, free, width, unusual);
+        let sigma = |width: f64| self.sigma() * width;
+        let (mut off, mut tried) = (Vec::new(), Vec::new());
+        let (mut times, mut least) = ([0.0; 4], f64::INFINITY);
+        for start in starts {
+            let loss = self.loss_at(start, sigma(WIDTHS[0]), (0.0, least), &mut tried);
+            if loss < least {
+                (times, least) = (*start, loss);
+                swap(&mut off, &mut tried);
             }
         }
-        let least = self.loss(&times) + unusual(&times);
+        for width in WIDTHS {
+            if width < WIDTHS[0] {
+                least = self.loss_at(&times, sigma(width), (0.0, f64::INFINITY), &mut off);
+            }
+            if width == 1.0 && least > HOPELESS * good + 20.0 {
+                return (times, least + unusual(&times));
+            }
+            let from = (times, least, &mut off);
+            (times, least) = self.descend(from, free, width, unusual);
+        }
         (times, least)
     }
 
-    /// Goes to more likely times, with deviations so many times smaller.
-    fn descend(&self, times: &mut Times, free: &[usize], width: f64, unusual: &dyn Fn(&Times) -> f64) {
+    /// Goes to more likely times, with deviations so many times smaller, from some that make the IOs unlikely by `loss`, each of
+    /// which is `off` by so much; and says how unlikely and unusual they are.
+    fn descend(
+        &self,
+        (mut times, loss, off): (Times, f64, &mut Vec<f64>),
+        free: &[usize],
+        width: f64,
+        unusual: &dyn Fn(&Times) -> f64,
+    ) -> (Times, f64) {
         let sigma = self.sigma() * width;
         let before = |times: &Times| unusual(times) / (width * width);
-        let (mut least, mut damping) = (self.loss_at(times, sigma) + before(times), 0.01);
-        let mut pull = None;
+        let (mut least, mut damping) = (loss + before(&times), 0.01);
+        let (mut pull, mut off_then) = (None, Vec::new());
         for _ in 0..STEPS {
             let scale = times.iter().sum::<f64>().max(1.0);
-            let (matrix, right) = *pull.get_or_insert_with(|| self.pull(times, sigma));
+            let (matrix, right) = *pull.get_or_insert_with(|| self.pull(&times, sigma, off));
             let mut equations: [[f64; 5]; 4] = std::array::from_fn(|i| {
                 std::array::from_fn(|j| if j < 4 { matrix[i][j] * scale * scale } else { right[i] * scale })
             });
@@ -154,7 +228,7 @@ pub(crate) trait Model {
                 // What is usual pulls as well, as the square of a logarithm.
                 let side = scale * SIDE;
                 let moved = |by: f64| {
-                    let mut moved = *times;
+                    let mut moved = times;
                     moved[i] = (moved[i] + by).max(0.0);
                     before(&moved)
                 };
@@ -164,10 +238,11 @@ pub(crate) trait Model {
             }
             let change = solved(equations);
             let tried: Times = std::array::from_fn(|i| (times[i] + change[i] * scale).max(0.0));
-            let sum = self.loss_at(&tried, sigma) + before(&tried);
+            let sum = self.loss_at(&tried, sigma, (before(&tried), least), &mut off_then);
             if sum < least {
                 let gain = least - sum;
-                (*times, least, damping, pull) = (tried, sum, damping / 4.0, None);
+                (times, least, damping, pull) = (tried, sum, damping / 4.0, None);
+                swap(off, &mut off_then);
                 if gain < GAIN.max(GAIN_SHARE * sum) {
                     break;
                 }
@@ -175,26 +250,51 @@ pub(crate) trait Model {
                 damping *= 8.0;
             }
         }
+        (times, least)
     }
 
     /// Gauss and Newton's equations: where the deviations pull the times.
-    fn pull(&self, times: &Times, sigma: f64) -> ([Times; 4], Times) {
+    fn pull(&self, times: &Times, sigma: f64, off: &[f64]) -> ([Times; 4], Times) {
         let (mut matrix, mut right) = ([[0.0; 4]; 4], [0.0; 4]);
+        let mut off = off.iter();
         self.replay(times, |io, done: Moving| {
-            let nanos = (done.nanos - io.at).max(1.0);
-            let deviation = (io.nanos / nanos).ln() / sigma;
-            if loss(deviation) >= CAP {
-                return;
-            }
-            let slopes = done.by.map(|by| by / (nanos * sigma));
-            for i in 0..4 {
-                for j in 0..4 {
-                    matrix[i][j] += slopes[i] * slopes[j];
+            let Some(&deviation) = off.next() else { return ControlFlow::Break(()) };
+            if loss(deviation) < CAP {
+                let nanos = (done.nanos - io.at).max(1.0);
+                let each = 1.0 / (nanos * sigma);
+                let slopes = done.by.map(|by| by * each);
+                for i in 0..4 {
+                    for j in i..4 {
+                        matrix[i][j] += slopes[i] * slopes[j];
+                    }
+                    right[i] += slopes[i] * deviation;
                 }
-                right[i] += slopes[i] * deviation;
             }
+            ControlFlow::Continue(())
         });
-        (matrix, right)
+        (std::array::from_fn(|i| std::array::from_fn(|j| matrix[i.min(j)][i.max(j)])), right)
+    }
+}
+
+/// How logarithms scatter.
+struct Scatter {
+    /// So many standard deviations is a logarithm of one.
+    each: f64,
+    /// The factor from which on a deviation is capped.
+    capped: f64,
+}
+
+impl Scatter {
+    fn new(sigma: f64) -> Scatter {
+        Scatter { each: 1.0 / sigma, capped: ((2.0 * CAP).sqrt() * sigma).exp() }
+    }
+
+    /// By how many standard deviations what an IO took is off; what is capped needs no logarithm.
+    #[inline]
+    fn deviation(&self, took: f64, said: f64) -> f64 {
+        let said = said.max(1.0);
+        let is_capped = took >= said * self.capped || took * self.capped <= said;
+        if is_capped { f64::INFINITY } else { (took / said).ln() * self.each }
     }
 }
 

@@ -10,6 +10,8 @@
 //! What reads cannot tell writes do: a program takes so long that most links hide none of it. A slow link, or a buffer that was
 //! not seen, hides all of it, and looks like rows of one page: that tells nothing.
 
+use std::ops::ControlFlow;
+
 use super::fitting::{COMMAND, LINK, Model, Moment, SENSE, TRANSFER, Times};
 use super::replay::{Io, Layout, Run};
 
@@ -180,7 +182,7 @@ impl Model for Programs<'_> {
         self.sigma
     }
 
-    fn replay<M: Moment>(&self, times: &Times, mut tell: impl FnMut(&Io, M)) {
+    fn replay<M: Moment>(&self, times: &Times, mut tell: impl FnMut(&Io, M) -> ControlFlow<()>) {
         let zero = M::at(0.0);
         let mut busy = vec![Busy { array: zero, register: zero, channel: zero }; self.dies];
         let (mut part, mut index) = (0, 0);
@@ -214,7 +216,9 @@ impl Model for Programs<'_> {
                     ready = ready.later(done);
                 }
                 part = end as usize;
-                tell(write, carried.later(ready));
+                if tell(write, carried.later(ready)).is_break() {
+                    return;
+                }
             }
         }
     }

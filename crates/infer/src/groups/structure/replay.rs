@@ -10,6 +10,10 @@
 //!
 //! The four times (command, sense, transfer, link) are unknown. For each layout they are fitted so that what was measured is
 //! most likely (`fitting`).
+//!
+//! A read that waits for no other takes what the last of its kind took: so of those one at a time few have to be replayed.
+
+use std::ops::ControlFlow;
 
 pub(crate) use flashlab_analysis::inference::TimedIo as Io;
 
@@ -70,12 +74,23 @@ struct Part {
     pages: f64,
 }
 
+/// A read: its parts, what it has on the link, and the last page's share of that, in pages.
+#[derive(Clone, Copy)]
+struct Read {
+    begin: u32,
+    end: u32,
+    asked: f64,
+    last: f64,
+    /// Those of a kind take the same where they wait for no other. Those have none that came before another was done.
+    kind: Option<u32>,
+}
+
 /// Reads as a layout has them.
 pub(crate) struct Replay<'a> {
     runs: &'a [Run],
     parts: Vec<Part>,
-    /// For each read: where its parts end, what it has on the link, and the last page's share of that, in pages.
-    reads: Vec<(u32, f64, f64)>,
+    reads: Vec<Read>,
+    kinds: usize,
     dies: usize,
     cached: bool,
     serial: bool,
@@ -87,28 +102,88 @@ impl Replay<'_> {
     pub(crate) fn new(runs: &[Run], layout: Layout, sigma: f64) -> Replay<'_> {
         let (mut parts, mut reads) = (Vec::new(), Vec::new());
         let Layout { page: size, planes, chunk, dies, channels, cached, phase, serial, partial } = layout;
-        for read in runs.iter().flatten() {
-            let end = (read.offset + read.size).div_ceil(size) + phase;
-            let mut page = read.offset / size + phase;
-            while page < end {
-                let number = page / chunk;
-                let until = end.min((number + 1) * chunk);
-                let die = number % dies;
-                let begin = read.offset.max((page.max(phase) - phase) * size);
-                let asked = (read.offset + read.size).min((until - phase) * size) - begin;
-                parts.push(Part {
-                    die: die as u32,
-                    channel: (die % channels) as u32,
-                    rows: (until.div_ceil(planes) - page / planes) as f64,
-                    pages: if partial { asked as f64 / size as f64 } else { (until - page) as f64 },
+        let in_chunk = chunk / planes;
+        let mut kinds: Vec<[u64; 4]> = Vec::new();
+        for run in runs {
+            let (before, mut until) = (kinds.len(), 0.0_f64);
+            for read in run {
+                let from = parts.len() as u32;
+                let end = (read.offset + read.size).div_ceil(size) + phase;
+                let first = read.offset / size + phase;
+                // No division for each part: there are many of them.
+                let mut page = first;
+                let mut number = page / chunk;
+                let mut die = number % dies;
+                let mut channel = die % channels;
+                while page < end {
+                    let until = end.min((number + 1) * chunk);
+                    let begin = read.offset.max((page.max(phase) - phase) * size);
+                    let asked = (read.offset + read.size).min((until - phase) * size) - begin;
+                    let rows = if page == first || until == end {
+                        until.div_ceil(planes) - page / planes
+                    } else {
+                        in_chunk
+                    };
+                    parts.push(Part {
+                        die: die as u32,
+                        channel: channel as u32,
+                        rows: rows as f64,
+                        pages: if partial { asked as f64 / size as f64 } else { (until - page) as f64 },
+                    });
+                    page = until;
+                    number += 1;
+                    die = if die + 1 == dies { 0 } else { die + 1 };
+                    channel = if channel + 1 == channels { 0 } else { channel + 1 };
+                }
+                let kind = (read.at >= until).then(|| {
+                    // Dies are all the same, and within a chunk rows are.
+                    let period = if first / chunk == (end - 1) / chunk { planes } else { chunk };
+                    let within = if partial { read.offset % size } else { 0 };
+                    let kind = [read.size, end - first, period, first % period * size + within];
+                    let known = kinds[before..].iter().position(|other| *other == kind);
+                    let index = before + known.unwrap_or(kinds.len() - before);
+                    if known.is_none() {
+                        kinds.push(kind);
+                    }
+                    index as u32
                 });
-                page = until;
+                until = until.max(read.at + read.nanos);
+                let asked = read.size as f64 / size as f64;
+                reads.push(Read { begin: from, end: parts.len() as u32, asked, last: asked.min(1.0), kind });
             }
-            let asked = read.size as f64 / size as f64;
-            reads.push((parts.len() as u32, asked, asked.min(1.0)));
         }
-        Replay { runs, parts, reads, dies: dies as usize, cached, serial, sigma }
+        Replay { runs, parts, reads, kinds: kinds.len(), dies: dies as usize, cached, serial, sigma }
     }
+
+    /// When a read is done that was taken at a moment. Inlined, as most reads have few parts, and are replayed often.
+    #[inline(always)]
+    fn done<M: Moment>(&self, times: &Times, read: &Read, taken: M, busy: &mut Busy<M>) -> M {
+        let mut ready = taken;
+        for &Part { die, channel, rows, pages } in &self.parts[read.begin as usize..read.end as usize] {
+            let (die, channel) = (die as usize, channel as usize);
+            let sensed = busy.dies[die][0].later(taken).plus(times, SENSE, 1.0);
+            let leaves = sensed.later(busy.dies[channel][1]);
+            let all = leaves.plus(times, TRANSFER, pages);
+            let senses = leaves.plus(times, SENSE, rows - 1.0);
+            let done = if self.cached {
+                senses.plus(times, TRANSFER, pages / rows).later(all)
+            } else {
+                senses.plus(times, TRANSFER, pages)
+            };
+            busy.dies[channel][1] = all;
+            busy.dies[die][0] = done;
+            ready = ready.later(done);
+        }
+        let from = if self.serial { busy.link.later(ready) } else { busy.link.later(taken) };
+        busy.link = from.plus(times, LINK, read.asked);
+        busy.link.later(ready.plus(times, LINK, read.last))
+    }
+}
+
+/// Until when each die and each channel is busy, and the link.
+struct Busy<M> {
+    dies: Vec<[M; 2]>,
+    link: M,
 }
 
 impl Model for Replay<'_> {
@@ -116,37 +191,40 @@ impl Model for Replay<'_> {
         self.sigma
     }
 
-    fn replay<M: Moment>(&self, times: &Times, mut tell: impl FnMut(&Io, M)) {
-        let mut busy = vec![[M::at(0.0); 2]; self.dies];
-        let (mut part, mut index) = (0, 0);
+    fn replay<M: Moment>(&self, times: &Times, mut tell: impl FnMut(&Io, M) -> ControlFlow<()>) {
+        let zero = M::at(0.0);
+        let mut busy = Busy { dies: vec![[zero; 2]; self.dies], link: zero };
+        // What reads of each kind take that wait for no other.
+        let mut alone: Vec<Option<M>> = vec![None; self.kinds];
+        let mut reads = self.reads.iter();
         for run in self.runs {
-            busy.fill([M::at(0.0); 2]);
-            let (mut controller, mut carried) = (M::at(0.0), M::at(0.0));
-            for read in run {
-                let (end, asked, last) = self.reads[index];
-                index += 1;
-                let taken = controller.later(M::at(read.at)).plus(times, COMMAND, 1.0);
+            busy.dies.fill([zero; 2]);
+            busy.link = zero;
+            let (mut controller, mut until) = (zero, 0.0);
+            // The last read, where it was not replayed: it is when another waits for it.
+            let mut skipped = None;
+            for (io, read) in run.iter().zip(&mut reads) {
+                let taken = controller.later(M::at(io.at)).plus(times, COMMAND, 1.0);
                 controller = taken;
-                let mut ready = taken;
-                for &Part { die, channel, rows, pages } in &self.parts[part..end as usize] {
-                    let (die, channel) = (die as usize, channel as usize);
-                    let sensed = busy[die][0].later(taken).plus(times, SENSE, 1.0);
-                    let leaves = sensed.later(busy[channel][1]);
-                    let all = leaves.plus(times, TRANSFER, pages);
-                    let senses = leaves.plus(times, SENSE, rows - 1.0);
-                    let done = if self.cached {
-                        senses.plus(times, TRANSFER, pages / rows).later(all)
-                    } else {
-                        senses.plus(times, TRANSFER, pages)
-                    };
-                    busy[channel][1] = all;
-                    busy[die][0] = done;
-                    ready = ready.later(done);
+                let rests = until < taken.nanos();
+                let kind = read.kind.filter(|_| rests).map(|kind| kind as usize);
+                let done = if let Some(took) = kind.and_then(|kind| alone[kind]) {
+                    skipped = Some((read, taken));
+                    taken.and(took)
+                } else {
+                    if let Some((read, taken)) = skipped.take().filter(|_| !rests) {
+                        self.done(times, read, taken, &mut busy);
+                    }
+                    let done = self.done(times, read, taken, &mut busy);
+                    if let Some(kind) = kind {
+                        alone[kind] = Some(done.since(taken));
+                    }
+                    done
+                };
+                until = until.max(done.nanos());
+                if tell(io, done).is_break() {
+                    return;
                 }
-                part = end as usize;
-                let from = if self.serial { carried.later(ready) } else { carried.later(taken) };
-                carried = from.plus(times, LINK, asked);
-                tell(read, carried.later(ready.plus(times, LINK, last)));
             }
         }
     }
@@ -184,6 +262,47 @@ mod tests {
                 run
             })
             .collect()
+    }
+
+    #[test]
+    fn reads_take_what_they_do_if_all_are_replayed() {
+        let one = Layout::of_one_die(4096, 1, 1 << 40);
+        let rows = Layout { planes: 2, chunk: 4, dies: 6, channels: 2, ..one };
+        let layouts = [
+            one,
+            rows,
+            Layout { cached: true, phase: 3, ..rows },
+            Layout { planes: 1, chunk: 3, serial: true, ..rows },
+            Layout { planes: 1, chunk: 3, partial: true, phase: 1, ..rows },
+        ];
+        let mut random = flashlab_base::Prng::new(flashlab_base::Seed(9));
+        let mut run = |size: u64| {
+            let (mut run, mut at) = (Run::new(), 0.0);
+            for _ in 0..200 {
+                let nanos = 100e3 + 100e3 * random.unit();
+                run.push(Io { at, nanos, offset: random.below(5000) * 512, size });
+                // A few are in flight at once.
+                at += nanos * if random.below(10) == 0 { 0.5 } else { 1.0 + random.unit() };
+            }
+            run
+        };
+        let runs = [512, 9 * 1024, 64 * 1024].map(&mut run);
+        for layout in layouts {
+            // Shorter than what was measured, and longer, so that reads wait for each other.
+            for times in [[20e3, 20e3, 2e3, 2e3], [0.0, 60e3, 30e3, 10e3], [1e3, 90e3, 20e3, 20e3]] {
+                let replay = Replay::new(&runs, layout, 1.0);
+                let mut whole = Replay::new(&runs, layout, 1.0);
+                whole.reads.iter_mut().for_each(|read| read.kind = None);
+                let took = |replay: &Replay<'_>| {
+                    let mut all = Vec::new();
+                    replay.predict(&times, |_, nanos| all.push(nanos));
+                    all
+                };
+                for (one, other) in took(&replay).into_iter().zip(took(&whole)) {
+                    assert!((one / other - 1.0).abs() < 1e-9, "{layout:?} {times:?}: {one} {other}");
+                }
+            }
+        }
     }
 
     #[test]

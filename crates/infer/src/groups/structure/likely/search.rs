@@ -114,12 +114,14 @@ impl<'a> Search<'a> {
     }
 
     /// From these times on, or from those with which the best layout fits.
-    fn fit(&mut self, layout: Layout, mut starts: Vec<Times>) {
+    fn fit(&mut self, layout: Layout, from: Vec<Times>) {
         let known = self.scored.contains_key(&layout);
         if layout.page < self.block || layout.page > self.page_most || known {
             return;
         }
-        starts.extend(self.leader.map(|leader| leader.times_of(layout.page)));
+        // The best times first: replays from others end early.
+        let mut starts: Vec<Times> = self.leader.iter().map(|leader| leader.times_of(layout.page)).collect();
+        starts.extend(from);
         starts.extend(self.behind_the_link(layout.page));
         starts.extend(self.page_by_page(layout.page));
         let good = self.leader.map_or(f64::INFINITY, |leader| leader.loss);
