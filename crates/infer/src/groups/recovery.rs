@@ -1,23 +1,28 @@
 //! Whether random writes slow down sequential ones after them, for how long, and what cures it.
 //!
 //! # Model
-//! Ajwani et al., section 3.3.3 and appendix C: after a burst of random writes a device is busy with what they put
-//! off, or has lost the order of its blocks, and sequential writes cost more for a time: seconds, or until what was
-//! written randomly is rewritten. A region in the second half of the device is written again and again, each time
-//! sequentially: once so that it is in order, some times for the level, and after a burst of random writes in the first half
-//! several times more. As each pass writes the same addresses, what one write costs more than in the passes for the
-//! level is the burst's doing, or chance; of a pass the mean of that is compared with its scatter between stretches. While
-//! they are slowed down more passes follow, as far as the budget goes.
+//! Ajwani et al., section 3.3.3 and appendices A and C: after a burst of random writes a device is busy with what they put
+//! off, or has lost the order of its blocks, and sequential writes cost more for a time: seconds, or until what lost its order is
+//! rewritten. Two regions side by side in the second half of the device are written again and again, each time sequentially: once so
+//! that they are in order, as is what bursts write randomly if the budget is enough for that, and some times for the level. After a burst of random writes in the first eighth only the first region is
+//! written, several times; what that costs more than for the level tells how long it is slowed down (`level.rs`).
+//!
+//! When it costs what it did, either the device has recovered, or the region is in order again because it was rewritten. The
+//! other region, which was not written since, tells: if it is slowed down as well, nothing recovers by itself, and
+//! rewriting cures. If the first region is slowed down after all that the budget allows, what was written randomly is rewritten in
+//! order, too, and then the first region once more.
+//!
+//! The paper's bursts take 5, 30 and 60 s, and its sequential writes are followed for two minutes. The time is that after 5 s;
+//! the longer bursts are done where the budget is enough for them, and ask whether it ends.
 //!
 //! Merges can be put off only as far as there are log blocks, so that a device which merges recovers at last, seen or not.
 //!
 //! # Invariants
-//! - the random writes go to one half of the device and the sequential ones to the other, so that these do not
-//!   rewrite what was written randomly;
-//! - a device recovers when a pass costs no more than a tenth above the level.
+//! - the random writes go to other addresses than the sequential ones, so that these do not rewrite what was written randomly;
+//! - what is cheaper at last than before the burst was not steady when it came: after a longer rest it is done again.
 
-use flashlab_analysis::decide::level::trimmed_mean;
-use flashlab_analysis::decide::ranks::Interval;
+mod level;
+
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
@@ -25,127 +30,331 @@ use flashlab_samples::Sample;
 
 use super::figures::{mean, windows};
 use super::patterns::{ios, responses};
-use super::startup::IO_SIZE as RANDOM_SIZE;
-use super::steps::lump;
 use crate::group::Group;
-use crate::halt::Halt;
+use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
+use level::{Level, SLOWED, STRETCHES};
 
 pub(crate) const GROUP: Group = Group {
     name: "recovery",
-    about: "sequential writes before and after a burst of random ones, and after rewriting",
+    about: "sequential writes before and after bursts of random ones, where they were rewritten and where not",
     parameters: &[Parameter::RecoveryTime, Parameter::RecoveryEnds, Parameter::RewriteCures],
     supposes: &[],
     write_share: 0.02,
     probe,
 };
 
+/// The size of the random writes: the small ones of the paper, of which some devices suffer that bear larger ones.
+const RANDOM_SIZE: Bytes = Bytes::kib(2);
 /// The size of the sequential writes.
 const IO_SIZE: Bytes = Bytes::kib(32);
-/// How long the burst takes.
+/// How long the bursts take.
 const BURST: Nanos = Nanos::from_secs(5);
-/// The writes of its first piece.
-const FIRST_PIECE: u64 = 16;
-/// How long the device rests before.
+const LONG_BURSTS: [Nanos; 2] = [Nanos::from_secs(30), Nanos::from_secs(60)];
+/// The random writes go to this part of the device.
+const RANDOM_PART: u64 = 8;
+/// The writes of a burst's first piece.
+const FIRST_PIECE: u64 = 1;
+/// A burst is as long as it should be if it is this part of it.
+const LONG_ENOUGH: f64 = 0.9;
+/// How sure it is what a shorter one shows.
+const SHORT_BURST: f64 = 0.6;
+/// How long the device rests before, and where that was not enough.
 const REST: Nanos = Nanos::from_secs(60);
-/// Stretches of a pass.
-const STRETCHES: usize = 8;
-/// Passes for the level, and the fewest and the most after the burst.
+const LONG_REST: Nanos = Nanos::from_secs(300);
+/// Passes for the level, and after a long rest.
 const PASSES_BEFORE: usize = 3;
+const PASSES_AGAIN: usize = 2;
+/// The fewest passes after a burst, and the most.
 const PASSES: usize = 3;
 const PASSES_MOST: usize = 16;
-/// Sequential writes are slowed down if they cost so many times as much as before.
-const SLOWED: f64 = 1.1;
-const MUCH_SLOWED: f64 = 3.0;
-/// Parts of the budget: the passes, and the burst.
-const PARTS: u64 = 1 + PASSES_BEFORE as u64 + PASSES as u64 + BURST_PARTS;
+/// The fewest writes of a pass.
+const PASS_LEAST: u64 = 4;
+/// Parts of the budget: passes of both regions, of the first one after the burst, of the other one, and after rewriting; and the burst.
+const PARTS: u64 = 2 * (1 + PASSES_BEFORE as u64) + PASSES as u64 + 1 + 1 + BURST_PARTS;
 const BURST_PARTS: u64 = 2;
 
 /// What is written, and where.
+#[derive(Clone, Copy)]
 struct Sizes {
-    /// Writes of a pass.
+    /// Writes of a pass of one region.
     pass: u64,
-    /// The most random writes of a burst.
+    /// The most random writes of the burst.
     burst: u64,
     random: Bytes,
     sequential: Bytes,
+    /// Random writes go below this.
+    span: Bytes,
+    /// Whether it is written in order before the burst.
+    in_order: bool,
 }
 
-/// Sequential writes of the same addresses before and after a burst.
-struct Experiment {
-    /// Means of stretches.
-    before: Vec<f64>,
-    /// Means of stretches, one pass after the other.
-    after: Vec<f64>,
-    /// When each stretch after the burst was done, since its end.
+/// What the regions cost before a burst.
+struct Before {
+    first: Level,
+    other: Level,
+}
+
+/// A burst, and the sequential writes after it.
+struct After {
+    /// How long the burst took.
+    burst: Nanos,
+    writes: u64,
+    /// What the writes cost, pass by pass.
+    costs: Vec<f64>,
+    /// When each of them was done, since the end of the burst.
     done: Vec<f64>,
+    /// How many of the first ones are slowed down.
+    slowed: usize,
+    /// What the region cost that was not written since the burst, if it was asked.
+    other: Option<Vec<f64>>,
 }
 
-impl Experiment {
-    /// The passes after the burst.
-    fn passes(&self) -> usize {
-        self.after.len() / STRETCHES
+/// How it ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// Writes are not slowed down any more, wherever they go.
+    ByItself,
+    /// They are, but for those that rewrite what was rewritten since.
+    WhereRewritten,
+    /// They become cheaper, but were not followed until the end.
+    OnItsWay,
+    /// They go on being slowed down, each pass for sure.
+    NotSeen,
+    /// They seem to go on being slowed down.
+    Doubtful,
+}
+
+impl After {
+    fn end(&self, before: &Before) -> End {
+        let writes = before.first.writes();
+        let times = |pass: &[f64]| before.first.times(pass);
+        let other = |costs: &Vec<f64>| before.other.slowed(costs) > costs.len() / 2;
+        if !before.first.is_slowed_to_the_end(self.slowed, self.costs.len()) {
+            if self.other.as_ref().is_some_and(other) { End::WhereRewritten } else { End::ByItself }
+        } else if times(self.last(writes)).high <= times(&self.costs[..writes]).low {
+            End::OnItsWay
+        } else if self.costs.chunks_exact(writes).all(|pass| times(pass).low > SLOWED) {
+            End::NotSeen
+        } else {
+            End::Doubtful
+        }
     }
 
-    /// How many times as much as before the writes of a pass cost, with 95 %.
-    fn slowdown(&self, pass: usize) -> Interval {
-        let level = mean(&self.before);
-        let stretches = &self.after[pass * STRETCHES..][..STRETCHES];
-        let more: Vec<f64> = stretches
-            .iter()
-            .zip(&self.before)
-            .map(|(after, before)| 1.0 + (after - before) / level)
-            .collect();
-        let unknown = Interval { estimate: mean(&more), low: f64::NEG_INFINITY, high: f64::INFINITY };
-        trimmed_mean(&more, 0.0, 0.95).map_or(unknown, |found| Interval { estimate: mean(&more), ..found })
+    /// How long writes are slowed down.
+    fn time(&self) -> Nanos {
+        Nanos(self.slowed.checked_sub(1).map_or(0.0, |last| self.done[last]) as u64)
     }
 
-    /// Whether a pass is slowed down for sure, or so much that it is not how its stretches scatter: one that recovers in
-    /// the middle of a pass makes them differ.
-    fn slowed(&self, pass: usize) -> bool {
-        let slowdown = self.slowdown(pass);
-        slowdown.low >= SLOWED || slowdown.estimate >= MUCH_SLOWED
+    /// What the last pass cost.
+    fn last(&self, writes: usize) -> &[f64] {
+        &self.costs[self.costs.len() - writes..]
     }
 
-    /// When the last stretch was over that was slowed down, beside one at the same addresses.
-    fn recovered(&self) -> f64 {
-        let level = mean(&self.before);
-        let slow = |index: usize| {
-            let around =
-                |of: &[f64], index: usize| mean(&of[index.saturating_sub(1)..(index + 2).min(of.len())]);
-            around(&self.after, index) - around(&self.before, index % STRETCHES) > (SLOWED - 1.0) * level
-        };
-        let first_quick = (0..self.passes()).find(|&pass| !self.slowed(pass)).unwrap_or(self.passes());
-        (0..first_quick * STRETCHES).rev().find(|&index| slow(index)).map_or(0.0, |index| self.done[index])
+    /// Whether the last pass is cheaper than before the burst.
+    fn is_cheaper(&self, before: &Before) -> bool {
+        before.first.is_cheaper(self.last(before.first.writes()))
     }
 }
 
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let sizes = sizes(session)?;
-    let found = experiment(session, &sizes)?;
-    let (figures, picture) = (figures(&found), picture(&found));
-    let last = found.slowdown(found.passes() - 1);
-    if last.low > SLOWED && last.high > found.slowdown(0).low {
-        // It does not come back in the passes that there are.
-        conclude_time(session, &figures, None, &picture);
-        let ends = merges(session);
-        let (figures, cures) = if ends {
-            let figures = format!("{figures}; but merges can be put off only as far as there are log blocks");
-            (figures.clone(), Finding::not_identifiable(Parameter::RewriteCures, 0.6, figures))
-        } else {
-            (figures.clone(), Finding::undetermined(Parameter::RewriteCures, figures))
-        };
-        session.conclude(Finding::found(Parameter::RecoveryEnds, ends, 0.6, figures).with(picture));
-        session.conclude(cures);
-        return Ok(());
+    if sizes.in_order {
+        order(session, "in-order", &sizes)?;
     }
-    // What is on its way back comes back.
-    let sure = if last.high < SLOWED { 0.9 } else { 0.7 };
-    let time = (last.low <= SLOWED).then(|| found.recovered());
-    conclude_time(session, &figures, time, &picture);
-    session.conclude(Finding::found(Parameter::RecoveryEnds, true, sure, figures.clone()).with(picture));
-    session.conclude(Finding::not_identifiable(Parameter::RewriteCures, sure, figures));
-    Ok(())
+    both(session, "in-order", &sizes)?;
+    let mut before = before(session, &sizes, REST, PASSES_BEFORE)?;
+    let mut first = after(session, &sizes, &before, BURST, PASSES)?;
+    let mut steady = !first.is_cheaper(&before);
+    if !steady && let Some((again, found)) = if_affordable(once_more(session, &sizes))? {
+        steady = !found.is_cheaper(&again);
+        (before, first) = (again, found);
+    }
+    let mut all = vec![first];
+    let mut left_out = None;
+    if steady {
+        for length in LONG_BURSTS {
+            if all.last().is_some_and(|last| last.end(&before) != End::ByItself) {
+                break;
+            }
+            match long_burst(session, &sizes, &before, &all[0], length)? {
+                Ok(found) => all.push(found),
+                Err(needed) => {
+                    left_out = Some((length, needed));
+                    break;
+                }
+            }
+        }
+    }
+    conclude(session, &sizes, &before, &all, steady, left_out)
+}
+
+/// The experiment again after a longer rest.
+fn once_more(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<(Before, After), Halt> {
+    let before = before(session, sizes, LONG_REST, PASSES_AGAIN)?;
+    let after = after(session, sizes, &before, BURST, PASSES)?;
+    Ok((before, after))
+}
+
+/// A longer burst and what follows it, if it is affordable, or what it would write. What is left has to be enough for one that is as
+/// dense as the short one, and for a pass of each region.
+fn long_burst(
+    session: &mut Session<'_, '_>,
+    sizes: &Sizes,
+    before: &Before,
+    short: &After,
+    length: Nanos,
+) -> Result<Result<After, Bytes>, Halt> {
+    let writes = short.writes as f64 * length.0 as f64 / short.burst.0.max(1) as f64;
+    let needed = sizes.random * writes as u64 + sizes.sequential * (2 * sizes.pass);
+    if !short.is_long_enough(BURST) || needed > session.writes_left() {
+        return Ok(Err(needed));
+    }
+    let sizes = Sizes {
+        burst: (session.writes_left() - sizes.sequential * (2 * sizes.pass)).0 / sizes.random.0,
+        ..*sizes
+    };
+    Ok(if_affordable(after(session, &sizes, before, length, 1))?.ok_or(needed))
+}
+
+impl After {
+    fn is_long_enough(&self, length: Nanos) -> bool {
+        self.burst.0 as f64 >= LONG_ENOUGH * length.0 as f64
+    }
+}
+
+fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
+    let (random, sequential) = (RANDOM_SIZE.max(session.block()), IO_SIZE.max(session.block()));
+    let (left, span) =
+        (session.writes_left(), Bytes(session.capacity().0 / RANDOM_PART).round_down(sequential));
+    // Writing in order what is written randomly, before or after the burst, is worth a quarter of it each time, or half of it once.
+    let (in_order, rewriting) = (left >= span * 4, left >= span * 2);
+    let part = (left - span * (u64::from(in_order) + u64::from(rewriting))).0 / PARTS;
+    // Both regions lie in the second half.
+    let most = session.capacity().0 / 4 / sequential.0;
+    let pass = (part / sequential.0).min(most);
+    // As long as whole stretches, if there are several writes to each.
+    let pass = if pass < STRETCHES as u64 { pass } else { pass / STRETCHES as u64 * STRETCHES as u64 };
+    if pass < PASS_LEAST {
+        let needed = sequential * (PARTS * PASS_LEAST);
+        return Err(Halt::Budget { needed, left });
+    }
+    Ok(Sizes { pass, burst: (BURST_PARTS * part / random.0).max(1), random, sequential, span, in_order })
+}
+
+/// What the regions cost after a rest: so many passes, and more until the last ones are alike, as far as the budget
+/// goes without what follows.
+fn before(session: &mut Session<'_, '_>, sizes: &Sizes, rest: Nanos, passes: usize) -> Result<Before, Halt> {
+    session.rest(rest)?;
+    let pass = sizes.sequential * sizes.pass;
+    let what_follows = sizes.random * sizes.burst + pass * (PASSES as u64 + 2);
+    let (mut first, mut other) = (Vec::new(), Vec::new());
+    for _ in 0..PASSES_MOST {
+        let mut costs = responses(&both(session, "before-the-burst", sizes)?);
+        other.push(costs.split_off(sizes.pass as usize));
+        first.push(costs);
+        let steady = first.len() < PASSES_BEFORE || are_alike(&first[first.len() - PASSES_BEFORE..]);
+        if first.len() >= passes && (steady || session.writes_left() < what_follows + pass * 2) {
+            break;
+        }
+    }
+    let last = first.len() - passes;
+    Ok(Before { first: Level::new(&first[last..]), other: Level::new(&other[last..]) })
+}
+
+/// Whether the first of some passes is not dearer than the others, nor the last one cheaper.
+fn are_alike(passes: &[Vec<f64>]) -> bool {
+    let last = passes.len() - 1;
+    Level::new(&passes[1..]).slowed(&passes[0]) == 0 && !Level::new(&passes[..last]).is_cheaper(&passes[last])
+}
+
+/// A burst and what follows it: so many passes at least, more while they are slowed down and what rewriting takes is left.
+fn after(
+    session: &mut Session<'_, '_>,
+    sizes: &Sizes,
+    before: &Before,
+    length: Nanos,
+    least: usize,
+) -> Result<After, Halt> {
+    let (burst, writes) = burst(session, sizes, length)?;
+    let pass = sizes.sequential * sizes.pass;
+    let rewriting = sizes.span + pass * 3;
+    let reserve = if session.writes_left() >= rewriting + pass * least as u64 { rewriting } else { pass };
+    let mut found = After { burst, writes, costs: Vec::new(), done: Vec::new(), slowed: 0, other: None };
+    for done in 0..PASSES_MOST {
+        let goes_on = before.first.is_slowed_to_the_end(found.slowed, found.costs.len());
+        if done >= least && !(goes_on && session.writes_left() >= reserve + pass) {
+            break;
+        }
+        let samples = first(session, "after-the-burst", sizes)?;
+        let begin = samples.iter().map(|sample| sample.submitted).min().unwrap_or_default();
+        let until = found.done.last().copied().unwrap_or(0.0);
+        found.done.extend(samples.iter().map(|sample| until + sample.completed.since(begin).0 as f64));
+        found.costs.extend(responses(&samples));
+        found.slowed = before.first.slowed(&found.costs);
+    }
+    if found.slowed > 0 && found.end(before) == End::ByItself {
+        found.other = if_affordable(other(session, sizes))?.map(|samples| responses(&samples));
+    }
+    Ok(found)
+}
+
+/// Writes randomly for as long as a burst takes, in pieces that grow: the first writes after a rest may be cheap. How long it took,
+/// and how many it were.
+fn burst(session: &mut Session<'_, '_>, sizes: &Sizes, length: Nanos) -> Result<(Nanos, u64), Halt> {
+    let (mut left, mut time, mut piece) = (sizes.burst, length.0 as f64, FIRST_PIECE);
+    while left > 0 && time > 0.0 {
+        piece = piece.min(left);
+        let pattern =
+            ios(Mode::Write, Location::Random, sizes.random, piece).on_target(Bytes::ZERO, sizes.span);
+        let costs = responses(&session.run("burst", &pattern)?);
+        left -= piece;
+        time -= costs.iter().sum::<f64>();
+        piece = ((time / mean(&costs).max(1.0)) as u64).clamp(1, 2 * piece);
+    }
+    Ok((Nanos((length.0 as f64 - time) as u64), sizes.burst - left))
+}
+
+/// Writes both regions once.
+fn both(session: &mut Session<'_, '_>, name: &str, sizes: &Sizes) -> Result<Vec<Sample>, Halt> {
+    sequential(session, name, sizes, (0, 2))
+}
+
+/// Writes the first region once.
+fn first(session: &mut Session<'_, '_>, name: &str, sizes: &Sizes) -> Result<Vec<Sample>, Halt> {
+    sequential(session, name, sizes, (0, 1))
+}
+
+/// Writes the other region once.
+fn other(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Vec<Sample>, Halt> {
+    sequential(session, "not-written-since", sizes, (1, 1))
+}
+
+/// Writes so many regions from one on.
+fn sequential(
+    session: &mut Session<'_, '_>,
+    name: &str,
+    sizes: &Sizes,
+    (region, regions): (u64, u64),
+) -> Result<Vec<Sample>, Halt> {
+    let half = Bytes(session.capacity().0 / 2).round_down(sizes.sequential);
+    let pass = sizes.sequential * sizes.pass;
+    let pattern = ios(Mode::Write, Location::Sequential, sizes.sequential, regions * sizes.pass);
+    session.run(name, &pattern.on_target(half + pass * region, pass * regions))
+}
+
+/// Writes in order what bursts write randomly.
+fn order(session: &mut Session<'_, '_>, name: &str, sizes: &Sizes) -> Result<(), Halt> {
+    let writes = sizes.span.0 / sizes.sequential.0;
+    let pattern = ios(Mode::Write, Location::Sequential, sizes.sequential, writes);
+    session.run(name, &pattern.on_target(Bytes::ZERO, sizes.span)).map(drop)
+}
+
+/// Rewrites what was written randomly, and the first region, and gives what that costs then.
+fn rewrite(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Vec<f64>, Halt> {
+    order(session, "rewriting", sizes)?;
+    first(session, "rewriting-the-region", sizes)?;
+    Ok(responses(&first(session, "after-rewriting", sizes)?))
 }
 
 /// Whether the translation layer merges blocks, so that what it can put off is bounded.
@@ -153,109 +362,132 @@ fn merges(session: &Session<'_, '_>) -> bool {
     session.known().family().is_some_and(|family| !family.maps_pages())
 }
 
-fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
-    let (random, sequential) = (RANDOM_SIZE.max(session.block()), IO_SIZE.max(session.block()));
-    let part = session.writes_left().0 / PARTS;
-    let pass = part / sequential.0 / STRETCHES as u64 * STRETCHES as u64;
-    if pass == 0 {
-        let needed = sequential * (PARTS * STRETCHES as u64);
-        return Err(Halt::Budget { needed, left: session.writes_left() });
+fn conclude(
+    session: &mut Session<'_, '_>,
+    sizes: &Sizes,
+    before: &Before,
+    all: &[After],
+    steady: bool,
+    left_out: Option<(Nanos, Bytes)>,
+) -> Result<(), Halt> {
+    let mut figures = figures(sizes, before, all, left_out);
+    let (mut picture, first) = (picture(before, all), &all[0]);
+    let last = &all[all.len() - 1];
+    // What a shorter burst does not do a longer one may.
+    let is_short = !first.is_long_enough(BURST);
+    if is_short {
+        figures += "; more random writes are not left of the write budget";
     }
-    Ok(Sizes { pass, burst: (BURST_PARTS * part / random.0).max(1), random, sequential })
-}
-
-fn experiment(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Experiment, Halt> {
-    pass(session, "in-order", sizes)?;
-    session.rest(REST)?;
-    let mut before = Vec::new();
-    for _ in 0..PASSES_BEFORE {
-        before.extend(responses(&pass(session, "before-the-burst", sizes)?));
+    if !steady {
+        figures += "; so what was before had left the device no steady level when the burst came";
     }
-    let half = Bytes(session.capacity().0 / 2).round_down(sizes.sequential);
-    burst(session, sizes, half)?;
-    let width = sizes.pass as usize / STRETCHES;
-    // A lump that is an outlier, too, counts as a lump.
-    let most = {
-        let lump = lump(&before);
-        lump.usual + 2.0 * lump.excess
-    };
-    let means = |costs: &[f64]| windows(&costs.iter().map(|cost| cost.min(most)).collect::<Vec<_>>(), width);
-    let before: Vec<Vec<f64>> = before.chunks_exact(sizes.pass as usize).map(means).collect();
-    let level = |index: usize| before.iter().map(|pass| pass[index]).sum::<f64>() / before.len() as f64;
-    let before = (0..STRETCHES).map(level).collect();
-    let mut found = Experiment { before, after: Vec::new(), done: Vec::new() };
-    let again = |session: &Session<'_, '_>, found: &Experiment| match found.passes() {
-        done @ PASSES..PASSES_MOST => {
-            found.slowed(done - 1) && session.writes_left() >= sizes.sequential * sizes.pass
+    let time = match first.end(before) {
+        End::ByItself if steady => {
+            picture = picture.mark(first.time().0 as f64, "recovered");
+            let sure = if is_short { SHORT_BURST } else { 0.7 };
+            Finding::found(Parameter::RecoveryTime, first.time(), sure, figures.clone())
         }
-        done => done < PASSES,
+        End::WhereRewritten => Finding::not_identifiable(Parameter::RecoveryTime, 0.8, figures.clone()),
+        _ => Finding::undetermined(Parameter::RecoveryTime, figures.clone()),
     };
-    while again(session, &found) {
-        let samples = pass(session, "after-the-burst", sizes)?;
-        let begin = samples.iter().map(|sample| sample.submitted).min().unwrap_or_default();
-        let until = found.done.last().copied().unwrap_or(0.0);
-        let end = |part: &[Sample]| until + part[width - 1].completed.since(begin).0 as f64;
-        found.done.extend(samples.chunks_exact(width).map(end));
-        found.after.extend(means(&responses(&samples)));
-    }
-    Ok(found)
-}
-
-/// Writes randomly below `half` for as long as a burst takes, in pieces that grow: the first writes after a rest may be cheap.
-fn burst(session: &mut Session<'_, '_>, sizes: &Sizes, half: Bytes) -> Result<(), Halt> {
-    let (mut left, mut time, mut piece) = (sizes.burst, BURST.0 as f64, FIRST_PIECE);
-    while left > 0 && time > 0.0 {
-        piece = piece.min(left);
-        let pattern = ios(Mode::Write, Location::Random, sizes.random, piece).on_target(Bytes::ZERO, half);
-        let costs = responses(&session.run("burst", &pattern)?);
-        left -= piece;
-        time -= costs.iter().sum::<f64>();
-        piece = ((time / mean(&costs).max(1.0)) as u64).clamp(1, 2 * piece);
-    }
+    session.conclude(time.with(picture.clone()));
+    let (ends, sure, cures) = match last.end(before) {
+        End::ByItself if steady => {
+            let times = before.first.times(last.last(before.first.writes()));
+            let sure = if times.high < SLOWED { 0.9 } else { 0.7 };
+            (true, if is_short { SHORT_BURST } else { sure }, None)
+        }
+        End::ByItself | End::OnItsWay => (true, 0.7, None),
+        End::WhereRewritten => (false, 0.8, Some(true)),
+        End::Doubtful => (true, 0.6, None),
+        End::NotSeen if merges(session) => {
+            figures += "; but merges can be put off only as far as there are log blocks";
+            (true, 0.6, None)
+        }
+        End::NotSeen => {
+            let needed = sizes.span + sizes.sequential * (2 * sizes.pass);
+            let left = session.writes_left();
+            let rewritten = if_affordable(rewrite(session, sizes))?;
+            let cured = rewritten.as_ref().map(|costs| before.first.slowed(costs) == 0);
+            let was_steady = rewritten.as_ref().is_none_or(|costs| !before.first.is_cheaper(costs));
+            figures += &match &rewritten {
+                Some(costs) => format!(
+                    "; when what was written randomly is rewritten as well, {:.2} times that",
+                    before.first.times(costs).estimate
+                ),
+                None => format!(
+                    "; rewriting what was written randomly would take {needed}, and {left} of the write budget is left"
+                ),
+            };
+            let ends = if was_steady {
+                Finding::found(Parameter::RecoveryEnds, false, 0.6, figures.clone())
+            } else {
+                Finding::undetermined(Parameter::RecoveryEnds, figures.clone())
+            };
+            session.conclude(ends.with(picture));
+            session.conclude(match cured.filter(|_| was_steady) {
+                Some(cured) => Finding::found(Parameter::RewriteCures, cured, 0.7, figures),
+                None => Finding::undetermined(Parameter::RewriteCures, figures),
+            });
+            return Ok(());
+        }
+    };
+    session.conclude(Finding::found(Parameter::RecoveryEnds, ends, sure, figures.clone()).with(picture));
+    session.conclude(match cures {
+        Some(cures) => Finding::found(Parameter::RewriteCures, cures, sure, figures),
+        None => Finding::not_identifiable(Parameter::RewriteCures, sure, figures),
+    });
     Ok(())
 }
 
-/// Writes the region once.
-fn pass(session: &mut Session<'_, '_>, name: &str, sizes: &Sizes) -> Result<Vec<Sample>, Halt> {
-    let half = Bytes(session.capacity().0 / 2).round_up(sizes.sequential);
-    let pattern = ios(Mode::Write, Location::Sequential, sizes.sequential, sizes.pass);
-    session.run(name, &pattern.on_target(half, sizes.sequential * sizes.pass))
+fn figures(sizes: &Sizes, before: &Before, all: &[After], left_out: Option<(Nanos, Bytes)>) -> String {
+    let writes = before.first.writes();
+    let mut figures =
+        format!("sequential writes of {} take {}", sizes.sequential, Nanos(before.first.mean() as u64));
+    for found in all {
+        let times: Vec<_> = found.costs.chunks_exact(writes).map(|pass| before.first.times(pass)).collect();
+        let listed: Vec<String> = times.iter().map(|times| format!("{:.2}", times.estimate)).collect();
+        let last = times[times.len() - 1];
+        figures += &format!(
+            ", and after {} of random ones of {} {} times that, pass by pass (the last {:.2} to {:.2})",
+            found.burst,
+            sizes.random,
+            listed.join(", "),
+            last.low,
+            last.high
+        );
+        if found.slowed > 0 {
+            figures += &format!(", slowed down for {}", found.time());
+        }
+        if let Some(other) = &found.other {
+            let times = before.other.times(other).estimate;
+            figures += &format!(", and {times:.2} times that then where nothing was written since");
+        }
+    }
+    if let Some((length, needed)) = left_out {
+        figures += &format!(
+            "; {length} of random ones and a pass after them would write {needed} more, which is not left"
+        );
+    }
+    figures
 }
 
-fn figures(found: &Experiment) -> String {
-    let passes: Vec<String> =
-        (0..found.passes()).map(|pass| format!("{:.2}", found.slowdown(pass).estimate)).collect();
-    let last = found.slowdown(found.passes() - 1);
-    format!(
-        "sequential writes of {IO_SIZE} take {} before a burst of random writes, and {} times that in each pass after it (the last {:.2} to {:.2})",
-        Nanos(mean(&found.before) as u64),
-        passes.join(", "),
-        last.low,
-        last.high,
-    )
-}
-
-fn picture(found: &Experiment) -> Picture {
-    let points = found.done.iter().copied().zip(found.after.iter().copied()).collect();
-    let level = mean(&found.before);
-    let end = found.done.last().copied().unwrap_or(0.0);
-    Picture::new(
-        "Sequential writes after a burst of random ones, means of stretches, and their level before.",
+fn picture(before: &Before, all: &[After]) -> Picture {
+    let width = before.first.width();
+    let level = before.first.mean();
+    let end = all.iter().filter_map(|found| found.done.last()).copied().fold(0.0, f64::max);
+    let empty = Picture::new(
+        "Sequential writes after bursts of random ones, means of stretches, and their level before.",
         Axis::linear("time since the burst", "ns"),
         Axis::linear("response time", "ns"),
-    )
-    .draw("after the burst", Style::Line, points)
-    .draw("before it, on average", Style::Fitted, vec![(0.0, level), (end, level)])
-    .draw("slowed down from here on", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
-}
-
-fn conclude_time(session: &mut Session<'_, '_>, figures: &str, time: Option<f64>, picture: &Picture) {
-    let (finding, picture) = match time {
-        Some(time) => {
-            let found = Finding::found(Parameter::RecoveryTime, Nanos(time as u64), 0.7, figures);
-            (found, picture.clone().mark(time, "recovered"))
-        }
-        None => (Finding::undetermined(Parameter::RecoveryTime, figures), picture.clone()),
+    );
+    let draw = |picture: Picture, found: &After| {
+        let done = found.done.chunks_exact(width).map(|part| part[width - 1]);
+        let points = done.zip(windows(&found.costs, width)).collect();
+        picture.draw(&format!("after {} of them", found.burst), Style::Line, points)
     };
-    session.conclude(finding.with(picture));
+    all.iter()
+        .fold(empty, draw)
+        .draw("before, on average", Style::Fitted, vec![(0.0, level), (end, level)])
+        .draw("slowed down from here on", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
 }
