@@ -59,7 +59,7 @@ const FIRST_PIECE: u64 = 1;
 const LONG_ENOUGH: f64 = 0.9;
 /// How sure it is what a shorter one shows.
 const SHORT_BURST: f64 = 0.6;
-/// How long the device rests before, and where that was not enough.
+/// How long the device rests before, and where merges may be put off or that was not enough.
 const REST: Nanos = Nanos::from_secs(60);
 const LONG_REST: Nanos = Nanos::from_secs(300);
 /// Passes for the level, and after a long rest.
@@ -163,7 +163,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         order(session, "in-order", &sizes)?;
     }
     both(session, "in-order", &sizes)?;
-    let mut before = before(session, &sizes, REST, PASSES_BEFORE)?;
+    // What random writes of groups before left merges to do may take minutes.
+    let rest = if merges(session) { LONG_REST } else { REST };
+    let mut before = before(session, &sizes, rest, PASSES_BEFORE)?;
     let mut first = after(session, &sizes, &before, BURST, PASSES)?;
     let mut steady = !first.is_cheaper(&before);
     if !steady && let Some((again, found)) = if_affordable(once_more(session, &sizes))? {
