@@ -164,6 +164,7 @@ fn resume(path: &Path, arguments: &args::Infer) -> Result<()> {
     if matches!(candidate, Candidate::Simulated(_)) {
         run.forget_writes(false);
     }
+    run.announce_rest();
     let mut opened = candidate.open(Opening::new(&target, DEPTH)?)?;
     run.infer(&mut opened.device, shown(arguments))
 }
@@ -175,6 +176,7 @@ fn resume_on_scratch(path: &Path, mut run: Run, arguments: &args::Infer) -> Resu
     let mut opened = scratch::open(&scratch, Opening::new(&as_target(arguments), DEPTH)?)?;
     check_same(path, &name, run.identity(), &opened.device.as_mut().identity())?;
     run.forget_writes(true);
+    run.announce_rest();
     let inferred = run.infer(&mut opened.device, shown(arguments));
     scratch::end(scratch, arguments.keep_file)?;
     inferred

@@ -158,6 +158,21 @@ impl Run {
         asked(self.chosen()).iter().all(|&parameter| self.known.get(parameter).is_some())
     }
 
+    /// Says how it goes on, before anything is written.
+    pub fn announce_rest(&self) {
+        let is_left = |&parameter: &Parameter| self.known.get(parameter).is_none();
+        let count = asked(self.chosen()).into_iter().filter(is_left).count();
+        let written = self.known.written;
+        tell!("going on with {count} parameters of {}", self.chosen().target);
+        match self.chosen().write_budget {
+            None => tell!("it will only be read"),
+            Some(budget) => {
+                let left = Bytes(budget.0.saturating_sub(written.0));
+                tell!("at most {left} more will be written: {written} of {budget} may have been before");
+            }
+        }
+    }
+
     /// What it was begun on.
     pub fn identity(&self) -> &Identity {
         &self.manifest.identity
@@ -330,6 +345,15 @@ fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
     let (folder, manifest) = RunFolder::open(path)?;
     let known: Inference = read(&folder, INFERENCE, "begin a new run")?;
     check(path, &known)?;
+    let chosen: &Chosen = &manifest.settings;
+    let most = flashlab_infer::Settings::usual_budget(chosen.target_size);
+    if let Some(budget) = chosen.write_budget.filter(|&budget| budget > most) {
+        bail!(Usage(format!(
+            "{}: write_budget is {budget}, and no more than twice the capacity, {most}, is ever written: the file is damaged; \
+             begin a new run",
+            path.join("manifest.json").display()
+        )));
+    }
     Ok((folder, manifest, known))
 }
 

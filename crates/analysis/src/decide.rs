@@ -7,6 +7,7 @@
 //! | how large is it, and how sure is that | [`level`] |
 //! | from which IO on is it another level | [`change`] |
 //! | the line through a few figures whose errors are known, and whether it is one | [`mod@weighted_line`] |
+//! | pages, planes and blocks from reads across boundaries | [`boundaries`] |
 //!
 //! Model: a response time is a cost times a jitter, which is about log-normal with a few per cent,
 //! and one in a hundred is an outlier of about ten times. So everything goes by ranks and medians,
@@ -22,6 +23,7 @@
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
+pub mod boundaries;
 pub mod change;
 pub mod level;
 pub mod ranks;

@@ -1,5 +1,6 @@
 //! Today's devices beside what was measured of real ones: published data sets and not a paper.
 
+use flashlab_analysis::decide::boundaries::{Row, boundaries};
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::{Buffer, Device, Operation, Request};
 use flashlab_plan::{Arrival, Location, ModeRule, Pattern, Time};
@@ -147,16 +148,29 @@ fn sd_card(seed: Seed) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     // As flashbench does: each pair lies in another part of the largest boundary's size.
     let part = 1 << BOUNDARIES.end();
+    let mut rows = Vec::new();
     for boundary in BOUNDARIES.rev().map(|power| 1 << power) {
-        for (place, before) in [("before", 2048), ("across", 1024), ("after", 0)] {
+        let mut row = [0.0; 3];
+        for (took, (place, before)) in row.iter_mut().zip([("before", 2048), ("across", 1024), ("after", 0)])
+        {
             let mut times = Vec::new();
             for i in 0..device.geometry().capacity.0 / part - 1 {
                 let from = Bytes(i * part + boundary - before);
                 times.push(read_us(&mut device, from)? + read_us(&mut device, from + Bytes(1024))?);
             }
-            values.push(Value::new(SD_CARD, format!("{place}_us {boundary}"), "us", mean(&times)));
+            *took = mean(&times);
+            values.push(Value::new(SD_CARD, format!("{place}_us {boundary}"), "us", *took));
         }
+        let [before, across, after] = row;
+        rows.push(Row { boundary, before, across, after });
     }
+    let told = boundaries(&rows);
+    let tells = |quantity, unit, value: Option<u64>| {
+        Value::new(SD_CARD, quantity, unit, value.map(|value| value as f64))
+    };
+    values.push(tells("page by its boundaries", "B", told.as_ref().map(|told| told.page)));
+    values.push(tells("planes by their boundaries", "", told.as_ref().and_then(|told| told.planes)));
+    values.push(tells("erase block by its boundaries", "B", told.as_ref().and_then(|told| told.block)));
     for blocks in [2, 3] {
         let turns = Location::Partitioned { partitions: blocks as u32 };
         let mut writes = pattern(Mode::Write, turns, Bytes::kib(256), 1, 16 * blocks);

@@ -357,12 +357,17 @@ fn what_to_do_about_a_damaged_file_is_told() {
         assert_eq!(ran.code, Some(2), "{ran}");
         ran.err.trim_end().to_owned()
     };
+    let manifest = fs::read(directory.path("run/manifest.json")).unwrap();
+    let mut manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    manifest["settings"]["write_budget"] = "15EiB".into();
     let all = [
+        told("run/manifest.json", &manifest.to_string(), &["infer", "--resume", "run"]),
         told("run/inference.json", "{", &["infer", "run"]),
         told("run/under-way.json", "{", &["infer", "--resume", "run"]),
         told("run/under-way.json", "{\"version\": 9, \"bytes_written\": 0}", &["infer", "--resume", "run"]),
     ];
     insta::assert_snapshot!(all.join("\n"), @r"
+    flashlab: run/manifest.json: write_budget is 15 EiB, and no more than twice the capacity, 128 MiB, is ever written: the file is damaged; begin a new run
     flashlab: run/inference.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run
     flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; remove it to go on: what was written last is then not counted
     flashlab: run/under-way.json: has version 9, and this program reads version 2; remove it to go on: what was written last is then not counted
