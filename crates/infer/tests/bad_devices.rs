@@ -102,6 +102,10 @@ struct Hanging {
     inner: SimulatedDevice,
     flushes: u32,
     hangs: bool,
+    /// The writes since the last flush, and how many flushes came before the first one behind a single large write.
+    writes: Vec<Bytes>,
+    behind_large: Option<u32>,
+    answered: u32,
 }
 
 impl Device for Hanging {
@@ -120,12 +124,19 @@ impl Device for Hanging {
     fn submit(&mut self, request: Request) {
         assert!(!self.hangs, "nothing is submitted behind a flush that is in flight");
         match request.operation {
-            Operation::Flush if self.flushes == 0 => self.hangs = true,
             Operation::Flush => {
-                self.flushes -= 1;
-                self.inner.submit(request);
+                let writes = std::mem::take(&mut self.writes);
+                if matches!(writes[..], [size] if size >= Bytes::kib(256)) {
+                    self.behind_large.get_or_insert(self.answered);
+                }
+                self.hangs = self.answered == self.flushes;
+                self.answered += 1;
             }
-            _ => self.inner.submit(request),
+            Operation::Write => self.writes.push(request.size),
+            _ => {}
+        }
+        if !self.hangs {
+            self.inner.submit(request);
         }
     }
 
@@ -140,17 +151,23 @@ fn a_device_that_does_not_answer_a_flush_is_gone() {
     let text = "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"64MiB\"\n[noise]\nsigma = 0.05\n[flash]\npage = \"4KiB\"\npages_per_block = 64\nread = \
          \"60us\"\nprogram = \"600us\"\n[controller.write_buffer]\nsize = \"256KiB\"\n";
-    let hanging = |flushes| {
+    let answering = |flushes| {
         let inner = Profile::parse(text, "test.toml").unwrap().device().unwrap();
-        let mut device = Hanging { inner, flushes, hangs: false };
+        let (hangs, writes, behind_large, answered) = (false, Vec::new(), None, 0);
+        let mut device = Hanging { inner, flushes, hangs, writes, behind_large, answered };
         let (known, ended) = inferred_until_the_end(&mut device);
+        (device, known, ended)
+    };
+    let hanging = |flushes| {
+        let (device, known, ended) = answering(flushes);
         assert!(device.hangs);
         assert!(matches!(&ended, Ended::Gone(reason) if reason.contains("flush")), "{ended:?}");
         known
     };
     hanging(0);
-    // Behind the fill, whose first writes were flushed.
-    let known = hanging(8);
+    // Behind the fill, where larger writes are flushed one by one.
+    let (whole, ..) = answering(u32::MAX);
+    let known = hanging(whole.behind_large.expect("some are flushed"));
     let is_region = |supposed: &Finding| supposed.parameter == Parameter::FastRegionSize;
     assert!(known.supposed.iter().any(is_region), "what the fill showed stays");
 }
