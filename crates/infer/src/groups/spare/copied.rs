@@ -154,7 +154,7 @@ mod tests {
             let usual = 0.3e6 * (1.0 + 0.1 * random.unit());
             let outlier = if random.unit() < 0.005 { 25e6 } else { 0.0 };
             let erase = if at == onset { 9e6 } else { 1.1e6 };
-            usual + outlier + if at >= onset && (at - onset) % period == 0 { erase } else { 0.0 }
+            usual + outlier + if at >= onset && (at - onset).is_multiple_of(period) { erase } else { 0.0 }
         };
         (0..count).map(one).collect()
     }
