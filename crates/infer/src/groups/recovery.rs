@@ -19,7 +19,8 @@
 //!
 //! # Invariants
 //! - the random writes go to other addresses than the sequential ones, so that these do not rewrite what was written randomly;
-//! - what is cheaper at last than before the burst was not steady when it came: after a longer rest it is done again.
+//! - what is cheaper at last than before the burst was not steady when it came: after a longer rest it is done again;
+//! - a time is told only of a burst that was as long as it should be, and where the costs after it are those before for sure.
 
 mod level;
 
@@ -139,6 +140,16 @@ impl After {
         } else {
             End::Doubtful
         }
+    }
+
+    /// Whether it shows that they cost what they did, once they are not slowed down any more, wherever they go. That
+    /// no difference shows is not enough for that: merges and outliers may hide one.
+    fn is_as_before(&self, before: &Before) -> bool {
+        let as_before = |level: &Level, costs: &[f64]| level.times(costs).high < SLOWED;
+        let writes = before.first.writes();
+        let mut passes = self.costs.chunks_exact(writes).skip(self.slowed.div_ceil(writes));
+        passes.all(|pass| as_before(&before.first, pass))
+            && self.other.as_ref().is_none_or(|costs| as_before(&before.other, costs))
     }
 
     /// How long writes are slowed down.
@@ -384,10 +395,9 @@ fn conclude(
         figures += "; so what was before had left the device no steady level when the burst came";
     }
     let time = match first.end(before) {
-        End::ByItself if steady => {
+        End::ByItself if steady && !is_short && first.is_as_before(before) => {
             picture = picture.mark(first.time().0 as f64, "recovered");
-            let sure = if is_short { SHORT_BURST } else { 0.7 };
-            Finding::found(Parameter::RecoveryTime, first.time(), sure, figures.clone())
+            Finding::found(Parameter::RecoveryTime, first.time(), 0.7, figures.clone())
         }
         End::WhereRewritten => Finding::not_identifiable(Parameter::RecoveryTime, 0.8, figures.clone()),
         _ => Finding::undetermined(Parameter::RecoveryTime, figures.clone()),
