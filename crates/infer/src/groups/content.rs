@@ -6,6 +6,10 @@
 //! differ in nothing else. Dies, planes and blocks come round in them, and with them costs: so writes are compared that
 //! stand at the same place of their runs, whose lengths are whole rounds of the usual numbers of dies and planes.
 //!
+//! Where contents differ, half of each 4 KiB is made random and half of it zeros (Figures 13 to 15 of the paper): that costs what lies
+//! between the two where each half is a page of its own, and what random content costs where both belong to one page.
+//! Now and then a write pays for a merge, which costs what its content costs, too: what the dear ones take is told beside the shares.
+//!
 //! Where the page is not known, larger writes are whole pages as well: that their content makes no difference holds for one page, too.
 //!
 //! # Invariants
@@ -13,6 +17,7 @@
 //!   the same for all;
 //! - before each run the device rests, and does what it put off: else each write pays for a part of it;
 //! - the second half is elsewhere: nothing is sure on which the halves do not agree;
+//! - what halves cost is no parameter, and decides nothing: it is told with the others;
 //! - a run's first half does not count: what a write buffer still holds of another content is written meanwhile;
 //! - the ratio is found to three per cent or it is not sure.
 
@@ -23,9 +28,10 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Content, Location};
 
 use super::figures::{median, ranked};
+use super::steps::lump;
 use super::writes::{costs_of, place, with_content, writes};
 use crate::group::Group;
-use crate::halt::Halt;
+use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
@@ -37,8 +43,19 @@ pub(crate) const GROUP: Group = Group {
     probe,
 };
 
-const KINDS: [(&str, Content); 3] =
-    [("random", Content::Incompressible), ("zeros", Content::Zeros), ("ones", Content::Ones)];
+/// A content, and what it is called.
+type Kind = (&'static str, Content);
+
+const RANDOM: Kind = ("random", Content::Incompressible);
+const ZEROS: Kind = ("zeros", Content::Zeros);
+const KINDS: [Kind; 3] = [RANDOM, ZEROS, ("ones", Content::Ones)];
+const HALVED: [Kind; 3] = [RANDOM, ZEROS, ("half-zeros", Content::Half)];
+/// What of halves are random and zeros.
+const HALVED_UNIT: Bytes = Bytes::kib(4);
+/// The part of the budget for the shares; the rest is for halves.
+const SHARES_PART: f64 = 0.8;
+/// Halves cost what lies between the contents, if they are within this part of their difference of it.
+const BETWEEN: f64 = 0.25;
 /// Turns, of which each kind is the first of a third, and their halves.
 const TURNS: usize = 6;
 const HALVES: usize = 2;
@@ -61,7 +78,38 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
     let size = page.unwrap_or(WHOLE_PAGES).max(session.block());
-    let affordable = session.writes_left().0 / size.0 / (KINDS.len() * TURNS + HALVES) as u64;
+    let left = session.writes_left();
+    let [random, zeros, ones] = in_turns(session, KINDS, size, Bytes((left.0 as f64 * SHARES_PART) as u64))?;
+    let dear = dear_ones([&random, &zeros, &ones]);
+    let findings =
+        [(Parameter::ZerosProgramShare, &zeros, "zeros"), (Parameter::OnesProgramShare, &ones, "ones")].map(
+            |(parameter, of, name)| {
+                let mut finding = share(parameter, of, &random, page.is_some(), &format!("{size} of {name}"));
+                finding.evidence += &dear;
+                finding
+            },
+        );
+    let picture = picture(size, &[random, zeros, ones]);
+    let differ = findings.iter().any(|finding| finding.number().is_some_and(|share| share != 1.0));
+    let halves = if differ { if_affordable(halves(session, size.max(HALVED_UNIT))) } else { Ok(None) };
+    for mut finding in findings {
+        if let Ok(Some(halves)) = &halves {
+            finding.evidence += halves;
+        }
+        session.conclude(finding.with(picture.clone()));
+    }
+    // What is known is known before it is said that the device failed.
+    halves.map(drop)
+}
+
+/// What writes of three kinds cost, in turns, of at most so many bytes.
+fn in_turns(
+    session: &mut Session<'_, '_>,
+    kinds: [Kind; 3],
+    size: Bytes,
+    budget: Bytes,
+) -> Result<[Vec<f64>; 3], Halt> {
+    let affordable = budget.0 / size.0 / (kinds.len() * TURNS + HALVES) as u64;
     let count = if affordable >= ROUND { affordable / ROUND * ROUND } else { affordable.max(8) };
     let count = count.min(RUN_MOST);
     let length = size * count;
@@ -70,17 +118,17 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let mut costs = [Vec::new(), Vec::new(), Vec::new()];
     let mut begin = Bytes::ZERO;
-    for run in 0..KINDS.len() * TURNS {
-        if run.is_multiple_of(KINDS.len() * TURNS / HALVES) {
+    for run in 0..kinds.len() * TURNS {
+        if run.is_multiple_of(kinds.len() * TURNS / HALVES) {
             // What was open elsewhere is given up here, and that costs once.
-            begin = place(session, PLACES[run * HALVES / (KINDS.len() * TURNS)], size);
+            begin = place(session, PLACES[run * HALVES / (kinds.len() * TURNS)], size);
             costs_of(session, "begin", &writes(Location::Sequential, size, count, begin, length))?;
             begin += length;
         }
         let rest = REST.min(session.time_left());
         session.rest(rest)?;
-        let kind = (run + run / KINDS.len()) % KINDS.len();
-        let (name, content) = KINDS[kind];
+        let kind = (run + run / kinds.len()) % kinds.len();
+        let (name, content) = kinds[kind];
         if begin + length > session.capacity() {
             begin = Bytes::ZERO;
         }
@@ -89,15 +137,40 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let settled = costs_of(session, name, &pattern)?.split_off(count as usize / 2);
         costs[kind].extend(settled);
     }
-    let picture = picture(size, &costs);
-    let [random, zeros, ones] = costs;
-    for (parameter, of, name) in
-        [(Parameter::ZerosProgramShare, zeros, "zeros"), (Parameter::OnesProgramShare, ones, "ones")]
-    {
-        let finding = share(parameter, &of, &random, page.is_some(), &format!("{size} of {name}"));
-        session.conclude(finding.with(picture.clone()));
+    Ok(costs)
+}
+
+/// What it costs that half of each 4 KiB is zeros, as a part of a sentence.
+fn halves(session: &mut Session<'_, '_>, size: Bytes) -> Result<String, Halt> {
+    let left = session.writes_left();
+    let [random, zeros, halves] = in_turns(session, HALVED, size, left)?.map(|costs| median(&costs).max(1.0));
+    let (zeros, halves) = (zeros / random, halves / random);
+    let of_difference = (1.0 - halves) / (1.0 - zeros);
+    let pages = if (of_difference - 0.5).abs() <= BETWEEN {
+        ", as where each half is a page of its own"
+    } else if of_difference.abs() <= BETWEEN {
+        ", as where both halves belong to one page"
+    } else {
+        ""
+    };
+    Ok(format!(
+        "; {size} of which half of each {HALVED_UNIT} is zeros take {halves:.3} times, and all zeros {zeros:.3} times as long as \
+         random content{pages}"
+    ))
+}
+
+/// What the dear ones of random content, zeros and ones take, as a part of a sentence; nothing where there are none.
+fn dear_ones(costs: [&[f64]; 3]) -> String {
+    let lumps = costs.map(lump);
+    if lumps.iter().any(|lump| lump.excess == 0.0) {
+        return String::new();
     }
-    Ok(())
+    let listed: Vec<String> = KINDS
+        .iter()
+        .zip(lumps)
+        .map(|((name, _), lump)| format!("{name} {}", Nanos((lump.usual + lump.excess) as u64)))
+        .collect();
+    format!("; where something is merged or collected, {}", listed.join(", "))
 }
 
 /// What writes of a content cost relative to random ones, of as many runs of the same length.
