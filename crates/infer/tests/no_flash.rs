@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation, Request};
-use flashlab_infer::{Ended, Settings, infer, nothing_known};
+use flashlab_infer::{Ended, Settings, groups_for, infer, infer_groups, nothing_known};
 use made_up::MadeUp;
 
 fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
@@ -168,4 +168,41 @@ fn a_group_that_is_at_hand_by_chance_is_not_the_first_one_again() {
     let known = inferred(&mut serial(MadeUp::new(Bytes::mib(64), device)), 1);
     let groups = known.get(Parameter::SegmentGroups).unwrap();
     assert_eq!(groups.number(), Some(16.0), "{}", groups.evidence);
+}
+
+/// Flash of one die whose pages may be of no power of two: a read brings all pages that it touches.
+fn with_pages_of(page: Bytes, seed: u64) -> MadeUp<impl FnMut(&Request, Nanos) -> f64> {
+    let mut random = Prng::new(Seed(seed));
+    serial(MadeUp::new(Bytes::mib(96), move |request: &Request, _| {
+        let end = request.offset.0 + request.size.0;
+        let pages = end.div_ceil(page.0) - request.offset.0 / page.0;
+        let parts = request.offset.0 % page.0 + end.next_multiple_of(page.0) - end;
+        let reads = match request.operation {
+            Operation::Read => pages,
+            _ => pages.min(parts),
+        };
+        let programs = if request.operation == Operation::Write { pages } else { 0 };
+        let flash = 60e3 * reads as f64 + 400e3 * programs as f64;
+        (30e3 + flash + 10.0 * request.size.0 as f64) * noise(&mut random)
+    }))
+}
+
+#[test]
+fn pages_of_no_power_of_two_are_not_taken_for_others() {
+    let page = Bytes::kib(12);
+    let mut device = with_pages_of(page, 1);
+    let settings = Settings {
+        seed: Seed(1),
+        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        reading_time: Some(Nanos::from_secs(60)),
+        writing_time: Nanos::from_secs(4 * 3600),
+        interrupt: &AtomicBool::new(false),
+    };
+    let mut known = nothing_known(&device, "no flash");
+    let groups = groups_for(&[Parameter::WritePageSize]);
+    infer_groups(&mut device, &settings, &mut known, &mut (), groups);
+    for parameter in [Parameter::ReadPageSize, Parameter::WritePageSize] {
+        let found = known.get(parameter).unwrap();
+        assert_eq!(found.number(), Some(page.0 as f64), "{parameter}: {}", found.evidence);
+    }
 }

@@ -22,7 +22,7 @@ use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
 use explained::explained;
-use read_pages::page;
+use read_pages::{odd_page, page};
 
 pub(crate) const STRUCTURE: Group = Group {
     name: "structure",
@@ -40,13 +40,24 @@ pub(crate) const STRUCTURE: Group = Group {
     probe,
 };
 
+/// How sure it is of a page of no power of two that boundaries alone tell.
+const UNEXPLAINED: f64 = 0.85;
+
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let writes = session.take_row_writes();
-    let found = page(session)?;
+    let mut found = page(session)?;
     if let Ok(page) = &found {
         session.suppose(page.finding.clone());
     }
-    let explained = explained(session, found.as_ref().ok(), &writes)?;
+    let mut explained = explained(session, found.as_ref().ok(), &writes)?;
+    if explained.is_none()
+        && let Some(mut page) = odd_page(session)?
+    {
+        explained = self::explained::explained(session, Some(&page), &writes)?;
+        // Planes of an odd number of pages cost alike.
+        page.finding.confidence = page.finding.confidence.min(UNEXPLAINED);
+        found = Ok(page);
+    }
     let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained)));
     session.conclude(match (found, said) {
         (Ok(page), Some(((size, _), _))) if page.size == size => page.finding,

@@ -77,9 +77,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// The sizes that a page may have, and the half of the smallest.
+/// The sizes that a page may have, and the half of the smallest: the block by powers of two, or by the odd number by which
+/// the pages that are read are more.
 fn doubling(session: &Session<'_, '_>) -> Vec<Bytes> {
-    let sizes = (0..).map(|double| Bytes(session.block().0 << double));
+    let blocks = session.known().bytes(Parameter::ReadPageSize).map_or(1, |page| page.0 / session.block().0);
+    let odd = blocks >> blocks.trailing_zeros().min(63);
+    let sizes = (0..).map(|double| Bytes((session.block().0 * odd.max(1)) << double));
     sizes.take_while(|&size| size <= LARGEST).collect()
 }
 
