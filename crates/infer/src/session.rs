@@ -60,6 +60,11 @@ struct Allowance {
     short: Option<Halt>,
     /// The patterns that it ran: makes each run's seed its own.
     runs: u64,
+    /// Whether the device was full of data when it began.
+    on_data: bool,
+    /// How often it let the device rest, and how long in all.
+    rests: u64,
+    rested: Nanos,
     /// Whether each of its writes is flushed.
     through: bool,
 }
@@ -268,6 +273,8 @@ impl<'d, 's> Session<'d, 's> {
         if time > left {
             return Err(self.short(Halt::Rest { needed: time, left }));
         }
+        self.allowance.rests += 1;
+        self.allowance.rested = self.allowance.rested.saturating_add(time);
         let until = self.device.now().saturating_add(time);
         loop {
             if self.settings.interrupt.load(Ordering::Relaxed) {
@@ -368,6 +375,7 @@ impl<'d, 's> Session<'d, 's> {
             deadline: begin.saturating_add(time),
             // What a group wrote that had no answer to give counts for the next one.
             written: mem::take(&mut self.allowance.written),
+            on_data: self.holds_data(),
             ..Allowance::default()
         };
         if group.writes() && self.settings.write_budget.is_none() {
@@ -462,7 +470,28 @@ impl<'d, 's> Session<'d, 's> {
 
     /// The probes that were run since the last time, as a plan.
     pub(crate) fn take_probes(&mut self, group: &Group) -> Plan {
-        Plan::new(group.name, group.about, "Run by flashlab infer.", mem::take(&mut self.probes))
+        let probes = mem::take(&mut self.probes);
+        Plan::new(group.name, group.about, &self.how_to_repeat(&probes), probes)
+    }
+
+    /// What the plan of a group does not say: the device's state, and what happened between its patterns.
+    fn how_to_repeat(&self, probes: &[Experiment]) -> String {
+        let Allowance { runs, rests, rested, on_data, .. } = self.allowance;
+        let (state, option) = match on_data {
+            true => ("which it had filled from end to end", " --state sequential"),
+            false => ("as it was", ""),
+        };
+        let repeated = match runs.saturating_sub(probes.len() as u64) {
+            0 => String::new(),
+            more => format!(" {more} of its runs repeated a pattern of this plan, and stand here once."),
+        };
+        let rests = match rests {
+            0 => String::new(),
+            rests => format!(" Between them the device rested {rests} times, {rested} in all."),
+        };
+        format!(
+            "Run by flashlab infer on a device {state}.{repeated}{rests} Alone: flashlab run PLAN TARGET{option} --repetitions 1"
+        )
     }
 
     fn tell_concluded(&mut self, progress: &mut dyn Progress) {
