@@ -8,7 +8,7 @@ use flashlab_analysis::inference::{Finding, Parameter, Verdict};
 use flashlab_base::Identity;
 
 /// What is inside a disk, rather than how it behaves.
-const INSIDE: [Parameter; 21] = [
+const INSIDE: [Parameter; 23] = [
     Parameter::ReadPageSize,
     Parameter::PlanesReadAtOnce,
     Parameter::SegmentGroups,
@@ -26,6 +26,8 @@ const INSIDE: [Parameter; 21] = [
     Parameter::OpenBlocks,
     Parameter::WriteBufferSize,
     Parameter::WriteBufferFlush,
+    Parameter::ZerosProgramShare,
+    Parameter::OnesProgramShare,
     Parameter::FastRegionSize,
     Parameter::FastRegionRefill,
     Parameter::PhysicalCapacity,
