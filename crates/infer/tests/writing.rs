@@ -46,29 +46,59 @@ fn value(known: &Inference, parameter: Parameter) -> Option<Value> {
     known.get(parameter).and_then(|finding| finding.value.clone())
 }
 
-/// Table 3 of Sun and Zhang: the log block, in pages of 4 KiB, and the length of the log list.
-fn shows_table_3(name: &str, log_block: u64, log_list: u64) {
+/// A row of Table 3 of Sun and Zhang.
+struct Row {
+    groups: u64,
+    /// The first of them, in MiB: as it is written, or the capacity by the groups.
+    span: u64,
+    /// In pages of 4 KiB.
+    log_block: u64,
+    log_list: u64,
+    zero_same_as_one: bool,
+}
+
+/// Shows what the paper found of a drive; the evidence of what writing zeros costs.
+fn shows_table_3(name: &str, row: &Row) -> String {
     let drives = flashlab_sim::zoo();
     let known = inferred(drives.iter().find(|drive| drive.name == name).unwrap());
-    assert_eq!(value(&known, Parameter::TranslationFamily), Some("log-block".into()));
-    assert_eq!(value(&known, Parameter::EraseBlockSize), Some((Bytes::kib(4) * log_block).into()));
-    assert_eq!(value(&known, Parameter::OpenBlocks), Some(log_list.into()));
-    assert_eq!(value(&known, Parameter::MappingGranularity), Some((Bytes::kib(4) * log_block).into()));
+    let log_block = Bytes::kib(4) * row.log_block;
+    let found = |parameter, right: Value| {
+        let finding = known.get(parameter).unwrap();
+        assert_eq!(finding.value, Some(right), "{parameter}: {}", finding.evidence);
+        assert!(finding.confidence >= 0.9, "{parameter} {}: {}", finding.confidence, finding.evidence);
+    };
+    found(Parameter::TranslationFamily, "log-block".into());
+    found(Parameter::EraseBlockSize, log_block.into());
+    found(Parameter::MappingGranularity, log_block.into());
+    found(Parameter::OpenBlocks, row.log_list.into());
+    found(Parameter::SegmentGroups, row.groups.into());
+    found(Parameter::SegmentGroupSpan, Bytes::mib(row.span).into());
+    // Section 4.2: a page of 2 KiB, by what half a block of zeros costs.
+    found(Parameter::WritePageSize, Bytes::kib(2).into());
+    let zeros = known.get(Parameter::ZerosProgramShare).unwrap();
+    assert_eq!(zeros.number() == Some(1.0), row.zero_same_as_one, "{}", zeros.evidence);
+    found(Parameter::OnesProgramShare, 1.0.into());
+    zeros.evidence.clone()
 }
 
 #[test]
 fn the_unknown_drive_of_sun_and_zhang() {
-    shows_table_3("sun-zhang-unknown", 64, 3);
+    let row = Row { groups: 4, span: 240, log_block: 64, log_list: 3, zero_same_as_one: false };
+    let zeros = shows_table_3("sun-zhang-unknown", &row);
+    // Figures 13 to 15: half of a block of 4 KiB costs about half, as it is a page of its own.
+    assert!(zeros.contains("as where each half is a page of its own"), "{zeros}");
 }
 
 #[test]
 fn the_kingston_drive_of_sun_and_zhang() {
-    shows_table_3("sun-zhang-kingston", 128, 4);
+    let row = Row { groups: 2, span: 480, log_block: 128, log_list: 4, zero_same_as_one: true };
+    shows_table_3("sun-zhang-kingston", &row);
 }
 
 #[test]
 fn the_pny_drive_of_sun_and_zhang() {
-    shows_table_3("sun-zhang-pny", 256, 4);
+    let row = Row { groups: 2, span: 960, log_block: 256, log_list: 4, zero_same_as_one: true };
+    shows_table_3("sun-zhang-pny", &row);
 }
 
 #[test]
