@@ -1,6 +1,6 @@
 //! The score for people and for programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use flashlab_analysis::inference::{Parameter, Unit, Value, Verdict};
@@ -77,9 +77,51 @@ fn write_all(out: &mut String, set: Set, outcomes: &[Outcome], only: &[Parameter
         "\n<=3%: the exact ones among them. sure: wrong with a confidence of at least 0.95. hidden: not identifiable, \
          which is right. denied: not identifiable, which is wrong. Devices whose truth is not known are not counted."
     )?;
+    goals(out, outcomes, only)?;
     confusion(out, outcomes, only)?;
     worst(out, set, outcomes)?;
     times(out, outcomes)
+}
+
+/// How many of the answers are right that do not rightly say that nothing is to be found, by rule, and how many of all are
+/// wrong and sure; by family.
+fn goals(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt::Result {
+    let by_rule = |family: Option<&str>, of: Rule| {
+        let answers = outcomes
+            .iter()
+            .filter(|outcome| family.is_none_or(|family| outcome.family == family))
+            .flat_map(|outcome| &outcome.answers)
+            .filter(|answer| rule(answer.parameter) == of && only.contains(&answer.parameter));
+        Tally::of(answers)
+    };
+    let right = |right: u64, of: u64| {
+        let share = 100.0 * right as f64 / of.max(1) as f64;
+        format!("{right} of {of} ({share:.1} %)")
+    };
+    writeln!(
+        out,
+        "\n{:<18}{:>8} {:>24}{:>24}{:>24}",
+        "family", "devices", "equal", "within 3 %", "wrong and sure"
+    )?;
+    let families: BTreeSet<&str> = outcomes.iter().map(|outcome| outcome.family).collect();
+    for family in families.into_iter().map(Some).chain([None]) {
+        let (equal, near) = (by_rule(family, Rule::Exact), by_rule(family, Rule::Near));
+        let devices =
+            outcomes.iter().filter(|outcome| family.is_none_or(|family| outcome.family == family)).count();
+        writeln!(
+            out,
+            "{:<18}{devices:>8} {:>24}{:>24}{:>24}",
+            family.unwrap_or("all"),
+            right(equal.exact, equal.devices - equal.not_identifiable),
+            right(near.within_3_percent, near.devices - near.not_identifiable),
+            right(equal.confidently_wrong + near.confidently_wrong, equal.devices + near.devices),
+        )?;
+    }
+    writeln!(
+        out,
+        "\nequal: of counts, powers of two, words and truths; within 3 %: of sizes, times and shares; each of those that do not \
+         rightly say that nothing is to be found."
+    )
 }
 
 /// Truth and answer of the parameters that are words or truths, over and under of the others; by family.
