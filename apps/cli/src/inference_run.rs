@@ -38,6 +38,7 @@ const INFERENCE: &str = "inference.json";
 const UNDER_WAY: &str = "under-way.json";
 const PROBES: &str = "probes";
 const PAGE: &str = "report.html";
+const DAMAGED: &str = "the file is damaged";
 /// Where there is such a folder, the runs are those of a device that is worn out.
 const FIRST_ROUND: &str = "round-000";
 
@@ -360,14 +361,21 @@ fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
 /// A document of a run, or what to do without it.
 fn read<T: DeserializeOwned>(folder: &RunFolder, name: &str, advice: &str) -> Result<T> {
     folder.read_json(name).map_err(|error| match error {
-        SamplesError::Format { .. } => Usage(format!("{error}: the file is damaged; {advice}")).into(),
+        SamplesError::Format { .. } => {
+            let error = error.to_string();
+            let error = error.trim_end_matches(DAMAGED).trim_end_matches([';', ':', ' ']);
+            Usage(format!("{error}: {DAMAGED}; {advice}")).into()
+        }
         _ => error.into(),
     })
 }
 
 /// Refuses a document that flashlab did not write.
 fn check(path: &Path, known: &Inference) -> Result<()> {
-    known.check().map_err(|wrong| Usage(format!("{}: {wrong}", path.join(INFERENCE).display())))?;
+    known.check().map_err(|wrong| {
+        let advice = if wrong.ends_with(DAMAGED) { "; begin a new run" } else { "" };
+        Usage(format!("{}: {wrong}{advice}", path.join(INFERENCE).display()))
+    })?;
     Ok(())
 }
 
@@ -478,7 +486,7 @@ impl Keeper<'_> {
         if !self.has_estimated && pace > 0.0 {
             let least = Nanos::from_secs_f64((left as f64 * pace / 1e9).ceil());
             tell!(
-                "  at most {} are left to write: {least} at the pace of filling, longer if random writes are slow",
+                "  at most {} are left to write: {least} at the pace of filling; rests of some minutes come on top, and random writes that are slow",
                 Bytes(left)
             );
             self.has_estimated = true;

@@ -312,10 +312,10 @@ fn what_is_wrong_is_told() {
     flashlab: there is no parameter `speed`; there are: read_page_size, planes_read_at_once, segment_groups, segment_group_span, read_buffer_size, read_ahead_size,
     flashlab: --size is for scratch files and simulated devices: a device is inferred as a whole
     flashlab: --write-budget, but nothing would be written: add --write
-    flashlab: twice/inference.json: write_cost_per_io stands twice: the file is damaged
+    flashlab: twice/inference.json: write_cost_per_io stands twice: the file is damaged; begin a new run
     flashlab: newer/inference.json: has version 1000, and this program reads version 2
     flashlab: surer/inference.json: the confidence of write_cost_per_io is 2: it is 0 to 1
-    flashlab: less/inference.json: the value of segment_groups is -2000000000, and can be 1 to 512 on this device: the file is damaged
+    flashlab: less/inference.json: the value of segment_groups is -2000000000, and can be 1 to 512 on this device: the file is damaged; begin a new run
     flashlab: --wear-out, but nothing would be written: add --write
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
     flashlab: run is there already: choose another name with --output, or continue the run in it with --resume
