@@ -6,8 +6,11 @@
 //! that is slow to its end, it was rewriting that helped. Sequential writes are slowed down where those of a whole
 //! erase block take a tenth more than before. The device is once only filled, and once written randomly all over: a figure that
 //! depends on that is not judged. How long merges take that random writes leave is chance: where the times of several devices are
-//! near each other, what lies between the least and the most of them, each an erase block further, is right. Where a burst of a minute is affordable for a probe,
-//! it is asked as well whether that ends.
+//! near each other, what lies between the least and the most of them, each an erase block further, is right.
+//!
+//! What all probes together may write is twice the capacity, and filling the device takes half of it. The other half is for some twenty
+//! groups of probes, and of its part a group can spend the half on bursts: what writes more is not affordable, and where that is a burst of
+//! five seconds, nothing is judged. Where one of a minute is affordable, it is asked as well whether that ends.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Operation;
@@ -29,6 +32,9 @@ const REPETITIONS: usize = 4;
 const APART: f64 = 1.5;
 const HISTORY: &str = "it depends on what was written before";
 const LENGTH: &str = "it depends on how long the burst is";
+const UNAFFORDABLE: &str = "five seconds of random writes are more than a probe may write";
+/// The part of the capacity that a burst may write.
+const BURST_PART: u64 = 40;
 
 /// Of one experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,8 +43,8 @@ struct Recovery {
     time: Option<(f64, f64)>,
     /// Whether rewriting helps, if it does not come back by itself.
     cured: Option<bool>,
-    /// The random writes.
-    writes: u64,
+    /// By the random writes.
+    written: Bytes,
 }
 
 /// Recovery time, whether it ends, and whether rewriting cures it.
@@ -53,8 +59,12 @@ pub fn truths(profile: &Profile, unit: Bytes) -> Truths {
     let mut random = Prng::new(Seed(11));
     let of_filled = |length| experiment(Lab::filled(profile), unit, length, &mut random.clone());
     let filled = of_filled(BURST);
-    let minute = filled.writes * (LONG_BURST.0 / BURST.0) * RANDOM.0;
-    let long = (minute <= profile.capacity.0 / RANDOM_PART).then(|| of_filled(LONG_BURST));
+    let is_affordable = |bursts: u64| filled.written * bursts * BURST_PART <= profile.capacity;
+    if !is_affordable(1) {
+        let unjudged = || Truth::unjudged(UNAFFORDABLE);
+        return Truths { time: unjudged(), ends: unjudged(), cures: unjudged() };
+    }
+    let long = is_affordable(LONG_BURST.0 / BURST.0).then(|| of_filled(LONG_BURST));
     let written = experiment(states::steady(profile, &mut random), unit, BURST, &mut random);
     let of_long_ends = long.is_none_or(|long| long.time.is_some() == filled.time.is_some());
     let ends = [filled, written].map(|one| one.time.is_some());
@@ -131,27 +141,27 @@ fn experiment(mut lab: Lab, unit: Bytes, length: Nanos, random: &mut Prng) -> Re
     let end = lab.now() + length;
     let size = RANDOM.max(lab.block());
     let areas = capacity.0 / RANDOM_PART / size.0;
-    let mut writes = 0;
+    let mut written = Bytes::ZERO;
     while lab.now() < end {
         lab.io(Operation::Write, size * random.below(areas), size);
-        writes += 1;
+        written += size;
     }
     let after = sequential(&mut lab, 0..first, 2 * rounds(first));
     match slowed_until(&after, width as usize, level) {
         Some(slowed) => {
             let time = after[..slowed].iter().sum::<f64>();
-            let recovered = Recovery { time: Some((time, level * width as f64)), cured: None, writes };
+            let recovered = Recovery { time: Some((time, level * width as f64)), cured: None, written };
             // What is not rewritten yet is asked only after what was slow at all.
             let other =
                 if slowed > 0 { sequential(&mut lab, first..slots, slots - first) } else { Vec::new() };
             let is_slow = mean(&other[other.len() / 2..]) >= SLOWED * level;
-            if is_slow { Recovery { time: None, cured: Some(true), writes } } else { recovered }
+            if is_slow { Recovery { time: None, cured: Some(true), written } } else { recovered }
         }
         None => {
             order(&mut lab);
             sequential(&mut lab, 0..first, rounds(first));
             let again = mean(&sequential(&mut lab, 0..first, rounds(first)));
-            Recovery { time: None, cured: Some(again < SLOWED * level), writes }
+            Recovery { time: None, cured: Some(again < SLOWED * level), written }
         }
     }
 }
