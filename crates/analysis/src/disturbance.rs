@@ -3,6 +3,8 @@
 //! A run is disturbed where it was flagged for what something else did: the other kinds of flags tell of
 //! the device or of the plan. Repetitions that lie wide apart tell of a disturbance that nobody saw.
 
+use flashlab_base::{Bytes, Nanos};
+
 use crate::curve::median;
 use crate::findings::{Baseline, Disturbance, MicroBenchmark, RunSummary};
 
@@ -13,6 +15,24 @@ const DISTURBED_MOST: f64 = 0.5;
 /// Nor where the repetitions of the median point lie further apart than this, relative to their mean: so
 /// far that a cost twice as high may be chance.
 const SPREAD_MOST: f64 = 0.5;
+/// What others moved counts from this part of what a run moved itself ...
+const TRAFFIC_SHARE: f64 = 0.05;
+/// ... and this many bytes: every machine writes a log line now and then.
+const TRAFFIC_LEAST: Bytes = Bytes::mib(1);
+/// Waiting for a processor counts from this part of the time.
+const WAIT_SHARE: f64 = 0.02;
+
+/// Which part of its own traffic others moved on the device beside a run, if that is enough to matter.
+pub fn interference(others: Bytes, own: Bytes) -> Option<f64> {
+    let share = others.0 as f64 / own.0.max(1) as f64;
+    (others >= TRAFFIC_LEAST && share >= TRAFFIC_SHARE).then_some(share)
+}
+
+/// Which part of its time a run waited for a processor, if that is enough to matter.
+pub fn starvation(wait: Nanos, time: Nanos) -> Option<f64> {
+    let share = wait.0 as f64 / time.0.max(1) as f64;
+    (share >= WAIT_SHARE).then_some(share)
+}
 
 impl Disturbance {
     /// How far these runs were disturbed.

@@ -11,7 +11,7 @@ mod classes;
 mod compare;
 mod curve;
 pub mod decide;
-mod disturbance;
+pub mod disturbance;
 pub mod findings;
 mod hints;
 pub mod inference;

@@ -1,17 +1,11 @@
 //! What to doubt about a run: other IO on the device, a measuring thread without a processor, heat.
 
+use flashlab_analysis::disturbance;
 use flashlab_analysis::findings::{Lingering, Warning};
 use flashlab_base::{Bytes, Nanos};
 
 use crate::Manifest;
 use crate::record::{Purpose, RunRecord};
-
-/// Other traffic is worth a warning from this part of the run's own ...
-const TRAFFIC_SHARE: f64 = 0.05;
-/// ... and this many bytes: every machine writes a log line now and then.
-const TRAFFIC_LEAST: u64 = 1 << 20;
-/// Waiting for a processor is worth a warning from this part of the run's time.
-const WAIT_SHARE: f64 = 0.02;
 
 /// What was noticed before the first run, and what is missing.
 pub(crate) fn of_preparation(manifest: &Manifest, records: &[RunRecord], torn: &[String]) -> Vec<Warning> {
@@ -111,20 +105,17 @@ fn summed_up(check: &Check, records: &[RunRecord]) -> Option<Warning> {
 }
 
 fn interference(record: &RunRecord) -> Option<(f64, String)> {
-    let own = record.read_bytes + record.written_bytes;
-    let other = record.other_traffic_bytes?;
-    let share = other as f64 / own.max(1) as f64;
-    let is_worth_it = other >= TRAFFIC_LEAST && share >= TRAFFIC_SHARE;
-    let figures = format!("{} of other IO beside the run's own {}", Bytes(other), Bytes(own));
-    is_worth_it.then_some((share, figures))
+    let own = Bytes(record.read_bytes + record.written_bytes);
+    let others = Bytes(record.other_traffic_bytes?);
+    let share = disturbance::interference(others, own)?;
+    Some((share, format!("{others} of other IO beside the run's own {own}")))
 }
 
 fn starvation(record: &RunRecord) -> Option<(f64, String)> {
-    let elapsed = record.end_ns - record.begin_ns;
-    let wait = record.processor_wait_ns?;
-    let share = wait as f64 / elapsed.max(1) as f64;
-    let figures = format!("waited {} of {} for a processor", Nanos(wait), Nanos(elapsed));
-    (share >= WAIT_SHARE).then_some((share, figures))
+    let elapsed = Nanos(record.end_ns - record.begin_ns);
+    let wait = Nanos(record.processor_wait_ns?);
+    let share = disturbance::starvation(wait, elapsed)?;
+    Some((share, format!("waited {wait} of {elapsed} for a processor")))
 }
 
 fn startup(record: &RunRecord) -> Option<(f64, String)> {

@@ -1,5 +1,6 @@
 //! A device while it is probed: every IO passes here, is counted, and belongs to a pattern that is kept.
 
+mod allowance;
 mod filling;
 
 use std::fmt;
@@ -20,13 +21,8 @@ use crate::halt::Halt;
 use crate::knowledge::Knowledge;
 use crate::virtual_disk::without_its_host;
 use crate::{Progress, Settings};
+use allowance::Allowance;
 
-/// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
-/// that bear outliers bear these.
-const IOS_PER_FAILURE: u64 = 50;
-const FAILURES_MAX: u64 = 300;
-/// What is inferred from figures in which IOs failed is no surer than this.
-const CONFIDENCE_WITH_FAILURES: f64 = 0.9;
 /// A group that may write less than this part of the device has too little for any probe.
 const BUDGET_PART: u64 = 100;
 /// If so many reads anywhere fail, nobody answers.
@@ -39,42 +35,6 @@ const USUAL_READ: Nanos = Nanos::from_micros(60);
 const SLOWEST: f64 = 10.0;
 /// So many tell how long.
 const SMALL_READS: u64 = 33;
-
-/// What a group has.
-#[derive(Default)]
-struct Allowance {
-    group: &'static str,
-    /// What it may still write.
-    writes: Bytes,
-    /// Until when it may submit IOs.
-    deadline: Nanos,
-    /// What was written since it concluded a parameter.
-    written: Bytes,
-    /// The IOs that it did.
-    ios: u64,
-    /// Of these, the ones that failed.
-    failed: u64,
-    /// Whether it ran one of them to its end.
-    has_run: bool,
-    /// Why it could not do the first of those that it could not do, if for want of time or budget.
-    short: Option<Halt>,
-    /// The patterns that it ran: makes each run's seed its own.
-    runs: u64,
-    /// Whether the device was full of data when it began.
-    on_data: bool,
-    /// How often it let the device rest, and how long in all.
-    rests: u64,
-    rested: Nanos,
-    /// Whether each of its writes is flushed.
-    through: bool,
-}
-
-impl Allowance {
-    /// How many of the next IOs may fail.
-    fn failures(&self, ios: u64) -> u64 {
-        (1 + (self.ios + ios) / IOS_PER_FAILURE).saturating_sub(self.failed).min(FAILURES_MAX)
-    }
-}
 
 /// A device while it is probed.
 pub struct Session<'d, 's> {
@@ -223,6 +183,7 @@ impl<'d, 's> Session<'d, 's> {
         self.allowance.written += outcome.written;
         self.allowance.ios += outcome.ios;
         self.allowance.failed += outcome.failed;
+        self.allowance.note_others(&outcome);
         self.inference.written += outcome.written;
         self.over = outcome.loss.or_else(|| self.device.loss()).map(Halt::Gone);
         self.check_over()?;
@@ -296,7 +257,7 @@ impl<'d, 's> Session<'d, 's> {
         assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
         let bytes_written = self.take_written(finding.parameter);
         self.concluded.push(finding.parameter);
-        let finding = self.with_failures(self.without_figures(Finding { bytes_written, ..finding }));
+        let finding = self.allowance.doubt(self.without_figures(Finding { bytes_written, ..finding }));
         self.inference.findings.push(without_its_host(finding, &self.inference.identity));
     }
 
@@ -305,7 +266,7 @@ impl<'d, 's> Session<'d, 's> {
         let bytes_written = self.take_written(finding.parameter);
         let finding = Finding { bytes_written, ..finding };
         self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
-        let finding = self.with_failures(finding);
+        let finding = self.allowance.doubt(finding);
         self.inference.supposed.push(finding);
     }
 
@@ -323,16 +284,6 @@ impl<'d, 's> Session<'d, 's> {
             }
             _ => finding,
         }
-    }
-
-    /// The finding, less sure where IOs of the group failed.
-    fn with_failures(&self, mut finding: Finding) -> Finding {
-        let Allowance { ios, failed, .. } = self.allowance;
-        if failed > 0 {
-            finding.confidence = finding.confidence.min(CONFIDENCE_WITH_FAILURES);
-            finding.evidence += &format!("; {failed} of {ios} IOs failed");
-        }
-        finding
     }
 
     /// Whether what a group supposes is of use: nothing of it is concluded or supposed.

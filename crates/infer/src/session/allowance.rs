@@ -1,0 +1,127 @@
+//! What a group of probes may do, what it did, and what there is to doubt about it.
+
+use flashlab_analysis::disturbance::{interference, starvation};
+use flashlab_analysis::inference::Finding;
+use flashlab_base::{Bytes, Nanos};
+use flashlab_engine::Outcome;
+
+use crate::halt::Halt;
+
+/// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
+/// that bear outliers bear these.
+const IOS_PER_FAILURE: u64 = 50;
+const FAILURES_MAX: u64 = 300;
+/// What is inferred from figures in which IOs failed is no surer than this.
+const CONFIDENCE_WITH_FAILURES: f64 = 0.9;
+/// Nor from figures that may be another's who used the disk or the processor.
+const CONFIDENCE_DISTURBED: f64 = 0.8;
+
+/// What a group has.
+#[derive(Default)]
+pub(super) struct Allowance {
+    pub(super) group: &'static str,
+    /// What it may still write.
+    pub(super) writes: Bytes,
+    /// Until when it may submit IOs.
+    pub(super) deadline: Nanos,
+    /// What was written since it concluded a parameter.
+    pub(super) written: Bytes,
+    /// The IOs that it did.
+    pub(super) ios: u64,
+    /// Of these, the ones that failed.
+    pub(super) failed: u64,
+    /// What they moved, and what others moved on the disk meanwhile.
+    pub(super) moved: Bytes,
+    pub(super) moved_by_others: Bytes,
+    /// How long they took, and how long of that the program waited for a processor.
+    pub(super) took: Nanos,
+    pub(super) waited: Nanos,
+    /// Whether it ran one of them to its end.
+    pub(super) has_run: bool,
+    /// Why it could not do the first of those that it could not do, if for want of time or budget.
+    pub(super) short: Option<Halt>,
+    /// The patterns that it ran: makes each run's seed its own.
+    pub(super) runs: u64,
+    /// Whether the device was full of data when it began.
+    pub(super) on_data: bool,
+    /// How often it let the device rest, and how long in all.
+    pub(super) rests: u64,
+    pub(super) rested: Nanos,
+    /// Whether each of its writes is flushed.
+    pub(super) through: bool,
+}
+
+impl Allowance {
+    /// How many of the next IOs may fail.
+    pub(super) fn failures(&self, ios: u64) -> u64 {
+        (1 + (self.ios + ios) / IOS_PER_FAILURE).saturating_sub(self.failed).min(FAILURES_MAX)
+    }
+
+    /// Notes what others did on the disk and with the processor.
+    pub(super) fn note_others(&mut self, outcome: &Outcome) {
+        let own = outcome.read + outcome.written;
+        let traffic = outcome.disturbance.device_traffic.unwrap_or_default();
+        self.moved += own;
+        self.moved_by_others += Bytes(traffic.0.saturating_sub(own.0));
+        self.took += outcome.end.since(outcome.begin);
+        self.waited += outcome.disturbance.processor_wait.unwrap_or_default();
+    }
+
+    /// The finding, less sure where IOs of the group failed, or where others used the disk or the processor meanwhile.
+    pub(super) fn doubt(&self, finding: Finding) -> Finding {
+        self.with_disturbance(self.with_failures(finding))
+    }
+
+    /// The finding, less sure where IOs of the group failed.
+    fn with_failures(&self, mut finding: Finding) -> Finding {
+        let Allowance { ios, failed, .. } = *self;
+        if failed > 0 {
+            finding.confidence = finding.confidence.min(CONFIDENCE_WITH_FAILURES);
+            finding.evidence += &format!("; {failed} of {ios} IOs failed");
+        }
+        finding
+    }
+
+    /// The finding, less sure where others used the disk, or the processor, while the group ran.
+    fn with_disturbance(&self, mut finding: Finding) -> Finding {
+        let Allowance { moved, moved_by_others, took, waited, .. } = *self;
+        let interfered = interference(moved_by_others, moved).map(|_| {
+            format!("; others moved {moved_by_others} on the disk meanwhile, and this group {moved}")
+        });
+        let starved = starvation(waited, took)
+            .map(|_| format!("; the program waited {waited} of {took} for a processor"));
+        for disturbed in [interfered, starved].into_iter().flatten() {
+            finding.confidence = finding.confidence.min(CONFIDENCE_DISTURBED);
+            finding.evidence += &disturbed;
+        }
+        finding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_analysis::inference::Parameter;
+
+    use super::*;
+
+    #[test]
+    fn what_others_do_meanwhile_makes_less_sure_and_is_told() {
+        let doubted = |allowance: Allowance| {
+            allowance.doubt(Finding::found(Parameter::ReadPageSize, 4096, 0.98, "seen".to_owned()))
+        };
+        let quiet =
+            || Allowance { moved: Bytes::mib(100), took: Nanos::from_secs(10), ..Allowance::default() };
+        let little = Allowance { moved_by_others: Bytes::mib(4), waited: Nanos::from_micros(9), ..quiet() };
+        assert_eq!(doubted(little).confidence, 0.98);
+        let beside = doubted(Allowance { moved_by_others: Bytes::mib(30), ..quiet() });
+        assert_eq!(
+            (beside.confidence, beside.evidence.as_str()),
+            (0.8, "seen; others moved 30 MiB on the disk meanwhile, and this group 100 MiB")
+        );
+        let starved = doubted(Allowance { waited: Nanos::from_secs(1), ..quiet() });
+        assert_eq!(
+            (starved.confidence, starved.evidence.as_str()),
+            (0.8, "seen; the program waited 1.0 s of 10.0 s for a processor")
+        );
+    }
+}
