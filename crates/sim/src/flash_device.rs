@@ -4,7 +4,7 @@
 //! A request passes the controller, which asks the translation layer ([`crate::layer`]) to read and
 //! write pages, which works on the flash ([`crate::flash`]), whose dies and channels are busy until a time. When a
 //! request is submitted its completion time is known; requests in flight overlap as the resources allow. Between
-//! requests the layer may work for itself.
+//! requests the layer may work for itself: not before the last one is answered, however late noise makes that.
 //!
 //! # Invariants
 //! - a device that was conditioned without times ends in the same state as one that served the same IOs one after
@@ -147,6 +147,7 @@ impl FlashDevice {
         }
         if self.noisy {
             completed = now + self.noise.disturbed(completed.since(now).0 as f64);
+            self.controller.works_until(completed);
         }
         self.queue.push(request, completed, served.map(drop));
     }

@@ -52,7 +52,7 @@ pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle
     let throughput = |curve: &[(f64, f64)]| -> Vec<(f64, f64)> {
         curve.iter().map(|&(size, time)| (size, size / time)).collect()
     };
-    (cost, either(saturation(&throughput(&first), None), saturation(&throughput(&second), None)))
+    (cost, either(saturation_size(&throughput(&first)), saturation_size(&throughput(&second))))
 }
 
 /// Whether what lies between two costs per IO, and 3 % around it, can be hit 19 times in 20 by all the writes that fill the device.
@@ -142,10 +142,26 @@ fn either(one: Truth, other: Truth) -> Truth {
 
 /// From where on doubling brings less; where it always brings more, `otherwise`.
 fn saturation(throughput: &[(f64, f64)], otherwise: Option<f64>) -> Truth {
-    let from = |growth: f64| {
+    near_limits(|growth| {
         let flat = throughput.windows(2).find(|two| two[1].1 < growth * two[0].1);
         flat.map(|two| two[0].0).or(otherwise)
-    };
+    })
+}
+
+/// From where on doubling brings less, and no larger size more by a doubling behind that: throughput may grow in stairs.
+fn saturation_size(throughput: &[(f64, f64)]) -> Truth {
+    near_limits(|growth| {
+        let pays = |two: &[(f64, f64)]| two[1].1 >= growth * two[0].1;
+        let last = |at: &usize| {
+            let leads_above = |two: &[(f64, f64)]| pays(two) && two[1].1 >= growth * throughput[*at].1;
+            !throughput[*at..].windows(2).any(leads_above)
+        };
+        (0..throughput.len() - 1).find(last).map(|at| throughput[at].0)
+    })
+}
+
+/// A figure by the growth that is the limit, and by those near it.
+fn near_limits(from: impl Fn(f64) -> Option<f64>) -> Truth {
     let mut values: Vec<f64> = GROWTH.iter().filter_map(|&growth| from(growth)).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
@@ -319,5 +335,21 @@ mod tests {
         assert_eq!(saturation(&curve(&[1.5, 1.024, 1.001]), None), either);
         assert!(matches!(saturation(&curve(&[1.5, 1.4]), None), Truth::NotIdentifiable(_)));
         assert_eq!(saturation(&curve(&[1.5, 1.4]), Some(7.0)), Truth::from(7.0));
+    }
+
+    #[test]
+    fn larger_sizes_bring_nothing_behind_the_last_stair() {
+        let curve = |growths: &[f64]| {
+            let grown = growths.iter().scan((4096.0, 1.0), |(size, rate), growth| {
+                (*size, *rate) = (*size * 2.0, *rate * growth);
+                Some((*size, *rate))
+            });
+            std::iter::once((4096.0, 1.0)).chain(grown).collect::<Vec<_>>()
+        };
+        assert_eq!(saturation_size(&curve(&[1.5, 1.1, 1.001])), Truth::from(16384.0));
+        assert_eq!(saturation_size(&curve(&[1.001, 1.5, 1.0])), Truth::from(16384.0));
+        // A fall that is made good for brings nothing.
+        assert_eq!(saturation_size(&curve(&[1.5, 1.001, 0.5, 2.0, 1.0])), Truth::from(8192.0));
+        assert!(matches!(saturation_size(&curve(&[1.0, 1.4])), Truth::NotIdentifiable(_)));
     }
 }

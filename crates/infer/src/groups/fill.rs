@@ -8,7 +8,8 @@
 //! rise to the same level as before; what was written till then is the refill.
 //!
 //! A write buffer does the same on a small scale. But what it takes does not wait for any flash, and costs less than a
-//! read; a rise from such costs is not told from one at the end of a fast region behind a buffer.
+//! read; a rise from such costs is not told from one at the end of a fast region behind a buffer. A flush tells them: of what is in a
+//! buffer the flash has everything to do yet.
 //!
 //! A rise alone is no proof: a device with little erased space left has one, too. It does not come down by resting
 //! ([`refill`]), and a region that is too small for its rise to be seen is found by that, too.
@@ -43,7 +44,7 @@ use crate::group::Group;
 use crate::halt::Halt;
 use crate::knowledge::ROWS_LEAST;
 use crate::session::Session;
-use refill::{Full, REST, Refill, first_lump, refilled};
+use refill::{Full, REST, Refill, affordable, first_lump, refilled};
 
 pub(crate) const GROUP: Group = Group {
     name: "fill",
@@ -85,6 +86,13 @@ const NO_CACHE: f64 = 0.85;
 const REFUTED: f64 = 0.7;
 /// What is made free, if it is more than this part, is all.
 const WHOLE: f64 = 0.93;
+/// What takes less than so many reads waits for no flash.
+const NO_FLASH: f64 = 1.1;
+/// How many writes are flushed at the most to tell a region from a write buffer, from what rise on, and what part of what the flash
+/// takes for them it is at least where they are in a buffer.
+const FLUSHED_MOST: usize = 512;
+const FLUSHED_CONTRAST: f64 = 3.0;
+const FLUSHED_PART: f64 = 0.5;
 /// So many blocks that are moved are shown.
 const MOVED_SHOWN: usize = 8;
 /// Fewer writes do not show that there is no region.
@@ -151,8 +159,47 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let place = first_lump(&costs, step.place.estimate as usize);
     let full = Full::after(&costs, place, (begin.0 / size.0) as usize);
     let again = if full.moves_blocks() { refilled(session, size, &full)? } else { None };
+    if let Some(again) = again.as_ref().filter(|again| again.is_clear(&full) && needs_no_flash(&step, read))
+        && let Some(took) = flush_of_buffer(session, size, &step, again)?
+    {
+        let evidence = format!(
+            "{}; but half as much as rests make cheap again takes {took} to be flushed, as long as it takes to be written to the \
+             flash: it is in a write buffer",
+            first_words(size, &step, (begin, place))
+        );
+        let picture = picture(begin, size, &costs).mark((begin + size * place as u64).0 as f64, "full");
+        no_region(session, NO_CACHE, evidence, Some(picture));
+        return Ok(());
+    }
     conclude(session, size, &costs, &full, step, (begin, place), again);
     Ok(())
+}
+
+/// How long a flush takes behind half of what rests make cheap again, if that is as long as the flash takes for it beyond what the
+/// writes took: then it was in a write buffer. In a fast region all is on the flash.
+fn flush_of_buffer(
+    session: &mut Session<'_, '_>,
+    size: Bytes,
+    step: &Step,
+    again: &Refill,
+) -> Result<Option<Nanos>, Halt> {
+    let may_be_buffered = session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
+    let count = (again.wait / 2).min(FLUSHED_MOST) as u64;
+    let length = size * count;
+    if !may_be_buffered
+        || step.ratio() < FLUSHED_CONTRAST
+        || length > affordable(session)
+        || session.flush()?.is_none()
+    {
+        return Ok(None);
+    }
+    session.rest(REST)?;
+    // Nothing of the region is overwritten.
+    let place = Bytes(session.fill().until.0 / 2).round_down(size);
+    sequential_writes(session, "before-a-flush", size, place, length)?;
+    let took = session.flush()?;
+    let of_flash = count as f64 * (step.after - step.before);
+    Ok(took.filter(|took| took.0 as f64 >= FLUSHED_PART * of_flash))
 }
 
 /// What a write takes with a flush behind it, if that is much longer than a write and a flush of nothing: then it waits for what a
@@ -204,13 +251,18 @@ fn end_of_region(costs: &[f64], read: f64, buffered: f64) -> (usize, Option<Step
         });
         let early = |step: &Step| {
             let soon = step.place.estimate < MEMORY_MOST * costs.len() as f64;
-            soon && (step.before < 1.1 * read || step.place.low <= buffered)
+            soon && (needs_no_flash(step, read) || step.place.low <= buffered)
         };
         match step.filter(early) {
             Some(step) => from = (2 * step.place.estimate as usize).max(EVEN_LEAST),
             None => return (from, step),
         }
     }
+}
+
+/// Whether writes before a rise take no longer than a read, which is less than programming takes: they wait for no flash.
+fn needs_no_flash(step: &Step, read: f64) -> bool {
+    step.before < NO_FLASH * read
 }
 
 /// The size of the writes that fill a device.
@@ -416,6 +468,20 @@ fn moving(size: Bytes, costs: &[f64], place: usize, full: &Full) -> Picture {
     picture.mark(unit, Bytes(unit as u64).to_string())
 }
 
+/// Where the cost rises.
+fn first_words(size: Bytes, step: &Step, (begin, place): (Bytes, usize)) -> String {
+    let behind =
+        if begin > Bytes::ZERO { format!(", behind {begin} of bursts and rests,") } else { String::new() };
+    format!(
+        "sequential writes of {size} cost {} until {} (between {} and {}){behind} were written, and {} from there on",
+        Nanos(step.before as u64),
+        size * place as u64,
+        size * step.place.low as u64,
+        size * step.place.high as u64,
+        Nanos(step.after as u64),
+    )
+}
+
 fn conclude(
     session: &mut Session<'_, '_>,
     size: Bytes,
@@ -426,16 +492,7 @@ fn conclude(
     again: Option<Refill>,
 ) {
     let picture = picture(begin, size, costs).mark((begin + size * place as u64).0 as f64, "full");
-    let behind =
-        if begin > Bytes::ZERO { format!(", behind {begin} of bursts and rests,") } else { String::new() };
-    let first = format!(
-        "sequential writes of {size} cost {} until {} (between {} and {}){behind} were written, and {} from there on",
-        Nanos(step.before as u64),
-        size * place as u64,
-        size * step.place.low as u64,
-        size * step.place.high as u64,
-        Nanos(step.after as u64),
-    );
+    let first = first_words(size, &step, (begin, place));
     match again {
         Some(again) if again.is_clear(full) => {
             let pictures = [picture, moving(size, costs, place, full)];

@@ -146,7 +146,10 @@ impl Kind {
         let mut shares = vec![0.0; self.curves.len()];
         if for_growth {
             let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
-            let until = growths.iter().position(|growth| growth.high < GROWTH).unwrap_or(growths.len());
+            // Behind the last one that pays, which in stairs is not the first one.
+            let pays = growths.iter().rposition(|growth| growth.low >= GROWTH).map_or(0, |last| last + 1);
+            let until = (pays..growths.len()).find(|&index| growths[index].high < GROWTH);
+            let until = until.unwrap_or(growths.len());
             let is_open = |growth: &Interval| {
                 growth.low < GROWTH && growth.high > GROWTH && growth.high - growth.low > 2.0 * GROWTH_KNOWN
             };
@@ -243,23 +246,29 @@ impl Reading {
     }
 }
 
-/// The first size from which doubling brings less, and how sure it is.
+/// The first size from which doubling brings less, and no larger one more, and how sure it is.
 fn saturation(growths: &[Interval]) -> Option<(usize, f64)> {
-    let mut sure: f64 = CLEAR;
-    for (index, growth) in growths.iter().enumerate() {
-        let is_less = growth.estimate < GROWTH;
-        sure = sure.min(match if is_less { GROWTH - growth.high } else { growth.low - GROWTH } {
+    let is_less = |growth: &Interval| growth.estimate < GROWTH;
+    // In stairs a later doubling leads above the throughput of this size, clearly; one that makes good for a fall before it does not.
+    let rises_later = |index: usize| {
+        let mut throughput = growths[index].estimate;
+        growths[index + 1..].iter().any(|growth| {
+            throughput *= growth.estimate;
+            growth.low >= GROWTH && throughput >= GROWTH
+        })
+    };
+    let index = (0..growths.len()).find(|&index| is_less(&growths[index]) && !rises_later(index))?;
+    let clear =
+        |growth: &Interval| match if is_less(growth) { GROWTH - growth.high } else { growth.low - GROWTH } {
             beyond if beyond > CLOSE => CLEAR,
             beyond if beyond > 0.0 => NEARLY_CLEAR,
             _ => UNCLEAR,
-        });
-        if is_less {
-            // Where it grows again, or falls, the size is not all that counts.
-            let steady = |growth: &Interval| (2.0 - GROWTH..GROWTH).contains(&growth.estimate);
-            return Some((index, if growths[index..].iter().all(steady) { sure } else { UNCLEAR }));
-        }
-    }
-    None
+        };
+    // Where it grows again, or falls, the size is not all that counts.
+    let steady = |growth: &Interval| (2.0 - GROWTH..GROWTH).contains(&growth.estimate);
+    let is_steady = !growths[..index].iter().any(is_less) && growths[index..].iter().all(steady);
+    let sure = growths[..=index].iter().map(clear).fold(CLEAR, f64::min);
+    Some((index, if is_steady { sure } else { UNCLEAR }))
 }
 
 fn conclude(session: &mut Session<'_, '_>, kinds: &[Kind]) {
@@ -289,4 +298,25 @@ fn conclude(session: &mut Session<'_, '_>, kinds: &[Kind]) {
     let [plain, paused] = lines(kinds);
     let cost = cost(Parameter::ReadCostPerIo, "sequential reads", plain.as_ref(), paused.as_ref(), READS_OFF);
     session.conclude(cost);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Growths that are known to half a per cent.
+    fn told(growths: &[f64]) -> Option<(usize, f64)> {
+        let known = |&estimate: &f64| Interval { estimate, low: estimate - 0.005, high: estimate + 0.005 };
+        saturation(&growths.iter().map(known).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn nothing_larger_brings_more() {
+        assert_eq!(told(&[1.8, 1.2, 1.01, 1.0]), Some((2, CLEAR)));
+        assert_eq!(told(&[1.8, 1.027, 1.01, 1.0]), Some((2, UNCLEAR)));
+        // A stair, and a fall that is made good.
+        assert_eq!(told(&[1.8, 1.01, 1.4, 1.01, 1.0]), Some((3, UNCLEAR)));
+        assert_eq!(told(&[1.8, 1.01, 0.7, 1.4, 1.0]), Some((1, UNCLEAR)));
+        assert_eq!(told(&[1.8, 1.01, 1.4]), None);
+    }
 }

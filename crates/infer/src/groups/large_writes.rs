@@ -25,7 +25,7 @@ use kinds::{LOOK_WRITES, together};
 
 use super::figures::median;
 use super::fill;
-use super::saturation::{Saturated, doublings, open, saturated};
+use super::saturation::{Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated};
 use super::size_pictures::{throughput, with_lines};
 use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, cost, lines};
 use super::structure::read_pages::page;
@@ -95,9 +95,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let [plain, paused] = lines(&kinds);
     let cost =
         cost(Parameter::WriteCostPerIo, "sequential writes", plain.as_ref(), paused.as_ref(), WRITES_OFF);
-    session.conclude(cost);
     let picture = throughput("sequential writes", &kinds[0].curves);
-    session.conclude(saturation(&together(&kinds), picture));
+    let (points, is_settled) = (together(&kinds), is_settled(session));
+    for finding in [cost, saturation(&points, picture)] {
+        session.conclude(doubted(finding, &doublings(&points), is_settled));
+    }
     Ok(())
 }
 
@@ -314,6 +316,27 @@ impl Rest {
         self.last = Some((kind, index));
         Ok(())
     }
+}
+
+/// Whether a buffer is known, and as full when writes of a size count as they leave it.
+fn is_settled(session: &Session<'_, '_>) -> bool {
+    let room = Bytes(reserved(session).0 / PART_TO_SETTLE);
+    session.known().bytes(Parameter::WriteBufferSize).is_some_and(|buffer| buffer * 2 <= room)
+}
+
+/// A finding as far as it carries where throughput over the size is not one curve: not at all where a write is faster than its
+/// half, or where a buffer may not have been full at all sizes.
+fn doubted(finding: Finding, doublings: &[Doubling], is_settled: bool) -> Finding {
+    let (falls, is_faster) = (falls(doublings), is_faster_than_a_half(doublings));
+    if finding.number().is_none() || !falls && !is_faster {
+        return finding;
+    }
+    let evidence = format!("{}; but throughput over the size is not one curve", finding.evidence);
+    if is_settled && !is_faster {
+        return Finding { confidence: finding.confidence.min(UNSURE), evidence, ..finding };
+    }
+    let evidence = format!("{evidence}: the device was not in the same state at all sizes");
+    Finding::undetermined(finding.parameter, evidence).seen_in(finding.picture)
 }
 
 /// From which size on larger writes bring nothing.

@@ -41,6 +41,8 @@ pub(crate) const GROUP: Group = Group {
 const CONFIRMED: f64 = 0.96;
 const CLOSE: f64 = 0.85;
 const LIKELY: f64 = 0.6;
+/// Full shared logs tell their number well enough from so sure on.
+const FULL_LOGS: f64 = 0.75;
 /// Where a page map, or shared logs, are less sure, logs of one block each are looked for.
 const DOUBTFUL: f64 = 0.93;
 /// A merge reads and writes a block and erases two: it takes several times what one erase takes.
@@ -68,7 +70,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let is_shared = family == Some(Family::SharedLogBlock);
     // Single pages may have told them when the space beyond the capacity was looked for.
     let supposed = session.supposed(Parameter::OpenBlocks).filter(|_| is_shared);
-    let is_clear = supposed.as_ref().is_some_and(|seen| seen.confidence >= CLOSE);
+    let is_clear = supposed.as_ref().is_some_and(|seen| seen.confidence >= FULL_LOGS);
     let seen = supposed.map(|seen| Finding { confidence: seen.confidence.min(sure), ..seen });
     if is_shared && let Some(told) = seen.clone().filter(|_| is_clear).or_else(|| full(session)) {
         session.conclude(told);
@@ -180,6 +182,11 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
         None => picture,
     };
     let family = session.known().confidence(Parameter::TranslationFamily);
+    // Of several logs that are emptied at once the first page that is merged tells the number only roughly.
+    let logs = session.fill().unit.filter(|unit| unit.logs.is_some()).map(|unit| unit.size);
+    let taken = size * (erases.period as u64 * session.known().count(Parameter::ParallelUnits).unwrap_or(1));
+    let together = logs.is_some_and(|log| taken >= log * 2);
+    let agreed = agreed.filter(|_| !together);
     let evidence = format!(
         "a log takes {} writes of {io}; the page beside them is merged with the opening of log {counts:?} after it \
          (erases take {})",

@@ -6,8 +6,13 @@
 //! lines are better known than their points are. Doubling the size brings 2 T(n) / T(2n) - 1 of throughput, and how well
 //! that is known follows from the errors of the points.
 //!
-//! The size that is looked for is the first one from which doubling brings less than the limit. With its error each doubling
+//! The size that is looked for is the first one from which doubling brings less than the limit, and from which no larger one
+//! brings more than that by some further doubling: throughput may grow in stairs. With its error each doubling
 //! brings less with some chance, and so each size is the one with some chance.
+//!
+//! A device in one state takes no less for an IO than for half of it, and seldom longer than for both halves. Where sizes say
+//! otherwise, some may have been written before a buffer was full and others when it was: then throughput over the size is
+//! not one curve ([`falls`], [`is_faster_than_a_half`]).
 //!
 //! # Invariants
 //! - beyond the largest size the last line goes on, where what doubling brings there is little already;
@@ -24,6 +29,8 @@ const A_NUMBER: f64 = 4.0;
 const ERROR_LEAST: f64 = 0.002;
 /// Where doubling brings more than this, more dies may be used: a line says nothing of larger ones.
 const LINE_GOES_ON: f64 = 1.2;
+/// So many standard errors are no chance among some doublings.
+const NO_CHANCE: f64 = 3.0;
 /// The largest size that a line is followed to, relative to the largest IO.
 const BEYOND: usize = 4;
 
@@ -59,6 +66,22 @@ impl Doubling {
         let errors = (self.growth - GROWTH) / self.error.max(ERROR_LEAST);
         Normal::standard().cdf(errors)
     }
+
+    /// Whether an IO takes longer than both halves of it, or less than one of them, by more than counts as growth and no chance.
+    fn is_no_curve(&self) -> [bool; 2] {
+        let slack = NO_CHANCE * self.error.max(ERROR_LEAST);
+        [self.growth + slack < 1.0 / GROWTH, self.growth - slack > 2.0 * GROWTH].map(|is| is && self.is_seen)
+    }
+}
+
+/// Whether some IO that was seen takes longer than both halves of it.
+pub(super) fn falls(doublings: &[Doubling]) -> bool {
+    doublings.iter().any(|doubling| doubling.is_no_curve()[0])
+}
+
+/// Whether some IO that was seen takes less than one half of it.
+pub(super) fn is_faster_than_a_half(doublings: &[Doubling]) -> bool {
+    doublings.iter().any(|doubling| doubling.is_no_curve()[1])
 }
 
 /// Where it saturates.
@@ -94,18 +117,29 @@ pub(super) fn doublings(points: &[Point]) -> Vec<Doubling> {
     all.take_while(|doubling| doubling.growth.is_finite() && doubling.growth > 0.0).collect()
 }
 
-/// The size that is most probably the first from which doubling brings too little; `None` if it is probably none of them.
+/// The size that is most probably the first from which doubling brings too little, and no larger one more; `None` if it is probably
+/// none of them.
 pub(super) fn saturated(doublings: &[Doubling]) -> Option<Saturated> {
     let mut until = 1.0;
     let mut best = Saturated { index: 0, chance: 0.0 };
     for (index, doubling) in doublings.iter().enumerate() {
-        let chance = until * (1.0 - doubling.pays());
+        let chance = until * (1.0 - doubling.pays()) * (1.0 - rises_later(doublings, index));
         if chance > best.chance {
             best = Saturated { index, chance };
         }
         until -= chance;
     }
     (best.chance > until).then_some(best)
+}
+
+/// The chance that some doubling behind this size pays, and leads above its throughput.
+fn rises_later(doublings: &[Doubling], index: usize) -> f64 {
+    let mut throughput = doublings[index].growth;
+    let later = doublings[index + 1..].iter().filter(|doubling| {
+        throughput *= doubling.growth;
+        throughput >= GROWTH
+    });
+    later.map(Doubling::pays).fold(0.0, f64::max)
 }
 
 /// How much each of so many sizes has to be known better: those of the doublings that may be the one. They add up to the chance
@@ -206,12 +240,31 @@ mod tests {
 
     #[test]
     fn where_more_dies_are_used_a_new_line_begins() {
-        // Saturated at 32 KiB, and then again at 256 KiB: the first one counts.
+        // Flat from 32 KiB on, and then it grows again: larger ones bring more until 512 KiB.
         let steps = points(|kib| if kib <= 64.0 { kib + 1.0 } else { 20.0 + kib / 2.0 });
         assert_eq!(pieces(&steps).len(), 2);
-        assert_eq!(size(&steps), (32.0, true));
+        assert_eq!(size(&steps), (512.0, true));
+        // What only makes good for a size that brings less brings nothing.
+        let dip = points(|kib| if kib == 128.0 { 130.0 } else { kib + 0.1 });
+        assert_eq!(size(&dip), (4.0, true));
         let dies = points(|kib| kib.max(128.0) + 0.5);
         assert_eq!(size(&dies), (128.0, true));
+    }
+
+    #[test]
+    fn sizes_before_a_buffer_is_full_and_after_are_no_curve() {
+        let seen = |time: &dyn Fn(f64) -> f64| {
+            let doublings = doublings(&points(time));
+            [falls(&doublings), is_faster_than_a_half(&doublings)]
+        };
+        for line in [100.0, 1.0, 0.0] {
+            assert_eq!(seen(&|kib| line + kib), [false; 2]);
+        }
+        assert_eq!(seen(&|_| 100.0), [false; 2]);
+        assert_eq!(seen(&|kib| if kib <= 64.0 { kib + 1.0 } else { 20.0 + kib / 2.0 }), [false; 2]);
+        // Large ones wait for the flash; or small ones do, that were written last.
+        assert_eq!(seen(&|kib| (10.0 + kib) * if kib > 100.0 { 7.0 } else { 1.0 }), [true, false]);
+        assert_eq!(seen(&|kib| (10.0 + kib) * if kib < 100.0 { 7.0 } else { 1.0 }), [false, true]);
     }
 
     #[test]

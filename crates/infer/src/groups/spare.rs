@@ -11,7 +11,8 @@
 //! foretold itself and there are many stalls before the second one as well.
 //!
 //! If room is made from the beginning on, or the dies do not take single rows in turns, units may be replaced as a whole, and logs of
-//! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the space beyond the capacity.
+//! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the space beyond the capacity. How many of
+//! them are emptied at once, what is replaced as a whole tells ([`emptied_together`]).
 //!
 //! A device of few rows is overwritten by halves instead ([`halves`]).
 //!
@@ -27,6 +28,7 @@
 //! - what was written over since the device was filled, and before, was written to the free space as well.
 
 mod copied;
+mod emptied_together;
 pub(super) mod full_logs;
 mod halves;
 mod late_cycles;
@@ -46,8 +48,9 @@ use super::fill;
 use super::physical;
 use super::writes::{dies, planes};
 use crate::group::Group;
-use crate::halt::Halt;
+use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
+use emptied_together::emptied_at_once;
 use full_logs::Shared;
 use halves::begin_usual;
 use media::counted;
@@ -68,6 +71,8 @@ pub(crate) const GROUP: Group = Group {
 const LOGS_FULL: f64 = 0.9;
 const LOGS_FULL_EARLY: f64 = 0.7;
 const UNIT_OF_LOGS: f64 = 0.92;
+/// How sure both are where several logs may be emptied at once.
+const LOGS_TOGETHER: f64 = 0.75;
 /// Pages that are less sure may be parts of pages.
 const PAGE_SURE: f64 = 0.85;
 /// How sure what hangs on the dies is where nothing is known of them.
@@ -112,7 +117,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut told = Logs::Unclear;
     if !session.known().is_likely_to_map_pages() {
         told = look(session, &mut pages, few)?;
-        if supposed_logs(session, &pages, told) {
+        if supposed_logs(session, &pages, told)? {
             return Ok(());
         }
     }
@@ -139,7 +144,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         overwriting.tell(session);
         session.fill_mut().unit = overwriting.unit().map(|unit| UnitSeen { onset: None, ..unit });
         session.wrote_in_place(overwriting.written());
-        supposed_logs(session, &pages, told);
+        supposed_logs(session, &pages, told)?;
         return Ok(());
     }
     if early.is_none_or(|unit| unit.onset.is_none()) {
@@ -158,7 +163,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         if overwriting.copies() && look(session, &mut pages, Bytes::ZERO)? == Logs::Merged {
             overwriting.tell(session);
             session.fill_mut().unit = seen.map(|seen| UnitSeen { onset: None, ..seen });
-            supposed_logs(session, &pages, Logs::Merged);
+            supposed_logs(session, &pages, Logs::Merged)?;
             return Ok(());
         }
         if overwriting.is_doubtful() {
@@ -188,7 +193,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return Ok(());
     }
     if let more @ Logs::Shared(_) = look(session, &mut pages, session.capacity())? {
-        supposed_logs(session, &pages, more);
+        supposed_logs(session, &pages, more)?;
     } else {
         match overwriting.more_stalls().filter(|stalls| stalls.gain >= CLEAR) {
             Some(onset) => suppose_more_stalls(session, &overwriting, onset, &before),
@@ -250,14 +255,27 @@ fn look(session: &mut Session<'_, '_>, pages: &mut Option<SinglePages>, most: By
 }
 
 /// Supposes what logs mean that single pages told; whether they told any.
-fn supposed_logs(session: &mut Session<'_, '_>, pages: &Option<SinglePages>, told: Logs) -> bool {
-    let Some(pages) = pages else { return false };
+fn supposed_logs(
+    session: &mut Session<'_, '_>,
+    pages: &Option<SinglePages>,
+    told: Logs,
+) -> Result<bool, Halt> {
+    let Some(pages) = pages else { return Ok(false) };
     match told {
-        Logs::Unclear => return false,
+        Logs::Unclear => return Ok(false),
         Logs::Merged => merged(session, pages),
-        Logs::Shared(shared) => suppose_shared(session, pages, &shared),
+        Logs::Shared(shared) => {
+            let looked = emptied_at_once(session, pages.unit(&shared), shared.period);
+            let at_once = if_affordable(looked)?.flatten();
+            let seen = at_once
+                .and_then(|at_once| Some((at_once, pages.emptied_together(session, &shared, at_once)?)));
+            match seen {
+                Some((at_once, seen)) => suppose_shared(session, pages, &seen, Some(at_once)),
+                None => suppose_shared(session, pages, &shared, None),
+            }
+        }
     }
-    true
+    Ok(true)
 }
 
 /// Where the device makes room in order for the first time, to the block.
@@ -356,21 +374,36 @@ pub(super) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: [f64; 2
     [physical.then_some(sure[0]), (error / spare <= SPARE_ERROR).then_some(sure[1])]
 }
 
-/// Logs that all blocks share are full: they are whole units.
-fn suppose_shared(session: &mut Session<'_, '_>, pages: &SinglePages, shared: &Shared) {
-    let Shared { logs, first, period, whole } = *shared;
+/// Logs that all blocks share are full: they are whole units, of which so many are emptied at once, if that was seen.
+fn suppose_shared(
+    session: &mut Session<'_, '_>,
+    pages: &SinglePages,
+    shared: &Shared,
+    at_once: Option<usize>,
+) {
+    let Shared { logs, first, period, whole, .. } = *shared;
     let (size, unit) = (pages.size, pages.unit(shared));
     let spare = unit * u64::from(logs);
+    let again = period * at_once.unwrap_or(1);
+    let replaced = match at_once {
+        None => format!("{logs} logs, if one of them is emptied at once"),
+        Some(1) => format!("{logs} logs, as {unit} is replaced as a whole, and its half is not"),
+        Some(at_once) => format!(
+            "{logs} logs of which {at_once} are emptied at once, as {unit} is replaced as a whole, and its half is not"
+        ),
+    };
     let evidence = format!(
-        "of single pages of {size} far apart on one die, the {first}-th is the first to empty a log, and each {period}-th \
-         after it: {logs} logs"
+        "of single pages of {size} far apart on one die, the {first}-th is the first to empty a log, and each {again}-th \
+         after it: {replaced}"
     );
     let picture = pages.picture().mark(first as f64 * size.0 as f64, "logs are full");
-    let sure = if whole { LOGS_FULL } else { LOGS_FULL_EARLY };
+    let most = if at_once.is_some() { 1.0 } else { LOGS_TOGETHER };
+    let sure = if whole { LOGS_FULL.min(most) } else { LOGS_FULL_EARLY };
     session.fill_mut().unit = Some(UnitSeen::of_logs(unit, logs));
     // The pages of one die were counted: of how many dies they are, is as sure as the dies are.
     let dies = session.known().confidence(Parameter::ParallelUnits).max(DIES_UNKNOWN);
-    let of_unit = Finding::found(Parameter::EraseBlockSize, unit, UNIT_OF_LOGS.min(dies), evidence.clone());
+    let of_unit = UNIT_OF_LOGS.min(dies).min(most);
+    let of_unit = Finding::found(Parameter::EraseBlockSize, unit, of_unit, evidence.clone());
     session.suppose(of_unit.with(picture.clone()));
     let of_logs = Finding::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence.clone());
     session.suppose(of_logs.with(picture.clone()));

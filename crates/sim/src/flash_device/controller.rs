@@ -236,6 +236,11 @@ impl Controller {
         Ok(end)
     }
 
+    /// The device is not idle before it has answered: what makes an answer late is no rest.
+    pub(super) fn works_until(&mut self, answered: Nanos) {
+        self.quiet = self.quiet.max(answered);
+    }
+
     /// The commands that a request comes as.
     #[inline]
     fn commands(&self, offset: Bytes, size: Bytes) -> impl Iterator<Item = (Bytes, Bytes)> + use<> {

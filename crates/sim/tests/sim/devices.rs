@@ -209,6 +209,22 @@ fn what_is_read_again_or_ahead_comes_from_the_buffer() {
     assert_eq!(timed(&mut device, Operation::Read, 4096, 4096), 20_000);
 }
 
+#[test]
+fn what_makes_an_answer_late_is_no_rest() {
+    // Half of all answers are late, some very, and nobody waits between them.
+    let noise = "[noise]\nsigma = 0.05\noutlier_share = 0.05\noutlier_factor = 10.0\n";
+    let mut device = device(&format!("{PLAIN}{}{noise}", LAYERS[0]));
+    let folded = |device: &FlashDevice| device.flash().counts().pages_programmed(Cause::Fold);
+    for page in 0..200 {
+        timed(&mut device, Operation::Write, 4096 * page, 4096);
+    }
+    assert_eq!(folded(&device), 0);
+    let until = device.now() + Nanos::from_millis(1);
+    assert!(device.wait(until).is_none());
+    timed(&mut device, Operation::Write, 4096 * 200, 4096);
+    assert!(folded(&device) > 0);
+}
+
 const LAYERS: [&str; 6] = [
     "[flash.fast]\nsize = \"1MiB\"\nread = \"20us\"\nprogram = \"50us\"\nerase = \"1ms\"\n",
     "[translation.page_map]\n",

@@ -158,6 +158,13 @@ fn first_of_any(costs: &[f64], place: usize, lump: Lump, distance: usize) -> usi
     (before - NEAR..before + NEAR + 1).find(is_one).unwrap_or(place)
 }
 
+/// What may be written yet, so that the rest of the device can be filled, which takes more than the share of those who do that.
+pub(super) fn affordable(session: &Session<'_, '_>) -> Bytes {
+    let share = Settings::usual_budget(session.capacity()).0 as f64 * large_writes::GROUP.write_share;
+    let kept = large_writes::reserved(session).0.saturating_sub(share as u64);
+    Bytes(session.writes_left().0.saturating_sub(kept))
+}
+
 /// What rests make free; `None` if the region is not full again.
 pub(super) fn refilled(
     session: &mut Session<'_, '_>,
@@ -167,11 +174,8 @@ pub(super) fn refilled(
     let (first, mut written) = until_full(session, size, full, Bytes::ZERO, 4 * full.distance)?;
     let mut last = first.map(|[lump, _]| lump);
     let (mut waits, mut until_any, mut p) = (Vec::new(), Vec::new(), 1.0);
-    // The rest of the device takes more than the share of those who fill it.
-    let share = Settings::usual_budget(session.capacity()).0 as f64 * large_writes::GROUP.write_share;
-    let kept = large_writes::reserved(session).0.saturating_sub(share as u64);
     for _ in 0..RESTS {
-        let most = full.most.min((session.writes_left().0.saturating_sub(kept) / size.0) as usize);
+        let most = full.most.min((affordable(session).0 / size.0) as usize);
         let enough = waits.last().is_some_and(|&wait: &f64| p <= CLEAR_P || (most as f64) < 2.0 * wait);
         if enough {
             break;

@@ -4,7 +4,7 @@
 //! From the first page that waits for a log to be emptied on, one waits each time that as many pages are written as a log takes:
 //! to the page, on one die. Before it all logs were filled, so that their number is that of the pages before it by those of a
 //! log, without the pages that a buffer takes and the logs whose merges were put off. That this is a whole number is a test of
-//! what is known of both.
+//! what is known of both. Where several logs are emptied at once, they look like one: see [`super::emptied_together`].
 //!
 //! # Invariants
 //! - what is told was seen three times, as many pages apart.
@@ -12,7 +12,7 @@
 use crate::groups::figures::{gain_of_two, median, off_grid, quantile, running};
 
 /// Rows of pages that a log takes at least.
-const ROWS_LEAST: usize = 14;
+pub(super) const ROWS_LEAST: usize = 14;
 /// So many stalls have to be equally far apart; more where others are elsewhere, and the share of all that may be there.
 const SEEN: usize = 3;
 pub(super) const MANY: usize = 7;
@@ -49,6 +49,8 @@ pub(super) struct Shared {
     pub period: usize,
     /// Whether the logs hold exactly what was written before the first one was emptied.
     pub whole: bool,
+    /// For how many logs emptying was put off, if that is known.
+    pub put_off: Option<usize>,
 }
 
 /// Stalls that are equally far apart.
@@ -107,7 +109,8 @@ pub(super) fn logs_of(regular: &Regular, put_off: usize, buffered: &[usize]) -> 
     let told: Vec<(f64, f64)> = buffered.iter().filter_map(of).collect();
     let &(missing, count) = told.iter().min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
     let others = told.iter().any(|other| other.1 != count && other.0.abs() <= slack);
-    Some(Shared { logs: count as u32, first, period, whole: missing.abs() <= slack && !others })
+    let whole = missing.abs() <= slack && !others;
+    Some(Shared { logs: count as u32, first, period, whole, put_off: Some(put_off) })
 }
 
 /// The stalls that are equally far apart, by so many pages of a row or more; some others may be among them.

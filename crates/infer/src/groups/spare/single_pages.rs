@@ -356,8 +356,24 @@ impl SinglePages {
         // Where a log has pages of all blocks, merging them empties all logs: then the period may be that of all.
         let of_some = self.slots(session).1 as usize > regular.period;
         Ok(shared.map_or(Logs::Unclear, |shared| {
-            Logs::Shared(Shared { whole: shared.whole && put_off.is_some() && of_some, ..shared })
+            Logs::Shared(Shared { whole: shared.whole && put_off.is_some() && of_some, put_off, ..shared })
         }))
+    }
+
+    /// The same logs if so many of them are emptied at once. That what they take was seen elsewhere says that it is not what all of them
+    /// take; `None` if there is no such number of logs.
+    pub(super) fn emptied_together(
+        &self,
+        session: &Session<'_, '_>,
+        shared: &Shared,
+        at_once: usize,
+    ) -> Option<Shared> {
+        let Shared { first, period, put_off, .. } = *shared;
+        let one = Regular { first, period: period / at_once, level: 0.0, in_a_row: 0 };
+        let buffered = self.may_be_buffered(session, &one);
+        let told = logs_of(&one, put_off.unwrap_or(0) * at_once, &buffered)?;
+        let may_be = told.logs as usize >= at_once;
+        may_be.then_some(Shared { whole: told.whole && put_off.is_some(), put_off, ..told })
     }
 
     /// How many pages a buffer may hold that wait for their rest: one that is emptied when it is full keeps the half of it for
