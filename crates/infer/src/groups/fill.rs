@@ -168,6 +168,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             first_words(size, &step, (begin, place))
         );
         let picture = picture(begin, size, &costs).mark((begin + size * place as u64).0 as f64, "full");
+        if session.known().bytes(Parameter::WriteBufferSize) == Some(Bytes::ZERO) {
+            // It held all that was written and read back before.
+            for parameter in [Parameter::WriteBufferSize, Parameter::WriteBufferFlush] {
+                session.suppose(Finding::undetermined(parameter, evidence.clone()).with(picture.clone()));
+            }
+        }
         no_region(session, NO_CACHE, evidence, Some(picture));
         return Ok(());
     }
@@ -183,14 +189,9 @@ fn flush_of_buffer(
     step: &Step,
     again: &Refill,
 ) -> Result<Option<Nanos>, Halt> {
-    let may_be_buffered = session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
     let count = (again.wait / 2).min(FLUSHED_MOST) as u64;
     let length = size * count;
-    if !may_be_buffered
-        || step.ratio() < FLUSHED_CONTRAST
-        || length > affordable(session)
-        || session.flush()?.is_none()
-    {
+    if step.ratio() < FLUSHED_CONTRAST || length > affordable(session) || session.flush()?.is_none() {
         return Ok(None);
     }
     session.rest(REST)?;
