@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn where_more_dies_are_used_a_new_line_begins() {
         // Flat from 32 KiB on, and then it grows again: larger ones bring more until 512 KiB.
-        let steps = points(|kib| if kib <= 64.0 { kib + 1.0 } else { 20.0 + kib / 2.0 });
+        let steps = points(|kib| if kib <= 64.0 { kib + 1.0 } else { 10.0 + kib / 2.0 });
         assert_eq!(pieces(&steps).len(), 2);
         assert_eq!(size(&steps), (512.0, true));
         // What only makes good for a size that brings less brings nothing.
