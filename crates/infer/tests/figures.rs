@@ -15,7 +15,7 @@ fn inferred(capacity: &str, own: &str) -> Inference {
          block = \"512B\"\n{own}\n[noise]\nsigma = 0.03\noutlier_share = 0.005\noutlier_factor = 10\n"
     );
     let mut device = Profile::parse(&toml, "test").unwrap().device().unwrap();
-    let mut known = nothing_known(&mut device, "test");
+    let mut known = nothing_known(&device, "test");
     let interrupt = AtomicBool::new(false);
     let settings = Settings {
         seed: Seed(1),
