@@ -38,7 +38,7 @@ pub enum Halt {
 /// None of what could not be done for want of time or budget.
 pub(crate) fn if_affordable<T>(result: Result<T, Halt>) -> Result<Option<T>, Halt> {
     match result {
-        Err(Halt::Time | Halt::Budget { .. }) => Ok(None),
+        Err(Halt::Time | Halt::Budget { .. } | Halt::Rest { .. }) => Ok(None),
         other => other.map(Some),
     }
 }

@@ -119,6 +119,9 @@ fn count(session: &mut Session<'_, '_>) -> Result<Option<Finding>, Halt> {
         true => CLOSE,
         false => LIKELY,
     };
+    // Where what merges is unclear, as where merges are put off, what is cheap may be so for another reason.
+    let unclear = session.known().confidence(Parameter::TranslationFamily) < CLOSE;
+    let sure = if unclear { sure.min(CLOSE) } else { sure };
     Ok(Some(Finding::found(Parameter::OpenBlocks, told.logs, sure, evidence).with(told.picture)))
 }
 

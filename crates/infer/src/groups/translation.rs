@@ -35,6 +35,9 @@
 //! one block each, and no other layer's do. If they cost the more, the deeper they lie in their block, pages have to be in
 //! order. Else the openings of logs tell the unit (`openings`).
 //!
+//! What seems to be a page map may put off more merges than were written: what it owes after a few writes tells (`owed`). And what
+//! seems to merge may have nothing but far to go, or take pages in order only (`orders`).
+//!
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is.
 
@@ -43,13 +46,15 @@ mod depths;
 mod family_costs;
 mod map_cache;
 pub(super) mod openings;
+mod orders;
+mod owed;
 mod sustained;
 
 use flashlab_analysis::inference::{Family, Finding, Parameter};
-use flashlab_base::Nanos;
+use flashlab_base::{Bytes, Nanos};
 
 use super::rereads;
-use super::writes::dies_in_doubt;
+use super::writes::{dies_in_doubt, page_on_die};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -57,6 +62,8 @@ use beginnings::suppose_unit;
 use family_costs::Seen;
 use map_cache::{MapCache, look_for_map_cache};
 use openings::openings;
+use orders::orders;
+use owed::owed;
 use sustained::{Sustained, sustained};
 
 pub(crate) const GROUP: Group = Group {
@@ -81,6 +88,8 @@ pub(super) const MERGE_LEAST: f64 = 1.5e6;
 const PUT_OFF_COSTS: f64 = 1.5;
 /// More dies than a device has.
 const DIES_MOST: f64 = 16.0;
+/// Writes in sequence that take so many times what filling the device took for as much, on one die, may cost a merge each.
+const MERGED_IN_SEQUENCE: f64 = 3.0;
 /// No flash takes so long to write a page: slow cells take a few milliseconds, and links that are slow as many.
 const NO_PAGE: f64 = 15e6;
 /// How sure a page map is where it is not known from writes that what was written were whole pages: each may be a merge
@@ -100,6 +109,16 @@ const ALIKE: [f64; 3] = [0.96, 0.9, 0.6];
 /// How sure it is that nothing is merged where other patterns are dear, and few pages on one die are.
 const REFUTED: f64 = 0.6;
 const CLEAR: f64 = 0.9;
+/// How sure a page map is if pages take longer than filling the device did, or those far apart than others, and nothing tells why;
+/// how sure a block map is of which only an order that it does not take told; and how sure merges are where it may be nothing but
+/// going from one place to another that is dear.
+const SLOW: f64 = 0.7;
+const NOT_IN_ANY_ORDER: f64 = 0.94;
+const GOING: f64 = 0.6;
+/// How sure anything is that fast cells took: what lies behind them may be mapped in another way.
+const FAST: f64 = 0.85;
+/// A unit that is a segment group's span up to this part of it.
+const SPAN: f64 = 0.03;
 
 /// A level: as cheap as in sequence, or a merge, and whether that is sure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -148,29 +167,44 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     );
     let (mut family, mut sure) = seen.family();
     // What a buffer hides was not seen.
-    sure = sure.min(match (seen.unbuffered, seen.kept) {
+    let visible = match (seen.unbuffered, seen.kept) {
+        (true, _) if seen.fast => FAST,
         (true, _) => 1.0,
         (false, false) => 0.9,
         (false, true) => 0.7,
-    });
-    let merges_nothing =
-        seen.unbuffered && sure >= CLEAR && matches!(family, Family::Page | Family::SharedLogBlock);
+    };
+    sure = sure.min(visible);
+    let mut dear = seen.apart;
+    let takes_long = seen.takes_long(session);
+    let merges_nothing = seen.unbuffered
+        && !takes_long
+        && !seen.is_slow_apart()
+        && sure >= CLEAR
+        && matches!(family, Family::Page | Family::SharedLogBlock);
     if !merges_nothing && let Some(sustained) = sustained(session, seen.unbuffered.then_some(seen.base))? {
         evidence = format!("{evidence}; {}", sustained.evidence());
         (family, sure) = sustained.family((family, sure));
+        dear = dear.max(sustained.took() / seen.base);
         if let Some(unit) = sustained.unit() {
             session.suppose(unit);
             session.conclude(Finding::found(parameter, family, sure, evidence).with(seen.picture()));
             return Ok(());
         }
     }
+    if family == Family::Page && !takes_long {
+        (family, sure) = look_for_owed(session, &seen, (sure, visible), &mut evidence)?;
+    }
+    let before = sure;
+    let may_go;
+    (family, sure, may_go) = look_at_orders(session, &seen, dear, (family, sure), &mut evidence)?;
     if family == Family::SharedLogBlock && suppose_unit(session)? {
         sure = sure.max(BEGINNINGS_SEEN);
     }
     if matches!(family, Family::Block | Family::LogBlock)
-        && let Some(told) = openings(session)?
+        && let Some(told) = openings(session)?.filter(|told| !is_segment(session, told.unit))
     {
-        sure = sure.max(TOLD);
+        // One log on each die takes two places in turns for what openings cost.
+        sure = sure.max(if may_go && family == Family::LogBlock { before } else { TOLD });
         let finding = told.finding(session);
         session.suppose(finding);
     }
@@ -181,6 +215,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Finding::undetermined(parameter, evidence)
     } else if family == Family::Page {
         let sure = if whole { sure } else { sure.min(UNKNOWN_PAGE) };
+        let sure = if takes_long || seen.is_slow_apart() { sure.min(SLOW) } else { sure };
         let (cached, figures) = look_for_map_cache(session, seen.size)?;
         let evidence = format!("{evidence}; {figures}");
         match cached {
@@ -193,6 +228,38 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     };
     session.conclude(finding.with(seen.picture()));
     Ok(())
+}
+
+/// The family where it seems to be a page map, and how sure it is: another one if writes leave merges to be done later.
+fn look_for_owed(
+    session: &mut Session<'_, '_>,
+    seen: &Seen,
+    (sure, visible): (f64, f64),
+    evidence: &mut String,
+) -> Result<(Family, f64), Halt> {
+    let Some(owed) = owed(session, seen.base)? else { return Ok((Family::Page, sure)) };
+    *evidence = format!("{evidence}; {}", owed.evidence());
+    Ok(owed.family.map_or((Family::Page, sure), |family| (family, owed.sure.min(visible))))
+}
+
+/// The family and how sure it is, if it merges and no buffer hides in which orders; and whether going to places may be what costs.
+/// `dear` is what places far apart cost.
+fn look_at_orders(
+    session: &mut Session<'_, '_>,
+    seen: &Seen,
+    dear: f64,
+    (family, sure): (Family, f64),
+    evidence: &mut String,
+) -> Result<(Family, f64, bool), Halt> {
+    let merges = matches!(family, Family::Block | Family::LogBlock);
+    let orders = if merges && seen.unbuffered { orders(session, seen.base)? } else { None };
+    let Some(orders) = orders else { return Ok((family, sure, false)) };
+    *evidence = format!("{evidence}; {}", orders.evidence());
+    Ok(match () {
+        () if orders.is_going(dear) => (family, sure.min(GOING), true),
+        () if orders.need_order(seen.in_place) => (Family::Block, sure.min(NOT_IN_ANY_ORDER), false),
+        () => (family, sure, false),
+    })
 }
 
 impl Sustained {
@@ -210,7 +277,24 @@ impl Sustained {
     }
 }
 
+/// Whether openings are those of segment groups, to which going costs.
+fn is_segment(session: &Session<'_, '_>, unit: Bytes) -> bool {
+    let span = session.known().number(Parameter::SegmentGroupSpan);
+    span.is_some_and(|span| (unit.0 as f64 / span - 1.0).abs() <= SPAN)
+}
+
 impl Seen {
+    /// Whether a page takes so long in sequence that each may be a merge.
+    fn takes_long(&self, session: &Session<'_, '_>) -> bool {
+        let filled = page_on_die(session, self.size);
+        self.base >= NO_PAGE || self.base >= MERGE_LEAST && self.base >= MERGED_IN_SEQUENCE * filled
+    }
+
+    /// Whether pages far apart take longer than those in sequence and at one place, but no merge.
+    fn is_slow_apart(&self) -> bool {
+        self.apart >= PUT_OFF_COSTS * self.in_place.max(self.dies)
+    }
+
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
     fn family(&self) -> (Family, f64) {
         // Behind a buffer a page may seem to cost next to nothing, and what is many times as much no merge.

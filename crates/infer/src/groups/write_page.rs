@@ -7,6 +7,9 @@
 //! than a half of a page on the link.) On a block-mapped device a page that is written in parts costs a merge for each,
 //! and it falls the more.
 //!
+//! Where each request costs a merge, what is copied falls with the size as well, and falls most where a chunk is replaced as
+//! a whole. So a fall of writes that take as long as merges tells no page.
+//!
 //! A write buffer that cannot be flushed part by part puts parts together that follow one another: then there is no fall, and only
 //! the page that is read is known.
 //!
@@ -20,7 +23,9 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use super::figures::median;
-use super::writes::{costs_of, place, writes};
+use super::fill::io_size;
+use super::translation::MERGE_LEAST;
+use super::writes::{Buffer, buffer, costs_of, dies, page_on_die, place, planes, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -48,6 +53,8 @@ const P: f64 = 1e-4;
 const P_LIKELY: f64 = 0.05;
 const FALL: f64 = 1.01;
 const OTHERS: f64 = 0.3;
+/// A write that takes so many times what filling the device took for as much, on one die, costs a merge.
+const MERGED: f64 = 3.0;
 /// How sure it is that flash is written by the pages that are read from it, where writes do not tell: the page is the
 /// unit of both, but a controller may put several together.
 const READ_PAGE: f64 = 0.85;
@@ -126,6 +133,21 @@ fn deepest(seen: &[Timed]) -> Option<usize> {
     }
 }
 
+/// Whether a write takes what a merge does, and far more than filling the device took for as much: then what falls is what is copied,
+/// as of a chunk that is replaced as a whole where each request costs a merge.
+fn is_merge(session: &Session<'_, '_>, timed: &Timed) -> bool {
+    let took = median(&timed.times);
+    let (known, all) = (session.known(), dies(session));
+    // Filling waited for each write: it kept no more dies busy than one write has chunks.
+    let chunk = known.bytes(Parameter::ChunkSize).filter(|_| buffer(session) == Buffer::None);
+    let chunks = chunk.map(|chunk| io_size(session.capacity(), session.block()).0.div_ceil(chunk.0.max(1)));
+    let busy = chunks.map_or(all, |chunks| all.min(chunks)) as f64 / all as f64;
+    // Of its own planes a write of several pages keeps as many busy.
+    let page = known.bytes(Parameter::ReadPageSize).unwrap_or(timed.size);
+    let pages = planes(session).min(timed.size.0 / page.0.max(1)).max(1) as f64;
+    took >= MERGE_LEAST && took >= MERGED * page_on_die(session, timed.size) * busy / pages
+}
+
 fn ratio(part: &Timed, whole: &Timed) -> f64 {
     median(&part.times) / median(&whole.times).max(1.0)
 }
@@ -148,7 +170,8 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
     let figures: Vec<String> =
         seen.iter().map(|timed| format!("{} {}", timed.size, Nanos(median(&timed.times) as u64))).collect();
     let figures = figures.join(", ");
-    let told = fall.map(|(at, again)| {
+    let merges = fall.is_some_and(|(at, _)| is_merge(session, &seen[at]));
+    let told = fall.filter(|_| read.is_none() || !merges).map(|(at, again)| {
         let (part, whole) = (&seen[at - 1], &seen[at]);
         let evidence = format!(
             "writes of {} in sequence take {:.3} times as long as those of {}, as no other size does of its half",

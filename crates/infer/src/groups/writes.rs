@@ -22,6 +22,8 @@ const DIES_SURE: f64 = 0.9;
 
 /// So many writes one after the other are taken together.
 const STRETCH: usize = 16;
+/// And if several are answered together, so many times as many.
+const GROUPS: usize = 2;
 
 /// `count` writes of `size` within a target of `length` bytes from `offset` on.
 pub(crate) fn writes(location: Location, size: Bytes, count: u64, offset: Bytes, length: Bytes) -> Pattern {
@@ -132,8 +134,15 @@ pub(crate) fn place(session: &Session<'_, '_>, part: f64, unit: Bytes) -> Bytes 
 /// The time from one completion to the next among the last `count` IOs: the median of what it is in stretches, as now
 /// and then one write pays for collecting a block.
 pub(crate) fn pace(samples: &[Sample], count: u64) -> f64 {
+    pace_of_groups(samples, count, 1)
+}
+
+/// The same of IOs of which so many may be answered together, as a flush answers all that wait for it: a stretch is longer than
+/// several such groups, as within one no time passes.
+pub(crate) fn pace_of_groups(samples: &[Sample], count: u64, together: u32) -> f64 {
     let late = &samples[samples.len().saturating_sub(count as usize + 1)..];
-    let stretches = late.windows(STRETCH + 1).step_by(STRETCH);
-    let took = |stretch: &[Sample]| stretch[STRETCH].completed.since(stretch[0].completed).0 as f64;
-    median(&stretches.map(|stretch| took(stretch) / STRETCH as f64).collect::<Vec<_>>()).max(1.0)
+    let length = STRETCH.max(GROUPS * together as usize).min(late.len().saturating_sub(1)).max(1);
+    let stretches = late.windows(length + 1).step_by(length);
+    let took = |stretch: &[Sample]| stretch[length].completed.since(stretch[0].completed).0 as f64;
+    median(&stretches.map(|stretch| took(stretch) / length as f64).collect::<Vec<_>>()).max(1.0)
 }

@@ -18,7 +18,7 @@ use flashlab_samples::Sample;
 use super::MERGE;
 use crate::groups::figures::median;
 use crate::groups::patterns::responses;
-use crate::groups::writes::{Buffer, apart, buffer, pace, page_to_write, place, writes};
+use crate::groups::writes::{Buffer, apart, buffer, pace, pace_of_groups, page_to_write, place, writes};
 use crate::halt::Halt;
 use crate::session::Session;
 
@@ -44,6 +44,8 @@ const KEPT: f64 = 1.5;
 const KEEPS: u64 = 3;
 /// A page on one die takes so large a part at least of what it takes in sequence by as many dies.
 const ON_ONE_DIE: f64 = 0.7;
+/// A page that takes less than so large a part of what large requests took for as much is in a buffer, or in fast cells.
+const HIDDEN: f64 = 0.5;
 /// The fewest pages near each other that no buffer keeps.
 const NEAR_LEAST: u64 = 12;
 /// How often the first page and another one are pushed out of a buffer.
@@ -69,6 +71,8 @@ pub(super) struct Seen {
     pub apart: f64,
     /// Nothing of it is behind a write buffer.
     pub unbuffered: bool,
+    /// Fast cells took them.
+    pub fast: bool,
     /// A buffer may have kept the one page.
     pub kept: bool,
     /// Dies take single rows in turns, or it is not known that they do not.
@@ -178,7 +182,8 @@ impl Probing<'_, '_, '_> {
                 done += late;
                 // Merges of seconds each need not be so many.
                 if done >= most || begin.since(session.time_left()) > LONGEST {
-                    return Ok::<_, Halt>(pace(&samples, late));
+                    let together = if session.looks_through() { depth } else { 1 };
+                    return Ok::<_, Halt>(pace_of_groups(&samples, late, together));
                 }
             }
         };
@@ -229,6 +234,12 @@ impl Probing<'_, '_, '_> {
     }
 }
 
+/// Whether a page takes less in sequence than large requests in the end, which nothing undercuts for long: then a buffer takes it, though none
+/// was found, or fast cells.
+fn undercuts(session: &Session<'_, '_>, size: Bytes, base: f64) -> bool {
+    base < HIDDEN * session.fill().nanos_per_byte * size.0 as f64
+}
+
 /// What may be written: no more than the group's own share, which others left or not.
 fn affordable(session: &Session<'_, '_>) -> Bytes {
     Bytes((session.capacity().0 as f64 * SHARE) as u64).min(session.writes_left())
@@ -277,10 +288,28 @@ impl Seen {
         }
         let runs = probing.runs;
         let (in_place, first, apart) = (in_place / base, first / base, apart / base);
-        let (unbuffered, few) = (buffer == Buffer::None, count < WRITES);
+        let undercut = undercuts(probing.session, size, base);
+        let fast = undercut && probing.session.known().has_fast_region();
+        let hidden = undercut && !fast;
+        let (unbuffered, few) = (buffer == Buffer::None && !hidden, count < WRITES);
+        let kept = kept || hidden;
         let rows = probing.session.known().number(Parameter::ChunkSize).is_none()
             || probing.session.known().is_likely_to_map_pages();
-        Ok(Seen { size, base, in_place, first, apart, anywhere, dies, unbuffered, kept, rows, few, runs })
+        Ok(Seen {
+            size,
+            base,
+            in_place,
+            first,
+            apart,
+            anywhere,
+            dies,
+            unbuffered,
+            fast,
+            kept,
+            rows,
+            few,
+            runs,
+        })
     }
 
     pub(super) fn picture(&self) -> Picture {

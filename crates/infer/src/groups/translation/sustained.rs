@@ -60,6 +60,8 @@ pub(super) struct Sustained {
     dear: f64,
     /// Whether the usual one takes as long as a merge does at least.
     long: bool,
+    /// What a page takes on its die at most, in nanoseconds.
+    page_takes: f64,
     /// So many times as many dies, or planes of them, as are known there may be.
     more_dies: f64,
     /// The unit in which they cost the more, the deeper they lie.
@@ -117,6 +119,7 @@ pub(super) fn sustained(
         usual,
         dear,
         long,
+        page_takes,
         more_dies,
         depths,
         trace,
@@ -124,6 +127,11 @@ pub(super) fn sustained(
 }
 
 impl Sustained {
+    /// What the usual one of the last ones took.
+    pub(super) fn took(&self) -> f64 {
+        self.usual * self.page_takes
+    }
+
     /// Whether nearly each page cost a merge.
     pub(super) fn merges(&self) -> bool {
         self.long && self.usual >= MERGED * self.more_dies

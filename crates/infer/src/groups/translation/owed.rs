@@ -1,0 +1,124 @@
+//! What single pages leave to be done later.
+//!
+//! # Model
+//! A device that puts merges off answers a write as if it cost a page, and does a part of what it owes before each of the next requests
+//! of the same die, reads among them. Where it may owe many merges, no affordable number of writes makes it do them at once; but
+//! what is put off is done some time. So after a rest that is long enough for what was owed before, single pages are written anywhere on
+//! one die, and then pages of the same die are read, until they take what they took before. What all of this took longer is
+//! what the writes cost: a few pages each where every page may lie anywhere, even if room is made later, and a merge each where not.
+//!
+//! Pages at one place, and the device's first page, are looked at in the same way then: what they owe tells the families apart as in
+//! [`crate::groups::translation`].
+//!
+//! # Invariants
+//! - nothing is told where the dies are not known: what one die owes does not slow down another one.
+
+use flashlab_analysis::inference::Family;
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_plan::{Location, Pattern};
+
+use super::{COLLECTING, MERGE_LEAST, MERGING};
+use crate::groups::figures::{mean, median};
+use crate::groups::patterns::{ios, responses};
+use crate::groups::writes::{apart, page_on_die, page_to_write, place, shifted, writes};
+use crate::halt::{Halt, if_affordable};
+use crate::session::Session;
+
+/// Writes: more than a device puts off of one collected block for, so that collecting is seen as what it is for each page.
+const WRITES: u64 = 64;
+/// What was owed before is done then.
+const REST: Nanos = Nanos::from_secs(60);
+/// Reads at a time, and the most.
+const READS: u64 = 64;
+const READS_MOST: u64 = 8192;
+/// Reads take what they took before up to this factor.
+const USUAL: f64 = 1.15;
+/// A place whose writes owe so large a part of what others do owes merges as well: logs are merged for one in many writes.
+const ALIKE: f64 = 0.25;
+/// How sure a family is that what is owed tells: clearly, and where it may be another one that merges.
+const TOLD: f64 = 0.85;
+const UNCLEAR: f64 = 0.6;
+
+/// In sequence fast rows may be the usual ones, and slow ones take no more than twice as long as most.
+const SLOW_ROW: f64 = 2.0;
+
+/// What single pages cost with all that they leave to be done, relative to what a page takes on its die at most.
+pub(super) struct Owed {
+    anywhere: f64,
+    first: f64,
+    /// The family that it tells, where there are merges, and how sure it is.
+    pub(super) family: Option<Family>,
+    pub(super) sure: f64,
+}
+
+/// Writes pages and reads until all is done that they left; none where that is not affordable, or the dies are not known.
+pub(super) fn owed(session: &mut Session<'_, '_>, alone: f64) -> Result<Option<Owed>, Halt> {
+    let page = page_to_write(session);
+    let Some(stripe) = session.known().whole_stripe(page) else { return Ok(None) };
+    let page_takes = page_on_die(session, page).min(SLOW_ROW * alone).max(1.0);
+    let window = session.capacity().round_down(stripe);
+    let anywhere = apart(writes(Location::Random, page, WRITES, Bytes::ZERO, window), stripe);
+    let again = |spot| writes(Location::Sequential, page, WRITES, spot, page);
+    let spot = place(session, 0.53, stripe);
+    let Some(anywhere) = cost(session, "owed-anywhere", &anywhere, Bytes::ZERO)? else { return Ok(None) };
+    let Some(first) = cost(session, "owed-first", &again(Bytes::ZERO), Bytes::ZERO)? else { return Ok(None) };
+    let is_merge = |cost: f64| cost >= MERGE_LEAST && cost >= COLLECTING * page_takes;
+    let seen = |family, sure| {
+        let relative = [anywhere, first].map(|cost| cost / page_takes);
+        Ok(Some(Owed { anywhere: relative[0], first: relative[1], family, sure }))
+    };
+    if !is_merge(anywhere) {
+        return match is_merge(first) {
+            true => seen(Some(Family::SharedLogBlock), TOLD),
+            false => seen(None, 0.0),
+        };
+    }
+    let Some(here) = cost(session, "owed-here", &again(spot), spot)? else { return Ok(None) };
+    match () {
+        () if here >= ALIKE * anywhere => seen(Some(Family::Block), UNCLEAR),
+        () if first >= ALIKE * anywhere => seen(Some(Family::SharedLogBlock), UNCLEAR),
+        () if anywhere < MERGING * page_takes => seen(Some(Family::LogBlock), UNCLEAR),
+        () => seen(Some(Family::LogBlock), TOLD),
+    }
+}
+
+/// What each of the writes costs with all that is done later; none where they are not affordable. What is read lies on the die of the
+/// place `die`.
+fn cost(
+    session: &mut Session<'_, '_>,
+    name: &str,
+    pattern: &Pattern,
+    die: Bytes,
+) -> Result<Option<f64>, Halt> {
+    let page = page_to_write(session);
+    let Some(stripe) = session.known().whole_stripe(page) else { return Ok(None) };
+    let shift = Bytes(die.0 % stripe.0);
+    let window = (session.capacity() - shift).round_down(stripe);
+    let reads = ios(Mode::Read, Location::Random, page, READS).on_target(Bytes::ZERO, window);
+    let reads = shifted(apart(reads, stripe), shift);
+    if if_affordable(session.rest(REST))?.is_none() {
+        return Ok(None);
+    }
+    let before = responses(&session.run("reads-before", &reads)?);
+    let Some(samples) = if_affordable(session.run(name, pattern))? else { return Ok(None) };
+    let (usual, mut took) = (mean(&before), responses(&samples).iter().sum::<f64>());
+    for _ in 0..READS_MOST / READS {
+        let after = responses(&session.run("reads-after", &reads)?);
+        took += after.iter().sum::<f64>() - usual * READS as f64;
+        if median(&after) <= USUAL * median(&before) {
+            break;
+        }
+    }
+    Ok(Some(took / WRITES as f64))
+}
+
+impl Owed {
+    /// What was seen.
+    pub(super) fn evidence(&self) -> String {
+        format!(
+            "with what reads wait for after them, {WRITES} pages anywhere on one die cost {:.1} times what filling the device took for as \
+             much at most, and as many at the first page {:.1} times",
+            self.anywhere, self.first
+        )
+    }
+}
