@@ -191,7 +191,11 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             return Ok(());
         }
     }
-    if family == Family::Page && !takes_long {
+    let may_be_page = family == Family::Page && seen.base < NO_PAGE;
+    let map_cache = if may_be_page { Some(look_for_map_cache(session, seen.size)?) } else { None };
+    // A map on the flash is written back when it has to make room, which is no merge.
+    let has_map_cache = matches!(map_cache, Some((MapCache::Found, _)));
+    if may_be_page && !has_map_cache && !takes_long {
         (family, sure) = look_for_owed(session, &seen, (sure, visible), &mut evidence)?;
     }
     let before = sure;
@@ -210,13 +214,11 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let page = session.inference().get(Parameter::WritePageSize);
     let whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= 0.95);
-    let finding = if family == Family::Page && seen.base >= NO_PAGE {
-        let evidence = format!("{evidence}; but no page takes so long to write: each write may be a merge");
-        Finding::undetermined(parameter, evidence)
-    } else if family == Family::Page {
+    let finding = if family != Family::Page {
+        Finding::found(parameter, family, sure, evidence)
+    } else if let Some((cached, figures)) = map_cache {
         let sure = if whole { sure } else { sure.min(UNKNOWN_PAGE) };
         let sure = if takes_long || seen.is_slow_apart() { sure.min(SLOW) } else { sure };
-        let (cached, figures) = look_for_map_cache(session, seen.size)?;
         let evidence = format!("{evidence}; {figures}");
         match cached {
             MapCache::Found => Finding::found(parameter, Family::DemandCachedPage, sure, evidence),
@@ -224,7 +226,8 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             MapCache::Unclear(family) => Finding::found(parameter, family, sure.min(0.6), evidence),
         }
     } else {
-        Finding::found(parameter, family, sure, evidence)
+        let evidence = format!("{evidence}; but no page takes so long to write: each write may be a merge");
+        Finding::undetermined(parameter, evidence)
     };
     session.conclude(finding.with(seen.picture()));
     Ok(())

@@ -10,6 +10,9 @@
 //! Pages at one place, and the device's first page, are looked at in the same way then: what they owe tells the families apart as in
 //! [`crate::groups::translation`].
 //!
+//! A map of which only a part is in memory is written back when reads make room for other parts of it. So a few places only are read,
+//! and all of them once before.
+//!
 //! # Invariants
 //! - nothing is told where the dies are not known: what one die owes does not slow down another one.
 
@@ -31,6 +34,8 @@ const REST: Nanos = Nanos::from_secs(60);
 /// Reads at a time, and the most.
 const READS: u64 = 64;
 const READS_MOST: u64 = 8192;
+/// Places that are read: more than a buffer for reads holds.
+const PLACES: u64 = 1024;
 /// Reads take what they took before up to this factor.
 const USUAL: f64 = 1.15;
 /// A place whose writes owe so large a part of what others do owes merges as well: logs are merged for one in many writes.
@@ -93,12 +98,16 @@ fn cost(
     let page = page_to_write(session);
     let Some(stripe) = session.known().whole_stripe(page) else { return Ok(None) };
     let shift = Bytes(die.0 % stripe.0);
-    let window = (session.capacity() - shift).round_down(stripe);
-    let reads = ios(Mode::Read, Location::Random, page, READS).on_target(Bytes::ZERO, window);
-    let reads = shifted(apart(reads, stripe), shift);
+    let places = ((session.capacity() - shift).0 / stripe.0).min(PLACES);
+    let of_die = |location, count| {
+        let reads = ios(Mode::Read, location, page, count).on_target(Bytes::ZERO, stripe * places);
+        shifted(apart(reads, stripe), shift)
+    };
+    let reads = of_die(Location::Random, READS);
     if if_affordable(session.rest(REST))?.is_none() {
         return Ok(None);
     }
+    session.run("reads-first", &of_die(Location::Sequential, places))?;
     let before = responses(&session.run("reads-before", &reads)?);
     let Some(samples) = if_affordable(session.run(name, pattern))? else { return Ok(None) };
     let (usual, mut took) = (mean(&before), responses(&samples).iter().sum::<f64>());
