@@ -99,6 +99,8 @@ const UNKNOWN_PAGE: f64 = 0.9;
 const LOGS_SEEN: f64 = 0.93;
 /// How sure they are where pages that begin a block were seen to cost a merge.
 const BEGINNINGS_SEEN: f64 = 0.93;
+/// And where only the device's first page was.
+const FIRST_ALONE: f64 = 0.7;
 /// How sure merges are if openings of logs tell them as well.
 const TOLD: f64 = 0.85;
 /// How sure a block map is whose writes cost the more, the deeper they lie in their block.
@@ -201,8 +203,9 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let before = sure;
     let may_go;
     (family, sure, may_go) = look_at_orders(session, &seen, dear, (family, sure), &mut evidence)?;
-    if family == Family::SharedLogBlock && suppose_unit(session)? {
-        sure = sure.max(BEGINNINGS_SEEN);
+    if family == Family::SharedLogBlock {
+        // The first page's die may be collecting for another reason.
+        sure = if suppose_unit(session)? { sure.max(BEGINNINGS_SEEN) } else { sure.min(FIRST_ALONE) };
     }
     if matches!(family, Family::Block | Family::LogBlock)
         && let Some(told) = openings(session)?.filter(|told| !is_segment(session, told.unit))
