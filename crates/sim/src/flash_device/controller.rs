@@ -93,8 +93,10 @@ pub(super) struct Controller {
     busy: Nanos,
     #[serde(skip)]
     link_busy: Nanos,
-    /// When everything the host asked for was done.
+    /// When everything the host asked for was done, and when it was answered.
     quiet: Nanos,
+    #[serde(skip)]
+    answered: Nanos,
     writes: Option<WriteBuffer>,
     reads: Option<ReadBuffer>,
     /// Why nothing can be written any more.
@@ -128,6 +130,7 @@ impl Controller {
             busy: Nanos::ZERO,
             link_busy: Nanos::ZERO,
             quiet: Nanos::ZERO,
+            answered: Nanos::ZERO,
             writes: buffers.write.map(|(policy, pages)| {
                 WriteBuffer::new(policy, pages, buffers.on_the_way, whole, buffers.together.max(1))
             }),
@@ -171,7 +174,7 @@ impl Controller {
     /// It is time zero again and nothing is on its way.
     pub(super) fn restart(&mut self) {
         (self.free, self.link_free, self.quiet) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
-        (self.busy, self.link_busy) = (Nanos::ZERO, Nanos::ZERO);
+        (self.busy, self.link_busy, self.answered) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
         if let Some(buffer) = &mut self.writes {
             buffer.restart();
         }
@@ -238,7 +241,7 @@ impl Controller {
 
     /// The device is not idle before it has answered: what makes an answer late is no rest.
     pub(super) fn works_until(&mut self, answered: Nanos) {
-        self.quiet = self.quiet.max(answered);
+        self.answered = self.answered.max(answered);
     }
 
     /// The commands that a request comes as.
@@ -256,7 +259,7 @@ impl Controller {
         if self.options.idle_sleeps {
             flash.timing_mut().sleep(self.quiet, now);
         }
-        let from = self.quiet.saturating_add(self.options.idle_after);
+        let from = self.quiet.max(self.answered).saturating_add(self.options.idle_after);
         if from < now {
             layer.rest(flash, from, now);
         }

@@ -8,6 +8,8 @@
 //! unit makes the device copy as much as is written; half of several units makes it copy nothing, or half of one of them. And
 //! what is only a part of a unit costs more than in order when it is written again as a whole, too.
 //!
+//! Where merges are put off, copying is not paid for by what causes it, and nothing follows.
+//!
 //! # Invariants
 //! - a number is told only if the unit is seen; the largest unit that it may be is looked at first;
 //! - the first of each kind of writes, which clears away what was there, does not count.
@@ -23,6 +25,8 @@ use crate::session::Session;
 
 /// How often each is written.
 const TIMES: u64 = 4;
+/// One in so many of the bytes that may be written yet is enough for it.
+const PART: u64 = 4;
 /// Halves of a unit take so many times what they take in order at least: more than those of three units, of which a third as much
 /// is copied as is written.
 const HALVES_COST: f64 = 1.7;
@@ -50,7 +54,7 @@ fn is_unit(session: &mut Session<'_, '_>, span: Bytes, unit: Bytes) -> Result<bo
     let half = Bytes(unit.0 / 2);
     let needed = unit * (3 * TIMES);
     if !half.0.is_multiple_of(session.block().0)
-        || needed > Bytes(session.writes_left().0 / 2)
+        || needed > Bytes(session.writes_left().0 / PART)
         || (span + unit * TIMES) * 2 > session.capacity()
     {
         return Ok(false);
