@@ -20,7 +20,7 @@ use flashlab_analysis::inference::Family;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
-use super::{COLLECTING, MERGE_LEAST, MERGING};
+use super::{MERGE, MERGE_LEAST, MERGING};
 use crate::groups::figures::{mean, median};
 use crate::groups::patterns::{ios, responses};
 use crate::groups::writes::{apart, page_on_die, page_to_write, place, shifted, writes};
@@ -67,13 +67,14 @@ pub(super) fn owed(session: &mut Session<'_, '_>, alone: f64) -> Result<Option<O
     let spot = place(session, 0.53, stripe);
     let Some(anywhere) = cost(session, "owed-anywhere", &anywhere, Bytes::ZERO)? else { return Ok(None) };
     let Some(first) = cost(session, "owed-first", &again(Bytes::ZERO), Bytes::ZERO)? else { return Ok(None) };
-    let is_merge = |cost: f64| cost >= MERGE_LEAST && cost >= COLLECTING * page_takes;
+    let is_merge = |cost: f64| cost >= MERGE_LEAST && cost >= MERGING * page_takes;
     let seen = |family, sure| {
         let relative = [anywhere, first].map(|cost| cost / page_takes);
         Ok(Some(Owed { anywhere: relative[0], first: relative[1], family, sure }))
     };
     if !is_merge(anywhere) {
-        return match is_merge(first) {
+        // Where all pages cost about as much, it is collecting.
+        return match is_merge(first) && first >= MERGE * anywhere {
             true => seen(Some(Family::SharedLogBlock), TOLD),
             false => seen(None, 0.0),
         };
@@ -82,7 +83,6 @@ pub(super) fn owed(session: &mut Session<'_, '_>, alone: f64) -> Result<Option<O
     match () {
         () if here >= ALIKE * anywhere => seen(Some(Family::Block), UNCLEAR),
         () if first >= ALIKE * anywhere => seen(Some(Family::SharedLogBlock), UNCLEAR),
-        () if anywhere < MERGING * page_takes => seen(Some(Family::LogBlock), UNCLEAR),
         () => seen(Some(Family::LogBlock), TOLD),
     }
 }
