@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flashlab_base::{Bytes, Nanos, Operation};
-use flashlab_device::{Buffer, Completion, Device, Geometry, Identity, IoError, Request};
+use flashlab_device::{Buffer, Completion, Device, Disturbance, Geometry, Identity, IoError, Request};
 
 use crate::process::WAIT_PIECE;
 
@@ -131,6 +131,22 @@ impl Device for WriteThrough<'_> {
         }
     }
 
+    fn keeps_data(&self) -> bool {
+        self.inner.keeps_data()
+    }
+
+    fn sees_content(&self) -> bool {
+        self.inner.sees_content()
+    }
+
+    fn disturbance(&mut self) -> Disturbance {
+        self.inner.disturbance()
+    }
+
+    fn refusal(&mut self) -> Option<String> {
+        self.inner.refusal()
+    }
+
     fn loss(&mut self) -> Option<String> {
         if self.hangs { Some(unanswered_flush()) } else { self.inner.loss() }
     }
@@ -165,6 +181,47 @@ mod tests {
             assert_eq!(done.completed.since(done.submitted), Nanos::from_micros(took), "{operation:?}");
         }
         assert!(device.wait(Nanos::MAX).is_none());
+    }
+
+    /// One that knows what others do, and to which contents make no difference.
+    struct Watched(MemoryDevice);
+
+    impl Device for Watched {
+        fn geometry(&self) -> Geometry {
+            self.0.geometry()
+        }
+
+        fn identity(&self) -> Identity {
+            self.0.identity()
+        }
+
+        fn now(&mut self) -> Nanos {
+            self.0.now()
+        }
+
+        fn submit(&mut self, request: Request) {
+            self.0.submit(request);
+        }
+
+        fn wait(&mut self, until: Nanos) -> Option<Completion> {
+            self.0.wait(until)
+        }
+
+        fn sees_content(&self) -> bool {
+            false
+        }
+
+        fn disturbance(&mut self) -> Disturbance {
+            Disturbance { device_traffic: Some(Bytes(7)), ..Disturbance::default() }
+        }
+    }
+
+    #[test]
+    fn what_others_do_is_told_as_well() {
+        let mut watched = Watched(memory());
+        let mut device = WriteThrough::new(&mut watched, &GOES_ON);
+        assert_eq!(device.disturbance().device_traffic, Some(Bytes(7)));
+        assert!(!device.sees_content());
     }
 
     #[test]

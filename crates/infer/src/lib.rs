@@ -10,8 +10,8 @@
 //! # Invariants
 //! - The device is known by its answers alone: geometry, completions and its clock. This crate does not know the
 //!   simulator.
-//! - Every read and write is one of a pattern, which is kept as a plan that can be run again. A flush, which no pattern has,
-//!   is in no plan.
+//! - Every read and write is one of a pattern, which is kept as a plan that can be run again, with the flushes behind its writes.
+//!   Other flushes, and rests, are in no plan.
 //! - Nothing is written without consent, and never more than the budget.
 //! - A value is "found" only with a confidence that follows from a test, corrected for what was looked at; a probe
 //!   whose figures do not decide says so. Being silent is better than being wrong.

@@ -183,7 +183,9 @@ impl<'d, 's> Session<'d, 's> {
         self.allowance.written += outcome.written;
         self.allowance.ios += outcome.ios;
         self.allowance.failed += outcome.failed;
-        self.allowance.note_others(&outcome);
+        // The journal of a file system is no other's.
+        let own_journal = pattern.write_through && self.inference.identity.file_system.is_some();
+        self.allowance.note_others(&outcome, own_journal);
         self.inference.written += outcome.written;
         self.over = outcome.loss.or_else(|| self.device.loss()).map(Halt::Gone);
         self.check_over()?;
@@ -257,7 +259,13 @@ impl<'d, 's> Session<'d, 's> {
         assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
         let bytes_written = self.take_written(finding.parameter);
         self.concluded.push(finding.parameter);
-        let finding = self.allowance.doubt(self.without_figures(Finding { bytes_written, ..finding }));
+        // What was supposed was doubted when it was.
+        let was_supposed = self
+            .known()
+            .supposed(finding.parameter)
+            .is_some_and(|before| before.evidence == finding.evidence);
+        let finding = self.without_figures(Finding { bytes_written, ..finding });
+        let finding = if was_supposed { finding } else { self.allowance.doubt(finding) };
         self.inference.findings.push(without_its_host(finding, &self.inference.identity));
     }
 

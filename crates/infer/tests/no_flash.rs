@@ -189,8 +189,15 @@ fn with_pages_of(page: Bytes, seed: u64) -> MadeUp<impl FnMut(&Request, Nanos) -
 
 #[test]
 fn pages_of_no_power_of_two_are_not_taken_for_others() {
-    let page = Bytes::kib(12);
+    for (page, block) in [(Bytes::kib(12), Bytes(512)), (Bytes::kib(20), Bytes::kib(4))] {
+        finds_pages_of(page, block);
+    }
+}
+
+/// Shows that they are found; what is smaller than two blocks may not be seen, but nothing else is taken for pages.
+fn finds_pages_of(page: Bytes, block: Bytes) {
     let mut device = with_pages_of(page, 1);
+    device.block = block;
     let settings = Settings {
         seed: Seed(1),
         write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
@@ -203,6 +210,9 @@ fn pages_of_no_power_of_two_are_not_taken_for_others() {
     infer_groups(&mut device, &settings, &mut known, &mut (), groups);
     for parameter in [Parameter::ReadPageSize, Parameter::WritePageSize] {
         let found = known.get(parameter).unwrap();
-        assert_eq!(found.number(), Some(page.0 as f64), "{parameter}: {}", found.evidence);
+        let right = Some(page.0 as f64);
+        let is_right = found.number() == right || (block > Bytes(512) && found.number().is_none());
+        assert!(is_right, "{parameter} {:?}: {}", found.value, found.evidence);
+        eprintln!("{block} {page} {parameter} {:?} {}: {}", found.value, found.confidence, found.evidence);
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Parameter, Picture, Unit};
 
 /// The version of [`Inference`] as a file.
-pub const INFERENCE_VERSION: u32 = 2;
+pub const INFERENCE_VERSION: u32 = 3;
 
 /// What could be said of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -41,7 +41,7 @@ use super::patterns::{ios, responses};
 use super::steps::{Step, rise};
 use super::writes::writes;
 use crate::group::Group;
-use crate::halt::Halt;
+use crate::halt::{Halt, if_affordable};
 use crate::knowledge::ROWS_LEAST;
 use crate::session::Session;
 use refill::{Full, REST, Refill, affordable, first_lump, refilled};
@@ -159,9 +159,9 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let place = first_lump(&costs, step.place.estimate as usize);
     let full = Full::after(&costs, place, (begin.0 / size.0) as usize);
     let again = if full.moves_blocks() { refilled(session, size, &full)? } else { None };
-    if let Some(again) = again.as_ref().filter(|again| again.is_clear(&full) && needs_no_flash(&step, read))
-        && let Some(took) = flush_of_buffer(session, size, &step, again)?
-    {
+    let may_be_buffer = again.as_ref().filter(|again| again.is_clear(&full) && needs_no_flash(&step, read));
+    let of_buffer = may_be_buffer.map_or(Ok(None), |again| flush_of_buffer(session, size, &step, again));
+    if let Ok(Some(took)) = of_buffer {
         let evidence = format!(
             "{}; but half as much as rests make cheap again takes {took} to be flushed, as long as it takes to be written to the \
              flash: it is in a write buffer",
@@ -178,7 +178,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return Ok(());
     }
     conclude(session, size, &costs, &full, step, (begin, place), again);
-    Ok(())
+    // What is known is known before it is said that the device failed.
+    if_affordable(of_buffer).map(drop)
 }
 
 /// How long a flush takes behind half of what rests make cheap again, if that is as long as the flash takes for it beyond what the

@@ -71,8 +71,8 @@ const PASSES: usize = 3;
 const PASSES_MOST: usize = 16;
 /// The fewest writes of a pass.
 const PASS_LEAST: u64 = 4;
-/// Parts of the budget: passes of both regions, of the first one after the burst, of the other one, and after rewriting; and the burst.
-const PARTS: u64 = 2 * (1 + PASSES_BEFORE as u64) + PASSES as u64 + 1 + 1 + BURST_PARTS;
+/// Parts of the budget: passes of both regions, of the first one after the burst, of the other one, two after rewriting; and the burst.
+const PARTS: u64 = 2 * (1 + PASSES_BEFORE as u64) + PASSES as u64 + 1 + 2 + BURST_PARTS;
 const BURST_PARTS: u64 = 2;
 
 /// What is written, and where.
@@ -88,6 +88,8 @@ struct Sizes {
     span: Bytes,
     /// Whether it is written in order before the burst.
     in_order: bool,
+    /// What is kept for rewriting all that was written randomly, where that is affordable.
+    rewriting: Bytes,
 }
 
 /// What the regions cost before a burst.
@@ -130,9 +132,13 @@ impl After {
     fn end(&self, before: &Before) -> End {
         let writes = before.first.writes();
         let times = |pass: &[f64]| before.first.times(pass);
-        let other = |costs: &Vec<f64>| before.other.slowed(costs) > costs.len() / 2;
         if !before.first.is_slowed_to_the_end(self.slowed, self.costs.len()) {
-            if self.other.as_ref().is_some_and(other) { End::WhereRewritten } else { End::ByItself }
+            match &self.other {
+                Some(costs) if before.other.slowed(costs) > costs.len() / 2 => End::WhereRewritten,
+                // It may be quick because it was rewritten.
+                None if self.slowed > 0 => End::Doubtful,
+                _ => End::ByItself,
+            }
         } else if times(self.last(writes)).high <= times(&self.costs[..writes]).low {
             End::OnItsWay
         } else if self.costs.chunks_exact(writes).all(|pass| times(pass).low > SLOWED) {
@@ -147,14 +153,20 @@ impl After {
     fn is_as_before(&self, before: &Before) -> bool {
         let as_before = |level: &Level, costs: &[f64]| level.times(costs).high < SLOWED;
         let writes = before.first.writes();
-        let mut passes = self.costs.chunks_exact(writes).skip(self.slowed.div_ceil(writes));
-        passes.all(|pass| as_before(&before.first, pass))
+        let mut passes = self.costs.chunks_exact(writes).skip(self.slowed.div_ceil(writes)).peekable();
+        passes.peek().is_some()
+            && passes.all(|pass| as_before(&before.first, pass))
             && self.other.as_ref().is_none_or(|costs| as_before(&before.other, costs))
     }
 
     /// How long writes are slowed down.
     fn time(&self) -> Nanos {
         Nanos(self.slowed.checked_sub(1).map_or(0.0, |last| self.done[last]) as u64)
+    }
+
+    /// Whether the burst was as long as it should be.
+    fn is_long_enough(&self, length: Nanos) -> bool {
+        self.burst.0 as f64 >= LONG_ENOUGH * length.0 as f64
     }
 
     /// What the last pass cost.
@@ -175,13 +187,20 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     both(session, "in-order", &sizes)?;
     // What random writes of groups before left merges to do may take minutes.
-    let rest = if merges(session) { LONG_REST } else { REST };
+    let rest = if merges(session) && session.time_left() >= LONG_REST * 2 { LONG_REST } else { REST };
     let mut before = before(session, &sizes, rest, PASSES_BEFORE)?;
     let mut first = after(session, &sizes, &before, BURST, PASSES)?;
     let mut steady = !first.is_cheaper(&before);
-    if !steady && let Some((again, found)) = if_affordable(once_more(session, &sizes))? {
-        steady = !found.is_cheaper(&again);
-        (before, first) = (again, found);
+    // What is known by then is told before it is said why the group could not go on.
+    let mut halted = Ok(());
+    if !steady {
+        match if_affordable(once_more(session, &sizes)) {
+            Ok(Some((again, found))) => {
+                steady = !found.is_cheaper(&again);
+                (before, first) = (again, found);
+            }
+            other => halted = other.map(drop),
+        }
     }
     let mut all = vec![first];
     let mut left_out = None;
@@ -190,16 +209,29 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             if all.last().is_some_and(|last| last.end(&before) != End::ByItself) {
                 break;
             }
-            match long_burst(session, &sizes, &before, &all[0], length)? {
-                Ok(found) => all.push(found),
-                Err(needed) => {
+            match long_burst(session, &sizes, &before, &all[0], length) {
+                Ok(Ok(found)) => all.push(found),
+                Ok(Err(needed)) => {
                     left_out = Some((length, needed));
+                    break;
+                }
+                Err(halt) => {
+                    halted = Err(halt);
                     break;
                 }
             }
         }
     }
-    conclude(session, &sizes, &before, &all, steady, left_out)
+    let rewritten = match all[all.len() - 1].end(&before) {
+        End::NotSeen if halted.is_ok() && !merges(session) => if_affordable(rewrite(session, &sizes))
+            .unwrap_or_else(|halt| {
+                halted = Err(halt);
+                None
+            }),
+        _ => None,
+    };
+    conclude(session, &sizes, &before, &all, steady, left_out, rewritten);
+    halted
 }
 
 /// The experiment again after a longer rest.
@@ -230,12 +262,6 @@ fn long_burst(
     Ok(if_affordable(after(session, &sizes, before, length, 1))?.ok_or(needed))
 }
 
-impl After {
-    fn is_long_enough(&self, length: Nanos) -> bool {
-        self.burst.0 as f64 >= LONG_ENOUGH * length.0 as f64
-    }
-}
-
 fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
     let (random, sequential) = (RANDOM_SIZE.max(session.block()), IO_SIZE.max(session.block()));
     let (left, span) =
@@ -252,7 +278,15 @@ fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
         let needed = sequential * (PARTS * PASS_LEAST);
         return Err(Halt::Budget { needed, left });
     }
-    Ok(Sizes { pass, burst: (BURST_PARTS * part / random.0).max(1), random, sequential, span, in_order })
+    Ok(Sizes {
+        pass,
+        burst: (BURST_PARTS * part / random.0).max(1),
+        random,
+        sequential,
+        span,
+        in_order,
+        rewriting: if rewriting { span } else { Bytes::ZERO },
+    })
 }
 
 /// What the regions cost after a rest: so many passes, and more until the last ones are alike, as far as the budget
@@ -260,7 +294,8 @@ fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
 fn before(session: &mut Session<'_, '_>, sizes: &Sizes, rest: Nanos, passes: usize) -> Result<Before, Halt> {
     session.rest(rest)?;
     let pass = sizes.sequential * sizes.pass;
-    let what_follows = sizes.random * sizes.burst + pass * (PASSES as u64 + 2);
+    // The other region, and rewriting.
+    let what_follows = sizes.random * sizes.burst + pass * (PASSES as u64 + 3) + sizes.rewriting;
     let (mut first, mut other) = (Vec::new(), Vec::new());
     for _ in 0..PASSES_MOST {
         let mut costs = responses(&both(session, "before-the-burst", sizes)?);
@@ -306,7 +341,7 @@ fn after(
         found.costs.extend(responses(&samples));
         found.slowed = before.first.slowed(&found.costs);
     }
-    if found.slowed > 0 && found.end(before) == End::ByItself {
+    if found.slowed > 0 && !before.first.is_slowed_to_the_end(found.slowed, found.costs.len()) {
         found.other = if_affordable(other(session, sizes))?.map(|samples| responses(&samples));
     }
     Ok(found)
@@ -375,6 +410,7 @@ fn merges(session: &Session<'_, '_>) -> bool {
     session.known().family().is_some_and(|family| !family.maps_pages())
 }
 
+/// `rewritten`: what the first region cost where everything was rewritten.
 fn conclude(
     session: &mut Session<'_, '_>,
     sizes: &Sizes,
@@ -382,7 +418,8 @@ fn conclude(
     all: &[After],
     steady: bool,
     left_out: Option<(Nanos, Bytes)>,
-) -> Result<(), Halt> {
+    rewritten: Option<Vec<f64>>,
+) {
     let mut figures = figures(sizes, before, all, left_out);
     let (mut picture, first) = (picture(before, all), &all[0]);
     let last = &all[all.len() - 1];
@@ -419,7 +456,6 @@ fn conclude(
         End::NotSeen => {
             let needed = sizes.span + sizes.sequential * (2 * sizes.pass);
             let left = session.writes_left();
-            let rewritten = if_affordable(rewrite(session, sizes))?;
             let cured = rewritten.as_ref().map(|costs| before.first.slowed(costs) == 0);
             let was_steady = rewritten.as_ref().is_none_or(|costs| !before.first.is_cheaper(costs));
             figures += &match &rewritten {
@@ -441,7 +477,7 @@ fn conclude(
                 Some(cured) => Finding::found(Parameter::RewriteCures, cured, 0.7, figures),
                 None => Finding::undetermined(Parameter::RewriteCures, figures),
             });
-            return Ok(());
+            return;
         }
     };
     session.conclude(Finding::found(Parameter::RecoveryEnds, ends, sure, figures.clone()).with(picture));
@@ -449,7 +485,6 @@ fn conclude(
         Some(cures) => Finding::found(Parameter::RewriteCures, cures, sure, figures),
         None => Finding::not_identifiable(Parameter::RewriteCures, sure, figures),
     });
-    Ok(())
 }
 
 fn figures(sizes: &Sizes, before: &Before, all: &[After], left_out: Option<(Nanos, Bytes)>) -> String {

@@ -151,7 +151,7 @@ pub(super) fn open(doublings: &[Doubling], sizes: usize) -> Vec<f64> {
         for share in shares.iter_mut().skip(index).take(2) {
             *share += until * pays.min(1.0 - pays);
         }
-        until *= pays;
+        until *= 1.0 - (1.0 - pays) * (1.0 - rises_later(doublings, index));
     }
     let all = shares.iter().sum::<f64>().max(1.0);
     shares.iter_mut().for_each(|share| *share /= all);

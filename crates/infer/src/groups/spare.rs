@@ -265,17 +265,13 @@ fn supposed_logs(
         Logs::Unclear => return Ok(false),
         Logs::Merged => merged(session, pages),
         Logs::Shared(shared) => {
-            let pays_at_once = shared.put_off.is_none_or(|logs| logs == 0);
-            let at_once = if pays_at_once {
-                if_affordable(emptied_at_once(session, pages.unit(&shared), shared.period))?.flatten()
-            } else {
-                None
-            };
-            let seen = at_once
-                .and_then(|at_once| Some((at_once, pages.emptied_together(session, &shared, at_once)?)));
-            match seen {
-                Some((at_once, seen)) => suppose_shared(session, pages, &seen, Some(at_once)),
-                None => suppose_shared(session, pages, &shared, None),
+            suppose_shared(session, pages, &shared, None);
+            if shared.put_off.is_none_or(|logs| logs == 0)
+                && let Some(Some(at_once)) =
+                    if_affordable(emptied_at_once(session, pages.unit(&shared), shared.period))?
+                && let Some(seen) = pages.emptied_together(session, &shared, at_once)
+            {
+                suppose_shared(session, pages, &seen, Some(at_once));
             }
         }
     }
@@ -385,7 +381,7 @@ fn suppose_shared(
     shared: &Shared,
     at_once: Option<usize>,
 ) {
-    let Shared { logs, first, period, whole, put_off } = *shared;
+    let Shared { logs, first, period, whole, .. } = *shared;
     let (size, unit) = (pages.size, pages.unit(shared));
     let spare = unit * u64::from(logs);
     let again = period * at_once.unwrap_or(1);
@@ -401,14 +397,12 @@ fn suppose_shared(
          after it: {replaced}"
     );
     let picture = pages.picture().mark(first as f64 * size.0 as f64, "logs are full");
-    // Where merges are put off, nothing could be looked at.
-    let is_put_off = put_off.is_some_and(|logs| logs > 0);
-    let most = if at_once.is_some() || is_put_off { 1.0 } else { LOGS_TOGETHER };
+    let most = if at_once.is_some() { 1.0 } else { LOGS_TOGETHER };
     let sure = if whole { LOGS_FULL.min(most) } else { LOGS_FULL_EARLY };
     session.fill_mut().unit = Some(UnitSeen::of_logs(unit, logs));
     // The pages of one die were counted: of how many dies they are, is as sure as the dies are.
     let dies = session.known().confidence(Parameter::ParallelUnits).max(DIES_UNKNOWN);
-    let of_unit = UNIT_OF_LOGS.min(dies).min(if put_off.is_some() { most } else { LOGS_TOGETHER });
+    let of_unit = UNIT_OF_LOGS.min(dies).min(most);
     let of_unit = Finding::found(Parameter::EraseBlockSize, unit, of_unit, evidence.clone());
     session.suppose(of_unit.with(picture.clone()));
     let of_logs = Finding::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence.clone());

@@ -53,7 +53,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if explained.is_none()
         && let Some(mut page) = odd_page(session)?
     {
-        explained = self::explained::explained(session, Some(&page), &writes)?;
+        explained = match self::explained::explained(session, Some(&page), &writes) {
+            // What is read to be explained goes by the page and its half, which may be no whole blocks.
+            Err(Halt::Misfit(_)) => None,
+            other => other?,
+        };
         // Planes of an odd number of pages cost alike.
         page.finding.confidence = page.finding.confidence.min(UNEXPLAINED);
         found = Ok(page);

@@ -117,6 +117,8 @@ const CLEAR: f64 = 0.9;
 const SLOW: f64 = 0.7;
 const NOT_IN_ANY_ORDER: f64 = 0.94;
 const GOING: f64 = 0.6;
+/// How sure a family is that was not looked at more closely.
+const UNSEEN: f64 = 0.6;
 /// How sure anything is that fast cells took: what lies behind them may be mapped in another way.
 const FAST: f64 = 0.85;
 /// A unit that is a segment group's span up to this part of it.
@@ -176,6 +178,10 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         (false, true) => 0.7,
     };
     sure = sure.min(visible);
+    // Where a closer look fails, this remains.
+    session
+        .suppose(Finding::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
+    let most = if seen.fast { FAST } else { 1.0 };
     let mut dear = seen.apart;
     let takes_long = seen.takes_long(session);
     let merges_nothing = seen.unbuffered
@@ -183,13 +189,16 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         && !seen.is_slow_apart()
         && sure >= CLEAR
         && matches!(family, Family::Page | Family::SharedLogBlock);
-    if !merges_nothing && let Some(sustained) = sustained(session, seen.unbuffered.then_some(seen.base))? {
+    if !merges_nothing
+        && let Some(sustained) = sustained(session, (seen.unbuffered && !seen.fast).then_some(seen.base))?
+    {
         evidence = format!("{evidence}; {}", sustained.evidence());
         (family, sure) = sustained.family((family, sure));
         dear = dear.max(sustained.took() / seen.base);
         if let Some(unit) = sustained.unit() {
             session.suppose(unit);
-            session.conclude(Finding::found(parameter, family, sure, evidence).with(seen.picture()));
+            session
+                .conclude(Finding::found(parameter, family, sure.min(most), evidence).with(seen.picture()));
             return Ok(());
         }
     }
@@ -215,6 +224,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let finding = told.finding(session);
         session.suppose(finding);
     }
+    sure = sure.min(most);
     let page = session.inference().get(Parameter::WritePageSize);
     let whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= 0.95);
     let finding = if family != Family::Page {

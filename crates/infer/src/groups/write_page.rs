@@ -25,7 +25,7 @@ use flashlab_plan::Location;
 use super::figures::median;
 use super::fill::io_size;
 use super::translation::MERGE_LEAST;
-use super::writes::{Buffer, buffer, costs_of, dies, page_on_die, place, planes, writes};
+use super::writes::{Buffer, buffer, costs_of, dies, filled_on_die, flushed, place, planes, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
@@ -87,10 +87,14 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 /// The sizes that a page may have, and the half of the smallest: the block by powers of two, or by the odd number by which
 /// the pages that are read are more.
 fn doubling(session: &Session<'_, '_>) -> Vec<Bytes> {
-    let blocks = session.known().bytes(Parameter::ReadPageSize).map_or(1, |page| page.0 / session.block().0);
-    let odd = blocks >> blocks.trailing_zeros().min(63);
-    let sizes = (0..).map(|double| Bytes((session.block().0 * odd.max(1)) << double));
+    let sizes = (0..).map(|double| session.block() * odd(session) * (1 << double));
     sizes.take_while(|&size| size <= LARGEST).collect()
+}
+
+/// How many times a power of two the pages are that are read.
+fn odd(session: &Session<'_, '_>) -> u64 {
+    let blocks = session.known().bytes(Parameter::ReadPageSize).map_or(1, |page| page.0 / session.block().0);
+    (blocks >> blocks.trailing_zeros().min(63)).max(1)
 }
 
 /// Writes of these sizes in turns, each in sequence through fresh places from the share `part` of the device on.
@@ -108,7 +112,7 @@ fn alternate(session: &mut Session<'_, '_>, sizes: Vec<Bytes>, part: f64) -> Res
             let length = timed.size * count;
             let pattern = writes(Location::Sequential, timed.size, count, at, length);
             timed.times.extend(costs_of(session, "in-sequence", &pattern)?);
-            at = (at + length).round_up(LARGEST);
+            at = (at + length).round_up(LARGEST * odd(session));
         }
     }
     Ok(seen)
@@ -145,7 +149,8 @@ fn is_merge(session: &Session<'_, '_>, timed: &Timed) -> bool {
     // Of its own planes a write of several pages keeps as many busy.
     let page = known.bytes(Parameter::ReadPageSize).unwrap_or(timed.size);
     let pages = planes(session).min(timed.size.0 / page.0.max(1)).max(1) as f64;
-    took >= MERGE_LEAST && took >= MERGED * page_on_die(session, timed.size) * busy / pages
+    let filled = filled_on_die(session, timed.size) * busy / pages;
+    took >= MERGE_LEAST && took >= MERGED * filled.max(flushed(session))
 }
 
 fn ratio(part: &Timed, whole: &Timed) -> f64 {

@@ -20,6 +20,9 @@ const BUFFER_MOST: Bytes = Bytes::mib(16);
 /// Dies that are less sure may be more.
 const DIES_SURE: f64 = 0.9;
 
+/// In sequence fast rows may be the usual ones, and slow ones take no more than twice as long as most.
+const SLOW_ROW: f64 = 2.0;
+
 /// So many writes one after the other are taken together.
 const STRETCH: usize = 16;
 /// And if several are answered together, so many times as many.
@@ -85,9 +88,23 @@ pub(crate) fn planes(session: &Session<'_, '_>) -> u64 {
 /// What a page takes on its die at most, in nanoseconds: what filling the device took for as much, times the dies and planes that
 /// it kept busy; with all that a flush does beside it where writes are flushed.
 pub(crate) fn page_on_die(session: &Session<'_, '_>, page: Bytes) -> f64 {
-    let filled = session.fill().nanos_per_byte * page.0 as f64 * (dies(session) * planes(session)) as f64;
-    let flushed = session.fill().flushed_nanos.filter(|_| session.looks_through());
-    flushed.map_or(filled, |flushed| filled.max(flushed))
+    filled_on_die(session, page).max(flushed(session))
+}
+
+/// The same without what a flush takes.
+pub(crate) fn filled_on_die(session: &Session<'_, '_>, page: Bytes) -> f64 {
+    session.fill().nanos_per_byte * page.0 as f64 * (dies(session) * planes(session)) as f64
+}
+
+/// What a small write takes with the flush behind it, in nanoseconds, if writes are flushed; else 0.
+pub(crate) fn flushed(session: &Session<'_, '_>) -> f64 {
+    session.fill().flushed_nanos.filter(|_| session.looks_through()).unwrap_or(0.0)
+}
+
+/// What a page takes on its die at most, where it is known what one takes in sequence, `alone`, behind no buffer.
+pub(crate) fn page_takes(session: &Session<'_, '_>, page: Bytes, alone: Option<f64>) -> f64 {
+    let filling = page_on_die(session, page);
+    alone.map_or(filling, |alone| filling.min(SLOW_ROW * alone)).max(1.0)
 }
 
 /// What is known of the write buffer.
@@ -126,8 +143,11 @@ impl Buffer {
     }
 }
 
-/// A multiple of `unit` at the share `part` of the device.
+/// A multiple of `unit` at the share `part` of the device; of `unit` times an odd number where pages are so many times a power of two.
 pub(crate) fn place(session: &Session<'_, '_>, part: f64, unit: Bytes) -> Bytes {
+    let page = page_to_write(session).0.max(1);
+    let odd = if unit.0.is_multiple_of(page) { 1 } else { page >> page.trailing_zeros() };
+    let unit = unit * odd;
     Bytes((session.capacity().0 as f64 * part) as u64).round_down(unit)
 }
 

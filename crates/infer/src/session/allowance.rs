@@ -58,11 +58,14 @@ impl Allowance {
     }
 
     /// Notes what others did on the disk and with the processor.
-    pub(super) fn note_others(&mut self, outcome: &Outcome) {
+    /// Nobody else's is what writes that are flushed make a file system write, as `own_journal` says.
+    pub(super) fn note_others(&mut self, outcome: &Outcome, own_journal: bool) {
         let own = outcome.read + outcome.written;
         let traffic = outcome.disturbance.device_traffic.unwrap_or_default();
         self.moved += own;
-        self.moved_by_others += Bytes(traffic.0.saturating_sub(own.0));
+        if !own_journal {
+            self.moved_by_others += Bytes(traffic.0.saturating_sub(own.0));
+        }
         self.took += outcome.end.since(outcome.begin);
         self.waited += outcome.disturbance.processor_wait.unwrap_or_default();
     }

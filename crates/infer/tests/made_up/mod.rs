@@ -7,6 +7,7 @@ use flashlab_device::{Completion, Device, Geometry, IoError, Request, VirtualQue
 /// number (from 1) and what they ask.
 pub struct MadeUp<F> {
     capacity: Bytes,
+    pub block: Bytes,
     queue: VirtualQueue,
     service: F,
     /// Whether it serves one IO at a time, rather than all at once.
@@ -23,6 +24,7 @@ impl<F: FnMut(&Request, Nanos) -> f64> MadeUp<F> {
     pub fn new(capacity: Bytes, service: F) -> MadeUp<F> {
         MadeUp {
             capacity,
+            block: Bytes(512),
             queue: VirtualQueue::new(32),
             service,
             serial: false,
@@ -36,7 +38,7 @@ impl<F: FnMut(&Request, Nanos) -> f64> MadeUp<F> {
 
 impl<F: FnMut(&Request, Nanos) -> f64> Device for MadeUp<F> {
     fn geometry(&self) -> Geometry {
-        Geometry { capacity: self.capacity, block: Bytes(512), depth: 32 }
+        Geometry { capacity: self.capacity, block: self.block, depth: 32 }
     }
 
     fn identity(&self) -> Identity {

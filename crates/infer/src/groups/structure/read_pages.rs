@@ -150,6 +150,9 @@ fn is_dearer(session: &mut Session<'_, '_>, odd: u64) -> Result<bool, Halt> {
     let [once, multiple] = [1, odd].map(|odd| places(session, odd));
     let most = BOUNDARY_MAX.min(Bytes(multiple.slot.0 / 2));
     let boundary = Bytes(1 << (most.0 / odd).max(1).ilog2());
+    if boundary < session.block() * 2 {
+        return Ok(false);
+    }
     let once = cost(session, once, boundary, 8)?;
     let multiple = cost(session, multiple, boundary * odd, 8)?;
     Ok(multiple.low > COST_MIN && multiple.low - 1.0 > DEARER * (once.high - 1.0))
@@ -195,11 +198,12 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
     }
     let limit = 1.0 + HALF_MAX * (whole.estimate - 1.0);
     let mut confidence = None;
-    if page.0 / 2 <= session.block().0 {
+    let half = Bytes(page.0 / 2);
+    if half < session.block() * 2 || !half.0.is_multiple_of(session.block().0) {
         return Ok(Some(0.9));
     }
     for rounds in [16, 48, 120] {
-        let half = cost(session, places, Bytes(page.0 / 2), rounds)?;
+        let half = cost(session, places, half, rounds)?;
         if half.low > 1.0 + 2.5 * HALF_MAX * (whole.estimate - 1.0) {
             return Ok(None);
         }

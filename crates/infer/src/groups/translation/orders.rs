@@ -58,6 +58,9 @@ pub(super) fn orders(session: &mut Session<'_, '_>, base: f64) -> Result<Option<
     // In another segment group, as most places are.
     let span = session.known().bytes(Parameter::SegmentGroupSpan);
     let other = span.map_or(place(session, 0.67, Bytes::mib(1)), |span| begin + span.round_up(page));
+    if other.max(begin) + page * WRITES > session.capacity() {
+        return Ok(None);
+    }
     let ordered = |at, count| writes(Location::Sequential, page, count, at, page * WRITES);
     let turns = in_turn(ordered(begin, WRITES), ordered(other, WRITES / 2));
     let Some(turns) = usual(session, "two-in-turns", turns)? else { return Ok(None) };

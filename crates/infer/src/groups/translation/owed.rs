@@ -23,7 +23,7 @@ use flashlab_plan::{Location, Pattern};
 use super::{MERGE, MERGE_LEAST, MERGING};
 use crate::groups::figures::{mean, median};
 use crate::groups::patterns::{ios, responses};
-use crate::groups::writes::{apart, page_on_die, page_to_write, place, shifted, writes};
+use crate::groups::writes::{apart, page_takes, page_to_write, place, shifted, writes};
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
 
@@ -44,9 +44,6 @@ const ALIKE: f64 = 0.25;
 const TOLD: f64 = 0.85;
 const UNCLEAR: f64 = 0.6;
 
-/// In sequence fast rows may be the usual ones, and slow ones take no more than twice as long as most.
-const SLOW_ROW: f64 = 2.0;
-
 /// What single pages cost with all that they leave to be done, relative to what a page takes on its die at most.
 pub(super) struct Owed {
     anywhere: f64,
@@ -60,7 +57,7 @@ pub(super) struct Owed {
 pub(super) fn owed(session: &mut Session<'_, '_>, alone: f64) -> Result<Option<Owed>, Halt> {
     let page = page_to_write(session);
     let Some(stripe) = session.known().whole_stripe(page) else { return Ok(None) };
-    let page_takes = page_on_die(session, page).min(SLOW_ROW * alone).max(1.0);
+    let page_takes = page_takes(session, page, Some(alone));
     let window = session.capacity().round_down(stripe);
     let anywhere = apart(writes(Location::Random, page, WRITES, Bytes::ZERO, window), stripe);
     let again = |spot| writes(Location::Sequential, page, WRITES, spot, page);
@@ -99,6 +96,9 @@ fn cost(
     let Some(stripe) = session.known().whole_stripe(page) else { return Ok(None) };
     let shift = Bytes(die.0 % stripe.0);
     let places = ((session.capacity() - shift).0 / stripe.0).min(PLACES);
+    if places == 0 {
+        return Ok(None);
+    }
     let of_die = |location, count| {
         let reads = ios(Mode::Read, location, page, count).on_target(Bytes::ZERO, stripe * places);
         shifted(apart(reads, stripe), shift)
@@ -107,18 +107,25 @@ fn cost(
     if if_affordable(session.rest(REST))?.is_none() {
         return Ok(None);
     }
-    session.run("reads-first", &of_die(Location::Sequential, places))?;
-    let before = responses(&session.run("reads-before", &reads)?);
-    let Some(samples) = if_affordable(session.run(name, pattern))? else { return Ok(None) };
-    let (usual, mut took) = (mean(&before), responses(&samples).iter().sum::<f64>());
+    let mut times = |name, pattern: &Pattern| {
+        let samples = if_affordable(session.run(name, pattern))?;
+        Ok::<_, Halt>(samples.map(|samples| responses(&samples)))
+    };
+    if times("reads-first", &of_die(Location::Sequential, places))?.is_none() {
+        return Ok(None);
+    }
+    let Some(before) = times("reads-before", &reads)? else { return Ok(None) };
+    let Some(written) = times(name, pattern)? else { return Ok(None) };
+    let (usual, mut took) = (mean(&before), written.iter().sum::<f64>());
     for _ in 0..READS_MOST / READS {
-        let after = responses(&session.run("reads-after", &reads)?);
+        let Some(after) = times("reads-after", &reads)? else { return Ok(None) };
         took += after.iter().sum::<f64>() - usual * READS as f64;
         if median(&after) <= USUAL * median(&before) {
-            break;
+            return Ok(Some(took / WRITES as f64));
         }
     }
-    Ok(Some(took / WRITES as f64))
+    // Reads that stay slow are slow for another reason.
+    Ok(None)
 }
 
 impl Owed {

@@ -21,7 +21,7 @@ use super::depths::{Depths, GAIN_LEAST, Trace, UNITS_LEAST};
 use crate::groups::figures::quantile;
 use crate::groups::patterns::responses;
 use crate::groups::writes::{
-    Buffer, apart, buffer, dies, dies_in_doubt, page_on_die, page_to_write, shifted, writes,
+    Buffer, apart, buffer, dies, dies_in_doubt, page_takes, page_to_write, shifted, writes,
 };
 use crate::halt::{Halt, if_affordable};
 use crate::knowledge::ROWS_LEAST;
@@ -41,8 +41,6 @@ const UNITS_UNKNOWN: u64 = 8192;
 /// Merges, relative to what a page takes on its die at most: a merge copies sixteen pages or more, but the link or a
 /// channel may have been what filling the device waited for. Slow rows take no more than half of this.
 const MERGED: f64 = 3.0;
-/// In sequence fast rows may be the usual ones, and slow ones take no more than twice as long as most.
-const SLOW_ROW: f64 = 2.0;
 /// A sawtooth counts where writes are as dear as this, as what copies makes them.
 const COPIES: f64 = 2.0;
 /// What is owed and held is on the flash then.
@@ -104,8 +102,7 @@ pub(super) fn sustained(
         addresses.extend(samples.iter().map(|sample| sample.offset.0 as f64));
         costs.extend(responses(&samples));
     }
-    let filling = page_on_die(session, page);
-    let page_takes = alone.map_or(filling, |alone| filling.min(SLOW_ROW * alone)).max(1.0);
+    let page_takes = page_takes(session, page, alone);
     // A quarter more was written than what is known of a buffer.
     let held = (buffer != Buffer::None).then_some(held as usize * 4 / 5);
     let trace = Trace { addresses, costs, grain: page.0 as f64, window: window.0 as f64, held };
