@@ -175,7 +175,10 @@ fn resume_on_scratch(path: &Path, mut run: Run, arguments: &args::Infer) -> Resu
     let (scratch, name) = scratch::make_again(run.identity(), chosen.target_size, chosen.seed)?;
     let mut opened = scratch::open(&scratch, Opening::new(&as_target(arguments), DEPTH)?)?;
     check_same(path, &name, run.identity(), &opened.device.as_mut().identity())?;
-    run.forget_writes(true);
+    // Another file would have to be filled, before what was found by writing could be found again.
+    if run.writes_left() >= chosen.target_size {
+        run.forget_writes(true);
+    }
     run.announce_rest();
     let inferred = run.infer(&mut opened.device, shown(arguments));
     scratch::end(scratch, arguments.keep_file)?;

@@ -150,6 +150,12 @@ impl Run {
         flashlab_infer::forget_writes(&mut self.known, is_worn);
     }
 
+    /// What of the write budget is left.
+    pub fn writes_left(&self) -> Bytes {
+        let budget = self.chosen().write_budget.unwrap_or_default();
+        Bytes(budget.0.saturating_sub(self.known.written.0))
+    }
+
     pub fn chosen(&self) -> &Chosen {
         &self.manifest.settings
     }
@@ -168,7 +174,7 @@ impl Run {
         match self.chosen().write_budget {
             None => tell!("it will only be read"),
             Some(budget) => {
-                let left = Bytes(budget.0.saturating_sub(written.0));
+                let left = self.writes_left();
                 tell!("at most {left} more will be written: {written} of {budget} may have been before");
             }
         }
@@ -343,7 +349,7 @@ fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
             path.display()
         )));
     }
-    let (folder, manifest) = RunFolder::open(path)?;
+    let (folder, manifest) = RunFolder::open(path).map_err(|error| damaged(error, "begin a new run"))?;
     let known: Inference = read(&folder, INFERENCE, "begin a new run")?;
     check(path, &known)?;
     let chosen: &Chosen = &manifest.settings;
@@ -360,14 +366,17 @@ fn open(path: &Path) -> Result<(RunFolder, Manifest<Chosen>, Inference)> {
 
 /// A document of a run, or what to do without it.
 fn read<T: DeserializeOwned>(folder: &RunFolder, name: &str, advice: &str) -> Result<T> {
-    folder.read_json(name).map_err(|error| match error {
-        SamplesError::Format { .. } => {
-            let error = error.to_string();
-            let error = error.trim_end_matches(DAMAGED).trim_end_matches([';', ':', ' ']);
-            Usage(format!("{error}: {DAMAGED}; {advice}")).into()
-        }
-        _ => error.into(),
-    })
+    folder.read_json(name).map_err(|error| damaged(error, advice))
+}
+
+/// What is wrong with a document, and what to do.
+fn damaged(error: SamplesError, advice: &str) -> anyhow::Error {
+    if !matches!(error, SamplesError::Format { .. }) {
+        return error.into();
+    }
+    let error = error.to_string();
+    let error = error.trim_end_matches(DAMAGED).trim_end_matches([';', ':', ' ']);
+    Usage(format!("{error}: {DAMAGED}; {advice}")).into()
 }
 
 /// Refuses a document that flashlab did not write.

@@ -438,6 +438,7 @@ impl<'d, 's> Session<'d, 's> {
         let Allowance { runs, rests, rested, on_data, .. } = self.allowance;
         let (state, option) = match on_data {
             true => ("which it had filled from end to end", " --state sequential"),
+            false if self.fill().until > Bytes::ZERO => ("which it was filling", " --state sequential"),
             false => ("as it was", ""),
         };
         let repeated = match runs.saturating_sub(probes.len() as u64) {

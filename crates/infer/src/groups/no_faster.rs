@@ -44,7 +44,9 @@ pub(super) fn nothing<const N: usize>(
     let flash_was_seen = [Parameter::ReadPageSize, Parameter::ParallelUnits]
         .iter()
         .any(|&parameter| session.known().number(parameter).is_some());
-    let seen = flash_was_seen && least > FAST_MAX;
+    // Of a device that is filled in part it was seen there, and not elsewhere.
+    let in_part = !session.holds_data() && session.fill().until > Bytes::ZERO;
+    let seen = flash_was_seen && !in_part && least > FAST_MAX;
     let no_flash_saved = session.holds_data() && saved < FLASH_LEAST.0 as f64;
     let evidence = format!("{evidence}; that saves at most {:.1} us", saved.max(0.0) / 1e3);
     if seen || no_flash_saved {

@@ -199,7 +199,8 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
     let finding = match agreed {
         Some(count) => {
             let is_one = counts.len() >= ROUNDS && counts.iter().all(|&other| other == count);
-            Finding::found(parameter, count, family.min(if is_one { 0.94 } else { 0.85 }), evidence)
+            // If several logs are emptied at once they may have looked like one.
+            Finding::found(parameter, count, family.min(if is_one { 0.85 } else { 0.75 }), evidence)
         }
         None => Finding::undetermined(parameter, evidence),
     };

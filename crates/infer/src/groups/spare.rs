@@ -46,7 +46,7 @@ use flashlab_base::{Bytes, Nanos};
 use super::figures::median;
 use super::fill;
 use super::physical;
-use super::writes::{dies, planes};
+use super::writes::{Buffer, buffer, dies, planes};
 use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
@@ -71,7 +71,8 @@ pub(crate) const GROUP: Group = Group {
 const LOGS_FULL: f64 = 0.9;
 const LOGS_FULL_EARLY: f64 = 0.7;
 const UNIT_OF_LOGS: f64 = 0.92;
-/// How sure both are where several logs may be emptied at once.
+/// How sure both are where a buffer may have taken some of the pages, and where several logs may be emptied at once.
+const BUFFERED: f64 = 0.6;
 const LOGS_TOGETHER: f64 = 0.75;
 /// Pages that are less sure may be parts of pages.
 const PAGE_SURE: f64 = 0.85;
@@ -397,8 +398,13 @@ fn suppose_shared(
          after it: {replaced}"
     );
     let picture = pages.picture().mark(first as f64 * size.0 as f64, "logs are full");
-    let most = if at_once.is_some() { 1.0 } else { LOGS_TOGETHER };
-    let sure = if whole { LOGS_FULL.min(most) } else { LOGS_FULL_EARLY };
+    // What a buffer of which nothing is known took is among the pages.
+    let most = match at_once {
+        _ if buffer(session) == Buffer::Unknown => BUFFERED,
+        Some(_) => 1.0,
+        None => LOGS_TOGETHER,
+    };
+    let sure = most.min(if whole { LOGS_FULL } else { LOGS_FULL_EARLY });
     session.fill_mut().unit = Some(UnitSeen::of_logs(unit, logs));
     // The pages of one die were counted: of how many dies they are, is as sure as the dies are.
     let dies = session.known().confidence(Parameter::ParallelUnits).max(DIES_UNKNOWN);

@@ -119,7 +119,7 @@ const NOT_IN_ANY_ORDER: f64 = 0.94;
 const GOING: f64 = 0.6;
 /// How sure a family is that was not looked at more closely.
 const UNSEEN: f64 = 0.6;
-/// How sure anything is that fast cells took: what lies behind them may be mapped in another way.
+/// How sure anything is that fast cells may have taken: what lies behind them may be mapped in another way.
 const FAST: f64 = 0.85;
 /// A unit that is a segment group's span up to this part of it.
 const SPAN: f64 = 0.03;
@@ -181,7 +181,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // Where a closer look fails, this remains.
     session
         .suppose(Finding::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
-    let most = if seen.fast { FAST } else { 1.0 };
+    let most = if session.known().has_fast_region() { FAST } else { 1.0 };
     let mut dear = seen.apart;
     let takes_long = seen.takes_long(session);
     let merges_nothing = seen.unbuffered
