@@ -20,7 +20,8 @@
 //! # Invariants
 //! - the random writes go to other addresses than the sequential ones, so that these do not rewrite what was written randomly;
 //! - what is cheaper at last than before the burst was not steady when it came: after a longer rest it is done again;
-//! - a time is told only of a burst that was as long as it should be, and where the costs after it are those before for sure.
+//! - a time is told only of a burst that was as long as it should be; that there is none, only where the costs after it are those
+//!   before for sure.
 
 mod level;
 
@@ -149,14 +150,16 @@ impl After {
     }
 
     /// Whether it shows that they cost what they did, once they are not slowed down any more, wherever they go. That
-    /// no difference shows is not enough for that: merges and outliers may hide one.
+    /// no difference shows is not enough where there never was one: merges and outliers may hide it.
     fn is_as_before(&self, before: &Before) -> bool {
-        let as_before = |level: &Level, costs: &[f64]| level.times(costs).high < SLOWED;
-        let writes = before.first.writes();
-        let mut passes = self.costs.chunks_exact(writes).skip(self.slowed.div_ceil(writes)).peekable();
-        passes.peek().is_some()
-            && passes.all(|pass| as_before(&before.first, pass))
-            && self.other.as_ref().is_none_or(|costs| as_before(&before.other, costs))
+        match (self.slowed, &self.other) {
+            (0, _) => {
+                let mut passes = self.costs.chunks_exact(before.first.writes());
+                passes.all(|pass| before.first.times(pass).high < SLOWED)
+            }
+            (_, Some(other)) => before.other.times(other).estimate < SLOWED,
+            (_, None) => false,
+        }
     }
 
     /// How long writes are slowed down.
