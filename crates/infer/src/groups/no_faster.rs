@@ -46,11 +46,12 @@ pub(super) fn nothing<const N: usize>(
         .any(|&parameter| session.known().number(parameter).is_some());
     // Of a device that is filled in part it was seen there, and not elsewhere.
     let in_part = !session.holds_data() && session.fill().until > Bytes::ZERO;
-    let seen = flash_was_seen && !in_part && least > FAST_MAX;
+    let seen = flash_was_seen && least > FAST_MAX;
     let no_flash_saved = session.holds_data() && saved < FLASH_LEAST.0 as f64;
     let evidence = format!("{evidence}; that saves at most {:.1} us", saved.max(0.0) / 1e3);
     if seen || no_flash_saved {
-        Finding::found(parameter, Bytes::ZERO, 0.96, evidence)
+        let sure = if in_part { BLIND } else { 0.96 };
+        Finding::found(parameter, Bytes::ZERO, sure, evidence)
     } else if !session.holds_data() {
         Finding::undetermined(parameter, format!("{evidence}; {HOLDS_NO_DATA}"))
     } else if least > 2.0 * FAST_MAX - 1.0 {
