@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_base::{Bytes, Nanos, ProfileName, Seed};
 
 /// A laboratory for flash storage: measure a device, with a methodology that makes the figures mean
 /// something.
@@ -308,14 +308,14 @@ pub enum SimAction {
     /// A device's profile, with its source and its fit
     Show {
         /// Its name, or a profile's file
-        name: String,
+        name: ProfileName,
         #[command(flatten)]
         json: Json,
     },
     /// Bring a device into a state at speed and save it, to be used as sim:NAME@STATE
     Precondition {
         /// Its name, or a profile's file
-        name: String,
+        name: ProfileName,
         /// The state: random writes of random size, or sequential ones
         #[arg(long, default_value = "random")]
         state: FilledState,

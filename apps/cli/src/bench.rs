@@ -1,15 +1,14 @@
 //! `flashlab bench` and `flashlab run`: from the command line to a run.
 
 use anyhow::{Context, Result, bail};
-use flashlab_base::{Bytes, Identity};
+use flashlab_base::{Bytes, Identity, ProfileName, Target};
 use flashlab_bench::{Settings, State, Thoroughness, expected_written, most_written};
-use flashlab_sim::{is_profile_file, split_state};
 
 use crate::exit::Usage;
 use crate::progress::Bar;
 use crate::selection::Selection;
 use crate::session::{self, Session};
-use crate::target::{Candidate, Opening};
+use crate::target::{Candidate, Opening, parsed};
 use crate::{args, resume, scratch};
 
 /// `flashlab bench`.
@@ -118,14 +117,15 @@ pub fn wherever_resumed(name: &str) -> Result<String> {
     let absolute = |path: &str| -> Result<String> {
         Ok(std::path::absolute(path).with_context(|| format!("cannot find {path}"))?.display().to_string())
     };
-    match name.strip_prefix("sim:") {
-        Some(simulated) => {
-            let (device, state) = split_state(simulated);
-            let device = if is_profile_file(device) { absolute(device)? } else { device.to_owned() };
-            let state = state.map(absolute).transpose()?.map_or(String::new(), |state| format!("@{state}"));
-            Ok(format!("sim:{device}{state}"))
+    match parsed(name)? {
+        Target::Simulated(mut target) => {
+            if let ProfileName::File(file) = &mut target.profile {
+                *file = absolute(file)?;
+            }
+            target.state = target.state.as_deref().map(absolute).transpose()?;
+            Ok(target.to_string())
         }
-        None => absolute(name),
+        Target::Path(path) => absolute(&path),
     }
 }
 
@@ -143,7 +143,9 @@ fn announce(settings: &Settings, selection: &Selection, identity: &Identity, pre
         bound => format!("about {}, at most {bound}", show(expected)),
     };
     let endurance = match identity.rated_endurance {
-        _ if settings.target.starts_with("sim:") => "to a simulated device".to_owned(),
+        _ if parsed(&settings.target).is_ok_and(|target| target.is_simulated()) => {
+            "to a simulated device".to_owned()
+        }
         Some(rated) if rated > Bytes::ZERO => {
             let share = |bytes: Bytes| format!("{:.4} %", bytes.0 as f64 / rated.0 as f64 * 100.0);
             format!("{} of its rated endurance of {rated}", both(&share))

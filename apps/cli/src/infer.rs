@@ -4,16 +4,15 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Parameter, UnknownParameter};
-use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_base::{Bytes, Identity, Nanos, Target};
 use flashlab_bench::Settings as BenchSettings;
-use flashlab_sim::split_state;
 
 use crate::bench::wherever_resumed;
 use crate::exit::Usage;
 use crate::inference_run::{self, Chosen, Run, Shown};
 use crate::progress::Bar;
 use crate::resume::check_same;
-use crate::target::{Candidate, Opening, Simulation};
+use crate::target::{Candidate, Opening, Simulation, parsed};
 use crate::wear_out::{self, Wear};
 use crate::{args, scratch, session};
 
@@ -26,7 +25,8 @@ const TIME_MOST: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
 /// `flashlab infer`.
 pub fn infer(arguments: args::Infer) -> Result<()> {
-    let is_simulated = arguments.target.as_deref().is_some_and(|target| target.starts_with("sim:"));
+    let target = arguments.target.as_deref().map(parsed).transpose()?;
+    let is_simulated = target.is_some_and(|target| target.is_simulated());
     let has_consent = arguments.destroy_data_on.is_some() || arguments.overwrite_file;
     if has_consent && arguments.resume.is_none() && (!arguments.write || is_simulated) {
         bail!(Usage(
@@ -67,7 +67,8 @@ fn check_only_shown(arguments: &args::Infer) -> Result<()> {
 
 fn begin_existing(name: &str, arguments: &args::Infer) -> Result<()> {
     session::check_output(arguments.output.as_deref())?;
-    let is_simulated = name.starts_with("sim:");
+    let parsed = parsed(name)?;
+    let is_simulated = parsed.is_simulated();
     if arguments.size.is_some() && !is_simulated {
         bail!(Usage(
             "--size is for scratch files and simulated devices: a device is inferred as a whole".into()
@@ -82,8 +83,10 @@ fn begin_existing(name: &str, arguments: &args::Infer) -> Result<()> {
         }
     }
     let target = as_target(arguments);
-    let candidate = match (Simulation::of(name)?, arguments.size) {
-        (Some(simulation), Some(size)) => Candidate::Simulated(Box::new(simulation.resized(size)?)),
+    let candidate = match (&parsed, arguments.size) {
+        (Target::Simulated(target), Some(size)) => {
+            Candidate::Simulated(Box::new(Simulation::new(target)?.resized(size)?))
+        }
         _ => Candidate::find(name, writes, &target)?,
     };
     let identity = candidate.identity();
@@ -101,7 +104,8 @@ fn begin_existing(name: &str, arguments: &args::Infer) -> Result<()> {
     if is_simulated {
         announce(&chosen, name, &identity, wear);
     }
-    if !writes && opened.device.as_flash().is_some() && split_state(name).1.is_none() {
+    let is_new = matches!(&parsed, Target::Simulated(target) if target.state.is_none());
+    if !writes && opened.device.as_flash().is_some() && is_new {
         tell!(
             "nothing was ever written to it, and what holds no data is read without the flash: leave --read-only away, or \
              infer a state: flashlab sim precondition {0} --out FILE; flashlab infer {name}@FILE --read-only",
@@ -151,12 +155,14 @@ fn resume(path: &Path, arguments: &args::Infer) -> Result<()> {
         (true, false) => return resume_on_scratch(path, run, arguments),
         (false, _) => {}
     }
-    let candidate = match Simulation::of(&chosen.target)? {
-        Some(simulation) if simulation.profile.capacity != chosen.target_size => {
-            Candidate::Simulated(Box::new(simulation.resized(chosen.target_size)?))
-        }
-        _ => Candidate::find(&chosen.target, chosen.write_budget.is_some(), &target)?,
-    };
+    let mut candidate = Candidate::find(&chosen.target, chosen.write_budget.is_some(), &target)?;
+    if let Candidate::Simulated(simulation) = candidate {
+        let resized = match simulation.profile.capacity == chosen.target_size {
+            true => simulation,
+            false => Box::new(simulation.resized(chosen.target_size)?),
+        };
+        candidate = Candidate::Simulated(resized);
+    }
     check_same(path, &chosen.target, run.identity(), &candidate.identity())?;
     if run.is_done() {
         return nothing_left();
@@ -269,7 +275,9 @@ fn announce(chosen: &Chosen, name: &str, identity: &Identity, wear: Option<Wear>
 
 fn endurance(budget: Bytes, chosen: &Chosen, identity: &Identity) -> String {
     match identity.rated_endurance {
-        _ if chosen.target.starts_with("sim:") => "to a simulated device".to_owned(),
+        _ if parsed(&chosen.target).is_ok_and(|target| target.is_simulated()) => {
+            "to a simulated device".to_owned()
+        }
         Some(rated) if rated > Bytes::ZERO => {
             format!("{:.4} % of its rated endurance of {rated}", budget.0 as f64 / rated.0 as f64 * 100.0)
         }

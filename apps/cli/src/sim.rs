@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use flashlab_base::{Bytes, Seed};
+use flashlab_base::{Bytes, ProfileName, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Plan, Space};
 use flashlab_sim::flash_device::Statistics;
@@ -23,20 +23,15 @@ pub fn sim(arguments: SimVerb) -> Result<()> {
         SimAction::List(json) if json.json => output::json(&zoo()),
         SimAction::List(_) => output::text(&list(&zoo())),
         SimAction::Show { name, json } => {
-            let profile = profile_named(bare(&name))?;
+            let profile = profile_named(&name)?;
             if json.json { output::json(&profile) } else { output::text(&profile.to_toml()) }
         }
         SimAction::Precondition { name, state, times, out, seed, json } => {
-            let saved = precondition(bare(&name), state, times, &out, seed)?;
+            let saved = precondition(&name, state, times, &out, seed)?;
             if json.json { output::json(&saved) } else { output::text(&saved.text()) }
         }
         SimAction::Run(run) => sim_run::run(&run),
     }
-}
-
-/// The name of a simulated device without the `sim:` that it may begin with.
-pub fn bare(name: &str) -> &str {
-    name.strip_prefix("sim:").unwrap_or(name)
 }
 
 fn list(profiles: &[Profile]) -> String {
@@ -68,7 +63,7 @@ impl Saved {
     }
 }
 
-fn precondition(name: &str, state: FilledState, times: u32, out: &Path, seed: Seed) -> Result<Saved> {
+fn precondition(name: &ProfileName, state: FilledState, times: u32, out: &Path, seed: Seed) -> Result<Saved> {
     let profile = profile_named(name)?;
     let began = Instant::now();
     let SimulatedDevice::Flash(mut device) = new_device(&profile)? else {

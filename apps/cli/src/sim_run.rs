@@ -6,21 +6,19 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow, bail};
 use flashlab_analysis::{ClassTable, Classes};
-use flashlab_base::{Bytes, Nanos, Operation};
+use flashlab_base::{Bytes, Nanos, Operation, ParseTargetError, SimulatedTarget};
 use flashlab_device::Geometry;
 use flashlab_engine::{Control, Ended, Outcome, Pace, replay};
 use flashlab_plan::{Choice, Space};
 use flashlab_report::{class_table, shell_word};
 use flashlab_samples::{Lane, RecordedRun, Recording, RunFolder};
 use flashlab_sim::flash_device::Statistics;
-use flashlab_sim::split_state;
 use flashlab_trace::{Fit, Fitted, Misfit, Trace};
 use serde::Serialize;
 
 use crate::args::{SimRun, Target, TraceFit};
 use crate::exit::Usage;
 use crate::selection::Selection;
-use crate::sim::bare;
 use crate::target::{Candidate, OpenDevice, Opening, Simulation};
 use crate::watch::{Upcoming, Watch};
 use crate::{flash_statistics, output, recordings, session, traces};
@@ -73,7 +71,7 @@ pub fn run(arguments: &SimRun) -> Result<()> {
         (None, None) => bail!(Usage("give --trace FILE or --plan PLAN".to_owned())),
     };
     let mut device = open(arguments, &job)?;
-    if device.as_flash().is_some() && split_state(&arguments.target).1.is_none() {
+    if device.as_flash().is_some() && simulated(&arguments.target)?.state.is_none() {
         tell!(
             "the flash is new: reading what was never written takes it no time; sim precondition fills one"
         );
@@ -134,17 +132,21 @@ fn some_of(names: &[String]) -> String {
     format!("{}{more}", names[..names.len().min(SHOWN)].join(", "))
 }
 
+fn simulated(name: &str) -> Result<SimulatedTarget> {
+    Ok(name.parse().map_err(|error: ParseTargetError| Usage(error.to_string()))?)
+}
+
 /// The device: a simulated one, or with --live a real one by the rules of `flashlab bench`.
 fn open(arguments: &SimRun, job: &Job) -> Result<OpenDevice> {
     let name = &arguments.target;
     if !arguments.live {
-        let mut simulation = Simulation::named(bare(name))?;
+        let mut simulation = Simulation::new(&simulated(name)?)?;
         if let Some(size) = arguments.size {
             simulation = simulation.resized(size)?;
         }
         return Ok(OpenDevice::Simulated(Box::new(simulation.device()?)));
     }
-    if name.starts_with("sim:") {
+    if crate::target::parsed(name)?.is_simulated() {
         bail!(Usage(format!(
             "{name} has no real time: leave --live away, or serve it and give the path of the disk"
         )));

@@ -4,13 +4,13 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use flashlab_base::{Bytes, Identity};
+use flashlab_base::{Bytes, Identity, ParseTargetError, ProfileName, SimulatedTarget, Target};
 use flashlab_bench::Settings;
 use flashlab_device::Device;
 use flashlab_export::ExportError;
 use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
 use flashlab_report::{printable, shell_word};
-use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, split_state};
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
 use crate::exit::{Refused, Usage};
 use crate::{args, input};
@@ -55,21 +55,10 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// What `sim:NAME`, `sim:./file.toml` or one of them with `@STATE` names; `None` for another target.
-    pub fn of(target: &str) -> Result<Option<Simulation>> {
-        target.strip_prefix("sim:").map(Simulation::named).transpose()
-    }
-
-    /// The same without the `sim:`.
-    pub fn named(name: &str) -> Result<Simulation> {
-        let (name, state) = split_state(name);
-        if name.is_empty() {
-            bail!(Usage(
-                "sim: names no device: flashlab sim list names them, or give a file as sim:./profile.toml"
-                    .into()
-            ));
-        }
-        Ok(Simulation { profile: profile_named(name)?, state: state.map(PathBuf::from) })
+    /// The device with the profile and the state that the target names.
+    pub fn new(target: &SimulatedTarget) -> Result<Simulation> {
+        let state = target.state.as_ref().map(PathBuf::from);
+        Ok(Simulation { profile: profile_named(&target.profile)?, state })
     }
 
     /// The same device with another capacity ([`Profile::resized`]), of which there is no saved state.
@@ -108,7 +97,7 @@ fn check_memory(profile: &Profile) -> Result<()> {
 }
 
 /// The profile of the zoo or in the file of this name.
-pub fn profile_named(name: &str) -> Result<Profile> {
+pub fn profile_named(name: &ProfileName) -> Result<Profile> {
     Profile::named(name, |file| input::text(file, "profile", ""))
 }
 
@@ -165,8 +154,8 @@ pub enum By {
 impl<'a> Candidate<'a> {
     /// Looks at the target, and refuses one that is to be written to and must not be.
     pub fn find(name: &'a str, writes: bool, target: &args::Target) -> Result<Candidate<'a>> {
-        if let Some(simulation) = Simulation::of(name)? {
-            return Ok(Candidate::Simulated(Box::new(simulation)));
+        if let Target::Simulated(target) = parsed(name)? {
+            return Ok(Candidate::Simulated(Box::new(Simulation::new(&target)?)));
         }
         let inspection = Box::new(flashlab_host::inspect(name)?);
         if !writes {
@@ -279,14 +268,19 @@ pub fn warnings(device: &dyn Device, inspection: &Inspection) -> Vec<(String, St
     warnings
 }
 
+/// The target that a person or a manifest names.
+pub fn parsed(name: &str) -> Result<Target> {
+    Ok(name.parse().map_err(|error: ParseTargetError| Usage(error.to_string()))?)
+}
+
 /// A name for a run's folder.
 pub fn short_name(target: &str) -> String {
-    let name = match target {
-        Settings::SCRATCH => "scratch".to_owned(),
-        other => match other.strip_prefix("sim:") {
-            Some(name) => format!("sim-{}", stem(name)),
-            None => stem(other),
-        },
+    let name = match target.parse() {
+        _ if target == Settings::SCRATCH => "scratch".to_owned(),
+        Ok(Target::Simulated(target)) => {
+            format!("sim-{}", stem(target.to_string().trim_start_matches("sim:")))
+        }
+        _ => stem(target),
     };
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }

@@ -13,6 +13,7 @@ mod mode;
 mod nanos;
 mod operation;
 mod prng;
+mod target;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use identity::Identity;
@@ -20,3 +21,4 @@ pub use mode::Mode;
 pub use nanos::{Nanos, ParseNanosError};
 pub use operation::Operation;
 pub use prng::{Prng, Seed};
+pub use target::{ParseTargetError, ProfileName, SimulatedTarget, Target};

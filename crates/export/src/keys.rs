@@ -24,8 +24,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use flashlab_base::{Bytes, Seed};
-use flashlab_sim::{Profile, split_state};
+use flashlab_base::{Bytes, ProfileName, Seed, Target};
+use flashlab_sim::Profile;
 
 use crate::recorder::RecordTo;
 use crate::setup::{ExportError, Keep, Setup};
@@ -63,12 +63,15 @@ impl Setup {
             match key {
                 "target" | "profile" if profile.is_some() => return Err(wrong("a device is given already")),
                 "target" => {
-                    let name = value.strip_prefix("sim:").ok_or_else(|| {
-                        wrong("this is no simulated device: give sim:NAME (`flashlab sim list` names them)")
-                    })?;
-                    let (name, saved) = split_state(name);
-                    profile = Some(profile_named(name)?);
-                    state = saved.map(PathBuf::from).or(state);
+                    let Target::Simulated(target) =
+                        value.parse().map_err(|error| ExportError::Key(format!("{error}")))?
+                    else {
+                        return Err(wrong(
+                            "this is no simulated device: give sim:NAME (`flashlab sim list` names them)",
+                        ));
+                    };
+                    profile = Some(profile_named(&target.profile)?);
+                    state = target.state.map(PathBuf::from).or(state);
                 }
                 "profile" => {
                     profile = Some(Profile::parse(&profile_text(Path::new(value))?, value)?);
@@ -129,7 +132,7 @@ fn record_to(folder: &str) -> RecordTo {
     }
 }
 
-fn profile_named(name: &str) -> Result<Profile, ExportError> {
+fn profile_named(name: &ProfileName) -> Result<Profile, ExportError> {
     Profile::named(name, |file| profile_text(Path::new(file)))
 }
 

@@ -22,7 +22,6 @@ mod translation;
 mod zoo;
 
 pub use flash_device::{FlashDevice, Statistics};
-pub use name::{is_profile_file, split_state};
 pub use profile::{Profile, ProfileError};
 pub use simulated::SimulatedDevice;
 pub use translation::Translation;
