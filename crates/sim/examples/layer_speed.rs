@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{CellTimes, Flash, Geometry, LogicalPage, Resources, RowTimes, Times};
+use flashlab_sim::flash::{CellTimes, Flash, FlashGeometry, LogicalPage, Resources, RowTimes, Times};
 use flashlab_sim::layer::{
     Layer, LogBlocks, LogBlocksOptions, LogOrder, PageMap, PageMapOptions, Pages, SharedLogs,
     SharedLogsOptions,
@@ -43,10 +43,10 @@ fn main() {
     measure("page map, greedy", 64, |geometry| PageMap::new(geometry, &map).expect("legal options"));
 }
 
-fn measure<L: Layer>(name: &str, pages_per_block: u32, layer: impl Fn(&Geometry) -> L) {
+fn measure<L: Layer>(name: &str, pages_per_block: u32, layer: impl Fn(&FlashGeometry) -> L) {
     let blocks = BLOCKS * 64 / pages_per_block;
     let geometry =
-        Geometry::new(Bytes::kib(4), pages_per_block, 1, blocks, DIES, DIES).expect("a legal array");
+        FlashGeometry::new(Bytes::kib(4), pages_per_block, 1, blocks, DIES, DIES).expect("a legal array");
     let mut layer = layer(&geometry);
     let mut flash = Flash::new(geometry, Resources::new(&geometry, times(), None));
     let mut random = Prng::new(Seed(1));

@@ -29,10 +29,10 @@ use serde::{Deserialize, Serialize};
 
 pub use content::{Content, Contents};
 pub use counts::{CAUSES, Cause, Counts};
-pub use geometry::{Divider, Geometry, GeometryError};
+pub use geometry::{Divider, FlashGeometry, FlashGeometryError};
 pub use ledger::Ledger;
 pub use reliability::Reliability;
-pub use timing::{Background, Busy, CellTimes, Resources, RowTimes, Run, Times, Timing, Untimed};
+pub use timing::{Background, CellTimes, Deferral, Resources, RowTimes, Run, Times, Timing, Untimed};
 
 /// A page of the host's address space, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,7 +59,7 @@ pub struct Block {
 /// An array of flash with the timing `T`.
 #[derive(Clone, Debug)]
 pub struct Flash<T> {
-    geometry: Geometry,
+    geometry: FlashGeometry,
     blocks: Vec<Block>,
     counts: Counts,
     contents: Option<Box<Contents>>,
@@ -80,7 +80,7 @@ pub struct FlashState {
 
 impl<T: Timing> Flash<T> {
     /// Erased flash.
-    pub fn new(geometry: Geometry, timing: T) -> Flash<T> {
+    pub fn new(geometry: FlashGeometry, timing: T) -> Flash<T> {
         let blocks = vec![Block::default(); geometry.blocks() as usize];
         Flash {
             geometry,
@@ -178,7 +178,7 @@ impl<T: Timing> Flash<T> {
     }
 
     /// How the array is laid out.
-    pub fn geometry(&self) -> &Geometry {
+    pub fn geometry(&self) -> &FlashGeometry {
         &self.geometry
     }
 
@@ -202,9 +202,19 @@ impl<T: Timing> Flash<T> {
         &self.timing
     }
 
-    /// The timing, to be told of the host's rest or of work that may wait.
-    pub fn timing_mut(&mut self) -> &mut T {
-        &mut self.timing
+    /// Does `work` on `die` as deferred work: what the flash holds changes at once, and the time goes to the die's
+    /// backlog, which the die works off while it is idle and before later operations. `work` uses no other die.
+    #[inline]
+    pub fn defer<R>(&mut self, die: u32, work: impl FnOnce(&mut Flash<T>) -> R) -> R {
+        let deferral = self.timing.begin_deferral(die);
+        let result = work(self);
+        self.timing.end_deferral(die, deferral);
+        result
+    }
+
+    /// No die works on its backlog from `from` to `until`.
+    pub fn sleep(&mut self, from: Nanos, until: Nanos) {
+        self.timing.sleep(from, until);
     }
 
     /// The ledger, if one is kept.

@@ -20,12 +20,10 @@ mod shared_logs;
 mod victims;
 mod zones;
 
-use std::fmt;
-
 use flashlab_base::Nanos;
 use flashlab_device::IoError;
 
-use crate::flash::{Flash, Geometry, LogicalPage, Timing};
+use crate::flash::{Flash, FlashGeometry, LogicalPage, Timing};
 
 pub use demand_map::{DemandMap, DemandMapOptions};
 pub use fast_region::{FastRegion, FastRegionOptions};
@@ -53,19 +51,12 @@ impl Pages {
 }
 
 /// No block is left to write to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
 pub struct Exhausted {
     /// What happened.
     pub reason: String,
 }
-
-impl fmt::Display for Exhausted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.fmt(f)
-    }
-}
-
-impl std::error::Error for Exhausted {}
 
 /// A flash translation layer.
 pub trait Layer {
@@ -77,7 +68,7 @@ pub trait Layer {
 
     /// Loads what writes of `pages` will need into the processor's cache, where the layer knows how. Changes nothing;
     /// the number means nothing, but has to be used, or the compiler removes the loads.
-    fn touch(&self, _geometry: &Geometry, _pages: &[LogicalPage]) -> u32 {
+    fn touch(&self, _geometry: &FlashGeometry, _pages: &[LogicalPage]) -> u32 {
         0
     }
 

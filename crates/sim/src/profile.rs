@@ -295,10 +295,11 @@ impl Profile {
 }
 
 /// Why a profile cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// It is no TOML, or has unknown, missing or mistyped keys.
+    #[error("profile {file}: {message}")]
     Syntax {
         /// The profile's file.
         file: String,
@@ -306,6 +307,7 @@ pub enum ProfileError {
         message: String,
     },
     /// A value that no device can have.
+    #[error("profile {file}: `{key}` is {value}; it may be {legal}")]
     Value {
         /// The profile's file.
         file: String,
@@ -317,11 +319,19 @@ pub enum ProfileError {
         legal: String,
     },
     /// No profile of the zoo has this name.
+    #[error(
+        "there is no simulated device `{name}`: `flashlab sim list` names them; or give a file as sim:./{name}.toml"
+    )]
     Unknown {
         /// The name.
         name: String,
     },
     /// The device's tables do not fit into memory.
+    #[error(
+        "sim:{name}: to simulate a `capacity` of {capacity} in pages of {page} takes {needed} of memory, and {available} \
+         are available: choose a larger `flash.page`, or a `capacity` of up to {}",
+        capacity_for(*capacity, *needed, *available)
+    )]
     Memory {
         /// The profile's name.
         name: String,
@@ -343,31 +353,11 @@ impl ProfileError {
     }
 }
 
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProfileError::Syntax { file, message } => write!(f, "profile {file}: {message}"),
-            ProfileError::Value { file, key, value, legal } => {
-                write!(f, "profile {file}: `{key}` is {value}; it may be {legal}")
-            }
-            ProfileError::Unknown { name } => write!(
-                f,
-                "there is no simulated device `{name}`: `flashlab sim list` names them; or give a file as sim:./{name}.toml"
-            ),
-            ProfileError::Memory { name, capacity, page, needed, available } => {
-                let most = (capacity.0 as f64 * available.0 as f64 / needed.0 as f64) as u64;
-                let most = Bytes(1 << most.max(1).ilog2());
-                write!(
-                    f,
-                    "sim:{name}: to simulate a `capacity` of {capacity} in pages of {page} takes {needed} of memory, and \
-                     {available} are available: choose a larger `flash.page`, or a `capacity` of up to {most}"
-                )
-            }
-        }
-    }
+/// The largest power of two whose tables fit into `available` memory, when those of `capacity` take `needed`.
+fn capacity_for(capacity: Bytes, needed: Bytes, available: Bytes) -> Bytes {
+    let most = (capacity.0 as f64 * available.0 as f64 / needed.0 as f64) as u64;
+    Bytes(1 << most.max(1).ilog2())
 }
-
-impl std::error::Error for ProfileError {}
 
 #[cfg(test)]
 mod tests {

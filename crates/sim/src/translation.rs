@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_device::IoError;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Flash, Geometry, LogicalPage, Timing};
+use crate::flash::{Flash, FlashGeometry, LogicalPage, Timing};
 use crate::flash_device::FlushPolicy;
 use crate::layer::{
     DemandMap, DemandMapOptions, Exhausted, FastRegion, FastRegionOptions, Layer, LogBlocks,
@@ -202,7 +202,7 @@ impl AnyLayer {
     pub(crate) fn new(
         profile: &Profile,
         flash: &FlashSection,
-        geometry: &Geometry,
+        geometry: &FlashGeometry,
     ) -> Result<AnyLayer, Illegal> {
         match profile.translation.with_array(flash, flash.logical_pages(profile.capacity)?) {
             Translation::PageMap(options) => {
@@ -251,7 +251,7 @@ impl FrontLayer {
     pub(crate) fn new(
         profile: &Profile,
         flash: &FlashSection,
-        geometry: &Geometry,
+        geometry: &FlashGeometry,
     ) -> Result<FrontLayer, Illegal> {
         let layer = AnyLayer::new(profile, flash, geometry)?;
         let Some(fast) = &flash.fast else { return Ok(FrontLayer::Plain(layer)) };
@@ -299,7 +299,7 @@ macro_rules! layer_of {
             }
 
             #[inline]
-            fn touch(&self, geometry: &Geometry, pages: &[LogicalPage]) -> u32 {
+            fn touch(&self, geometry: &FlashGeometry, pages: &[LogicalPage]) -> u32 {
                 match self { $($layers::$variant(layer) => layer.touch(geometry, pages),)+ }
             }
 

@@ -1,7 +1,5 @@
 //! How an array of flash is laid out.
 
-use std::fmt;
-
 use flashlab_base::Bytes;
 
 /// Division by a number that is known only at run time, without a division.
@@ -40,7 +38,7 @@ impl Divider {
 
 /// The layout of an array: see [the module above](super) for what a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub struct FlashGeometry {
     page: Bytes,
     pages_per_block: Divider,
     blocks: u32,
@@ -50,7 +48,7 @@ pub struct Geometry {
     fast_blocks: u32,
 }
 
-impl Geometry {
+impl FlashGeometry {
     /// An array of `dies` dies with `blocks` blocks in all, of `pages_per_block` pages of `page` bytes in all
     /// planes together.
     ///
@@ -63,8 +61,8 @@ impl Geometry {
         blocks: u32,
         dies: u32,
         channels: u32,
-    ) -> Result<Geometry, GeometryError> {
-        let wrong = |what, value: u64, legal| Err(GeometryError { what, value, legal });
+    ) -> Result<FlashGeometry, FlashGeometryError> {
+        let wrong = |what, value: u64, legal| Err(FlashGeometryError { what, value, legal });
         if !page.0.is_power_of_two() || !(512..=1 << 20).contains(&page.0) {
             return wrong("page", page.0, "a power of two from 512 B to 1 MiB");
         }
@@ -90,7 +88,7 @@ impl Geometry {
                 "fewer than 4294967295 pages in all: choose a larger page",
             );
         }
-        Ok(Geometry {
+        Ok(FlashGeometry {
             page,
             pages_per_block: Divider::new(pages_per_block),
             blocks,
@@ -105,12 +103,12 @@ impl Geometry {
     ///
     /// # Errors
     /// When that leaves a die without other blocks.
-    pub fn with_fast_blocks(self, blocks: u32) -> Result<Geometry, GeometryError> {
+    pub fn with_fast_blocks(self, blocks: u32) -> Result<FlashGeometry, FlashGeometryError> {
         if blocks.saturating_add(self.dies()) > self.blocks {
             let legal = "fewer than all blocks of a die";
-            return Err(GeometryError { what: "fast_blocks", value: blocks.into(), legal });
+            return Err(FlashGeometryError { what: "fast_blocks", value: blocks.into(), legal });
         }
-        Ok(Geometry { fast_blocks: blocks, ..self })
+        Ok(FlashGeometry { fast_blocks: blocks, ..self })
     }
 
     /// The size of a page.
@@ -190,8 +188,9 @@ impl Geometry {
 }
 
 /// A layout that no array can have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GeometryError {
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{what}` is {value}; it may be {legal}")]
+pub struct FlashGeometryError {
     /// What is wrong, as the profile's key.
     pub what: &'static str,
     /// Its value.
@@ -199,14 +198,6 @@ pub struct GeometryError {
     /// What it may be.
     pub legal: &'static str,
 }
-
-impl fmt::Display for GeometryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is {}; it may be {}", self.what, self.value, self.legal)
-    }
-}
-
-impl std::error::Error for GeometryError {}
 
 #[cfg(test)]
 mod tests {
@@ -234,7 +225,7 @@ mod tests {
     #[test]
     fn impossible_layouts_are_refused() {
         let error = |page, pages, planes, blocks, dies, channels| {
-            Geometry::new(Bytes(page), pages, planes, blocks, dies, channels).unwrap_err().to_string()
+            FlashGeometry::new(Bytes(page), pages, planes, blocks, dies, channels).unwrap_err().to_string()
         };
         insta::assert_snapshot!(error(4000, 64, 1, 8, 1, 1), @"`page` is 4000; it may be a power of two from 512 B to 1 MiB");
         insta::assert_snapshot!(error(4096, 64, 3, 8, 1, 1), @"`planes` is 3; it may be a divisor of the pages of a block");

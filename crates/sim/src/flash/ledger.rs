@@ -1,6 +1,6 @@
 //! A record of what every page holds, kept by tests to prove a translation layer right.
 
-use super::{Geometry, LogicalPage, Place};
+use super::{FlashGeometry, LogicalPage, Place};
 
 /// What a page holds: which write of which logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// The ledger of erased flash. Logical pages from `logical_pages` on may be used by a layer for its map.
-    pub fn new(geometry: &Geometry, logical_pages: u32) -> Ledger {
+    pub fn new(geometry: &FlashGeometry, logical_pages: u32) -> Ledger {
         Ledger { held: vec![None; geometry.pages() as usize], last: vec![0; logical_pages as usize] }
     }
 
@@ -27,7 +27,7 @@ impl Ledger {
         self.last[logical.0 as usize]
     }
 
-    pub(super) fn read(&mut self, geometry: &Geometry, place: Place, logical: LogicalPage, pages: u32) {
+    pub(super) fn read(&mut self, geometry: &FlashGeometry, place: Place, logical: LogicalPage, pages: u32) {
         let first = geometry.physical(place);
         for i in 0..pages {
             let held = self.held[(first + i) as usize];
@@ -37,7 +37,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn program(&mut self, geometry: &Geometry, place: Place, logical: LogicalPage, pages: u32) {
+    pub(super) fn program(&mut self, geometry: &FlashGeometry, place: Place, logical: LogicalPage, pages: u32) {
         let first = geometry.physical(place);
         for i in 0..pages {
             let logical = logical.0 + i;
@@ -48,7 +48,7 @@ impl Ledger {
     }
 
     /// The last write of each page is written again elsewhere.
-    pub(super) fn copy(&mut self, geometry: &Geometry, place: Place, logical: LogicalPage, pages: u32) {
+    pub(super) fn copy(&mut self, geometry: &FlashGeometry, place: Place, logical: LogicalPage, pages: u32) {
         let first = geometry.physical(place);
         for i in 0..pages {
             let logical = logical.0 + i;
@@ -57,18 +57,18 @@ impl Ledger {
         }
     }
 
-    pub(super) fn relocate(&mut self, geometry: &Geometry, from: Place, to: Place) {
+    pub(super) fn relocate(&mut self, geometry: &FlashGeometry, from: Place, to: Place) {
         let token = self.held[geometry.physical(from) as usize];
         assert!(token.is_some(), "a page that holds nothing was copied from {from:?}");
         self.held[geometry.physical(to) as usize] = token;
     }
 
-    pub(super) fn skip(&mut self, geometry: &Geometry, place: Place, pages: u32) {
+    pub(super) fn skip(&mut self, geometry: &FlashGeometry, place: Place, pages: u32) {
         let first = geometry.physical(place) as usize;
         self.held[first..first + pages as usize].fill(None);
     }
 
-    pub(super) fn erase(&mut self, geometry: &Geometry, block: u32) {
+    pub(super) fn erase(&mut self, geometry: &FlashGeometry, block: u32) {
         let pages = geometry.pages_per_block() as usize;
         let first = block as usize * pages;
         self.held[first..first + pages].fill(None);

@@ -12,7 +12,7 @@
 use flashlab_base::{Prng, Seed};
 use serde::{Deserialize, Serialize};
 
-use super::GeometryError;
+use super::FlashGeometryError;
 
 /// How an array ages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,8 +58,8 @@ impl Reliability {
     ///
     /// # Errors
     /// Names what no flash can have, and what it may be.
-    pub fn checked(self) -> Result<Reliability, GeometryError> {
-        let wrong = |what, value: u32, legal| Err(GeometryError { what, value: value.into(), legal });
+    pub fn checked(self) -> Result<Reliability, FlashGeometryError> {
+        let wrong = |what, value: u32, legal| Err(FlashGeometryError { what, value: value.into(), legal });
         if self.endurance == 0 {
             return wrong("endurance", 0, "at least 1 erase");
         }

@@ -7,7 +7,7 @@
 //! works on a row while the one before or after is transferred, so that p rows take
 //! command + array + p move + (p - 1) max(transfer, array) + transfer.
 //!
-//! Work may be put off ([`Timing::put_off`]): the books are kept at once, the time is owed. It is worked off while
+//! Work may be deferred ([`Flash::defer`](super::Flash::defer)): the books are kept at once, the time is owed. It is worked off while
 //! the die rests, in slices before each operation of the host, and in the foreground when more is owed than the
 //! array has spare blocks for.
 
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use flashlab_base::Nanos;
 
-use super::Geometry;
+use super::FlashGeometry;
 
 /// A run of consecutive pages of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,19 +47,19 @@ pub trait Timing {
     /// Erases a block of a die; `fast` as in [`Run`].
     fn erase(&mut self, die: u32, fast: bool, at: Nanos) -> Nanos;
 
-    /// Begins work on `die` that may wait. Nothing else is asked of that die before [`Timing::put_off`].
-    fn set_aside(&mut self, die: u32) -> Busy;
+    /// Begins deferred work on `die`. Until [`Timing::end_deferral`] the die gets no other work.
+    fn begin_deferral(&mut self, die: u32) -> Deferral;
 
-    /// No die works from `from` to `until` on what was put off.
+    /// Adds what `die` did since [`Timing::begin_deferral`] to its backlog.
+    fn end_deferral(&mut self, die: u32, deferral: Deferral);
+
+    /// No die works on its backlog from `from` to `until`.
     fn sleep(&mut self, from: Nanos, until: Nanos);
-
-    /// Puts off what was done on `die` since `before`. Returns when the die is free for the host.
-    fn put_off(&mut self, die: u32, before: Busy) -> Nanos;
 }
 
-/// Until when a die and its channel are busy.
+/// Until when a die and its channel were busy before deferred work began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Busy {
+pub struct Deferral {
     die: Nanos,
     channel: Nanos,
 }
@@ -86,15 +86,13 @@ impl Timing for Untimed {
         at
     }
     #[inline]
-    fn set_aside(&mut self, _: u32) -> Busy {
-        Busy::default()
+    fn begin_deferral(&mut self, _: u32) -> Deferral {
+        Deferral::default()
     }
+    #[inline]
+    fn end_deferral(&mut self, _: u32, _: Deferral) {}
     #[inline]
     fn sleep(&mut self, _: Nanos, _: Nanos) {}
-    #[inline]
-    fn put_off(&mut self, _: u32, _: Busy) -> Nanos {
-        Nanos::ZERO
-    }
 }
 
 /// The time of one row after the other in a block, which repeats after up to four rows: cells of several
@@ -216,7 +214,7 @@ pub struct Resources {
 
 impl Resources {
     /// The idle resources of an array.
-    pub fn new(geometry: &Geometry, times: Times, background: Option<Background>) -> Resources {
+    pub fn new(geometry: &FlashGeometry, times: Times, background: Option<Background>) -> Resources {
         Resources {
             times,
             background,
@@ -431,9 +429,9 @@ impl Timing for Resources {
         start + time
     }
 
-    fn set_aside(&mut self, die: u32) -> Busy {
+    fn begin_deferral(&mut self, die: u32) -> Deferral {
         self.set_aside = self.background.is_some();
-        let before = Busy { die: self.dies[die as usize].free, channel: self.channel_free(die) };
+        let before = Deferral { die: self.dies[die as usize].free, channel: self.channel_free(die) };
         if self.set_aside {
             // It is done in rests, and has not to wait for what other dies transfer: that would count as its work.
             self.channels[self.attached[die as usize] as usize].free = Nanos::ZERO;
@@ -441,23 +439,14 @@ impl Timing for Resources {
         before
     }
 
-    fn sleep(&mut self, from: Nanos, until: Nanos) {
-        for die in &mut self.dies {
-            if let Some(background) = &self.background {
-                die.rest_until(from, background);
-            }
-            die.free = die.free.max(until);
-        }
-    }
-
-    fn put_off(&mut self, die: u32, before: Busy) -> Nanos {
-        let Some(background) = self.background else { return self.dies[die as usize].free };
+    fn end_deferral(&mut self, die: u32, before: Deferral) {
+        let Some(background) = self.background else { return };
         self.set_aside = false;
         let channel = self.attached[die as usize] as usize;
         self.channels[channel].free = before.channel;
         let state = &mut self.dies[die as usize];
-        let Some((asked, worked)) = self.asked.take() else { return state.free };
-        // Not the time since `before`: the die may have rested until it was asked.
+        let Some((asked, worked)) = self.asked.take() else { return };
+        // Not the time since `before`: the die may have been idle until the work was asked for.
         let work = state.worked - worked;
         state.worked = worked;
         state.free = before.die.max(asked);
@@ -468,7 +457,15 @@ impl Timing for Resources {
             let done = state.work_off(piece);
             state.free += done;
         }
-        state.free
+    }
+
+    fn sleep(&mut self, from: Nanos, until: Nanos) {
+        for die in &mut self.dies {
+            if let Some(background) = &self.background {
+                die.rest_until(from, background);
+            }
+            die.free = die.free.max(until);
+        }
     }
 }
 

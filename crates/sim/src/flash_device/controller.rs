@@ -257,7 +257,7 @@ impl Controller {
     /// What a device does that nobody asks for anything until `now`.
     fn rest<T: Timing, L: Layer>(&mut self, layer: &mut L, flash: &mut Flash<T>, now: Nanos) {
         if self.options.idle_sleeps {
-            flash.timing_mut().sleep(self.quiet, now);
+            flash.sleep(self.quiet, now);
         }
         let from = self.quiet.max(self.answered).saturating_add(self.options.idle_after);
         if from < now {

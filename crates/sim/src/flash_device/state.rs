@@ -8,8 +8,6 @@
 //! # Invariants
 //! - bytes that are no state of this profile and version are an error and never a panic.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::FlashDevice;
@@ -127,40 +125,22 @@ fn payload(bytes: &[u8], fingerprint: u64) -> Result<&[u8], StateError> {
 }
 
 /// Why bytes are no state of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// They do not begin as a state does.
+    #[error("this is no state of a simulated device")]
     NoState,
     /// They were written in another version of the format.
+    #[error("the state has version {0} of the format, and this program reads {VERSION}")]
     Version(u32),
     /// They belong to another profile, or to one that was changed since.
+    #[error("the state belongs to another profile, or the profile was changed since it was saved")]
     OtherProfile,
     /// They were changed or cut off.
+    #[error("the state is damaged: its checksum or its contents do not agree")]
     Damaged,
     /// What they say cannot be all true: this is not.
+    #[error("the state contradicts itself: {0}")]
     Inconsistent(String),
 }
-
-impl fmt::Display for StateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StateError::NoState => write!(f, "this is no state of a simulated device"),
-            StateError::Version(version) => {
-                write!(f, "the state has version {version} of the format, and this program reads {VERSION}")
-            }
-            StateError::OtherProfile => {
-                write!(
-                    f,
-                    "the state belongs to another profile, or the profile was changed since it was saved"
-                )
-            }
-            StateError::Inconsistent(what) => write!(f, "the state contradicts itself: {what}"),
-            StateError::Damaged => {
-                write!(f, "the state is damaged: its checksum or its contents do not agree")
-            }
-        }
-    }
-}
-
-impl std::error::Error for StateError {}

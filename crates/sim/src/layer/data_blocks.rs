@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::page_map::bits::{clear_bits, set_bits};
 use super::{Exhausted, Pages};
-use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
 
 use space::FreeBlocks;
 pub(super) use space::Space;
@@ -65,7 +65,7 @@ pub(super) struct DataBlocks {
 
 impl DataBlocks {
     /// Erased flash, which passed the check.
-    pub(super) fn new(geometry: &Geometry, space: Space) -> DataBlocks {
+    pub(super) fn new(geometry: &FlashGeometry, space: Space) -> DataBlocks {
         let (dies, pages_per_block) = (geometry.dies(), geometry.pages_per_block());
         let Space { logical_pages, stripe_pages, .. } = space;
         let stripes = logical_pages.div_ceil(stripe_pages).div_ceil(dies);

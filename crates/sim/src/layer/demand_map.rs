@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::data_blocks::ensure;
 use super::page_map::{PageMap, PageMapOptions};
 use super::{Exhausted, Layer, OptionsError, Pages, Policy};
-use crate::flash::{Cause, Flash, Geometry, LogicalPage, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Timing};
 use cache::Cache;
 
 /// What a demand-cached page map can be told.
@@ -66,11 +66,11 @@ impl DemandMapOptions {
     ///
     /// # Errors
     /// When an option is not possible.
-    pub fn map_pages(&self, geometry: &Geometry) -> Result<u32, OptionsError> {
+    pub fn map_pages(&self, geometry: &FlashGeometry) -> Result<u32, OptionsError> {
         Ok(self.page_map.logical_pages.div_ceil(self.entries_per_page(geometry)?))
     }
 
-    fn entries_per_page(&self, geometry: &Geometry) -> Result<u32, OptionsError> {
+    fn entries_per_page(&self, geometry: &FlashGeometry) -> Result<u32, OptionsError> {
         let page = geometry.page().0 as u32;
         let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
         if self.cached_entries == 0 {
@@ -86,7 +86,7 @@ impl DemandMapOptions {
     ///
     /// # Errors
     /// As [`PageMapOptions::check`], and when an option is not possible.
-    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+    pub fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
         let whole = self.page_map.with_map_pages(self.map_pages(geometry)?);
         let (spare, blocks) = whole.blocks_to_spare(geometry)?;
         self.check_gain(geometry, f64::from(spare) / f64::from(blocks))
@@ -96,7 +96,7 @@ impl DemandMapOptions {
     /// make map pages stale: if it misses so often that more pages are written for the map than are gained, that goes on for ever.
     /// The chance is taken in the worst state, in which all space to spare, this share of a die's blocks, is in blocks of
     /// the map.
-    fn check_gain(&self, geometry: &Geometry, spare: f64) -> Result<(), OptionsError> {
+    fn check_gain(&self, geometry: &FlashGeometry, spare: f64) -> Result<(), OptionsError> {
         let (choices, policy) = match self.page_map.policy {
             Policy::Choices(choices) => (choices, "random choices"),
             // Whatever is the oldest is as good as one random choice.
@@ -126,7 +126,7 @@ impl DemandMap {
     ///
     /// # Errors
     /// As [`DemandMapOptions::check`].
-    pub fn new(geometry: &Geometry, options: &DemandMapOptions) -> Result<DemandMap, OptionsError> {
+    pub fn new(geometry: &FlashGeometry, options: &DemandMapOptions) -> Result<DemandMap, OptionsError> {
         let map_pages = options.map_pages(geometry)?;
         let host_pages = options.page_map.logical_pages;
         Ok(DemandMap {

@@ -1,7 +1,7 @@
 //! A region of fast cells in front of another layer (an SLC cache).
 //!
 //! # Model
-//! The array's first blocks, [`Geometry::fast_blocks`], are a log on each of their dies: what the host writes goes
+//! The array's first blocks, [`FlashGeometry::fast_blocks`], are a log on each of their dies: what the host writes goes
 //! there first, striped over the dies row by row. When a die's part is full, its oldest block is folded: the pages
 //! that are still valid are read and written to the layer behind ([`Cause::Fold`]), together with the pages after
 //! them that are in the region too, so that the layer behind is written in long runs. Overwritten pages are
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data_blocks::ensure;
 use super::{Exhausted, Layer, OptionsError, Pages};
-use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Reliability, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Reliability, Timing};
 
 /// What a fast region can be told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl<L: Layer> FastRegion<L> {
     /// # Errors
     /// When the array has no fast blocks that can be used.
     pub fn new(
-        geometry: &Geometry,
+        geometry: &FlashGeometry,
         behind: L,
         options: &FastRegionOptions,
     ) -> Result<FastRegion<L>, OptionsError> {

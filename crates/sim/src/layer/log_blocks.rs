@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data_blocks::{DataBlocks, NONE, Part, ensure, skip_to};
 use super::{Exhausted, Layer, OptionsError, Pages};
-use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
 
 use disorder::Disorder;
 pub use options::{LogBlocksOptions, LogOrder, Replacement};
@@ -85,7 +85,7 @@ impl LogBlocks {
     ///
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
-    pub fn new(geometry: &Geometry, options: &LogBlocksOptions) -> Result<LogBlocks, OptionsError> {
+    pub fn new(geometry: &FlashGeometry, options: &LogBlocksOptions) -> Result<LogBlocks, OptionsError> {
         options.check(geometry)?;
         let blocks = DataBlocks::new(geometry, options.space());
         let logs_per_die = options.logs.max(1);
@@ -188,9 +188,7 @@ impl LogBlocks {
         let Log { owner, block: old, .. } = self.logs[index as usize];
         let die = self.blocks.die(owner);
         let block = self.blocks.take(die)?;
-        let before = flash.timing_mut().set_aside(die);
-        self.blocks.release(flash, old, at);
-        flash.timing_mut().put_off(die, before);
+        flash.defer(die, |flash| self.blocks.release(flash, old, at));
         self.begin(index, owner, block);
         Ok(())
     }
@@ -262,14 +260,15 @@ impl LogBlocks {
         let target = if switch { log.block } else { self.blocks.take(self.blocks.die(block))? };
         let from = if switch { log.written } else { 0 };
 
-        let before = flash.timing_mut().set_aside(self.blocks.die(block));
-        let place = |offset| self.place(block, offset);
-        let (copied, mut end) = self.blocks.copy(flash, block, target, from..all, place, at);
-        if !switch {
-            end = self.blocks.release(flash, log.block, end);
-        }
-        self.blocks.replace(flash, block, target, end);
-        flash.timing_mut().put_off(self.blocks.die(block), before);
+        let copied = flash.defer(self.blocks.die(block), |flash| {
+            let place = |offset| self.place(block, offset);
+            let (copied, mut end) = self.blocks.copy(flash, block, target, from..all, place, at);
+            if !switch {
+                end = self.blocks.release(flash, log.block, end);
+            }
+            self.blocks.replace(flash, block, target, end);
+            copied
+        });
 
         let counts = flash.counts_mut();
         match (switch && !log.filled, copied) {
@@ -395,15 +394,14 @@ impl Layer for LogBlocks {
             if self.blocks.data(part.block) == NONE || self.blocks.holds_any(part.block) {
                 continue;
             }
-            let die = self.blocks.die(part.block);
-            let before = flash.timing_mut().set_aside(die);
-            let log = self.log_of[part.block as usize];
-            if log != NONE {
-                self.blocks.release(flash, self.logs[log as usize].block, Nanos::ZERO);
-                self.close(log);
-            }
-            self.blocks.replace(flash, part.block, NONE, Nanos::ZERO);
-            flash.timing_mut().put_off(die, before);
+            flash.defer(self.blocks.die(part.block), |flash| {
+                let log = self.log_of[part.block as usize];
+                if log != NONE {
+                    self.blocks.release(flash, self.logs[log as usize].block, Nanos::ZERO);
+                    self.close(log);
+                }
+                self.blocks.replace(flash, part.block, NONE, Nanos::ZERO);
+            });
         }
     }
 }

@@ -1,9 +1,8 @@
 //! What is wrong with a layer's options.
 
-use std::fmt;
-
-/// An option of a translation layer that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An option of a translation layer has a value that it cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` is {value}; it may be {legal}")]
 pub struct OptionsError {
     /// The option, as the profile's key.
     pub key: &'static str,
@@ -12,11 +11,3 @@ pub struct OptionsError {
     /// What it may be, and why.
     pub legal: String,
 }
-
-impl fmt::Display for OptionsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is {}; it may be {}", self.key, self.value, self.legal)
-    }
-}
-
-impl std::error::Error for OptionsError {}

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use super::victims::Victims;
 use super::{Exhausted, Layer, OptionsError, Pages};
-use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
 use bits::set_bits;
 use heat::Heat;
 use upkeep::{Ages, Disturbance};
@@ -100,7 +100,7 @@ impl PageMap {
     ///
     /// # Errors
     /// As [`PageMapOptions::check`].
-    pub fn new(geometry: &Geometry, options: &PageMapOptions) -> Result<PageMap, OptionsError> {
+    pub fn new(geometry: &FlashGeometry, options: &PageMapOptions) -> Result<PageMap, OptionsError> {
         let Layout { streams, open, reserve, spare, quotas } = options.layout(geometry)?;
         let (blocks, pages) = (geometry.blocks(), geometry.pages_per_block());
         let physical = geometry.pages() as usize;
@@ -146,7 +146,7 @@ impl PageMap {
     /// A page map that keeps `map_pages` pages more, behind the host's and in blocks of their own: the last stream
     /// is theirs. Collections say which pages they moved.
     pub(super) fn with_map_pages(
-        geometry: &Geometry,
+        geometry: &FlashGeometry,
         options: &PageMapOptions,
         map_pages: u32,
     ) -> Result<PageMap, OptionsError> {
@@ -235,7 +235,7 @@ impl PageMap {
 
     /// The die that takes the next pages of a run, and how many of them.
     #[inline]
-    fn choose_die(&mut self, geometry: &Geometry, page: LogicalPage, count: u32, stream: u32) -> (u32, u32) {
+    fn choose_die(&mut self, geometry: &FlashGeometry, page: LogicalPage, count: u32, stream: u32) -> (u32, u32) {
         let (dies, row) = (geometry.dies(), geometry.planes());
         if dies == 1 {
             return (0, count);
@@ -350,7 +350,7 @@ impl Layer for PageMap {
         self.map[page.0 as usize] != UNMAPPED
     }
 
-    fn touch(&self, geometry: &Geometry, pages: &[LogicalPage]) -> u32 {
+    fn touch(&self, geometry: &FlashGeometry, pages: &[LogicalPage]) -> u32 {
         let mut sum = 0;
         for pages in pages.chunks(TOUCHED) {
             // A load that needs what another one brings waits for it. Step by step for all pages, the misses of a

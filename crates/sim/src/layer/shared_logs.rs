@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data_blocks::{DataBlocks, NONE, Part};
 use super::{Exhausted, Layer, OptionsError, Pages};
-use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
 
 pub use options::SharedLogsOptions;
 
@@ -69,7 +69,7 @@ impl SharedLogs {
     ///
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
-    pub fn new(geometry: &Geometry, options: &SharedLogsOptions) -> Result<SharedLogs, OptionsError> {
+    pub fn new(geometry: &FlashGeometry, options: &SharedLogsOptions) -> Result<SharedLogs, OptionsError> {
         options.check(geometry)?;
         let blocks = DataBlocks::new(geometry, options.space());
         let logs = options.logs;
@@ -96,7 +96,7 @@ impl SharedLogs {
 
     /// Where the newest copy of a held page lies.
     #[inline]
-    fn place(&self, geometry: &Geometry, block: u32, offset: u32) -> Place {
+    fn place(&self, geometry: &FlashGeometry, block: u32, offset: u32) -> Place {
         match self.newest[self.index(block, offset)] {
             NONE => Place { block: self.blocks.data(block), page: offset },
             page => geometry.place(page),
@@ -212,10 +212,7 @@ impl SharedLogs {
         let next = (ring.current + 1) % logs;
         if ring.blocks[next as usize] != NONE {
             for log in (next..next + self.reclaimed_at_once).map(|log| log % logs) {
-                let before = flash.timing_mut().set_aside(die as u32);
-                let reclaimed = self.reclaim(flash, die, log, at);
-                flash.timing_mut().put_off(die as u32, before);
-                reclaimed?;
+                flash.defer(die as u32, |flash| self.reclaim(flash, die, log, at))?;
             }
         }
         let block = self.blocks.take(die as u32)?;
@@ -281,17 +278,16 @@ impl SharedLogs {
         at: Nanos,
     ) -> Result<(), Exhausted> {
         let log = self.sequential[die];
-        let before = flash.timing_mut().set_aside(die as u32);
         if log.stale {
-            let merged = self.merge_full(flash, log.owner, at);
-            flash.timing_mut().put_off(die as u32, before);
-            return merged.map(|_| ());
+            return flash.defer(die as u32, |flash| self.merge_full(flash, log.owner, at)).map(drop);
         }
-        let (geometry, rest) = (*flash.geometry(), log.written..self.blocks.pages_per_block());
-        let place = |offset| self.place(&geometry, log.owner, offset);
-        let (copied, end) = self.blocks.copy(flash, log.owner, log.block, rest, place, at);
-        self.blocks.replace(flash, log.owner, log.block, end);
-        flash.timing_mut().put_off(die as u32, before);
+        let copied = flash.defer(die as u32, |flash| {
+            let (geometry, rest) = (*flash.geometry(), log.written..self.blocks.pages_per_block());
+            let place = |offset| self.place(&geometry, log.owner, offset);
+            let (copied, end) = self.blocks.copy(flash, log.owner, log.block, rest, place, at);
+            self.blocks.replace(flash, log.owner, log.block, end);
+            copied
+        });
         self.sequential[die] = UNUSED;
         self.forget_logged(log.owner);
         match copied {
@@ -347,14 +343,14 @@ impl Layer for SharedLogs {
                 continue;
             }
             let die = self.blocks.die(part.block);
-            let before = flash.timing_mut().set_aside(die);
-            let log = self.sequential[die as usize];
-            if log.owner == part.block {
-                self.blocks.release(flash, log.block, Nanos::ZERO);
-                self.sequential[die as usize] = UNUSED;
-            }
-            self.blocks.replace(flash, part.block, NONE, Nanos::ZERO);
-            flash.timing_mut().put_off(die, before);
+            flash.defer(die, |flash| {
+                let log = self.sequential[die as usize];
+                if log.owner == part.block {
+                    self.blocks.release(flash, log.block, Nanos::ZERO);
+                    self.sequential[die as usize] = UNUSED;
+                }
+                self.blocks.replace(flash, part.block, NONE, Nanos::ZERO);
+            });
         }
     }
 }

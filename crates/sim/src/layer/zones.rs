@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data_blocks::ensure;
 use super::{Exhausted, Layer, OptionsError, Pages};
-use crate::flash::{Cause, Flash, Geometry, LogicalPage, Place, Reliability, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Reliability, Timing};
 
 /// What a zoned device can be told: the section `[translation.zones]` of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl ZonesOptions {
     ///
     /// # Errors
     /// Names the option that does not fit.
-    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+    pub fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
         let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
         let dies = geometry.dies();
         let blocks = self.zone_blocks.unwrap_or(dies);
@@ -82,7 +82,7 @@ impl ZonesOptions {
     }
 
     /// The blocks of each die that are not bad from the factory, with their erases.
-    fn free(&self, geometry: &Geometry) -> Vec<BTreeSet<(u32, u32)>> {
+    fn free(&self, geometry: &FlashGeometry) -> Vec<BTreeSet<(u32, u32)>> {
         let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
         let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
         for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
@@ -121,7 +121,7 @@ impl Zones {
     ///
     /// # Errors
     /// As [`ZonesOptions::check`].
-    pub fn new(geometry: &Geometry, options: &ZonesOptions) -> Result<Zones, OptionsError> {
+    pub fn new(geometry: &FlashGeometry, options: &ZonesOptions) -> Result<Zones, OptionsError> {
         options.check(geometry)?;
         let dies = geometry.dies();
         let blocks_per_zone = options.zone_blocks.unwrap_or(dies);

@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::{Bandwidth, Illegal, time};
-use crate::flash::{CellTimes, Geometry, Reliability, RowTimes};
+use crate::flash::{CellTimes, FlashGeometry, Reliability, RowTimes};
 
 /// One time, or one for each kind of row: `"200us"` or `["200us", "900us"]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -230,7 +230,7 @@ impl FlashSection {
 
     /// The layout of the array that holds `capacity` and what is provisioned beyond it, at least `spare` blocks on
     /// each die.
-    pub(crate) fn geometry(&self, capacity: Bytes, spare: u32) -> Result<Geometry, Illegal> {
+    pub(crate) fn geometry(&self, capacity: Bytes, spare: u32) -> Result<FlashGeometry, Illegal> {
         let block = self.page.0 * u64::from(self.block_pages().max(1));
         let dies = u64::from(self.dies.max(1));
         let per_die = |size: u64| size.div_ceil(block).div_ceil(dies) * dies;
@@ -253,11 +253,11 @@ impl FlashSection {
             }
         };
         let blocks = u32::try_from(usual + fast).map_err(|_| too_many())?;
-        let illegal = |error: crate::flash::GeometryError| match error.what {
+        let illegal = |error: crate::flash::FlashGeometryError| match error.what {
             "blocks" => too_many(),
             what => Illegal::new(format!("flash.{what}"), error.value, error.legal),
         };
-        Geometry::new(self.page, self.block_pages(), self.planes, blocks, self.dies, self.channels)
+        FlashGeometry::new(self.page, self.block_pages(), self.planes, blocks, self.dies, self.channels)
             .and_then(|geometry| geometry.with_fast_blocks(fast as u32))
             .map_err(illegal)
     }
@@ -313,7 +313,7 @@ impl FlashSection {
             }
         }
         if let Some(reliability) = self.reliability {
-            let illegal = |error: crate::flash::GeometryError| {
+            let illegal = |error: crate::flash::FlashGeometryError| {
                 Illegal::new(format!("flash.reliability.{}", error.what), error.value, error.legal)
             };
             reliability.checked().map_err(illegal)?;

@@ -1,7 +1,7 @@
 //! Times for the arrays of these tests.
 
 use flashlab_base::Nanos;
-use flashlab_sim::flash::{CellTimes, Geometry, Resources, RowTimes, Times};
+use flashlab_sim::flash::{CellTimes, FlashGeometry, Resources, RowTimes, Times};
 
 /// 50 us to read a page, 500 us to program it, 2 ms to erase a block, 10 us to transfer a page; fast cells
 /// take 20 us, 100 us and 1 ms.
@@ -26,6 +26,6 @@ pub fn times() -> Times {
 }
 
 /// The resources of an array with these times, all work in the foreground.
-pub fn resources(geometry: &Geometry) -> Resources {
+pub fn resources(geometry: &FlashGeometry) -> Resources {
     Resources::new(geometry, times(), None)
 }

@@ -9,7 +9,7 @@ mod array;
 use std::collections::HashSet;
 
 use flashlab_base::{Nanos, Prng, Seed};
-use flashlab_sim::flash::{Cause, Flash, Geometry, LogicalPage, Reliability, Timing, Untimed};
+use flashlab_sim::flash::{Cause, Flash, FlashGeometry, LogicalPage, Reliability, Timing, Untimed};
 use flashlab_sim::layer::{
     Exhausted, Layer, LogBlocks, LogBlocksOptions, LogOrder, PageMap, PageMapOptions, Pages, Policy,
     Replacement, SharedLogs, SharedLogsOptions, Striping,
@@ -113,7 +113,7 @@ struct Subject<L, T> {
 }
 
 impl<L: Verified, T: Timing> Subject<L, T> {
-    fn new(layer: L, geometry: Geometry, timing: T) -> Subject<L, T> {
+    fn new(layer: L, geometry: FlashGeometry, timing: T) -> Subject<L, T> {
         let flash = Flash::new(geometry, timing).with_ledger(layer.pages());
         Subject { layer, flash, held: HashSet::new(), last: 0, now: Nanos::ZERO }
     }

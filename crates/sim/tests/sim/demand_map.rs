@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{Cause, Flash, Geometry, LogicalPage, Timing, Untimed};
+use flashlab_sim::flash::{Cause, Flash, FlashGeometry, LogicalPage, Timing, Untimed};
 use flashlab_sim::layer::{DemandMap, DemandMapOptions, Exhausted, Layer, PageMapOptions, Pages};
 
 use crate::arrays::resources;
 
 /// One die; blocks of four pages; four entries on a map page.
 fn small(blocks: u32, cached_entries: u32) -> (Flash<Untimed>, DemandMap) {
-    let geometry = Geometry::new(Bytes(512), 4, 1, blocks, 1, 1).unwrap();
+    let geometry = FlashGeometry::new(Bytes(512), 4, 1, blocks, 1, 1).unwrap();
     let page_map = PageMapOptions { logical_pages: 8, ..PageMapOptions::default() };
     let options = DemandMapOptions { page_map, cached_entries, entry_bytes: 128 };
     let layer = DemandMap::new(&geometry, &options).unwrap();
@@ -124,7 +124,7 @@ fn random_load<T: Timing>(flash: &mut Flash<T>, layer: &mut DemandMap, seed: u64
 #[test]
 fn every_read_is_right_and_times_change_nothing() {
     for (seed, dies, cached_entries) in [(1, 1, 1), (2, 2, 16), (3, 4, 100), (4, 4, 5000)] {
-        let geometry = Geometry::new(Bytes(512), 16, 2, 96, dies, dies.min(2)).unwrap();
+        let geometry = FlashGeometry::new(Bytes(512), 16, 2, 96, dies, dies.min(2)).unwrap();
         let page_map = PageMapOptions { logical_pages: 1000, streams: 2, ..PageMapOptions::default() };
         let options = DemandMapOptions { page_map, cached_entries, entry_bytes: 8 };
         let all = 1000 + options.map_pages(&geometry).unwrap();
@@ -142,7 +142,7 @@ fn every_read_is_right_and_times_change_nothing() {
 
 #[test]
 fn impossible_options_are_refused() {
-    let geometry = Geometry::new(Bytes(512), 4, 1, 5, 1, 1).unwrap();
+    let geometry = FlashGeometry::new(Bytes(512), 4, 1, 5, 1, 1).unwrap();
     let error = |change: fn(&mut DemandMapOptions)| {
         let page_map = PageMapOptions { logical_pages: 8, ..PageMapOptions::default() };
         let mut options = DemandMapOptions { page_map, cached_entries: 2, entry_bytes: 128 };

@@ -4,7 +4,7 @@
 //! its data block. A cost is what the flash did beside the host's own programs.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{Cause, Counts, Flash, Geometry, LogicalPage, Untimed};
+use flashlab_sim::flash::{Cause, Counts, Flash, FlashGeometry, LogicalPage, Untimed};
 use flashlab_sim::layer::{
     Layer, LogBlocks, LogBlocksOptions, LogOrder, Pages, Replacement, SharedLogs, SharedLogsOptions,
 };
@@ -59,8 +59,8 @@ fn cost(done: &Counts) -> String {
     text.join(", ")
 }
 
-fn geometry(pages_per_block: u32, blocks: u32) -> Geometry {
-    Geometry::new(Bytes::kib(4), pages_per_block, 1, blocks, 1, 1).unwrap()
+fn geometry(pages_per_block: u32, blocks: u32) -> FlashGeometry {
+    FlashGeometry::new(Bytes::kib(4), pages_per_block, 1, blocks, 1, 1).unwrap()
 }
 
 /// `blocks` logical blocks of four pages.
@@ -356,7 +356,7 @@ fn a_sequential_log_with_an_old_page_is_merged_as_a_whole() {
 
 /// Host programs and copies for each of many random writes of single pages among the first `area` pages.
 fn pages_for_each_write(area: u32) -> f64 {
-    let geometry = Geometry::new(Bytes::kib(4), 64, 1, 1024, 4, 4).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 64, 1, 1024, 4, 4).unwrap();
     let options = LogBlocksOptions {
         logical_pages: 900 * 64,
         stripe_pages: 64,

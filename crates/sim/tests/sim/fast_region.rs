@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{Cause, Flash, Geometry, LogicalPage, Timing, Untimed};
+use flashlab_sim::flash::{Cause, Flash, FlashGeometry, LogicalPage, Timing, Untimed};
 use flashlab_sim::layer::{
     DemandMap, DemandMapOptions, FastRegion, FastRegionOptions, Layer, LogBlocks, LogBlocksOptions, PageMap,
     PageMapOptions, Pages,
@@ -19,7 +19,7 @@ fn pages(first: u32, count: u32) -> Pages {
     Pages { first: LogicalPage(first), count }
 }
 
-fn page_map(geometry: &Geometry, logical_pages: u32) -> PageMap {
+fn page_map(geometry: &FlashGeometry, logical_pages: u32) -> PageMap {
     PageMap::new(geometry, &PageMapOptions { logical_pages, ..PageMapOptions::default() }).unwrap()
 }
 
@@ -29,7 +29,7 @@ fn small(options: &FastRegionOptions) -> (Flash<Untimed>, FastRegion<PageMap>) {
 }
 
 fn with_fast_blocks(fast: u32, options: &FastRegionOptions) -> (Flash<Untimed>, FastRegion<PageMap>) {
-    let geometry = Geometry::new(Bytes::kib(4), 4, 1, 12, 1, 1).unwrap().with_fast_blocks(fast).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 12, 1, 1).unwrap().with_fast_blocks(fast).unwrap();
     let layer = FastRegion::new(&geometry, page_map(&geometry, 16), options).unwrap();
     (Flash::new(geometry, Untimed).with_ledger(16), layer)
 }
@@ -107,7 +107,7 @@ fn a_rest_makes_as_many_free_blocks_as_it_is_told() {
 
 /// 64 pages of 4 KiB in a block, four dies, 32 fast blocks of 2048 pages.
 fn large() -> (Flash<impl Timing>, FastRegion<PageMap>) {
-    let geometry = Geometry::new(Bytes::kib(4), 64, 1, 256, 4, 4).unwrap().with_fast_blocks(32).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 64, 1, 256, 4, 4).unwrap().with_fast_blocks(32).unwrap();
     let behind = page_map(&geometry, 10_000);
     let layer = FastRegion::new(&geometry, behind, &FastRegionOptions::default()).unwrap();
     (Flash::new(geometry, resources(&geometry)), layer)
@@ -173,7 +173,7 @@ fn random_load<L: Layer, T: Timing>(flash: &mut Flash<T>, layer: &mut FastRegion
 
 /// In front of any layer: all reads are right, with rests too, and times change nothing.
 fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + DeserializeOwned>(
-    geometry: Geometry,
+    geometry: FlashGeometry,
     ledger: u32,
     behind: L,
 ) {
@@ -208,7 +208,7 @@ fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + Deserializ
 #[test]
 fn nothing_is_lost_in_front_of_any_layer() {
     for (dies, planes, fast) in [(1, 1, 3), (4, 2, 16), (4, 1, 2)] {
-        let geometry = Geometry::new(Bytes::kib(4), 16, planes, 128, dies, dies.min(2)).unwrap();
+        let geometry = FlashGeometry::new(Bytes::kib(4), 16, planes, 128, dies, dies.min(2)).unwrap();
         let geometry = geometry.with_fast_blocks(fast).unwrap();
         nothing_is_lost(geometry, 1000, page_map(&geometry, 1000));
         let page_map = PageMapOptions { logical_pages: 1000, ..PageMapOptions::default() };
@@ -222,7 +222,7 @@ fn nothing_is_lost_in_front_of_any_layer() {
 
 #[test]
 fn an_array_without_fast_blocks_has_no_fast_region() {
-    let geometry = Geometry::new(Bytes::kib(4), 4, 1, 10, 1, 1).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 10, 1, 1).unwrap();
     let behind = page_map(&geometry, 16);
     let error = FastRegion::new(&geometry, behind, &FastRegionOptions::default()).unwrap_err().to_string();
     insta::assert_snapshot!(error, @"`fast_blocks` is 0; it may be at least 1 that is not bad from the factory, for a fast region");

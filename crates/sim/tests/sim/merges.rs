@@ -1,7 +1,7 @@
 //! How long merges take, and when: on one die, by hand; on several, where they overlap unless all fall on one.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{Background, Flash, Geometry, LogicalPage, Resources};
+use flashlab_sim::flash::{Background, Flash, FlashGeometry, LogicalPage, Resources};
 use flashlab_sim::layer::{Layer, LogBlocks, LogBlocksOptions, Pages};
 
 use crate::arrays;
@@ -13,7 +13,7 @@ struct Bench {
 
 impl Bench {
     /// A layer whose pages are all written, in order.
-    fn new(geometry: Geometry, options: &LogBlocksOptions, background: Option<Background>) -> Bench {
+    fn new(geometry: FlashGeometry, options: &LogBlocksOptions, background: Option<Background>) -> Bench {
         let flash = Flash::new(geometry, Resources::new(&geometry, arrays::times(), background));
         let mut bench = Bench { flash, layer: LogBlocks::new(&geometry, options).unwrap() };
         bench.write(0, options.logical_pages, Nanos::ZERO);
@@ -33,7 +33,7 @@ fn a_merge_that_waits_is_as_much_work_on_a_channel_that_others_use() {
     let background =
         Background { idle_after: SECOND, slice: Nanos::ZERO, read_slice: Nanos::ZERO, pieces: 2 };
     // Four dies on one channel.
-    let geometry = Geometry::new(Bytes::kib(4), 4, 1, 64, 4, 1).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 64, 4, 1).unwrap();
     let options = LogBlocksOptions { logical_pages: 128, logs: 4, ..LogBlocksOptions::default() };
     let mut bench = Bench::new(geometry, &options, Some(background));
     let merge = Nanos::from_micros(4 * 570 + 2 * 2000);
@@ -56,7 +56,7 @@ fn a_merge_that_waits_is_owed_and_done_while_the_die_rests() {
         pieces: 1,
     };
     for background in [None, Some(background)] {
-        let geometry = Geometry::new(Bytes::kib(4), 4, 1, 4, 1, 1).unwrap();
+        let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 4, 1, 1).unwrap();
         let options = LogBlocksOptions { logical_pages: 8, logs: 1, ..LogBlocksOptions::default() };
         let mut bench = Bench::new(geometry, &options, background);
         // A page to its log: 10 us over the channel, 500 us to program.
@@ -86,7 +86,7 @@ fn a_merge_that_waits_is_owed_and_done_while_the_die_rests() {
 fn mean_write(mut block: impl FnMut(u32) -> u32) -> f64 {
     let background =
         Background { idle_after: Nanos::ZERO, slice: Nanos::ZERO, read_slice: Nanos::ZERO, pieces: 1 };
-    let geometry = Geometry::new(Bytes::kib(4), 64, 1, 4 * 128, 4, 4).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 64, 1, 4 * 128, 4, 4).unwrap();
     let options = LogBlocksOptions {
         logical_pages: 400 * 64,
         stripe_pages: 64,

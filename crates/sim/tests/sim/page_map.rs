@@ -2,7 +2,7 @@
 //! and takes little memory.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{Cause, Counts, Flash, Geometry, LogicalPage, Resources, Timing, Untimed};
+use flashlab_sim::flash::{Cause, Counts, Flash, FlashGeometry, LogicalPage, Resources, Timing, Untimed};
 use flashlab_sim::layer::{Layer, PageMap, PageMapOptions, Pages, Policy};
 
 use crate::arrays::resources;
@@ -13,7 +13,7 @@ fn pages(first: u32, count: u32) -> Pages {
 
 /// One die of 16 blocks of 16 pages; the first 32 of 100 logical pages were written in order, at the time 0.
 fn two_blocks(change: impl FnOnce(&mut PageMapOptions)) -> (Flash<Resources>, PageMap) {
-    let geometry = Geometry::new(Bytes::kib(4), 16, 1, 16, 1, 1).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 16, 1, 16, 1, 1).unwrap();
     let mut options = PageMapOptions { logical_pages: 100, ..PageMapOptions::default() };
     change(&mut options);
     let mut flash = Flash::new(geometry, resources(&geometry)).with_ledger(100);
@@ -105,7 +105,7 @@ fn with_everything_at_once_every_read_is_right_and_times_change_nothing() {
     for (seed, policy) in
         [(1, Policy::Greedy), (2, Policy::Fifo), (3, Policy::CostBenefit), (4, Policy::Choices(3))]
     {
-        let geometry = Geometry::new(Bytes::kib(4), 16, 2, 96, 3, 2).unwrap();
+        let geometry = FlashGeometry::new(Bytes::kib(4), 16, 2, 96, 3, 2).unwrap();
         let options = PageMapOptions {
             logical_pages: 1000,
             policy,
@@ -133,7 +133,7 @@ fn with_everything_at_once_every_read_is_right_and_times_change_nothing() {
 
 /// Write amplification under 80/20 of a map over one die of 64-page blocks, alpha 0.9.
 fn hot_and_cold(policy: Policy, hot_within: Option<u32>) -> f64 {
-    let geometry = Geometry::new(Bytes::kib(4), 64, 1, 2048, 1, 1).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 64, 1, 2048, 1, 1).unwrap();
     let logical = (0.9 * 2047.0 * 64.0) as u32;
     let options = PageMapOptions { logical_pages: logical, policy, hot_within, ..PageMapOptions::default() };
     let mut flash = Flash::new(geometry, Untimed);
@@ -173,7 +173,7 @@ fn hot_pages_in_a_stream_of_their_own_cost_less() {
 
 #[test]
 fn a_page_map_takes_less_than_nine_bytes_a_page() {
-    let geometry = Geometry::new(Bytes::kib(4), 256, 1, 4096, 4, 4).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 256, 1, 4096, 4, 4).unwrap();
     for policy in [Policy::Greedy, Policy::Fifo, Policy::CostBenefit, Policy::Choices(4)] {
         let options =
             PageMapOptions { logical_pages: 4080 * 256 - 8192, policy, ..PageMapOptions::default() };
@@ -188,7 +188,7 @@ fn a_page_map_takes_less_than_nine_bytes_a_page() {
 
 #[test]
 fn impossible_options_are_refused() {
-    let geometry = Geometry::new(Bytes::kib(4), 16, 1, 64, 2, 2).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(4), 16, 1, 64, 2, 2).unwrap();
     let error = |change: fn(&mut PageMapOptions)| {
         let mut options = PageMapOptions { logical_pages: 800, ..PageMapOptions::default() };
         change(&mut options);

@@ -9,7 +9,7 @@
 use std::sync::Mutex;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{Flash, Geometry, LogicalPage, Untimed};
+use flashlab_sim::flash::{Flash, FlashGeometry, LogicalPage, Untimed};
 use flashlab_sim::layer::{Layer, PageMap, PageMapOptions, Pages, Policy};
 
 /// The simulator may differ from theory by this share.
@@ -56,7 +56,7 @@ impl Load {
 
     /// Pages programmed for each page written, in the steady state.
     fn write_amplification(&self) -> f64 {
-        let geometry = Geometry::new(Bytes::kib(4), self.pages_per_block, 1, self.blocks, 1, 1).unwrap();
+        let geometry = FlashGeometry::new(Bytes::kib(4), self.pages_per_block, 1, self.blocks, 1, 1).unwrap();
         let usable = f64::from(self.blocks - 1) * f64::from(self.pages_per_block);
         let logical = (self.alpha * usable).round() as u32;
         let options = PageMapOptions {

@@ -1,7 +1,7 @@
 //! Blocks wear out, are bad from the factory, are levelled; reads are tried again.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{Cause, Flash, Geometry, LogicalPage, Reliability, Untimed};
+use flashlab_sim::flash::{Cause, Flash, FlashGeometry, LogicalPage, Reliability, Untimed};
 use flashlab_sim::layer::{Exhausted, FastRegion, FastRegionOptions, Layer, PageMap, PageMapOptions, Pages};
 
 use crate::arrays::resources;
@@ -11,8 +11,8 @@ fn page(first: u32) -> Pages {
 }
 
 /// 16 pages in a block, two dies of 32 blocks; 600 of 1024 pages are logical.
-fn geometry() -> Geometry {
-    Geometry::new(Bytes::kib(4), 16, 1, 64, 2, 2).unwrap()
+fn geometry() -> FlashGeometry {
+    FlashGeometry::new(Bytes::kib(4), 16, 1, 64, 2, 2).unwrap()
 }
 
 const LOGICAL: u32 = 600;

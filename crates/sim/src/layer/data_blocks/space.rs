@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::flash::{Geometry, Reliability};
+use crate::flash::{FlashGeometry, Reliability};
 use crate::layer::OptionsError;
 
 /// The free blocks of a die, those with the fewest erases first: erases and number.
@@ -25,7 +25,7 @@ impl Space {
     ///
     /// # Errors
     /// Names an option that leaves too few blocks.
-    pub fn check(self, geometry: &Geometry) -> Result<(), OptionsError> {
+    pub fn check(self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
         let Space { logical_pages, stripe_pages, logs, reserve, .. } = self;
         let dies = geometry.dies();
         let per_die = self.free_blocks(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
@@ -53,7 +53,7 @@ impl Space {
     }
 
     /// The blocks of erased flash by die, without those that are bad.
-    pub(super) fn free_blocks(self, geometry: &Geometry) -> Vec<FreeBlocks> {
+    pub(super) fn free_blocks(self, geometry: &FlashGeometry) -> Vec<FreeBlocks> {
         let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
         let mut free = vec![FreeBlocks::new(); geometry.dies() as usize];
         for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {

@@ -26,7 +26,7 @@ impl DemandMap {
 #[test]
 fn an_entry_is_on_the_flash_or_dirty_in_the_cache() {
     for (seed, cached_entries) in [(1, 1), (2, 7), (3, 40), (4, 1000)] {
-        let geometry = Geometry::new(Bytes(512), 8, 1, 64, 2, 2).unwrap();
+        let geometry = FlashGeometry::new(Bytes(512), 8, 1, 64, 2, 2).unwrap();
         let page_map = PageMapOptions { logical_pages: 300, ..PageMapOptions::default() };
         let options = DemandMapOptions { page_map, cached_entries, entry_bytes: 64 };
         let mut flash = Flash::new(geometry, Untimed);
@@ -55,7 +55,7 @@ fn an_entry_is_on_the_flash_or_dirty_in_the_cache() {
 
 #[test]
 fn what_would_move_data_for_ever_is_refused() {
-    let geometry = Geometry::new(Bytes::kib(8), 16, 1, 16 * 150, 16, 8).unwrap();
+    let geometry = FlashGeometry::new(Bytes::kib(8), 16, 1, 16 * 150, 16, 8).unwrap();
     let check = |policy, logical_pages| {
         let page_map = PageMapOptions { logical_pages, policy, ..PageMapOptions::default() };
         DemandMapOptions { page_map, cached_entries: 3912, entry_bytes: 8 }.check(&geometry)

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Geometry, Reliability};
+use crate::flash::{FlashGeometry, Reliability};
 use crate::layer::OptionsError;
 use crate::layer::data_blocks::Space;
 
@@ -94,7 +94,7 @@ impl LogBlocksOptions {
     ///
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
-    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+    pub fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
         self.space().check(geometry)
     }
 

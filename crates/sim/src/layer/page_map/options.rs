@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use flashlab_base::{Nanos, Seed};
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Geometry, Reliability};
+use crate::flash::{FlashGeometry, Reliability};
 use crate::layer::{OptionsError, Policy};
 
 /// Where the next page is written.
@@ -112,7 +112,7 @@ impl PageMapOptions {
     /// # Errors
     /// When the flash has too few blocks for the logical pages, the open blocks and the reserve, or an option asks
     /// for more than it has.
-    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+    pub fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
         self.layout(geometry).map(|_| ())
     }
 
@@ -126,7 +126,7 @@ impl PageMapOptions {
     ///
     /// # Errors
     /// As [`PageMapOptions::check`].
-    pub(in crate::layer) fn blocks_to_spare(&self, geometry: &Geometry) -> Result<(u32, u32), OptionsError> {
+    pub(in crate::layer) fn blocks_to_spare(&self, geometry: &FlashGeometry) -> Result<(u32, u32), OptionsError> {
         let spare = self.layout(geometry)?.spare.into_iter().min().unwrap_or(0);
         let full = self.logical_pages.div_ceil(geometry.dies()).div_ceil(geometry.pages_per_block());
         Ok((spare, full + spare))
@@ -136,7 +136,7 @@ impl PageMapOptions {
         self.streams.max(if self.hot_within.is_some() { 2 } else { 1 })
     }
 
-    pub(super) fn layout(&self, geometry: &Geometry) -> Result<Layout, OptionsError> {
+    pub(super) fn layout(&self, geometry: &FlashGeometry) -> Result<Layout, OptionsError> {
         let streams = u32::from(self.host_streams());
         let open = streams * if self.collect_apart { 2 } else { 1 };
         // A block that fails takes the free pages with it that its data moved to; several may fail in a row.
@@ -152,13 +152,13 @@ impl PageMapOptions {
     }
 
     /// The blocks for the map that are not bad from the factory.
-    fn usable_blocks(&self, geometry: &Geometry) -> impl Iterator<Item = u32> {
+    fn usable_blocks(&self, geometry: &FlashGeometry) -> impl Iterator<Item = u32> {
         let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
         (geometry.fast_blocks()..geometry.blocks()).filter(move |&block| !bad(block))
     }
 
     /// By die: the usable blocks, never erased.
-    pub(super) fn free_blocks(&self, geometry: &Geometry) -> Vec<BTreeSet<(u32, u32)>> {
+    pub(super) fn free_blocks(&self, geometry: &FlashGeometry) -> Vec<BTreeSet<(u32, u32)>> {
         let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
         for block in self.usable_blocks(geometry) {
             free[geometry.die(block) as usize].insert((0, block));
@@ -170,7 +170,7 @@ impl PageMapOptions {
     /// and the reserve.
     fn spare(
         &self,
-        geometry: &Geometry,
+        geometry: &FlashGeometry,
         usable: &[u32],
         open: u32,
         reserve: u32,

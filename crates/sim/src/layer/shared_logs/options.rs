@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Geometry, Reliability};
+use crate::flash::{FlashGeometry, Reliability};
 use crate::layer::OptionsError;
 use crate::layer::data_blocks::Space;
 
@@ -49,7 +49,7 @@ impl SharedLogsOptions {
     ///
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
-    pub fn check(&self, geometry: &Geometry) -> Result<(), OptionsError> {
+    pub fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
         if !(1..=self.logs.max(1)).contains(&self.reclaimed_at_once) {
             let legal = format!("1 to `logs` ({})", self.logs);
             return Err(OptionsError {

@@ -1,7 +1,7 @@
 //! The invariants of a layer with shared logs, to be checked.
 
 use super::SharedLogs;
-use crate::flash::{Flash, Geometry, Place, Timing};
+use crate::flash::{Flash, FlashGeometry, Place, Timing};
 use crate::layer::data_blocks::{NONE, ensure};
 
 impl SharedLogs {
@@ -63,7 +63,7 @@ impl SharedLogs {
     }
 
     /// Whether the newest copy of a held page lies in a log that knows it.
-    fn is_in_a_log(&self, geometry: &Geometry, index: u32, newest: u32) -> bool {
+    fn is_in_a_log(&self, geometry: &FlashGeometry, index: u32, newest: u32) -> bool {
         let all = self.blocks.pages_per_block();
         let (owner, offset) = (index / all, index % all);
         if newest >= geometry.pages() || !self.blocks.holds(owner, offset) {

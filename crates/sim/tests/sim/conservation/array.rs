@@ -1,7 +1,7 @@
 //! Random arrays of flash with random ways of keeping time.
 
 use flashlab_base::{Bytes, Nanos};
-use flashlab_sim::flash::{Background, CellTimes, Geometry, Resources, RowTimes, Times};
+use flashlab_sim::flash::{Background, CellTimes, FlashGeometry, Resources, RowTimes, Times};
 use proptest::prelude::*;
 
 /// An array of flash, as far as it matters here.
@@ -18,9 +18,9 @@ pub struct Array {
 }
 
 impl Array {
-    pub fn geometry(&self) -> Geometry {
+    pub fn geometry(&self) -> FlashGeometry {
         let (blocks, pages) = (self.dies * self.blocks_per_die, self.planes * self.rows);
-        Geometry::new(Bytes::kib(4), pages, self.planes, blocks, self.dies, self.dies.div_ceil(2)).unwrap()
+        FlashGeometry::new(Bytes::kib(4), pages, self.planes, blocks, self.dies, self.dies.div_ceil(2)).unwrap()
     }
 
     pub fn resources(&self) -> Resources {
