@@ -37,7 +37,13 @@ impl Ledger {
         }
     }
 
-    pub(super) fn program(&mut self, geometry: &FlashGeometry, place: Place, logical: LogicalPage, pages: u32) {
+    pub(super) fn program(
+        &mut self,
+        geometry: &FlashGeometry,
+        place: Place,
+        logical: LogicalPage,
+        pages: u32,
+    ) {
         let first = geometry.physical(place);
         for i in 0..pages {
             let logical = logical.0 + i;

@@ -235,7 +235,13 @@ impl PageMap {
 
     /// The die that takes the next pages of a run, and how many of them.
     #[inline]
-    fn choose_die(&mut self, geometry: &FlashGeometry, page: LogicalPage, count: u32, stream: u32) -> (u32, u32) {
+    fn choose_die(
+        &mut self,
+        geometry: &FlashGeometry,
+        page: LogicalPage,
+        count: u32,
+        stream: u32,
+    ) -> (u32, u32) {
         let (dies, row) = (geometry.dies(), geometry.planes());
         if dies == 1 {
             return (0, count);

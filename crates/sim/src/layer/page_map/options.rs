@@ -126,7 +126,10 @@ impl PageMapOptions {
     ///
     /// # Errors
     /// As [`PageMapOptions::check`].
-    pub(in crate::layer) fn blocks_to_spare(&self, geometry: &FlashGeometry) -> Result<(u32, u32), OptionsError> {
+    pub(in crate::layer) fn blocks_to_spare(
+        &self,
+        geometry: &FlashGeometry,
+    ) -> Result<(u32, u32), OptionsError> {
         let spare = self.layout(geometry)?.spare.into_iter().min().unwrap_or(0);
         let full = self.logical_pages.div_ceil(geometry.dies()).div_ceil(geometry.pages_per_block());
         Ok((spare, full + spare))

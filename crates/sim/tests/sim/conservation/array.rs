@@ -20,7 +20,8 @@ pub struct Array {
 impl Array {
     pub fn geometry(&self) -> FlashGeometry {
         let (blocks, pages) = (self.dies * self.blocks_per_die, self.planes * self.rows);
-        FlashGeometry::new(Bytes::kib(4), pages, self.planes, blocks, self.dies, self.dies.div_ceil(2)).unwrap()
+        FlashGeometry::new(Bytes::kib(4), pages, self.planes, blocks, self.dies, self.dies.div_ceil(2))
+            .unwrap()
     }
 
     pub fn resources(&self) -> Resources {
