@@ -7,6 +7,7 @@ mod demand_map;
 mod devices;
 mod dies_and_volumes;
 mod disk;
+mod documented;
 mod examples;
 mod fast_region;
 mod merges;

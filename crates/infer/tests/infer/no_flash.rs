@@ -1,15 +1,13 @@
 //! Devices that are no flash, and behave in ways that flash does too, for other reasons: what is said of them is not
 //! what they are not, or not surely.
 
-mod made_up;
-
 use std::sync::atomic::AtomicBool;
 
+use crate::made_up::MadeUp;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation, Request};
 use flashlab_infer::{Ended, Settings, groups_for, infer, infer_groups, nothing_known};
-use made_up::MadeUp;
 
 fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
     inferred_by_transport(device, seed, None)

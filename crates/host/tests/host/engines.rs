@@ -1,18 +1,16 @@
 //! The engines on real files and devices: what is written is read back, whatever the order, the depth
 //! or the lane; and what goes wrong comes back as the completion's error.
 
-mod support;
-
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::OpenOptions as File;
 use std::ops::ControlFlow;
 use std::thread;
 
+use crate::support::{Directory, LoopDevice, Undo, run};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Buffer, Completion, Device, IoError, Operation, Request};
 use flashlab_host::{Engine, HostError, OpenOptions, ScratchFile, consent_to_overwrite_file, inspect, open};
-use support::{Directory, LoopDevice, Undo, run};
 
 const ENGINES: [(Engine, u32); 3] = [(Engine::Synchronous, 1), (Engine::IoUring, 1), (Engine::IoUring, 32)];
 const BLOCK: Bytes = Bytes::kib(4);

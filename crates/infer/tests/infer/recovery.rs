@@ -1,14 +1,12 @@
 //! What random writes leave behind, on drives of Ajwani et al. and on a device that is made up.
 
-mod made_up;
-
 use std::sync::atomic::AtomicBool;
 
+use crate::made_up::MadeUp;
 use flashlab_analysis::inference::{Inference, Parameter, Value};
 use flashlab_base::{Bytes, Nanos, Operation, Prng, Seed};
 use flashlab_device::{Device, Request};
 use flashlab_infer::{Settings, infer, nothing_known};
-use made_up::MadeUp;
 
 /// Of the devices that are made up: so large that the write budget leaves enough to rewrite an eighth.
 const CAPACITY: Bytes = Bytes::gib(64);

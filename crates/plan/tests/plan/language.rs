@@ -426,7 +426,7 @@ io_ignore = 0
 
 #[test]
 fn the_manuals_examples_are_legal() {
-    let manual = include_str!("../../../docs/pattern-language.md");
+    let manual = include_str!("../../../../docs/pattern-language.md");
     let examples: Vec<&str> =
         manual.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(examples.len() >= 5, "the manual lost its examples");

@@ -2,7 +2,7 @@
 
 use flashlab_sim::Profile;
 
-const PAGE: &str = include_str!("../../../docs/sim.md");
+const PAGE: &str = include_str!("../../../../docs/sim.md");
 
 const SECTIONS: [&str; 24] = [
     "noise",

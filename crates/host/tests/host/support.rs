@@ -4,8 +4,6 @@
 //! every test's: one that lists them opens another's, and the name of a device that was detached is the
 //! next one's. So the tests that use them take turns.
 
-#![allow(dead_code)]
-
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

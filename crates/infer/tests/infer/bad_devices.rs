@@ -1,9 +1,8 @@
 //! Devices that fail, vanish, wear out, are tiny, or answer at random: each parameter says so, and the others go on.
 
-mod made_up;
-
 use std::sync::atomic::AtomicBool;
 
+use crate::made_up::MadeUp;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
 use flashlab_device::{
@@ -11,7 +10,6 @@ use flashlab_device::{
 };
 use flashlab_infer::{Ended, GROUPS, Group, Settings, infer, nothing_known};
 use flashlab_sim::{Profile, SimulatedDevice};
-use made_up::MadeUp;
 
 const SMALL: Bytes = Bytes::mib(16);
 

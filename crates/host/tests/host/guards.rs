@@ -4,19 +4,17 @@
 //! inspected, when consent is asked for, and when it is opened with a consent that was given before.
 //! These tests need root and loop devices; without, each says that it was skipped.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::Path;
 
+use crate::support::{Directory, LoopDevice, Undo, reasons, run};
 use flashlab_base::Bytes;
 use flashlab_device::Device;
 use flashlab_host::{
     Consent, HostError, Inspection, OpenOptions, Reason, consent_by_flag, consent_by_typing,
     consent_to_overwrite_file, devices, inspect, open,
 };
-use support::{Directory, LoopDevice, Undo, reasons, run};
 
 /// Long enough for every file system of these tests.
 const SIZE: Bytes = Bytes::mib(8);
