@@ -1,13 +1,13 @@
 //! The page that compares several runs.
 
-use flashlab_analysis::{Comparison, FigureRow, PointRow};
+use flashlab_analysis::{Comparison, Difference, FigureRow, PointRow};
+use maud::{Markup, html};
 
 use crate::charts::{Axis, Chart, Drawing, Figures, Series};
 use crate::comparison::{
     differences, figure, groups, in_words, letter, measured_rows, run_name, sentences, title,
 };
-use crate::escape::Text;
-use crate::page::{Section, figures, page};
+use crate::page::{Section, figures, note, page};
 use crate::units;
 
 /// How many colours the style has for runs; further runs begin again.
@@ -31,7 +31,7 @@ pub fn compare_html(comparison: &Comparison) -> String {
             short: "Patterns",
             heading: "Response times",
             body: if charts.is_empty() {
-                "<p class=\"note\">The runs have no micro-benchmark in common.</p>\n".to_owned()
+                note("The runs have no micro-benchmark in common.")
             } else {
                 figures(&charts)
             },
@@ -42,49 +42,59 @@ pub fn compare_html(comparison: &Comparison) -> String {
     page(&format!("{}: compared", names.join(" and ")), &sections, &charts, env!("CARGO_PKG_VERSION"))
 }
 
-fn verdict(comparison: &Comparison) -> String {
-    let run = |run: usize| {
-        format!(
-            "<li><i class=\"swatch solid\" style=\"--line:var(--{})\"></i> {}</li>\n",
-            colour(run),
-            Text(&run_name(comparison, run))
-        )
-    };
-    let runs: String = (0..comparison.devices.len()).map(run).collect();
-    format!(
-        "<p class=\"eyebrow\">Comparison of runs</p>\n<h1>{} runs side by side</h1>\n<ul class=\"runs-compared\">\n{runs}</ul>\n\
-         <p class=\"verdict\">{}</p>\n\
-         <p class=\"note\">Differences are those of a t-test between the repetitions, adjusted for the number of points \
-         compared (p below 0.05). What differs is the runs: their state, temperature and other load are part of it.</p>\n",
-        comparison.devices.len(),
-        Text(&sentences(comparison).join(" ")),
-    )
+fn verdict(comparison: &Comparison) -> Markup {
+    let runs = 0..comparison.devices.len();
+    html! {
+        p.eyebrow { "Comparison of runs" }
+        h1 { (comparison.devices.len()) " runs side by side" }
+        ul.runs-compared {
+            @for run in runs {
+                li {
+                    i.swatch.solid style={ "--line:var(--" (colour(run)) ")" } {}
+                    " " (run_name(comparison, run))
+                }
+            }
+        }
+        p.verdict { (sentences(comparison).join(" ")) }
+        p.note {
+            "Differences are those of a t-test between the repetitions, adjusted for the number of points compared "
+            "(p below 0.05). What differs is the runs: their state, temperature and other load are part of it."
+        }
+    }
 }
 
-fn characteristics(comparison: &Comparison) -> String {
-    let head: String = (0..comparison.devices.len())
-        .map(|run| {
-            let relative = if run == 0 { "" } else { "<th scope=\"col\">÷ A</th>" };
-            format!("<th scope=\"col\">{}</th>{relative}", Text(&run_name(comparison, run)))
-        })
-        .collect();
-    let row = |row: &FigureRow| {
-        let cells: String = (0..comparison.devices.len())
-            .map(|run| {
-                let ratio =
-                    row.ratios.get(run).copied().flatten().map_or(units::UNKNOWN.to_owned(), units::ratio);
-                let relative =
-                    if run == 0 { String::new() } else { format!("<td class=\"faint\">{ratio}</td>") };
-                format!("<td>{}</td>{relative}", Text(&figure(row, run)))
-            })
-            .collect();
-        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", Text(title(&row.name)))
-    };
-    let rows: String = measured_rows(comparison).map(row).collect();
-    format!(
-        "<p class=\"intro\">The columns of uFLIP's Table 3. Ratios here are not tested.</p>\n<div class=\"scroll\">\
-         <table class=\"figures\"><thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
-    )
+fn characteristics(comparison: &Comparison) -> Markup {
+    let runs = 0..comparison.devices.len();
+    html! {
+        p.intro { "The columns of uFLIP's Table 3. Ratios here are not tested." }
+        div.scroll {
+            table.figures {
+                thead {
+                    tr {
+                        td {}
+                        @for run in runs {
+                            th scope="col" { (run_name(comparison, run)) }
+                            @if run > 0 { th scope="col" { "÷ A" } }
+                        }
+                    }
+                }
+                tbody { @for row in measured_rows(comparison) { (figure_row(comparison, row)) } }
+            }
+        }
+    }
+}
+
+fn figure_row(comparison: &Comparison, row: &FigureRow) -> Markup {
+    let ratio = |run: usize| row.ratios.get(run).copied().flatten().map_or(units::UNKNOWN.to_owned(), units::ratio);
+    html! {
+        tr {
+            th scope="row" { (title(&row.name)) }
+            @for run in 0..comparison.devices.len() {
+                td { (figure(row, run)) }
+                @if run > 0 { td.faint { (ratio(run)) } }
+            }
+        }
+    }
 }
 
 fn colour(run: usize) -> String {
@@ -145,53 +155,54 @@ fn chart(comparison: &Comparison, points: &[PointRow], index: usize) -> Chart {
 }
 
 /// The table of all points, folded away.
-fn points(comparison: &Comparison) -> String {
-    let heads: String = (0..comparison.devices.len())
-        .map(|run| {
-            let name = letter(run);
-            let test =
-                if run == 0 { String::new() } else { format!("<th scope=\"col\">{name} against A</th>") };
-            format!("<th scope=\"col\">{name} µs</th>{test}")
-        })
-        .collect();
-    let rows: String = comparison.points.iter().map(|point| point_row(comparison, point)).collect();
+fn points(comparison: &Comparison) -> Markup {
+    let count = comparison.points.len();
     let shown = (1..comparison.devices.len())
         .map(|run| differences(&comparison.points, run).filter(|found| found.shown).count())
         .sum::<usize>();
-    let count = match comparison.points.len() {
-        1 => "1 point".to_owned(),
-        n => format!("{n} points"),
-    };
-    format!(
-        "<details class=\"runs\"><summary>{count}, {shown} differences shown</summary>\n\
-         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of all points\">\
-         <table class=\"figures sortable compared\"><thead><tr><th scope=\"col\">Benchmark</th><th scope=\"col\">Pattern</th>\
-         <th scope=\"col\">Parameter</th>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div></details>\n"
-    )
+    html! {
+        details.runs {
+            summary { (count) @if count == 1 { " point, " } @else { " points, " } (shown) " differences shown" }
+            div.scroll tabindex="0" role="region" aria-label="Table of all points" {
+                table.figures.sortable.compared {
+                    thead {
+                        tr {
+                            @for heading in ["Benchmark", "Pattern", "Parameter"] { th scope="col" { (heading) } }
+                            @for run in 0..comparison.devices.len() {
+                                th scope="col" { (letter(run)) " µs" }
+                                @if run > 0 { th scope="col" { (letter(run)) " against A" } }
+                            }
+                        }
+                    }
+                    tbody { @for point in &comparison.points { "\n" (point_row(comparison, point)) } }
+                }
+            }
+        }
+    }
 }
 
-fn point_row(comparison: &Comparison, point: &PointRow) -> String {
-    let cells: String = (0..comparison.devices.len())
-        .map(|run| {
-            let mean = point.response_ns_mean.get(run).copied().flatten();
-            let mean = mean.map_or(units::UNKNOWN.to_owned(), |ns| format!("{:.1}", ns / 1e3));
-            let test = match point.differences.get(run).and_then(Option::as_ref) {
-                _ if run == 0 => String::new(),
-                None => format!("<td>{}</td>", units::UNKNOWN),
-                Some(found) => format!(
-                    "<td{} data-value=\"{}\">{}</td>",
-                    if found.shown { " class=\"shown\"" } else { "" },
-                    if found.shown { found.ratio } else { 1.0 },
-                    Text(&found.describe())
-                ),
-            };
-            format!("<td>{mean}</td>{test}")
-        })
-        .collect();
-    format!(
-        "<tr><td>{}</td><td>{}</td><td>{}</td>{cells}</tr>\n",
-        Text(&point.micro_benchmark),
-        Text(&point.pattern),
-        Text(&point.label)
-    )
+fn point_row(comparison: &Comparison, point: &PointRow) -> Markup {
+    let mean = |run: usize| point.response_ns_mean.get(run).copied().flatten();
+    html! {
+        tr {
+            td { (point.micro_benchmark) }
+            td { (point.pattern) }
+            td { (point.label) }
+            @for run in 0..comparison.devices.len() {
+                td { (mean(run).map_or(units::UNKNOWN.to_owned(), |ns| format!("{:.1}", ns / 1e3))) }
+                @if run > 0 { (difference(point.differences.get(run).and_then(Option::as_ref))) }
+            }
+        }
+    }
+}
+
+fn difference(found: Option<&Difference>) -> Markup {
+    html! {
+        @match found {
+            None => td { (units::UNKNOWN) },
+            Some(found) => td.shown[found.shown] data-value=(if found.shown { found.ratio } else { 1.0 }) {
+                (found.describe())
+            },
+        }
+    }
 }

@@ -1,33 +1,16 @@
-//! Outside bytes on their way into HTML.
+//! What outside bytes may not do to a page, beyond what maud escapes.
 //!
-//! Invariant: what [`Text`] writes is text in any element and in any quoted attribute, and what
-//! [`json`] writes neither ends nor comments out the `<script>` element that it stands in.
-
-use std::fmt;
+//! maud makes every text safe as markup. Two dangers are left: characters that HTML forbids or that rearrange the text
+//! around them, and JSON that ends the `<script>` element that it stands in.
 
 use serde::Serialize;
 
-/// Displays a text so that HTML shows it and never interprets it.
-pub struct Text<'a>(pub &'a str);
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                '\t' | '\n' => fmt::Write::write_char(f, c)?,
-                // NUL and its kin are not allowed in HTML; direction overrides would let a device's
-                // name rearrange the text around it.
-                c if c.is_control() || is_direction_override(c) => f.write_str("\u{fffd}")?,
-                c => fmt::Write::write_char(f, c)?,
-            }
-        }
-        Ok(())
-    }
+/// `page` with a replacement character in place of each control character and each direction override.
+///
+/// HTML allows no NUL and the like, and a direction override would let a device's name rearrange the text around it.
+pub fn without_controls(page: String) -> String {
+    let is_forbidden = |c: char| (c.is_control() && !matches!(c, '\t' | '\n')) || is_direction_override(c);
+    if page.contains(is_forbidden) { page.replace(is_forbidden, "\u{fffd}") } else { page }
 }
 
 /// Whether `c` changes the direction of the text after it.
@@ -48,10 +31,11 @@ mod tests {
 
     #[test]
     fn text_cannot_become_markup() {
-        let shown = Text("</script><img src=x onerror=\"a('b')\">&amp;\0\u{202e}").to_string();
+        let text = "</script><img src=x onerror=\"a('b')\">&amp;\0\u{202e}\n";
+        let shown = without_controls(maud::html! { (text) }.into_string());
         assert_eq!(
             shown,
-            "&lt;/script&gt;&lt;img src=x onerror=&quot;a(&#39;b&#39;)&quot;&gt;&amp;amp;\u{fffd}\u{fffd}"
+            "&lt;/script&gt;&lt;img src=x onerror=&quot;a('b')&quot;&gt;&amp;amp;\u{fffd}\u{fffd}\n"
         );
     }
 

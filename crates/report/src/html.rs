@@ -2,9 +2,10 @@
 
 use flashlab_analysis::findings::{Findings, MicroBenchmark, Traces};
 use flashlab_plan::Plan;
+use maud::{Markup, html};
 
 use crate::charts::{self, Chart};
-use crate::page::{Section, figures, page};
+use crate::page::{Section, figures, note, page};
 use crate::points::{self, is_own_plan};
 use crate::{method, runs, summary};
 
@@ -41,19 +42,25 @@ pub fn html(findings: &Findings, traces: &Traces) -> String {
         id: "phases",
         short: "Phases",
         heading: "Start-up and running phase",
-        body: intro(
-            "Every IO of the four baseline patterns, in order. A device may serve the first IOs faster or slower \
-             than it can sustain; figures elsewhere in this report leave that start-up phase out.",
-        ) + &charts_or_gap(&baselines, "The run kept no traces of the baselines."),
+        body: html! {
+            p.intro {
+                "Every IO of the four baseline patterns, in order. A device may serve the first IOs faster or slower "
+                "than it can sustain; figures elsewhere in this report leave that start-up phase out."
+            }
+            (charts_or_gap(&baselines, "The run kept no traces of the baselines."))
+        },
     });
     sections.push(Section {
         id: "lingering",
         short: "Pause",
         heading: "How long random writes linger",
-        body: intro(
-            "If a device puts work off, reads that follow random writes pay for it. The runs keep a pause from each \
-             other that is longer than this effect.",
-        ) + &charts_or_gap(&lingering, "The run did not measure it."),
+        body: html! {
+            p.intro {
+                "If a device defers work, reads that follow random writes pay for it. The runs keep a pause from each "
+                "other that is longer than this effect."
+            }
+            (charts_or_gap(&lingering, "The run did not measure it."))
+        },
     });
     sections.push(Section {
         id: "granularity",
@@ -71,7 +78,10 @@ pub fn html(findings: &Findings, traces: &Traces) -> String {
         id: "patterns",
         short: "Patterns",
         heading: "The other micro-benchmarks",
-        body: charts_or_gap(others, "The run measured none of them.") + &gaps(&missing),
+        body: html! {
+            (charts_or_gap(others, "The run measured none of them."))
+            @if !missing.is_empty() { p.note { "Not measured in this run: " (missing.join(", ")) "." } }
+        },
     });
     sections.extend(method::sections(findings));
     sections.push(runs::section(findings));
@@ -86,7 +96,7 @@ fn own_plan(findings: &Findings) -> String {
     let plans = varied.into_iter().enumerate();
     let charts: Vec<Chart> =
         plans.map(|(index, plan)| charts::micro_benchmark(findings, plan, index)).collect();
-    let body = format!("{}{}", points::facts(&single), figures(&charts));
+    let body = html! { (points::facts(&single)) (figures(&charts)) };
     let mut sections = vec![
         summary::head(findings),
         Section { id: "patterns", short: "Patterns", heading: "What was run", body },
@@ -98,18 +108,7 @@ fn own_plan(findings: &Findings) -> String {
     page(&title, &sections, &charts.iter().collect::<Vec<_>>(), &findings.flashlab)
 }
 
-fn intro(text: &str) -> String {
-    format!("<p class=\"intro\">{text}</p>\n")
-}
-
-fn charts_or_gap<'a>(charts: impl IntoIterator<Item = &'a Chart>, gap: &str) -> String {
+fn charts_or_gap<'a>(charts: impl IntoIterator<Item = &'a Chart>, gap: &str) -> Markup {
     let charts: Vec<&Chart> = charts.into_iter().collect();
-    if charts.is_empty() { format!("<p class=\"note\">{gap}</p>\n") } else { figures(charts) }
-}
-
-fn gaps(missing: &[&str]) -> String {
-    if missing.is_empty() {
-        return String::new();
-    }
-    format!("<p class=\"note\">Not measured in this run: {}.</p>\n", missing.join(", "))
+    if charts.is_empty() { note(gap) } else { figures(charts) }
 }

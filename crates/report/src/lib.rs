@@ -10,8 +10,8 @@
 //! - No statistic is computed here: only units, scales, and the ratio of two figures that stand in
 //!   the findings.
 //! - A page makes no network request: its Content-Security-Policy forbids every one.
-//! - Names of devices, paths and messages are outside bytes: in HTML they go through
-//!   `escape`, in the terminal through `units::printable`.
+//! - Names of devices, paths and messages are outside bytes: maud and `escape` make them text in HTML,
+//!   `units::printable` in the terminal.
 //! - A figure that was not measured is shown as such, never as zero.
 
 mod advice;

@@ -3,8 +3,8 @@
 use flashlab_analysis::findings::{Baseline, Findings};
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_plan::Plan;
+use maud::{Markup, html};
 
-use crate::escape::Text;
 use crate::page::{Section, facts};
 use crate::points::is_own_plan;
 use crate::summary::date;
@@ -29,14 +29,17 @@ pub fn sections(findings: &Findings) -> Vec<Section> {
     ]
 }
 
-fn method_html(findings: &Findings) -> String {
-    let repeat = Text(&repeat_command(findings)).to_string();
-    let where_plan = if is_own_plan(findings) { " (the plan is in the run's manifest.json)" } else { "" };
-    format!(
-        "{facts}{baselines}<p>To repeat it with the same IOs{where_plan}:</p>\n<pre class=\"command\"><code>{repeat}</code></pre>\n",
-        facts = facts(method(findings)),
-        baselines = baselines_html(&findings.baselines),
-    )
+fn method_html(findings: &Findings) -> Markup {
+    html! {
+        (facts(method(findings)))
+        (baselines_html(&findings.baselines))
+        p {
+            "To repeat it with the same IOs"
+            @if is_own_plan(findings) { " (the plan is in the run's manifest.json)" }
+            ":"
+        }
+        pre.command { code { (repeat_command(findings)) } }
+    }
 }
 
 fn method(findings: &Findings) -> Vec<(&'static str, Option<String>)> {
@@ -126,33 +129,36 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
-fn baselines_html(baselines: &[Baseline]) -> String {
-    if baselines.is_empty() {
-        return String::new();
+fn baselines_html(baselines: &[Baseline]) -> Markup {
+    const HEADINGS: [&str; 7] =
+        ["Pattern", "Start-up", "Mean in it", "Mean after it", "Period", "IOIgnore", "Smallest IOCount"];
+    html! {
+        @if !baselines.is_empty() {
+            div.scroll {
+                table.figures {
+                    caption { "The two phases of the baselines (uFLIP section 4.2)" }
+                    thead { tr { @for heading in HEADINGS { th { (heading) } } } }
+                    tbody { @for baseline in baselines { (baseline_row(baseline)) } }
+                }
+            }
+        }
     }
-    let row = |baseline: &Baseline| {
-        let phases = &baseline.phases;
-        format!(
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-            Text(&baseline.pattern),
-            if phases.startup_ios == 0 {
-                "none".to_owned()
-            } else {
-                format!("{} IOs", grouped(phases.startup_ios))
-            },
-            phases.startup_ns_mean.map_or(units::UNKNOWN.to_owned(), units::time),
-            units::time(phases.running_ns_mean),
-            phases.period_ios.map_or("none".to_owned(), |ios| format!("{} IOs", grouped(ios))),
-            grouped(baseline.io_ignore),
-            grouped(baseline.io_count_min),
-        )
-    };
-    let rows: String = baselines.iter().map(row).collect();
-    format!(
-        "<div class=\"scroll\"><table class=\"figures\"><caption>The two phases of the baselines (uFLIP section 4.2)</caption>\
-         <thead><tr><th>Pattern</th><th>Start-up</th><th>Mean in it</th><th>Mean after it</th><th>Period</th>\
-         <th>IOIgnore</th><th>Smallest IOCount</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
-    )
+}
+
+fn baseline_row(baseline: &Baseline) -> Markup {
+    let phases = &baseline.phases;
+    let ios = |count: Option<u64>| count.map_or("none".to_owned(), |count| format!("{} IOs", grouped(count)));
+    html! {
+        tr {
+            th scope="row" { (baseline.pattern) }
+            td { (ios(Some(phases.startup_ios).filter(|&count| count > 0))) }
+            td { (phases.startup_ns_mean.map_or(units::UNKNOWN.to_owned(), units::time)) }
+            td { (units::time(phases.running_ns_mean)) }
+            td { (ios(phases.period_ios)) }
+            td { (grouped(baseline.io_ignore)) }
+            td { (grouped(baseline.io_count_min)) }
+        }
+    }
 }
 
 fn identity(identity: &Identity) -> Vec<(&str, Option<String>)> {
@@ -228,18 +234,19 @@ pub fn definitions(findings: &Findings) -> Section {
         ),
         ("Units", "1 KiB = 1024 bytes, 1 MB/s = 1 000 000 bytes a second, 1 µs = 1000 ns."),
     ];
-    let term = |(name, meaning): (&str, &str)| format!("<dt>{}</dt><dd>{}</dd>\n", Text(name), Text(meaning));
-    let table3 = table3::columns(findings);
-    let terms: String = TERMS.into_iter().map(term).collect();
-    let columns: String = table3.iter().map(|column| term((column.title, column.meaning))).collect();
+    let columns = table3::columns(findings);
+    let terms = TERMS.into_iter().chain(columns.iter().map(|column| (column.title, column.meaning)));
     Section {
         id: "definitions",
         short: "Definitions",
         heading: "How the figures are defined",
-        body: format!(
-            "<dl class=\"definitions\">\n{terms}{columns}</dl>\n<p class=\"source\">L. Bouganim, B. Þ. Jónsson, P. Bonnet: \
-             <cite>uFLIP: Understanding Flash IO Patterns</cite>, CIDR 2009.</p>\n"
-        ),
+        body: html! {
+            dl.definitions { @for (name, meaning) in terms { dt { (name) } dd { (meaning) } "\n" } }
+            p.source {
+                "L. Bouganim, B. Þ. Jónsson, P. Bonnet: "
+                cite { "uFLIP: Understanding Flash IO Patterns" } ", CIDR 2009."
+            }
+        },
     }
 }
 

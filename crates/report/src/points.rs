@@ -5,6 +5,7 @@
 //! Invariant: the figures in a line are those of one run, the middle repetition by its mean.
 
 use flashlab_analysis::findings::{Experiment, Findings, MicroBenchmark, Point, RunSummary};
+use maud::Markup;
 
 use crate::page;
 use crate::terminal::{DIM, Writer};
@@ -21,7 +22,7 @@ pub(crate) fn tables(out: &mut Writer<'_>, findings: &Findings) {
 }
 
 /// What the experiments gave that vary nothing: a single point is no curve.
-pub(crate) fn facts(plans: &[&MicroBenchmark]) -> String {
+pub(crate) fn facts(plans: &[&MicroBenchmark]) -> Markup {
     let experiments = plans.iter().flat_map(|plan| &plan.experiments);
     let fact = |experiment: &'_ Experiment| {
         let run = experiment.points.first().and_then(middle)?;
@@ -31,7 +32,7 @@ pub(crate) fn facts(plans: &[&MicroBenchmark]) -> String {
     };
     let found: Vec<(String, String)> = experiments.filter_map(fact).collect();
     if found.is_empty() {
-        return String::new();
+        return Markup::default();
     }
     page::facts(found.iter().map(|(name, text)| (name.as_str(), Some(text.clone()))))
 }

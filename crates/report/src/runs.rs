@@ -2,12 +2,11 @@
 //!
 //! Invariant: a column has one unit, so that its figures can be compared at a glance and sorted.
 
-use std::fmt::Write;
-
 use flashlab_analysis::findings::{Findings, RunEnd, RunSummary};
+use maud::{Markup, html};
 
-use crate::escape::Text;
-use crate::page::Section;
+use crate::page::{Section, note};
+use crate::units::UNKNOWN;
 
 const HEADINGS: [&str; 19] = [
     "Run",
@@ -41,29 +40,31 @@ struct Place<'a> {
 
 /// Every run with its statistics, folded away.
 pub fn section(findings: &Findings) -> Section {
-    let (rows, count) = rows(findings);
-    let headings: String =
-        HEADINGS.iter().map(|heading| format!("<th scope=\"col\">{heading}</th>")).collect();
-    let body = if count == 0 {
-        "<p class=\"note\">There are none.</p>\n".to_owned()
-    } else {
-        format!(
-            "<details class=\"runs\"><summary>{count} runs with their statistics</summary>\n\
-             <p class=\"note\">Start-up phases are left out. Click on a heading to sort.</p>\n\
-             <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of all runs\">\
-             <table class=\"figures sortable\"><thead><tr>{headings}</tr></thead>\n<tbody>\n{rows}</tbody></table></div></details>\n"
-        )
-    };
+    let rows = rows(findings);
+    let body = if rows.is_empty() { note("There are none.") } else { table(&rows) };
     Section { id: "runs", short: "Runs", heading: "All runs", body }
 }
 
-fn rows(findings: &Findings) -> (String, usize) {
-    let mut rows = String::new();
-    let mut count = 0;
+fn table(rows: &[Markup]) -> Markup {
+    html! {
+        details.runs {
+            summary { (rows.len()) " runs with their statistics" }
+            p.note { "Start-up phases are left out. Click on a heading to sort." }
+            div.scroll tabindex="0" role="region" aria-label="Table of all runs" {
+                table.figures.sortable {
+                    thead { tr { @for heading in HEADINGS { th scope="col" { (heading) } } } }
+                    tbody { @for row in rows { "\n" (row) } }
+                }
+            }
+        }
+    }
+}
+
+fn rows(findings: &Findings) -> Vec<Markup> {
+    let mut rows = Vec::new();
     for baseline in &findings.baselines {
         let place = Place { benchmark: "baseline", pattern: &baseline.pattern, label: "", value: 0.0 };
-        push_row(&mut rows, &place, &baseline.run);
-        count += 1;
+        rows.push(row(&place, &baseline.run));
     }
     for micro in &findings.micro_benchmarks {
         for experiment in &micro.experiments {
@@ -74,27 +75,15 @@ fn rows(findings: &Findings) -> (String, usize) {
                     label: &point.label,
                     value: point.value,
                 };
-                point.runs.iter().for_each(|run| push_row(&mut rows, &place, run));
-                count += point.runs.len();
+                rows.extend(point.runs.iter().map(|run| row(&place, run)));
             }
         }
     }
-    (rows, count)
+    rows
 }
 
-fn push_row(rows: &mut String, place: &Place<'_>, run: &RunSummary) {
+fn row(place: &Place<'_>, run: &RunSummary) -> Markup {
     let response = &run.response;
-    let failed = if run.failed_ios > 0 { format!(", {} failed", run.failed_ios) } else { String::new() };
-    let mut cells = format!(
-        "<tr><td>{}<td>{}<td>{}<td data-value=\"{}\">{}<td>{}<td>{}",
-        run.run,
-        Text(place.benchmark),
-        Text(place.pattern),
-        place.value,
-        Text(place.label),
-        run.repetition,
-        response.count,
-    );
     let nanoseconds = [
         response.mean_ns,
         response.min_ns as f64,
@@ -108,20 +97,24 @@ fn push_row(rows: &mut String, place: &Place<'_>, run: &RunSummary) {
     let microseconds = nanoseconds.into_iter().map(|ns| (ns / 1e3, 1));
     let rates = [(run.throughput_bytes_per_s / 1e6, 2), (run.ios_per_s, 0)];
     let precision = [(run.precision.map_or(f64::NAN, |precision| precision * 100.0), 1)];
-    for (figure, decimals) in microseconds.chain(rates).chain(precision) {
-        let written = if figure.is_finite() {
-            write!(cells, "<td>{figure:.decimals$}")
-        } else {
-            write!(cells, "<td>–")
-        };
-        written.expect("a String takes everything");
+    let figures = microseconds.chain(rates).chain(precision);
+    html! {
+        tr {
+            td { (run.run) }
+            td { (place.benchmark) }
+            td { (place.pattern) }
+            td data-value=(place.value) { (place.label) }
+            td { (run.repetition) }
+            td { (response.count) }
+            @for (figure, decimals) in figures { td { (written(figure, decimals)) } }
+            td { (ended(run.ended)) @if run.failed_ios > 0 { ", " (run.failed_ios) " failed" } }
+            td { (run.flags.join(", ").replace('_', " ")) }
+        }
     }
-    rows.push_str(&cells);
-    rows.push_str("<td>");
-    rows.push_str(ended(run.ended));
-    rows.push_str(&failed);
-    let flags = run.flags.join(", ").replace('_', " ");
-    writeln!(rows, "<td>{}</tr>", Text(&flags)).expect("a String takes everything");
+}
+
+fn written(figure: f64, decimals: usize) -> String {
+    if figure.is_finite() { format!("{figure:.decimals$}") } else { UNKNOWN.to_owned() }
 }
 
 fn ended(end: RunEnd) -> &'static str {

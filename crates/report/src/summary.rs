@@ -1,9 +1,9 @@
 //! The top of the report: what a reader who reads nothing else should have read.
 
 use flashlab_analysis::findings::{Findings, Hint, Verdict, Warning};
+use maud::{Markup, html};
 
-use crate::escape::Text;
-use crate::page::Section;
+use crate::page::{Section, note};
 use crate::points::is_own_plan;
 use crate::table3::{self, BaselineFigure, Column};
 use crate::units;
@@ -24,31 +24,29 @@ pub fn sections(findings: &Findings) -> Vec<Section> {
 
 /// The top of the report of a person's own plan, of which uFLIP's row and hints say nothing.
 pub fn head(findings: &Findings) -> Section {
-    let body = format!(
-        "<p class=\"eyebrow\">{about}</p>\n<h1>{device}</h1>\n{warnings}",
-        about = Text(&about(findings)),
-        device = Text(&findings.characteristics.device),
-        warnings = warnings_html(&findings.warnings),
-    );
+    let body = html! { (device(findings)) (warnings_html(&findings.warnings)) };
     Section { id: "verdict", short: "Warnings", heading: "", body }
 }
 
-fn verdict_html(findings: &Findings) -> String {
+fn device(findings: &Findings) -> Markup {
+    html! {
+        p.eyebrow { (about(findings)) }
+        h1 { (findings.characteristics.device) }
+    }
+}
+
+fn verdict_html(findings: &Findings) -> Markup {
     let sentences = verdict::sentences(findings);
-    let sentences = if sentences.is_empty() {
-        "The run measured too little for a verdict.".to_owned()
-    } else {
-        sentences.join(" ")
-    };
-    format!(
-        "<p class=\"eyebrow\">{about}</p>\n<h1>{device}</h1>\n<p class=\"verdict\">{sentences}</p>\n{warnings}{tiles}{cards}",
-        about = Text(&about(findings)),
-        device = Text(&findings.characteristics.device),
-        sentences = Text(&sentences),
-        warnings = warnings_html(&findings.warnings),
-        tiles = tiles_html(findings),
-        cards = cards_html(findings),
-    )
+    html! {
+        (device(findings))
+        p.verdict {
+            @if sentences.is_empty() { "The run measured too little for a verdict." }
+            @else { (sentences.join(" ")) }
+        }
+        (warnings_html(&findings.warnings))
+        (tiles_html(findings))
+        (cards_html(findings))
+    }
 }
 
 /// `block device · 64 GB · 2025-11-21 04:08 UTC · full run`.
@@ -73,89 +71,96 @@ pub fn date(rfc3339: &str) -> String {
 }
 
 /// The four baselines, each with a bar to one scale.
-fn tiles_html(findings: &Findings) -> String {
+fn tiles_html(findings: &Findings) -> Markup {
     let baselines = table3::baselines(&findings.characteristics);
     let longest = baselines.iter().filter_map(|b| b.mean_ns).filter(|ns| ns.is_finite()).fold(0.0, f64::max);
-    let tiles: String = baselines.iter().map(|baseline| tile(findings, baseline, longest)).collect();
-    format!(
-        "<h2 class=\"small\">Response time of {} IOs, the bars to one scale</h2>\n<div class=\"tiles\">\n{tiles}</div>\n",
-        findings.method.io_size
-    )
+    html! {
+        h2.small { "Response time of " (findings.method.io_size) " IOs, the bars to one scale" }
+        div.tiles { @for baseline in &baselines { (tile(findings, baseline, longest)) } }
+    }
 }
 
-fn tile(findings: &Findings, baseline: &BaselineFigure, longest: f64) -> String {
-    let value = baseline.mean_ns.map(units::time);
+fn tile(findings: &Findings, baseline: &BaselineFigure, longest: f64) -> Markup {
     let part = baseline.mean_ns.map_or(0.0, |ns| if longest > 0.0 { 100.0 * ns / longest } else { 0.0 });
     let long = findings.baselines.iter().find(|found| found.pattern == baseline.name);
-    let more = long.map_or_else(String::new, |found| {
-        format!(
-            "p99 {} · {}",
-            units::time(found.run.response.p99_ns as f64),
-            units::rate(found.run.throughput_bytes_per_s)
-        )
-    });
-    format!(
-        "<div class=\"tile {colour}\"><h3>{words} <abbr>{name}</abbr></h3><p class=\"figure\">{value}</p>\
-         <div class=\"bar\" aria-hidden=\"true\"><i style=\"width:{part:.2}%\"></i></div>\
-         <p class=\"detail\">{more}&nbsp;</p></div>\n",
-        colour = baseline.name.to_lowercase(),
-        words = capitalised(baseline.words),
-        name = baseline.name,
-        value = value.as_deref().map_or(NOT_MEASURED.to_owned(), |value| Text(value).to_string()),
-    )
+    let width = format!("width:{part:.2}%");
+    html! {
+        div.tile.(baseline.name.to_lowercase()) {
+            h3 { (capitalised(baseline.words)) " " abbr { (baseline.name) } }
+            p.figure { (measured(baseline.mean_ns.map(units::time))) }
+            div.bar aria-hidden="true" { i style=(width) {} }
+            p.detail {
+                @if let Some(found) = long {
+                    "p99 " (units::time(found.run.response.p99_ns as f64))
+                    " · " (units::rate(found.run.throughput_bytes_per_s))
+                }
+                "\u{a0}"
+            }
+        }
+    }
 }
 
-const NOT_MEASURED: &str = "<span class=\"missing\">not measured</span>";
+fn measured(value: Option<String>) -> Markup {
+    html! { @match value { Some(value) => (value), None => span.missing { "not measured" } } }
+}
 
 /// The other columns of Table 3.
-fn cards_html(findings: &Findings) -> String {
-    let cards: String = table3::columns(findings).iter().enumerate().map(card).collect();
-    format!(
-        "<h2 class=\"small\">Characteristics, as in uFLIP's Table 3</h2>\n<div class=\"cards\">\n{cards}</div>\n"
-    )
+fn cards_html(findings: &Findings) -> Markup {
+    html! {
+        h2.small { "Characteristics, as in uFLIP's Table 3" }
+        div.cards { @for (index, column) in table3::columns(findings).into_iter().enumerate() { (card(index, column)) } }
+    }
 }
 
-fn card((index, column): (usize, &Column)) -> String {
-    format!(
-        "<div class=\"card\"><h3><span class=\"term\" tabindex=\"0\" aria-describedby=\"meaning-{index}\">{title}\
-         <span class=\"tip\" role=\"tooltip\" id=\"meaning-{index}\">{meaning}</span></span></h3>\
-         <p class=\"figure\">{value}</p><p class=\"detail\">{detail}</p></div>\n",
-        title = column.title,
-        meaning = Text(column.meaning),
-        value = column.value.as_deref().map_or(NOT_MEASURED.to_owned(), |value| Text(value).to_string()),
-        detail = Text(&column.detail),
-    )
+fn card(index: usize, column: Column) -> Markup {
+    html! {
+        div.card {
+            h3 { (term(column.title, column.meaning, index)) }
+            p.figure { (measured(column.value)) }
+            p.detail { (column.detail) }
+        }
+    }
+}
+
+/// A word with its meaning, shown when the reader points at it. `index` is unique among the terms of a page.
+pub fn term(word: &str, meaning: &str, index: usize) -> Markup {
+    let id = format!("meaning-{index}");
+    html! {
+        span.term tabindex="0" aria-describedby=(id) {
+            (word)
+            span.tip role="tooltip" id=(id) { (meaning) }
+        }
+    }
 }
 
 /// One item for each kind of warning; what there is more of a kind is folded away, with its number.
-fn warnings_html(warnings: &[Warning]) -> String {
-    if warnings.is_empty() {
-        return String::new();
-    }
+fn warnings_html(warnings: &[Warning]) -> Markup {
     let text = |warning: &Warning| {
-        let run = warning.run.map(|run| format!("<span class=\"run\">run {run}</span> ")).unwrap_or_default();
-        format!("{run}{}", Text(&warning.message))
+        html! {
+            @if let Some(run) = warning.run { span.run { "run " (run) } " " }
+            (warning.message)
+        }
     };
-    let item = |kind: Vec<&Warning>| {
-        let (first, more) = (kind[0], &kind[1..]);
-        let name = capitalised(&first.kind.replace('_', " "));
-        let folded: String = more.iter().map(|warning| format!("<li>{}</li>\n", text(warning))).collect();
-        let folded = match more.len() {
-            0 => String::new(),
-            count => {
-                format!("<details><summary>{count} more of this kind</summary><ul>\n{folded}</ul></details>")
+    html! {
+        @if !warnings.is_empty() {
+            aside.warnings aria-label="Warnings" {
+                h2 { (warnings.len()) @if warnings.len() == 1 { " warning" } @else { " warnings" } }
+                ul {
+                    @for kind in by_kind(warnings) {
+                        li {
+                            b { (capitalised(&kind[0].kind.replace('_', " "))) ":" } " " (text(kind[0]))
+                            @if kind.len() > 1 {
+                                details {
+                                    summary { (kind.len() - 1) " more of this kind" }
+                                    ul { @for warning in &kind[1..] { li { (text(warning)) } } }
+                                }
+                            }
+                        }
+                    }
+                }
             }
-        };
-        format!("<li><b>{}:</b> {}{folded}</li>\n", Text(&name), text(first))
-    };
-    let items: String = by_kind(warnings).into_iter().map(item).collect();
-    let count = match warnings.len() {
-        1 => "1 warning".to_owned(),
-        n => format!("{n} warnings"),
-    };
-    format!(
-        "<aside class=\"warnings\" aria-label=\"Warnings\">\n<h2>{count}</h2>\n<ul>\n{items}</ul>\n</aside>\n"
-    )
+        }
+    }
 }
 
 /// The warnings of each kind, kinds in the order of their first: never empty ones.
@@ -170,27 +175,28 @@ pub(crate) fn by_kind(warnings: &[Warning]) -> Vec<Vec<&Warning>> {
     kinds
 }
 
-fn hints_html(hints: &[Hint]) -> String {
+fn hints_html(hints: &[Hint]) -> Markup {
     if hints.is_empty() {
-        return "<p class=\"note\">The run decided none of uFLIP's design hints.</p>\n".to_owned();
+        return note("The run decided none of uFLIP's design hints.");
     }
-    let hints: String = hints.iter().map(hint).collect();
-    format!(
-        "<p class=\"intro\">uFLIP's seven design hints (section 5.3), decided for this device.</p>\n<ol class=\"hints\">\n{hints}</ol>\n"
-    )
+    html! {
+        p.intro { "uFLIP's seven design hints (section 5.3), decided for this device." }
+        ol.hints { @for one in hints { (hint(one)) } }
+    }
 }
 
-fn hint(hint: &Hint) -> String {
+fn hint(hint: &Hint) -> Markup {
     let (class, sign, words) = verdict_words(hint.verdict);
-    format!(
-        "<li class=\"{class}\"><div class=\"sign\" aria-hidden=\"true\">{sign}</div><div>\
-         <p class=\"paper\"><span class=\"tag\">{words}</span> Hint {number}: {paper}</p>\
-         <p class=\"advice\">{advice}</p><p class=\"evidence\">{evidence}</p></div></li>\n",
-        number = hint.number,
-        paper = Text(&hint.paper),
-        advice = Text(&hint.advice),
-        evidence = Text(&hint.evidence),
-    )
+    html! {
+        li.(class) {
+            div.sign aria-hidden="true" { (sign) }
+            div {
+                p.paper { span.tag { (words) } " Hint " (hint.number) ": " (hint.paper) }
+                p.advice { (hint.advice) }
+                p.evidence { (hint.evidence) }
+            }
+        }
+    }
 }
 
 /// A verdict's class in the style, its sign, and its words.
@@ -202,7 +208,7 @@ pub fn verdict_words(verdict: Verdict) -> (&'static str, &'static str, &'static 
     }
 }
 
-fn capitalised(words: &str) -> String {
+pub(crate) fn capitalised(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
@@ -219,7 +225,7 @@ mod tests {
             message: message.to_owned(),
         };
         let all = [warning("spread", "a"), warning("thermal", "b"), warning("spread", "c")];
-        let page = warnings_html(&all);
+        let page = warnings_html(&all).into_string();
         assert_eq!(page.matches("<b>").count(), 2);
         assert!(page.contains("3 warnings") && page.contains("1 more of this kind"), "{page}");
         let positions = ["a<details>", "<li>c</li>", "b</li>"].map(|text| page.find(text));

@@ -1,14 +1,14 @@
 //! The findings as a page: one file that needs nothing else.
 
 use flashlab_analysis::inference::{Finding, Verdict};
+use maud::{Markup, html};
 
 use super::pictures::sentence;
 use super::{InferenceRun, by_evidence, confidence, pictures, titles};
 use crate::advice::{Advice, Advised, advice};
 use crate::charts::Chart;
-use crate::escape::Text;
-use crate::page::{Section, facts, figures, page};
-use crate::summary::date;
+use crate::page::{Section, facts, figures, note, page};
+use crate::summary::{date, term};
 use crate::units::exactly;
 
 /// What was found with what it means, a picture of each signal, what is not known and why, and how it came about.
@@ -37,13 +37,16 @@ pub fn inference_html(run: &InferenceRun<'_>) -> String {
             id: "open",
             short: "Not known",
             heading: "What is not known, and why",
-            body: reasons("Undetermined", &open) + &reasons("Not identifiable from outside", &none),
+            body: html! {
+                (reasons("Undetermined", &open))
+                (reasons("Not identifiable from outside", &none))
+            },
         },
         Section {
             id: "looked",
             short: "",
             heading: "",
-            body: if others.is_empty() { String::new() } else { figures(&others) },
+            body: if others.is_empty() { Markup::default() } else { figures(&others) },
         },
         Section { id: "points", short: "Table", heading: "Every parameter", body: table(run) },
         Section { id: "method", short: "Method", heading: "How it was found out", body: method(run) },
@@ -66,106 +69,99 @@ fn advice_heading(advised: &Advised) -> &'static str {
     if advised.given.is_empty() { "" } else { "What to do with this device" }
 }
 
-fn advice_html(advised: &Advised) -> String {
-    let item = |advice: &Advice| {
-        format!(
-            "<li class=\"holds\"><div class=\"sign\" aria-hidden=\"true\">✓</div><div><p class=\"paper\">{subject}</p>\
-             <p class=\"advice\">{advice}</p><p class=\"evidence\">{reason} ({sure} % sure)</p>\
-             <pre>{command}</pre>{overwrites}</div></li>\n",
-            subject = advice.subject,
-            advice = Text(&sentence(&advice.advice)),
-            reason = Text(&sentence(&advice.reason)),
-            sure = (advice.confidence * 100.0).floor(),
-            command = Text(&advice.command),
-            overwrites = match advice.overwrites {
-                true => "<p class=\"evidence\">This overwrites what is on the device.</p>",
-                false => "",
-            },
-        )
-    };
-    let items: String = advised.given.iter().map(item).collect();
-    if items.is_empty() { String::new() } else { format!("<ol class=\"hints\">\n{items}</ol>\n") }
+fn advice_html(advised: &Advised) -> Markup {
+    html! {
+        @if !advised.given.is_empty() { ol.hints { @for advice in &advised.given { (advice_item(advice)) } } }
+    }
 }
 
-fn drawn(charts: &[Chart], gap: &str) -> String {
-    if charts.is_empty() { format!("<p class=\"note\">{gap}</p>\n") } else { figures(charts) }
+fn advice_item(advice: &Advice) -> Markup {
+    html! {
+        li.holds {
+            div.sign aria-hidden="true" { "✓" }
+            div {
+                p.paper { (advice.subject) }
+                p.advice { (sentence(&advice.advice)) }
+                p.evidence { (sentence(&advice.reason)) " (" ((advice.confidence * 100.0).floor()) " % sure)" }
+                pre { (advice.command) }
+                @if advice.overwrites { p.evidence { "This overwrites what is on the device." } }
+            }
+        }
+    }
 }
 
-fn head(run: &InferenceRun<'_>, found: &[&Finding]) -> String {
+fn drawn(charts: &[Chart], gap: &str) -> Markup {
+    if charts.is_empty() { note(gap) } else { figures(charts) }
+}
+
+fn head(run: &InferenceRun<'_>, found: &[&Finding]) -> Markup {
     let inference = run.inference;
-    let kind = &inference.identity.kind;
-    let cards: String = found.iter().enumerate().map(card).collect();
-    format!(
-        "<p class=\"eyebrow\">{about}</p>\n<h1>{device}</h1>\n<p class=\"verdict\">{summary}</p>\n{warnings}\
-         <div class=\"cards inferred\">\n{cards}</div>\n",
-        about = Text(&format!("{kind} · {} · {}", inference.capacity, date(run.started))),
-        device = Text(run.device()),
-        summary = Text(&run.summary()),
-        warnings = warnings(run.warnings),
-    )
-}
-
-fn card((index, finding): (usize, &&Finding)) -> String {
-    format!(
-        "<div class=\"card\"><h3><span class=\"term\" tabindex=\"0\" aria-describedby=\"meaning-{index}\">{title}\
-         <span class=\"tip\" role=\"tooltip\" id=\"meaning-{index}\">{meaning}</span></span></h3>\
-         <p class=\"figure\">{value}</p><p class=\"detail\">{confidence} sure</p></div>\n",
-        title = finding.parameter.title(),
-        meaning = Text(finding.parameter.definition()),
-        value = Text(&finding.value_in_words()),
-        confidence = Text(&confidence(finding)),
-    )
-}
-
-fn warnings(warnings: &[(String, String)]) -> String {
-    if warnings.is_empty() {
-        return String::new();
+    html! {
+        p.eyebrow { (inference.identity.kind) " · " (inference.capacity) " · " (date(run.started)) }
+        h1 { (run.device()) }
+        p.verdict { (run.summary()) }
+        (warnings(run.warnings))
+        div.cards.inferred { @for (index, finding) in found.iter().enumerate() { (card(index, finding)) } }
     }
-    let items: String = warnings.iter().map(|(_, message)| format!("<li>{}</li>\n", Text(message))).collect();
-    format!(
-        "<aside class=\"warnings\" aria-label=\"Warnings\">\n<h2>To doubt</h2>\n<ul>\n{items}</ul>\n</aside>\n"
-    )
 }
 
-fn reasons(heading: &str, findings: &[&Finding]) -> String {
-    if findings.is_empty() {
-        return String::new();
+fn card(index: usize, finding: &Finding) -> Markup {
+    html! {
+        div.card {
+            h3 { (term(finding.parameter.title(), finding.parameter.definition(), index)) }
+            p.figure { (finding.value_in_words()) }
+            p.detail { (confidence(finding)) " sure" }
+        }
     }
+}
+
+fn warnings(warnings: &[(String, String)]) -> Markup {
+    html! {
+        @if !warnings.is_empty() {
+            aside.warnings aria-label="Warnings" {
+                h2 { "To doubt" }
+                ul { @for (_, message) in warnings { li { (message) } } }
+            }
+        }
+    }
+}
+
+fn reasons(heading: &str, findings: &[&Finding]) -> Markup {
     let groups = by_evidence(findings);
     let rows: Vec<(String, String)> =
         groups.iter().map(|(group, evidence)| (titles(group), (*evidence).to_owned())).collect();
     let rows = rows.iter().map(|(titles, evidence)| (titles.as_str(), Some(evidence.clone())));
-    format!("<h2 class=\"small\">{heading}</h2>\n{}", facts(rows))
+    html! { @if !findings.is_empty() { h2.small { (heading) } (facts(rows)) } }
 }
 
-fn table(run: &InferenceRun<'_>) -> String {
-    let row = |finding: &Finding| {
-        let value = match finding.value_in_words().as_str() {
-            "" => format!("<span class=\"missing\">{}</span>", finding.verdict),
-            value => Text(value).to_string(),
-        };
-        let confidence = match finding.verdict {
-            Verdict::Undetermined => String::new(),
-            _ => confidence(finding),
-        };
-        format!(
-            "<tr><th scope=\"row\">{title}<br><code>{name}</code></th><td>{value}</td><td>{confidence}</td>\
-             <td>{written}</td><td class=\"said\">{evidence}</td></tr>\n",
-            title = finding.parameter.title(),
-            name = finding.parameter.name(),
-            written = finding.bytes_written,
-            evidence = Text(&finding.evidence),
-        )
-    };
-    let rows: String = run.inference.findings.iter().map(row).collect();
-    format!(
-        "<div class=\"scroll\"><table class=\"figures inferred\"><thead><tr><th scope=\"col\">Parameter</th>\
-         <th scope=\"col\">Value</th><th scope=\"col\">Confidence</th><th scope=\"col\">Written for it</th>\
-         <th scope=\"col\">Evidence</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
-    )
+fn table(run: &InferenceRun<'_>) -> Markup {
+    const HEADINGS: [&str; 5] = ["Parameter", "Value", "Confidence", "Written for it", "Evidence"];
+    html! {
+        div.scroll {
+            table.figures.inferred {
+                thead { tr { @for heading in HEADINGS { th scope="col" { (heading) } } } }
+                tbody { @for finding in &run.inference.findings { (row(finding)) } }
+            }
+        }
+    }
 }
 
-fn method(run: &InferenceRun<'_>) -> String {
+fn row(finding: &Finding) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (finding.parameter.title()) br; code { (finding.parameter.name()) } }
+            td {
+                @if finding.value.is_some() { (finding.value_in_words()) }
+                @else { span.missing { (finding.verdict) } }
+            }
+            td { @if finding.verdict != Verdict::Undetermined { (confidence(finding)) } }
+            td { (finding.bytes_written) }
+            td.said { (finding.evidence) }
+        }
+    }
+}
+
+fn method(run: &InferenceRun<'_>) -> Markup {
     let identity = &run.inference.identity;
     let budget = run.write_budget.map_or("nothing: it was only read".to_owned(), |budget| budget.to_string());
     let rows = [
@@ -177,13 +173,11 @@ fn method(run: &InferenceRun<'_>) -> String {
         ("Written", Some(run.inference.written.to_string())),
         ("Seed", Some(run.seed.to_string())),
     ];
-    let probes: String = run.probes.iter().map(|probe| format!("flashlab run {probe} TARGET\n")).collect();
-    let probes = match probes.as_str() {
-        "" => String::new(),
-        probes => format!(
-            "<h2 class=\"small\">The probes, each a plan that can be run alone in this folder</h2>\n<pre>{}</pre>\n",
-            Text(probes)
-        ),
-    };
-    facts(rows) + &probes
+    html! {
+        (facts(rows))
+        @if !run.probes.is_empty() {
+            h2.small { "The probes, each a plan that can be run alone in this folder" }
+            pre { @for probe in run.probes { "flashlab run " (probe) " TARGET\n" } }
+        }
+    }
 }
