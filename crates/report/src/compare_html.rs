@@ -85,7 +85,8 @@ fn characteristics(comparison: &Comparison) -> Markup {
 }
 
 fn figure_row(comparison: &Comparison, row: &FigureRow) -> Markup {
-    let ratio = |run: usize| row.ratios.get(run).copied().flatten().map_or(units::UNKNOWN.to_owned(), units::ratio);
+    let ratio =
+        |run: usize| row.ratios.get(run).copied().flatten().map_or(units::UNKNOWN.to_owned(), units::ratio);
     html! {
         tr {
             th scope="row" { (title(&row.name)) }
