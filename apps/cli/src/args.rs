@@ -40,9 +40,9 @@ pub enum Verb {
     /// Clear up behind a server: started by `serve` itself
     #[command(hide = true)]
     Caretaker,
-    /// What a server starts in order to measure the way to its disk
+    /// Measure the transport latency of a live disk: started by `serve` itself
     #[command(hide = true)]
-    ReadThrough { path: PathBuf },
+    MeasureTransportLatency { path: PathBuf },
 }
 
 /// What is measured, and by what right.

@@ -102,7 +102,7 @@ fn of_host(error: &HostError) -> u8 {
 
 fn of_export(error: &ExportError) -> u8 {
     match error {
-        ExportError::Foreign(_) | ExportError::Busy(_) => REFUSED,
+        ExportError::NotMadeByFlashlab(_) | ExportError::Busy(_) => REFUSED,
         ExportError::Io { .. } => FAILED,
         ExportError::Record(error) => of_samples(error),
         _ => WRONG_INPUT,

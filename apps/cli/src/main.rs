@@ -35,8 +35,8 @@ mod sim;
 mod sim_run;
 mod target;
 mod traces;
+mod transport_latency;
 mod watch;
-mod way;
 mod wear_out;
 
 use std::process::ExitCode;
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Verb::Reproduce(arguments) => reproduce::reproduce(arguments),
         Verb::Report(report) => report::report(report),
         Verb::Caretaker => caretaker::caretaker(),
-        Verb::ReadThrough { path } => way::read(&path),
+        Verb::MeasureTransportLatency { path } => transport_latency::probe(&path),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use flashlab_export::nbd::Client;
+use flashlab_export::nbd::NbdClient;
 use signal_hook::consts::SIGCHLD;
 use signal_hook::iterator::Signals;
 
@@ -60,10 +60,10 @@ struct Nbdkit {
 }
 
 impl Nbdkit {
-    /// Waits until a client is let in: then the way is measured.
+    /// Waits until a client is let in: then the transport latency is measured.
     fn wait_until_ready(&mut self, signals: &mut Signals) -> Result<()> {
         loop {
-            match Client::connect(&self.socket, "") {
+            match NbdClient::connect(&self.socket, "") {
                 Ok(_) => return Ok(()),
                 Err(error)
                     if !matches!(

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flashlab_base::Nanos;
-use flashlab_export::fuse::Mount;
+use flashlab_export::fuse::FuseMount;
 use flashlab_export::ublk::Ublk;
-use flashlab_export::{LiveDisk, LoopDevice, Session, Setup, calibrate_lead};
+use flashlab_export::{DiskServer, LiveDisk, LoopDevice, Setup, calibrate_lead};
 use flashlab_host::keep_in_memory;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -20,7 +20,7 @@ use crate::exit::Usage;
 use crate::nbd;
 use crate::output;
 use crate::served;
-use crate::way;
+use crate::transport_latency;
 
 /// `flashlab serve`.
 pub fn serve(arguments: args::Serve) -> Result<()> {
@@ -57,26 +57,28 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
             tell!("swap space on this disk is not safe: {}", refused.join("; "));
         }
     }
-    let session = setup.begin()?;
+    let session = setup.start()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
     let way = Way::open(arguments, &session, &mut caretaker)?;
     match arguments.recover {
         // Programs use it already: nothing may be measured with their IOs.
-        Some(_) => tell!("what the way to the program costs is not taken off the response times"),
+        Some(_) => tell!(
+            "the transport latency is not subtracted from response times: it cannot be measured while programs use the disk"
+        ),
         None => {
-            let overhead = way::measure(&session.disk, &way.path())?;
-            session.disk.set_overhead(overhead);
+            let latency = transport_latency::measure(&session.disk, &way.path())?;
+            session.disk.set_transport_latency(latency);
             tell!(
-                "an IO of 4 KiB costs {:.0} us on its way to the program: IOs that the model has faster are answered \
-                 at once, and counted",
-                overhead.read.of(flashlab_base::Bytes::kib(4)).0 as f64 / 1e3
+                "transport latency of a 4 KiB read: {:.0} us; an IO that the model completes faster is answered at \
+                 once and counted",
+                latency.read.of(flashlab_base::Bytes::kib(4)).0 as f64 / 1e3
             );
         }
     }
     ready(arguments.json, &way.path(), session.control())?;
     let taken = way.wait(&mut signals);
     let closed = way.close(&mut signals);
-    session.end()?;
+    session.stop()?;
     closed.and(taken)
 }
 
@@ -107,13 +109,13 @@ enum Way {
     /// What stands on another is dropped before it.
     Files {
         loop_device: Option<LoopDevice>,
-        mount: Mount,
+        mount: FuseMount,
     },
     Ublk(Ublk),
 }
 
 impl Way {
-    fn open(arguments: &args::Serve, session: &Session, caretaker: &mut Caretaker) -> Result<Way> {
+    fn open(arguments: &args::Serve, session: &DiskServer, caretaker: &mut Caretaker) -> Result<Way> {
         let disk = &session.disk;
         let lead = calibrate_lead(disk.clock());
         if arguments.ublk {
@@ -255,8 +257,8 @@ fn make_mount_point(own: &Path) -> Result<PathBuf> {
     directory.canonicalize().with_context(|| format!("cannot tell where {} is", directory.display()))
 }
 
-fn mount(disk: &Arc<LiveDisk>, directory: &Path, lead: Nanos) -> Result<Mount> {
-    Mount::new(Arc::clone(disk), directory, lead).with_context(|| {
+fn mount(disk: &Arc<LiveDisk>, directory: &Path, lead: Nanos) -> Result<FuseMount> {
+    FuseMount::new(Arc::clone(disk), directory, lead).with_context(|| {
         format!(
             "cannot mount on {}: it has to be a directory of yours, and FUSE needs /dev/fuse and root or the program \
              fusermount3",

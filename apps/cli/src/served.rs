@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flashlab_base::{Bytes, Nanos};
-use flashlab_export::{ControlClient, Reply};
+use flashlab_export::{ControlClient, ControlReply};
 use flashlab_sim::Statistics;
 use serde::Deserialize;
 use serde_json::Value;
@@ -48,8 +48,8 @@ pub fn ask(arguments: &args::Serve, control: &Path) -> Result<()> {
 
 fn say(server: &mut ControlClient, command: &str) -> Result<Value> {
     match server.ask(command).context("the server does not answer")? {
-        Reply::Done(answer) => Ok(answer),
-        Reply::Refused(reason) => bail!(Usage(reason)),
+        ControlReply::Done(answer) => Ok(answer),
+        ControlReply::Refused(reason) => bail!(Usage(reason)),
     }
 }
 
@@ -61,14 +61,14 @@ fn status(server: &mut ControlClient, watch: bool, json: bool) -> Result<()> {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         let now = match server.ask("status") {
-            Ok(Reply::Done(now)) => now,
+            Ok(ControlReply::Done(now)) => now,
             // The server ended, and with it the watching.
             Err(error)
                 if watch && matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe) =>
             {
                 return Ok(());
             }
-            Ok(Reply::Refused(reason)) => bail!(Usage(reason)),
+            Ok(ControlReply::Refused(reason)) => bail!(Usage(reason)),
             Err(error) => return Err(error).context("the server does not answer"),
         };
         match json {

@@ -1,18 +1,21 @@
 //! A simulated flash device as a plugin of nbdkit.
 //!
 //! # Model
-//! nbdkit calls `config` for each key, `get_ready`, `after_fork`, then `open` for each connection and a method for each
-//! request, in a thread of the request's own, and at the end `unload`. The disk is made after the fork, because threads
-//! do not survive one. A request's thread waits until its answer is due.
+//! nbdkit owns the process and calls the plugin, in this order:
+//! 1. `config` for each key of the command line, then `get_ready`, which checks them;
+//! 2. `after_fork`, which starts the disk: threads do not survive a fork;
+//! 3. `open` for each connection, and a method such as `read_at` for each request, in a thread of the request. That
+//!    thread waits until the answer is due;
+//! 4. `unload`, which saves the disk.
 //!
-//! The way to the disk is measured by this process itself, as a client of its own socket (module `way`), before any
-//! other connection is let in.
+//! Between 2 and 3 the plugin measures the transport latency as a client of its own socket (module
+//! `transport_latency`). Other connections wait for that.
 //!
 //! # Invariants
-//! - an idle client does not hold up the end: some time after SIGTERM or SIGINT what was written is saved and the
-//!   process ends, also where nbdkit would wait for the client to leave.
+//! - an idle client does not delay the end: one second after SIGTERM or SIGINT the plugin saves the disk and ends the
+//!   process, although nbdkit would wait until the client leaves.
 
-mod way;
+mod transport_latency;
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,29 +24,29 @@ use std::time::Duration;
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{IoError, Operation};
-use flashlab_export::nbd::{MEASURED_RESPONSE, MEASURING};
-use flashlab_export::{Data, ExportError, Io, LiveDisk, Session, Setup, calibrate_lead, wait_until};
+use flashlab_export::nbd::{PROBE_EXPORT, PROBE_EXPORT_RESPONSE};
+use flashlab_export::{Data, DiskServer, ExportError, Io, LiveDisk, Setup, calibrate_lead, wait_until};
 use nbdkit::{Error, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// How long nbdkit may take to end by itself.
+/// The time that nbdkit gets to end by itself after a signal.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What nbdkit's calls, which carry no state, leave for each other.
+/// The state that nbdkit's calls share: most of them are functions without an object.
 static PLUGIN: Mutex<Plugin> =
-    Mutex::new(Plugin { keys: Vec::new(), setup: None, session: None, connection: None, measured: false });
-/// The plugin's `connection` or `measured` was set.
+    Mutex::new(Plugin { keys: Vec::new(), setup: None, server: None, connection: None, is_open: false });
+/// Signalled when `connection` or `is_open` of the plugin was set.
 static READY: Condvar = Condvar::new();
 
 struct Plugin {
     keys: Vec<(String, String)>,
     setup: Option<Setup>,
-    session: Option<Session>,
-    /// What connections are copies of.
+    server: Option<DiskServer>,
+    /// The prototype of each connection.
     connection: Option<Connection>,
-    /// The way was measured, or cannot be: clients may come in.
-    measured: bool,
+    /// Whether clients may connect: the transport latency was measured, or cannot be.
+    is_open: bool,
 }
 
 /// A client's connection to the disk.
@@ -51,17 +54,17 @@ struct Plugin {
 struct Connection {
     disk: Arc<LiveDisk>,
     lead: Nanos,
-    /// Whether it is the one that is measured: it reaches no data.
-    measuring: bool,
+    /// Whether it measures the transport latency: its requests reach no data.
+    is_probe: bool,
 }
 
 fn plugin() -> MutexGuard<'static, Plugin> {
-    // Nothing in it is half done when somebody panics.
+    // A panic leaves none of its fields half changed.
     PLUGIN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a person is told; nbdkit's standard error is the terminal while it is in the foreground.
-fn tell(notice: &str) {
+/// Prints a notice. nbdkit's standard error is the terminal while it runs in the foreground.
+fn print_notice(notice: &str) {
     eprintln!("flashlab: {notice}");
 }
 
@@ -116,24 +119,26 @@ impl Server for Connection {
     fn after_fork() -> Result<()> {
         let mut plugin = plugin();
         let setup = plugin.setup.take().expect("get_ready was called");
-        let session = setup.begin().map_err(refuse)?;
-        session.notices.iter().for_each(|notice| tell(notice));
-        let disk = Arc::clone(&session.disk);
-        let control = session.control().map(Path::to_owned);
-        plugin.session = Some(session);
+        let server = setup.start().map_err(refuse)?;
+        server.notices.iter().for_each(|notice| print_notice(notice));
+        let disk = Arc::clone(&server.disk);
+        let control = server.control().map(Path::to_owned);
+        plugin.server = Some(server);
         let signals = Signals::new([SIGTERM, SIGINT])?;
-        thread::Builder::new().name("end".to_owned()).spawn(|| end_at(signals))?;
-        thread::Builder::new().name("way".to_owned()).spawn(move || open(disk, control.as_deref()))?;
+        thread::Builder::new().name("end".to_owned()).spawn(|| end_after_signal(signals))?;
+        thread::Builder::new()
+            .name("latency probe".to_owned())
+            .spawn(move || open(disk, control.as_deref()))?;
         Ok(())
     }
 
     fn open(_readonly: bool) -> Result<Box<dyn Server>> {
-        let measuring = nbdkit::export_name().is_ok_and(|name| name == MEASURING);
+        let is_probe = nbdkit::export_name().is_ok_and(|name| name == PROBE_EXPORT);
         let mut plugin = plugin();
         loop {
             match &plugin.connection {
-                Some(connection) if plugin.measured || measuring => {
-                    return Ok(Box::new(Connection { measuring, ..connection.clone() }));
+                Some(connection) if plugin.is_open || is_probe => {
+                    return Ok(Box::new(Connection { is_probe, ..connection.clone() }));
                 }
                 _ => plugin = READY.wait(plugin).unwrap_or_else(PoisonError::into_inner),
             }
@@ -141,7 +146,7 @@ impl Server for Connection {
     }
 
     fn unload() {
-        end();
+        stop_disk();
     }
 
     fn get_size(&self) -> Result<i64> {
@@ -162,16 +167,16 @@ impl Server for Connection {
     }
 
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<()> {
-        if self.measuring {
+        if self.is_probe {
             data.fill(0);
-            return self.be_measured();
+            return self.answer_probe();
         }
         self.serve(Operation::Read, offset, data.len() as u64, false, Data::Read(data))
     }
 
     fn write_at(&self, data: &[u8], offset: u64, flags: Flags) -> Result<()> {
-        if self.measuring {
-            return self.be_measured();
+        if self.is_probe {
+            return self.answer_probe();
         }
         let durable = flags.contains(Flags::FUA);
         self.serve(Operation::Write, offset, data.len() as u64, durable, Data::Write(data))
@@ -215,14 +220,14 @@ mod registration {
 }
 
 impl Connection {
-    /// Answers when an IO of the measurement is due.
-    fn be_measured(&self) -> Result<()> {
+    /// Waits until the answer to a probe IO is due.
+    fn answer_probe(&self) -> Result<()> {
         let clock = self.disk.clock();
-        wait_until(clock, self.lead, clock.now() + MEASURED_RESPONSE);
+        wait_until(clock, self.lead, clock.now() + PROBE_EXPORT_RESPONSE);
         Ok(())
     }
 
-    /// Serves a request, from its arrival until its answer is due.
+    /// Performs a request and waits until its answer is due.
     fn serve(
         &self,
         operation: Operation,
@@ -236,7 +241,7 @@ impl Connection {
         let answer = self.disk.begin(clock.now(), Io { operation, offset, size, durable, data });
         wait_until(clock, self.lead, answer.due);
         self.disk.finish(&answer, clock.now()).map_err(|IoError { errno }| {
-            // Of the errors that NBD knows no number for, nbdkit would make invalid arguments.
+            // nbdkit would send EINVAL for errors that the NBD protocol has no number for.
             let known = [libc::EPERM, libc::EIO, libc::ENOMEM, libc::EINVAL, libc::ENOSPC, libc::EROFS];
             let sent = if known.contains(&errno) { errno } else { libc::EIO };
             Error::new(sent, std::io::Error::from_raw_os_error(errno))
@@ -244,38 +249,40 @@ impl Connection {
     }
 }
 
-/// Measures the way and lets clients in.
+/// Measures the transport latency, then lets clients connect.
 fn open(disk: Arc<LiveDisk>, control: Option<&Path>) {
     let lead = calibrate_lead(disk.clock());
-    plugin().connection = Some(Connection { disk: Arc::clone(&disk), lead, measuring: false });
+    plugin().connection = Some(Connection { disk: Arc::clone(&disk), lead, is_probe: false });
     READY.notify_all();
-    match way::measure(&disk, control) {
-        Ok(overhead) => {
-            disk.set_overhead(overhead);
-            let cost = overhead.read.of(Bytes::kib(4)).0 as f64 / 1e3;
-            tell(&format!("an IO of 4 KiB costs {cost:.0} us on its way to the program"));
+    match transport_latency::measure(&disk, control) {
+        Ok(latency) => {
+            disk.set_transport_latency(latency);
+            let read_us = latency.read.of(Bytes::kib(4)).0 as f64 / 1e3;
+            print_notice(&format!("transport latency of a 4 KiB read: {read_us:.0} us"));
         }
-        Err(why) => tell(&format!("what NBD itself costs is not taken off the response times: {why}")),
+        Err(why) => {
+            print_notice(&format!("the transport latency is not subtracted from response times: {why}"))
+        }
     }
-    plugin().measured = true;
+    plugin().is_open = true;
     READY.notify_all();
 }
 
-/// Ends the process some time after a signal, if nbdkit has not by then.
-fn end_at(mut signals: Signals) {
+/// Ends the process one [`GRACE`] after a signal, unless nbdkit did so before.
+fn end_after_signal(mut signals: Signals) {
     signals.forever().next();
     thread::sleep(GRACE);
-    end();
+    stop_disk();
     std::process::exit(0);
 }
 
-/// Saves what is to be kept; the second time there is nothing left to do.
-fn end() {
+/// Stops the disk and saves it. A second call does nothing.
+fn stop_disk() {
     let mut plugin = plugin();
-    if let Some(session) = plugin.session.take()
-        && let Err(error) = session.end()
+    if let Some(server) = plugin.server.take()
+        && let Err(error) = server.stop()
     {
-        tell(&error.to_string());
+        print_notice(&error.to_string());
         std::process::exit(1);
     }
 }

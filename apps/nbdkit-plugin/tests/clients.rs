@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use flashlab_base::{Bytes, Prng, Seed};
-use flashlab_export::nbd::{Client, MEASURING};
+use flashlab_export::nbd::{NbdClient, PROBE_EXPORT};
 
 const SIZE: usize = 16 << 20;
 
@@ -54,7 +54,7 @@ impl Server {
         command.args([PROFILE, "size=16M"]).args(keys).current_dir(folder.path());
         let mut server = Server { process: command.spawn().unwrap(), folder };
         loop {
-            match Client::connect(&server.path("socket"), "") {
+            match NbdClient::connect(&server.path("socket"), "") {
                 Ok(client) => {
                     assert_eq!(client.size(), Bytes(SIZE as u64));
                     return server;
@@ -100,7 +100,7 @@ impl Server {
 
     fn first_bytes(&self, export: &str) -> [u8; 4096] {
         let mut data = [0; 4096];
-        Client::connect(&self.path("socket"), export).unwrap().read(Bytes::ZERO, &mut data).unwrap();
+        NbdClient::connect(&self.path("socket"), export).unwrap().read(Bytes::ZERO, &mut data).unwrap();
         data
     }
 
@@ -173,7 +173,7 @@ fn faults_reach_the_client_as_errors() {
         return;
     }
     let server = Server::start(&[], &["fault=error,on=read,errno=ENOSPC,nth=1", "fault=dead,on=read,nth=2"]);
-    let mut client = Client::connect(&server.path("socket"), "").unwrap();
+    let mut client = NbdClient::connect(&server.path("socket"), "").unwrap();
     let mut read = || client.read(Bytes::ZERO, &mut [0; 512]).map_err(|error| error.raw_os_error());
     assert_eq!(read(), Ok(()));
     assert_eq!(read(), Err(Some(28)));
@@ -190,12 +190,12 @@ fn the_export_that_is_measured_reaches_no_data() {
     let image = server.image("image", 4);
     server.succeeds("nbdcopy", &["image", &server.uri()]);
     assert_eq!(server.first_bytes(""), image[..4096]);
-    assert_eq!(server.first_bytes(MEASURING), [0; 4096]);
-    let other = format!("nbd+unix:///{MEASURING}?socket={}", server.path("socket").display());
-    // What is written while the way is measured is forgotten.
+    assert_eq!(server.first_bytes(PROBE_EXPORT), [0; 4096]);
+    let other = format!("nbd+unix:///{PROBE_EXPORT}?socket={}", server.path("socket").display());
+    // What is written while the transport latency is measured is forgotten.
     server.run("nbdcopy", &["image", &other]);
     assert_eq!(server.first_bytes(""), image[..4096]);
-    assert_eq!(server.first_bytes(MEASURING), [0; 4096]);
+    assert_eq!(server.first_bytes(PROBE_EXPORT), [0; 4096]);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn an_idle_client_does_not_keep_data_and_state_from_being_saved() {
     let mut server = Server::start(&[], &["backing=disk"]);
     let image = server.image("image", 5);
     server.succeeds("nbdcopy", &["image", &server.uri()]);
-    let idle = Client::connect(&server.path("socket"), "").unwrap();
+    let idle = NbdClient::connect(&server.path("socket"), "").unwrap();
     assert_eq!(server.signal("TERM"), Some(0));
     drop(idle);
     assert!(fs::read(server.path("disk")).unwrap() == image);
@@ -224,7 +224,7 @@ fn a_killed_server_leaves_what_was_flushed_and_no_hanging_client() {
     let socket = server.path("socket");
     let readers: Vec<_> = (0..4)
         .map(|_| {
-            let mut client = Client::connect(&socket, "").unwrap();
+            let mut client = NbdClient::connect(&socket, "").unwrap();
             thread::spawn(move || {
                 loop {
                     if let Err(error) = client.read(Bytes::ZERO, &mut [0; 4096]) {

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use flashlab_host::IdleProcessors;
 
-use crate::store::lock;
+use crate::locks::lock;
 
 /// For how long after its last IO a disk counts as used, at least.
 const WHILE: Duration = Duration::from_millis(500);
 
 /// Sees to it that processors are awake; `None` where the system does not allow it.
-pub struct Awake(Option<(Arc<Shared>, Thread)>);
+pub struct AwakeCpus(Option<(Arc<Shared>, Thread)>);
 
 struct Shared {
     processors: Mutex<IdleProcessors>,
@@ -29,10 +29,10 @@ struct Shared {
     ending: AtomicBool,
 }
 
-impl Awake {
+impl AwakeCpus {
     /// Starts the thread that lets processors sleep again.
-    pub fn start() -> Awake {
-        let Ok(processors) = IdleProcessors::open() else { return Awake(None) };
+    pub fn start() -> AwakeCpus {
+        let Ok(processors) = IdleProcessors::open() else { return AwakeCpus(None) };
         let shared = Arc::new(Shared {
             processors: Mutex::new(processors),
             used: AtomicBool::new(false),
@@ -42,7 +42,7 @@ impl Awake {
         let own = Arc::clone(&shared);
         let thread = Builder::new().name("awake".to_owned()).spawn(move || own.let_sleep());
         // Without the thread they would stay awake for ever.
-        Awake(thread.ok().map(|handle| (shared, handle.thread().clone())))
+        AwakeCpus(thread.ok().map(|handle| (shared, handle.thread().clone())))
     }
 
     /// There is an IO.
@@ -59,7 +59,7 @@ impl Awake {
     }
 }
 
-impl Drop for Awake {
+impl Drop for AwakeCpus {
     fn drop(&mut self) {
         if let Some((shared, thread)) = &self.0 {
             shared.ending.store(true, Ordering::Release);

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::store::lock;
+use crate::locks::lock;
 
 /// So many connections are answered at a time.
 pub(crate) const MOST: usize = 64;

@@ -7,13 +7,13 @@
 //! | command | answer |
 //! | --- | --- |
 //! | `status` | what the server did so far ([`Status`]) |
-//! | `fault KIND,...` | arms a fault (the grammar stands in [`crate::Fault`]) |
+//! | `fault KIND,...` | arms a fault (the grammar stands in [`crate::FaultRule`]) |
 //! | `clear-faults` | disarms all, and gives a dead device its life back |
 //! | `power-loss` | takes back what was not flushed; every IO fails until `power-on`; says how many blocks of 4 KiB |
 //! | `power-on` | the power is back |
 //!
 //! # Invariants
-//! - nothing that comes in can stop the server: a line of more than [`LONGEST`] bytes, or one that is no text, ends its
+//! - nothing that comes in can stop the server: a line of more than [`COMMAND_LENGTH_MAX`] bytes, or one that is no text, ends its
 //!   connection, and there are only so many connections (module `connections`);
 //! - the socket is for its owner alone.
 
@@ -28,31 +28,31 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::connections;
-use crate::faults::{Fault, Faults};
+use crate::fault_rules::{FaultInjector, FaultRule};
 use crate::live::LiveDisk;
 use crate::status::Status;
 
 /// The longest command, in bytes.
-pub const LONGEST: u64 = 4096;
+pub const COMMAND_LENGTH_MAX: u64 = 4096;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A control socket; it is removed when this is dropped.
-pub struct Control {
+pub struct ControlServer {
     path: PathBuf,
 }
 
-impl Control {
+impl ControlServer {
     /// Listens on `path`, which must not be there.
     ///
     /// # Errors
     /// When the socket cannot be made.
-    pub fn listen(path: &Path, disk: Arc<LiveDisk>) -> io::Result<Control> {
+    pub fn listen(path: &Path, disk: Arc<LiveDisk>) -> io::Result<ControlServer> {
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         let accept = move || listener.accept().map(|(connection, _)| connection);
         connections::answer("control", accept, move |connection| converse(connection, &disk))?;
-        Ok(Control { path: path.to_owned() })
+        Ok(ControlServer { path: path.to_owned() })
     }
 
     /// Where it is.
@@ -61,7 +61,7 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for ControlServer {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
@@ -72,7 +72,7 @@ fn converse(connection: &UnixStream, disk: &LiveDisk) {
     let mut reader = BufReader::new(connection);
     loop {
         let mut line = Vec::new();
-        match reader.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
+        match reader.by_ref().take(COMMAND_LENGTH_MAX).read_until(b'\n', &mut line) {
             Ok(length) if length > 0 && line.ends_with(b"\n") => {}
             _ => return,
         }
@@ -93,7 +93,7 @@ fn obey(command: &str, disk: &LiveDisk) -> Value {
             Ok(status) => json!({ "ok": status }),
             Err(error) => json!({ "error": error.to_string() }),
         },
-        ("fault", text) => match text.parse::<Fault>() {
+        ("fault", text) => match text.parse::<FaultRule>() {
             Ok(fault) => {
                 disk.arm(fault);
                 json!({ "ok": true })
@@ -101,11 +101,11 @@ fn obey(command: &str, disk: &LiveDisk) -> Value {
             Err(error) => json!({ "error": error.to_string() }),
         },
         ("clear-faults", "") => {
-            disk.with_faults(Faults::clear);
+            disk.with_faults(FaultInjector::clear);
             json!({ "ok": true })
         }
         ("power-on", "") => {
-            disk.with_faults(Faults::power_on);
+            disk.with_faults(FaultInjector::power_on);
             json!({ "ok": true })
         }
         ("power-loss", "") => match disk.lose_power() {
@@ -125,7 +125,7 @@ pub struct ControlClient {
 
 /// What a server answered.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub enum Reply {
+pub enum ControlReply {
     /// It did as it was told.
     Done(Value),
     /// It refused, with this reason.
@@ -147,7 +147,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// When the server is gone, or answers what is no answer.
-    pub fn ask(&mut self, command: &str) -> io::Result<Reply> {
+    pub fn ask(&mut self, command: &str) -> io::Result<ControlReply> {
         self.stream.get_mut().write_all(format!("{command}\n").as_bytes())?;
         let mut line = String::new();
         if self.stream.read_line(&mut line)? == 0 {
@@ -155,8 +155,8 @@ impl ControlClient {
         }
         let mut answer: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
         match (answer.get_mut("ok").map(Value::take), &answer["error"]) {
-            (Some(done), _) => Ok(Reply::Done(done)),
-            (None, Value::String(reason)) => Ok(Reply::Refused(reason.clone())),
+            (Some(done), _) => Ok(ControlReply::Done(done)),
+            (None, Value::String(reason)) => Ok(ControlReply::Refused(reason.clone())),
             _ => Err(io::Error::other("the server answers in another language")),
         }
     }
@@ -171,15 +171,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::live::Io;
-    use crate::model::Data;
-    use crate::store::Store;
+    use crate::io::Data;
+    use crate::io::Io;
+    use crate::store::DataStore;
 
     fn disk() -> Arc<LiveDisk> {
         let mut profile =
             flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").expect("the zoo has it");
         profile.capacity = Bytes::mib(1);
-        let store = Store::memory(Bytes::mib(1), Bytes::mib(1)).unwrap();
+        let store = DataStore::memory(Bytes::mib(1), Bytes::mib(1)).unwrap();
         Arc::new(LiveDisk::new(Box::new(profile.device().unwrap()), Some(store)))
     }
 
@@ -206,19 +206,19 @@ mod tests {
     fn power_is_lost_and_comes_back_over_the_socket() {
         let folder = tempfile::tempdir().unwrap();
         let disk = disk();
-        let control = Control::listen(&folder.path().join("control"), Arc::clone(&disk)).unwrap();
+        let control = ControlServer::listen(&folder.path().join("control"), Arc::clone(&disk)).unwrap();
         let mut client = ControlClient::connect(control.path()).unwrap();
         assert!(write(&disk, 7));
         let lost = client.ask("power-loss").unwrap();
-        assert_eq!(lost, Reply::Done(json!({ "blocks_of_4_kib_lost": 1 })));
+        assert_eq!(lost, ControlReply::Done(json!({ "blocks_of_4_kib_lost": 1 })));
         assert!(!write(&disk, 8));
-        assert_eq!(client.ask("power-on").unwrap(), Reply::Done(json!(true)));
+        assert_eq!(client.ask("power-on").unwrap(), ControlReply::Done(json!(true)));
         assert_eq!(first_byte(&disk), 0);
-        let Reply::Done(status) = client.ask("status").unwrap() else { panic!("no status") };
+        let ControlReply::Done(status) = client.ask("status").unwrap() else { panic!("no status") };
         assert_eq!(status["served"]["classes"][1]["ios"], 2);
         assert_eq!(status["served"]["classes"][1]["errors"], 1);
         assert!(
-            matches!(client.ask("fault melt").unwrap(), Reply::Refused(reason) if reason.contains("melt"))
+            matches!(client.ask("fault melt").unwrap(), ControlReply::Refused(reason) if reason.contains("melt"))
         );
     }
 
@@ -232,7 +232,7 @@ mod tests {
         };
         let (write, read) = (begin(Operation::Write), begin(Operation::Read));
         disk.lose_power().unwrap();
-        disk.with_faults(Faults::power_on);
+        disk.with_faults(FaultInjector::power_on);
         // The data is gone, and a flush that comes now would say that it is durable.
         assert!(disk.finish(&write, write.due).is_err());
         assert!(disk.finish(&read, read.due).is_err());
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn those_who_hold_connections_keep_nobody_out() {
         let folder = tempfile::tempdir().unwrap();
-        let control = Control::listen(&folder.path().join("control"), disk()).unwrap();
+        let control = ControlServer::listen(&folder.path().join("control"), disk()).unwrap();
         // Some say nothing, some half of a command, some never read what they are answered.
         let crowd: Vec<UnixStream> = (0..300)
             .map(|number| {
@@ -258,7 +258,7 @@ mod tests {
             .collect();
         for _ in 0..3 {
             let mut client = ControlClient::connect(control.path()).unwrap();
-            assert!(matches!(client.ask("status").unwrap(), Reply::Done(_)));
+            assert!(matches!(client.ask("status").unwrap(), ControlReply::Done(_)));
         }
         // The first ones were hung up on, and the last ones not.
         let mut oldest = &crowd[0];

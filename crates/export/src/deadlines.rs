@@ -18,7 +18,7 @@ use std::time::Duration;
 use flashlab_base::Nanos;
 use flashlab_host::{Clock, use_precise_timers};
 
-use crate::store::lock;
+use crate::locks::lock;
 
 /// How long before a deadline a sleeper has to be woken, from how late this machine woke it in some tries.
 pub fn calibrate_lead(clock: Clock) -> Nanos {

@@ -29,9 +29,9 @@ use fuser::{
 use rustix::mount::UnmountFlags;
 
 use crate::deadlines::Deadlines;
-use crate::live::{Answer, Io, LiveDisk};
-use crate::model::Data;
-use crate::store::lock;
+use crate::io::{Data, Io, PendingAnswer};
+use crate::live::LiveDisk;
+use crate::locks::lock;
 
 /// The file's name in the directory.
 pub const FILE: &str = "disk";
@@ -48,17 +48,17 @@ const OUTSTANDING: u16 = 1024;
 const SPARE: usize = 64;
 
 /// A mounted disk; it is unmounted when this is dropped.
-pub struct Mount {
+pub struct FuseMount {
     session: Option<BackgroundSession>,
     file: PathBuf,
 }
 
-impl Mount {
+impl FuseMount {
     /// Mounts `disk` on the directory.
     ///
     /// # Errors
     /// When FUSE is not there or not allowed, or the directory is not one or is busy.
-    pub fn new(disk: Arc<LiveDisk>, directory: &Path, lead: Nanos) -> io::Result<Mount> {
+    pub fn new(disk: Arc<LiveDisk>, directory: &Path, lead: Nanos) -> io::Result<FuseMount> {
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName(NAME.to_owned()),
@@ -72,7 +72,7 @@ impl Mount {
         config.acl = if root { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(1);
         let session = Session::new(Export::new(disk, lead), directory, &config)?;
-        Ok(Mount { session: Some(session.spawn()?), file: directory.join(FILE) })
+        Ok(FuseMount { session: Some(session.spawn()?), file: directory.join(FILE) })
     }
 
     /// Where the file is.
@@ -155,7 +155,7 @@ fn unmount(directory: &Path, lazily: bool) -> io::Result<bool> {
 
 /// An answer on its way to the kernel.
 struct Reply {
-    answer: Answer,
+    answer: PendingAnswer,
     way: Way,
 }
 
@@ -216,13 +216,13 @@ impl Export {
         Export { sender, deadlines, size, owner }
     }
 
-    fn begin(&self, operation: Operation, offset: u64, size: u64, data: Data<'_>) -> Answer {
+    fn begin(&self, operation: Operation, offset: u64, size: u64, data: Data<'_>) -> PendingAnswer {
         let disk = &self.sender.disk;
         let (offset, size) = (Bytes(offset), Bytes(size));
         disk.begin(disk.clock().now(), Io { operation, offset, size, durable: false, data })
     }
 
-    fn reply(&self, answer: Answer, way: Way) {
+    fn reply(&self, answer: PendingAnswer, way: Way) {
         let reply = Reply { answer, way };
         if answer.due <= self.sender.disk.clock().now() {
             self.sender.send(reply);

@@ -27,8 +27,9 @@ use std::time::SystemTime;
 use flashlab_base::{Bytes, ProfileName, Seed, Target};
 use flashlab_sim::Profile;
 
-use crate::recorder::RecordTo;
-use crate::setup::{ExportError, Keep, Setup};
+use crate::error::ExportError;
+use crate::recorder::RecordingDestination;
+use crate::setup::{DataPlacement, Setup};
 
 /// How much a power loss takes back at most, if nothing is said of it.
 pub const VOLATILE: Bytes = Bytes::mib(64);
@@ -56,7 +57,7 @@ impl Setup {
     /// A key that there is not, a value that it cannot have, a file that cannot be read; no device, or two.
     pub fn from_keys<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Setup, ExportError> {
         let (mut profile, mut state, mut size, mut backing) = (None, None, None, None);
-        let (mut foreign, mut no_data, mut volatile, mut faults) = (false, false, VOLATILE, Vec::new());
+        let (mut may_overwrite, mut no_data, mut volatile, mut faults) = (false, false, VOLATILE, Vec::new());
         let (mut control, mut metrics, mut record, mut seed) = (None, None, None, Seed(1));
         for (key, value) in keys {
             let wrong = |what: &str| ExportError::Key(format!("{key}={value}: {what}"));
@@ -80,7 +81,7 @@ impl Setup {
                 "size" => size = Some(size_of(value).map_err(|error| wrong(&error))?),
                 "volatile-cache" => volatile = size_of(value).map_err(|error| wrong(&error))?,
                 "backing" => backing = Some(PathBuf::from(value)),
-                "overwrite-file" => foreign = flag(value).map_err(wrong)?,
+                "overwrite-file" => may_overwrite = flag(value).map_err(wrong)?,
                 "no-data" => no_data = flag(value).map_err(wrong)?,
                 "fault" => {
                     faults.push(value.parse().map_err(|error| ExportError::Key(format!("{error}")))?);
@@ -110,22 +111,22 @@ impl Setup {
             None => profile,
         };
         let state = state.map(|file| state_of(&file, &profile)).transpose()?;
-        let keep = match (backing, no_data) {
+        let data = match (backing, no_data) {
             (Some(_), true) => {
                 return Err(ExportError::Key(
                     "backing keeps data, and no-data keeps none: leave one away".to_owned(),
                 ));
             }
-            (Some(path), false) => Keep::File { path, foreign },
-            (None, true) => Keep::Nothing,
-            (None, false) => Keep::Memory,
+            (Some(path), false) => DataPlacement::File { path, may_overwrite },
+            (None, true) => DataPlacement::Nowhere,
+            (None, false) => DataPlacement::Memory,
         };
-        Ok(Setup { profile, state, keep, volatile, faults, seed, control, metrics, record })
+        Ok(Setup { profile, state, data, volatile, faults, seed, control, metrics, record })
     }
 }
 
-fn record_to(folder: &str) -> RecordTo {
-    RecordTo {
+fn record_to(folder: &str) -> RecordingDestination {
+    RecordingDestination {
         folder: PathBuf::from(folder),
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
@@ -182,7 +183,7 @@ mod tests {
         ]);
         let setup = setup.unwrap();
         assert_eq!((setup.profile.name.as_str(), setup.profile.capacity), ("zeus", Bytes::gib(1)));
-        assert_eq!(setup.keep, Keep::File { path: PathBuf::from("/tmp/disk"), foreign: true });
+        assert_eq!(setup.data, DataPlacement::File { path: PathBuf::from("/tmp/disk"), may_overwrite: true });
         assert_eq!((setup.faults.len(), setup.volatile), (2, VOLATILE));
     }
 

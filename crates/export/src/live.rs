@@ -1,17 +1,22 @@
-//! A device as a live disk: the model says when, the store keeps what, and the transport waits.
+//! A live disk: a device model decides when an IO is answered, a data store holds the bytes.
 //!
 //! # Model
-//! A transport stamps an IO when it takes it out of its queue and hands it to [`LiveDisk::begin`], which moves the data
-//! and asks the model when the IO is done. The transport holds the answer until [`Answer::due`], sends it, and tells
-//! [`LiveDisk::finish`]. What the way to the program and back costs is measured at start ([`LiveDisk::set_overhead`])
-//! and taken off. [`LiveDisk::finish`] tells what the answer says: it may have become an error while it was held.
+//! A transport (FUSE, ublk, NBD) hands each IO to the disk, sends the answer at its due time, and waits in between. The
+//! due time is the arrival time plus the modelled response time less the transport latency.
+//!
+//! # Method
+//! 1. The transport calls [`LiveDisk::begin`] with the IO and its arrival time.
+//! 2. Armed fault rules decide whether the IO fails, takes longer, or loses data.
+//! 3. The device model computes the completion time, and the data is moved to or from the store at once.
+//! 4. The transport waits until [`PendingAnswer::due`].
+//! 5. It calls [`LiveDisk::finish`], which counts and records the IO, and sends the result that `finish` returns.
 //!
 //! # Invariants
-//! - data is moved before the answer is due, whatever the model says;
-//! - an IO that the model or a fault fails changes no data, but for a torn write;
-//! - an IO is begun wholly before a power loss or wholly after it: no flush says that what the loss took back is durable;
-//! - an answer that is held while the power fails is an error, as a program that waits for a device without power gets one;
-//! - a discard reaches no byte beyond its range: blocks of the device that it covers in part stay written there.
+//! - the data is moved before the answer is due;
+//! - an IO that the model or a fault fails changes no data, except a torn write;
+//! - a power loss happens between two IOs, never within one: no flush reports bytes as durable that the loss took back;
+//! - an answer that waits while the power fails becomes an error, as it would on a device that loses its power;
+//! - a discard changes no byte outside its range: device blocks that it covers in part stay written.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
@@ -22,87 +27,58 @@ use flashlab_host::Clock;
 use flashlab_samples::{Lane, Sample};
 use flashlab_sim::Statistics;
 
-use crate::awake::Awake;
-use crate::faults::{Fault, Faults, Verdict};
-use crate::model::{Data, Model, Served};
-use crate::overhead::{MARK, Overhead};
-use crate::statistics::{Counters, Outcome, Summary};
-use crate::store::{Store, lock};
+use crate::awake::AwakeCpus;
+use crate::fault_rules::{FaultEffect, FaultInjector, FaultRule};
+use crate::io::{Data, Io, PendingAnswer};
+use crate::locks::lock;
+use crate::model::{Model, ServedDevice};
+use crate::statistics::{Counters, IoOutcome, IoSummary};
+use crate::store::DataStore;
+use crate::transport_latency::TransportLatency;
 
-/// An IO, as a transport takes it.
-pub struct Io<'a> {
-    /// What to do; writing zeroes is a discard.
-    pub operation: Operation,
-    /// Where the range starts.
-    pub offset: Bytes,
-    /// How long it is.
-    pub size: Bytes,
-    /// Whether it has to be durable when it is answered.
-    pub durable: bool,
-    /// The data, as long as the size where there is one.
-    pub data: Data<'a>,
-}
-
-/// What to answer, and when.
-#[derive(Clone, Copy, Debug)]
-pub struct Answer {
-    /// When the answer is to be sent, by the clock of the disk.
-    pub due: Nanos,
-    /// What it says, unless the power fails before it is sent.
-    pub result: Result<(), IoError>,
-    /// How often the power had failed when it was begun.
-    power_losses: u64,
-    operation: Operation,
-    offset: Bytes,
-    size: Bytes,
-    arrived: Nanos,
-    asked: Nanos,
-    /// What the way to the program and back costs, which was taken off.
-    way: Nanos,
-    too_fast: bool,
-    /// Not while the way to the program is measured.
-    counted: bool,
-}
-
-/// A device that is served as a disk.
+/// A device that programs use as a disk.
 pub struct LiveDisk {
     clock: Clock,
     geometry: Geometry,
     identity: Identity,
     model: Mutex<Model>,
-    /// `None`: there is no data, or the device keeps it itself.
-    store: Option<Store>,
+    /// `None`: nothing stores the data, or the device does it itself.
+    store: Option<DataStore>,
     device_keeps_data: bool,
-    faults: Mutex<Faults>,
+    faults: Mutex<FaultInjector>,
+    /// Whether `faults` can affect an IO, so that most IOs need not lock it.
     any_fault: AtomicBool,
-    /// Held for reading while an IO is begun, and for writing while the power fails.
+    /// Locked for reading while an IO begins, and for writing while the power fails.
     power: RwLock<()>,
     power_losses: AtomicU64,
     counters: Mutex<Counters>,
-    overhead: OnceLock<Overhead>,
-    /// While the way to the program is measured, every read takes this long and does not reach the model, nor does a
-    /// write that measures;
-    /// [`NOT_MEASURING`] otherwise.
-    measuring_ns: AtomicU64,
+    transport_latency: OnceLock<TransportLatency>,
+    /// The response time of probe IOs while the transport latency is measured, otherwise [`NOT_PROBING`]. Every read is
+    /// a probe then, and every write that carries [`PROBE_MARK`].
+    probe_response_ns: AtomicU64,
     record: Mutex<Option<Record>>,
-    awake: Awake,
+    awake: AwakeCpus,
 }
 
-const NOT_MEASURING: u64 = u64::MAX;
+const NOT_PROBING: u64 = u64::MAX;
 
-/// No IO takes longer, whatever the faults say: a day, so that no clock overflows.
-const LONGEST: Nanos = Nanos::from_secs(86_400);
+/// The first bytes of each sector of a probe write, which is answered and forgotten.
+pub(crate) const PROBE_MARK: &[u8] = b"a write of flashlab that measures the transport latency: keep nothing";
 
-/// Where samples go.
+/// The longest response time, whatever the fault rules add: one day. Sums with it never overflow a clock.
+const RESPONSE_MAX: Nanos = Nanos::from_secs(86_400);
+
+/// Where samples are recorded.
 struct Record {
     lane: Lane,
+    /// The number of samples so far.
     position: u64,
 }
 
 impl LiveDisk {
-    /// `device`, with the data in `store`. A device that keeps data itself needs none; without either, reads give
-    /// zeroes.
-    pub fn new(device: Box<dyn Served>, store: Option<Store>) -> LiveDisk {
+    /// Serves `device` with its data in `store`. A device that stores data itself needs no store. Without either, reads
+    /// return zeroes.
+    pub fn new(device: Box<dyn ServedDevice>, store: Option<DataStore>) -> LiveDisk {
         let model = Model::new(device);
         LiveDisk {
             clock: Clock::start(),
@@ -116,78 +92,58 @@ impl LiveDisk {
             power: RwLock::default(),
             power_losses: AtomicU64::new(0),
             counters: Mutex::default(),
-            overhead: OnceLock::new(),
-            measuring_ns: AtomicU64::new(NOT_MEASURING),
+            transport_latency: OnceLock::new(),
+            probe_response_ns: AtomicU64::new(NOT_PROBING),
             record: Mutex::default(),
-            awake: Awake::start(),
+            awake: AwakeCpus::start(),
         }
     }
 
-    /// The clock of arrivals and deadlines.
+    /// The clock of arrival and due times.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Size and block of the disk.
+    /// The disk's capacity, block size and queue depth.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// What the device says of itself.
+    /// The device's name and description.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Takes an IO that arrived at `arrived`.
-    pub fn begin(&self, arrived: Nanos, io: Io<'_>) -> Answer {
+    /// Performs an IO that arrived at `arrived`, and returns the answer with its due time.
+    pub fn begin(&self, arrived: Nanos, io: Io<'_>) -> PendingAnswer {
         self.awake.used();
         let Io { operation, offset, size, durable, mut data } = io;
-        let measuring = self.measuring_ns.load(Ordering::Relaxed);
-        if measuring != NOT_MEASURING && (operation == Operation::Read || measures(&data)) {
-            let (due, asked) = (arrived + Nanos(measuring), Nanos(measuring));
-            // What is read is what is there: others look at a new block device as well, for what is on it.
-            let result = match self.device_keeps_data || operation == Operation::Write {
-                true => Ok(()),
-                false => self.keep(operation, (offset, size), durable, &mut data, &Verdict::default()),
-            };
-            let power_losses = self.power_losses.load(Ordering::Acquire);
-            return Answer {
-                due,
-                result,
-                power_losses,
-                operation,
-                offset,
-                size,
-                arrived,
-                asked,
-                way: Nanos::ZERO,
-                too_fast: false,
-                counted: false,
-            };
+        let probe_response = self.probe_response_ns.load(Ordering::Relaxed);
+        if probe_response != NOT_PROBING && (operation == Operation::Read || is_probe_write(&data)) {
+            return self.answer_probe(arrived, Nanos(probe_response), (operation, offset, size), data);
         }
         lock(&self.counters).enter();
-        let begun = self.power.read().unwrap_or_else(PoisonError::into_inner);
+        let no_power_loss = self.power.read().unwrap_or_else(PoisonError::into_inner);
         let power_losses = self.power_losses.load(Ordering::Acquire);
-        let verdict = match self.any_fault.load(Ordering::Acquire) {
-            true => self.judge(operation, offset, size),
-            false => Verdict::default(),
+        let effect = match self.any_fault.load(Ordering::Acquire) {
+            true => self.fault_effect(operation, offset, size),
+            false => FaultEffect::default(),
         };
-        let (done, result) = match verdict.error {
+        let (done, result) = match effect.error {
             Some(error) => (arrived, Err(error)),
-            None => self.serve(arrived, (operation, offset, size), durable, &mut data, &verdict),
+            None => self.serve(arrived, (operation, offset, size), durable, &mut data, &effect),
         };
-        drop(begun);
-        if verdict.power_loss {
-            // An error of the store beneath leaves more than it should; the IOs fail either way.
+        drop(no_power_loss);
+        if effect.power_loss {
+            // If the store cannot take everything back, more than it should survives; the IOs fail either way.
             let _ = self.lose_power();
         }
-        let asked = done.since(arrived).saturating_add(verdict.longer).min(LONGEST);
-        let way = self.overhead.get().map_or(Nanos::ZERO, |overhead| overhead.of(operation, size));
-        let (due, too_fast) = match asked > way {
-            true => (arrived + Nanos(asked.0 - way.0), false),
-            false => (arrived, true),
-        };
-        Answer {
+        let asked = done.since(arrived).saturating_add(effect.extra_time).min(RESPONSE_MAX);
+        let transport_latency =
+            self.transport_latency.get().map_or(Nanos::ZERO, |latency| latency.of(operation, size));
+        let is_too_fast = asked <= transport_latency;
+        let due = arrived + Nanos(asked.0.saturating_sub(transport_latency.0));
+        PendingAnswer {
             due,
             result,
             power_losses,
@@ -196,73 +152,101 @@ impl LiveDisk {
             size,
             arrived,
             asked,
-            way,
-            too_fast,
-            counted: true,
+            transport_latency,
+            is_too_fast,
+            is_counted: true,
         }
     }
 
-    /// Tells that the answer is sent at `sent`, and returns what it says.
+    /// The answer to an IO that measures the transport latency. It is not counted, and the model does not see it.
+    fn answer_probe(
+        &self,
+        arrived: Nanos,
+        response: Nanos,
+        (operation, offset, size): (Operation, Bytes, Bytes),
+        mut data: Data<'_>,
+    ) -> PendingAnswer {
+        // A read returns the stored bytes: other programs, such as udev, also look at a new block device.
+        let result = match self.device_keeps_data || operation == Operation::Write {
+            true => Ok(()),
+            false => self.move_data(operation, (offset, size), false, &mut data, &FaultEffect::default()),
+        };
+        PendingAnswer {
+            due: arrived + response,
+            result,
+            power_losses: self.power_losses.load(Ordering::Acquire),
+            operation,
+            offset,
+            size,
+            arrived,
+            asked: response,
+            transport_latency: Nanos::ZERO,
+            is_too_fast: false,
+            is_counted: false,
+        }
+    }
+
+    /// Counts and records an IO whose answer is sent at `sent`, and returns what the answer says.
     ///
     /// # Errors
-    /// Of the IO, and EIO when the power failed since it was begun.
-    pub fn finish(&self, answer: &Answer, sent: Nanos) -> Result<(), IoError> {
-        let Answer { due, operation, offset, size, arrived, asked, way, too_fast, counted, .. } = *answer;
+    /// Those of the IO, and EIO when the power failed since the IO began.
+    pub fn finish(&self, answer: &PendingAnswer, sent: Nanos) -> Result<(), IoError> {
         let result = match self.power_losses.load(Ordering::Acquire) == answer.power_losses {
             true => answer.result,
             false => answer.result.and(Err(IoError::IO)),
         };
-        if !counted {
+        if !answer.is_counted {
             return result;
         }
-        let delivered = sent.since(arrived) + way;
-        let lateness = sent.since(due);
-        let failed = result.is_err();
-        let outcome = Outcome { operation, bytes: size.0, failed, asked, delivered, lateness, too_fast };
-        lock(&self.counters).leave(&outcome);
-        if let Some(mode) = mode_of(operation)
+        let delivered = sent.since(answer.arrived) + answer.transport_latency;
+        lock(&self.counters).leave(&IoOutcome {
+            operation: answer.operation,
+            bytes: answer.size.0,
+            failed: result.is_err(),
+            asked: answer.asked,
+            delivered,
+            lateness: sent.since(answer.due),
+            is_too_fast: answer.is_too_fast,
+        });
+        if let Some(mode) = mode_of(answer.operation)
             && let Some(record) = lock(&self.record).as_mut()
         {
-            let position = record.position;
-            record.position += 1;
-            let errno = result.err().map_or(0, |error| error.errno);
-            let completed = arrived + delivered;
             let sample = Sample {
-                position,
+                position: record.position,
                 process: 0,
                 mode,
-                offset,
-                size,
-                intended: arrived,
-                submitted: arrived,
-                completed,
-                errno,
+                offset: answer.offset,
+                size: answer.size,
+                intended: answer.arrived,
+                submitted: answer.arrived,
+                completed: answer.arrived + delivered,
+                errno: result.err().map_or(0, |error| error.errno),
             };
-            // A full disk ends the recording and not the serving; whoever finishes the run is told.
+            record.position += 1;
+            // A full file system ends the recording and not the serving; the end of the recording reports it.
             let _ = record.lane.record(&sample);
         }
         result
     }
 
-    fn judge(&self, operation: Operation, offset: Bytes, size: Bytes) -> Verdict {
-        let mut faults = lock(&self.faults);
-        let verdict = faults.judge(operation, offset, size);
-        self.any_fault.store(!faults.are_none(), Ordering::Release);
-        verdict
+    fn fault_effect(&self, operation: Operation, offset: Bytes, size: Bytes) -> FaultEffect {
+        self.with_faults(|faults| faults.effect_on(operation, offset, size))
     }
 
+    /// When the device model completes the IO, and the result of moving its data.
     fn serve(
         &self,
         arrived: Nanos,
         (operation, offset, size): (Operation, Bytes, Bytes),
         durable: bool,
         data: &mut Data<'_>,
-        verdict: &Verdict,
+        effect: &FaultEffect,
     ) -> (Nanos, Result<(), IoError>) {
         let range = match operation {
             Operation::Flush => (Bytes::ZERO, Bytes::ZERO),
             _ if self.device_keeps_data => (offset, size),
-            // The host's page cache and mapped files know no blocks: the model serves whole ones.
+            // Transports allow any range, the model takes whole blocks: it serves those that the IO touches. A discard
+            // frees those that it covers whole.
             _ => {
                 let (block, end) = (self.geometry.block, Bytes(offset.0.saturating_add(size.0)));
                 let (start, end) = match operation {
@@ -273,8 +257,8 @@ impl LiveDisk {
             }
         };
         if operation == Operation::Discard && range.1 == Bytes::ZERO {
-            // No block of the device is discarded, and it has nothing to do.
-            let result = self.keep(operation, (offset, size), durable, data, verdict);
+            // It covers no whole block of the device, which therefore has nothing to do.
+            let result = self.move_data(operation, (offset, size), durable, data, effect);
             return (arrived, result);
         }
         let mut model = lock(&self.model);
@@ -286,88 +270,88 @@ impl LiveDisk {
         }
         drop(model);
         if result.is_ok() && !self.device_keeps_data {
-            result = self.keep(operation, (offset, size), durable, data, verdict);
+            result = self.move_data(operation, (offset, size), durable, data, effect);
         }
         (done, result)
     }
 
-    /// Moves the data.
-    fn keep(
+    /// Moves the data between the program's buffer and the store.
+    fn move_data(
         &self,
         operation: Operation,
         (offset, size): (Bytes, Bytes),
         durable: bool,
         data: &mut Data<'_>,
-        verdict: &Verdict,
+        effect: &FaultEffect,
     ) -> Result<(), IoError> {
         let Some(store) = &self.store else {
-            if let Data::Read(wanted) = data {
-                wanted.fill(0);
+            if let Data::Read(buffer) = data {
+                buffer.fill(0);
             }
             return Ok(());
         };
-        let kept = match (operation, data) {
-            (Operation::Read, Data::Read(wanted)) => store.read(offset, wanted),
+        let moved = match (operation, data) {
+            (Operation::Read, Data::Read(buffer)) => store.read(offset, buffer),
             (Operation::Write, Data::Write(bytes)) => {
-                let bytes = &bytes[..verdict.torn.map_or(bytes.len(), |torn| bytes.len().min(torn as usize))];
+                let bytes =
+                    &bytes[..effect.torn_bytes.map_or(bytes.len(), |torn| bytes.len().min(torn as usize))];
                 store.write(offset, bytes, durable)
             }
             (Operation::Discard, _) => store.zero(offset, size, durable),
-            (Operation::Flush, _) if !verdict.lost_flush => store.flush(),
+            (Operation::Flush, _) if !effect.lost_flush => store.flush(),
             _ => Ok(()),
         };
-        kept.map_err(|error| IoError { errno: error.raw_os_error().unwrap_or(IoError::IO.errno) })
+        moved.map_err(|error| IoError { errno: error.raw_os_error().unwrap_or(IoError::IO.errno) })
     }
 
-    /// What is taken off each response time.
-    pub fn current_overhead(&self) -> Overhead {
-        self.overhead.get().cloned().unwrap_or_default()
+    /// The transport latency that is subtracted from each response time; zero before it was measured.
+    pub fn transport_latency(&self) -> TransportLatency {
+        self.transport_latency.get().copied().unwrap_or_default()
     }
 
-    /// From now on this is taken off each response time. It is measured once: later calls change nothing.
-    pub fn set_overhead(&self, overhead: Overhead) {
-        let _ = self.overhead.set(overhead);
+    /// Sets the transport latency that is subtracted from now on. Only the first call has an effect.
+    pub fn set_transport_latency(&self, latency: TransportLatency) {
+        let _ = self.transport_latency.set(latency);
     }
 
-    /// From now on every read and every write that measures takes `response`, so that the way to the program can be measured; as
-    /// it should be with `None`.
-    pub(crate) fn measure(&self, response: Option<Nanos>) {
-        self.measuring_ns.store(response.map_or(NOT_MEASURING, |response| response.0), Ordering::Relaxed);
+    /// With a response time: from now on reads and marked writes measure the transport latency and are answered after
+    /// this time. With `None`: the disk answers as the model says.
+    pub(crate) fn answer_probes_after(&self, response: Option<Nanos>) {
+        self.probe_response_ns.store(response.map_or(NOT_PROBING, |response| response.0), Ordering::Relaxed);
     }
 
-    /// Arms a fault.
-    pub fn arm(&self, fault: Fault) {
-        lock(&self.faults).arm(fault);
-        self.any_fault.store(true, Ordering::Release);
+    /// Arms a fault rule.
+    pub fn arm(&self, rule: FaultRule) {
+        self.with_faults(|faults| faults.arm(rule));
     }
 
-    /// Shows or changes the faults.
-    pub fn with_faults<R>(&self, change: impl FnOnce(&mut Faults) -> R) -> R {
+    /// Reads or changes the armed fault rules.
+    pub fn with_faults<R>(&self, change: impl FnOnce(&mut FaultInjector) -> R) -> R {
         let mut faults = lock(&self.faults);
         let answer = change(&mut faults);
         self.any_fault.store(!faults.are_none(), Ordering::Release);
         answer
     }
 
-    /// The power fails: what was not flushed is gone, and every IO fails until the power is back. Returns how many blocks
-    /// of 4 KiB were taken back.
+    /// Cuts the power: bytes that were not flushed are lost, and every IO fails until the power is back. Returns the number
+    /// of 4 KiB blocks that went back to their older content.
     ///
     /// # Errors
-    /// Of the file beneath.
+    /// Those of the backing file.
     pub fn lose_power(&self) -> std::io::Result<u64> {
-        let _alone = self.power.write().unwrap_or_else(PoisonError::into_inner);
+        let _no_io_begins = self.power.write().unwrap_or_else(PoisonError::into_inner);
         self.power_losses.fetch_add(1, Ordering::AcqRel);
-        self.with_faults(Faults::power_off);
+        self.with_faults(FaultInjector::power_off);
         lock(&self.model).device.power_cut();
-        self.store.as_ref().map_or(Ok(0), Store::power_loss)
+        self.store.as_ref().map_or(Ok(0), DataStore::power_loss)
     }
 
-    /// What was served so far.
-    pub fn summary(&self) -> Summary {
+    /// The statistics of all IOs so far.
+    pub fn summary(&self) -> IoSummary {
         lock(&self.counters).summary()
     }
 
-    /// What the device counted.
+    /// The counters of the device model, if it has any.
     pub fn device_statistics(&self) -> Option<Statistics> {
         lock(&self.model).device.statistics()
     }
@@ -377,24 +361,24 @@ impl LiveDisk {
         lock(&self.model).device.save()
     }
 
-    /// Makes everything durable that was written, as at the end.
+    /// Makes all written data durable.
     ///
     /// # Errors
-    /// Of the file beneath.
+    /// Those of the backing file.
     pub fn flush(&self) -> std::io::Result<()> {
-        self.store.as_ref().map_or(Ok(()), Store::flush)
+        self.store.as_ref().map_or(Ok(()), DataStore::flush)
     }
 
-    /// From now on reads and writes are recorded; returns the lane that was recorded to.
+    /// Records reads and writes into `lane` from now on; returns the lane before it.
     pub fn record(&self, lane: Option<Lane>) -> Option<Lane> {
         let next = lane.map(|lane| Record { lane, position: 0 });
         std::mem::replace(&mut *lock(&self.record), next).map(|record| record.lane)
     }
 }
 
-/// Whether it is a write that is to be forgotten.
-fn measures(data: &Data<'_>) -> bool {
-    matches!(data, Data::Write(bytes) if bytes.starts_with(MARK))
+/// Whether it is a write that measures the transport latency.
+fn is_probe_write(data: &Data<'_>) -> bool {
+    matches!(data, Data::Write(bytes) if bytes.starts_with(PROBE_MARK))
 }
 
 fn mode_of(operation: Operation) -> Option<Mode> {

@@ -17,8 +17,10 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{Arena, Buffer, Device, IoError, MemoryDevice, Operation, Request};
 use flashlab_sim::{SimulatedDevice, Statistics};
 
+use crate::io::Data;
+
 /// A device that can be served: what is asked of it beside IOs has an answer for those that know none.
-pub trait Served: Device + Send {
+pub trait ServedDevice: Device + Send {
     /// The power fails and comes back: what is only in volatile memory is gone.
     fn power_cut(&mut self) {}
 
@@ -33,7 +35,7 @@ pub trait Served: Device + Send {
     }
 }
 
-impl Served for SimulatedDevice {
+impl ServedDevice for SimulatedDevice {
     fn power_cut(&mut self) {
         if let SimulatedDevice::Flash(device) = self {
             device.power_cut();
@@ -55,21 +57,11 @@ impl Served for SimulatedDevice {
     }
 }
 
-impl Served for MemoryDevice {}
-
-/// What an IO carries.
-pub enum Data<'a> {
-    /// To be filled.
-    Read(&'a mut [u8]),
-    /// To be kept.
-    Write(&'a [u8]),
-    /// Nothing.
-    Nothing,
-}
+impl ServedDevice for MemoryDevice {}
 
 /// A device and the IOs that it will have done at a time that lies ahead.
 pub(crate) struct Model {
-    pub device: Box<dyn Served>,
+    pub device: Box<dyn ServedDevice>,
     keeps_data: bool,
     sees_content: bool,
     depth: usize,
@@ -79,7 +71,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub fn new(device: Box<dyn Served>) -> Model {
+    pub fn new(device: Box<dyn ServedDevice>) -> Model {
         let geometry = device.geometry();
         Model {
             keeps_data: device.keeps_data(),

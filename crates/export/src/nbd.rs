@@ -3,7 +3,7 @@
 //! # Model
 //! The fixed newstyle handshake with `NBD_OPT_GO`, reads and writes with simple replies, one at a time (the NBD project's
 //! protocol description, sections "Fixed newstyle negotiation" and "Transmission"). A server that is asked for the
-//! export [`MEASURING`] gives one whose IOs take [`MEASURED_RESPONSE`] and touch nothing, so that a measurement disturbs nobody.
+//! export [`PROBE_EXPORT`] gives one whose IOs take [`PROBE_EXPORT_RESPONSE`] and touch nothing, so that a measurement disturbs nobody.
 //!
 //! # Invariants
 //! - what a server sends is not believed: no length of its is allocated, and nothing panics.
@@ -16,12 +16,13 @@ use std::time::Duration;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_host::Clock;
 
-use crate::overhead::{Overhead, RESPONSE, line, mark};
+use crate::latency_probe::{PROBE_RESPONSE, latency_curve, mark_probe_write};
+use crate::transport_latency::TransportLatency;
 
 /// The export that is there to be measured.
-pub const MEASURING: &str = "flashlab-measures-the-way";
+pub const PROBE_EXPORT: &str = "flashlab-transport-latency";
 /// How long its IOs take.
-pub const MEASURED_RESPONSE: Nanos = RESPONSE;
+pub const PROBE_EXPORT_RESPONSE: Nanos = PROBE_RESPONSE;
 
 const GREETING: u64 = u64::from_be_bytes(*b"NBDMAGIC");
 const OPTIONS: u64 = u64::from_be_bytes(*b"IHAVEOPT");
@@ -45,22 +46,22 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST: u32 = 1 << 16;
 
 /// A connection to an NBD server.
-pub struct Client {
+pub struct NbdClient {
     stream: UnixStream,
     size: Bytes,
     requests: u64,
 }
 
-impl Client {
+impl NbdClient {
     /// Connects to the export of this name at a Unix socket.
     ///
     /// # Errors
     /// When nobody listens, or the server speaks otherwise or refuses; its words are in the error.
-    pub fn connect(socket: &Path, export: &str) -> io::Result<Client> {
-        Client::greet(UnixStream::connect(socket)?, export)
+    pub fn connect(socket: &Path, export: &str) -> io::Result<NbdClient> {
+        NbdClient::greet(UnixStream::connect(socket)?, export)
     }
 
-    fn greet(mut stream: UnixStream, export: &str) -> io::Result<Client> {
+    fn greet(mut stream: UnixStream, export: &str) -> io::Result<NbdClient> {
         if take_u64(&mut stream)? != GREETING || take_u64(&mut stream)? != OPTIONS {
             return Err(wrong("it does not greet as an NBD server of the new style does"));
         }
@@ -88,7 +89,7 @@ impl Client {
             let mut content = vec![0; length as usize];
             stream.read_exact(&mut content)?;
             match (kind, size) {
-                (ACK, Some(size)) => return Ok(Client { stream, size, requests: 0 }),
+                (ACK, Some(size)) => return Ok(NbdClient { stream, size, requests: 0 }),
                 (INFO, _) => size = export_size(&content).or(size),
                 (kind, _) if kind & ERROR != 0 => {
                     let words = String::from_utf8_lossy(&content);
@@ -153,40 +154,40 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for NbdClient {
     fn drop(&mut self) {
         // Whoever is gone already needs no goodbye.
         let _ = self.ask(COMMAND_DISCONNECT, Bytes::ZERO, 0);
     }
 }
 
-/// What is lost on the way to the export [`MEASURING`] of the server at `socket`, and back.
+/// What is lost on the way to the export [`PROBE_EXPORT`] of the server at `socket`, and back.
 ///
 /// # Errors
 /// When the server cannot be read from or written to.
-pub fn measure(socket: &Path, clock: Clock, block: Bytes) -> io::Result<Overhead> {
+pub fn measure(socket: &Path, clock: Clock, block: Bytes) -> io::Result<TransportLatency> {
     let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let mut client = Client::greet(stream, MEASURING)?;
+    let mut client = NbdClient::greet(stream, PROBE_EXPORT)?;
     let size = client.size();
     if size < block {
         return Err(wrong("its disk is smaller than one block"));
     }
     let mut data = Vec::new();
-    let read = line(size, block, |offset, size| {
+    let read = latency_curve(size, block, |offset, size| {
         data.resize(size.0 as usize, 0);
         let asked = clock.now();
         client.read(offset, &mut data)?;
         Ok::<_, io::Error>(clock.now().since(asked))
     })?;
     // Should the server not be the one that forgets it, it says what it is.
-    mark(&mut data);
-    let write = line(size, block, |offset, size| {
+    mark_probe_write(&mut data);
+    let write = latency_curve(size, block, |offset, size| {
         let asked = clock.now();
         client.write(offset, &data[..size.0 as usize])?;
         Ok::<_, io::Error>(clock.now().since(asked))
     })?;
-    Ok(Overhead { read, write })
+    Ok(TransportLatency { read, write })
 }
 
 fn export_size(info: &[u8]) -> Option<Bytes> {
@@ -241,13 +242,13 @@ mod tests {
     }
 
     /// A client of a server that sends this whatever it is asked.
-    fn client(sent: &[u8]) -> io::Result<Client> {
+    fn client(sent: &[u8]) -> io::Result<NbdClient> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(sent).unwrap();
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
         // It is kept open by a thread, so that the client can write.
         std::thread::spawn(move || io::copy(&mut theirs, &mut io::sink()));
-        Client::greet(ours, "")
+        NbdClient::greet(ours, "")
     }
 
     #[test]

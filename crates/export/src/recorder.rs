@@ -15,7 +15,7 @@ pub struct Recorder {
 
 /// Where samples go, and what the manifest says of them.
 #[derive(Clone, Debug)]
-pub struct RecordTo {
+pub struct RecordingDestination {
     /// The folder, which must not be there.
     pub folder: PathBuf,
     /// The command line.
@@ -29,7 +29,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When the folder is there already, or cannot be made.
-    pub fn start(to: &RecordTo, disk: Arc<LiveDisk>) -> Result<Recorder, SamplesError> {
+    pub fn start(to: &RecordingDestination, disk: Arc<LiveDisk>) -> Result<Recorder, SamplesError> {
         let identity = disk.identity().clone();
         let settings =
             RecordingSettings { target: identity.target.clone(), recorded_by: "flashlab serve".to_owned() };

@@ -1,196 +1,201 @@
-//! From what a person asks for to a live disk, and back to files at the end.
+//! Starts a live disk from a [`Setup`], and saves it when it stops.
 //!
 //! # Model
-//! A backing file `FILE` holds the data; `FILE.flashlab` beside it says that flashlab made it, and holds the state of
-//! the simulated device as it was at the last clean end. The state is written to a new file first, which then takes the
-//! old one's place: whenever the server is killed there is a whole one. It says when IOs are done and never what they
-//! return, so that an old state costs no data.
+//! With a backing file `FILE`, the disk's bytes lie in `FILE`, and the state of the simulated device (mapping, wear) in
+//! `FILE.flashlab` beside it. That second file also marks `FILE` as made by flashlab. The state is saved when the server
+//! stops: it is written to a new file, which then replaces the old one, so that a killed server leaves a whole state.
+//! An old state costs no data, because it decides when IOs complete and not what they return.
 //!
 //! # Invariants
 //! - a file that flashlab did not make is not written to without permission;
-//! - what is at fault is told before anything is made.
+//! - [`Setup::check`] finds what is wrong before anything is made.
 
-use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flashlab_base::{Bytes, Seed};
-use flashlab_samples::SamplesError;
-use flashlab_sim::{FlashDevice, Profile, ProfileError, SimulatedDevice};
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
-use crate::control::Control;
-use crate::faults::{Fault, Faults};
+use crate::control::ControlServer;
+use crate::error::ExportError;
+use crate::fault_rules::{FaultInjector, FaultRule};
 use crate::live::LiveDisk;
-use crate::recorder::{RecordTo, Recorder};
+use crate::recorder::{Recorder, RecordingDestination};
 use crate::status::serve_metrics;
-use crate::store::Store;
+use crate::store::DataStore;
 
-/// Where the data is kept.
+/// Where the bytes of the disk are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// In memory, until the end.
+pub enum DataPlacement {
+    /// In memory, until the server stops.
     Memory,
-    /// In a file that survives; the flag permits one that flashlab did not make.
+    /// In a file that survives the server.
     File {
         /// The file.
         path: PathBuf,
-        /// Whether it may be one that flashlab did not make.
-        foreign: bool,
+        /// Whether it may be a file that flashlab did not make.
+        may_overwrite: bool,
     },
-    /// Nowhere: only the times are real.
-    Nothing,
+    /// Nowhere: reads return zeroes, only the response times are real.
+    Nowhere,
 }
 
-/// A simulated device that is to be served.
+/// A simulated device, and how to serve it.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The device, with the capacity that is asked for.
+    /// The device, with the capacity of the disk.
     pub profile: Profile,
-    /// A saved state to begin with, as bytes.
+    /// A saved state of the device to start from.
     pub state: Option<Vec<u8>>,
-    /// Where the data is kept.
-    pub keep: Keep,
-    /// How much can be lost at most when the power fails: of what was written and not flushed.
+    /// Where the bytes are stored.
+    pub data: DataPlacement,
+    /// The most written and not flushed bytes that a power loss takes back.
     pub volatile: Bytes,
-    /// What goes wrong from the beginning.
-    pub faults: Vec<Fault>,
-    /// What faults are drawn with that bring no seed of their own.
+    /// The fault rules that are armed from the start.
+    pub faults: Vec<FaultRule>,
+    /// The seed of fault rules that bring none of their own.
     pub seed: Seed,
-    /// Where the control socket is made.
+    /// The path of the control socket.
     pub control: Option<PathBuf>,
-    /// The port of the metrics, on this machine alone.
+    /// The port of the metrics, on the loopback interface only.
     pub metrics: Option<u16>,
-    /// Where every read and write is recorded.
-    pub record: Option<RecordTo>,
+    /// Where reads and writes are recorded.
+    pub record: Option<RecordingDestination>,
 }
 
-/// A disk that is served, with what is to be saved at its end.
-pub struct Session {
+/// A live disk with its control socket and recording, and what must be saved when it stops.
+pub struct DiskServer {
     /// The disk.
     pub disk: Arc<LiveDisk>,
-    /// What to tell a person about how it began.
+    /// What a person should know about how it started.
     pub notices: Vec<String>,
-    sidecar: Option<PathBuf>,
-    control: Option<Control>,
+    state_file: Option<PathBuf>,
+    control: Option<ControlServer>,
     recorder: Option<Recorder>,
 }
 
 impl Setup {
-    /// Whether the disk may be made and could be filled; makes nothing.
+    /// Checks that the backing file may be used and that memory suffices for a full disk; makes nothing.
     ///
     /// # Errors
     /// See [`ExportError`].
     pub fn check(&self) -> Result<(), ExportError> {
-        check_memory(&self.profile, &self.keep, self.volatile)?;
-        match &self.keep {
-            Keep::Nothing | Keep::Memory => Ok(()),
-            Keep::File { path, foreign } => check_owner(path, &sidecar_of(path), *foreign),
+        check_memory(&self.profile, &self.data, self.volatile)?;
+        match &self.data {
+            DataPlacement::Nowhere | DataPlacement::Memory => Ok(()),
+            DataPlacement::File { path, may_overwrite } => {
+                check_owner(path, &state_file_of(path), *may_overwrite)
+            }
         }
     }
 
-    /// Makes the disk.
+    /// Starts the disk.
     ///
     /// # Errors
     /// See [`ExportError`].
-    pub fn begin(self) -> Result<Session, ExportError> {
+    pub fn start(self) -> Result<DiskServer, ExportError> {
         self.check()?;
-        let Setup { profile, state, keep, volatile, faults, seed, control, metrics, record } = self;
-        let capacity = profile.capacity.round_down(profile.block);
         let mut notices = Vec::new();
-        let sidecar = match &keep {
-            Keep::File { path, .. } => Some(sidecar_of(path)),
-            Keep::Nothing | Keep::Memory => None,
+        let state_file = match &self.data {
+            DataPlacement::File { path, .. } => Some(state_file_of(path)),
+            DataPlacement::Nowhere | DataPlacement::Memory => None,
         };
-        let kept = match &sidecar {
-            Some(sidecar) if sidecar.exists() => {
-                Some(fs::read(sidecar).map_err(ExportError::io("read", sidecar.display()))?)
-            }
-            _ => None,
-        };
-        let kept = kept.filter(|state| !state.is_empty());
-        let device = match (&kept, &state) {
-            (Some(kept), None) => match FlashDevice::restore(&profile, kept) {
-                Ok(device) => {
-                    notices.push("the device begins in the state of its last clean end".to_owned());
-                    SimulatedDevice::Flash(Box::new(device))
-                }
-                Err(error) => {
-                    notices.push(format!("the state beside the data is not used: {error}"));
-                    profile.device()?
-                }
-            },
-            (_, Some(state)) => {
-                let device = FlashDevice::restore(&profile, state);
-                let device = device.map_err(|error| ExportError::State(error.to_string()))?;
-                SimulatedDevice::Flash(Box::new(device))
-            }
-            (None, None) => profile.device()?,
-        };
-        let store = match &keep {
-            Keep::Nothing => None,
-            Keep::Memory => Some(
-                Store::memory(capacity, volatile).map_err(ExportError::io("make", "memory for the data"))?,
-            ),
-            Keep::File { path, .. } => {
-                let store = Store::file(path, capacity, volatile);
-                Some(store.map_err(|source| match source.kind() {
-                    ErrorKind::WouldBlock => ExportError::Busy(path.clone()),
-                    ErrorKind::InvalidInput => ExportError::Size(path.clone(), source.to_string()),
-                    _ => ExportError::Io { action: "open", what: path.display().to_string(), source },
-                })?)
-            }
-        };
-        if let Some(sidecar) = sidecar.as_ref().filter(|sidecar| !sidecar.exists()) {
-            // From now on the file is known as ours, also when the server is killed.
-            fs::write(sidecar, b"").map_err(ExportError::io("write", sidecar.display()))?;
+        let device = self.device(state_file.as_deref(), &mut notices)?;
+        let store = self.store()?;
+        if let Some(file) = state_file.as_ref().filter(|file| !file.exists()) {
+            // It marks the backing file as flashlab's, also if the server is killed.
+            fs::write(file, b"").map_err(ExportError::io("write", file.display()))?;
         }
         let disk = Arc::new(LiveDisk::new(Box::new(device), store));
-        disk.with_faults(|none| *none = Faults::with_seed(seed));
-        faults.into_iter().for_each(|fault| disk.arm(fault));
-        let control = control.map(|path| {
-            let listening = Control::listen(&path, Arc::clone(&disk));
+        disk.with_faults(|faults| *faults = FaultInjector::with_seed(self.seed));
+        self.faults.into_iter().for_each(|rule| disk.arm(rule));
+        let control = self.control.map(|path| {
+            let listening = ControlServer::listen(&path, Arc::clone(&disk));
             listening.map_err(|source| ExportError::Control(path, source))
         });
-        if let Some(port) = metrics {
+        if let Some(port) = self.metrics {
             let address = serve_metrics(port, Arc::clone(&disk));
             let address = address.map_err(ExportError::io("serve metrics on port", port))?;
             notices.push(format!("metrics: http://{address}/metrics"));
         }
-        let recorder = record.map(|to| Recorder::start(&to, Arc::clone(&disk)));
-        Ok(Session {
+        let recorder = self.record.map(|destination| Recorder::start(&destination, Arc::clone(&disk)));
+        Ok(DiskServer {
             disk,
             notices,
-            sidecar,
+            state_file,
             control: control.transpose()?,
             recorder: recorder.transpose().map_err(ExportError::Record)?,
         })
     }
-}
 
-impl Session {
-    /// Where the control socket is, if there is one.
-    pub fn control(&self) -> Option<&Path> {
-        self.control.as_ref().map(Control::path)
+    /// The device in its state: the given one, or the one that an earlier server saved, or new.
+    fn device(
+        &self,
+        state_file: Option<&Path>,
+        notices: &mut Vec<String>,
+    ) -> Result<SimulatedDevice, ExportError> {
+        if let Some(state) = &self.state {
+            let device = FlashDevice::restore(&self.profile, state);
+            let device = device.map_err(|error| ExportError::State(error.to_string()))?;
+            return Ok(SimulatedDevice::Flash(Box::new(device)));
+        }
+        let saved = match state_file {
+            Some(file) if file.exists() => fs::read(file).map_err(ExportError::io("read", file.display()))?,
+            _ => Vec::new(),
+        };
+        if saved.is_empty() {
+            return Ok(self.profile.device()?);
+        }
+        match FlashDevice::restore(&self.profile, &saved) {
+            Ok(device) => {
+                notices.push("the device begins in the state of its last clean end".to_owned());
+                Ok(SimulatedDevice::Flash(Box::new(device)))
+            }
+            Err(error) => {
+                notices.push(format!("the state beside the data is not used: {error}"));
+                Ok(self.profile.device()?)
+            }
+        }
     }
 
-    /// Ends the session: what was written is durable, and the device's state is beside it. Nothing is in flight.
+    fn store(&self) -> Result<Option<DataStore>, ExportError> {
+        let capacity = self.profile.capacity.round_down(self.profile.block);
+        match &self.data {
+            DataPlacement::Nowhere => Ok(None),
+            DataPlacement::Memory => DataStore::memory(capacity, self.volatile)
+                .map(Some)
+                .map_err(ExportError::io("make", "memory for the data")),
+            DataPlacement::File { path, .. } => DataStore::file(path, capacity, self.volatile)
+                .map(Some)
+                .map_err(|source| ExportError::backing_file(path, source)),
+        }
+    }
+}
+
+impl DiskServer {
+    /// The path of the control socket, if there is one.
+    pub fn control(&self) -> Option<&Path> {
+        self.control.as_ref().map(ControlServer::path)
+    }
+
+    /// Stops the server after the last IO: makes all data durable and saves the state of the device.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn end(self) -> Result<(), ExportError> {
+    pub fn stop(self) -> Result<(), ExportError> {
         let recorded = self.recorder.map_or(Ok(()), Recorder::end);
         self.disk.flush().map_err(ExportError::io("flush", "the data"))?;
-        if let Some(sidecar) = &self.sidecar {
+        if let Some(file) = &self.state_file {
             let state = self.disk.state().unwrap_or_default();
-            replace(sidecar, &state).map_err(ExportError::io("write", sidecar.display()))?;
+            replace(file, &state).map_err(ExportError::io("write", file.display()))?;
         }
         recorded.map_err(ExportError::Record)
     }
 }
 
-/// Puts `bytes` in the place of the file's content, whole or not at all.
+/// Replaces the content of a file with `bytes`, whole or not at all.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
@@ -200,146 +205,38 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&fresh, path)
 }
 
-fn sidecar_of(path: &Path) -> PathBuf {
+/// The file beside a backing file that holds the state of its device.
+fn state_file_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".flashlab");
     PathBuf::from(name)
 }
 
-fn check_owner(path: &Path, sidecar: &Path, foreign: bool) -> Result<(), ExportError> {
+fn check_owner(path: &Path, state_file: &Path, may_overwrite: bool) -> Result<(), ExportError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(source) => Err(ExportError::Io { action: "open", what: path.display().to_string(), source }),
         Ok(metadata) if !metadata.is_file() => Err(ExportError::NoFile(path.to_owned())),
-        Ok(metadata) if metadata.len() > 0 && !sidecar.exists() && !foreign => {
-            Err(ExportError::Foreign(path.to_owned()))
+        Ok(metadata) if metadata.len() > 0 && !state_file.exists() && !may_overwrite => {
+            Err(ExportError::NotMadeByFlashlab(path.to_owned()))
         }
         Ok(_) => Ok(()),
     }
 }
 
-/// Refuses a device whose tables would not fit, and a disk that could never be filled.
-fn check_memory(profile: &Profile, keep: &Keep, volatile: Bytes) -> Result<(), ExportError> {
+/// Refuses a device whose tables do not fit into memory, and a disk that a program could not fill.
+fn check_memory(profile: &Profile, data: &DataPlacement, volatile: Bytes) -> Result<(), ExportError> {
     let Some(available) = flashlab_host::available_memory() else { return Ok(()) };
     let tables = profile.fits_memory(available)?;
-    // What can be taken back is held twice.
-    let twice = volatile.min(profile.capacity).0;
-    let data = match keep {
-        Keep::Memory => profile.capacity.0.saturating_add(twice),
-        Keep::File { .. } => twice,
-        Keep::Nothing => 0,
+    // The store copies each block that a power loss may take back.
+    let copies = volatile.min(profile.capacity).0;
+    let data = match data {
+        DataPlacement::Memory => profile.capacity.0.saturating_add(copies),
+        DataPlacement::File { .. } => copies,
+        DataPlacement::Nowhere => 0,
     };
     match Bytes(tables.0.saturating_add(data)) > available {
         true => Err(ExportError::Memory { capacity: profile.capacity, tables, available }),
         false => Ok(()),
-    }
-}
-
-/// Why a disk is not served.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ExportError {
-    /// A key or its value cannot be used.
-    Key(String),
-    /// The profile's parts do not fit together.
-    Profile(ProfileError),
-    /// A state that is none of this device.
-    State(String),
-    /// The data does not fit into memory.
-    Memory {
-        /// What is asked for.
-        capacity: Bytes,
-        /// What the device's tables take.
-        tables: Bytes,
-        /// What there is.
-        available: Bytes,
-    },
-    /// Another server has the backing file.
-    Busy(PathBuf),
-    /// The backing file holds a disk of another size.
-    Size(PathBuf, String),
-    /// The backing file was not made by flashlab.
-    Foreign(PathBuf),
-    /// The control socket cannot be made there.
-    Control(PathBuf, io::Error),
-    /// The recording cannot be made.
-    Record(SamplesError),
-    /// The backing file is no regular file.
-    NoFile(PathBuf),
-    /// The operating system refused.
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// With what.
-        what: String,
-        /// Why not.
-        source: io::Error,
-    },
-}
-
-impl ExportError {
-    /// Why a size and a saved state do not go together.
-    pub const STATE_AND_SIZE: &str =
-        "--size makes another device than the one that the state is of: leave one of them away";
-
-    pub(crate) fn io(action: &'static str, what: impl fmt::Display) -> impl FnOnce(io::Error) -> ExportError {
-        move |source| ExportError::Io { action, what: what.to_string(), source }
-    }
-}
-
-impl From<ProfileError> for ExportError {
-    fn from(error: ProfileError) -> ExportError {
-        ExportError::Profile(error)
-    }
-}
-
-impl fmt::Display for ExportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ExportError::Key(error) => f.write_str(error),
-            ExportError::Profile(error) => error.fmt(f),
-            ExportError::Record(error) => error.fmt(f),
-            ExportError::State(error) => write!(f, "the state cannot be used: {error}"),
-            ExportError::Memory { capacity, tables, available } => write!(
-                f,
-                "a disk of {capacity}, with {tables} of tables, does not fit into the {available} of memory that are \
-                 free: give a smaller --size, keep the data in a file with --backing FILE, or keep none with --no-data"
-            ),
-            ExportError::Busy(path) => {
-                write!(f, "another flashlab serves {}: end it first, or give another file", path.display())
-            }
-            ExportError::Size(path, has) => {
-                write!(f, "{}: {has}; give that --size, or another --backing file", path.display())
-            }
-            ExportError::Foreign(path) => write!(
-                f,
-                "{} exists and was not made by flashlab serve: give --overwrite-file if it may be written to",
-                path.display()
-            ),
-            ExportError::Control(path, source) if source.kind() == ErrorKind::AddrInUse => write!(
-                f,
-                "cannot make the control socket {}: there is something already; if it is the socket of a server that was \
-                     killed, remove it",
-                path.display()
-            ),
-            ExportError::Control(path, source) => {
-                write!(f, "cannot make the control socket {}: {source}", path.display())
-            }
-            ExportError::NoFile(path) => {
-                write!(f, "{} is no regular file: a backing file is one", path.display())
-            }
-            ExportError::Io { action, what, source } => write!(f, "cannot {action} {what}: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for ExportError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ExportError::Profile(error) => Some(error),
-            ExportError::Record(error) => Some(error),
-            ExportError::Io { source, .. } | ExportError::Control(_, source) => Some(source),
-            _ => None,
-        }
     }
 }

@@ -31,7 +31,7 @@ struct Class {
 
 /// How an IO was served.
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome {
+pub struct IoOutcome {
     /// What it was.
     pub operation: Operation,
     /// Its size.
@@ -45,7 +45,7 @@ pub struct Outcome {
     /// By how much the answer was sent after it was due.
     pub lateness: Nanos,
     /// Whether the model wanted it faster than the transport can be.
-    pub too_fast: bool,
+    pub is_too_fast: bool,
 }
 
 /// An answer this late is counted as late: less is the noise of any clock.
@@ -76,7 +76,7 @@ impl Counters {
     }
 
     /// An IO was answered.
-    pub fn leave(&mut self, outcome: &Outcome) {
+    pub fn leave(&mut self, outcome: &IoOutcome) {
         self.in_flight -= 1;
         let class = &mut self.classes[match outcome.operation {
             Operation::Read => 0,
@@ -87,15 +87,15 @@ impl Counters {
         class.ios += 1;
         class.bytes += outcome.bytes;
         class.errors += u64::from(outcome.failed);
-        class.too_fast += u64::from(outcome.too_fast);
-        class.late += u64::from(outcome.lateness > LATE && !outcome.too_fast);
+        class.too_fast += u64::from(outcome.is_too_fast);
+        class.late += u64::from(outcome.lateness > LATE && !outcome.is_too_fast);
         class.asked.saturating_record(outcome.asked.0);
         class.delivered.saturating_record(outcome.delivered.0);
         class.lateness.saturating_record(outcome.lateness.0);
     }
 
     /// What was counted.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> IoSummary {
         let classes = CLASSES.iter().zip(&self.classes).map(|(name, class)| ClassSummary {
             class: name,
             ios: class.ios,
@@ -107,7 +107,7 @@ impl Counters {
             delivered: Percentiles::of(&class.delivered),
             lateness: Percentiles::of(&class.lateness),
         });
-        Summary { in_flight: self.in_flight, in_flight_max: self.in_flight_max, classes: classes.collect() }
+        IoSummary { in_flight: self.in_flight, in_flight_max: self.in_flight_max, classes: classes.collect() }
     }
 }
 
@@ -119,7 +119,7 @@ impl Default for Counters {
 
 /// What a live disk did so far.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
+pub struct IoSummary {
     /// IOs that are being served.
     pub in_flight: u64,
     /// The most that were at once.

@@ -9,13 +9,13 @@ use flashlab_sim::Statistics;
 use serde::Serialize;
 
 use crate::connections;
-use crate::faults::Fault;
+use crate::fault_rules::FaultRule;
 use crate::live::LiveDisk;
-use crate::overhead::Overhead;
-use crate::statistics::{Percentiles, Summary};
+use crate::statistics::{ClassSummary, IoSummary, Percentiles};
+use crate::transport_latency::TransportLatency;
 
 /// The version of the document.
-pub const STATUS_VERSION: u32 = 1;
+pub const STATUS_VERSION: u32 = 2;
 
 /// What a server did so far.
 #[derive(Clone, Debug, Serialize)]
@@ -29,9 +29,9 @@ pub struct Status {
     /// How long it is served.
     pub uptime_s: f64,
     /// What the way to the program costs, which is taken off.
-    pub overhead: Overhead,
+    pub transport_latency: TransportLatency,
     /// The IOs.
-    pub served: Summary,
+    pub served: IoSummary,
     /// What the device counted; absent when it counts nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<Statistics>,
@@ -44,7 +44,7 @@ pub struct Status {
 pub struct ArmedFault {
     /// Which.
     #[serde(flatten)]
-    pub fault: Fault,
+    pub fault: FaultRule,
     /// How many IOs it struck.
     pub struck: u64,
 }
@@ -61,7 +61,7 @@ impl Status {
             target: disk.identity().target.clone(),
             capacity_bytes: disk.geometry().capacity.0,
             uptime_s: disk.clock().now().as_secs_f64(),
-            overhead: disk.current_overhead(),
+            transport_latency: disk.transport_latency(),
             served: disk.summary(),
             device: disk.device_statistics(),
             faults,
@@ -78,9 +78,8 @@ impl Status {
             }
         };
         let classes = &self.served.classes;
-        let of_classes = |value: fn(&crate::ClassSummary) -> u64| {
-            let line =
-                |class: &crate::ClassSummary| (format!("{{class=\"{}\"}}", class.class), value(class) as f64);
+        let of_classes = |value: fn(&ClassSummary) -> u64| {
+            let line = |class: &ClassSummary| (format!("{{class=\"{}\"}}", class.class), value(class) as f64);
             classes.iter().map(line).collect::<Vec<_>>()
         };
         family("ios_total", "counter", "IOs that were answered.", of_classes(|class| class.ios));
@@ -103,8 +102,8 @@ impl Status {
             "IOs that the model wanted faster than the transport can be.",
             of_classes(|class| class.faster_than_the_transport),
         );
-        let quantiles = |of: fn(&crate::ClassSummary) -> Percentiles| {
-            let lines = |class: &crate::ClassSummary| {
+        let quantiles = |of: fn(&ClassSummary) -> Percentiles| {
+            let lines = |class: &ClassSummary| {
                 let times = of(class);
                 let quantiles = [("0.5", times.p50_ns), ("0.99", times.p99_ns), ("0.999", times.p999_ns)];
                 let name = class.class;

@@ -24,11 +24,13 @@ use flashlab_base::Bytes;
 use flashlab_host::Memory;
 use rustix::fs::FallocateFlags;
 
+use crate::locks::lock;
+
 /// What is set aside is so large.
 const BLOCK: u64 = 4096;
 
 /// The data of a live disk.
-pub struct Store {
+pub struct DataStore {
     place: Place,
     size: Bytes,
     volatile: Option<Mutex<Volatile>>,
@@ -66,13 +68,13 @@ struct Held {
     zeroes: bool,
 }
 
-impl Store {
+impl DataStore {
     /// Zeroes, in memory.
     ///
     /// # Errors
     /// When the system has no such address space.
-    pub fn memory(size: Bytes, volatile: Bytes) -> io::Result<Store> {
-        Store::new(Place::Memory(RwLock::new(Memory::zeroes(size)?)), size, volatile)
+    pub fn memory(size: Bytes, volatile: Bytes) -> io::Result<DataStore> {
+        DataStore::new(Place::Memory(RwLock::new(Memory::zeroes(size)?)), size, volatile)
     }
 
     /// A file that has `size`, or is made so large when it is empty. It is locked against other servers.
@@ -80,7 +82,7 @@ impl Store {
     /// # Errors
     /// When it cannot be opened, another server has it ([`io::ErrorKind::WouldBlock`]), or it has another size
     /// ([`io::ErrorKind::InvalidInput`]).
-    pub fn file(path: &Path, size: Bytes, volatile: Bytes) -> io::Result<Store> {
+    pub fn file(path: &Path, size: Bytes, volatile: Bytes) -> io::Result<DataStore> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         file.try_lock().map_err(io::Error::from)?;
         match file.metadata()?.len() {
@@ -92,15 +94,15 @@ impl Store {
                 return Err(io::Error::new(ErrorKind::InvalidInput, has));
             }
         }
-        Store::new(Place::File(file), size, volatile)
+        DataStore::new(Place::File(file), size, volatile)
     }
 
-    fn new(place: Place, size: Bytes, volatile: Bytes) -> io::Result<Store> {
+    fn new(place: Place, size: Bytes, volatile: Bytes) -> io::Result<DataStore> {
         let most = (volatile.0 / BLOCK).min(size.0.div_ceil(BLOCK)) as usize;
         let blocks = size.0.div_ceil(BLOCK);
         let fresh = matches!(place, Place::Memory(_));
         let volatile = if most > 0 { Some(Mutex::new(Volatile::new(most, blocks, fresh)?)) } else { None };
-        Ok(Store { place, size, volatile })
+        Ok(DataStore { place, size, volatile })
     }
 
     /// Fills `data` from `offset`.
@@ -326,11 +328,6 @@ impl Volatile {
     }
 }
 
-/// A lock whose holder panicked holds nothing that is half done: it is taken all the same.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -363,7 +360,7 @@ mod tests {
         /// Against two arrays: what is read, and what a power loss leaves.
         #[test]
         fn what_is_flushed_stays_and_the_rest_is_taken_back(steps in prop::collection::vec(step(), 1..60)) {
-            let store = Store::memory(Bytes(SIZE), Bytes::mib(1)).unwrap();
+            let store = DataStore::memory(Bytes(SIZE), Bytes::mib(1)).unwrap();
             let (mut now, mut flushed) = (vec![0; SIZE as usize], vec![0; SIZE as usize]);
             for step in steps {
                 match step {
@@ -391,7 +388,7 @@ mod tests {
 
     #[test]
     fn beyond_what_is_set_aside_the_oldest_is_durable() {
-        let store = Store::memory(Bytes(8 * BLOCK), Bytes(2 * BLOCK)).unwrap();
+        let store = DataStore::memory(Bytes(8 * BLOCK), Bytes(2 * BLOCK)).unwrap();
         for block in 0..3 {
             store.write(Bytes(block * BLOCK), &[7; BLOCK as usize], false).unwrap();
         }
@@ -406,11 +403,11 @@ mod tests {
     fn a_second_server_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
-        let first = Store::file(&path, Bytes::mib(1), Bytes(0)).unwrap();
-        let refused = Store::file(&path, Bytes::mib(1), Bytes(0)).err().unwrap();
+        let first = DataStore::file(&path, Bytes::mib(1), Bytes(0)).unwrap();
+        let refused = DataStore::file(&path, Bytes::mib(1), Bytes(0)).err().unwrap();
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
         drop(first);
-        let other = Store::file(&path, Bytes::mib(2), Bytes(0)).err().unwrap();
+        let other = DataStore::file(&path, Bytes::mib(2), Bytes(0)).err().unwrap();
         assert_eq!(other.to_string(), "it holds a disk of 1MiB, and not of 2MiB");
     }
 }

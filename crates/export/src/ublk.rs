@@ -22,8 +22,8 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{IoError, Operation};
 use flashlab_host::{UblkDevice, UblkOperation, UblkQueue, UblkShape};
 
-use crate::live::{Answer, Io, LiveDisk};
-use crate::model::Data;
+use crate::io::{Data, Io, PendingAnswer};
+use crate::live::LiveDisk;
 
 /// How many requests a queue holds.
 const DEPTH: u16 = 128;
@@ -159,7 +159,7 @@ struct Worker<'a> {
     /// When the answers are due, with their tags.
     held: BinaryHeap<Reverse<(Nanos, u16)>>,
     /// By tag.
-    answers: Vec<Option<(Answer, Bytes)>>,
+    answers: Vec<Option<(PendingAnswer, Bytes)>>,
 }
 
 impl Worker<'_> {

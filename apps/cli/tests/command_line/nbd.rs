@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use flashlab_base::Bytes;
-use flashlab_export::nbd::Client;
+use flashlab_export::nbd::NbdClient;
 use serde_json::Value;
 
 use crate::support::Directory;
@@ -42,7 +42,7 @@ fn send(child: &Child, signal: &str) {
 }
 
 fn reads(directory: &Directory) -> std::io::Result<()> {
-    let mut client = Client::connect(&directory.path("s"), "")?;
+    let mut client = NbdClient::connect(&directory.path("s"), "")?;
     assert_eq!(client.size(), Bytes::mib(16));
     client.read(Bytes::ZERO, &mut [0; 4096])
 }

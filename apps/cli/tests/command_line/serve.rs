@@ -85,7 +85,7 @@ fn data_and_state_survive_a_restart_and_a_kill() {
     server.end();
 }
 
-/// Also while it measures the way to its own disk: nothing waits for it in the kernel for ever.
+/// Also while it measures the transport latency of its own disk: nothing waits for it in the kernel for ever.
 #[test]
 fn a_server_that_is_killed_at_its_start_ends() {
     let directory = Directory::new();
@@ -123,7 +123,7 @@ fn a_server_that_is_killed_at_its_start_ends() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    assert!(killed_before_ready > 0, "no kill came while the way was measured");
+    assert!(killed_before_ready > 0, "no kill came while the transport latency was measured");
 }
 
 /// Reads what the server says until it says that the disk is in use.

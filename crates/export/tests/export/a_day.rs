@@ -4,7 +4,7 @@
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Operation;
-use flashlab_export::{Answer, Data, Faults, Io, LiveDisk, Store};
+use flashlab_export::{Data, DataStore, FaultInjector, Io, LiveDisk, PendingAnswer};
 
 const CAPACITY: u64 = 16 << 20;
 const BLOCK: u64 = 4096;
@@ -14,7 +14,7 @@ const DAY: Nanos = Nanos::from_secs(24 * 3600);
 fn disk() -> LiveDisk {
     let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "sdcard").unwrap();
     let profile = profile.resized(Bytes(CAPACITY)).unwrap();
-    let store = Store::memory(Bytes(CAPACITY), Bytes(CAPACITY)).unwrap();
+    let store = DataStore::memory(Bytes(CAPACITY), Bytes(CAPACITY)).unwrap();
     LiveDisk::new(Box::new(profile.device().unwrap()), Some(store))
 }
 
@@ -24,7 +24,7 @@ struct Expected {
     flushed: Vec<u8>,
 }
 
-fn ask(disk: &LiveDisk, arrived: Nanos, operation: Operation, block: u64, data: Data<'_>) -> Answer {
+fn ask(disk: &LiveDisk, arrived: Nanos, operation: Operation, block: u64, data: Data<'_>) -> PendingAnswer {
     let (offset, size) = match operation {
         Operation::Flush => (Bytes::ZERO, Bytes::ZERO),
         _ => (Bytes(block * BLOCK), Bytes(BLOCK)),
@@ -75,7 +75,7 @@ fn a_day_of_use() {
                 disk.lose_power().unwrap();
                 let mut data = [1; BLOCK as usize];
                 assert!(ask(&disk, arrived, Operation::Read, block, Data::Read(&mut data)).result.is_err());
-                disk.with_faults(Faults::power_on);
+                disk.with_faults(FaultInjector::power_on);
                 expected.now.clone_from(&expected.flushed);
             }
         }

@@ -2,18 +2,18 @@
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::Operation;
-use flashlab_export::{Data, Io, LiveDisk, Store};
+use flashlab_export::{Data, DataStore, Io, LiveDisk};
 use flashlab_sim::zoo;
 
 const SIZE: Bytes = Bytes::mib(64);
 
 /// A disk that is given arrival times.
-struct Served {
+struct ServedDevice {
     disk: LiveDisk,
     now: Nanos,
 }
 
-impl Served {
+impl ServedDevice {
     /// Serves one IO a second after the last, and returns how long the device takes for it.
     fn serve(&mut self, operation: Operation, offset: u64, data: Data<'_>, size: u64) -> Nanos {
         self.now += Nanos::from_secs(1);
@@ -37,9 +37,11 @@ fn blocks_that_are_covered_in_part_stay_written() {
     let mut profile = profile.resized(SIZE).unwrap();
     (profile.block, profile.noise, profile.controller.read_buffer) = (Bytes::kib(4), None, None);
     profile.controller.write_buffer = None;
-    let store = Store::memory(SIZE, SIZE).unwrap();
-    let mut disk =
-        Served { disk: LiveDisk::new(Box::new(profile.device().unwrap()), Some(store)), now: Nanos::ZERO };
+    let store = DataStore::memory(SIZE, SIZE).unwrap();
+    let mut disk = ServedDevice {
+        disk: LiveDisk::new(Box::new(profile.device().unwrap()), Some(store)),
+        now: Nanos::ZERO,
+    };
     let never_written = disk.read(100).0;
     disk.serve(Operation::Write, 0, Data::Write(&[7; 4 << 12]), 4 << 12);
     disk.serve(Operation::Flush, 0, Data::Nothing, 0);

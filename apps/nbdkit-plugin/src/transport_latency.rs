@@ -1,18 +1,20 @@
-//! What the way to the disk costs, measured by the server as its own client.
+//! Measures the transport latency of NBD: the server connects to itself as a client.
 //!
-//! # Model
-//! The sockets that this process listens on are in `/proc`. Behind filters nothing is measured: what they add is what
-//! the person wants added.
+//! # Method
+//! 1. Find the Unix socket that this process listens on, in `/proc`.
+//! 2. Connect to the probe export there and measure ([`flashlab_export::nbd::measure`]).
+//!
+//! With nbdkit filters nothing is measured: a user adds a filter for the time that it takes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flashlab_export::{LiveDisk, Overhead};
+use flashlab_export::{LiveDisk, TransportLatency};
 
-/// What the way costs, or why that is not known. `control` is listened on as well, and speaks no NBD.
-pub fn measure(disk: &LiveDisk, control: Option<&Path>) -> Result<Overhead, String> {
+/// The transport latency, or why it is unknown. The process also listens on `control`, which speaks no NBD.
+pub fn measure(disk: &LiveDisk, control: Option<&Path>) -> Result<TransportLatency, String> {
     if arguments()?.any(|argument| argument.starts_with("--filter")) {
-        return Err("there are filters, whose time is theirs".to_owned());
+        return Err("nbdkit runs with filters, which add their own time".to_owned());
     }
     let sockets = fs::read_to_string("/proc/self/net/unix").map_err(|error| error.to_string())?;
     let own = own_sockets().map_err(|error| error.to_string())?;
@@ -30,7 +32,7 @@ fn arguments() -> Result<impl Iterator<Item = String>, String> {
     Ok(words.into_iter())
 }
 
-/// The inodes of this process's sockets.
+/// The inodes of the sockets that this process has open.
 fn own_sockets() -> std::io::Result<Vec<u64>> {
     let links = fs::read_dir("/proc/self/fd")?.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     let inode =
@@ -38,7 +40,7 @@ fn own_sockets() -> std::io::Result<Vec<u64>> {
     Ok(links.filter_map(inode).collect())
 }
 
-/// Inode and path of the Unix sockets that somebody listens on, by `/proc/net/unix`.
+/// Inode and path of the listening Unix sockets in the text of `/proc/net/unix`.
 fn listening(table: &str) -> impl Iterator<Item = (u64, PathBuf)> {
     table.lines().filter_map(|line| {
         // Number, references, protocol, flags, type, state, inode, path.

@@ -20,7 +20,6 @@
 //! # Invariants
 //! - the same faults, seed and order of IOs strike the same IOs.
 
-use std::fmt;
 use std::str::FromStr;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
@@ -29,12 +28,12 @@ use serde::Serialize;
 
 /// A fault, as it is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Fault {
+pub struct FaultRule {
     /// What happens.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// To which IOs; all if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub on: Option<On>,
+    pub on: Option<FaultOperation>,
     /// To the one with this number alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nth: Option<u64>,
@@ -52,7 +51,7 @@ pub struct Fault {
 /// What happens to an IO.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FaultKind {
     /// It fails.
     Error {
         /// With this number.
@@ -81,7 +80,7 @@ pub enum Kind {
 /// Kinds of IOs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum On {
+pub enum FaultOperation {
     /// Reads.
     Read,
     /// Writes.
@@ -92,27 +91,27 @@ pub enum On {
     Discard,
 }
 
-impl On {
+impl FaultOperation {
     fn names(self, operation: Operation) -> bool {
         matches!(
             (self, operation),
-            (On::Read, Operation::Read)
-                | (On::Write, Operation::Write)
-                | (On::Flush, Operation::Flush)
-                | (On::Discard, Operation::Discard)
+            (FaultOperation::Read, Operation::Read)
+                | (FaultOperation::Write, Operation::Write)
+                | (FaultOperation::Flush, Operation::Flush)
+                | (FaultOperation::Discard, Operation::Discard)
         )
     }
 }
 
 /// What an IO has to expect.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Verdict {
+pub struct FaultEffect {
     /// It fails with this.
     pub error: Option<IoError>,
     /// It takes so much longer.
-    pub longer: Nanos,
+    pub extra_time: Nanos,
     /// So many bytes of a write are put down.
-    pub torn: Option<u64>,
+    pub torn_bytes: Option<u64>,
     /// A flush makes nothing durable.
     pub lost_flush: bool,
     /// The power fails with it.
@@ -121,7 +120,7 @@ pub struct Verdict {
 
 /// The faults of a live disk.
 #[derive(Debug, Default)]
-pub struct Faults {
+pub struct FaultInjector {
     seed: Seed,
     armed: Vec<Armed>,
     /// Whether the device is dead or without power: nothing is served.
@@ -136,28 +135,28 @@ enum Off {
 
 #[derive(Debug)]
 struct Armed {
-    fault: Fault,
+    fault: FaultRule,
     seen: u64,
     struck: u64,
     seed: Seed,
     prng: Prng,
 }
 
-impl Faults {
+impl FaultInjector {
     /// None yet; those that bring no seed of their own are drawn with `seed`.
-    pub fn with_seed(seed: Seed) -> Faults {
-        Faults { seed, ..Faults::default() }
+    pub fn with_seed(seed: Seed) -> FaultInjector {
+        FaultInjector { seed, ..FaultInjector::default() }
     }
 
     /// Arms a fault.
-    pub fn arm(&mut self, fault: Fault) {
+    pub fn arm(&mut self, fault: FaultRule) {
         let seed = fault.seed.map_or(self.seed, Seed);
         self.armed.push(Armed { fault, seen: 0, struck: 0, seed, prng: Prng::new(seed) });
     }
 
     /// Disarms all, and gives a dead device its life and power back.
     pub fn clear(&mut self) {
-        *self = Faults::with_seed(self.seed);
+        *self = FaultInjector::with_seed(self.seed);
     }
 
     /// The power is back, and a dead device as well; what is armed stays.
@@ -171,7 +170,7 @@ impl Faults {
     }
 
     /// What is armed, with how often it struck.
-    pub fn armed(&self) -> impl Iterator<Item = (&Fault, u64)> {
+    pub fn armed(&self) -> impl Iterator<Item = (&FaultRule, u64)> {
         self.armed.iter().map(|armed| (&armed.fault, armed.struck))
     }
 
@@ -182,11 +181,11 @@ impl Faults {
     }
 
     /// What happens to the next IO.
-    pub fn judge(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> Verdict {
-        let mut verdict = Verdict::default();
+    pub fn effect_on(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> FaultEffect {
+        let mut effect = FaultEffect::default();
         match self.off {
-            Some(Off::Dead) => return Verdict { error: Some(IoError::GONE), ..verdict },
-            Some(Off::NoPower) => return Verdict { error: Some(IoError::IO), ..verdict },
+            Some(Off::Dead) => return FaultEffect { error: Some(IoError::GONE), ..effect },
+            Some(Off::NoPower) => return FaultEffect { error: Some(IoError::IO), ..effect },
             None => {}
         }
         for armed in &mut self.armed {
@@ -194,33 +193,35 @@ impl Faults {
                 continue;
             }
             match armed.fault.kind {
-                Kind::Error { errno } => verdict.error = Some(IoError { errno }),
-                Kind::Worn { .. } => verdict.error = Some(IoError::IO),
-                Kind::Stall { for_ns } => verdict.longer = verdict.longer.saturating_add(Nanos(for_ns)),
-                Kind::Torn => verdict.torn = Some(armed.prng.below(size.0.div_ceil(512)) * 512),
-                Kind::LostFlush => verdict.lost_flush = true,
-                Kind::Dead => {
-                    self.off = Some(Off::Dead);
-                    verdict.error = Some(IoError::GONE);
+                FaultKind::Error { errno } => effect.error = Some(IoError { errno }),
+                FaultKind::Worn { .. } => effect.error = Some(IoError::IO),
+                FaultKind::Stall { for_ns } => {
+                    effect.extra_time = effect.extra_time.saturating_add(Nanos(for_ns))
                 }
-                Kind::PowerLoss => {
+                FaultKind::Torn => effect.torn_bytes = Some(armed.prng.below(size.0.div_ceil(512)) * 512),
+                FaultKind::LostFlush => effect.lost_flush = true,
+                FaultKind::Dead => {
+                    self.off = Some(Off::Dead);
+                    effect.error = Some(IoError::GONE);
+                }
+                FaultKind::PowerLoss => {
                     self.off = Some(Off::NoPower);
-                    verdict.power_loss = true;
-                    verdict.error = Some(IoError::IO);
+                    effect.power_loss = true;
+                    effect.error = Some(IoError::IO);
                 }
             }
         }
         self.armed.retain(|armed| !armed.is_over());
-        verdict
+        effect
     }
 }
 
 impl Armed {
     fn strikes(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> bool {
-        let Fault { kind, on, nth, share, count, seed: _ } = self.fault;
+        let FaultRule { kind, on, nth, share, count, seed: _ } = self.fault;
         let meant = match kind {
-            Kind::Torn | Kind::Worn { .. } => operation == Operation::Write,
-            Kind::LostFlush => operation == Operation::Flush,
+            FaultKind::Torn | FaultKind::Worn { .. } => operation == Operation::Write,
+            FaultKind::LostFlush => operation == Operation::Flush,
             _ => on.is_none_or(|on| on.names(operation)),
         };
         if !meant || count.is_some_and(|count| self.struck >= count) {
@@ -229,7 +230,7 @@ impl Armed {
         let number = self.seen;
         self.seen += 1;
         let strikes = match (kind, nth, share) {
-            (Kind::Worn { block_bytes }, _, share) => {
+            (FaultKind::Worn { block_bytes }, _, share) => {
                 let blocks = offset.0 / block_bytes..=(offset.0 + size.0.max(1) - 1) / block_bytes;
                 let share = share.unwrap_or(1.0);
                 blocks.into_iter().any(|block| Prng::new(self.seed.derive("worn", block)).unit() < share)
@@ -249,16 +250,9 @@ impl Armed {
 }
 
 /// Why a text is no fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseFaultError(String);
-
-impl fmt::Display for ParseFaultError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ParseFaultError {}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseFaultRuleError(String);
 
 /// The error numbers that storage gives.
 const ERRNOS: [(&str, i32); 9] = [
@@ -273,14 +267,15 @@ const ERRNOS: [(&str, i32); 9] = [
     ("EREMOTEIO", 121),
 ];
 
-impl FromStr for Fault {
-    type Err = ParseFaultError;
+impl FromStr for FaultRule {
+    type Err = ParseFaultRuleError;
 
-    fn from_str(text: &str) -> Result<Fault, ParseFaultError> {
-        let wrong = |what: String| ParseFaultError(format!("{text:?} is no fault: {what}"));
+    fn from_str(text: &str) -> Result<FaultRule, ParseFaultRuleError> {
+        let wrong = |what: String| ParseFaultRuleError(format!("{text:?} is no fault: {what}"));
         let mut parts = text.split(',').map(str::trim);
         let kind = parts.next().unwrap_or("");
-        let mut fault = Fault { kind: Kind::Torn, on: None, nth: None, share: None, count: None, seed: None };
+        let mut fault =
+            FaultRule { kind: FaultKind::Torn, on: None, nth: None, share: None, count: None, seed: None };
         let (mut errno, mut longer, mut block) = (IoError::IO.errno, Nanos::from_secs(1), Bytes::mib(1));
         let mut given = Vec::new();
         for part in parts {
@@ -317,13 +312,13 @@ impl FromStr for Fault {
             given.push(key);
         }
         fault.kind = match kind {
-            "error" => Kind::Error { errno },
-            "torn" => Kind::Torn,
-            "lost-flush" => Kind::LostFlush,
-            "stall" => Kind::Stall { for_ns: longer.0 },
-            "dead" => Kind::Dead,
-            "worn" => Kind::Worn { block_bytes: block.0 },
-            "power-loss" => Kind::PowerLoss,
+            "error" => FaultKind::Error { errno },
+            "torn" => FaultKind::Torn,
+            "lost-flush" => FaultKind::LostFlush,
+            "stall" => FaultKind::Stall { for_ns: longer.0 },
+            "dead" => FaultKind::Dead,
+            "worn" => FaultKind::Worn { block_bytes: block.0 },
+            "power-loss" => FaultKind::PowerLoss,
             _ => {
                 return Err(wrong(format!(
                     "there is no kind {kind:?}; there are error, torn, lost-flush, stall, dead, worn, power-loss"
@@ -345,13 +340,13 @@ impl FromStr for Fault {
     }
 }
 
-fn on(value: &str) -> Result<Option<On>, String> {
+fn on(value: &str) -> Result<Option<FaultOperation>, String> {
     Ok(match value {
         "any" => None,
-        "read" => Some(On::Read),
-        "write" => Some(On::Write),
-        "flush" => Some(On::Flush),
-        "discard" => Some(On::Discard),
+        "read" => Some(FaultOperation::Read),
+        "write" => Some(FaultOperation::Write),
+        "flush" => Some(FaultOperation::Flush),
+        "discard" => Some(FaultOperation::Discard),
         _ => return Err(format!("on={value}: there are read, write, flush, discard and any")),
     })
 }
@@ -368,14 +363,14 @@ fn error_number(value: &str) -> Result<i32, String> {
 mod tests {
     use super::*;
 
-    fn faults(texts: &[&str]) -> Faults {
-        let mut faults = Faults::default();
+    fn faults(texts: &[&str]) -> FaultInjector {
+        let mut faults = FaultInjector::default();
         texts.iter().for_each(|text| faults.arm(text.parse().unwrap()));
         faults
     }
 
-    fn judge(faults: &mut Faults, operation: Operation) -> Verdict {
-        faults.judge(operation, Bytes::ZERO, Bytes::kib(4))
+    fn judge(faults: &mut FaultInjector, operation: Operation) -> FaultEffect {
+        faults.effect_on(operation, Bytes::ZERO, Bytes::kib(4))
     }
 
     #[test]
@@ -397,7 +392,7 @@ mod tests {
         assert!((900..1100).contains(&share), "{share} of 10000");
         assert_eq!(strikes(1), strikes(1));
         assert_ne!(strikes(1), strikes(2));
-        let mut of_the_disk = Faults::with_seed(Seed(2));
+        let mut of_the_disk = FaultInjector::with_seed(Seed(2));
         of_the_disk.arm("error,share=0.1".parse().unwrap());
         let struck: Vec<bool> =
             (0..10_000).map(|_| judge(&mut of_the_disk, Operation::Read).error.is_some()).collect();
@@ -417,7 +412,8 @@ mod tests {
     fn worn_blocks_are_always_the_same_and_can_be_read() {
         let mut faults = faults(&["worn,share=0.25,block=64KiB"]);
         let mut worn = |operation| -> Vec<bool> {
-            let at = |block: u64| faults.judge(operation, Bytes(block << 16), Bytes::kib(4)).error.is_some();
+            let at =
+                |block: u64| faults.effect_on(operation, Bytes(block << 16), Bytes::kib(4)).error.is_some();
             (0..4000).map(at).collect()
         };
         let first = worn(Operation::Write);
@@ -432,17 +428,17 @@ mod tests {
             text in "(error|torn|stall|worn|dead|.{0,8})(,(on|nth|share|count|seed|errno|for|block|.{0,3})=?.{0,12}){0,4}",
             range in (0..u64::MAX / 2, 0..1_u64 << 30),
         ) {
-            if let Ok(fault) = text.parse::<Fault>() {
-                let mut faults = Faults::default();
+            if let Ok(fault) = text.parse::<FaultRule>() {
+                let mut faults = FaultInjector::default();
                 faults.arm(fault);
-                faults.judge(Operation::Write, Bytes(range.0), Bytes(range.1));
+                faults.effect_on(Operation::Write, Bytes(range.0), Bytes(range.1));
             }
         }
     }
 
     #[test]
     fn what_is_no_fault_is_told() {
-        let message = |text: &str| text.parse::<Fault>().unwrap_err().to_string();
+        let message = |text: &str| text.parse::<FaultRule>().unwrap_err().to_string();
         insta::assert_snapshot!(message("explode"), @r#""explode" is no fault: there is no kind "explode"; there are error, torn, lost-flush, stall, dead, worn, power-loss"#);
         insta::assert_snapshot!(message("error,share=1.5"), @r#""error,share=1.5" is no fault: share=1.5: it is from 0 to 1"#);
         insta::assert_snapshot!(message("torn,on=read"), @r#""torn,on=read" is no fault: torn strikes one kind of IO only: leave on out"#);
