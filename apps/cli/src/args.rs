@@ -254,12 +254,9 @@ const INFERRED_WITH: [&str; 11] = [
 
 /// A time that something may take.
 fn time(text: &str) -> Result<Nanos, String> {
-    let time =
-        humantime::parse_duration(text).map_err(|error| format!("{error}; give a time as 90s or 2h"))?;
-    match u64::try_from(time.as_nanos()) {
-        Ok(0) => Err("must be more than 0".to_owned()),
-        Ok(nanos) => Ok(Nanos(nanos)),
-        Err(_) => Err("is more than 584 years".to_owned()),
+    match text.parse::<Nanos>() {
+        Ok(Nanos::ZERO) => Err("must be more than 0".to_owned()),
+        parsed => parsed.map_err(|error| error.to_string()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Nanos};
 use flashlab_bench::{Progress, Schedule};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -83,7 +83,7 @@ impl Progress for Bar {
             1 => "1 run".to_owned(),
             count => format!("{count} runs"),
         };
-        let time = humantime::format_duration(Duration::from_secs(schedule.time.as_secs_f64().ceil() as u64));
+        let time = Nanos(schedule.time.get().next_multiple_of(1_000_000_000));
         self.say(&match schedule.written {
             Bytes::ZERO => format!("plan: {runs}; at most {time}, nothing to write"),
             written => format!(

@@ -5,6 +5,9 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use thiserror::Error;
+
+use crate::text_or_number::{TextOrNumber, TextOrNumberVisitor};
 
 /// A number of bytes.
 ///
@@ -86,30 +89,23 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Why a text is no size.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseBytesError {
-    text: String,
-    is_too_large: bool,
+/// Why a text is not a size.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParseBytesError {
+    /// It is not a number with a unit, or not a whole number of bytes.
+    #[error("`{0}` is not a size: write a number with a unit, as in 512B, 32KiB, 4MB or 1GiB")]
+    NotASize(String),
+    /// It does not fit in 64 bits.
+    #[error("`{0}` is too large: a size is below 16EiB (2^64 bytes)")]
+    TooLarge(String),
 }
-
-impl fmt::Display for ParseBytesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = &self.text;
-        if self.is_too_large {
-            return write!(f, "`{text}` is too large: a size is below 16EiB (2^64 bytes)");
-        }
-        write!(f, "`{text}` is not a size: write a number with a unit, as in 512B, 32KiB, 4MB or 1GiB")
-    }
-}
-
-impl std::error::Error for ParseBytesError {}
 
 impl FromStr for Bytes {
     type Err = ParseBytesError;
 
     fn from_str(text: &str) -> Result<Bytes, ParseBytesError> {
-        let error = |is_too_large| ParseBytesError { text: text.to_owned(), is_too_large };
+        let not_a_size = || ParseBytesError::NotASize(text.to_owned());
+        let too_large = || ParseBytesError::TooLarge(text.to_owned());
         let trimmed = text.trim();
         let split =
             trimmed.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(trimmed.len());
@@ -128,18 +124,18 @@ impl FromStr for Bytes {
             "tb" => 1_000_000_000_000,
             "pb" => 1_000_000_000_000_000,
             "eb" => 1_000_000_000_000_000_000,
-            _ => return Err(error(false)),
+            _ => return Err(not_a_size()),
         };
         if let Ok(whole) = number.parse::<u64>() {
-            return whole.checked_mul(factor).map(Bytes).ok_or_else(|| error(true));
+            return whole.checked_mul(factor).map(Bytes).ok_or_else(too_large);
         }
-        let value = number.parse::<f64>().map_err(|_| error(false))? * factor as f64;
+        let value = number.parse::<f64>().map_err(|_| not_a_size())? * factor as f64;
         if value >= u64::MAX as f64 {
-            return Err(error(true));
+            return Err(too_large());
         }
         // Half a byte does not exist: `0.5KiB` is a size, `0.3B` is a mistake.
         if value.fract() != 0.0 {
-            return Err(error(false));
+            return Err(not_a_size());
         }
         Ok(Bytes(value as u64))
     }
@@ -179,36 +175,6 @@ impl Serialize for Bytes {
         } else {
             serializer.serialize_u64(self.0)
         }
-    }
-}
-
-/// What a TOML or JSON file may hold for a quantity: a text with its unit, or a bare number.
-pub(crate) enum TextOrNumber {
-    Text(String),
-    Number(u64),
-}
-
-/// Reads one; what is expected ends the message about anything else. That a key is missing is told with its name.
-pub(crate) struct TextOrNumberVisitor(pub(crate) &'static str);
-
-impl de::Visitor<'_> for TextOrNumberVisitor {
-    type Value = TextOrNumber;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<TextOrNumber, E> {
-        Ok(TextOrNumber::Text(text.to_owned()))
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<TextOrNumber, E> {
-        Ok(TextOrNumber::Number(number))
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<TextOrNumber, E> {
-        let negative = |_| E::invalid_value(de::Unexpected::Signed(number), &self);
-        u64::try_from(number).map(TextOrNumber::Number).map_err(negative)
     }
 }
 

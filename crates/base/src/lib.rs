@@ -14,6 +14,7 @@ mod nanos;
 mod operation;
 mod prng;
 mod target;
+mod text_or_number;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use identity::Identity;

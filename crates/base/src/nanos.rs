@@ -1,4 +1,12 @@
-//! A duration or an instant, in nanoseconds.
+//! A duration or an instant, in nanoseconds: the one grammar for durations in flashlab.
+//!
+//! Command lines, plans, profiles and keys of exports read durations here. The grammar:
+//! - a number and a unit: `100ns`, `70us`, `0.1ms`, `2.5s`, `3min`, `5h`, `2d`;
+//! - several of them, the largest unit first: `1h30m`, `2min 30s`;
+//! - `m` is `min`, and `µs` is `us`; spaces are allowed; a bare `0` needs no unit.
+//!
+//! Invariants: [`Nanos::exact`] is read back to the same value. [`fmt::Display`] is for people: three
+//! significant digits, and always `us`, which every terminal and font shows.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -6,23 +14,23 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use thiserror::Error;
 
-use crate::bytes::{TextOrNumber, TextOrNumberVisitor};
+use crate::text_or_number::{TextOrNumber, TextOrNumberVisitor};
 
 /// Nanoseconds: a duration, or an instant since a clock's own origin.
 ///
-/// Written with a unit: `100ns`, `70us`, `0.1ms`, `2.5s`, `3min`, `5h`.
+/// Read from a number with a unit, such as `0.1ms`, `90s` or `1h30m`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
-const UNITS: [(&str, u64); 6] = [
-    ("h", 3_600_000_000_000),
-    ("min", 60_000_000_000),
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("ns", 1),
-];
+const SECOND: u64 = 1_000_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+/// The units that durations are written in, the largest first.
+const UNITS: [(&str, u64); 6] =
+    [("h", HOUR), ("min", MINUTE), ("s", SECOND), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
 impl Nanos {
     /// No time at all, or a clock's origin.
@@ -92,60 +100,99 @@ impl Nanos {
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n = self.0 as f64;
-        f.pad(&match self.0 {
-            0..1_000 => format!("{n} ns"),
-            1_000..1_000_000 => format!("{:.1} us", n / 1e3),
-            1_000_000..1_000_000_000 => format!("{:.2} ms", n / 1e6),
-            1_000_000_000..120_000_000_000 => format!("{:.1} s", n / 1e9),
-            120_000_000_000..7_200_000_000_000 => format!("{:.1} min", n / 6e10),
-            _ => format!("{:.1} h", n / 3.6e12),
-        })
-    }
-}
-
-/// Why a text is no duration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseNanosError {
-    text: String,
-    is_too_long: bool,
-}
-
-impl fmt::Display for ParseNanosError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = &self.text;
-        if self.is_too_long {
-            return write!(f, "`{text}` is too long: a duration is below 5124095h (2^64 ns)");
+        let seconds = self.0.saturating_add(SECOND / 2) / SECOND;
+        let minutes = self.0.saturating_add(MINUTE / 2) / MINUTE;
+        if seconds >= 3600 {
+            return f.pad(&two_units(minutes / 60, "h", minutes % 60, "min"));
         }
-        write!(f, "`{text}` is not a duration: write a number with a unit, as in 70us, 0.1ms, 2.5s or 3min")
+        if seconds >= 120 {
+            return f.pad(&two_units(seconds / 60, "min", seconds % 60, "s"));
+        }
+        // 999.6 us would be shown as 1000 us: the next unit begins where rounding reaches it.
+        let fits = |&(unit, size): &(&str, u64)| {
+            unit != "h" && unit != "min" && self.0 as f64 >= size as f64 * 0.9995
+        };
+        let (unit, size) = UNITS.into_iter().find(fits).unwrap_or(("ns", 1));
+        f.pad(&format!("{} {unit}", three_digits(self.0 as f64 / size as f64)))
     }
 }
 
-impl std::error::Error for ParseNanosError {}
+/// As `2 min 5 s`; the second unit is left out where its count is zero.
+fn two_units(count: u64, unit: &str, part_count: u64, part_unit: &str) -> String {
+    match part_count {
+        0 => format!("{count} {unit}"),
+        _ => format!("{count} {unit} {part_count} {part_unit}"),
+    }
+}
+
+/// `value`, from 0 to 1000, with three significant digits and without zeros at its end: `590`, `12.8`, `0.84`.
+fn three_digits(value: f64) -> String {
+    let decimals = match value {
+        99.95.. => 0,
+        9.995.. => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Why a text is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParseNanosError {
+    /// It is not made of numbers with units.
+    #[error("`{0}` is not a duration: write a number with a unit, as in 70us, 0.1ms, 90s or 1h30m")]
+    NotADuration(String),
+    /// It does not fit in 64 bits.
+    #[error("`{0}` is too long: a duration is below 5124095h (2^64 ns)")]
+    TooLong(String),
+}
+
+/// How many nanoseconds a unit of a duration has, by any of its spellings.
+fn unit_size(unit: &str) -> Option<u64> {
+    match unit {
+        "d" => Some(24 * HOUR),
+        "m" => Some(MINUTE),
+        // The micro sign and the Greek letter look the same.
+        "µs" | "μs" => Some(1_000),
+        _ => UNITS.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size),
+    }
+}
 
 impl FromStr for Nanos {
     type Err = ParseNanosError;
 
     fn from_str(text: &str) -> Result<Nanos, ParseNanosError> {
-        let error = |is_too_long| ParseNanosError { text: text.to_owned(), is_too_long };
-        let trimmed = text.trim();
-        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
-        let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
-        let factor = match unit {
-            // A bare zero needs no unit; any other bare number could be anything.
-            "" if number == "0" => 1,
-            "µs" => 1_000,
-            "m" => 60_000_000_000,
-            _ => UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(|| error(false))?.1,
-        };
-        if let Ok(whole) = number.parse::<u64>() {
-            return whole.checked_mul(factor).map(Nanos).ok_or_else(|| error(true));
+        let not_a_duration = || ParseNanosError::NotADuration(text.to_owned());
+        let too_long = || ParseNanosError::TooLong(text.to_owned());
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let mut left = text.trim();
+        // A bare zero needs no unit; any other bare number could be anything.
+        if left == "0" {
+            return Ok(Nanos::ZERO);
         }
-        let value = number.parse::<f64>().map_err(|_| error(false))? * factor as f64;
-        if value >= u64::MAX as f64 {
-            return Err(error(true));
+        let (mut total, mut last_size) = (0u64, u64::MAX);
+        while !left.is_empty() || last_size == u64::MAX {
+            let (number, from_unit) = left.split_at(left.find(|c| !is_number(c)).unwrap_or(left.len()));
+            let (unit, next) = from_unit.split_at(from_unit.find(is_number).unwrap_or(from_unit.len()));
+            let size = unit_size(unit.trim()).ok_or_else(not_a_duration)?;
+            // The largest unit comes first, each of them once: `30m1h` and `1s1s` are mistakes.
+            if size >= last_size {
+                return Err(not_a_duration());
+            }
+            let nanos = match number.parse::<u64>() {
+                Ok(whole) => whole.checked_mul(size).ok_or_else(too_long)?,
+                Err(_) => {
+                    let value = number.parse::<f64>().map_err(|_| not_a_duration())? * size as f64;
+                    if value >= u64::MAX as f64 {
+                        return Err(too_long());
+                    }
+                    value.round() as u64
+                }
+            };
+            total = total.checked_add(nanos).ok_or_else(too_long)?;
+            (left, last_size) = (next, size);
         }
-        Ok(Nanos(value.round() as u64))
+        Ok(Nanos(total))
     }
 }
 
@@ -229,14 +276,25 @@ mod tests {
             ("2.5s", 2_500_000_000),
             ("3min", 180_000_000_000),
             ("5h", 18_000_000_000_000),
+            ("90s", 90_000_000_000),
+            ("500\u{3bc}s", 500_000),
+            ("2d", 172_800_000_000_000),
+            ("1h30m", 5_400_000_000_000),
+            (" 1h 2min 3s 4ms 5us 6ns ", 3_723_004_005_006),
+            ("1.5h30s", 5_430_000_000_000),
         ] {
             assert_eq!(text.parse(), Ok(Nanos(expected)), "{text}");
         }
-        for text in ["", "5", "ms", "1.2.3s", "-1s", "3 weeks"] {
+        for text in
+            ["", " ", "5", "ms", "1.2.3s", "-1s", "3 weeks", "1h30", "30m1h", "1s1s", "1m1min", "1h,30m", "."]
+        {
             let error = text.parse::<Nanos>().unwrap_err().to_string();
-            assert!(error.contains("is not a duration"), "{text}: {error}");
+            assert_eq!(
+                error,
+                format!("`{text}` is not a duration: write a number with a unit, as in 70us, 0.1ms, 90s or 1h30m")
+            );
         }
-        for text in ["6000000h", "18446744073709551616ns"] {
+        for text in ["6000000h", "18446744073709551616ns", "5124095h60m", "213503d24h"] {
             let error = text.parse::<Nanos>().unwrap_err().to_string();
             assert_eq!(error, format!("`{text}` is too long: a duration is below 5124095h (2^64 ns)"));
         }
@@ -261,5 +319,31 @@ mod tests {
         }
         assert_eq!(Nanos(100_000).exact(), "0.1ms");
         assert_eq!(Nanos(25_600_000).exact(), "25.6ms");
+    }
+
+    #[test]
+    fn durations_are_displayed_for_people() {
+        for (nanos, shown) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1 us"),
+            (20_050, "20.1 us"),
+            (589_644, "590 us"),
+            (999_600, "1 ms"),
+            (839_644, "840 us"),
+            (1_280_000, "1.28 ms"),
+            (10_000_000, "10 ms"),
+            (2_500_000_000, "2.5 s"),
+            (119_400_000_000, "119 s"),
+            (119_600_000_000, "2 min"),
+            (125_000_000_000, "2 min 5 s"),
+            (3_599_600_000_000, "1 h"),
+            (5_400_000_000_000, "1 h 30 min"),
+            (360_000_000_000_000, "100 h"),
+            (u64::MAX, "5124095 h 34 min"),
+        ] {
+            assert_eq!(Nanos(nanos).to_string(), shown);
+        }
+        assert_eq!(format!("{:>8}|{:<8}|", Nanos(500), Nanos(70_000)), "  500 ns|70 us   |");
     }
 }

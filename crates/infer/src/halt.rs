@@ -95,7 +95,7 @@ mod tests {
         let rest = Halt::Rest { needed: Nanos(986_660_002), left: Nanos(986_660_001) };
         assert_eq!(
             rest.to_string(),
-            "the device has to rest for 986.66 ms, and a little less of the time for this is left (--time-limit)"
+            "the device has to rest for 987 ms, and a little less of the time for this is left (--time-limit)"
         );
     }
 }

@@ -36,7 +36,7 @@ fn classes_and_what_the_flash_did() {
     its 2 sources share the device (--source takes one of them): 0, 1
     ");
     insta::assert_snapshot!(ran.out, @r"
-    trace: 600.12 ms, 1.11 IOs asked for and not done, 1.11 of them in the device
+    trace: 600 ms, 1.11 IOs asked for and not done, 1.11 of them in the device
                                     IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
     read                          1 000      1666      6.51   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs     0.033
       random, to 4 KiB            1 000      1666      6.51   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs     0.033
@@ -113,12 +113,12 @@ fn a_plan_is_run_value_by_value() {
     directory.write("depths.toml", plan);
     let ran = directory.succeeds(&["sim", "run", "./flash.toml", "--plan", "depths.toml"]);
     insta::assert_snapshot!(ran.out, @r"
-    depths depths 1: 1.6 s, 1.00 IOs asked for and not done, 1.00 of them in the device
+    depths depths 1: 1.65 s, 1.00 IOs asked for and not done, 1.00 of them in the device
                                     IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
     write                         5 000      3031      11.8    330 µs    322 µs    322 µs    322 µs    322 µs   10.4 ms      1.00
       random, to 4 KiB            5 000      3031      11.8    330 µs    322 µs    322 µs    322 µs    322 µs   10.4 ms      1.00
 
-    depths depths 4: 1.9 s, 4.00 IOs asked for and not done, 4.00 of them in the device
+    depths depths 4: 1.94 s, 4.00 IOs asked for and not done, 4.00 of them in the device
                                     IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
     write                         5 000      2573      10.1   1.55 ms    605 µs   11.0 ms   12.8 ms   19.8 ms   21.5 ms      4.00
       random, to 4 KiB            5 000      2573      10.1   1.55 ms    605 µs   11.0 ms   12.8 ms   19.8 ms   21.5 ms      4.00

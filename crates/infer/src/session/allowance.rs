@@ -124,7 +124,7 @@ mod tests {
         let starved = doubted(Allowance { waited: Nanos::from_secs(1), ..quiet() });
         assert_eq!(
             (starved.confidence, starved.evidence.as_str()),
-            (0.8, "seen; the program waited 1.0 s of 10.0 s for a processor")
+            (0.8, "seen; the program waited 1 s of 10 s for a processor")
         );
     }
 }
