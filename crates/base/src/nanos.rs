@@ -291,7 +291,9 @@ mod tests {
             let error = text.parse::<Nanos>().unwrap_err().to_string();
             assert_eq!(
                 error,
-                format!("`{text}` is not a duration: write a number with a unit, as in 70us, 0.1ms, 90s or 1h30m")
+                format!(
+                    "`{text}` is not a duration: write a number with a unit, as in 70us, 0.1ms, 90s or 1h30m"
+                )
             );
         }
         for text in ["6000000h", "18446744073709551616ns", "5124095h60m", "213503d24h"] {
