@@ -123,9 +123,9 @@ fn plain(parameter: Parameter) -> Truth {
         Parameter::ReadBufferSize
         | Parameter::ReadAheadSize
         | Parameter::WriteBufferSize
-        | Parameter::FastRegionSize => 0.into(),
+        | Parameter::SlcCacheSize => 0.into(),
         Parameter::WriteBufferFlush => Truth::NotIdentifiable("there is no write buffer"),
-        Parameter::FastRegionRefill => Truth::NotIdentifiable("there is no fast region"),
+        Parameter::SlcCacheRefill => Truth::NotIdentifiable("there is no fast region"),
         Parameter::ZerosProgramShare | Parameter::OnesProgramShare => 1.0.into(),
         Parameter::LingeringTime => 0.into(),
         _ => Truth::unjudged("it would have to be measured"),

@@ -17,7 +17,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use anyhow::{Result, bail};
-use flashlab_analysis::inference::{Finding, INFERENCE_VERSION, Inference, Parameter};
+use flashlab_analysis::inference::{
+    Finding, INFERENCE_VERSION, Inference, Parameter, reads_inference_version,
+};
 use flashlab_base::{Bytes, Identity, Nanos, Seed};
 use flashlab_bench::Settings as BenchSettings;
 use flashlab_infer::{Ended, Group, Progress, groups_for};
@@ -124,7 +126,7 @@ impl Run {
         if path.join(UNDER_WAY).exists() {
             let advice = "remove it to go on: what was written last is then not counted";
             let under_way: UnderWay = read(&run.folder, UNDER_WAY, advice)?;
-            if under_way.version != INFERENCE_VERSION {
+            if !reads_inference_version(under_way.version) {
                 let (file, version) = (path.join(UNDER_WAY), under_way.version);
                 bail!(Usage(format!(
                     "{}: has version {version}, and this program reads version {INFERENCE_VERSION}; {advice}",

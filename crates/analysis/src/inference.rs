@@ -13,6 +13,9 @@ mod parameter;
 mod picture;
 
 pub use family::Family;
-pub use finding::{Fill, Finding, INFERENCE_VERSION, Inference, TimedIo, UnitSeen, Value, Verdict};
+pub use finding::{
+    Fill, Finding, INFERENCE_VERSION, Inference, ReclaimUnit, TimedIo, Value, Verdict,
+    reads_inference_version,
+};
 pub use parameter::{Parameter, Unit, UnknownParameter};
 pub use picture::{Axis, Picture, Series, Style};

@@ -6,7 +6,7 @@ use crate::groups;
 use crate::halt::Halt;
 use crate::session::Session;
 
-/// Probes that answer some parameters by one signal.
+/// Probes that answer a few parameters by one signal.
 pub struct Group {
     /// As in the names of its probes: `large-reads`.
     pub name: &'static str,
@@ -24,6 +24,17 @@ pub struct Group {
 }
 
 impl Group {
+    /// The name under which the group draws its random numbers. Three groups were renamed; each keeps the random numbers that
+    /// the figures of docs/infer-score.md were measured with.
+    pub(crate) fn seed_label(&self) -> &'static str {
+        match self.name {
+            "over-provisioning" => "spare-space",
+            "read-cache" => "rereads",
+            "buffered-writes" => "absorbed-writes",
+            name => name,
+        }
+    }
+
     /// Whether it writes.
     pub fn writes(&self) -> bool {
         self.write_share > 0.0

@@ -18,7 +18,7 @@ impl Knowledge<'_> {
 
     /// What is supposed of a parameter.
     pub(crate) fn supposed(&self, parameter: Parameter) -> Option<&Finding> {
-        self.0.supposed.iter().find(|finding| finding.parameter == parameter)
+        self.0.provisional.iter().find(|finding| finding.parameter == parameter)
     }
 
     /// A number in its unit.
@@ -42,15 +42,15 @@ impl Knowledge<'_> {
     }
 
     /// Whether there is a fast region.
-    pub fn has_fast_region(self) -> bool {
-        self.number(Parameter::FastRegionSize).is_some_and(|size| size > 0.0)
+    pub fn has_slc_cache(self) -> bool {
+        self.number(Parameter::SlcCacheSize).is_some_and(|size| size > 0.0)
     }
 
     /// Whether pages are likely to lie anywhere: there is a fast region, or dies take single rows in turns. Then writes far apart
     /// would use up one die's space before that of the others.
     pub fn is_likely_to_map_pages(self) -> bool {
         let row = self.bytes(Parameter::ReadPageSize).zip(self.count(Parameter::PlanesReadAtOnce));
-        self.has_fast_region()
+        self.has_slc_cache()
             || row.is_some_and(|(page, planes)| self.bytes(Parameter::ChunkSize) == Some(page * planes))
     }
 

@@ -152,7 +152,7 @@ pub fn forget_writes(known: &mut Inference, is_worn: bool) {
     for group in GROUPS.iter().filter(|group| group.writes()) {
         known.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
     }
-    known.supposed.clear();
+    known.provisional.clear();
     known.row_writes.clear();
     if !is_worn {
         known.written = Bytes::ZERO;

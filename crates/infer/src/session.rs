@@ -273,9 +273,9 @@ impl<'d, 's> Session<'d, 's> {
     pub fn suppose(&mut self, finding: Finding) {
         let bytes_written = self.take_written(finding.parameter);
         let finding = Finding { bytes_written, ..finding };
-        self.inference.supposed.retain(|supposed| supposed.parameter != finding.parameter);
+        self.inference.provisional.retain(|supposed| supposed.parameter != finding.parameter);
         let finding = self.allowance.doubt(finding);
-        self.inference.supposed.push(finding);
+        self.inference.provisional.push(finding);
     }
 
     /// What was written for a parameter: since the last answer, and for what is supposed of it.
@@ -302,7 +302,7 @@ impl<'d, 's> Session<'d, 's> {
 
     /// A group has ended: its answers stand, and nothing has to be supposed of them.
     fn settle(&mut self, group: &Group) {
-        self.inference.supposed.retain(|supposed| !group.parameters.contains(&supposed.parameter));
+        self.inference.provisional.retain(|supposed| !group.parameters.contains(&supposed.parameter));
     }
 
     /// What is supposed of a parameter.
@@ -329,7 +329,7 @@ impl<'d, 's> Session<'d, 's> {
         let begin = self.device.now();
         let time = if group.writes() { self.settings.writing_time } else { self.reading_time };
         self.allowance = Allowance {
-            group: group.name,
+            group: group.seed_label(),
             writes: if group.writes() { self.rest_of(share) } else { Bytes::ZERO },
             deadline: begin.saturating_add(time),
             // What a group wrote that had no answer to give counts for the next one.

@@ -28,8 +28,8 @@ const INSIDE: [Parameter; 23] = [
     Parameter::WriteBufferFlush,
     Parameter::ZerosProgramShare,
     Parameter::OnesProgramShare,
-    Parameter::FastRegionSize,
-    Parameter::FastRegionRefill,
+    Parameter::SlcCacheSize,
+    Parameter::SlcCacheRefill,
     Parameter::PhysicalCapacity,
     Parameter::OverProvisioning,
 ];

@@ -55,8 +55,8 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
             Some(FlushPolicy::Immediately) => "immediately".into(),
             Some(FlushPolicy::WhenFull) => "when-full".into(),
         },
-        Parameter::FastRegionSize => device.fast_region().into(),
-        Parameter::FastRegionRefill => match &flash.fast {
+        Parameter::SlcCacheSize => device.fast_region().into(),
+        Parameter::SlcCacheRefill => match &flash.fast {
             None => Truth::NotIdentifiable("there is no fast region"),
             // The region is emptied by whole blocks. Where it stops, some dies may have one more than others, and it is full
             // when the first of them has none.

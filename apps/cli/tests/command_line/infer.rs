@@ -313,7 +313,7 @@ fn what_is_wrong_is_told() {
     flashlab: --size is for scratch files and simulated devices: a device is inferred as a whole
     flashlab: --write-budget, but nothing would be written: add --write
     flashlab: twice/inference.json: write_cost_per_io stands twice: the file is damaged; begin a new run
-    flashlab: newer/inference.json: has version 1000, and this program reads version 3
+    flashlab: newer/inference.json: has version 1000, and this program reads version 4
     flashlab: surer/inference.json: the confidence of write_cost_per_io is 2: it is 0 to 1
     flashlab: less/inference.json: the value of segment_groups is -2000000000, and can be 1 to 512 on this device: the file is damaged; begin a new run
     flashlab: --wear-out, but nothing would be written: add --write
@@ -370,7 +370,7 @@ fn what_to_do_about_a_damaged_file_is_told() {
     flashlab: run/manifest.json: write_budget is 15 EiB, and no more than twice the capacity, 128 MiB, is ever written: the file is damaged; begin a new run
     flashlab: run/inference.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run
     flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; remove it to go on: what was written last is then not counted
-    flashlab: run/under-way.json: has version 9, and this program reads version 3; remove it to go on: what was written last is then not counted
+    flashlab: run/under-way.json: has version 9, and this program reads version 4; remove it to go on: what was written last is then not counted
     ");
 }
 

@@ -14,7 +14,8 @@ use std::ops::RangeInclusive;
 use flashlab_base::Bytes;
 
 use super::{
-    Fill, Finding, INFERENCE_VERSION, Inference, Parameter, TimedIo, Unit, UnitSeen, Value, Verdict,
+    Fill, Finding, INFERENCE_VERSION, Inference, Parameter, ReclaimUnit, TimedIo, Unit, Value, Verdict,
+    reads_inference_version,
 };
 
 /// The largest number.
@@ -43,14 +44,14 @@ impl Inference {
     /// # Errors
     /// What it is, and where, in a clause.
     pub fn check(&self) -> Result<(), String> {
-        if self.version != INFERENCE_VERSION {
+        if !reads_inference_version(self.version) {
             let version = self.version;
             return Err(format!("has version {version}, and this program reads version {INFERENCE_VERSION}"));
         }
         size("capacity", self.capacity, LARGEST)?;
         size("written", self.written, LARGEST)?;
         number("reading_used", self.reading_used.0 as f64, 0.0..=LARGEST)?;
-        for list in [&self.findings, &self.supposed] {
+        for list in [&self.findings, &self.provisional] {
             for (index, finding) in list.iter().enumerate() {
                 let parameter = finding.parameter;
                 if list[..index].iter().any(|earlier| earlier.parameter == parameter) {
@@ -153,7 +154,9 @@ fn check_fill(fill: &Fill, capacity: Bytes) -> Result<(), String> {
     number("fill.nanos_per_byte", nanos_per_byte, 0.0..=BYTE_SLOWEST)?;
     number("fill.flushed_nanos", flushed_nanos.unwrap_or_default(), 0.0..=LARGEST)?;
     number("fill.moving_logs", moving_logs.unwrap_or_default(), 0.0..=LOGS_MOST)?;
-    let Some(UnitSeen { size: unit, onset, foretold: _, rightly: _, logs }) = unit else { return Ok(()) };
+    let Some(ReclaimUnit { size: unit, onset, predictions: _, correct: _, logs }) = unit else {
+        return Ok(());
+    };
     number("fill.unit.size", unit.0 as f64, 1.0..=UNIT_MOST.min(largest(capacity)))?;
     size("fill.unit.onset", onset.unwrap_or_default(), LARGEST)?;
     number("fill.unit.logs", f64::from(logs.unwrap_or_default()), 0.0..=COUNT_MOST)
@@ -256,7 +259,8 @@ mod tests {
         assert!(refused(|inference| inference.fill.full_after = Some(huge)).contains("full_after"));
         assert!(refused(|inference| inference.fill.nanos_per_byte = -1.0).contains("nanos_per_byte"));
         assert!(refused(|inference| inference.fill.moving_logs = Some(-1.0)).contains("moving_logs"));
-        let unit = |size, logs| UnitSeen { size, onset: None, foretold: 0, rightly: 0, logs: Some(logs) };
+        let unit =
+            |size, logs| ReclaimUnit { size, onset: None, predictions: 0, correct: 0, logs: Some(logs) };
         assert!(refused(|inference| inference.fill.unit = Some(unit(Bytes::ZERO, 1))).contains("unit.size"));
         assert!(
             refused(|inference| inference.fill.unit = Some(unit(Bytes::mib(1), u32::MAX))).contains("logs")

@@ -8,7 +8,20 @@ use serde::{Deserialize, Serialize};
 use super::{Parameter, Picture, Unit};
 
 /// The version of [`Inference`] as a file.
-pub const INFERENCE_VERSION: u32 = 3;
+pub const INFERENCE_VERSION: u32 = 4;
+/// The earliest version that is read. Since then only names have changed; the aliases of serde accept the earlier ones.
+const EARLIEST_VERSION: u32 = 3;
+
+/// Whether files of this version are read.
+pub fn reads_inference_version(version: u32) -> bool {
+    (EARLIEST_VERSION..=INFERENCE_VERSION).contains(&version)
+}
+
+/// Reads a version. An earlier one becomes the current one, in which the document is written again.
+fn current_version<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let version = u32::deserialize(deserializer)?;
+    Ok(if reads_inference_version(version) { INFERENCE_VERSION } else { version })
+}
 
 /// What could be said of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -176,6 +189,7 @@ impl Finding {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inference {
     /// [`INFERENCE_VERSION`].
+    #[serde(deserialize_with = "current_version")]
     pub version: u32,
     /// The target, as it was named.
     pub target: String,
@@ -185,17 +199,17 @@ pub struct Inference {
     pub capacity: Bytes,
     /// In the order in which they were found; no parameter stands twice.
     pub findings: Vec<Finding>,
-    /// What later groups of probes are to look at again before it is found.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub supposed: Vec<Finding>,
-    /// What was written, also by groups of probes that were not ended.
+    /// Provisional findings: a later group of probes measures again and concludes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "supposed")]
+    pub provisional: Vec<Finding>,
+    /// How much was written in all, also by groups of probes that did not end.
     pub written: Bytes,
     /// How far the device was filled.
     pub fill: Fill,
-    /// How long the groups of probes that only read took, of those that were ended.
+    /// How long the groups of probes took that only read and that ended.
     #[serde(default)]
     pub reading_used: Nanos,
-    /// Writes that were a part of filling it, run by run, until a later group has asked them for pages and dies.
+    /// Some of the writes that filled the device, run by run, until a later group has looked for pages and dies in them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub row_writes: Vec<Vec<TimedIo>>,
 }
@@ -213,57 +227,60 @@ pub struct TimedIo {
     pub size: u64,
 }
 
-/// How far a device was written from its beginning on, one address after the other.
+/// How far a device was written sequentially from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fill {
-    /// What had been written in all, to another file in its place, when nothing of it was written yet.
+    /// How much had been written in all, to an earlier scratch file in its place, before the first write to this one.
     #[serde(default)]
     pub begun_at: Bytes,
-    /// Until where.
+    /// The end of what was filled.
     pub until: Bytes,
-    /// What had been written in all when it was the whole device, and what has been written in place since.
+    /// How much had been written in all when the fill reached the end of the device, plus what was written in place since.
     pub whole_at: Option<Bytes>,
-    /// What the last of it cost, in nanoseconds a byte; 0 if that is not known.
+    /// The cost of the last writes of the fill, in nanoseconds per byte; 0 if it is unknown.
     pub nanos_per_byte: f64,
-    /// Of what was written since, what was written again and again to a few addresses.
+    /// How much of what was written since went repeatedly to a few addresses.
     #[serde(default)]
     pub in_place: Bytes,
-    /// Whether filling it in one go was begun.
+    /// Whether the fill of the whole device was begun.
     pub was_begun: bool,
-    /// What a write of a few KiB took with a flush behind it, in nanoseconds, if that was seen to wait for what a write buffer holds.
+    /// The time of a write of a few KiB followed by a flush, in nanoseconds, if the flush was seen to wait for the write buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushed_nanos: Option<f64>,
-    /// The unit in which it makes room, as overwriting it showed.
+    /// The unit in which the device reclaims space, as overwriting it showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<UnitSeen>,
-    /// What single pages of one die had taken, times the dies, when more of them began to wait: if logs are shared, all of them.
+    pub unit: Option<ReclaimUnit>,
+    /// How much single-page writes to one die took before more of them began to wait, times the number of dies. If all
+    /// addresses share the log blocks, this is the size of all logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_after: Option<Bytes>,
-    /// By how much the logarithms of what writes take rise in all for each block that is moved out of a full fast region, if that was
-    /// seen.
+    /// Each block that leaves a full SLC cache makes some writes slower: the sum of the rises of the logarithms of their times, if
+    /// this was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_logs: Option<f64>,
 }
 
-/// A unit in which a device makes room.
+/// The unit in which a device reclaims space.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UnitSeen {
+pub struct ReclaimUnit {
     /// How large it is.
     pub size: Bytes,
-    /// After how much overwriting room was made for the first time, if that was not from the beginning on.
+    /// How much was overwritten before the first garbage collection; `None` if it came with the first writes.
     pub onset: Option<Bytes>,
-    /// How often it foretold that room was made.
-    pub foretold: u32,
-    /// How often it did so rightly.
-    pub rightly: u32,
-    /// How many logs of this size all addresses share, if that was seen.
+    /// How many times this unit predicted a garbage collection.
+    #[serde(alias = "foretold")]
+    pub predictions: u32,
+    /// How many of these predictions were correct.
+    #[serde(alias = "rightly")]
+    pub correct: u32,
+    /// The number of logs of this size that all addresses share, if it was seen.
     pub logs: Option<u32>,
 }
 
-impl UnitSeen {
-    /// A unit of so many logs, which came back from the beginning on and foretold nothing.
-    pub fn of_logs(size: Bytes, logs: u32) -> UnitSeen {
-        UnitSeen { size, onset: None, foretold: 0, rightly: 0, logs: Some(logs) }
+impl ReclaimUnit {
+    /// A unit of shared logs that was seen from the first writes on and predicted nothing.
+    pub fn of_logs(size: Bytes, logs: u32) -> ReclaimUnit {
+        ReclaimUnit { size, onset: None, predictions: 0, correct: 0, logs: Some(logs) }
     }
 }
 
@@ -276,7 +293,7 @@ impl Inference {
             identity,
             capacity,
             findings: Vec::new(),
-            supposed: Vec::new(),
+            provisional: Vec::new(),
             written: Bytes::ZERO,
             fill: Fill::default(),
             reading_used: Nanos::ZERO,
@@ -297,5 +314,53 @@ impl Inference {
     /// What is known of this parameter so far.
     pub fn get(&self, parameter: Parameter) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.parameter == parameter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A document as version 3 wrote it: other names, the same meaning.
+    const VERSION_3: &str = r#"{
+        "version": 3, "target": "sim:x", "identity": IDENTITY, "capacity": 1048576,
+        "findings": [
+            {"parameter": "fast_region_size", "value": 0.0, "confidence": 0.9, "verdict": "found",
+             "evidence": "e", "bytes_written": 0, "picture": null}
+        ],
+        "supposed": [
+            {"parameter": "fast_region_refill", "value": null, "confidence": 0.9, "verdict": "not identifiable",
+             "evidence": "e", "bytes_written": 0, "picture": null}
+        ],
+        "written": 0,
+        "fill": {"until": 0, "whole_at": null, "nanos_per_byte": 0.0, "was_begun": false,
+                 "unit": {"size": 4096, "onset": null, "foretold": 9, "rightly": 8, "logs": null}}
+    }"#;
+
+    fn version_3() -> String {
+        VERSION_3.replace("IDENTITY", &serde_json::to_string(&Identity::default()).unwrap())
+    }
+
+    #[test]
+    fn a_document_of_the_earlier_version_is_read_and_written_in_this_one() {
+        let read: Inference = serde_json::from_str(&version_3()).unwrap();
+        assert_eq!(read.check(), Ok(()));
+        assert_eq!(read.version, INFERENCE_VERSION);
+        assert_eq!(read.get(Parameter::SlcCacheSize).and_then(Finding::number), Some(0.0));
+        assert_eq!(read.provisional[0].parameter, Parameter::SlcCacheRefill);
+        let unit = read.fill.unit.unwrap();
+        assert_eq!((unit.predictions, unit.correct), (9, 8));
+        let written = serde_json::to_string(&read).unwrap();
+        assert!(written.contains("\"slc_cache_size\"") && written.contains("\"provisional\""), "{written}");
+        assert_eq!(serde_json::from_str::<Inference>(&written).unwrap(), read);
+    }
+
+    #[test]
+    fn a_version_that_is_not_known_is_refused() {
+        for version in [0, 2, 5] {
+            let text = version_3().replace("\"version\": 3", &format!("\"version\": {version}"));
+            let read: Inference = serde_json::from_str(&text).unwrap();
+            assert_eq!(read.check(), Err(format!("has version {version}, and this program reads version 4")));
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! The parameters that are inferred: names, units and definitions.
 //!
-//! Whoever scores an answer and whoever gives one mean the same by a name: the definition here.
+//! The estimators that answer (crate `infer`) and the judge that scores them (`xtask`) both go by these definitions.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::Family;
 
@@ -37,11 +38,11 @@ impl Unit {
 }
 
 macro_rules! parameters {
-    ($($variant:ident $name:literal $unit:ident $title:literal $definition:literal)*) => {
+    ($($variant:ident $name:literal $((was $earlier:literal))? $unit:ident $title:literal $definition:literal)*) => {
         /// A hidden parameter of a device.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Parameter {
-            $(#[doc = $definition] #[serde(rename = $name)] $variant,)*
+            $(#[doc = $definition] #[serde(rename = $name $(, alias = $earlier)?)] $variant,)*
         }
 
         impl Parameter {
@@ -53,7 +54,12 @@ macro_rules! parameters {
                 match self { $(Parameter::$variant => $name,)* }
             }
 
-            /// Its name among people.
+            /// The name that it had in files of earlier versions, if another one.
+            pub fn earlier_name(self) -> Option<&'static str> {
+                match self { $(Parameter::$variant => [$($earlier)?].first().copied(),)* }
+            }
+
+            /// Its name in reports.
             pub fn title(self) -> &'static str {
                 match self { $(Parameter::$variant => $title,)* }
             }
@@ -84,77 +90,77 @@ impl Parameter {
 
 parameters! {
     ReadPageSize "read_page_size" Bytes "Read page"
-        "the smallest unit that is read from the flash"
+        "the smallest unit that the flash reads"
     PlanesReadAtOnce "planes_read_at_once" Count "Planes read at once"
-        "pages that one read operation of the flash brings"
+        "the number of pages that one read operation of a die brings, one from each plane"
     SegmentGroups "segment_groups" Count "Segment groups"
-        "parts of the address space between which going costs time; 1: going anywhere costs the same (Sun and Zhang, section 4.1)"
+        "the number of parts of the address space between which a seek costs time; 1: a seek costs nothing (Sun and Zhang, section 4.1)"
     SegmentGroupSpan "segment_group_span" Bytes "Span of a segment group"
-        "how much of the addresses lies together in one segment group; not identifiable where there is one"
-    ReadBufferSize "read_buffer_size" Bytes "Read buffer"
-        "what was read last and is answered without the flash; 0: nothing"
+        "the number of consecutive bytes in one segment group; not identifiable where there is one group"
+    ReadBufferSize "read_buffer_size" Bytes "Read cache"
+        "how much of the most recently read data the device answers without the flash; 0: none"
     ReadAheadSize "read_ahead_size" Bytes "Read-ahead"
-        "what is read beyond a sequential read; 0: nothing"
+        "how far ahead of a sequential read the device reads; 0: it does not read ahead"
     ChunkSize "chunk_size" Bytes "Chunk"
-        "consecutive bytes on one die of a device that was filled sequentially; not identifiable with one die (Chen, Lee and Zhang, HPCA 2011)"
+        "the number of consecutive bytes on one die after a sequential fill; not identifiable with one die (Chen, Lee and Zhang, HPCA 2011)"
     ParallelUnits "parallel_units" Count "Parallel units"
-        "dies that serve reads at the same time"
+        "the number of dies that serve reads at the same time"
     StripeSize "stripe_size" Bytes "Stripe"
-        "the period in which addresses come back to the same die; not identifiable with one die"
+        "the distance after which addresses come back to the same die; not identifiable with one die"
     Channels "channels" Count "Channels"
-        "paths to the dies that transfer at the same time; 1 with one die"
+        "the number of buses to the dies that transfer data at the same time; 1 with one die"
     UsefulQueueDepth "useful_queue_depth" Count "Useful queue depth"
-        "the smallest power of two of IOs in flight from which doubling brings less than 2.5 % of the throughput of random reads of one read page, or else the largest that the device takes"
-    ReadCostPerIo "read_cost_per_io" Nanos "Cost of a read"
-        "what a read takes beyond its bytes: A of T = A + nB, fitted to the median response times of sequential reads of 64, 128, 256, 512 and 1024 KiB by least squares of the relative deviations"
+        "the smallest power of two of IOs in flight from which doubling adds less than 2.5 % to the throughput of random reads of one read page; the device's largest depth if doubling always adds more"
+    ReadCostPerIo "read_cost_per_io" Nanos "Fixed cost of a read"
+        "the part of a read's time that does not depend on its size: A of T = A + nB, fitted to the median response times of sequential reads of 64, 128, 256, 512 and 1024 KiB by least squares of the relative deviations"
     ReadSaturationSize "read_saturation_size" Bytes "Read saturation"
-        "the smallest IOSize, a power of two from 4 KiB on, from which doubling brings less than 2.5 % of throughput, and no larger one more than that by some further doubling, by the median response times of sequential reads (Ajwani et al., appendix A)"
-    WriteCostPerIo "write_cost_per_io" Nanos "Cost of a write"
-        "what a write takes beyond its bytes: A of T = A + nB, fitted to the median response times of sequential writes of 64, 128, 256, 512 and 1024 KiB that fill the device for the first time, by least squares of the relative deviations"
+        "the smallest IOSize (a power of two, 4 KiB or more) from which neither one doubling nor several add 2.5 % or more to the throughput of sequential reads, by their median response times (Ajwani et al., appendix A)"
+    WriteCostPerIo "write_cost_per_io" Nanos "Fixed cost of a write"
+        "the part of a write's time that does not depend on its size: A of T = A + nB, fitted to the median response times of sequential writes of 64, 128, 256, 512 and 1024 KiB that fill the device for the first time, by least squares of the relative deviations"
     WriteSaturationSize "write_saturation_size" Bytes "Write saturation"
-        "the smallest IOSize, a power of two from 4 KiB on, from which doubling brings less than 2.5 % of throughput, and no larger one more than that by some further doubling, by the median response times of sequential writes that fill the device for the first time (Ajwani et al., appendix A)"
+        "the smallest IOSize (a power of two, 4 KiB or more) from which neither one doubling nor several add 2.5 % or more to the throughput of sequential writes that fill the device for the first time, by their median response times (Ajwani et al., appendix A)"
     WritePageSize "write_page_size" Bytes "Write page"
-        "the smallest aligned write for which nothing has to be read"
+        "the smallest aligned write for which the device does not have to read first"
     EraseBlockSize "erase_block_size" Bytes "Erase block"
-        "the unit in which space is allocated or merged: log block, erase block or allocation unit; where sequential writes fill those of several dies at the same time, all of these together"
+        "the unit in which the device allocates or merges: log block, erase block or allocation unit; where sequential writes fill the blocks of several dies at the same time, all of these together"
     OpenBlocks "open_blocks" Count "Open blocks"
-        "units of erase_block_size that can be written to in turns without a merge for each write, which is how many log blocks a die has; with shared logs how many blocks single pages fill before the first of them makes room, which is the same"
+        "the number of erase blocks that can be written to alternately without a merge for each write, which is the number of log blocks of a die; with shared logs the number of blocks that single pages fill before the first merge, which is the same"
     ZerosProgramShare "zeros_program_share" Ratio "Cost of zeros"
-        "what writing zeros costs, relative to random content: median response times of aligned sequential writes of one write page (Sun and Zhang, section 4.2)"
+        "the time of writing zeros relative to random content, by the median response times of aligned sequential writes of one write page (Sun and Zhang, section 4.2)"
     OnesProgramShare "ones_program_share" Ratio "Cost of ones"
-        "what writing ones costs, relative to random content, in the same way"
+        "the time of writing ones (bytes 0xFF) relative to random content, measured like the cost of zeros"
     MappingGranularity "mapping_granularity" Bytes "Mapping granularity"
-        "the smallest aligned write that costs the same at random places as in sequence: the write page where every page may lie anywhere, else erase_block_size"
+        "the smallest aligned write that costs the same at random offsets as in sequence: the write page if the device can put every page anywhere, else erase_block_size"
     TranslationFamily "translation_family" None "Translation layer"
-        "'page', 'demand-cached page', 'block' (only writes that continue a block are cheap), 'log-block' (rewriting pages of a few blocks in any order is cheap) or 'shared log-block' (of any blocks, until the logs are full)"
+        "'page'; 'demand-cached page'; 'block' (only writes that continue a block are fast); 'log-block' (rewriting pages of a few blocks in any order is fast); 'shared log-block' (rewriting pages of any blocks is fast until the logs are full)"
     MisalignmentPenalty "misalignment_penalty" Nanos "Misalignment penalty"
-        "the median response time of writes of one write page at random places in the first MiB, shifted by half a page, less that without the shift (Ajwani et al., section 3.3.4)"
+        "how much longer a write of one write page at a random offset in the first MiB takes when it is shifted by half a page, by the medians (Ajwani et al., section 3.3.4)"
     WriteBufferSize "write_buffer_size" Bytes "Write buffer"
-        "the memory that takes writes of a rested device before they wait for the flash; 0: every write waits for it"
+        "how much an idle device takes into memory before a write has to wait for the flash; 0: every write waits"
     WriteBufferFlush "write_buffer_flush" None "Flush policy"
         "when whole pages leave the write buffer: immediately or when-full; not identifiable without a buffer"
     StartupIos "startup_ios" Count "Start-up phase"
-        "random writes of 4 KiB on the whole device, one after the other, that are cheaper than those after them when the device was filled, then written randomly until costs were steady, and rested for a minute; 0: none (uFLIP section 4.2)"
+        "the number of random 4 KiB writes, one after the other on the whole device, that are faster than those that follow; the device was filled, written randomly until the cost was steady, and then idle for a minute; 0: none (uFLIP section 4.2)"
     PeriodIos "period_ios" Count "Period"
-        "of the same random writes after the start-up phase, those in one oscillation; 0: they do not oscillate regularly (uFLIP section 4.2)"
+        "the number of such random writes in one oscillation after the start-up phase; 0: they do not oscillate regularly (uFLIP section 4.2)"
     LingeringTime "lingering_time" Nanos "Lingering effect"
-        "from the end of as many random writes of 4 KiB as make a difference, how long random reads of 4 KiB, one after the other, are slower than before; 0: not at all (uFLIP section 4.3)"
-    PauseBenefit "pause_benefit" Ratio "What a pause buys"
-        "the mean response time of random writes of 4 KiB with pauses between them that are as long as they take without, relative to without; both after their start-up phase"
+        "how long random 4 KiB reads, one after the other, stay slower after random 4 KiB writes have ended; 0: they are never slower (uFLIP section 4.3)"
+    PauseBenefit "pause_benefit" Ratio "Benefit of pauses"
+        "the mean response time of random 4 KiB writes with pauses as long as such a write takes, relative to writes without pauses; both after the start-up phase"
     RecoveryTime "recovery_time" Nanos "Recovery"
-        "how long sequential writes of 32 KiB are slowed down by a tenth or more, from the end of random writes of 2 KiB in the first eighth of the device for 5 s; 0: not at all; not identifiable where it does not end (Ajwani et al., appendix C)"
-    RecoveryEnds "recovery_ends" None "Recovery ends"
-        "whether sequential writes elsewhere come back to their speed by themselves, also where nothing was written since, or never lost it; after random writes for 5 s, and for 30 and 60 s where the write budget allows them"
-    RewriteCures "rewrite_cures" None "Rewriting cures"
-        "whether they have their speed again where everything was rewritten sequentially, what is written to and what was written randomly; not identifiable where they come back by themselves"
+        "how long sequential 32 KiB writes stay slower by a tenth or more after random 2 KiB writes in the first eighth of the device for 5 s; 0: they are not slower; not identifiable if the slowdown does not end (Ajwani et al., appendix C)"
+    RecoveryEnds "recovery_ends" None "Recovers by itself"
+        "whether sequential writes in another region get back to their speed by themselves, or never lose it, also in a region that was not written to since; after random writes for 5 s, and for 30 and 60 s if the write budget allows them"
+    RewriteCures "rewrite_cures" None "Rewriting restores speed"
+        "whether sequential writes get back to their speed after their region and the randomly written one were both rewritten sequentially; not identifiable if they recover by themselves"
     PhysicalCapacity "physical_capacity" Bytes "Physical capacity"
-        "the capacity, and what can be written at random places of the filled device before anything has to be collected or merged: shared log blocks count; not identifiable where log blocks belong to one data block each"
+        "the capacity plus what can be written at random offsets of the filled device before the first garbage collection or merge; shared log blocks count; not identifiable if each log block belongs to one data block"
     OverProvisioning "over_provisioning" Ratio "Over-provisioning"
-        "physical capacity beyond the capacity, relative to the capacity"
-    FastRegionSize "fast_region_size" Bytes "Fast region"
-        "what is written at speed before the cache of fast cells is full; 0: there is none"
-    FastRegionRefill "fast_region_refill" Bytes "Refill of the fast region"
-        "how much of the fast region a pause of a minute makes free again; not identifiable without one"
+        "the physical capacity above the capacity, relative to the capacity"
+    SlcCacheSize "slc_cache_size" (was "fast_region_size") Bytes "SLC cache"
+        "how much can be written at full speed before the SLC cache is full; 0: there is no SLC cache"
+    SlcCacheRefill "slc_cache_refill" (was "fast_region_refill") Bytes "SLC cache refill"
+        "how much of the SLC cache is free again after a minute of idle time; not identifiable without an SLC cache"
 }
 
 impl fmt::Display for Parameter {
@@ -163,25 +169,56 @@ impl fmt::Display for Parameter {
     }
 }
 
-/// A name that no parameter has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownParameter(String);
-
-impl fmt::Display for UnknownParameter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
-        write!(f, "there is no parameter `{}`; there are: {}", self.0, names.join(", "))
-    }
+/// Why a text is no parameter's name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum UnknownParameter {
+    /// No parameter has this name.
+    #[error("there is no parameter `{0}`; there are: {names}", names = all_names())]
+    NoSuchName(String),
+    /// A parameter had this name in an earlier version.
+    #[error("the parameter `{earlier}` is now called `{now}`")]
+    Renamed {
+        /// As it was given.
+        earlier: &'static str,
+        /// The parameter that it means.
+        now: Parameter,
+    },
 }
 
-impl std::error::Error for UnknownParameter {}
+fn all_names() -> String {
+    let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
+    names.join(", ")
+}
 
 impl FromStr for Parameter {
     type Err = UnknownParameter;
 
-    /// The one of this name.
+    /// The parameter of this name.
     fn from_str(name: &str) -> Result<Parameter, UnknownParameter> {
-        let found = Parameter::ALL.iter().copied().find(|parameter| parameter.name() == name.trim());
-        found.ok_or_else(|| UnknownParameter(name.to_owned()))
+        for &parameter in Parameter::ALL {
+            if parameter.name() == name.trim() {
+                return Ok(parameter);
+            }
+            if let Some(earlier) = parameter.earlier_name().filter(|&earlier| earlier == name.trim()) {
+                return Err(UnknownParameter::Renamed { earlier, now: parameter });
+            }
+        }
+        Err(UnknownParameter::NoSuchName(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_an_earlier_version_is_answered_with_the_new_one() {
+        let told = "fast_region_size".parse::<Parameter>().unwrap_err().to_string();
+        assert_eq!(told, "the parameter `fast_region_size` is now called `slc_cache_size`");
+        let told = "no_such".parse::<Parameter>().unwrap_err().to_string();
+        assert!(told.starts_with("there is no parameter `no_such`; there are: read_page_size, "), "{told}");
+        for &parameter in Parameter::ALL {
+            assert_eq!(parameter.name().parse(), Ok(parameter));
+        }
     }
 }

@@ -27,7 +27,7 @@ use crate::halt::Halt;
 use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
-    name: "absorbed-writes",
+    name: "buffered-writes",
     about: "parts of a few pages written again and again, of more and more of them: how many the write buffer holds",
     parameters: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
     supposes: &[],

@@ -110,7 +110,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let later = session.fill().unit.is_some_and(|unit| unit.onset.is_some());
     let known = session.known();
     let hidden = known.word(Parameter::WriteBufferFlush) == Some("when-full") && !session.looks_through();
-    let emptied = !hidden && known.has_fast_region();
+    let emptied = !hidden && known.has_slc_cache();
     let supposed = session.supposed(Parameter::EraseBlockSize);
     if let Some(supposed) = supposed.clone().filter(|_| later || emptied || !pages) {
         session.conclude(supposed);

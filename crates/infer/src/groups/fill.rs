@@ -56,7 +56,7 @@ pub(crate) const GROUP: Group = Group {
 };
 
 /// What is said of a fast region: by the fill, and concluded when the dies are known.
-pub(super) const REGION: [Parameter; 2] = [Parameter::FastRegionSize, Parameter::FastRegionRefill];
+pub(super) const REGION: [Parameter; 2] = [Parameter::SlcCacheSize, Parameter::SlcCacheRefill];
 
 /// The smallest writes.
 const IO_SIZE: Bytes = Bytes::kib(32);
@@ -335,8 +335,8 @@ fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full
     let may_hide_a_region = full.moves_blocks() && !(even && full.has_lumps());
     if costs.len() < WRITES_LEAST || may_hide_a_region {
         let refill = "whether there is a fast region is not known";
-        session.suppose(Finding::undetermined(Parameter::FastRegionSize, evidence).with(picture));
-        session.suppose(Finding::undetermined(Parameter::FastRegionRefill, refill));
+        session.suppose(Finding::undetermined(Parameter::SlcCacheSize, evidence).with(picture));
+        session.suppose(Finding::undetermined(Parameter::SlcCacheRefill, refill));
         return;
     }
     let sure = if even { EVEN } else { UNEVEN };
@@ -351,8 +351,8 @@ pub(super) fn conclude_supposed(session: &mut Session<'_, '_>) {
     // Not a row of all planes: pages may be programmed one by one.
     let page_of_each = known.bytes(Parameter::ReadPageSize).zip(known.count(Parameter::ParallelUnits));
     let least = page_of_each.map_or(Bytes::ZERO, |(page, dies)| page * (dies * ROWS_LEAST));
-    let is_refuted = known.has_fast_region() && moved.is_some_and(|moved| moved < least.0 as f64);
-    if let Some(region) = session.supposed(Parameter::FastRegionSize).filter(|_| is_refuted) {
+    let is_refuted = known.has_slc_cache() && moved.is_some_and(|moved| moved < least.0 as f64);
+    if let Some(region) = session.supposed(Parameter::SlcCacheSize).filter(|_| is_refuted) {
         let evidence = format!(
             "{}; but blocks of all dies have {least} at least, and what comes back sooner is no block that is moved",
             region.evidence
@@ -370,10 +370,10 @@ pub(super) fn conclude_supposed(session: &mut Session<'_, '_>) {
 
 /// There is no region, and so none that could be refilled.
 fn no_region(session: &mut Session<'_, '_>, sure: f64, evidence: String, picture: Option<Picture>) {
-    let found = Finding::found(Parameter::FastRegionSize, Bytes::ZERO, sure, evidence);
+    let found = Finding::found(Parameter::SlcCacheSize, Bytes::ZERO, sure, evidence);
     session.suppose(found.seen_in(picture));
     let none = "there is no fast region that could be refilled";
-    session.suppose(Finding::not_identifiable(Parameter::FastRegionRefill, sure, none));
+    session.suppose(Finding::not_identifiable(Parameter::SlcCacheRefill, sure, none));
 }
 
 /// A region that is too small for a rise of the mean cost: rests put lumps off.

@@ -15,7 +15,7 @@
 
 mod recency;
 
-use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style, UnitSeen};
+use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, ReclaimUnit, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
@@ -209,7 +209,7 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
     {
         // Each of these writes took a page of one die.
         let unit = size * (dies.max(1) * erases.period as u64);
-        session.fill_mut().unit = Some(UnitSeen::of_logs(unit, logs as u32));
+        session.fill_mut().unit = Some(ReclaimUnit::of_logs(unit, logs as u32));
     }
     Ok(finding.with(picture))
 }

@@ -35,7 +35,7 @@ use crate::halt::Halt;
 use crate::session::Session;
 
 pub(crate) const REREADS: Group = Group {
-    name: "rereads",
+    name: "read-cache",
     about: "reads of what was read before, and behind a sequential start: read buffer and read-ahead",
     parameters: &[Parameter::ReadAheadSize],
     supposes: &[Parameter::ReadBufferSize],

@@ -40,7 +40,7 @@ mod row_cycles;
 mod single_pages;
 mod unit_rows;
 
-use flashlab_analysis::inference::{Finding, Parameter, Picture, UnitSeen};
+use flashlab_analysis::inference::{Finding, Parameter, Picture, ReclaimUnit};
 use flashlab_base::{Bytes, Nanos};
 
 use super::figures::median;
@@ -59,7 +59,7 @@ use overwriting::{Overwriting, begin, overwrite};
 use single_pages::{Logs, SinglePages};
 
 pub(crate) const GROUP: Group = Group {
-    name: "spare-space",
+    name: "over-provisioning",
     about: "the filled device overwritten in order: nothing is erased until the space beyond the capacity is used up",
     parameters: &fill::REGION,
     supposes: physical::GROUP.parameters,
@@ -143,7 +143,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     if told != Logs::Unclear {
         overwriting.tell(session);
-        session.fill_mut().unit = overwriting.unit().map(|unit| UnitSeen { onset: None, ..unit });
+        session.fill_mut().unit = overwriting.unit().map(|unit| ReclaimUnit { onset: None, ..unit });
         session.wrote_in_place(overwriting.written());
         supposed_logs(session, &pages, told)?;
         return Ok(());
@@ -159,11 +159,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         suppose_collected(session, pages, collected, begun + before.in_order_before(collected.at));
         return Ok(());
     }
-    if let Some(UnitSeen { size: unit, onset: Some(onset), .. }) = seen {
+    if let Some(ReclaimUnit { size: unit, onset: Some(onset), .. }) = seen {
         // Where blocks are copied, it may be the logs that are full for the first time.
         if overwriting.copies() && look(session, &mut pages, Bytes::ZERO)? == Logs::Merged {
             overwriting.tell(session);
-            session.fill_mut().unit = seen.map(|seen| UnitSeen { onset: None, ..seen });
+            session.fill_mut().unit = seen.map(|seen| ReclaimUnit { onset: None, ..seen });
             supposed_logs(session, &pages, Logs::Merged)?;
             return Ok(());
         }
@@ -405,7 +405,7 @@ fn suppose_shared(
         None => LOGS_TOGETHER,
     };
     let sure = most.min(if whole { LOGS_FULL } else { LOGS_FULL_EARLY });
-    session.fill_mut().unit = Some(UnitSeen::of_logs(unit, logs));
+    session.fill_mut().unit = Some(ReclaimUnit::of_logs(unit, logs));
     // The pages of one die were counted: of how many dies they are, is as sure as the dies are.
     let dies = session.known().confidence(Parameter::ParallelUnits).max(DIES_UNKNOWN);
     let of_unit = UNIT_OF_LOGS.min(dies).min(most);

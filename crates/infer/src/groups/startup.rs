@@ -307,7 +307,7 @@ fn conclude_period(
     let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let evidence = format!("periods of {}: {listed}; {}", of_runs(without), phases[0].evidence);
     let long = run.len() > without[RUNS - 1].len();
-    let moved = of_blocks(session).filter(|_| session.known().has_fast_region());
+    let moved = of_blocks(session).filter(|_| session.known().has_slc_cache());
     let finding = match lasting(&by_run, moved) {
         said if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
             let evidence = format!(

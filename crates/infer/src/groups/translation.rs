@@ -181,7 +181,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // Where a closer look fails, this remains.
     session
         .suppose(Finding::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
-    let most = if session.known().has_fast_region() { FAST } else { 1.0 };
+    let most = if session.known().has_slc_cache() { FAST } else { 1.0 };
     let mut dear = seen.apart;
     let takes_long = seen.takes_long(session);
     let merges_nothing = seen.unbuffered

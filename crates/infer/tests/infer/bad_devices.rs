@@ -166,8 +166,8 @@ fn a_device_that_does_not_answer_a_flush_is_gone() {
     // Behind the fill, where larger writes are flushed one by one.
     let (whole, ..) = answering(u32::MAX);
     let known = hanging(whole.behind_large.expect("some are flushed"));
-    let is_region = |supposed: &Finding| supposed.parameter == Parameter::FastRegionSize;
-    assert!(known.supposed.iter().any(is_region), "what the fill showed stays");
+    let is_region = |supposed: &Finding| supposed.parameter == Parameter::SlcCacheSize;
+    assert!(known.provisional.iter().any(is_region), "what the fill showed stays");
 }
 
 #[test]

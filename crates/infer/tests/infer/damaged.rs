@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, TimedIo, Unit, UnitSeen};
+use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, ReclaimUnit, TimedIo, Unit};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_infer::{Ended, GROUPS, Settings, infer, nothing_known};
@@ -105,7 +105,7 @@ fn no_fill_that_passes_makes_a_group_panic() {
     let largest = Bytes((1 << 53) - 1);
     let sizes = [Bytes(0), Bytes(1), Bytes(511), Bytes::kib(68), CAPACITY, largest];
     for size in sizes {
-        let unit = UnitSeen { size, onset: Some(size), foretold: 9, rightly: 9, logs: Some(1 << 20) };
+        let unit = ReclaimUnit { size, onset: Some(size), predictions: 9, correct: 9, logs: Some(1 << 20) };
         let good = until(&whole, 7).fill;
         let fills = [
             Fill { until: size, whole_at: None, ..good },

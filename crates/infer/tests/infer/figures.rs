@@ -61,7 +61,7 @@ fn logs_that_are_emptied_together_are_counted_one_by_one() {
 fn noise_hides_no_fast_region() {
     let fast = "[flash.fast]\nsize = \"12MiB\"\nread = \"25us\"\nprogram = \"150us\"\nerase = \"1ms\"\n";
     let known = inferred("96MiB", &format!("{}{fast}{LINK}[translation.page_map]\n", flash(64, 2, "900us")));
-    let region = known.get(Parameter::FastRegionSize).unwrap();
+    let region = known.get(Parameter::SlcCacheSize).unwrap();
     let told = region.number().unwrap_or(0.0) / Bytes::mib(12).0 as f64;
     assert!((0.97..1.03).contains(&told), "{}: {}", region.value_in_words(), region.evidence);
 }
@@ -71,7 +71,7 @@ fn a_large_buffer_is_no_fast_region_and_tells_no_size_of_writes() {
     let buffer = "[controller.write_buffer]\nsize = \"8MiB\"\nflush = \"when-full\"\n";
     let known =
         inferred("128MiB", &format!("{}{LINK}{buffer}[translation.page_map]\n", flash(64, 2, "400us")));
-    let region = known.get(Parameter::FastRegionSize).unwrap();
+    let region = known.get(Parameter::SlcCacheSize).unwrap();
     assert_eq!(region.number().unwrap_or(0.0), 0.0, "{}", region.evidence);
     for parameter in [Parameter::WriteSaturationSize, Parameter::WriteCostPerIo] {
         let finding = known.get(parameter).unwrap();

@@ -64,8 +64,8 @@ const OF_FLASH: [Parameter; 15] = [
     Parameter::MisalignmentPenalty,
     Parameter::PhysicalCapacity,
     Parameter::OverProvisioning,
-    Parameter::FastRegionSize,
-    Parameter::FastRegionRefill,
+    Parameter::SlcCacheSize,
+    Parameter::SlcCacheRefill,
 ];
 
 #[test]
@@ -147,7 +147,7 @@ fn a_volume_that_is_throttled_shows_the_throttle_and_no_flash() {
         // A burst of the throttle is a region at speed, and refilled: seen from outside that is one.
         let but_for_the_burst: Vec<Parameter> = OF_FLASH
             .into_iter()
-            .filter(|parameter| !matches!(parameter, Parameter::FastRegionSize | Parameter::FastRegionRefill))
+            .filter(|parameter| !matches!(parameter, Parameter::SlcCacheSize | Parameter::SlcCacheRefill))
             .collect();
         assert_eq!(sure(&known, &but_for_the_burst, 0.8), Vec::<&Finding>::new(), "seed {seed}");
     }

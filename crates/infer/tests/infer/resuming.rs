@@ -211,11 +211,11 @@ fn who_is_interrupted_when_a_group_has_told_what_it_supposes_begins_it_again() {
         };
         let mut known = nothing_known(&device, "test");
         let last = known.clone();
-        let of = "spare-space";
+        let of = "over-provisioning";
         let mut notes = Notes { of, count: &count, begun: 0, before: None, last, ios: 0 };
         if infer(&mut device, &settings, &mut known, &mut notes) == Ended::Interrupted {
             let before = notes.before.clone().unwrap();
-            assert_eq!((&known.findings, &known.supposed), (&before.findings, &before.supposed));
+            assert_eq!((&known.findings, &known.provisional), (&before.findings, &before.provisional));
             interrupt.store(false, Ordering::Relaxed);
             known = as_a_file_keeps_it(&known);
             assert_eq!(infer(&mut device, &settings, &mut known, &mut notes), Ended::Done);
@@ -249,7 +249,7 @@ fn what_a_replaced_scratch_file_got_is_not_taken_for_space() {
         interrupt: &interrupt,
     };
     let mut known = nothing_known(&device(), "test");
-    let until_spare = GROUPS.iter().position(|group| group.name == "spare-space").unwrap();
+    let until_spare = GROUPS.iter().position(|group| group.name == "over-provisioning").unwrap();
     infer_groups(&mut device(), &settings, &mut known, &mut (), &GROUPS[..until_spare]);
     assert!(known.written >= capacity, "{}", known.written);
     forget_writes(&mut known, true);

@@ -60,8 +60,8 @@ fn a_page_map_without_buffers_shows_its_spare_space_and_nothing_else() {
     let spare = (1.2 * 64.0 * 1048576.0 / block).ceil() * block - 64.0 * 1048576.0 - 2.0 * block;
     assert_close(&known, Parameter::OverProvisioning, spare / (64.0 * 1048576.0));
     assert_close(&known, Parameter::PhysicalCapacity, spare + 64.0 * 1048576.0);
-    assert_close(&known, Parameter::FastRegionSize, 0.0);
-    assert_not_identifiable(&known, Parameter::FastRegionRefill);
+    assert_close(&known, Parameter::SlcCacheSize, 0.0);
+    assert_not_identifiable(&known, Parameter::SlcCacheRefill);
     assert_close(&known, Parameter::WriteBufferSize, 0.0);
     assert_not_identifiable(&known, Parameter::WriteBufferFlush);
     assert_close(&known, Parameter::LingeringTime, 0.0);
@@ -76,7 +76,7 @@ fn log_blocks_of_one_data_block_each_show_no_spare_space_but_what_they_put_off()
     );
     assert_not_identifiable(&known, Parameter::OverProvisioning);
     assert_not_identifiable(&known, Parameter::PhysicalCapacity);
-    assert_close(&known, Parameter::FastRegionSize, 0.0);
+    assert_close(&known, Parameter::SlcCacheSize, 0.0);
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn a_fast_region_and_a_write_buffer_are_measured() {
          \"400MB/s\"\n[controller.background]\nidle_after = \"10ms\"\npieces = 0\nslice = \
          \"0ns\"\n",
     );
-    assert_close(&known, Parameter::FastRegionSize, 12.0 * 1048576.0);
-    assert_close(&known, Parameter::FastRegionRefill, 12.0 * 1048576.0);
+    assert_close(&known, Parameter::SlcCacheSize, 12.0 * 1048576.0);
+    assert_close(&known, Parameter::SlcCacheRefill, 12.0 * 1048576.0);
     let known = inferred(
         "192MiB",
         "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 2\nover_provisioning = 0.2\nread = \

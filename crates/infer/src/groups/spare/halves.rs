@@ -16,7 +16,7 @@
 //! # Invariants
 //! - dies share rows: so that no die has only valid blocks.
 
-use flashlab_analysis::inference::{Finding, Parameter, UnitSeen};
+use flashlab_analysis::inference::{Finding, Parameter, ReclaimUnit};
 use flashlab_base::Bytes;
 
 use super::copied::{WINDOWS_MIN, few_copied};
@@ -43,7 +43,7 @@ const OUTLIER: f64 = 4.0;
 pub(super) fn begin_usual(session: &Session<'_, '_>) -> Overwriting {
     let in_order = begin(session);
     let known = session.known();
-    let by_halves = known.is_likely_to_map_pages() && !known.has_fast_region();
+    let by_halves = known.is_likely_to_map_pages() && !known.has_slc_cache();
     if by_halves { by_halves_if_few(session, in_order) } else { in_order }
 }
 
@@ -99,12 +99,12 @@ impl Overwriting {
         } else {
             (seen.size, "which is half a unit")
         };
-        session.fill_mut().unit = Some(UnitSeen { size, ..seen });
+        session.fill_mut().unit = Some(ReclaimUnit { size, ..seen });
         let evidence = format!(
             "of the filled device each second row of pages of all dies was overwritten: from {} on blocks are copied once in each \
              {comes_back}, {meant}; {} times",
             seen.onset.unwrap_or_default(),
-            seen.foretold,
+            seen.predictions,
         );
         let sure = if apart { APART } else { SURE };
         let finding = Finding::found(Parameter::EraseBlockSize, size, sure, evidence);

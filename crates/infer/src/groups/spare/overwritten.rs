@@ -1,6 +1,6 @@
 //! What the overwritten device tells of its unit: the cycle that foretold itself, and the rows that all stalls tell.
 
-use flashlab_analysis::inference::{Finding, Parameter, Picture, UnitSeen};
+use flashlab_analysis::inference::{Finding, Parameter, Picture, ReclaimUnit};
 use flashlab_base::Bytes;
 
 use super::copied::few_copied;
@@ -25,7 +25,7 @@ const MADE_ROOM: f64 = 12.0;
 
 impl Overwriting {
     /// The unit that comes back: the cycle, if stalls do not tell another number of rows much more clearly.
-    pub(super) fn unit(&self) -> Option<UnitSeen> {
+    pub(super) fn unit(&self) -> Option<ReclaimUnit> {
         let bytes = |writes: usize| self.size * writes as u64;
         let all_of = |writes: usize| bytes(writes) * self.one_in;
         let of_rows = self.of_rows.filter(|told| told.lead >= LIKELIER);
@@ -40,7 +40,7 @@ impl Overwriting {
             }
         };
         let onset = onset.map(bytes);
-        Some(UnitSeen { size, onset, foretold: foretold as u32, rightly: rightly as u32, logs: None })
+        Some(ReclaimUnit { size, onset, predictions: foretold as u32, correct: rightly as u32, logs: None })
     }
 
     /// What all stalls from where room is made on say of the rows of a unit.
@@ -66,19 +66,19 @@ impl Overwriting {
     /// What that says of the erase block.
     fn finding(&self) -> Option<Finding> {
         let unit = self.unit()?;
-        let UnitSeen { size, onset, foretold, rightly, .. } = unit;
+        let ReclaimUnit { size, onset, predictions, correct, .. } = unit;
         let (from, sure) = match onset {
-            Some(onset) if rightly == 0 && foretold > LATE_MOST => {
+            Some(onset) if correct == 0 && predictions > LATE_MOST => {
                 (format!("from {onset} on"), NOT_FORETOLD_SURE)
             }
-            Some(onset) if rightly == 0 => (format!("from {onset} on"), LATE_SURE),
+            Some(onset) if correct == 0 => (format!("from {onset} on"), LATE_SURE),
             Some(onset) => (format!("from {onset} on"), LATER_SURE),
             None => ("from the beginning on".to_owned(), SURE),
         };
-        let told = match (foretold, rightly) {
+        let told = match (predictions, correct) {
             (0, 0) => "by the stalls of each row of a unit".to_owned(),
-            (_, 0) => format!("{foretold} times until there was no more to be written"),
-            _ => format!("that foretold {rightly} of {foretold} times that it did"),
+            (_, 0) => format!("{predictions} times until there was no more to be written"),
+            _ => format!("that foretold {correct} of {predictions} times that it did"),
         };
         let same =
             |told: &UnitOfRows| onset.is_some() && self.row.map(|row| row * told.rows as u64) == Some(size);
@@ -98,7 +98,7 @@ impl Overwriting {
     }
 
     /// What was overwritten by its places in a unit, from where room is made on.
-    pub(super) fn picture_of_unit(&self, unit: &UnitSeen) -> Picture {
+    pub(super) fn picture_of_unit(&self, unit: &ReclaimUnit) -> Picture {
         let from = unit.onset.unwrap_or_default().0 as f64;
         let mut points = slowest(self.size, &self.both);
         points.retain(|&(written, _)| written >= from);
@@ -114,7 +114,7 @@ impl Overwriting {
     pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
         session.fill_mut().unit = self.unit();
         // What a fast region moves shows its blocks more clearly.
-        if let Some(finding) = self.finding().filter(|_| !session.known().has_fast_region()) {
+        if let Some(finding) = self.finding().filter(|_| !session.known().has_slc_cache()) {
             session.suppose(finding);
         }
     }

@@ -31,7 +31,7 @@ const LUMP_SHARE: f64 = 0.025;
 /// show a longer period.
 pub(super) fn of_region(session: &Session<'_, '_>, writes: usize, said: u64) -> Option<u64> {
     let known = session.known();
-    let region = known.number(Parameter::FastRegionSize).filter(|&region| region > 0.0)?;
+    let region = known.number(Parameter::SlcCacheSize).filter(|&region| region > 0.0)?;
     let period = of_blocks(session)?;
     let shown = PERIODS * period + pages(session, region) as u64;
     let lump = (period as f64).ln().powi(2) / period as f64;
@@ -53,7 +53,7 @@ fn pages(session: &Session<'_, '_>, bytes: f64) -> f64 {
 
 /// The writes that fill the fast region.
 pub(super) fn fast_pages(session: &Session<'_, '_>) -> f64 {
-    pages(session, session.known().number(Parameter::FastRegionSize).unwrap_or(0.0))
+    pages(session, session.known().number(Parameter::SlcCacheSize).unwrap_or(0.0))
 }
 
 /// The writes that fill what a minute makes free of a fast region; where that is all of it, but for the block that is open.
@@ -62,7 +62,7 @@ pub(super) fn fast_pages(session: &Session<'_, '_>) -> f64 {
 pub(super) fn until_region_is_full(session: &Session<'_, '_>, runs: &[Vec<f64>]) -> Option<u64> {
     let known = session.known();
     let [region, refill, block] =
-        [Parameter::FastRegionSize, Parameter::FastRegionRefill, Parameter::EraseBlockSize]
+        [Parameter::SlcCacheSize, Parameter::SlcCacheRefill, Parameter::EraseBlockSize]
             .map(|parameter| known.bytes(parameter));
     let (region, refill, block) = (region?.0, refill?.0, block?.0.max(1));
     if refill / block < BLOCKS_OF_REGION {

@@ -289,7 +289,7 @@ impl Seen {
         let runs = probing.runs;
         let (in_place, first, apart) = (in_place / base, first / base, apart / base);
         let undercut = undercuts(probing.session, size, base);
-        let fast = undercut && probing.session.known().has_fast_region();
+        let fast = undercut && probing.session.known().has_slc_cache();
         let hidden = undercut && !fast;
         let (unbuffered, few) = (buffer == Buffer::None && !hidden, count < WRITES);
         let kept = kept || hidden;
