@@ -1,24 +1,25 @@
-//! The control socket: a running server is asked and told.
+//! The control socket: commands to a running server.
 //!
 //! # Protocol, version 1
-//! A Unix stream socket; a line of text is a command, and is answered by one line of JSON: `{"ok": ...}` or
-//! `{"error": "..."}`.
+//! A Unix stream socket. The client sends lines of UTF-8 text, each a command of at most [`COMMAND_LENGTH_MAX`] bytes. The
+//! server answers each line with one line of JSON: `{"ok": ...}` or `{"error": "..."}`.
 //!
-//! | command | answer |
+//! | command | effect and answer |
 //! | --- | --- |
-//! | `status` | what the server did so far ([`Status`]) |
-//! | `fault KIND,...` | arms a fault (the grammar stands in [`crate::FaultRule`]) |
-//! | `clear-faults` | disarms all, and gives a dead device its life back |
-//! | `power-loss` | takes back what was not flushed; every IO fails until `power-on`; says how many blocks of 4 KiB |
-//! | `power-on` | the power is back |
+//! | `status` | answers with the [`Status`] |
+//! | `fault KIND,...` | arms a fault rule (the grammar: [`crate::FaultRule`]) |
+//! | `clear-faults` | disarms all rules and revives a dead device |
+//! | `power-loss` | loses what was not flushed, and fails every IO until `power-on`; answers with the number of 4 KiB blocks lost |
+//! | `power-on` | restores the power |
 //!
 //! # Invariants
-//! - nothing that comes in can stop the server: a line of more than [`COMMAND_LENGTH_MAX`] bytes, or one that is no text, ends its
-//!   connection, and there are only so many connections (module `connections`);
-//! - the socket is for its owner alone.
+//! - every line gets an answer, also one that is no text, too long or without an end; the last two end the connection;
+//! - nothing that a client sends stops the server, and the number of connections is bounded (module `connections`);
+//! - only the owner of the server may use the socket.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,34 +29,126 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::connections;
-use crate::fault_rules::{FaultInjector, FaultRule};
+use crate::fault_rules::{FaultInjector, FaultRule, ParseFaultRuleError};
 use crate::live::LiveDisk;
 use crate::status::Status;
 
-/// The longest command, in bytes.
+/// The longest command, in bytes, with its end of line. The longest fault rule has 100.
 pub const COMMAND_LENGTH_MAX: u64 = 4096;
-/// How long an answer may take.
+/// The time that the server waits for the rest of a line, and the client for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A control socket; it is removed when this is dropped.
+/// A command to a running server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ControlCommand {
+    /// Report the status.
+    Status,
+    /// Arm a fault rule.
+    Fault(FaultRule),
+    /// Disarm all fault rules.
+    ClearFaults,
+    /// Cut the power.
+    PowerLoss,
+    /// Restore the power.
+    PowerOn,
+}
+
+/// Why a line is no command.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlCommandError {
+    /// It is no text.
+    #[error("a command is text in UTF-8, and this line is not")]
+    NotUtf8,
+    /// It is longer than [`COMMAND_LENGTH_MAX`].
+    #[error("the line is longer than {COMMAND_LENGTH_MAX} bytes")]
+    TooLong,
+    /// It does not end with a newline.
+    #[error("the line has no end: a command ends with a newline")]
+    Unterminated,
+    /// No command has this name and these arguments.
+    #[error("unknown command: there are status, fault, clear-faults, power-loss and power-on")]
+    Unknown,
+    /// The fault rule is wrong.
+    #[error(transparent)]
+    Fault(#[from] ParseFaultRuleError),
+}
+
+impl ControlCommand {
+    /// Parses one line, as a client sent it: with its newline.
+    ///
+    /// # Errors
+    /// See [`ControlCommandError`].
+    pub fn parse(line: &[u8]) -> Result<ControlCommand, ControlCommandError> {
+        if line.len() as u64 > COMMAND_LENGTH_MAX {
+            return Err(ControlCommandError::TooLong);
+        }
+        let Some(line) = line.strip_suffix(b"\n") else { return Err(ControlCommandError::Unterminated) };
+        let text = std::str::from_utf8(line).map_err(|_| ControlCommandError::NotUtf8)?.trim();
+        let (verb, argument) = text.split_once(' ').unwrap_or((text, ""));
+        Ok(match (verb, argument.trim()) {
+            ("status", "") => ControlCommand::Status,
+            ("fault", rule) => ControlCommand::Fault(rule.parse()?),
+            ("clear-faults", "") => ControlCommand::ClearFaults,
+            ("power-loss", "") => ControlCommand::PowerLoss,
+            ("power-on", "") => ControlCommand::PowerOn,
+            _ => return Err(ControlCommandError::Unknown),
+        })
+    }
+
+    /// Performs the command on `disk`, and returns the answer.
+    fn perform(self, disk: &LiveDisk) -> Value {
+        match self {
+            ControlCommand::Status => match serde_json::to_value(Status::of(disk)) {
+                Ok(status) => json!({ "ok": status }),
+                Err(error) => json!({ "error": error.to_string() }),
+            },
+            ControlCommand::Fault(rule) => {
+                disk.arm(rule);
+                json!({ "ok": true })
+            }
+            ControlCommand::ClearFaults => {
+                disk.with_faults(FaultInjector::clear);
+                json!({ "ok": true })
+            }
+            ControlCommand::PowerOn => {
+                disk.with_faults(FaultInjector::power_on);
+                json!({ "ok": true })
+            }
+            ControlCommand::PowerLoss => match disk.lose_power() {
+                Ok(blocks) => json!({ "ok": { "blocks_of_4_kib_lost": blocks } }),
+                Err(error) => json!({ "error": error.to_string() }),
+            },
+        }
+    }
+}
+
+/// The server's end of a control socket; dropping it removes the socket.
 pub struct ControlServer {
     path: PathBuf,
 }
 
 impl ControlServer {
-    /// Listens on `path`, which must not be there.
+    /// Listens on `path`. A socket there that nobody listens on is one that a killed server left: it is replaced.
     ///
     /// # Errors
-    /// When the socket cannot be made.
+    /// When the socket cannot be made; [`ErrorKind::AddrInUse`] when another server listens on `path`, or it is no
+    /// socket.
     pub fn listen(path: &Path, disk: Arc<LiveDisk>) -> io::Result<ControlServer> {
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let listener = match UnixListener::bind(path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && is_abandoned(path) => {
+                fs::remove_file(path)?;
+                UnixListener::bind(path)?
+            }
+            bound => bound?,
+        };
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         let accept = move || listener.accept().map(|(connection, _)| connection);
         connections::answer("control", accept, move |connection| converse(connection, &disk))?;
         Ok(ControlServer { path: path.to_owned() })
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -63,102 +156,115 @@ impl ControlServer {
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Answers the commands of a connection, until it ends or is no use.
+/// Whether `path` is a socket that nobody listens on.
+fn is_abandoned(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    let connected = || UnixStream::connect(path);
+    is_socket && connected().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
+/// Answers the commands of a connection until it ends.
 fn converse(connection: &UnixStream, disk: &LiveDisk) {
+    let _ = connection.set_read_timeout(Some(PATIENCE));
     let mut reader = BufReader::new(connection);
     loop {
-        let mut line = Vec::new();
-        match reader.by_ref().take(COMMAND_LENGTH_MAX).read_until(b'\n', &mut line) {
-            Ok(length) if length > 0 && line.ends_with(b"\n") => {}
-            _ => return,
-        }
-        let Ok(command) = std::str::from_utf8(&line) else { return };
-        let mut answer = obey(command.trim(), disk).to_string();
-        answer.push('\n');
+        let line = match read_command(&mut reader) {
+            Ok(line) if line.is_empty() => return,
+            Ok(line) => line,
+            Err(_) => return,
+        };
+        let command = ControlCommand::parse(&line);
+        let is_last =
+            matches!(command, Err(ControlCommandError::TooLong | ControlCommandError::Unterminated));
+        let answer = match command {
+            Ok(command) => command.perform(disk),
+            Err(error) => json!({ "error": error.to_string() }),
+        };
         let mut writer = connection;
-        if writer.write_all(answer.as_bytes()).is_err() {
+        if writer.write_all(format!("{answer}\n").as_bytes()).is_err() || is_last {
             return;
         }
     }
 }
 
-fn obey(command: &str, disk: &LiveDisk) -> Value {
-    let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
-    match (verb, rest.trim()) {
-        ("status", "") => match serde_json::to_value(Status::of(disk)) {
-            Ok(status) => json!({ "ok": status }),
-            Err(error) => json!({ "error": error.to_string() }),
-        },
-        ("fault", text) => match text.parse::<FaultRule>() {
-            Ok(fault) => {
-                disk.arm(fault);
-                json!({ "ok": true })
-            }
-            Err(error) => json!({ "error": error.to_string() }),
-        },
-        ("clear-faults", "") => {
-            disk.with_faults(FaultInjector::clear);
-            json!({ "ok": true })
+/// The next line; without a newline if it is too long, if the client ended the connection within it, or if it did not
+/// finish the line for [`PATIENCE`]. Empty at the end of the connection.
+fn read_command(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    loop {
+        // One byte more than is allowed shows that the line is too long.
+        let room = COMMAND_LENGTH_MAX + 1 - line.len() as u64;
+        match reader.by_ref().take(room).read_until(b'\n', &mut line) {
+            Ok(_) => return Ok(line),
+            // A client may keep its connection open between two commands.
+            Err(error) if is_timeout(&error) && line.is_empty() => {}
+            Err(error) if is_timeout(&error) => return Ok(line),
+            Err(error) => return Err(error),
         }
-        ("power-on", "") => {
-            disk.with_faults(FaultInjector::power_on);
-            json!({ "ok": true })
-        }
-        ("power-loss", "") => match disk.lose_power() {
-            Ok(blocks) => json!({ "ok": { "blocks_of_4_kib_lost": blocks } }),
-            Err(error) => json!({ "error": error.to_string() }),
-        },
-        _ => json!({
-            "error": "unknown command: there are status, fault, clear-faults, power-loss and power-on"
-        }),
     }
 }
 
-/// A client's end of a control socket.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// The client's end of a control socket.
 pub struct ControlClient {
     stream: BufReader<UnixStream>,
 }
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum ControlReply {
-    /// It did as it was told.
+    /// The server performed the command.
     Done(Value),
-    /// It refused, with this reason.
+    /// The server refused the command, for this reason.
     Refused(String),
 }
 
-impl ControlClient {
-    /// Connects.
+impl ControlReply {
+    /// Parses the line that a server answered.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// When it is no answer of the protocol.
+    pub fn parse(line: &str) -> io::Result<ControlReply> {
+        let mut answer: Value = serde_json::from_str(line).map_err(io::Error::other)?;
+        match (answer.get_mut("ok").map(Value::take), answer.get("error")) {
+            (Some(done), _) => Ok(ControlReply::Done(done)),
+            (None, Some(Value::String(reason))) => Ok(ControlReply::Refused(reason.clone())),
+            _ => Err(io::Error::other(
+                "the server does not answer by the protocol of control sockets, version 1",
+            )),
+        }
+    }
+}
+
+impl ControlClient {
+    /// Connects to the server at `path`.
+    ///
+    /// # Errors
+    /// When no server listens there.
     pub fn connect(path: &Path) -> io::Result<ControlClient> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(ControlClient { stream: BufReader::new(stream) })
     }
 
-    /// Gives a command and waits for the answer.
+    /// Sends a command and waits for the answer.
     ///
     /// # Errors
-    /// When the server is gone, or answers what is no answer.
+    /// When the server is gone, or does not answer by the protocol.
     pub fn ask(&mut self, command: &str) -> io::Result<ControlReply> {
         self.stream.get_mut().write_all(format!("{command}\n").as_bytes())?;
         let mut line = String::new();
         if self.stream.read_line(&mut line)? == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server hung up"));
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server hung up"));
         }
-        let mut answer: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
-        match (answer.get_mut("ok").map(Value::take), &answer["error"]) {
-            (Some(done), _) => Ok(ControlReply::Done(done)),
-            (None, Value::String(reason)) => Ok(ControlReply::Refused(reason.clone())),
-            _ => Err(io::Error::other("the server answers in another language")),
-        }
+        ControlReply::parse(&line)
     }
 }
 
@@ -223,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_held_while_the_power_fails_is_an_error() {
+    fn an_answer_that_waits_while_the_power_fails_is_an_error() {
         let disk = disk();
         let begin = |operation| {
             let (data, size) = (Data::Write(&[7; 4096]), Bytes::kib(4));
@@ -279,20 +385,63 @@ mod tests {
         tasks.filter(|name| name.trim() == "control").count()
     }
 
+    /// Everything that the server answers to `bytes`, after which the client sends no more.
+    fn answers(bytes: &[u8]) -> Vec<ControlReply> {
+        static DISK: LazyLock<Arc<LiveDisk>> = LazyLock::new(disk);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let server = std::thread::spawn(move || converse(&theirs, &DISK));
+        let mut writer = &ours;
+        // The server may have ended the connection already.
+        let _ = writer.write_all(bytes);
+        let _ = ours.shutdown(std::net::Shutdown::Write);
+        let mut answers = String::new();
+        BufReader::new(&ours).read_to_string(&mut answers).unwrap();
+        server.join().unwrap();
+        answers.lines().map(|line| ControlReply::parse(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_no_command_is_answered_with_the_reason() {
+        let reasons = |bytes: &[u8]| -> Vec<String> {
+            let replies = answers(bytes).into_iter();
+            replies
+                .map(|reply| if let ControlReply::Refused(reason) = reply { reason } else { "ok".to_owned() })
+                .collect()
+        };
+        insta::assert_snapshot!(reasons(b"\xff\xfe\npower-on\n").join("; "), @"a command is text in UTF-8, and this line is not; ok");
+        insta::assert_snapshot!(reasons(b"power-on\nstatus").join("; "), @"ok; the line has no end: a command ends with a newline");
+        insta::assert_snapshot!(reasons(&[b'a'; 5000]).join("; "), @"the line is longer than 4096 bytes");
+        insta::assert_snapshot!(reasons(b"stat\n").join("; "), @"unknown command: there are status, fault, clear-faults, power-loss and power-on");
+        insta::assert_snapshot!(reasons(b"").join("; "), @"");
+    }
+
+    #[test]
+    fn the_socket_of_a_killed_server_is_replaced_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        // A listener that is dropped leaves its socket, as a killed server does.
+        drop(UnixListener::bind(&path).unwrap());
+        let server = ControlServer::listen(&path, disk()).unwrap();
+        assert!(matches!(
+            ControlClient::connect(&path).unwrap().ask("status").unwrap(),
+            ControlReply::Done(_)
+        ));
+        let in_use = |path: &Path| ControlServer::listen(path, disk()).err().unwrap().kind();
+        assert_eq!(in_use(&path), ErrorKind::AddrInUse, "another server listens");
+        drop(server);
+        assert!(!path.exists());
+        fs::write(&path, "precious").unwrap();
+        assert_eq!(in_use(&path), ErrorKind::AddrInUse, "it is no socket");
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn any_bytes_are_answered_or_end_the_connection(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
-            static DISK: LazyLock<Arc<LiveDisk>> = LazyLock::new(disk);
-            let (ours, theirs) = UnixStream::pair().unwrap();
-            let server = std::thread::spawn(move || converse(&theirs, &DISK));
-            let mut writer = &ours;
-            // It may have hung up already.
-            let _ = writer.write_all(&bytes);
-            let _ = ours.shutdown(std::net::Shutdown::Write);
-            let mut answers = Vec::new();
-            let _ = BufReader::new(&ours).read_to_end(&mut answers);
-            prop_assert!(server.join().is_ok());
+        fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 1..6000)) {
+            let lines = bytes.split_inclusive(|&byte| byte == b'\n').count();
+            let answers = answers(&bytes).len();
+            prop_assert!(answers > 0 && answers <= lines, "{} answers to {} lines", answers, lines);
         }
     }
 }

@@ -18,12 +18,14 @@ mod error;
 mod fault_rules;
 #[cfg(feature = "fuse")]
 pub mod fuse;
+mod http;
 mod io;
 mod keys;
 mod latency_probe;
 mod live;
 mod locks;
 mod loop_device;
+mod metrics;
 mod model;
 pub mod nbd;
 mod recorder;
@@ -34,10 +36,13 @@ mod store;
 mod transport_latency;
 pub mod ublk;
 
-pub use control::{COMMAND_LENGTH_MAX, ControlClient, ControlReply, ControlServer};
+pub use control::{
+    COMMAND_LENGTH_MAX, ControlClient, ControlCommand, ControlCommandError, ControlReply, ControlServer,
+};
 pub use deadlines::{Deadlines, calibrate_lead, wait_until};
 pub use error::ExportError;
 pub use fault_rules::{FaultInjector, FaultRule, ParseFaultRuleError};
+pub use http::{HttpRequest, HttpRequestError, serve_metrics};
 pub use io::{Data, Io, PendingAnswer};
 pub use keys::HELP as KEYS_HELP;
 pub use latency_probe::{measure_transport_latency, probe_disk};
@@ -47,6 +52,6 @@ pub use model::ServedDevice;
 pub use recorder::{Recorder, RecordingDestination};
 pub use setup::{DataPlacement, DiskServer, Setup};
 pub use statistics::{ClassSummary, IoSummary, Percentiles};
-pub use status::{ArmedFault, STATUS_VERSION, Status, serve_metrics};
+pub use status::{ArmedFault, STATUS_VERSION, Status};
 pub use store::DataStore;
 pub use transport_latency::{LatencyCurve, TransportLatency};

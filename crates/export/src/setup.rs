@@ -21,9 +21,9 @@ use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 use crate::control::ControlServer;
 use crate::error::ExportError;
 use crate::fault_rules::{FaultInjector, FaultRule};
+use crate::http::serve_metrics;
 use crate::live::LiveDisk;
 use crate::recorder::{Recorder, RecordingDestination};
-use crate::status::serve_metrics;
 use crate::store::DataStore;
 
 /// Where the bytes of the disk are stored.
