@@ -11,7 +11,7 @@ mod superblocks;
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
-use flashlab_device::{Completion, Device, Geometry, Operation, Request, VirtualQueue};
+use flashlab_device::{Completion, DataHandling, Device, Geometry, Operation, Request, VirtualQueue};
 
 use crate::truth::Truth;
 
@@ -68,7 +68,8 @@ impl Foreign {
 
 impl Device for Foreign {
     fn geometry(&self) -> Geometry {
-        Geometry { capacity: self.model.capacity(), block: BLOCK, depth: self.model.depth() }
+        let (capacity, depth) = (self.model.capacity(), self.model.depth());
+        Geometry { capacity, block: BLOCK, depth, data: DataHandling::Ignored }
     }
 
     fn identity(&self) -> Identity {
@@ -98,10 +99,6 @@ impl Device for Foreign {
 
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         self.queue.wait(until)
-    }
-
-    fn keeps_data(&self) -> bool {
-        false
     }
 }
 

@@ -1,26 +1,29 @@
-//! A device of which nothing is left but its size, its smallest IO, its depth, its clock and its completions.
+//! A wrapper that leaves of a device only its capacity, block, depth, clock and completions.
 
-use flashlab_base::{Bytes, Identity, Nanos};
-use flashlab_device::{Completion, Device, Geometry, Operation, Request};
+use flashlab_base::{Bytes, Identity};
+use flashlab_device::{
+    Conditioning, DataHandling, Device, Geometry, Health, Operation, Parallel, Request, Telemetry,
+    VirtualTime,
+};
 
-/// Hides what a device says of itself: it has no name, keeps no state, and cannot be conditioned or foreseen.
+/// A wrapper that hides a device's identity and all of its capabilities.
 pub struct Hidden<D> {
     device: D,
-    /// What was written to it.
+    /// How much was written to the device.
     written: Bytes,
-    /// Whether it claims that content makes a difference, which any disk may.
-    sees_content: bool,
+    /// What the device says about data; any disk may claim that data affects its response times.
+    data: DataHandling,
 }
 
 impl<D: Device> Hidden<D> {
-    /// Hides a device that says by itself whether content makes a difference, so that content that makes none is not
-    /// made.
+    /// Hides a device, but not whether data affects its response times: this saves making data that has no effect.
     pub fn new(device: D) -> Hidden<D> {
-        let sees_content = device.sees_content();
-        Hidden { device, written: Bytes::ZERO, sees_content }
+        let used = device.geometry().data.is_used();
+        let data = if used { DataHandling::AffectsTiming } else { DataHandling::Ignored };
+        Hidden { device, written: Bytes::ZERO, data }
     }
 
-    /// What was written to it.
+    /// How much was written to the device.
     pub fn written(&self) -> Bytes {
         self.written
     }
@@ -28,21 +31,27 @@ impl<D: Device> Hidden<D> {
     /// Hides that as well.
     #[cfg(test)]
     pub fn completely(device: D) -> Hidden<D> {
-        Hidden { device, written: Bytes::ZERO, sees_content: true }
+        Hidden { device, written: Bytes::ZERO, data: DataHandling::AffectsTiming }
     }
 }
 
-impl<D: Device> Device for Hidden<D> {
+impl<D: Device> flashlab_device::Wrapper for Hidden<D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.device
+    }
+
+    fn inner_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
     fn geometry(&self) -> Geometry {
-        self.device.geometry()
+        Geometry { data: self.data, ..self.device.geometry() }
     }
 
     fn identity(&self) -> Identity {
         Identity { target: "hidden".to_owned(), kind: "hidden".to_owned(), ..Identity::default() }
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.device.now()
     }
 
     fn submit(&mut self, request: Request) {
@@ -52,16 +61,24 @@ impl<D: Device> Device for Hidden<D> {
         self.device.submit(request);
     }
 
-    fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        self.device.wait(until)
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        None
     }
 
-    fn keeps_data(&self) -> bool {
-        false
+    fn conditioning(&mut self) -> Option<&mut dyn Conditioning> {
+        None
     }
 
-    fn sees_content(&self) -> bool {
-        self.sees_content
+    fn parallel(&mut self) -> Option<&mut dyn Parallel> {
+        None
+    }
+
+    fn health(&mut self) -> Option<&mut dyn Health> {
+        None
+    }
+
+    fn telemetry(&mut self) -> Option<&mut dyn Telemetry> {
+        None
     }
 }
 
@@ -71,6 +88,7 @@ mod tests {
 
     use flashlab_analysis::inference::Finding;
     use flashlab_base::{Nanos, Seed};
+    use flashlab_device::{CompleteDevice, MemoryDevice};
     use flashlab_infer::{Settings, infer, nothing_known};
 
     use super::*;
@@ -87,6 +105,16 @@ mod tests {
         let mut known = nothing_known(device, "hidden");
         infer(device, &settings, &mut known, &mut ());
         known.findings
+    }
+
+    #[test]
+    fn no_capability_and_no_name_is_seen() {
+        let memory = MemoryDevice::new(Bytes::kib(64), Nanos(100));
+        let mut device = Hidden::new(CompleteDevice::new(memory));
+        assert!(CompleteDevice::capabilities(&mut device).is_empty());
+        assert_eq!(device.identity().target, "hidden");
+        let Geometry { capacity, data, .. } = device.geometry();
+        assert_eq!((capacity, data), (Bytes::kib(64), DataHandling::AffectsTiming));
     }
 
     #[test]

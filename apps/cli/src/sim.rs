@@ -106,8 +106,11 @@ fn fill(device: &mut FlashDevice, state: FilledState, times: u32, seed: Seed) ->
         written += io.size;
         more.then_some((Operation::Write, io.offset, io.size))
     });
-    let conditioned = device.condition(&mut ios);
-    if let (Err(error), Some(reason)) = (conditioned, device.refusal()) {
+    // A device without this capability has no state: its throughput model depends on nothing that was written.
+    let Some(conditioning) = device.conditioning() else { return Ok(wanted) };
+    let conditioned = conditioning.condition(&mut ios);
+    let refusal = device.health().and_then(|health| health.refusal());
+    if let (Err(error), Some(reason)) = (conditioned, refusal) {
         return Err(error).with_context(|| format!("{} {reason}", device.identity().target));
     }
     conditioned?;

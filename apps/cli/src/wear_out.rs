@@ -177,7 +177,8 @@ fn write_fully(
         let outcome = flashlab_engine::run(device, &placed, &mut samples, &control)?;
         worn.written += outcome.written;
         if let Some(failure) = outcome.first_failure {
-            worn.end = Some(device.refusal().unwrap_or_else(|| format!("takes no more: {failure}")));
+            let refusal = device.health().and_then(|health| health.refusal());
+            worn.end = Some(refusal.unwrap_or_else(|| format!("takes no more: {failure}")));
             break;
         }
         if outcome.ended == Ended::Interrupted {

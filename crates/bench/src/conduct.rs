@@ -292,7 +292,7 @@ impl<'a> Conduct<'a> {
                 .disturbance
                 .device_traffic
                 .map(|all| all.0.saturating_sub(outcome.read.0 + outcome.written.0)),
-            processor_wait_ns: outcome.disturbance.processor_wait.map(|wait| wait.0),
+            processor_wait_ns: outcome.disturbance.cpu_wait.map(|wait| wait.0),
             thermal_throttles: outcome.disturbance.thermal_throttles,
             failed_ios: outcome.failed,
             first_failure: outcome.first_failure.map(|failure| failure.to_string()),
@@ -321,7 +321,8 @@ impl<'a> Conduct<'a> {
 
     /// Why a measurement of the device means nothing any more.
     fn loss(&mut self) -> Option<String> {
-        self.device.loss().or_else(|| self.device.refusal())
+        let health = self.device.health()?;
+        health.loss().or_else(|| health.refusal())
     }
 
     fn wait(&mut self, pause: Nanos) -> Result<(), BenchError> {

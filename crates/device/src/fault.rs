@@ -1,35 +1,41 @@
-//! A wrapper that makes a device fail on purpose.
+//! A wrapper that makes a device fail on purpose, for tests.
+//!
+//! # Invariants
+//! - It counts completions in the order in which callers receive them, by [`Device::wait`] or by
+//!   [`VirtualTime::next_completion`], so no completion bypasses the fault.
+//! - IOs of [`Device::conditioning`] do not count.
 
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Nanos;
 
-use crate::{Completion, Device, Disturbance, Geometry, Identity, IoError, Operation, Request};
+use crate::device::{Device, Parallel, VirtualTime};
+use crate::io::{Completion, IoError};
 
-/// What goes wrong.
+/// Which IOs fail, numbered from 0 in the order of their completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The n-th IO (from 0) fails with this error; the others are served.
+pub enum InjectedFault {
+    /// This one fails with this error; the device serves the others.
     Nth(u64, IoError),
-    /// From the n-th IO (from 0) on the device is gone.
+    /// From this one on the device is gone.
     GoneFrom(u64),
 }
 
-/// A device that serves as the one beneath it does, but for its fault.
+/// A device with a fault.
 pub struct FaultyDevice<D> {
     inner: D,
-    fault: Fault,
+    fault: InjectedFault,
     completed: u64,
 }
 
 impl<D: Device> FaultyDevice<D> {
-    /// `inner`, with `fault`.
-    pub fn new(inner: D, fault: Fault) -> FaultyDevice<D> {
+    /// `inner` with `fault`.
+    pub fn new(inner: D, fault: InjectedFault) -> FaultyDevice<D> {
         FaultyDevice { inner, fault, completed: 0 }
     }
 
-    fn spoil(&mut self, mut completion: Completion) -> Completion {
+    fn with_fault(&mut self, mut completion: Completion) -> Completion {
         match self.fault {
-            Fault::Nth(n, error) if self.completed == n => completion.result = Err(error),
-            Fault::GoneFrom(n) if self.completed >= n => completion.result = Err(IoError::GONE),
+            InjectedFault::Nth(n, error) if self.completed == n => completion.result = Err(error),
+            InjectedFault::GoneFrom(n) if self.completed >= n => completion.result = Err(IoError::GONE),
             _ => {}
         }
         self.completed += 1;
@@ -37,61 +43,36 @@ impl<D: Device> FaultyDevice<D> {
     }
 }
 
-impl<D: Device> Device for FaultyDevice<D> {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+impl<D: Device> crate::Wrapper for FaultyDevice<D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.inner
     }
 
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.inner.now()
-    }
-
-    fn submit(&mut self, request: Request) {
-        self.inner.submit(request);
+    fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
     }
 
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         let completion = self.inner.wait(until)?;
-        Some(self.spoil(completion))
+        Some(self.with_fault(completion))
     }
 
-    fn foresee(&mut self) -> Option<Completion> {
-        let completion = self.inner.foresee()?;
-        Some(self.spoil(completion))
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        self.inner.virtual_time()?;
+        Some(self)
     }
 
-    fn keeps_data(&self) -> bool {
-        self.inner.keeps_data()
+    /// None: the lanes' completions would bypass the fault.
+    fn parallel(&mut self) -> Option<&mut dyn Parallel> {
+        None
     }
+}
 
-    fn sees_content(&self) -> bool {
-        self.inner.sees_content()
-    }
-
-    fn condition(
-        &mut self,
-        ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
-    ) -> Result<bool, IoError> {
-        self.inner.condition(ios)
-    }
-
-    fn loss(&mut self) -> Option<String> {
-        self.inner.loss()
-    }
-
-    fn refusal(&mut self) -> Option<String> {
-        self.inner.refusal()
-    }
-
-    fn media_written(&mut self) -> Option<Bytes> {
-        self.inner.media_written()
-    }
-
-    fn disturbance(&mut self) -> Disturbance {
-        self.inner.disturbance()
+impl<D: Device> VirtualTime for FaultyDevice<D> {
+    fn next_completion(&mut self) -> Option<Completion> {
+        let completion = self.inner.virtual_time()?.next_completion()?;
+        Some(self.with_fault(completion))
     }
 }

@@ -1,11 +1,13 @@
-//! A device in memory, with the one response time it is asked for: for tests, and as the simplest
-//! example of a device in virtual time.
+//! A device in memory whose IOs all take the same virtual time: for tests, and as the simplest example of a device.
 
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::{Bytes, Identity, Nanos, Operation};
 
-use crate::{Completion, Device, Geometry, Identity, IoError, Operation, Request, VirtualQueue};
+use crate::device::{Device, VirtualTime};
+use crate::geometry::{DataHandling, Geometry};
+use crate::io::{Completion, IoError, Request};
+use crate::virtual_queue::VirtualQueue;
 
-/// Serves one IO after the other, each in the same virtual time.
+/// A device that serves one IO after the other, each in the same virtual time.
 pub struct MemoryDevice {
     data: Vec<u8>,
     response: Nanos,
@@ -28,7 +30,7 @@ impl MemoryDevice {
         }
     }
 
-    /// What is on the device.
+    /// The stored data.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
@@ -52,7 +54,8 @@ impl MemoryDevice {
 
 impl Device for MemoryDevice {
     fn geometry(&self) -> Geometry {
-        Geometry { capacity: Bytes(self.data.len() as u64), block: BLOCK, depth: DEPTH }
+        let capacity = Bytes(self.data.len() as u64);
+        Geometry { capacity, block: BLOCK, depth: DEPTH, data: DataHandling::Stored }
     }
 
     fn identity(&self) -> Identity {
@@ -79,15 +82,15 @@ impl Device for MemoryDevice {
         self.queue.wait(until)
     }
 
-    fn foresee(&mut self) -> Option<Completion> {
-        self.queue.foresee()
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        Some(&mut self.queue)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Arena;
+    use crate::buffer::Arena;
 
     fn request(operation: Operation, offset: u64, size: u64) -> Request {
         let buffer = Arena::buffers(1, Bytes(size)).remove(0);
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_stops_at_the_asked_time() {
+    fn waiting_ends_at_the_given_time() {
         let mut device = MemoryDevice::new(Bytes::kib(64), Nanos(100));
         device.submit(request(Operation::Read, 0, 512));
         assert!(device.wait(Nanos(40)).is_none());

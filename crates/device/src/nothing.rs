@@ -1,11 +1,13 @@
-//! A device that takes no time, for measuring what a program costs that drives one.
+//! A device that does nothing, for measuring how much time the program that drives a device takes itself.
 
 use flashlab_base::{Bytes, Identity, Nanos};
 
-use crate::{Completion, Device, Geometry, Request};
+use crate::device::Device;
+use crate::geometry::{DataHandling, Geometry};
+use crate::io::{Completion, Request};
 
-/// Completes every IO at once, with a clock that costs nothing: what is left is the program. It keeps no
-/// data, and any range is served.
+/// A device that completes every IO immediately and whose clock takes no system call, so that a profile shows the
+/// program alone. It ignores data and accepts any range.
 #[derive(Debug)]
 pub struct NoDevice {
     capacity: Bytes,
@@ -14,7 +16,7 @@ pub struct NoDevice {
 }
 
 impl NoDevice {
-    /// A device of this size.
+    /// A device of this capacity.
     pub fn new(capacity: Bytes) -> NoDevice {
         NoDevice { capacity, clock: 0, in_flight: None }
     }
@@ -22,7 +24,7 @@ impl NoDevice {
 
 impl Device for NoDevice {
     fn geometry(&self) -> Geometry {
-        Geometry { capacity: self.capacity, block: Bytes(512), depth: 1 }
+        Geometry { capacity: self.capacity, block: Bytes(512), depth: 1, data: DataHandling::Ignored }
     }
 
     fn identity(&self) -> Identity {
@@ -37,7 +39,7 @@ impl Device for NoDevice {
     #[inline]
     fn submit(&mut self, request: Request) {
         let submitted = Nanos(self.clock);
-        // Response times that vary as a disk's do, so that recording them costs what it will.
+        // Response times vary as a disk's do, so that recording them is as expensive as on a disk.
         self.clock += 60_000 + (self.clock.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52);
         let (tag, completed, buffer) = (request.tag, Nanos(self.clock), request.buffer);
         self.in_flight = Some(Completion { tag, submitted, completed, result: Ok(()), buffer });
@@ -46,9 +48,5 @@ impl Device for NoDevice {
     #[inline]
     fn wait(&mut self, _until: Nanos) -> Option<Completion> {
         self.in_flight.take()
-    }
-
-    fn keeps_data(&self) -> bool {
-        false
     }
 }

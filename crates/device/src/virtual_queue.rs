@@ -1,28 +1,33 @@
-//! The requests in flight of a device in virtual time, and its clock.
+//! The clock of a device in virtual time, and its requests in flight.
+//!
+//! # Model
+//! The device computes a request's completion time when it accepts the request. The queue sorts completions by time and
+//! moves the clock only when the caller waits.
+//!
+//! # Invariants
+//! - Completions leave in the order of their times; completions with the same time leave in the order of submission.
+//! - The clock never decreases.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use flashlab_base::Nanos;
 
-use crate::{Completion, IoError, Request};
+use crate::device::VirtualTime;
+use crate::io::{Completion, IoError, Request};
 
-/// Requests in flight whose completion times are known, and a clock that moves only when the caller waits.
-///
-/// # Invariants
-/// - completions come in the order of their times, and of their submission where those are the same;
-/// - the clock never goes back.
+/// Requests in flight with their completion times, and the clock.
 #[derive(Debug)]
 pub struct VirtualQueue {
     depth: u32,
     clock: Nanos,
     submissions: u64,
-    /// The next to complete. Apart from the others, because often it is the only one.
+    /// The next to complete. Outside the heap, because at depth 1 it is the only one.
     next: Option<Pending>,
     later: BinaryHeap<Pending>,
 }
 
-/// A completion to come; the greatest is the next.
+/// A completion that is due later. The heap returns its greatest element first, so the order is reversed.
 #[derive(Debug)]
 struct Pending {
     submission: u64,
@@ -36,7 +41,7 @@ impl VirtualQueue {
         VirtualQueue { depth, clock: Nanos::ZERO, submissions: 0, next: None, later }
     }
 
-    /// The clock.
+    /// The time on the clock.
     #[inline]
     pub fn now(&self) -> Nanos {
         self.clock
@@ -53,10 +58,10 @@ impl VirtualQueue {
         self.next.is_none()
     }
 
-    /// Takes a request that was served with `result` and will be done at `completed`, or now if that is later.
+    /// Adds a request that ends with `result` at `completed`, or now if that is later.
     ///
     /// # Panics
-    /// When more than the depth are in flight: the caller's mistake.
+    /// When more requests than the depth are in flight: the caller's mistake.
     #[inline]
     pub fn push(&mut self, request: Request, completed: Nanos, result: Result<(), IoError>) {
         let in_flight = self.later.len() + usize::from(self.next.is_some());
@@ -73,13 +78,13 @@ impl VirtualQueue {
         }
     }
 
-    /// Waits as [`Device::wait`](crate::Device::wait) does.
+    /// See [`Device::wait`](crate::Device::wait).
     #[inline]
     pub fn wait(&mut self, until: Nanos) -> Option<Completion> {
         match &self.next {
             Some(next) if next.completion.completed <= until => {
                 self.clock = self.clock.max(next.completion.completed);
-                self.foresee()
+                self.next_completion()
             }
             None if until == Nanos::MAX => None,
             _ => {
@@ -88,10 +93,11 @@ impl VirtualQueue {
             }
         }
     }
+}
 
-    /// Takes the next completion as [`Device::foresee`](crate::Device::foresee) does.
+impl VirtualTime for VirtualQueue {
     #[inline]
-    pub fn foresee(&mut self) -> Option<Completion> {
+    fn next_completion(&mut self) -> Option<Completion> {
         let later = self.later.pop();
         std::mem::replace(&mut self.next, later).map(|pending| pending.completion)
     }
@@ -125,10 +131,10 @@ impl Eq for Pending {}
 
 #[cfg(test)]
 mod tests {
-    use flashlab_base::Bytes;
+    use flashlab_base::{Bytes, Operation};
 
     use super::*;
-    use crate::{Buffer, Operation};
+    use crate::buffer::Buffer;
 
     fn push(queue: &mut VirtualQueue, tag: u64, completed: u64) {
         let (operation, offset, size) = (Operation::Read, Bytes::ZERO, Bytes(512));
@@ -153,8 +159,8 @@ mod tests {
         push(&mut queue, 5, 12);
         assert_eq!(queue.wait(Nanos::MAX).unwrap().completed, Nanos(30));
         push(&mut queue, 6, 50);
-        assert_eq!(queue.foresee().unwrap().completed, Nanos(50));
-        assert!(queue.foresee().is_none());
+        assert_eq!(queue.next_completion().unwrap().completed, Nanos(50));
+        assert!(queue.next_completion().is_none());
         assert_eq!(queue.now(), Nanos(30));
     }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flashlab_base::{Bytes, Nanos, Operation, Seed};
-use flashlab_device::{Arena, Buffer, Completion, Device, Request};
+use flashlab_device::{Arena, Buffer, Completion, Device, Disturbance, Request};
 use flashlab_plan::{PlannedIo, Start};
 use flashlab_samples::Sample;
 
@@ -131,7 +131,7 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
         shared: &'a Shared<'a>,
     ) -> Drive<'a, 'b, I, O> {
         let count = processes.len() * depth as usize;
-        let size = if device.sees_content() { largest } else { Bytes::ZERO };
+        let size = if device.geometry().data.is_used() { largest } else { Bytes::ZERO };
         let mut buffers = Arena::buffers(2 * count, size).into_iter();
         let mut slots = Vec::with_capacity(count);
         for process in &mut processes {
@@ -161,7 +161,7 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
         for process in &mut self.processes {
             process.prepare(self.begin, self.begin);
         }
-        let before = self.device.disturbance();
+        let before = self.disturbance();
         loop {
             let until = self.submit_due();
             if self.in_flight == 0 && until.is_none() {
@@ -175,9 +175,13 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
             }
         }
         self.outcome.end = self.outcome.end.max(self.now);
-        let after = self.device.disturbance();
+        let after = self.disturbance();
         self.outcome.add_disturbance(before, after);
         self.outcome
+    }
+
+    fn disturbance(&mut self) -> Disturbance {
+        self.device.telemetry().map(|telemetry| telemetry.disturbance()).unwrap_or_default()
     }
 
     /// Submits what is due, and returns when the next IO will be.
@@ -275,7 +279,7 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
             self.outcome.fail(failure);
             let failed = self.shared.failed.fetch_add(1, Ordering::Relaxed) + 1;
             if error.device_is_gone() {
-                self.outcome.loss = self.device.loss();
+                self.outcome.loss = self.device.health().and_then(|health| health.loss());
             }
             if error.device_is_gone() || failed > self.shared.failures_allowed {
                 self.outcome.end_with(Ended::DeviceFailed);

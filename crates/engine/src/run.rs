@@ -130,7 +130,7 @@ impl Outcome {
     pub(crate) fn add_disturbance(&mut self, before: Disturbance, after: Disturbance) {
         let sum = &mut self.disturbance;
         sum.device_traffic = difference(before.device_traffic, after.device_traffic, |b| b.0).map(Bytes);
-        sum.processor_wait = difference(before.processor_wait, after.processor_wait, |n| n.0).map(Nanos);
+        sum.cpu_wait = difference(before.cpu_wait, after.cpu_wait, |n| n.0).map(Nanos);
         sum.thermal_throttles = difference(before.thermal_throttles, after.thermal_throttles, |n| n);
     }
 
@@ -146,7 +146,7 @@ impl Outcome {
         self.end = self.end.max(other.end);
         let (sum, more) = (&mut self.disturbance, other.disturbance);
         sum.device_traffic = sum.device_traffic.max(more.device_traffic);
-        sum.processor_wait = sum.processor_wait.max(more.processor_wait);
+        sum.cpu_wait = sum.cpu_wait.max(more.cpu_wait);
         sum.thermal_throttles = sum.thermal_throttles.max(more.thermal_throttles);
         self
     }
@@ -270,9 +270,11 @@ fn lanes(
     pattern: &Pattern,
 ) -> Result<Option<Vec<Box<dyn Device + Send>>>, EngineError> {
     let (processes, depth) = (pattern.parallel_degree, pattern.queue_depth);
-    let lanes = if processes > 1 { device.lanes(processes) } else { Ok(None) };
-    let lanes =
-        lanes.map_err(|error| EngineError::Processes { processes, depth, reason: error.to_string() })?;
+    let parallel = if processes > 1 { device.parallel() } else { None };
+    let lanes = parallel
+        .map(|parallel| parallel.lanes(processes))
+        .transpose()
+        .map_err(|error| EngineError::Processes { processes, depth, reason: error.to_string() })?;
     let offered = lanes.as_ref().map_or_else(
         || device.geometry().depth / processes.max(1),
         |lanes| lanes.iter().map(|lane| lane.geometry().depth).min().unwrap_or(0),

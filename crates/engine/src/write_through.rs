@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flashlab_base::{Bytes, Nanos, Operation};
-use flashlab_device::{Buffer, Completion, Device, Disturbance, Geometry, Identity, IoError, Request};
+use flashlab_device::{Buffer, Completion, Device, Health, IoError, Parallel, Request, VirtualTime};
 
 use crate::process::WAIT_PIECE;
 
@@ -82,17 +82,15 @@ impl<'d> WriteThrough<'d> {
     }
 }
 
-impl Device for WriteThrough<'_> {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+impl<'d> flashlab_device::Wrapper for WriteThrough<'d> {
+    type Inner = dyn Device + 'd;
+
+    fn inner(&self) -> &(dyn Device + 'd) {
+        self.inner
     }
 
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.inner.now()
+    fn inner_mut(&mut self) -> &mut (dyn Device + 'd) {
+        self.inner
     }
 
     fn submit(&mut self, request: Request) {
@@ -131,30 +129,34 @@ impl Device for WriteThrough<'_> {
         }
     }
 
-    fn keeps_data(&self) -> bool {
-        self.inner.keeps_data()
+    /// None: a write would complete before its flush is submitted.
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        None
     }
 
-    fn sees_content(&self) -> bool {
-        self.inner.sees_content()
+    /// None: the lanes' writes would not be flushed.
+    fn parallel(&mut self) -> Option<&mut dyn Parallel> {
+        None
     }
 
-    fn disturbance(&mut self) -> Disturbance {
-        self.inner.disturbance()
+    fn health(&mut self) -> Option<&mut dyn Health> {
+        Some(self)
+    }
+}
+
+impl Health for WriteThrough<'_> {
+    fn loss(&mut self) -> Option<String> {
+        if self.hangs { Some(unanswered_flush()) } else { self.inner.health()?.loss() }
     }
 
     fn refusal(&mut self) -> Option<String> {
-        self.inner.refusal()
-    }
-
-    fn loss(&mut self) -> Option<String> {
-        if self.hangs { Some(unanswered_flush()) } else { self.inner.loss() }
+        self.inner.health()?.refusal()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use flashlab_device::MemoryDevice;
+    use flashlab_device::{CompleteDevice, MemoryDevice};
 
     use super::*;
 
@@ -183,45 +185,18 @@ mod tests {
         assert!(device.wait(Nanos::MAX).is_none());
     }
 
-    /// One that knows what others do, and to which contents make no difference.
-    struct Watched(MemoryDevice);
-
-    impl Device for Watched {
-        fn geometry(&self) -> Geometry {
-            self.0.geometry()
-        }
-
-        fn identity(&self) -> Identity {
-            self.0.identity()
-        }
-
-        fn now(&mut self) -> Nanos {
-            self.0.now()
-        }
-
-        fn submit(&mut self, request: Request) {
-            self.0.submit(request);
-        }
-
-        fn wait(&mut self, until: Nanos) -> Option<Completion> {
-            self.0.wait(until)
-        }
-
-        fn sees_content(&self) -> bool {
-            false
-        }
-
-        fn disturbance(&mut self) -> Disturbance {
-            Disturbance { device_traffic: Some(Bytes(7)), ..Disturbance::default() }
-        }
-    }
-
     #[test]
-    fn what_others_do_is_told_as_well() {
-        let mut watched = Watched(memory());
-        let mut device = WriteThrough::new(&mut watched, &GOES_ON);
-        assert_eq!(device.disturbance().device_traffic, Some(Bytes(7)));
-        assert!(!device.sees_content());
+    fn only_what_would_bypass_the_flush_is_not_passed_on() {
+        let mut complete = CompleteDevice::new(memory());
+        let mut device = WriteThrough::new(&mut complete, &GOES_ON);
+        assert_eq!(CompleteDevice::capabilities(&mut device), ["conditioning", "health", "telemetry"]);
+        let health = device.health().unwrap();
+        assert_eq!(health.loss().as_deref(), Some(CompleteDevice::LOSS));
+        assert_eq!(health.refusal().as_deref(), Some(CompleteDevice::REFUSAL));
+        let telemetry = device.telemetry().unwrap();
+        assert_eq!(telemetry.disturbance().device_traffic, Some(CompleteDevice::DEVICE_TRAFFIC));
+        assert_eq!(telemetry.media_written(), Some(CompleteDevice::MEDIA_WRITTEN));
+        assert_eq!(device.geometry(), memory().geometry());
     }
 
     #[test]
@@ -245,14 +220,14 @@ mod tests {
             WriteThrough { longest: Nanos::from_micros(4), ..WriteThrough::new(&mut memory, &GOES_ON) };
         device.submit(request(1, Operation::Write));
         device.submit(request(2, Operation::Write));
-        assert!(device.wait(Nanos(13_000)).is_none() && device.loss().is_none());
+        assert!(device.wait(Nanos(13_000)).is_none() && Health::loss(&mut device).is_none());
         // The other one is not flushed any more.
         for (tag, completed) in [(1, 14), (2, 20)] {
             let done = device.wait(Nanos::MAX).unwrap();
             let completed = Nanos::from_micros(completed);
             assert_eq!((done.tag, done.completed, done.result), (tag, completed, Err(IoError::GONE)));
         }
-        assert!(device.loss().is_some_and(|loss| loss.contains("flush")));
+        assert!(Health::loss(&mut device).is_some_and(|loss| loss.contains("flush")));
         assert!(device.wait(Nanos::MAX).is_none());
     }
 
@@ -264,7 +239,7 @@ mod tests {
         assert!(device.wait(Nanos(9_000)).is_none());
         let done = device.wait(Nanos(13_000)).unwrap();
         assert_eq!((done.tag, done.completed, done.result), (1, Nanos(13_000), Ok(())));
-        assert!(device.loss().is_none() && device.wait(Nanos::MAX).is_none());
+        assert!(Health::loss(&mut device).is_none() && device.wait(Nanos::MAX).is_none());
     }
 
     #[test]

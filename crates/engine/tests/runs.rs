@@ -5,10 +5,12 @@ use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ThreadId};
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::{
-    Completion, Device, Fault, FaultyDevice, Geometry, Identity, IoError, MemoryDevice, Request,
+    Completion, Device, FaultyDevice, Geometry, Identity, InjectedFault, IoError, MemoryDevice, Parallel,
+    Request, VirtualTime,
 };
 use flashlab_engine::{Control, Ended, EngineError, Observer, Outcome, check, run, verify};
 use flashlab_plan::{Arrival, Content, Location, Mix, Pattern, Space, Time};
@@ -203,7 +205,7 @@ fn an_interrupt_is_heard_in_the_middle_of_a_long_pause() {
 
 #[test]
 fn failed_ios_are_recorded_and_too_many_end_the_run() {
-    let mut one = FaultyDevice::new(device(), Fault::Nth(2, IoError::IO));
+    let mut one = FaultyDevice::new(device(), InjectedFault::Nth(2, IoError::IO));
     let interrupt = AtomicBool::new(false);
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 1 };
     let (outcome, samples) = run_with(&mut one, &baseline("SR", 5), &control);
@@ -211,7 +213,7 @@ fn failed_ios_are_recorded_and_too_many_end_the_run() {
     let errnos: Vec<i32> = samples[0].iter().map(|sample| sample.errno).collect();
     assert_eq!(errnos, [0, 0, 5, 0, 0]);
 
-    let mut gone = FaultyDevice::new(device(), Fault::GoneFrom(3));
+    let mut gone = FaultyDevice::new(device(), InjectedFault::GoneFrom(3));
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 1000 };
     let (outcome, samples) = run_with(&mut gone, &baseline("SW", 50), &control);
     assert_eq!((outcome.ended, samples[0].len()), (Ended::DeviceFailed, 4));
@@ -307,11 +309,14 @@ impl<F: Fn(u32) -> io::Result<Lane>> Device for WithLanes<F> {
     fn wait(&mut self, _: Nanos) -> Option<Completion> {
         unreachable!("its lanes are used")
     }
-    fn lanes(&mut self, count: u32) -> io::Result<Option<Vec<Box<dyn Device + Send>>>> {
-        (0..count)
-            .map(|n| Ok(Box::new((self.0)(n)?) as Box<dyn Device + Send>))
-            .collect::<io::Result<_>>()
-            .map(Some)
+    fn parallel(&mut self) -> Option<&mut dyn Parallel> {
+        Some(self)
+    }
+}
+
+impl<F: Fn(u32) -> io::Result<Lane>> Parallel for WithLanes<F> {
+    fn lanes(&mut self, count: u32) -> io::Result<Vec<Box<dyn Device + Send>>> {
+        (0..count).map(|n| Ok(Box::new((self.0)(n)?) as Box<dyn Device + Send>)).collect()
     }
 }
 
@@ -320,28 +325,34 @@ struct Lane {
     inner: MemoryDevice,
     fails: bool,
     panics: bool,
+    opened_by: ThreadId,
 }
 
-impl Device for Lane {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+impl flashlab_device::Wrapper for Lane {
+    type Inner = MemoryDevice;
+
+    fn inner(&self) -> &MemoryDevice {
+        &self.inner
     }
-    fn identity(&self) -> Identity {
-        self.inner.identity()
+
+    fn inner_mut(&mut self) -> &mut MemoryDevice {
+        &mut self.inner
     }
-    fn now(&mut self) -> Nanos {
-        self.inner.now()
-    }
-    fn submit(&mut self, request: Request) {
-        self.inner.submit(request);
-    }
+
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         let done = self.inner.wait(until)?;
         Some(if self.fails { Completion { result: Err(IoError::IO), ..done } } else { done })
     }
-    fn keeps_data(&self) -> bool {
-        assert!(!self.panics, "this lane cannot be set up");
-        true
+
+    /// None: completions would bypass the failure.
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        None
+    }
+
+    fn geometry(&self) -> Geometry {
+        let in_its_thread = thread::current().id() != self.opened_by;
+        assert!(!self.panics || !in_its_thread, "this lane cannot be set up");
+        self.inner.geometry()
     }
 }
 
@@ -359,7 +370,8 @@ fn in_four_lanes(
 
 #[test]
 fn failures_count_over_all_processes() {
-    let make = |_| Ok(Lane { inner: device(), fails: true, panics: false });
+    let make =
+        |_| Ok(Lane { inner: device(), fails: true, panics: false, opened_by: thread::current().id() });
     // No process alone fails more than is allowed.
     let outcome = in_four_lanes(make, &mut Default::default()).unwrap();
     assert_eq!(outcome.ended, Ended::DeviceFailed);
@@ -370,7 +382,9 @@ fn failures_count_over_all_processes() {
 #[test]
 fn a_lane_that_cannot_be_set_up_ends_the_run_before_the_first_io() {
     let mut samples: [Vec<Sample>; 4] = Default::default();
-    let make = |number| Ok(Lane { inner: device(), fails: false, panics: number == 2 });
+    let make = |number| {
+        Ok(Lane { inner: device(), fails: false, panics: number == 2, opened_by: thread::current().id() })
+    };
     let panic = catch_unwind(AssertUnwindSafe(|| in_four_lanes(make, &mut samples))).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"this lane cannot be set up"));
     assert!(samples.iter().all(Vec::is_empty));

@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! The device's clock is moved to the moment at which an IO arrived, the IO is handed to it, and when it will be done
-//! is taken from it at once ([`Device::foresee`]). Holding the answer until then is the transport's part. A device that
-//! cannot foresee is waited for.
+//! is taken from it at once ([`VirtualTime::next_completion`](flashlab_device::VirtualTime::next_completion)). Holding the answer until
+//! then is the transport's part. A device without a virtual clock is waited for.
 //!
 //! # Invariants
 //! - no more IOs are with the device than its depth: those that find it full come in when the next is done, as a host's
@@ -14,7 +14,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use flashlab_base::{Bytes, Nanos};
-use flashlab_device::{Arena, Buffer, Device, IoError, MemoryDevice, Operation, Request};
+use flashlab_device::{
+    Arena, Buffer, Completion, DataHandling, Device, IoError, MemoryDevice, Operation, Request,
+};
 use flashlab_sim::{SimulatedDevice, Statistics};
 
 use crate::io::Data;
@@ -62,8 +64,7 @@ impl ServedDevice for MemoryDevice {}
 /// A device and the IOs that it will have done at a time that lies ahead.
 pub(crate) struct Model {
     pub device: Box<dyn ServedDevice>,
-    keeps_data: bool,
-    sees_content: bool,
+    data: DataHandling,
     depth: usize,
     /// When the IOs will be done that are with the device.
     ahead: BinaryHeap<Reverse<Nanos>>,
@@ -74,8 +75,7 @@ impl Model {
     pub fn new(device: Box<dyn ServedDevice>) -> Model {
         let geometry = device.geometry();
         Model {
-            keeps_data: device.keeps_data(),
-            sees_content: device.sees_content(),
+            data: geometry.data,
             depth: geometry.depth.max(1) as usize,
             ahead: BinaryHeap::new(),
             buffer: Buffer::empty(),
@@ -85,7 +85,7 @@ impl Model {
 
     /// Whether the device keeps the data itself.
     pub fn keeps_data(&self) -> bool {
-        self.keeps_data
+        self.data.is_stored()
     }
 
     /// When an IO that arrived at `arrived` is done by the device's model, and how.
@@ -101,9 +101,8 @@ impl Model {
         self.device.wait(enters);
         let buffer = self.lend(size, data);
         self.device.submit(Request { tag: 0, operation, offset, size, buffer });
-        let foreseen = self.device.foresee().or_else(|| self.device.wait(Nanos::MAX));
-        let done = foreseen.expect("every request is answered by one completion");
-        if self.keeps_data
+        let done = self.next_completion().expect("every request is answered by one completion");
+        if self.data.is_stored()
             && let Data::Read(wanted) = data
             && done.result.is_ok()
         {
@@ -114,6 +113,14 @@ impl Model {
         }
         self.ahead.push(Reverse(done.completed));
         (done.completed, done.result)
+    }
+
+    /// The completion of the IO that was submitted last.
+    fn next_completion(&mut self) -> Option<Completion> {
+        match self.device.virtual_time() {
+            Some(virtual_time) => virtual_time.next_completion(),
+            None => self.device.wait(Nanos::MAX),
+        }
     }
 
     /// When an IO that arrived now finds room in the device's queue.
@@ -132,8 +139,8 @@ impl Model {
     fn lend(&mut self, size: Bytes, data: &Data<'_>) -> Buffer {
         let needed = match data {
             Data::Nothing => false,
-            Data::Read(_) => self.keeps_data,
-            Data::Write(_) => self.sees_content,
+            Data::Read(_) => self.data.is_stored(),
+            Data::Write(_) => self.data.is_used(),
         };
         if !needed {
             return Buffer::empty();

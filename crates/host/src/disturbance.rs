@@ -45,7 +45,7 @@ struct Counters {
     traffic: Option<Counter>,
     throttles: Vec<Counter>,
     thread: usize,
-    processor_wait: Option<Counter>,
+    cpu_wait: Option<Counter>,
 }
 
 /// Reads the counters that belong to one handle of a device.
@@ -66,12 +66,12 @@ impl DisturbanceMeter {
         let counters = self.counters.get_or_insert_with(|| Counters::open(disk.as_ref()));
         if counters.thread != thread_token() {
             counters.thread = thread_token();
-            counters.processor_wait = open_processor_wait();
+            counters.cpu_wait = open_cpu_wait();
         }
         let sum = |counters: &[Counter]| counters.iter().map(Counter::since_first).sum::<Option<u64>>();
         Disturbance {
             device_traffic: counters.traffic.as_ref().and_then(Counter::since_first).map(Bytes),
-            processor_wait: counters.processor_wait.as_ref().and_then(Counter::since_first).map(Nanos),
+            cpu_wait: counters.cpu_wait.as_ref().and_then(Counter::since_first).map(Nanos),
             thermal_throttles: if counters.throttles.is_empty() { None } else { sum(&counters.throttles) },
         }
     }
@@ -84,13 +84,13 @@ impl Counters {
             traffic: disk.and_then(|disk| Counter::open(&disk.statistics_file(), traffic)),
             throttles: open_throttles(),
             thread: thread_token(),
-            processor_wait: open_processor_wait(),
+            cpu_wait: open_cpu_wait(),
         }
     }
 }
 
 /// How long this thread was ready and did not run: the second number (sched-stats.rst).
-fn open_processor_wait() -> Option<Counter> {
+fn open_cpu_wait() -> Option<Counter> {
     Counter::open(Path::new("/proc/thread-self/schedstat"), |text| {
         text.split_ascii_whitespace().nth(1)?.parse().ok()
     })
@@ -117,10 +117,10 @@ mod tests {
     fn a_first_reading_is_zero_and_later_ones_count_on() {
         let mut meter = DisturbanceMeter::new(BlockDevice::disks().into_iter().next());
         let first = meter.read();
-        assert!(first.processor_wait.is_some_and(|wait| wait < Nanos::from_secs(1)));
+        assert!(first.cpu_wait.is_some_and(|wait| wait < Nanos::from_secs(1)));
         let second = meter.read();
         assert!(second.device_traffic >= first.device_traffic);
-        assert!(second.processor_wait >= first.processor_wait);
+        assert!(second.cpu_wait >= first.cpu_wait);
     }
 
     #[test]
@@ -128,6 +128,6 @@ mod tests {
         let mut meter = DisturbanceMeter::new(None);
         assert_eq!(meter.read().device_traffic, None);
         let mut meter = std::thread::spawn(move || (meter.read(), meter).1).join().unwrap();
-        assert!(meter.read().processor_wait.is_some());
+        assert!(meter.read().cpu_wait.is_some());
     }
 }

@@ -28,7 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flashlab_base::{Bytes, Identity, Nanos};
-use flashlab_device::{Completion, Device, Disturbance, Geometry, IoError, Operation, Request};
+use flashlab_device::{
+    Completion, Device, Disturbance, Geometry, Health, IoError, Operation, Parallel, Request, Telemetry,
+};
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 
 use crate::HostError;
@@ -312,7 +314,42 @@ impl Device for RingDevice {
         }
     }
 
-    fn lanes(&mut self, count: u32) -> io::Result<Option<Vec<Box<dyn Device + Send>>>> {
+    fn parallel(&mut self) -> Option<&mut dyn Parallel> {
+        Some(self)
+    }
+
+    fn health(&mut self) -> Option<&mut dyn Health> {
+        Some(self)
+    }
+
+    fn telemetry(&mut self) -> Option<&mut dyn Telemetry> {
+        Some(self)
+    }
+}
+
+impl Health for RingDevice {
+    fn loss(&mut self) -> Option<String> {
+        self.target.loss()
+    }
+
+    /// The kernel does not say that a disk became read-only; a failed write does.
+    fn refusal(&mut self) -> Option<String> {
+        None
+    }
+}
+
+impl Telemetry for RingDevice {
+    fn media_written(&mut self) -> Option<Bytes> {
+        self.target.media_written()
+    }
+
+    fn disturbance(&mut self) -> Disturbance {
+        self.meter.read()
+    }
+}
+
+impl Parallel for RingDevice {
+    fn lanes(&mut self, count: u32) -> io::Result<Vec<Box<dyn Device + Send>>> {
         let depth = self.target.geometry.depth;
         if count.saturating_mul(depth) > DEPTH_MAX {
             let message = format!("{count} queues of {depth} are more than {DEPTH_MAX} IOs in flight");
@@ -322,19 +359,7 @@ impl Device for RingDevice {
             let ring = RingDevice::new(Arc::clone(&self.target)).map_err(io::Error::other)?;
             Ok(Box::new(ring) as Box<dyn Device + Send>)
         };
-        (0..count).map(lane).collect::<io::Result<_>>().map(Some)
-    }
-
-    fn loss(&mut self) -> Option<String> {
-        self.target.loss()
-    }
-
-    fn media_written(&mut self) -> Option<Bytes> {
-        self.target.media_written()
-    }
-
-    fn disturbance(&mut self) -> Disturbance {
-        self.meter.read()
+        (0..count).map(lane).collect()
     }
 }
 

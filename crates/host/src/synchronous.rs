@@ -12,7 +12,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use flashlab_base::{Bytes, Identity, Nanos};
-use flashlab_device::{Completion, Device, Disturbance, Geometry, IoError, Operation, Request};
+use flashlab_device::{
+    Completion, Device, Disturbance, Geometry, Health, IoError, Operation, Parallel, Request, Telemetry,
+};
 
 use crate::disturbance::DisturbanceMeter;
 use crate::target::{Target, io_error};
@@ -101,20 +103,43 @@ impl Device for SyncDevice {
         self.done.take()
     }
 
-    fn lanes(&mut self, count: u32) -> io::Result<Option<Vec<Box<dyn Device + Send>>>> {
-        let lane = |_| Box::new(SyncDevice::new(Arc::clone(&self.target))) as Box<dyn Device + Send>;
-        Ok(Some((0..count).map(lane).collect()))
+    fn parallel(&mut self) -> Option<&mut dyn Parallel> {
+        Some(self)
     }
 
+    fn health(&mut self) -> Option<&mut dyn Health> {
+        Some(self)
+    }
+
+    fn telemetry(&mut self) -> Option<&mut dyn Telemetry> {
+        Some(self)
+    }
+}
+
+impl Health for SyncDevice {
     fn loss(&mut self) -> Option<String> {
         self.target.loss()
     }
 
+    /// The kernel does not say that a disk became read-only; a failed write does.
+    fn refusal(&mut self) -> Option<String> {
+        None
+    }
+}
+
+impl Telemetry for SyncDevice {
     fn media_written(&mut self) -> Option<Bytes> {
         self.target.media_written()
     }
 
     fn disturbance(&mut self) -> Disturbance {
         self.meter.read()
+    }
+}
+
+impl Parallel for SyncDevice {
+    fn lanes(&mut self, count: u32) -> io::Result<Vec<Box<dyn Device + Send>>> {
+        let lane = |_| Box::new(SyncDevice::new(Arc::clone(&self.target))) as Box<dyn Device + Send>;
+        Ok((0..count).map(lane).collect())
     }
 }

@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use flashlab_base::{Bytes, Identity};
-use flashlab_device::{Arena, Geometry, IoError, Operation, Request};
+use flashlab_device::{Arena, DataHandling, Geometry, IoError, Operation, Request};
 
 use crate::block_device::BlockDevice;
 use crate::clock::Clock;
@@ -82,7 +82,7 @@ impl Target {
         Ok(Target {
             file,
             clock: Clock::start(),
-            geometry: Geometry { capacity, block, depth: options.depth },
+            geometry: Geometry { capacity, block, depth: options.depth, data: DataHandling::Stored },
             identity,
             disk: beneath.map(|device| device.physical()),
             is_device: matches!(node, Node::Device(_)),
@@ -133,7 +133,7 @@ impl Target {
         counts.then(|| nvme::media_written(&self.file)).flatten()
     }
 
-    /// What became of a regular file since it was opened.
+    /// Whether the file was removed or truncated since it was opened. A clause without a subject; `None` for a block device.
     pub(crate) fn loss(&self) -> Option<String> {
         let metadata = self.file.metadata().ok().filter(|_| !self.is_device)?;
         let (size, capacity) = (Bytes(metadata.len()), self.geometry.capacity);

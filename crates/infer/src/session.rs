@@ -187,7 +187,7 @@ impl<'d, 's> Session<'d, 's> {
         let own_journal = pattern.write_through && self.inference.identity.file_system.is_some();
         self.allowance.note_others(&outcome, own_journal);
         self.inference.written += outcome.written;
-        self.over = outcome.loss.or_else(|| self.device.loss()).map(Halt::Gone);
+        self.over = outcome.loss.or_else(|| self.device.health()?.loss()).map(Halt::Gone);
         self.check_over()?;
         match (outcome.ended, outcome.first_failure) {
             (Ended::Interrupted, _) => Err(Halt::Interrupted),
@@ -218,13 +218,17 @@ impl<'d, 's> Session<'d, 's> {
 
     /// Why IOs failed: what the device says of itself, or the first of them.
     fn reason(&mut self, failure: &Failure) -> String {
-        let refusal = self.device.refusal().filter(|_| failure.error == IoError::READ_ONLY);
+        let refusal = self
+            .device
+            .health()
+            .and_then(|health| health.refusal())
+            .filter(|_| failure.error == IoError::READ_ONLY);
         refusal.map_or_else(|| failure.to_string(), |refusal| format!("the device {refusal}"))
     }
 
     /// What the device wrote to its flash since it was made, if it counts that.
     pub(crate) fn media_written(&mut self) -> Option<Bytes> {
-        self.device.media_written()
+        self.device.telemetry()?.media_written()
     }
 
     /// Lets the device rest.

@@ -16,7 +16,7 @@ use flashlab_device::{Device, Operation};
 use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 
-use crate::lab::{ReproduceError, Result, consecutive, device, elapsed, numbered, on_all_processors, run};
+use crate::lab::{Result, condition, consecutive, device, elapsed, numbered, on_all_processors, run};
 use crate::papers::Value;
 use crate::{Measured, Reproduction};
 
@@ -97,8 +97,7 @@ fn rewrite(device: &mut dyn Device) -> Result<()> {
     let mut ios = (0..capacity.0)
         .step_by(buffer.0 as usize)
         .map(|offset| (Operation::Write, Bytes(offset), buffer.min(capacity - Bytes(offset))));
-    let name = device.identity().target;
-    device.condition(&mut ios).map(drop).map_err(|error| ReproduceError::new(&name, error))
+    condition(device, &mut ios)
 }
 
 /// Requests of one size over the whole device, for 30 s.

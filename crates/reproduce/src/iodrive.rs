@@ -6,9 +6,7 @@ use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{
-    ReproduceError, Result, bytes_per_s, consecutive, device, numbered, on_all_processors, run,
-};
+use crate::lab::{Result, bytes_per_s, condition, consecutive, device, numbered, on_all_processors, run};
 use crate::papers::{Value, paper};
 use crate::picture::{Axis, Look, Picture, Scale, Series};
 use crate::{Measured, Reproduction};
@@ -110,7 +108,7 @@ fn mib_s(samples: &[Sample]) -> f64 {
 fn age(device: &mut SimulatedDevice, writes: u64, random: &mut Prng) -> Result<()> {
     let pages = device.geometry().capacity.0 / PAGE.0;
     let mut ios = (0..writes).map(|_| (Operation::Write, Bytes(random.below(pages) * PAGE.0), PAGE));
-    device.condition(&mut ios).map(drop).map_err(|error| ReproduceError::new(NAME, error))
+    condition(device, &mut ios)
 }
 
 /// A drive after so many times its capacity of random writes.

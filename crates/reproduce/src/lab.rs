@@ -8,7 +8,7 @@ use std::thread;
 use flashlab_analysis::findings::{Baseline, Findings, Traces};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_bench::{Manifest, Settings, Silent, bench, rebuild};
-use flashlab_device::{Device, Geometry};
+use flashlab_device::{Device, Geometry, Operation};
 use flashlab_engine::Control;
 use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Plan, Space, Time};
 use flashlab_samples::{MANIFEST_VERSION, RunFolder, Sample};
@@ -72,6 +72,17 @@ pub(crate) fn consecutive(mode: ModeRule, location: Location, size: Bytes) -> Ba
 pub(crate) fn numbered(seed: Seed, number: u64) -> Seed {
     let apart = seed.0.wrapping_sub(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     Seed(number.wrapping_add(apart))
+}
+
+/// Brings a device into the state that these IOs leave, without their times.
+pub(crate) fn condition(
+    device: &mut dyn Device,
+    ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
+) -> Result<()> {
+    let name = device.identity().target;
+    let conditioning =
+        device.conditioning().ok_or_else(|| ReproduceError::new(&name, "it serves no IOs without times"))?;
+    conditioning.condition(ios).map_err(|error| ReproduceError::new(&name, error))
 }
 
 /// Runs a pattern on a device; the samples of all processes, process by process.

@@ -6,7 +6,7 @@ use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Device, Operation, Request};
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{ReproduceError, Result, device, mean, on_all_processors};
+use crate::lab::{ReproduceError, Result, condition, device, mean, on_all_processors};
 use crate::papers::{Value, paper};
 use crate::picture::{Axis, Look, Picture, Scale, Series};
 use crate::{Measured, Reproduction};
@@ -54,7 +54,7 @@ impl Drive {
         let capacity = device.geometry().capacity;
         let step = Bytes::kib(128);
         let mut ios = (0..capacity.0 / step.0).map(|i| (Operation::Write, Bytes(i * step.0), step));
-        device.condition(&mut ios).map_err(|error| ReproduceError::new(name, error))?;
+        condition(&mut device, &mut ios)?;
         Ok(Drive { name, device, capacity, random: Prng::new(seed) })
     }
 

@@ -8,7 +8,8 @@ use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{
-    ReproduceError, Result, bytes_per_s, consecutive, device, elapsed, mean, numbered, on_all_processors, run,
+    ReproduceError, Result, bytes_per_s, condition, consecutive, device, elapsed, mean, numbered,
+    on_all_processors, run,
 };
 use crate::papers::Value;
 use crate::{Measured, Reproduction};
@@ -70,7 +71,7 @@ fn written(name: &str) -> Result<SimulatedDevice> {
     let step = Bytes::mib(1);
     let pieces = device.geometry().capacity.0 / step.0;
     let mut ios = (0..pieces).map(|i| (Operation::Write, Bytes(i * step.0), step));
-    device.condition(&mut ios).map_err(|error| ReproduceError::new(name, error))?;
+    condition(&mut device, &mut ios)?;
     device.wait(Nanos::from_secs(1000));
     Ok(device)
 }

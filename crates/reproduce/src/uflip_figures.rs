@@ -11,7 +11,7 @@ use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{
-    ReproduceError, Result, Run, consecutive, device, mean, mean_us, on_all_processors, plan, run,
+    ReproduceError, Result, Run, condition, consecutive, device, mean, mean_us, on_all_processors, plan, run,
 };
 use crate::papers::{Value, paper};
 use crate::picture::{Axis, Look, Picture, Scale, Series};
@@ -347,7 +347,7 @@ fn in_random_state(name: &str, seed: Seed) -> Result<SimulatedDevice> {
         written += io.size.0;
         more.then_some((io.mode.into(), io.offset, io.size))
     });
-    device.condition(&mut ios).map_err(|error| wrong(&error))?;
+    condition(&mut device, &mut ios)?;
     Ok(device)
 }
 

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_device::{Buffer, Device, Operation, Request};
+use flashlab_device::{Buffer, Conditioning, Device, Operation, Request};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
 const PAGE: u64 = 4096;

@@ -16,7 +16,10 @@ mod layout;
 use std::collections::VecDeque;
 
 use flashlab_base::{Bytes, Identity, Nanos};
-use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
+use flashlab_device::{
+    Completion, Conditioning, DataHandling, Device, Geometry, IoError, Operation, Request, VirtualQueue,
+    VirtualTime,
+};
 
 use crate::noise::NoiseSource;
 use crate::profile::{DiskSection, Profile};
@@ -67,7 +70,12 @@ impl HardDisk {
         let capacity = profile.capacity.round_down(profile.block);
         HardDisk {
             identity: Identity { rotational: Some(true), ..profile.identity() },
-            geometry: Geometry { capacity, block: profile.block, depth: section.depth },
+            geometry: Geometry {
+                capacity,
+                block: profile.block,
+                depth: section.depth,
+                data: DataHandling::Ignored,
+            },
             layout: Layout::new(section, capacity, profile.block),
             noise: NoiseSource::new(profile.noise.unwrap_or_default()),
             noisy: profile.noise.is_some(),
@@ -287,24 +295,23 @@ impl Device for HardDisk {
         self.queue.wait(until)
     }
 
-    fn foresee(&mut self) -> Option<Completion> {
-        self.queue.foresee()
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        Some(&mut self.queue)
     }
 
-    fn keeps_data(&self) -> bool {
-        false
+    fn conditioning(&mut self) -> Option<&mut dyn Conditioning> {
+        Some(self)
     }
+}
 
-    /// A disk's times do not depend on what is on it, so nothing is to be done.
-    fn condition(
-        &mut self,
-        ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
-    ) -> Result<bool, IoError> {
+impl Conditioning for HardDisk {
+    /// Only checks the ranges: a hard disk's response times do not depend on earlier writes.
+    fn condition(&mut self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) -> Result<(), IoError> {
         for (operation, offset, size) in ios {
             if operation != Operation::Flush {
                 self.geometry.check(offset, size)?;
             }
         }
-        Ok(true)
+        Ok(())
     }
 }

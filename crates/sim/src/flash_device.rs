@@ -20,7 +20,10 @@ mod statistics;
 mod write_buffer;
 
 use flashlab_base::{Bytes, Identity, Nanos};
-use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
+use flashlab_device::{
+    Completion, Conditioning, DataHandling, Device, Disturbance, Geometry, Health, IoError, Operation,
+    Request, Telemetry, VirtualQueue, VirtualTime,
+};
 
 use crate::flash::{Background, CAUSES, Content, Contents, Counts, Flash, LogicalPage, Resources, Times};
 use crate::layer::Layer;
@@ -45,7 +48,6 @@ pub struct FlashDevice {
     controller: Controller,
     layer: FrontLayer,
     flash: Flash<Resources>,
-    sees_content: bool,
     counts_media_writes: bool,
     placement: Vec<Placement>,
     limit: Option<Bucket>,
@@ -78,9 +80,9 @@ impl FlashDevice {
             slice: background.slice,
             pieces: background.pieces as usize,
         });
-        let sees_content = section.sees_content();
+        let data = if section.sees_content() { DataHandling::AffectsTiming } else { DataHandling::Ignored };
         let mut flash = Flash::new(layout, Resources::new(&layout, times, background));
-        if sees_content {
+        if data.is_used() {
             let (zeros, ones) = (section.zeros_program_share as f32, section.ones_program_share as f32);
             flash = flash.with_contents(Contents::new(layout.pages(), zeros, ones));
         }
@@ -90,12 +92,11 @@ impl FlashDevice {
         let capacity = profile.capacity.round_down(profile.block);
         Ok(FlashDevice {
             identity: profile.identity(),
-            geometry: Geometry { capacity, block: profile.block, depth: profile.controller.depth },
+            geometry: Geometry { capacity, block: profile.block, depth: profile.controller.depth, data },
             energy: section.energy,
             controller: new_controller(profile, &section),
             layer: FrontLayer::new(profile, &section, &layout)?,
             flash,
-            sees_content,
             counts_media_writes: profile.controller.counts_media_writes,
             placement: profile.controller.placement.clone(),
             limit: profile.controller.limit.map(Bucket::new),
@@ -157,7 +158,7 @@ impl FlashDevice {
         if request.operation != Operation::Flush {
             self.geometry.check(request.offset, request.size)?;
         }
-        if self.sees_content && request.operation == Operation::Write {
+        if self.geometry.data.is_used() && request.operation == Operation::Write {
             let page = self.flash.geometry().page().0;
             let length = request.buffer.len().min(request.size.0 as usize);
             let (head, rest) =
@@ -236,31 +237,47 @@ impl Device for FlashDevice {
         self.queue.wait(until)
     }
 
-    fn foresee(&mut self) -> Option<Completion> {
-        self.queue.foresee()
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        Some(&mut self.queue)
+    }
+
+    fn conditioning(&mut self) -> Option<&mut dyn Conditioning> {
+        Some(self)
+    }
+
+    fn health(&mut self) -> Option<&mut dyn Health> {
+        Some(self)
+    }
+
+    fn telemetry(&mut self) -> Option<&mut dyn Telemetry> {
+        Some(self)
+    }
+}
+
+impl Conditioning for FlashDevice {
+    fn condition(&mut self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) -> Result<(), IoError> {
+        self.serve_without_times(ios)
+    }
+}
+
+impl Health for FlashDevice {
+    fn loss(&mut self) -> Option<String> {
+        None
     }
 
     fn refusal(&mut self) -> Option<String> {
         self.exhausted().map(|reason| format!("takes no writes any more, because {reason}"))
     }
+}
 
-    fn keeps_data(&self) -> bool {
-        false
-    }
-
-    fn sees_content(&self) -> bool {
-        self.sees_content
-    }
-
+impl Telemetry for FlashDevice {
     fn media_written(&mut self) -> Option<Bytes> {
         let pages = CAUSES.map(|cause| self.flash.counts().pages_programmed(cause)).iter().sum::<u64>();
         self.counts_media_writes.then(|| self.flash.geometry().page() * pages)
     }
 
-    fn condition(
-        &mut self,
-        ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
-    ) -> Result<bool, IoError> {
-        self.serve_without_times(ios).map(|()| true)
+    /// Nothing else uses a simulated device.
+    fn disturbance(&mut self) -> Disturbance {
+        Disturbance::default()
     }
 }

@@ -1,7 +1,7 @@
 //! Any simulated device.
 
-use flashlab_base::{Bytes, Identity, Nanos};
-use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request};
+use flashlab_base::{Identity, Nanos};
+use flashlab_device::{Completion, Conditioning, Device, Geometry, Health, Request, Telemetry, VirtualTime};
 
 use crate::disk::HardDisk;
 use crate::flash_device::FlashDevice;
@@ -75,34 +75,19 @@ impl Device for SimulatedDevice {
         each!(self, device => device.wait(until))
     }
 
-    fn foresee(&mut self) -> Option<Completion> {
-        each!(self, device => device.foresee())
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        each!(self, device => device.virtual_time())
     }
 
-    fn loss(&mut self) -> Option<String> {
-        each!(self, device => device.loss())
+    fn conditioning(&mut self) -> Option<&mut dyn Conditioning> {
+        each!(self, device => device.conditioning())
     }
 
-    fn refusal(&mut self) -> Option<String> {
-        each!(self, device => device.refusal())
+    fn health(&mut self) -> Option<&mut dyn Health> {
+        each!(self, device => device.health())
     }
 
-    fn keeps_data(&self) -> bool {
-        each!(self, device => device.keeps_data())
-    }
-
-    fn sees_content(&self) -> bool {
-        each!(self, device => device.sees_content())
-    }
-
-    fn media_written(&mut self) -> Option<Bytes> {
-        each!(self, device => device.media_written())
-    }
-
-    fn condition(
-        &mut self,
-        ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
-    ) -> Result<bool, IoError> {
-        each!(self, device => device.condition(ios))
+    fn telemetry(&mut self) -> Option<&mut dyn Telemetry> {
+        each!(self, device => device.telemetry())
     }
 }

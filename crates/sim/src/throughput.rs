@@ -12,7 +12,9 @@
 //! - over whole periods, an oscillation leaves the mean as it is.
 
 use flashlab_base::{Bytes, Identity, Nanos};
-use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue};
+use flashlab_device::{
+    Completion, DataHandling, Device, Geometry, IoError, Operation, Request, VirtualQueue, VirtualTime,
+};
 
 use crate::noise::NoiseSource;
 use crate::profile::{Class, Profile, Throughput};
@@ -151,7 +153,12 @@ impl ThroughputDevice {
 impl Device for ThroughputDevice {
     fn geometry(&self) -> Geometry {
         let profile = &self.profile;
-        Geometry { capacity: profile.capacity.round_down(profile.block), block: profile.block, depth: DEPTH }
+        Geometry {
+            capacity: profile.capacity.round_down(profile.block),
+            block: profile.block,
+            depth: DEPTH,
+            data: DataHandling::Ignored,
+        }
     }
 
     fn identity(&self) -> Identity {
@@ -168,16 +175,12 @@ impl Device for ThroughputDevice {
         self.queue.push(request, self.busy_until, served.map(drop));
     }
 
-    fn keeps_data(&self) -> bool {
-        false
-    }
-
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         self.queue.wait(until)
     }
 
-    fn foresee(&mut self) -> Option<Completion> {
-        self.queue.foresee()
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        Some(&mut self.queue)
     }
 }
 

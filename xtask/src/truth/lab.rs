@@ -46,7 +46,7 @@ impl Lab {
     /// The device with nothing written to it.
     pub fn empty(profile: &Profile) -> Lab {
         let device = profile.device().expect("the profile was checked");
-        let size = if device.sees_content() { LARGEST } else { Bytes::ZERO };
+        let size = if device.geometry().data.is_used() { LARGEST } else { Bytes::ZERO };
         let buffer = Arena::buffers(1, size).pop().expect("one buffer");
         let mut lab = Lab { device, buffer, content: Content::Zeros };
         lab.write_content(Content::Random);
@@ -87,7 +87,11 @@ impl Lab {
 
     /// Serves IOs without times.
     pub fn condition(&mut self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) {
-        self.device.condition(ios).expect("the device serves what lies on it");
+        self.device
+            .conditioning()
+            .expect("a device of flash has this")
+            .condition(ios)
+            .expect("the device serves what lies on it");
     }
 
     /// The response time of an IO.

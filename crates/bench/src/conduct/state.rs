@@ -61,10 +61,8 @@ impl Conduct<'_> {
             Some((io.mode.into(), io.offset, io.size))
         });
         let begin = self.device.now();
-        let conditioned = self.device.condition(&mut ios);
-        if conditioned == Ok(false) {
-            return Ok(false);
-        }
+        let Some(conditioning) = self.device.conditioning() else { return Ok(false) };
+        let conditioned = conditioning.condition(&mut ios);
         let (run, lanes) = self.store.start_run(1)?;
         let recording_stalls = self.store.finish_run(lanes)?;
         if interrupt.load(Ordering::Relaxed) {

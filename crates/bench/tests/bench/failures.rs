@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use flashlab_bench::{BenchError, Purpose, RunRecord};
-use flashlab_device::{Fault, FaultyDevice, IoError};
+use flashlab_device::{FaultyDevice, InjectedFault, IoError};
 
 use crate::lab::{Lab, Watch};
 
@@ -36,7 +36,7 @@ fn a_device_that_vanishes_at_any_stage_leaves_a_run_that_can_be_gone_on_with() {
     assert_eq!(stages.len(), 9, "{stages:?}");
     for (ios, purpose) in stages {
         let lab = Lab::quick("", PLANS);
-        let mut gone = FaultyDevice::new(lab.profile.device().unwrap(), Fault::GoneFrom(ios));
+        let mut gone = FaultyDevice::new(lab.profile.device().unwrap(), InjectedFault::GoneFrom(ios));
         let error = lab.measure_on(&mut gone, &Watch::new()).unwrap_err();
         let BenchError::Device { run, failure, .. } = &error else { panic!("{purpose:?}: {error}") };
         assert_eq!(failure.error, IoError::GONE);
@@ -70,7 +70,8 @@ fn finished_baseline(record: &RunRecord) -> bool {
 fn one_failed_io_ends_nothing_and_is_said() {
     for (ios, purpose) in stages() {
         let lab = Lab::quick("", PLANS);
-        let mut device = FaultyDevice::new(lab.profile.device().unwrap(), Fault::Nth(ios, IoError::IO));
+        let mut device =
+            FaultyDevice::new(lab.profile.device().unwrap(), InjectedFault::Nth(ios, IoError::IO));
         lab.measure_on(&mut device, &Watch::new()).unwrap();
         let measured = lab.measured(Watch::new());
         let failed: Vec<_> = measured.records.iter().filter(|record| record.failed_ios > 0).collect();
@@ -94,40 +95,11 @@ fn many_failed_ios_end_the_run() {
     let (from, _) = stages().into_iter().find(|(_, p)| matches!(p, Purpose::Baseline { .. })).unwrap();
     let mut device: Box<dyn flashlab_device::Device> = Box::new(lab.profile.device().unwrap());
     for nth in 0..11 {
-        device = Box::new(FaultyDevice::new(Boxed(device), Fault::Nth(from + nth, IoError::IO)));
+        device = Box::new(FaultyDevice::new(device, InjectedFault::Nth(from + nth, IoError::IO)));
     }
     let error = lab.measure_on(device.as_mut(), &Watch::new()).unwrap_err().to_string();
     assert!(error.contains("Input/output error") && error.contains("health"), "{error}");
     assert_eq!(lab.records().last().unwrap().failed_ios, 11);
-}
-
-/// A box of a device is a device.
-struct Boxed(Box<dyn flashlab_device::Device>);
-
-impl flashlab_device::Device for Boxed {
-    fn geometry(&self) -> flashlab_device::Geometry {
-        self.0.geometry()
-    }
-
-    fn identity(&self) -> flashlab_base::Identity {
-        self.0.identity()
-    }
-
-    fn now(&mut self) -> flashlab_base::Nanos {
-        self.0.now()
-    }
-
-    fn submit(&mut self, request: flashlab_device::Request) {
-        self.0.submit(request);
-    }
-
-    fn wait(&mut self, until: flashlab_base::Nanos) -> Option<flashlab_device::Completion> {
-        self.0.wait(until)
-    }
-
-    fn keeps_data(&self) -> bool {
-        self.0.keeps_data()
-    }
 }
 
 /// A small file system, unmounted when it is dropped.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flashlab_analysis::findings::Findings;
-use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_base::{Bytes, Nanos};
 use flashlab_bench::{BenchError, Purpose, RunRecord, Thoroughness};
-use flashlab_device::{Completion, Device, Geometry, Request};
+use flashlab_device::{Device, Request};
 
 use crate::lab::{Lab, Watch, zeus};
 
@@ -79,17 +79,15 @@ struct InterruptedDevice<'a, D> {
     interrupt: &'a AtomicBool,
 }
 
-impl<D: Device> Device for InterruptedDevice<'_, D> {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+impl<D: Device> flashlab_device::Wrapper for InterruptedDevice<'_, D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.inner
     }
 
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.inner.now()
+    fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
     }
 
     fn submit(&mut self, request: Request) {
@@ -98,14 +96,6 @@ impl<D: Device> Device for InterruptedDevice<'_, D> {
         }
         self.left = self.left.saturating_sub(1);
         self.inner.submit(request);
-    }
-
-    fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        self.inner.wait(until)
-    }
-
-    fn keeps_data(&self) -> bool {
-        self.inner.keeps_data()
     }
 }
 

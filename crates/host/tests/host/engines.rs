@@ -123,15 +123,21 @@ fn lanes_serve_a_thread_each_on_one_clock() {
     for (engine, depth) in ENGINES {
         let mut device = open(scratch.path(), &writable(&scratch, engine, depth)).unwrap();
         let before = device.now();
-        let lanes = device.lanes(4).unwrap().unwrap();
+        let lanes = device.parallel().unwrap().lanes(4).unwrap();
         let threads: Vec<_> = lanes
             .into_iter()
             .enumerate()
             .map(|(index, mut lane)| {
                 thread::spawn(move || {
-                    lane.disturbance();
+                    lane.telemetry().unwrap().disturbance();
                     stress(&mut *lane, index as u64 * 256, 256, 500, Seed(index as u64));
-                    assert!(lane.disturbance().device_traffic.is_none_or(|bytes| bytes > Bytes::ZERO));
+                    assert!(
+                        lane.telemetry()
+                            .unwrap()
+                            .disturbance()
+                            .device_traffic
+                            .is_none_or(|bytes| bytes > Bytes::ZERO)
+                    );
                     lane.now()
                 })
             })
@@ -282,16 +288,16 @@ fn a_file_that_is_cut_short_or_removed_is_lost() {
     for (engine, depth) in ENGINES {
         let path = directory.file("file", Bytes::mib(1));
         let mut device = open(&path, &OpenOptions { engine, depth, ..OpenOptions::default() }).unwrap();
-        assert_eq!(device.loss(), None);
+        assert_eq!(device.health().unwrap().loss(), None);
         File::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
         let cut = "was cut short while it was measured: to 4 KiB; 1 MiB were to be used";
-        assert_eq!(device.loss().as_deref(), Some(cut));
+        assert_eq!(device.health().unwrap().loss().as_deref(), Some(cut));
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(device.loss().as_deref(), Some("was removed while it was measured"));
+        assert_eq!(device.health().unwrap().loss().as_deref(), Some("was removed while it was measured"));
     }
     let (_directory, scratch) = scratch("not-lost", Bytes::mib(1));
     let mut device = open(scratch.path(), &writable(&scratch, Engine::Synchronous, 1)).unwrap();
-    assert_eq!(device.loss(), None, "a scratch file needs no name");
+    assert_eq!(device.health().unwrap().loss(), None, "a scratch file needs no name");
 }
 
 #[test]
@@ -346,8 +352,8 @@ fn another_file_of_the_same_name_is_told_from_the_first() {
 fn lanes_together_have_as_many_ios_in_flight_as_a_ring() {
     let (_directory, scratch) = scratch("many-lanes", Bytes::mib(1));
     let mut device = open(scratch.path(), &writable(&scratch, Engine::IoUring, 1024)).unwrap();
-    assert_eq!(device.lanes(4).unwrap().unwrap().len(), 4);
-    let error = device.lanes(5).err().unwrap().to_string();
+    assert_eq!(device.parallel().unwrap().lanes(4).unwrap().len(), 4);
+    let error = device.parallel().unwrap().lanes(5).err().unwrap().to_string();
     assert_eq!(error, "5 queues of 1024 are more than 4096 IOs in flight");
 }
 

@@ -300,7 +300,7 @@ fn flashlab_itself_holds_a_device_as_long_as_it_writes() {
     let Some(disk) = LoopDevice::new("ours", SIZE) else { return };
     let consent = disk.consent();
     let mut device = open_to_write(&disk.path, consent.clone()).unwrap();
-    let lanes = device.lanes(2).unwrap().unwrap();
+    let lanes = device.parallel().unwrap().lanes(2).unwrap();
     drop(device);
     assert_refused(&disk.path, consent.clone(), Reason::Held);
     drop(lanes);

@@ -67,7 +67,7 @@ impl Allowance {
             self.moved_by_others += Bytes(traffic.0.saturating_sub(own.0));
         }
         self.took += outcome.end.since(outcome.begin);
-        self.waited += outcome.disturbance.processor_wait.unwrap_or_default();
+        self.waited += outcome.disturbance.cpu_wait.unwrap_or_default();
     }
 
     /// The finding, less sure where IOs of the group failed, or where others used the disk or the processor meanwhile.

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 
 use crate::made_up::MadeUp;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
-use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{
-    Completion, Device, Fault, FaultyDevice, Geometry, IoError, MemoryDevice, Operation, Request,
+    Completion, Device, FaultyDevice, InjectedFault, IoError, MemoryDevice, Operation, Request,
 };
 use flashlab_infer::{Ended, GROUPS, Group, Settings, infer, nothing_known};
 use flashlab_sim::{Profile, SimulatedDevice};
@@ -61,7 +61,7 @@ fn even() -> MadeUp<impl FnMut(&Request, Nanos) -> f64> {
 fn an_io_that_fails_here_and_there_costs_no_answer() {
     let memory = || MemoryDevice::new(SMALL, Nanos(100_000));
     let whole = inferred(&mut memory());
-    let once = inferred(&mut FaultyDevice::new(memory(), Fault::Nth(5, IoError::IO)));
+    let once = inferred(&mut FaultyDevice::new(memory(), InjectedFault::Nth(5, IoError::IO)));
     let often = inferred(&mut failing(even(), |io, _| io % 100 == 7));
     for known in [once, often] {
         let found = |known: &Inference| {
@@ -106,17 +106,15 @@ struct Hanging {
     answered: u32,
 }
 
-impl Device for Hanging {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+impl flashlab_device::Wrapper for Hanging {
+    type Inner = SimulatedDevice;
+
+    fn inner(&self) -> &SimulatedDevice {
+        &self.inner
     }
 
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.inner.now()
+    fn inner_mut(&mut self) -> &mut SimulatedDevice {
+        &mut self.inner
     }
 
     fn submit(&mut self, request: Request) {
@@ -176,7 +174,7 @@ fn a_device_that_disappears_leaves_what_was_known_and_nothing_else() {
     let memory = MemoryDevice::new(SMALL, Nanos(100_000));
     // In the middle of the group behind the first one that answers something.
     let (ios, answered) = first_that_answers();
-    let mut gone = FaultyDevice::new(memory, Fault::GoneFrom(ios + 1));
+    let mut gone = FaultyDevice::new(memory, InjectedFault::GoneFrom(ios + 1));
     let (known, ended) = inferred_until_the_end(&mut gone);
     for finding in of(&known, answered) {
         assert_eq!(Some(finding), whole.get(finding.parameter));

@@ -1,7 +1,7 @@
 //! A device whose response times, and failures, a test makes up.
 
 use flashlab_base::{Bytes, Identity, Nanos};
-use flashlab_device::{Completion, Device, Geometry, IoError, Request, VirtualQueue};
+use flashlab_device::{Completion, DataHandling, Device, Geometry, IoError, Request, VirtualQueue};
 
 /// A device that takes for each IO what `service` says, by when it begins, and fails those that `fails` says, by their
 /// number (from 1) and what they ask.
@@ -38,7 +38,8 @@ impl<F: FnMut(&Request, Nanos) -> f64> MadeUp<F> {
 
 impl<F: FnMut(&Request, Nanos) -> f64> Device for MadeUp<F> {
     fn geometry(&self) -> Geometry {
-        Geometry { capacity: self.capacity, block: self.block, depth: 32 }
+        let (capacity, block) = (self.capacity, self.block);
+        Geometry { capacity, block, depth: 32, data: DataHandling::Ignored }
     }
 
     fn identity(&self) -> Identity {
@@ -63,9 +64,5 @@ impl<F: FnMut(&Request, Nanos) -> f64> Device for MadeUp<F> {
 
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         self.queue.wait(until)
-    }
-
-    fn keeps_data(&self) -> bool {
-        false
     }
 }

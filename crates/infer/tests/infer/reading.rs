@@ -22,7 +22,7 @@ fn read_only(profile: &Profile, filled: bool) -> Inference {
     if filled {
         let (capacity, size) = (device.geometry().capacity, Bytes::kib(128));
         let mut writes = (0..capacity.0 / size.0).map(|i| (Operation::Write, size * i, size));
-        assert!(device.condition(&mut writes).unwrap());
+        device.conditioning().unwrap().condition(&mut writes).unwrap();
     }
     let interrupt = AtomicBool::new(false);
     let settings = Settings {

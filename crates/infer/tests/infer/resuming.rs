@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flashlab_analysis::inference::{Finding, Inference, Parameter};
-use flashlab_base::{Identity, Nanos, Seed};
-use flashlab_device::{Completion, Device, Geometry, Request};
+use flashlab_base::{Nanos, Seed};
+use flashlab_device::{Device, Request};
 use flashlab_infer::{
     Ended, GROUPS, Group, Progress, Settings, forget_writes, groups_for, infer, infer_groups, nothing_known,
 };
@@ -147,27 +147,21 @@ struct Counting<'a> {
     count: &'a Cell<u64>,
 }
 
-impl Device for Counting<'_> {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+impl flashlab_device::Wrapper for Counting<'_> {
+    type Inner = SimulatedDevice;
+
+    fn inner(&self) -> &SimulatedDevice {
+        &self.inner
     }
 
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.inner.now()
+    fn inner_mut(&mut self) -> &mut SimulatedDevice {
+        &mut self.inner
     }
 
     fn submit(&mut self, request: Request) {
         self.count.set(self.count.get() + 1);
         self.interrupt.fetch_or(self.at == Some(self.count.get()), Ordering::Relaxed);
         self.inner.submit(request);
-    }
-
-    fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        self.inner.wait(until)
     }
 }
 

@@ -110,14 +110,17 @@ fn a_device_that_counts_what_it_writes_to_its_flash_tells_when_it_collects() {
     // A twin, filled and then written randomly until it writes more to its flash than the host does.
     let mut twin = profile("256MiB", sections).device().unwrap();
     let (size, slots) = (Bytes::kib(16), 256 * 64);
-    twin.condition(&mut (0..slots).map(|slot| (Operation::Write, size * slot, size))).unwrap();
-    let filled = twin.media_written().unwrap();
+    twin.conditioning()
+        .unwrap()
+        .condition(&mut (0..slots).map(|slot| (Operation::Write, size * slot, size)))
+        .unwrap();
+    let filled = twin.telemetry().unwrap().media_written().unwrap();
     let mut random = Prng::new(Seed(1));
     let mut spare = Bytes::ZERO;
-    while twin.media_written().unwrap() - filled <= spare {
+    while twin.telemetry().unwrap().media_written().unwrap() - filled <= spare {
         spare += size;
         let anywhere = [(Operation::Write, size * random.below(slots), size)];
-        twin.condition(&mut anywhere.into_iter()).unwrap();
+        twin.conditioning().unwrap().condition(&mut anywhere.into_iter()).unwrap();
     }
     assert_close(&known, Parameter::OverProvisioning, spare.0 as f64 / Bytes::mib(256).0 as f64);
     assert_close(&known, Parameter::PhysicalCapacity, (Bytes::mib(256) + spare).0 as f64);

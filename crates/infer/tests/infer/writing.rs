@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::inference::{Inference, Parameter, Value};
-use flashlab_base::{Bytes, Identity, Nanos, Operation, Seed};
-use flashlab_device::{Completion, Device, Geometry, Request};
+use flashlab_base::{Bytes, Nanos, Operation, Seed};
+use flashlab_device::{Completion, Device, Request, VirtualTime};
 use flashlab_infer::{Settings, infer, nothing_known};
 use flashlab_sim::Profile;
 
@@ -14,7 +14,7 @@ fn inferred(profile: &Profile) -> Inference {
     let mut device = profile.device().unwrap();
     let size = Bytes::kib(128);
     let mut ios = (0..profile.capacity.0 / size.0).map(|i| (Operation::Write, size * i, size));
-    assert!(device.condition(&mut ios).unwrap());
+    device.conditioning().unwrap().condition(&mut ios).unwrap();
     let known = inferred_of(&mut device);
     // A person sees what the estimator saw, of each that found a value.
     for finding in known.findings.iter().filter(|finding| finding.value.is_some()) {
@@ -149,17 +149,15 @@ struct Protected<D> {
     flushed: VecDeque<Completion>,
 }
 
-impl<D: Device> Device for Protected<D> {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+impl<D: Device> flashlab_device::Wrapper for Protected<D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.inner
     }
 
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.inner.now()
+    fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
     }
 
     fn submit(&mut self, request: Request) {
@@ -174,12 +172,9 @@ impl<D: Device> Device for Protected<D> {
         self.flushed.pop_front().or_else(|| self.inner.wait(until))
     }
 
-    fn keeps_data(&self) -> bool {
-        self.inner.keeps_data()
-    }
-
-    fn sees_content(&self) -> bool {
-        self.inner.sees_content()
+    /// None: the answers to flushes would be missing.
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        None
     }
 }
 

@@ -100,9 +100,9 @@ impl FlashDevice {
         ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
     ) -> Result<(), IoError> {
         let costs = std::mem::take(&mut self.controller.options.costs);
-        let FlashDevice { controller, layer, flash, geometry, sees_content, placement, .. } = self;
+        let FlashDevice { controller, layer, flash, geometry, placement, .. } = self;
         let served = flash.without_times(|flash| {
-            if *sees_content {
+            if geometry.data.is_used() {
                 flash.set_host_contents(LogicalPage(0), std::iter::empty());
             }
             let page = flash.geometry().page();

@@ -1,7 +1,7 @@
 //! Whole devices: what a person sees who sends requests and reads the clock.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_device::{Buffer, Device, IoError, Operation, Request};
+use flashlab_device::{Buffer, Conditioning, Device, Health, IoError, Operation, Request, Telemetry};
 use flashlab_sim::flash::Cause;
 use flashlab_sim::flash_device::StateError;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
@@ -262,7 +262,7 @@ fn conditioning_without_times_ends_in_the_same_state() {
                 self::timed(&mut timed, operation, offset.0, size.0);
             }
             let mut untimed = flash_device(&profile);
-            assert_eq!(untimed.condition(&mut ios.iter().copied()), Ok(true));
+            assert_eq!(untimed.condition(&mut ios.iter().copied()), Ok(()));
             assert_eq!(untimed.now(), Nanos::ZERO);
             assert!(timed.now() > Nanos::ZERO);
             assert_eq!(timed.save(), untimed.save(), "{layer}{buffer}");

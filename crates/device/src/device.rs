@@ -1,0 +1,144 @@
+//! The trait [`Device`] and the capabilities that some devices have in addition.
+//!
+//! # Model
+//! A caller submits [`Request`]s and waits for [`Completion`]s. The device stamps both in nanoseconds of its own clock:
+//! a real disk's clock shows wall time, a simulated device's clock virtual time. A caller that needs a pause also waits
+//! through the device.
+//!
+//! Every device has the five methods of the core. Whatever only some devices can do is a trait of its own with one group of
+//! callers. [`Device`] returns it from an accessor, or `None`:
+//!
+//! | capability | what it adds | who calls it |
+//! | --- | --- | --- |
+//! | [`VirtualTime`] | completions before their time | a live disk that holds answers until they are due |
+//! | [`Conditioning`] | IOs without times | whoever brings a device into a state |
+//! | [`Parallel`] | handles for several threads | the engine, for parallel patterns |
+//! | [`Health`] | whether the device can still be measured | whoever explains a failed run |
+//! | [`Telemetry`] | counters beside the IOs | whoever compares them before and after a run |
+//!
+//! # Invariants
+//! - The device answers every submitted request with exactly one completion.
+//! - `submitted <= completed <= now()` for every completion that [`Device::wait`] returns.
+//! - [`Device::now`] never decreases; all lanes of a device share one clock.
+//! - A capability's methods have no default implementation, so whoever implements or intercepts a capability decides on
+//!   each of them.
+
+use std::io;
+
+use flashlab_base::{Bytes, Identity, Nanos, Operation};
+
+use crate::geometry::Geometry;
+use crate::io::{Completion, IoError, Request};
+
+/// Anything that serves IOs.
+///
+/// A device that is [`Send`] may move to another thread only while no IO is in flight: the kernel may tie its queue to
+/// one thread.
+///
+/// A device that stands in front of another one implements [`Wrapper`](crate::Wrapper) instead of this trait.
+pub trait Device {
+    /// Capacity, block size, depth and what happens to data.
+    fn geometry(&self) -> Geometry;
+
+    /// The device's make: model, firmware, what the operating system knows of it.
+    fn identity(&self) -> Identity;
+
+    /// The time on the device's clock.
+    fn now(&mut self) -> Nanos;
+
+    /// Submits one request, which the device stamps with the current time. A synchronous device serves it before this
+    /// returns. If anything is wrong with the request, its completion has the error.
+    ///
+    /// # Panics
+    /// When more than [`Geometry::depth`] requests are in flight: the caller's mistake.
+    fn submit(&mut self, request: Request);
+
+    /// Waits for the next completion, but at most until the clock shows `until`. Returns `None` when that time is
+    /// reached first. With nothing in flight this is a pause; with nothing in flight and [`Nanos::MAX`] it returns `None`
+    /// immediately.
+    fn wait(&mut self, until: Nanos) -> Option<Completion>;
+
+    /// Access to completions before their time, on a device with a virtual clock.
+    fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
+        None
+    }
+
+    /// A faster path into a state than timed requests.
+    fn conditioning(&mut self) -> Option<&mut dyn Conditioning> {
+        None
+    }
+
+    /// Handles for several threads. `None` where only one caller can move the clock, as on simulated devices: the
+    /// caller interleaves its processes then.
+    fn parallel(&mut self) -> Option<&mut dyn Parallel> {
+        None
+    }
+
+    /// Whether the device can still be measured.
+    fn health(&mut self) -> Option<&mut dyn Health> {
+        None
+    }
+
+    /// The device's counters.
+    fn telemetry(&mut self) -> Option<&mut dyn Telemetry> {
+        None
+    }
+}
+
+/// A device whose clock moves only when its caller waits, so that it knows when each IO will complete.
+pub trait VirtualTime {
+    /// Takes the next completion without waiting for it: the clock does not move, and `completed` may lie ahead of it.
+    /// `None`: nothing is in flight.
+    fn next_completion(&mut self) -> Option<Completion>;
+}
+
+/// A device that can be brought into a state without computing response times.
+pub trait Conditioning {
+    /// Serves IOs, each an operation with its offset and size, as fast as possible. The clock does not move.
+    ///
+    /// # Errors
+    /// That of the first IO that fails; the device served the IOs before it.
+    fn condition(&mut self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) -> Result<(), IoError>;
+}
+
+/// A device that several threads can use at the same time.
+pub trait Parallel {
+    /// Opens `count` handles on the device. Each is a device with its own depth; all share this device's clock.
+    ///
+    /// # Errors
+    /// When the device cannot open that many lanes: why.
+    fn lanes(&mut self, count: u32) -> io::Result<Vec<Box<dyn Device + Send>>>;
+}
+
+/// A device that knows whether it can still be measured.
+pub trait Health {
+    /// Why measurements are meaningless from now on, for example because the file behind the device was removed or
+    /// truncated. A clause without a subject, for people. `None`: nothing happened.
+    fn loss(&mut self) -> Option<String>;
+
+    /// Why the device refuses writes while it still serves reads, for example because it is worn out. A clause without a
+    /// subject, for people. `None`: it accepts writes, or does not know.
+    fn refusal(&mut self) -> Option<String>;
+}
+
+/// A device with counters beside its IOs.
+pub trait Telemetry {
+    /// Bytes that the device programmed into its flash since it was made: host writes and the device's own copies. The
+    /// counter may be coarse and may lag behind. `None`: the device does not count them.
+    fn media_written(&mut self) -> Option<Bytes>;
+
+    /// What disturbed measurements so far, as seen from the calling thread.
+    fn disturbance(&mut self) -> Disturbance;
+}
+
+/// Counters of what may disturb a measurement, since the device was opened. Whoever suspects a disturbance compares
+/// two readings. `None`: not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disturbance {
+    /// Bytes that any program read from or wrote to the underlying device.
+    pub device_traffic: Option<Bytes>,
+    /// How long the calling thread was ready to run but had to wait for a CPU.
+    pub cpu_wait: Option<Nanos>,
+    /// How many times a CPU or the device throttled itself because of heat.
+    pub thermal_throttles: Option<u64>,
+}
