@@ -1,11 +1,13 @@
-//! The invariants of ARCHITECTURE.md, read off the manifests and the sources.
+//! The invariants of ARCHITECTURE.md on crates and on what their sources may hold.
 //!
 //! What Cargo, the type system or a private constructor enforces is not repeated here. Each failure
 //! says which line breaks which invariant, and why there is one.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::sources::{code, code_of, crates, manifest, test_modules, workspace};
 
 /// Which crates of the workspace a crate may use; DESIGN.md's table, with the crate `bench`.
 const MAY_USE: [(&str, &[&str]); 14] = [
@@ -106,22 +108,6 @@ const RULES: [Rule; 7] = [
     },
 ];
 
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-fn crates() -> Vec<String> {
-    let folder = fs::read_dir(workspace().join("crates")).unwrap();
-    let mut names: Vec<String> =
-        folder.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
-fn manifest(folder: &Path) -> toml::Table {
-    fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap()
-}
-
 /// The crates of the workspace in one of a manifest's tables of dependencies.
 fn own_dependencies(manifest: &toml::Table, table: &str) -> BTreeSet<String> {
     let Some(table) = manifest.get(table).and_then(toml::Value::as_table) else { return BTreeSet::new() };
@@ -186,7 +172,7 @@ fn the_sources_keep_the_rules() {
     let mut breaches = Vec::new();
     let mut lines_seen = 0;
     for name in crates() {
-        for (path, code) in code_of(&name) {
+        for (path, code) in code_of(&format!("crates/{name}")) {
             lines_seen += code.len();
             for rule in RULES.iter().filter(|rule| (rule.in_crates)(&name)) {
                 breaches.extend(breaches_of(rule, &path, &code));
@@ -209,55 +195,6 @@ fn breaches_of(rule: &Rule, path: &Path, code: &[(usize, String)]) -> Vec<String
 fn contains_word(line: &str, text: &str) -> bool {
     let is_in_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.match_indices(text).any(|(at, _)| !line[..at].ends_with(is_in_word))
-}
-
-/// The library code of a crate, file by file: numbered lines without comments and without tests.
-fn code_of(name: &str) -> Vec<(PathBuf, Vec<(usize, String)>)> {
-    let mut files = Vec::new();
-    collect(&workspace().join("crates").join(name).join("src"), &mut files);
-    files.sort();
-    let texts: Vec<(PathBuf, String)> =
-        files.into_iter().map(|path| (path.clone(), fs::read_to_string(&path).unwrap())).collect();
-    let tests: BTreeSet<String> = texts.iter().flat_map(|(_, text)| test_modules(text)).collect();
-    let is_test = |path: &Path| tests.contains(path.file_stem().unwrap().to_str().unwrap());
-    texts
-        .into_iter()
-        .filter(|(path, _)| !is_test(path))
-        .map(|(path, text)| (path.strip_prefix(workspace()).unwrap().to_owned(), code(&text)))
-        .collect()
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-}
-
-/// The files that a file declares for tests only.
-fn test_modules(text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let declared = lines.windows(2).filter(|pair| pair[0] == "#[cfg(test)]");
-    declared.filter_map(|pair| Some(pair[1].split("mod ").nth(1)?.strip_suffix(';')?.to_owned())).collect()
-}
-
-fn code(text: &str) -> Vec<(usize, String)> {
-    let lines: Vec<&str> = text.lines().collect();
-    // Tests stand at the end of a file.
-    let is_start_of_tests = |at: &usize| {
-        lines[*at] == "#[cfg(test)]" && lines.get(at + 1).is_some_and(|next| next.ends_with('{'))
-    };
-    let end = (0..lines.len()).find(is_start_of_tests).unwrap_or(lines.len());
-    let without_comment = |line: &str| match line.split_once("//") {
-        // `https://` in a text is no comment.
-        Some((before, _)) if !before.ends_with(':') => before.to_owned(),
-        _ => line.to_owned(),
-    };
-    lines[..end].iter().enumerate().map(|(at, line)| (at + 1, without_comment(line))).collect()
 }
 
 #[test]

@@ -1,0 +1,51 @@
+//! A type that a crate shows to others has a name that no other crate's type has.
+
+use std::collections::BTreeMap;
+
+use crate::sources::{code_of, crates};
+
+/// Names that still stand for several types; the list may only shrink.
+const SEVERAL: &[&str] = &[];
+
+#[test]
+fn one_name_stands_for_one_type() {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for name in crates() {
+        for (path, code) in code_of(&format!("crates/{name}")) {
+            // Of `infer`, what it shows to others.
+            if name == "infer" && !["lib.rs", "group.rs"].iter().any(|file| path.ends_with(file)) {
+                continue;
+            }
+            for (number, line) in code {
+                if let Some(name) = public_type(&line) {
+                    found.entry(name.to_owned()).or_default().push(format!("{}:{number}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(found.len() > 100, "only {} types were found: the test is broken", found.len());
+    let several: Vec<(&String, &Vec<String>)> = found.iter().filter(|(_, places)| places.len() > 1).collect();
+    let more = several.iter().filter(|(name, _)| !SEVERAL.contains(&name.as_str()));
+    let more: Vec<String> = more.map(|(name, places)| format!("{name}: {}", places.join(", "))).collect();
+    assert!(more.is_empty(), "these names stand for several types:\n{}", more.join("\n"));
+    let gone: Vec<&&str> =
+        SEVERAL.iter().filter(|name| !several.iter().any(|(several, _)| several == *name)).collect();
+    assert!(gone.is_empty(), "these have one meaning now: take them out of SEVERAL: {gone:?}");
+}
+
+/// The type that this line declares for all other crates.
+fn public_type(line: &str) -> Option<&str> {
+    let declared = line.trim_start().strip_prefix("pub ")?;
+    let name = ["struct ", "enum ", "trait ", "type ", "union "]
+        .iter()
+        .find_map(|kind| declared.strip_prefix(kind))?;
+    name.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+#[test]
+fn types_are_seen() {
+    assert_eq!(public_type("pub struct Seen<T>(T);"), Some("Seen"));
+    assert_eq!(public_type("    pub trait Layer {"), Some("Layer"));
+    assert_eq!(public_type("pub(crate) struct Seen;"), None);
+    assert_eq!(public_type("struct Seen;"), None);
+}
