@@ -113,7 +113,7 @@ pub fn zoo(seed: u64) -> (Profile, Family) {
     known[(seed % known.len() as u64) as usize].clone()
 }
 
-/// None for zones, which are no translation.
+/// None for zones, which are no translation, and for layers that no family has.
 fn of_translation(translation: &Translation) -> Option<Family> {
     match translation {
         Translation::PageMap(_) => Some(Family::Page),
@@ -121,7 +121,7 @@ fn of_translation(translation: &Translation) -> Option<Family> {
         Translation::LogBlocks(options) if options.order == LogOrder::Any => Some(Family::Log),
         Translation::LogBlocks(_) => Some(Family::Block),
         Translation::SharedLogs(_) => Some(Family::Shared),
-        Translation::Zones(_) => None,
+        _ => None,
     }
 }
 

@@ -25,19 +25,18 @@ use flashlab_device::{
     Request, Telemetry, VirtualQueue, VirtualTime,
 };
 
-use crate::flash::{Background, CAUSES, Content, Contents, Counts, Flash, LogicalPage, Resources, Times};
-use crate::layer::Layer;
+use crate::flash::{CAUSES, Content, Contents, Counts, Flash, FlashGeometry, LogicalPage, Resources};
+use crate::illegal::Illegal;
+use crate::layer::{FrontLayer, Layer};
 use crate::noise::NoiseSource;
-use crate::profile::{FlashSection, Illegal, Placement, Profile};
-use crate::translation::FrontLayer;
+use crate::profile::{FlashSection, Placement, Profile, translation};
 use controller::{Buffers, Controller, Costs, Groups, Options};
 use limit::Bucket;
 
+pub use crate::profile::{FlushPolicy, Limit};
 pub use conditioning::Conditioned;
-pub use limit::Limit;
 pub use state::StateError;
 pub use statistics::{Operations, Statistics};
-pub use write_buffer::FlushPolicy;
 
 /// A flash device in virtual time. Copies start where the original is.
 #[derive(Debug)]
@@ -60,28 +59,21 @@ pub struct FlashDevice {
 impl FlashDevice {
     /// The device that a profile describes, with nothing written to it.
     pub(crate) fn new(profile: &Profile) -> Result<FlashDevice, Illegal> {
+        FlashDevice::with_layer(profile, |section, geometry| {
+            translation::build(&profile.translation, section, profile.capacity, geometry)
+        })
+    }
+
+    /// The device that a profile describes, over erased flash, with the layer that `layer` makes for the array.
+    fn with_layer(
+        profile: &Profile,
+        layer: impl FnOnce(&FlashSection, &FlashGeometry) -> Result<FrontLayer, Illegal>,
+    ) -> Result<FlashDevice, Illegal> {
         let section = profile.flash.clone().unwrap_or_default();
-        let layout = section.geometry(profile.capacity, profile.translation.spare_blocks())?;
-        let times = Times {
-            command: section.command,
-            transfer: section.channel_bandwidth.time(section.page),
-            register_move: section.register_move,
-            cache_mode: section.cache_mode,
-            rows_wait: section.rows_wait,
-            keeps_row: section.keeps_row,
-            copy_back: section.copy_back,
-            copy: section.copy,
-            cells: section.cells(),
-            fast_cells: section.fast_cells(),
-        };
-        let background = profile.controller.background.map(|background| Background {
-            idle_after: background.idle_after,
-            read_slice: background.read_slice.unwrap_or(background.slice),
-            slice: background.slice,
-            pieces: background.pieces as usize,
-        });
+        let layout = section.geometry(profile.capacity, profile.translation.extra_blocks())?;
+        let background = profile.controller.background.map(|background| background.for_dies());
         let data = if section.sees_content() { DataHandling::AffectsTiming } else { DataHandling::Ignored };
-        let mut flash = Flash::new(layout, Resources::new(&layout, times, background));
+        let mut flash = Flash::new(layout, Resources::new(&layout, section.times(), background));
         if data.is_used() {
             let (zeros, ones) = (section.zeros_program_share as f32, section.ones_program_share as f32);
             flash = flash.with_contents(Contents::new(layout.pages(), zeros, ones));
@@ -95,7 +87,7 @@ impl FlashDevice {
             geometry: Geometry { capacity, block: profile.block, depth: profile.controller.depth, data },
             energy: section.energy,
             controller: new_controller(profile, &section),
-            layer: FrontLayer::new(profile, &section, &layout)?,
+            layer: layer(&section, &layout)?,
             flash,
             counts_media_writes: profile.controller.counts_media_writes,
             placement: profile.controller.placement.clone(),

@@ -12,17 +12,17 @@
 pub mod disk;
 pub mod flash;
 pub mod flash_device;
+mod illegal;
 pub mod layer;
 mod name;
 mod noise;
 pub mod profile;
 mod simulated;
 pub mod throughput;
-mod translation;
 mod zoo;
 
 pub use flash_device::{FlashDevice, Statistics};
+pub use layer::Translation;
 pub use profile::{Profile, ProfileError};
 pub use simulated::SimulatedDevice;
-pub use translation::Translation;
 pub use zoo::zoo;

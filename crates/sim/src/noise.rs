@@ -3,7 +3,7 @@
 use flashlab_base::{Nanos, Prng, Seed};
 use serde::{Deserialize, Serialize};
 
-use crate::profile::{Illegal, time};
+use crate::illegal::{Illegal, check_duration};
 
 /// A response time is multiplied by a log-normal variable of mean 1, and now and then it is an outlier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl Noise {
         if !(1.0..=1000.0).contains(&self.outlier_factor) {
             return Err(Illegal::number("noise.outlier_factor", self.outlier_factor, "1 to 1000"));
         }
-        time("noise.outlier", self.outlier)
+        check_duration("noise.outlier", self.outlier)
     }
 }
 

@@ -10,18 +10,18 @@ mod disk;
 mod flash;
 mod memory;
 mod throughput;
+pub(crate) mod translation;
 
-use std::fmt;
-
-use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_base::{Bytes, Identity};
 use serde::{Deserialize, Serialize};
 
+use crate::illegal::Illegal;
+use crate::layer::{Surroundings, Translation};
 pub use crate::noise::Noise;
-use crate::simulated::SimulatedDevice;
-use crate::translation::Translation;
 pub use bandwidth::Bandwidth;
 pub use controller::{
-    BackgroundSection, ControllerSection, Placement, ReadBufferSection, SegmentGroups, WriteBufferSection,
+    BackgroundSection, ControllerSection, FlushPolicy, Limit, Placement, ReadBufferSection, SegmentGroups,
+    WriteBufferSection,
 };
 pub use disk::{DiskSection, Seek};
 pub use flash::{Energy, FastCells, FlashSection, PerRow};
@@ -86,17 +86,6 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Whether an operation may take so long. What takes longer is a mistake in the unit, and millions of such operations
-/// would not fit into a clock of nanoseconds.
-pub(crate) fn time(key: &str, time: Nanos) -> Result<(), Illegal> {
-    if time <= Nanos::from_secs(100) { Ok(()) } else { Err(Illegal::new(key, time, "0 to 100s")) }
-}
-
-/// Whether something may go on for so long while the host rests.
-pub(crate) fn pause(key: &str, pause: Nanos) -> Result<(), Illegal> {
-    if pause <= Nanos::from_secs(86_400) { Ok(()) } else { Err(Illegal::new(key, pause, "0 to 24h")) }
-}
-
 /// What the reader of TOML says, with the ranges of its types in place of their names.
 fn plain(message: &str) -> String {
     const NAMES: [(&str, &str); 9] = [
@@ -116,36 +105,6 @@ fn plain(message: &str) -> String {
     NAMES.iter().fold(message.to_owned(), |told, (name, words)| told.replace(name, words))
 }
 
-/// A value that no device can have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Illegal {
-    key: String,
-    value: String,
-    legal: String,
-}
-
-impl Illegal {
-    pub(crate) fn new(key: impl Into<String>, value: impl fmt::Display, legal: impl Into<String>) -> Illegal {
-        Illegal { key: key.into(), value: value.to_string(), legal: legal.into() }
-    }
-
-    /// The key that is wrong.
-    pub(crate) fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// The same with the least that the value may be, and what is legal as the reason.
-    pub(crate) fn at_least(self, least: String) -> Illegal {
-        Illegal { legal: format!("{least}: {}", self.legal), ..self }
-    }
-
-    /// The same for a number that may have hundreds of digits.
-    pub(crate) fn number(key: impl Into<String>, value: f64, legal: impl Into<String>) -> Illegal {
-        let digits = if value.abs() < 1e12 { value.to_string() } else { format!("{value:e}") };
-        Illegal::new(key, digits, legal)
-    }
-}
-
 impl Profile {
     /// Reads a profile; `file` is named in errors.
     ///
@@ -163,15 +122,6 @@ impl Profile {
     /// The profile as TOML; [`Profile::parse`] reads it back.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a profile is made of texts and numbers")
-    }
-
-    /// Builds the device.
-    ///
-    /// # Errors
-    /// When the profile's parts do not fit together.
-    pub fn device(&self) -> Result<SimulatedDevice, ProfileError> {
-        SimulatedDevice::new(self)
-            .map_err(|illegal| ProfileError::value(&format!("sim:{}", self.name), illegal))
     }
 
     /// The same device with another capacity, as a maker's series has it: its fast region keeps its share of the device,
@@ -224,14 +174,7 @@ impl Profile {
 
     /// How it works, in a word or two: its translation layer, or that it is a throughput model.
     pub fn kind(&self) -> &'static str {
-        match (&self.flash, &self.translation) {
-            (None, _) => "throughput model",
-            (Some(_), Translation::PageMap(_)) => "page map",
-            (Some(_), Translation::DemandMap(_)) => "demand map",
-            (Some(_), Translation::LogBlocks(_)) => "log blocks",
-            (Some(_), Translation::SharedLogs(_)) => "shared logs",
-            (Some(_), Translation::Zones(_)) => "zones",
-        }
+        if self.flash.is_some() { self.translation.kind() } else { "throughput model" }
     }
 
     fn check(&self) -> Result<(), Illegal> {
@@ -277,7 +220,16 @@ impl Profile {
             (None, Some(flash), None) => {
                 flash.check(self.block)?;
                 self.controller.check(flash.page)?;
-                self.translation.check(self, flash)
+                let surroundings = Surroundings {
+                    block: self.block,
+                    page: flash.page,
+                    has_slc_cache: flash.fast.is_some(),
+                    flushes_when_full: self
+                        .controller
+                        .write_buffer
+                        .is_some_and(|buffer| buffer.flush == FlushPolicy::WhenFull),
+                };
+                translation::check(&self.translation, flash, self.capacity, &surroundings)
             }
             (None, None, Some(disk)) => disk.check(self.capacity, self.block),
             (None, None, None) => {
@@ -347,7 +299,7 @@ pub enum ProfileError {
 }
 
 impl ProfileError {
-    fn value(file: &str, illegal: Illegal) -> ProfileError {
+    pub(crate) fn value(file: &str, illegal: Illegal) -> ProfileError {
         let Illegal { key, value, legal } = illegal;
         ProfileError::Value { file: file.to_owned(), key, value, legal }
     }

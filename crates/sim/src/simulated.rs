@@ -5,7 +5,8 @@ use flashlab_device::{Completion, Conditioning, Device, Geometry, Health, Reques
 
 use crate::disk::HardDisk;
 use crate::flash_device::FlashDevice;
-use crate::profile::{Illegal, Profile};
+use crate::illegal::Illegal;
+use crate::profile::{Profile, ProfileError};
 use crate::throughput::ThroughputDevice;
 
 /// The device that a profile describes.
@@ -30,8 +31,19 @@ macro_rules! each {
     };
 }
 
+impl Profile {
+    /// Builds the device.
+    ///
+    /// # Errors
+    /// When the profile's parts do not fit together.
+    pub fn device(&self) -> Result<SimulatedDevice, ProfileError> {
+        SimulatedDevice::new(self)
+            .map_err(|illegal| ProfileError::value(&format!("sim:{}", self.name), illegal))
+    }
+}
+
 impl SimulatedDevice {
-    pub(crate) fn new(profile: &Profile) -> Result<SimulatedDevice, Illegal> {
+    fn new(profile: &Profile) -> Result<SimulatedDevice, Illegal> {
         match (&profile.throughput, &profile.disk) {
             (Some(model), _) => {
                 Ok(SimulatedDevice::Throughput(Box::new(ThroughputDevice::new(profile, *model))))

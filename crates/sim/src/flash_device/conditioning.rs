@@ -127,7 +127,7 @@ impl FlashDevice {
                     }
                     batch.push(io);
                 }
-                std::hint::black_box(layer.touch(flash.geometry(), &pages));
+                std::hint::black_box(layer.prefetch(flash.geometry(), &pages));
                 for &(operation, offset, size) in &batch {
                     let stream = stream_of(placement, offset);
                     controller.serve(layer, flash, operation, (offset, size), stream, Nanos::ZERO)?;

@@ -18,9 +18,10 @@ use flashlab_device::{IoError, Operation};
 use serde::{Deserialize, Serialize};
 
 use super::read_buffer::ReadBuffer;
-use super::write_buffer::{FlushPolicy, Sectors, WriteBuffer};
+use super::write_buffer::{Sectors, WriteBuffer};
 use crate::flash::{Flash, LogicalPage, Timing};
 use crate::layer::{Layer, Pages};
+use crate::profile::FlushPolicy;
 
 /// What the controller's own work takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -261,7 +262,7 @@ impl Controller {
         }
         let from = self.quiet.max(self.answered).saturating_add(self.options.idle_after);
         if from < now {
-            layer.rest(flash, from, now);
+            layer.idle(flash, from, now);
         }
     }
 

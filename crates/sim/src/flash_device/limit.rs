@@ -10,44 +10,8 @@
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::Operation;
-use serde::{Deserialize, Serialize};
 
-use crate::profile::Bandwidth;
-
-/// `[controller.limit]`. What is absent is not limited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limit {
-    /// Reads a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_iops: Option<u64>,
-    /// Writes a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_iops: Option<u64>,
-    /// Bytes read a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_bandwidth: Option<Bandwidth>,
-    /// Bytes written a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_bandwidth: Option<Bandwidth>,
-    /// For how long the right to IOs is saved up.
-    pub burst: Nanos,
-    /// The way to the device and back.
-    pub latency: Nanos,
-}
-
-impl Limit {
-    /// How much of the bucket's time an IO takes.
-    fn share(&self, operation: Operation, size: Bytes) -> Nanos {
-        let (iops, bandwidth) = match operation {
-            Operation::Read => (self.read_iops, self.read_bandwidth),
-            Operation::Write => (self.write_iops, self.write_bandwidth),
-            Operation::Flush | Operation::Discard => return Nanos::ZERO,
-        };
-        let one = Nanos(iops.map_or(0, |iops| (1e9 / iops as f64).round() as u64));
-        one.max(bandwidth.map_or(Nanos::ZERO, |bandwidth| bandwidth.time(size)))
-    }
-}
+use crate::profile::Limit;
 
 /// The bucket of a device.
 #[derive(Debug)]
@@ -66,8 +30,19 @@ impl Bucket {
     /// When an IO that comes at `now` reaches the device.
     pub(super) fn admit(&mut self, operation: Operation, size: Bytes, now: Nanos) -> Nanos {
         let admitted = now.max(self.paid.since(self.limit.burst));
-        self.paid = self.paid.max(now) + self.limit.share(operation, size);
+        self.paid = self.paid.max(now) + self.share(operation, size);
         admitted
+    }
+
+    /// How much of the bucket's time an IO takes.
+    fn share(&self, operation: Operation, size: Bytes) -> Nanos {
+        let (iops, bandwidth) = match operation {
+            Operation::Read => (self.limit.read_iops, self.limit.read_bandwidth),
+            Operation::Write => (self.limit.write_iops, self.limit.write_bandwidth),
+            Operation::Flush | Operation::Discard => return Nanos::ZERO,
+        };
+        let one = Nanos(iops.map_or(0, |iops| (1e9 / iops as f64).round() as u64));
+        one.max(bandwidth.map_or(Nanos::ZERO, |bandwidth| bandwidth.time(size)))
     }
 
     /// What the way takes.

@@ -13,10 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::FlashDevice;
 use super::controller::Controller;
 use crate::flash::FlashState;
-use crate::layer::Layer;
+use crate::layer::{FrontLayer, Layer};
 use crate::noise::NoiseSource;
-use crate::profile::Profile;
-use crate::translation::FrontLayer;
+use crate::profile::{Profile, translation};
 
 const MAGIC: &[u8; 8] = b"FLASHSIM";
 /// The version of the format.
@@ -24,7 +23,7 @@ const VERSION: u32 = 3;
 const HEADER: usize = 8 + 4 + 8 + 8 + 4;
 
 #[derive(Serialize)]
-struct Saved<'a> {
+struct StateToSave<'a> {
     controller: &'a Controller,
     layer: &'a FrontLayer,
     flash: FlashState,
@@ -32,7 +31,7 @@ struct Saved<'a> {
 }
 
 #[derive(Deserialize)]
-struct Restored {
+struct SavedState {
     controller: Controller,
     layer: FrontLayer,
     flash: FlashState,
@@ -48,7 +47,7 @@ impl FlashDevice {
         assert!(self.queue.is_empty(), "a device was saved with requests in flight");
         let mut controller = self.controller.clone();
         controller.restart();
-        let saved = Saved {
+        let saved = StateToSave {
             controller: &controller,
             layer: &self.layer,
             flash: self.flash.state(),
@@ -70,27 +69,33 @@ impl FlashDevice {
     /// # Errors
     /// When the bytes are damaged, of another version, or of another profile.
     pub fn restore(profile: &Profile, bytes: &[u8]) -> Result<FlashDevice, StateError> {
-        let fingerprint = profile.fingerprint();
-        let payload = payload(bytes, fingerprint)?;
-        // Its layer is compared with the saved one, and makes way for it.
-        let sizes = Profile { translation: profile.translation.clone().only_sizes(), ..profile.clone() };
-        let fresh = FlashDevice::new(&sizes).map_err(|_| StateError::OtherProfile)?;
-        let mut device = FlashDevice { fingerprint, ..fresh };
-        let restored: Restored = postcard::from_bytes(payload).map_err(|_| StateError::Damaged)?;
-        let Restored { mut controller, mut layer, flash, noise } = restored;
+        let payload = payload(bytes, profile.fingerprint())?;
+        let saved: SavedState = postcard::from_bytes(payload).map_err(|_| StateError::Damaged)?;
+        let SavedState { mut controller, layer, flash, noise } = saved;
+        let mut device =
+            FlashDevice::with_layer(profile, |_, _| Ok(layer)).map_err(|_| StateError::OtherProfile)?;
         let wrong = |what: &str| StateError::Inconsistent(what.to_owned());
         if !device.flash.set_state(flash) {
             return Err(wrong("the array of flash is another one, or its counts do not agree"));
         }
-        layer.complete(&device.layer, &device.flash).map_err(StateError::Inconsistent)?;
-        if !controller.complete(&device.controller, layer.pages()) {
+        device.complete_layer(profile)?;
+        if !controller.complete(&device.controller, device.layer.pages()) {
             return Err(wrong("the controller's buffers are others, or hold pages that do not exist"));
         }
         if !noise.is_like(&device.noise) {
             return Err(wrong("the noise is another one"));
         }
-        (device.controller, device.layer, device.noise) = (controller, layer, noise);
+        (device.controller, device.noise) = (controller, noise);
         Ok(device)
+    }
+
+    /// Checks the saved layers against the profile and the flash.
+    fn complete_layer(&mut self, profile: &Profile) -> Result<(), StateError> {
+        let section = profile.flash.clone().unwrap_or_default();
+        let options = translation::for_array(&profile.translation, &section, profile.capacity)
+            .map_err(|_| StateError::OtherProfile)?;
+        let cache = section.slc_cache_options(self.flash.geometry());
+        self.layer.complete(&options, cache.as_ref(), &self.flash).map_err(StateError::Inconsistent)
     }
 
     /// The same device once more, at rest and at time zero. Nothing may be in flight.

@@ -17,17 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flash::LogicalPage;
 use crate::layer::Pages;
-
-/// When whole pages leave the write buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FlushPolicy {
-    /// At once: the buffer hides the programming time as long as slots are free.
-    #[default]
-    Immediately,
-    /// When the buffer is full: writes to the same pages meet in it.
-    WhenFull,
-}
+use crate::profile::FlushPolicy;
 
 /// The sectors of a page that are in the buffer, one bit each.
 pub(super) type Sectors = u64;

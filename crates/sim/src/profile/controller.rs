@@ -3,8 +3,9 @@
 use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Bandwidth, Illegal, pause, time};
-use crate::flash_device::{FlushPolicy, Limit};
+use super::bandwidth::Bandwidth;
+use crate::flash::Background;
+use crate::illegal::{Illegal, check_duration, check_idle_time};
 
 /// The section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,10 +88,10 @@ impl Default for ControllerSection {
 
 impl ControllerSection {
     pub(super) fn check(&self, page: Bytes) -> Result<(), Illegal> {
-        time("controller.read_command", self.read_command)?;
-        time("controller.write_command", self.write_command)?;
-        time("controller.write_jump", self.write_jump)?;
-        time("controller.read_jump", self.read_jump)?;
+        check_duration("controller.read_command", self.read_command)?;
+        check_duration("controller.write_command", self.write_command)?;
+        check_duration("controller.write_jump", self.write_jump)?;
+        check_duration("controller.read_jump", self.read_jump)?;
         let pages = |key: &str, size: Bytes, least: u64| {
             if size.is_multiple_of(page) && (least..=1 << 24).contains(&(size.0 / page.0)) {
                 return Ok(());
@@ -106,8 +107,8 @@ impl ControllerSection {
         }
         self.largest_command.map_or(Ok(()), |size| pages("largest_command", size, 1))?;
         if let Some(limit) = &self.limit {
-            time("controller.limit.burst", limit.burst)?;
-            time("controller.limit.latency", limit.latency)?;
+            check_duration("controller.limit.burst", limit.burst)?;
+            check_duration("controller.limit.latency", limit.latency)?;
             for (key, iops) in [("read_iops", limit.read_iops), ("write_iops", limit.write_iops)] {
                 if iops == Some(0) {
                     return Err(Illegal::new(format!("controller.limit.{key}"), 0, "at least 1, or absent"));
@@ -135,8 +136,11 @@ impl ControllerSection {
             if groups.count == 0 {
                 return Err(Illegal::new("controller.segment_groups.count", groups.count, "1 to 4294967295"));
             }
-            time("controller.segment_groups.switch", groups.switch)?;
-            time("controller.segment_groups.write_switch", groups.write_switch.unwrap_or_default())?;
+            check_duration("controller.segment_groups.switch", groups.switch)?;
+            check_duration(
+                "controller.segment_groups.write_switch",
+                groups.write_switch.unwrap_or_default(),
+            )?;
             if groups.span == Bytes::ZERO {
                 return Err(Illegal::new("controller.segment_groups.span", groups.span, "at least 1B"));
             }
@@ -148,9 +152,9 @@ impl ControllerSection {
             if background.pieces > 1 << 20 {
                 return Err(Illegal::new("controller.background.pieces", background.pieces, "0 to 1048576"));
             }
-            pause("controller.background.idle_after", background.idle_after)?;
-            time("controller.background.slice", background.slice)?;
-            time("controller.background.read_slice", background.read_slice.unwrap_or_default())?;
+            check_idle_time("controller.background.idle_after", background.idle_after)?;
+            check_duration("controller.background.slice", background.slice)?;
+            check_duration("controller.background.read_slice", background.read_slice.unwrap_or_default())?;
         }
         Ok(())
     }
@@ -230,4 +234,49 @@ pub struct BackgroundSection {
     pub while_idle: bool,
     /// How many merges a die may owe, having that many blocks to spare. More are done in the foreground.
     pub pieces: u32,
+}
+
+impl BackgroundSection {
+    /// What the dies have to know about it.
+    pub(crate) fn for_dies(&self) -> Background {
+        Background {
+            idle_after: self.idle_after,
+            read_slice: self.read_slice.unwrap_or(self.slice),
+            slice: self.slice,
+            pieces: self.pieces as usize,
+        }
+    }
+}
+
+/// When whole pages leave the write buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlushPolicy {
+    /// At once: the buffer hides the programming time as long as slots are free.
+    #[default]
+    Immediately,
+    /// When the buffer is full: writes to the same pages meet in it.
+    WhenFull,
+}
+
+/// `[controller.limit]`. What is absent is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limit {
+    /// Reads a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_iops: Option<u64>,
+    /// Writes a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_iops: Option<u64>,
+    /// Bytes read a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bandwidth: Option<Bandwidth>,
+    /// Bytes written a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<Bandwidth>,
+    /// For how long the right to IOs is saved up.
+    pub burst: Nanos,
+    /// The way to the device and back.
+    pub latency: Nanos,
 }

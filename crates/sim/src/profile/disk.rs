@@ -3,7 +3,8 @@
 use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Bandwidth, Illegal};
+use super::bandwidth::Bandwidth;
+use crate::illegal::Illegal;
 
 /// `[disk]`: a hard disk (Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer, March 1994).
 /// Without keys, a 7200 rpm disk of 2000.

@@ -3,8 +3,10 @@
 use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Bandwidth, Illegal, time};
-use crate::flash::{CellTimes, FlashGeometry, Reliability, RowTimes};
+use super::bandwidth::Bandwidth;
+use crate::flash::{CellTimes, FlashGeometry, Reliability, RowTimes, Times};
+use crate::illegal::{Illegal, check_duration};
+use crate::layer::FastRegionOptions;
 
 /// One time, or one for each kind of row: `"200us"` or `["200us", "900us"]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,15 +172,43 @@ impl Default for FlashSection {
 }
 
 impl FlashSection {
-    pub(crate) fn cells(&self) -> CellTimes {
+    /// How long the array's operations take.
+    pub(crate) fn times(&self) -> Times {
+        Times {
+            command: self.command,
+            transfer: self.channel_bandwidth.time(self.page),
+            register_move: self.register_move,
+            cache_mode: self.cache_mode,
+            rows_wait: self.rows_wait,
+            keeps_row: self.keeps_row,
+            copy_back: self.copy_back,
+            copy: self.copy,
+            cells: self.cells(),
+            fast_cells: self.fast_cells(),
+        }
+    }
+
+    fn cells(&self) -> CellTimes {
         CellTimes { read: self.read.times(), program: self.program.times(), erase: self.erase }
     }
 
-    pub(crate) fn fast_cells(&self) -> CellTimes {
+    fn fast_cells(&self) -> CellTimes {
         self.fast.as_ref().map_or(self.cells(), |fast| CellTimes {
             read: fast.read.times(),
             program: fast.program.times(),
             erase: fast.erase,
+        })
+    }
+
+    /// The options of the SLC cache, if there is one.
+    pub(crate) fn slc_cache_options(&self, geometry: &FlashGeometry) -> Option<FastRegionOptions> {
+        let pages = |size: Bytes| u32::try_from(size.0.div_ceil(self.page.0)).unwrap_or(u32::MAX);
+        self.fast.as_ref().map(|fast| FastRegionOptions {
+            bypass_from: fast.bypass_from.map(pages),
+            refill_blocks: fast
+                .refill
+                .map_or(u32::MAX, |size| pages(size).div_ceil(geometry.pages_per_block())),
+            reliability: self.reliability,
         })
     }
 
@@ -288,22 +318,22 @@ impl FlashSection {
                 if !(1..=4).contains(&times.count()) {
                     return Err(Illegal::new(format!("{cells}.{key}"), times.count(), "one to four times"));
                 }
-                time(&format!("{cells}.{key}"), times.longest())?;
+                check_duration(&format!("{cells}.{key}"), times.longest())?;
             }
             Ok(())
         };
         rows("flash", &self.read, &self.program)?;
         if let Some(fast) = &self.fast {
             rows("flash.fast", &fast.read, &fast.program)?;
-            time("flash.fast.erase", fast.erase)?;
+            check_duration("flash.fast.erase", fast.erase)?;
             if fast.size == Bytes::ZERO {
                 return Err(Illegal::new("flash.fast.size", fast.size, "from one page on"));
             }
         }
-        time("flash.erase", self.erase)?;
-        time("flash.command", self.command)?;
-        time("flash.register_move", self.register_move)?;
-        time("flash.copy", self.copy)?;
+        check_duration("flash.erase", self.erase)?;
+        check_duration("flash.command", self.command)?;
+        check_duration("flash.register_move", self.register_move)?;
+        check_duration("flash.copy", self.copy)?;
         let Energy { read_uj, program_uj, erase_uj, idle_mw } = self.energy;
         for (key, energy) in
             [("read_uj", read_uj), ("program_uj", program_uj), ("erase_uj", erase_uj), ("idle_mw", idle_mw)]

@@ -6,14 +6,9 @@
 
 use flashlab_base::Bytes;
 
-use super::{Profile, ProfileError};
-use crate::layer::PageMapOptions;
-use crate::translation::Translation;
+use super::{Profile, ProfileError, translation};
+use crate::layer::MAP_ENTRY;
 
-/// An entry of a map.
-const ENTRY: f64 = 4.0;
-/// A bit.
-const BIT: f64 = 0.125;
 /// What the array knows of a block, its place among the victims, and its node among the free blocks.
 const BLOCK: f64 = 8.0 + 16.0 + 20.0;
 
@@ -26,21 +21,12 @@ impl Profile {
         let Some(flash) = &self.flash else { return Ok(Bytes::ZERO) };
         let wrong = |illegal| ProfileError::value(&format!("sim:{}", self.name), illegal);
         let logical = f64::from(flash.logical_pages(self.capacity).map_err(wrong)?);
-        let array = flash.geometry(self.capacity, self.translation.spare_blocks()).map_err(wrong)?;
+        let array = flash.geometry(self.capacity, self.translation.extra_blocks()).map_err(wrong)?;
         let (pages, blocks) = (f64::from(array.pages()), f64::from(array.blocks()));
-        // Logs that pages lie in by any order have an entry for each of their pages.
-        let log = f64::from(array.dies()) * f64::from(array.pages_per_block()) * ENTRY;
-        let layer = match &self.translation {
-            Translation::PageMap(options) => of_page_map(options, logical, pages),
-            Translation::DemandMap(options) => {
-                of_page_map(&options.page_map, logical, pages) + logical * (ENTRY + BIT)
-            }
-            Translation::LogBlocks(options) => pages * BIT + f64::from(options.logs) * log,
-            Translation::SharedLogs(options) => pages * (ENTRY + BIT) + f64::from(options.logs) * log,
-            Translation::Zones(_) => 0.0,
-        };
-        let fast = f64::from(array.fast_blocks()) * f64::from(array.pages_per_block()) * ENTRY;
-        let fast = if flash.fast.is_some() { fast + logical * ENTRY } else { 0.0 };
+        let layer =
+            translation::for_array(&self.translation, flash, self.capacity).map_err(wrong)?.memory(&array);
+        let fast = f64::from(array.fast_blocks()) * f64::from(array.pages_per_block()) * MAP_ENTRY;
+        let fast = if flash.fast.is_some() { fast + logical * MAP_ENTRY } else { 0.0 };
         let content = if flash.sees_content() { pages } else { 0.0 };
         Ok(Bytes((layer + blocks * BLOCK + fast + content) as u64))
     }
@@ -74,15 +60,10 @@ impl Profile {
     }
 }
 
-fn of_page_map(options: &PageMapOptions, logical: f64, pages: f64) -> f64 {
-    let heat = if options.hot_within.is_some() { ENTRY } else { 0.0 };
-    logical * (ENTRY + heat) + pages * (ENTRY + BIT)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translation::AnyLayer;
+    use crate::layer::{AnyLayer, FrontLayer};
 
     fn profile(more: &str) -> Profile {
         let head = "version = 1\nname = \"t\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"256MiB\"\nblock = \"4KiB\"\n";
@@ -95,9 +76,8 @@ mod tests {
             let profile = profile(&format!("dies = 4\n[translation.page_map]\n{options}\n"));
             let flash = profile.flash.as_ref().unwrap();
             let array = flash.geometry(profile.capacity, 0).unwrap();
-            let AnyLayer::PageMap(map) = AnyLayer::new(&profile, flash, &array).unwrap() else {
-                panic!("a page map was described")
-            };
+            let built = translation::build(&profile.translation, flash, profile.capacity, &array).unwrap();
+            let FrontLayer::Plain(AnyLayer::PageMap(map)) = built else { panic!("a page map was described") };
             let ratio = profile.memory().unwrap().0 as f64 / map.memory().0 as f64;
             assert!((0.95..1.1).contains(&ratio), "{options}: {ratio}");
         }

@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Illegal, pause, time};
+use crate::illegal::{Illegal, check_duration, check_idle_time};
 
 /// The throughput model of El Maghraoui et al. section 4: T(n) = A + n B for each of four classes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,7 +117,7 @@ impl Startup {
         if self.ios > 1 << 32 {
             return Err(Illegal::new("startup.ios", self.ios, "0 to 4294967296"));
         }
-        pause("startup.rest", self.rest)
+        check_idle_time("startup.rest", self.rest)
     }
 }
 
@@ -138,7 +138,7 @@ impl Lingering {
         if !(0.0..=1000.0).contains(&self.read_factor) {
             return Err(Illegal::number("lingering.read_factor", self.read_factor, "0 to 1000"));
         }
-        time("lingering.per_write", self.per_write)?;
-        pause("lingering.longest", self.longest)
+        check_duration("lingering.per_write", self.per_write)?;
+        check_idle_time("lingering.longest", self.longest)
     }
 }

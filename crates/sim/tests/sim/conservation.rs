@@ -321,11 +321,11 @@ proptest! {
         damage in any_damage(),
     ) {
         let stripe_pages = options.stripe_pages.min(array.planes * array.rows);
-        let logical_pages = logical_pages(&array, options.spare_blocks(), stripe_pages, less);
+        let logical_pages = logical_pages(&array, options.extra_blocks(), stripe_pages, less);
         let options = LogBlocksOptions { logical_pages, stripe_pages, ..options };
         let fresh = LogBlocks::new(&array.geometry(), &options).unwrap();
         let subject = conserves(&array, fresh.clone(), &requests);
-        is_saved(&subject, damage, |layer, flash| layer.check(&fresh, flash));
+        is_saved(&subject, damage, |layer, flash| layer.check(&options, flash));
     }
 
     #[test]
@@ -339,11 +339,11 @@ proptest! {
     ) {
         let stripe_pages = stripe_pages.min(array.planes * array.rows);
         let options = SharedLogsOptions { stripe_pages, logs, ..SharedLogsOptions::default() };
-        let logical_pages = logical_pages(&array, options.spare_blocks(), stripe_pages, less);
+        let logical_pages = logical_pages(&array, options.extra_blocks(), stripe_pages, less);
         let options = SharedLogsOptions { logical_pages, ..options };
         let fresh = SharedLogs::new(&array.geometry(), &options).unwrap();
         let subject = conserves(&array, fresh.clone(), &requests);
-        is_saved(&subject, damage, |layer, flash| layer.check(&fresh, flash));
+        is_saved(&subject, damage, |layer, flash| layer.check(&options, flash));
     }
 
     #[test]
@@ -367,7 +367,7 @@ proptest! {
         reliability in any_reliability(),
     ) {
         let array = Array { blocks_per_die: array.blocks_per_die + 1, ..array };
-        let logical_pages = logical_pages(&array, options.spare_blocks() + 1, 1, 0);
+        let logical_pages = logical_pages(&array, options.extra_blocks() + 1, 1, 0);
         let options = LogBlocksOptions { logical_pages, stripe_pages: 1, reliability: Some(reliability), ..options };
         wears_out(&array, LogBlocks::new(&array.geometry(), &options).unwrap(), reliability);
     }
@@ -380,7 +380,7 @@ proptest! {
     ) {
         let array = Array { blocks_per_die: array.blocks_per_die + 1, ..array };
         let options = SharedLogsOptions { logs, stripe_pages: 1, ..SharedLogsOptions::default() };
-        let logical_pages = logical_pages(&array, options.spare_blocks() + 1, 1, 0);
+        let logical_pages = logical_pages(&array, options.extra_blocks() + 1, 1, 0);
         let options = SharedLogsOptions { logical_pages, reliability: Some(reliability), ..options };
         wears_out(&array, SharedLogs::new(&array.geometry(), &options).unwrap(), reliability);
     }

@@ -69,7 +69,7 @@ fn options(blocks: u32, logs: u32) -> LogBlocksOptions {
 }
 
 fn log_blocks(pages_per_block: u32, options: &LogBlocksOptions) -> Bench<LogBlocks> {
-    let blocks = options.logical_pages / pages_per_block + options.spare_blocks();
+    let blocks = options.logical_pages / pages_per_block + options.extra_blocks();
     let geometry = geometry(pages_per_block, blocks);
     let flash = Flash::new(geometry, Untimed).with_ledger(options.logical_pages);
     Bench { flash, layer: LogBlocks::new(&geometry, options).unwrap() }
@@ -83,7 +83,7 @@ fn shared_logs_reclaiming(reclaimed_at_once: u32, blocks: u32, logs: u32) -> Ben
     let logical_pages = 4 * blocks;
     let options =
         SharedLogsOptions { logical_pages, logs, reclaimed_at_once, ..SharedLogsOptions::default() };
-    let geometry = geometry(4, blocks + options.spare_blocks());
+    let geometry = geometry(4, blocks + options.extra_blocks());
     let flash = Flash::new(geometry, Untimed).with_ledger(options.logical_pages);
     Bench { flash, layer: SharedLogs::new(&geometry, &options).unwrap() }
 }

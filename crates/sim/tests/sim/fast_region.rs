@@ -100,7 +100,7 @@ fn a_rest_makes_as_many_free_blocks_as_it_is_told() {
         let (mut flash, mut layer) = with_fast_blocks(4, &options);
         // Three full blocks, and a page in the fourth.
         write(&mut flash, &mut layer, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14]);
-        layer.rest(&mut flash, Nanos::ZERO, Nanos::from_secs(1));
+        layer.idle(&mut flash, Nanos::ZERO, Nanos::from_secs(1));
         assert_eq!((layer.free_blocks(), folded(&flash).1), (expected, folds), "refill {refill_blocks}");
     }
 }
@@ -130,7 +130,7 @@ fn sustained_writes_fall_off_a_cliff_and_a_pause_brings_the_speed_back() {
     microseconds_a_page(&mut flash, &mut layer, &mut now, 2048);
     let full = microseconds_a_page(&mut flash, &mut layer, &mut now, 2048);
     let pause = now + Nanos::from_secs(10);
-    layer.rest(&mut flash, now, pause);
+    layer.idle(&mut flash, now, pause);
     now = pause;
     let rested = microseconds_a_page(&mut flash, &mut layer, &mut now, 1024);
     // A program of 100 us and a transfer of 10 us on four dies, or those of the slow cells, a read and an erase as well.
@@ -159,7 +159,7 @@ fn random_load<L: Layer, T: Timing>(flash: &mut Flash<T>, layer: &mut FastRegion
             }
             97..99 if rests => {
                 let until = now + Nanos::from_millis(random.below(50));
-                layer.rest(flash, now, until);
+                layer.idle(flash, now, until);
                 now = until;
             }
             _ => layer.power_cut(),
@@ -190,13 +190,12 @@ fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + Deserializ
         assert_eq!((untimed.blocks(), untimed.counts()), (timed.blocks(), timed.counts()), "seed {seed}");
 
         let mut loaded: FastRegion<L> = serde_json::from_slice(&serde_json::to_vec(&layer).unwrap()).unwrap();
-        assert_eq!(loaded.complete(&fresh, &untimed, |_, _| Ok(())), Ok(()), "seed {seed}");
+        assert_eq!(loaded.complete(&options, &untimed, |_| Ok(())), Ok(()), "seed {seed}");
         assert!(loaded == layer, "seed {seed}: saved and loaded");
         let small = geometry.with_fast_blocks(geometry.fast_blocks() - 1).unwrap();
-        let other_region = FastRegion::new(&small, behind.clone(), &options).unwrap();
-        let other = loaded.complete(&other_region, &untimed, |_, _| Ok(()));
+        let other = loaded.complete(&options, &Flash::new(small, Untimed), |_| Ok(()));
         assert_eq!(other, Err("the fast region is that of another device".to_owned()), "seed {seed}");
-        let damaged = loaded.complete(&fresh, &untimed, |_, _| Err("no".to_owned()));
+        let damaged = loaded.complete(&options, &untimed, |_| Err("no".to_owned()));
         assert_eq!(damaged, Err("no".to_owned()), "seed {seed}: the layer behind is damaged");
 
         let mut rested = fresh;

@@ -56,7 +56,7 @@ fn reads_refresh_nothing_unless_asked() {
     for _ in 0..10_000 {
         layer.read(&mut flash, pages(3, 1), Nanos::ZERO);
     }
-    layer.rest(&mut flash, Nanos::from_secs(1_000_000), Nanos::from_secs(2_000_000));
+    layer.idle(&mut flash, Nanos::from_secs(1_000_000), Nanos::from_secs(2_000_000));
     assert_eq!(flash.counts().programs(), 32);
 }
 
@@ -65,18 +65,18 @@ fn old_data_is_written_again_while_the_host_rests() {
     let hour = Nanos::from_secs(3600);
     let (mut flash, mut layer) = two_blocks(|options| options.retention = Some(hour));
     let just_before = Nanos(hour.0 - 1);
-    layer.rest(&mut flash, Nanos::from_secs(1), just_before);
+    layer.idle(&mut flash, Nanos::from_secs(1), just_before);
     assert_eq!(refreshed(flash.counts()), (0, 0, 0));
     // Moving a block takes 16 reads of 50 us, 16 programs of 500 us, transfers and an erase: more than 1 ms.
-    layer.rest(&mut flash, hour, hour + Nanos::from_millis(1));
+    layer.idle(&mut flash, hour, hour + Nanos::from_millis(1));
     assert_eq!(refreshed(flash.counts()), (16, 16, 1));
     // The second block was begun 8 ms after the first one.
-    layer.rest(&mut flash, hour + Nanos::from_millis(20), hour + hour);
+    layer.idle(&mut flash, hour + Nanos::from_millis(20), hour + hour);
     assert_eq!(refreshed(flash.counts()), (32, 32, 2));
     // Both are fresh again, for an hour.
-    layer.rest(&mut flash, Nanos::from_secs(7000), Nanos::from_secs(7100));
+    layer.idle(&mut flash, Nanos::from_secs(7000), Nanos::from_secs(7100));
     assert_eq!(refreshed(flash.counts()), (32, 32, 2));
-    layer.rest(&mut flash, Nanos::from_secs(8000), Nanos::from_secs(8100));
+    layer.idle(&mut flash, Nanos::from_secs(8000), Nanos::from_secs(8100));
     assert_eq!(refreshed(flash.counts()), (64, 64, 4));
     layer.read(&mut flash, pages(0, 100), Nanos::ZERO);
 }

@@ -136,7 +136,7 @@ fn a_device_that_has_no_spare_block_left_can_only_be_read() {
             layer.read(&mut flash, page(number), Nanos::ZERO);
             assert!(layer.write(&mut flash, page(number), 0, Nanos::ZERO).is_err());
         }
-        layer.rest(&mut flash, Nanos::ZERO, Nanos::from_secs(1000));
+        layer.idle(&mut flash, Nanos::ZERO, Nanos::from_secs(1000));
         layer.read(&mut flash, Pages { first: LogicalPage(0), count: LOGICAL }, Nanos::ZERO);
     }
 }

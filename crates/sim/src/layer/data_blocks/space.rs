@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::flash::{FlashGeometry, Reliability};
-use crate::layer::OptionsError;
+use crate::layer::options::OptionsError;
 
 /// The free blocks of a die, those with the fewest erases first: erases and number.
 pub(super) type FreeBlocks = BTreeSet<(u32, u32)>;
@@ -50,6 +50,12 @@ impl Space {
             return wrong("logical_pages", logical_pages, legal);
         }
         Ok(())
+    }
+
+    /// How many logical blocks the logical pages take.
+    pub(super) fn logical_blocks(self, geometry: &FlashGeometry) -> u32 {
+        let stripes = self.logical_pages.div_ceil(self.stripe_pages).div_ceil(geometry.dies());
+        (stripes * self.stripe_pages).div_ceil(geometry.pages_per_block()) * geometry.dies()
     }
 
     /// The blocks of erased flash by die, without those that are bad.

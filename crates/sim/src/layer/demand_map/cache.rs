@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::layer::page_map::bits::{clear_bits, set_bits};
+use crate::layer::bits::{clear_bits, set_bits};
 
 const NONE: u32 = u32::MAX;
 
@@ -108,13 +108,13 @@ impl Cache {
         *self = Cache::new(self.limit, self.slot_of.len() as u32);
     }
 
-    /// Whether this cache, read from outside bytes, can be used in place of `fresh`: its entries are in one order, each
-    /// once, and only cached ones are dirty.
-    pub(super) fn fits(&self, fresh: &Cache) -> bool {
-        if self.limit != fresh.limit
-            || self.slots.len() > self.limit as usize
-            || self.slot_of.len() != fresh.slot_of.len()
-            || self.dirty.len() != fresh.dirty.len()
+    /// Whether this, read from outside bytes, can be a cache for up to `limit` entries of `pages` logical pages: its
+    /// entries are in one order, each once, and only cached ones are dirty.
+    pub(super) fn fits(&self, limit: u32, pages: u32) -> bool {
+        if self.limit != limit
+            || self.slots.len() > limit as usize
+            || self.slot_of.len() != pages as usize
+            || self.dirty.len() != (pages as usize).div_ceil(64)
         {
             return false;
         }
@@ -186,19 +186,18 @@ mod tests {
             if page.is_multiple_of(3) {
                 cache.soil(page);
             }
-            let fresh = Cache::new(5, 20);
-            assert!(cache.fits(&fresh));
+            assert!(cache.fits(5, 20));
             let mut other = cache.clone();
             let slot = random.below(cache.slots.len() as u64) as usize;
             other.slots[slot].page = random.below(30) as u32;
-            assert!(!other.fits(&fresh) || other == cache, "an entry that was changed");
+            assert!(!other.fits(5, 20) || other == cache, "an entry that was changed");
             let mut other = cache.clone();
             other.slots[slot].older = random.below(7) as u32;
-            assert!(!other.fits(&fresh) || other == cache, "a link that was changed");
+            assert!(!other.fits(5, 20) || other == cache, "a link that was changed");
             let mut other = cache.clone();
             other.dirty[0] |= 1 << random.below(64);
             let uncached = (0..64).any(|page| other.is_dirty(page) && (page >= 20 || !cache.contains(page)));
-            assert_eq!(other.fits(&fresh), !uncached);
+            assert_eq!(other.fits(5, 20), !uncached);
             model.retain(|&other| other != page);
             model.push_back(page);
         }

@@ -4,6 +4,7 @@ use flashlab_base::{Bytes, Prng, Seed};
 
 use super::*;
 use crate::flash::Untimed;
+use crate::layer::page_map::{PageMapOptions, Policy};
 
 impl DemandMap {
     pub(super) fn note_on_flash(&mut self, pages: std::ops::Range<u32>) {

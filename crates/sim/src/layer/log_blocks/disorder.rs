@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Part;
+use crate::layer::data_blocks::Part;
 
 /// Which logical blocks are in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,10 +32,10 @@ impl Disorder {
         Disorder { limit, strays: 0, times: 0, last: (0, 0), blocks }
     }
 
-    /// Whether this is a state of the blocks that `fresh` are.
-    pub(super) fn is_like(&self, fresh: &Disorder) -> bool {
-        (self.limit, self.blocks.len()) == (fresh.limit, fresh.blocks.len())
-            && (self.strays < self.limit || self.strays == 0)
+    /// Whether this, read from outside bytes, belongs to so many blocks with this limit.
+    pub(super) fn fits(&self, limit: u32, blocks: u32) -> bool {
+        let blocks = if limit > 0 { blocks as usize } else { 0 };
+        (self.limit, self.blocks.len()) == (limit, blocks) && (self.strays < self.limit || self.strays == 0)
     }
 
     /// A part was written. Returns whether its block is in disorder.

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{FlashGeometry, Reliability};
-use crate::layer::OptionsError;
+use super::LogBlocks;
+use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::layer::data_blocks::Space;
+use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError};
 
 /// Which pages a log block takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,8 +86,8 @@ impl Default for LogBlocksOptions {
 const RESERVE: u32 = 1;
 
 impl LogBlocksOptions {
-    /// How many blocks each die needs beside those for data.
-    pub fn spare_blocks(&self) -> u32 {
+    /// How many blocks each die needs in addition to those for data.
+    pub fn extra_blocks(&self) -> u32 {
         self.logs.max(1).saturating_add(RESERVE)
     }
 
@@ -106,5 +107,37 @@ impl LogBlocksOptions {
             reserve: RESERVE,
             reliability: self.reliability,
         }
+    }
+}
+
+impl LayerOptions for LogBlocksOptions {
+    type Layer = LogBlocks;
+
+    const KIND: &'static str = "log blocks";
+
+    fn for_array(&self, logical_pages: u32, reliability: Option<Reliability>) -> LogBlocksOptions {
+        LogBlocksOptions { logical_pages, reliability, ..self.clone() }
+    }
+
+    fn extra_blocks(&self) -> u32 {
+        LogBlocksOptions::extra_blocks(self)
+    }
+
+    fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
+        LogBlocksOptions::check(self, geometry)
+    }
+
+    fn build(&self, geometry: &FlashGeometry) -> Result<LogBlocks, OptionsError> {
+        LogBlocks::new(geometry, self)
+    }
+
+    fn memory(&self, geometry: &FlashGeometry) -> f64 {
+        // A log has an entry for each of its pages.
+        let log = f64::from(geometry.dies()) * f64::from(geometry.pages_per_block()) * MAP_ENTRY;
+        f64::from(geometry.pages()) * BIT + f64::from(self.logs) * log
+    }
+
+    fn complete<T: Timing>(&self, layer: &mut LogBlocks, flash: &Flash<T>) -> Result<(), String> {
+        layer.check(self, flash)
     }
 }

@@ -2,10 +2,11 @@
 
 use flashlab_base::Nanos;
 
-use super::bits::{clear_bits, for_each_set, set_bits};
+use super::victims::Policy;
 use super::{Frontier, NO_BLOCK, PageMap};
 use crate::flash::{Cause, Flash, Place, Timing};
-use crate::layer::{Exhausted, Policy};
+use crate::layer::bits::{clear_bits, for_each_set, set_bits};
+use crate::layer::contract::Exhausted;
 
 impl PageMap {
     /// Makes sure that the open block at `index` has a page left, collecting if the die has too few free blocks.

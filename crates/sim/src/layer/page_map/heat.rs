@@ -31,9 +31,9 @@ impl Heat {
         self.now.wrapping_sub(self.last[page as usize]) < self.within
     }
 
-    /// Whether this one, read from outside bytes, can be used in place of `fresh`.
-    pub(super) fn fits(&self, fresh: &Heat) -> bool {
-        self.last.len() == fresh.last.len()
+    /// Whether this, read from outside bytes, has an entry for each of `logical_pages` pages.
+    pub(super) fn fits(&self, logical_pages: u32) -> bool {
+        self.last.len() == logical_pages as usize
     }
 
     /// How much memory it takes.

@@ -5,8 +5,12 @@ use std::collections::BTreeSet;
 use flashlab_base::{Nanos, Seed};
 use serde::{Deserialize, Serialize};
 
+use super::PageMap;
+use super::victims::Policy;
+use crate::flash::{Flash, Timing};
 use crate::flash::{FlashGeometry, Reliability};
-use crate::layer::{OptionsError, Policy};
+use crate::illegal::Illegal;
+use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError, Surroundings};
 
 /// Where the next page is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,10 +67,6 @@ pub struct PageMapOptions {
     pub reliability: Option<Reliability>,
     /// For [`Policy::Choices`].
     pub seed: Seed,
-    /// Whether the map is made for its sizes only, as what a saved one is compared with: its largest tables then take no
-    /// memory, and it must not be written to.
-    #[serde(skip)]
-    pub only_sizes: bool,
 }
 
 impl Default for PageMapOptions {
@@ -88,13 +88,46 @@ impl Default for PageMapOptions {
             retention: None,
             reliability: None,
             seed: Seed(0),
-            only_sizes: false,
         }
     }
 }
 
+/// The most blocks among which [`Policy::Choices`] chooses at random; more are as good as all of them.
+const MOST_CHOICES: u32 = 1024;
+
+impl LayerOptions for PageMapOptions {
+    type Layer = PageMap;
+
+    const KIND: &'static str = "page map";
+
+    fn for_array(&self, logical_pages: u32, reliability: Option<Reliability>) -> PageMapOptions {
+        PageMapOptions { logical_pages, reliability, ..self.clone() }
+    }
+
+    fn check_profile(&self, _: &Surroundings) -> Result<(), Illegal> {
+        self.check_policy("translation.page_map")
+    }
+
+    fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
+        PageMapOptions::check(self, geometry)
+    }
+
+    fn build(&self, geometry: &FlashGeometry) -> Result<PageMap, OptionsError> {
+        PageMap::new(geometry, self)
+    }
+
+    fn memory(&self, geometry: &FlashGeometry) -> f64 {
+        let heat = if self.hot_within.is_some() { MAP_ENTRY } else { 0.0 };
+        f64::from(self.logical_pages) * (MAP_ENTRY + heat) + f64::from(geometry.pages()) * (MAP_ENTRY + BIT)
+    }
+
+    fn complete<T: Timing>(&self, layer: &mut PageMap, flash: &Flash<T>) -> Result<(), String> {
+        layer.complete(self, None, flash)
+    }
+}
+
 /// How a page map divides an array.
-pub(super) struct Layout {
+pub(super) struct PageMapLayout {
     pub(super) streams: u32,
     /// How many blocks of each die are open.
     pub(super) open: u32,
@@ -135,11 +168,26 @@ impl PageMapOptions {
         Ok((spare, full + spare))
     }
 
+    /// Whether the policy can be; `section` is the section of the profile in which it stands.
+    ///
+    /// # Errors
+    /// The key that is wrong.
+    pub(in crate::layer) fn check_policy(&self, section: &str) -> Result<(), Illegal> {
+        match self.policy {
+            Policy::Choices(choices) if !(1..=MOST_CHOICES).contains(&choices) => Err(Illegal::new(
+                format!("{section}.policy.choices"),
+                choices,
+                format!("1 to {MOST_CHOICES}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn host_streams(&self) -> u16 {
         self.streams.max(if self.hot_within.is_some() { 2 } else { 1 })
     }
 
-    pub(super) fn layout(&self, geometry: &FlashGeometry) -> Result<Layout, OptionsError> {
+    pub(super) fn layout(&self, geometry: &FlashGeometry) -> Result<PageMapLayout, OptionsError> {
         let streams = u32::from(self.host_streams());
         let open = streams * if self.collect_apart { 2 } else { 1 };
         // A block that fails takes the free pages with it that its data moved to; several may fail in a row.
@@ -151,7 +199,7 @@ impl PageMapOptions {
         }
         let spare = self.spare(geometry, &usable, open, reserve)?;
         let quotas = self.quotas(&usable, streams, reserve)?;
-        Ok(Layout { streams, open, reserve, spare, quotas })
+        Ok(PageMapLayout { streams, open, reserve, spare, quotas })
     }
 
     /// The blocks for the map that are not bad from the factory.

@@ -1,42 +1,69 @@
 //! A page map that comes from outside bytes.
 
+use super::options::{PageMapLayout, PageMapOptions};
 use super::{Frontier, NO_BLOCK, PageMap, UNMAPPED};
-use crate::flash::{Flash, Place, Timing};
-use crate::layer::data_blocks::ensure;
-use crate::layer::page_map::bits::for_each_set;
+use crate::flash::{Flash, FlashGeometry, Place, Timing};
+use crate::layer::bits::for_each_set;
+use crate::layer::options::ensure;
 
 impl PageMap {
-    /// Makes again what a saved map does not hold, after a look whether this map, read from outside bytes, can be used
-    /// in place of `fresh` over `flash`.
+    /// Checks this map, which was read from outside bytes, against its options and `flash`, and makes again what a saved
+    /// map does not hold. Logical pages from `map_from` on hold a map, if it is given.
     ///
     /// # Errors
-    /// Which invariant does not hold.
-    pub(crate) fn complete<T: Timing>(&mut self, fresh: &PageMap, flash: &Flash<T>) -> Result<(), String> {
-        self.moving.reserve(self.pages_per_block.min(fresh.pages_per_block) as usize);
-        ensure(self.is_like(fresh), || "the page map is that of another device".to_owned())?;
-        self.victims.check(&fresh.victims)?;
+    /// The invariant that does not hold.
+    pub(crate) fn complete<T: Timing>(
+        &mut self,
+        options: &PageMapOptions,
+        map_from: Option<u32>,
+        flash: &Flash<T>,
+    ) -> Result<(), String> {
+        let geometry = flash.geometry();
+        let layout = options.layout(geometry).map_err(|error| error.to_string())?;
+        ensure(
+            self.has_sizes_of(options, &layout, geometry) && self.has_options_of(options, &layout, map_from),
+            || "the page map is that of another device".to_owned(),
+        )?;
+        self.moving.reserve(self.pages_per_block as usize);
+        self.victims.check(options.policy, geometry, layout.quotas.len())?;
         self.check_pages(flash)?;
         self.check_blocks(flash)
     }
 
-    fn is_like(&self, fresh: &PageMap) -> bool {
-        let sizes = |map: &PageMap| {
-            let by_page = (map.map.len(), map.back.len(), map.valid.len(), map.pages_per_block);
-            (by_page, map.frontiers.len(), map.free.len(), map.quotas.len(), map.spare.len())
-        };
-        let streams = |map: &PageMap| {
-            let places = (map.striping, map.collect_apart, map.apart);
-            (places, map.streams, map.host_streams, map.host_pages, map.report_moves)
-        };
-        let upkeep =
-            |map: &PageMap| (map.low_watermark, map.high_watermark, map.level_free_blocks, map.wear_spread);
-        sizes(self) == sizes(fresh)
-            && streams(self) == streams(fresh)
-            && upkeep(self) == upkeep(fresh)
-            && self.upkeep_fits(fresh)
-            && self.quotas.iter().zip(&fresh.quotas).all(|(quota, fresh)| quota.0 == fresh.0)
-            && (self.next_die as usize) < self.free.len()
-            && self.worn_out.is_none_or(|die| (die as usize) < self.free.len())
+    fn has_sizes_of(
+        &self,
+        options: &PageMapOptions,
+        layout: &PageMapLayout,
+        geometry: &FlashGeometry,
+    ) -> bool {
+        let (dies, physical) = (geometry.dies() as usize, geometry.pages() as usize);
+        self.map.len() == options.logical_pages as usize
+            && self.back.len() == physical
+            && self.valid.len() == physical.div_ceil(64)
+            && self.pages_per_block == geometry.pages_per_block()
+            && self.frontiers.len() == dies * layout.open as usize
+            && self.free.len() == dies
+            && self.spare.len() == dies
+            && self.quotas.iter().map(|quota| quota.0).eq(layout.quotas.iter().map(|quota| quota.0))
+            && self.upkeep_fits(options, geometry.blocks())
+            && (self.next_die as usize) < dies
+            && self.worn_out.is_none_or(|die| (die as usize) < dies)
+    }
+
+    fn has_options_of(
+        &self,
+        options: &PageMapOptions,
+        layout: &PageMapLayout,
+        map_from: Option<u32>,
+    ) -> bool {
+        let host_streams = layout.streams - u32::from(map_from.is_some());
+        (self.striping, self.collect_apart, self.apart)
+            == (options.striping, options.collect_apart, options.shares.is_some())
+            && (self.streams, self.host_streams) == (layout.streams, host_streams)
+            && self.host_pages == map_from.unwrap_or(options.logical_pages)
+            && self.report_moves == map_from.is_some()
+            && (self.low_watermark, self.high_watermark) == (layout.reserve, options.high_watermark)
+            && (self.level_free_blocks, self.wear_spread) == (options.level_free_blocks, options.wear_spread)
     }
 
     /// Every mapped page is valid, programmed, and known by its place; nothing else is valid.

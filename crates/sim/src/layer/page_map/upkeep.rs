@@ -11,6 +11,7 @@ use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::PageMap;
+use super::options::PageMapOptions;
 use crate::flash::{Cause, Flash, Timing};
 
 /// How many pages of each block were read since its erase.
@@ -40,8 +41,8 @@ impl Ages {
         self.order.push_back((at, block));
     }
 
-    fn fits(&self, fresh: &Ages) -> bool {
-        self.begun.len() == fresh.begun.len()
+    fn fits(&self, blocks: u32) -> bool {
+        self.begun.len() == blocks as usize
             && self.order.iter().all(|&(_, block)| (block as usize) < self.begun.len())
     }
 
@@ -57,19 +58,21 @@ impl Ages {
 }
 
 impl PageMap {
-    /// Whether what is known of reads, ages and heat, read from outside bytes, can be used in place of `fresh`.
-    pub(super) fn upkeep_fits(&self, fresh: &PageMap) -> bool {
-        let disturbance = match (&self.disturbance, &fresh.disturbance) {
-            (Some(disturbance), Some(fresh)) => disturbance.reads.len() == fresh.reads.len(),
-            (disturbance, fresh) => disturbance.is_some() == fresh.is_some(),
+    /// Whether the counts of reads, ages and heat, read from outside bytes, have the sizes that the options ask for.
+    pub(super) fn upkeep_fits(&self, options: &PageMapOptions, blocks: u32) -> bool {
+        let disturbance = match &self.disturbance {
+            Some(disturbance) => {
+                options.refresh_reads.is_some() && disturbance.reads.len() == blocks as usize
+            }
+            None => options.refresh_reads.is_none(),
         };
-        let ages = match (&self.ages, &fresh.ages) {
-            (Some(ages), Some(fresh)) => ages.fits(fresh),
-            (ages, fresh) => ages.is_some() == fresh.is_some(),
+        let ages = match &self.ages {
+            Some(ages) => options.retention.is_some() && ages.fits(blocks),
+            None => options.retention.is_none(),
         };
-        let heat = match (&self.heat, &fresh.heat) {
-            (Some(heat), Some(fresh)) => heat.fits(fresh),
-            (heat, fresh) => heat.is_some() == fresh.is_some(),
+        let heat = match &self.heat {
+            Some(heat) => options.hot_within.is_some() && heat.fits(options.logical_pages),
+            None => options.hot_within.is_none(),
         };
         disturbance && ages && heat
     }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{FlashGeometry, Reliability};
-use crate::layer::OptionsError;
+use super::SharedLogs;
+use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::layer::data_blocks::Space;
+use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError};
 
 /// What a layer with shared logs can be told: the section `[translation.shared_logs]` of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,8 +41,8 @@ impl Default for SharedLogsOptions {
 const RESERVE: u32 = 2;
 
 impl SharedLogsOptions {
-    /// How many blocks each die needs beside those for data.
-    pub fn spare_blocks(&self) -> u32 {
+    /// How many blocks each die needs in addition to those for data.
+    pub fn extra_blocks(&self) -> u32 {
         self.logs.saturating_add(RESERVE)
     }
 
@@ -69,5 +70,37 @@ impl SharedLogsOptions {
             reserve: RESERVE,
             reliability: self.reliability,
         }
+    }
+}
+
+impl LayerOptions for SharedLogsOptions {
+    type Layer = SharedLogs;
+
+    const KIND: &'static str = "shared logs";
+
+    fn for_array(&self, logical_pages: u32, reliability: Option<Reliability>) -> SharedLogsOptions {
+        SharedLogsOptions { logical_pages, reliability, ..self.clone() }
+    }
+
+    fn extra_blocks(&self) -> u32 {
+        SharedLogsOptions::extra_blocks(self)
+    }
+
+    fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
+        SharedLogsOptions::check(self, geometry)
+    }
+
+    fn build(&self, geometry: &FlashGeometry) -> Result<SharedLogs, OptionsError> {
+        SharedLogs::new(geometry, self)
+    }
+
+    fn memory(&self, geometry: &FlashGeometry) -> f64 {
+        // A log has an entry for each of its pages.
+        let log = f64::from(geometry.dies()) * f64::from(geometry.pages_per_block()) * MAP_ENTRY;
+        f64::from(geometry.pages()) * (MAP_ENTRY + BIT) + f64::from(self.logs) * log
+    }
+
+    fn complete<T: Timing>(&self, layer: &mut SharedLogs, flash: &Flash<T>) -> Result<(), String> {
+        layer.check(self, flash)
     }
 }

@@ -1,23 +1,24 @@
 //! The invariants of a layer with shared logs, to be checked.
 
-use super::SharedLogs;
+use super::{SharedLogs, SharedLogsOptions};
 use crate::flash::{Flash, FlashGeometry, Place, Timing};
-use crate::layer::data_blocks::{NONE, ensure};
+use crate::layer::data_blocks::NONE;
+use crate::layer::options::ensure;
 
 impl SharedLogs {
-    /// Whether this, read from a saved state, is a state of the layer `fresh` over `flash`.
+    /// Checks this layer, which was read from outside bytes, against its options and `flash`.
     ///
     /// # Errors
-    /// Which invariant does not hold.
-    pub fn check<T: Timing>(&self, fresh: &SharedLogs, flash: &Flash<T>) -> Result<(), String> {
-        let rings = |layer: &SharedLogs| {
-            layer.rings.iter().map(|ring| (ring.blocks.len(), ring.owners.len())).collect::<Vec<_>>()
-        };
-        let alike = self.blocks.is_like(&fresh.blocks)
-            && self.newest.len() == fresh.newest.len()
-            && self.sequential.len() == fresh.sequential.len()
-            && self.reclaimed_at_once == fresh.reclaimed_at_once
-            && rings(self) == rings(fresh);
+    /// The invariant that does not hold.
+    pub fn check<T: Timing>(&self, options: &SharedLogsOptions, flash: &Flash<T>) -> Result<(), String> {
+        let geometry = flash.geometry();
+        let (dies, pages) = (geometry.dies() as usize, geometry.pages_per_block() as usize);
+        let logs = options.logs as usize;
+        let alike = self.blocks.fits(geometry, options.space())
+            && self.newest.len() == self.blocks.len() as usize * pages
+            && (self.sequential.len(), self.rings.len()) == (dies, dies)
+            && self.reclaimed_at_once == options.reclaimed_at_once
+            && self.rings.iter().all(|ring| (ring.blocks.len(), ring.owners.len()) == (logs, logs * pages));
         ensure(alike, || "the log blocks are those of another device".to_owned())?;
         self.verify(flash)
     }

@@ -16,35 +16,20 @@
 //! What is in memory here of the whole map stands for the content of the map pages.
 
 mod cache;
+mod options;
 #[cfg(test)]
 mod tests;
 
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::ensure;
-use super::page_map::{PageMap, PageMapOptions};
-use super::{Exhausted, Layer, OptionsError, Pages, Policy};
 use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Timing};
+use crate::layer::contract::{Exhausted, Layer, Pages};
+use crate::layer::options::OptionsError;
+use crate::layer::options::ensure;
+use crate::layer::page_map::PageMap;
 use cache::Cache;
-
-/// What a demand-cached page map can be told.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DemandMapOptions {
-    /// The page map whose entries are cached. With `shares`, the last share is the map's.
-    pub page_map: PageMapOptions,
-    /// How many entries are in memory; default 8192.
-    pub cached_entries: u32,
-    /// The size of an entry in bytes; default 4.
-    pub entry_bytes: u32,
-}
-
-impl Default for DemandMapOptions {
-    fn default() -> DemandMapOptions {
-        DemandMapOptions { page_map: PageMapOptions::default(), cached_entries: 8192, entry_bytes: 4 }
-    }
-}
+pub use options::DemandMapOptions;
 
 /// A demand-cached page map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,66 +44,6 @@ pub struct DemandMap {
     /// By logical page: what its map page said when it was last written.
     #[cfg(test)]
     on_flash: Vec<Option<u32>>,
-}
-
-impl DemandMapOptions {
-    /// How many pages the map takes.
-    ///
-    /// # Errors
-    /// When an option is not possible.
-    pub fn map_pages(&self, geometry: &FlashGeometry) -> Result<u32, OptionsError> {
-        Ok(self.page_map.logical_pages.div_ceil(self.entries_per_page(geometry)?))
-    }
-
-    fn entries_per_page(&self, geometry: &FlashGeometry) -> Result<u32, OptionsError> {
-        let page = geometry.page().0 as u32;
-        let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
-        if self.cached_entries == 0 {
-            return wrong("cached_entries", 0, "at least 1".to_owned());
-        }
-        if !(1..=page).contains(&self.entry_bytes) {
-            return wrong("entry_bytes", self.entry_bytes, format!("1 to a page, {page}"));
-        }
-        Ok(page / self.entry_bytes)
-    }
-
-    /// Whether a demand-cached page map can be built over the array.
-    ///
-    /// # Errors
-    /// As [`PageMapOptions::check`], and when an option is not possible.
-    pub fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
-        let whole = self.page_map.with_map_pages(self.map_pages(geometry)?);
-        let (spare, blocks) = whole.blocks_to_spare(geometry)?;
-        self.check_gain(geometry, f64::from(spare) / f64::from(blocks))
-    }
-
-    /// Blocks of the map hold nothing valid soon. A random choice that misses them, or one by age, moves data, whose entries
-    /// make map pages stale: if it misses so often that more pages are written for the map than are gained, that goes on for ever.
-    /// The chance is taken in the worst state, in which all space to spare, this share of a die's blocks, is in blocks of
-    /// the map.
-    fn check_gain(&self, geometry: &FlashGeometry, spare: f64) -> Result<(), OptionsError> {
-        let (choices, policy) = match self.page_map.policy {
-            Policy::Choices(choices) => (choices, "random choices"),
-            // Whatever is the oldest is as good as one random choice.
-            Policy::Fifo => (1, "first in, first out"),
-            Policy::Greedy | Policy::CostBenefit => return Ok(()),
-        };
-        let map_pages = f64::from(self.map_pages(geometry)?);
-        let host_pages = f64::from(self.page_map.logical_pages);
-        let block = f64::from(geometry.pages_per_block());
-        let found = 1.0 - (1.0 - spare).powf(f64::from(choices));
-        let moved = (1.0 - found) * block * (1.0 - f64::from(self.cached_entries) / host_pages).max(0.0);
-        // So many different ones, if each page that is moved is of any map page.
-        let stale = map_pages * (1.0 - (-moved / map_pages).exp());
-        if found * block < stale {
-            let legal = format!(
-                "more: with {:.1} % of the blocks to spare, {policy} finds too few blocks of the map, and moves data for ever",
-                spare * 100.0
-            );
-            return Err(OptionsError { key: "cached_entries", value: self.cached_entries.into(), legal });
-        }
-        Ok(())
-    }
 }
 
 impl DemandMap {
@@ -234,16 +159,26 @@ impl DemandMap {
         }
     }
 
-    /// Makes again what a saved map does not hold, after a look whether this map, read from outside bytes, can be used
-    /// in place of `fresh` over `flash`.
+    /// Checks this map, which was read from outside bytes, against its options and `flash`, and makes again what a saved
+    /// map does not hold.
     ///
     /// # Errors
-    /// Which invariant does not hold.
-    pub(crate) fn complete<T: Timing>(&mut self, fresh: &DemandMap, flash: &Flash<T>) -> Result<(), String> {
-        let sizes = |map: &DemandMap| (map.host_pages, map.entries_per_page, map.stale.len());
-        ensure(sizes(self) == sizes(fresh), || "the map is that of another device".to_owned())?;
-        self.pages.complete(&fresh.pages, flash)?;
-        ensure(self.cache.fits(&fresh.cache), || "the cached entries are in disorder".to_owned())?;
+    /// The invariant that does not hold.
+    pub(super) fn complete<T: Timing>(
+        &mut self,
+        options: &DemandMapOptions,
+        flash: &Flash<T>,
+    ) -> Result<(), String> {
+        let wrong = |error: OptionsError| error.to_string();
+        let host_pages = options.page_map.logical_pages;
+        let map_pages = options.map_pages(flash.geometry()).map_err(wrong)?;
+        let entries = options.entries_per_page(flash.geometry()).map_err(wrong)?;
+        let right = (self.host_pages, self.entries_per_page) == (host_pages, entries)
+            && self.stale.len() == map_pages as usize;
+        ensure(right, || "the map is that of another device".to_owned())?;
+        self.pages.complete(&options.page_map.with_map_pages(map_pages), Some(host_pages), flash)?;
+        let limit = options.cached_entries.min(host_pages);
+        ensure(self.cache.fits(limit, host_pages), || "the cached entries are in disorder".to_owned())?;
         let mut queued = vec![false; self.stale.len()];
         for &page in &self.queue {
             let Some(queued) = queued.get_mut(page as usize) else {
@@ -302,8 +237,8 @@ impl Layer for DemandMap {
         self.pages.trim(flash, pages);
     }
 
-    fn rest<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
-        self.pages.rest(flash, from, until);
+    fn idle<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
+        self.pages.idle(flash, from, until);
         // What finds no space stays queued, and the next write fails.
         let _ = self.settle(flash, from);
     }

@@ -16,7 +16,8 @@ use flashlab_base::{Prng, Seed};
 use flashlab_device::vec_in_huge_pages;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::ensure;
+use crate::flash::FlashGeometry;
+use crate::layer::options::ensure;
 
 /// How a victim is chosen among the closed blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,16 +111,20 @@ impl Victims {
         self.entries[block as usize].valid
     }
 
-    /// Whether this, read from outside bytes, can be used in place of `fresh`.
+    /// Checks these, which were read from outside bytes, against the policy, the array and the number of pools.
     ///
     /// # Errors
-    /// Which invariant does not hold.
-    pub(super) fn check(&self, fresh: &Victims) -> Result<(), String> {
-        let sizes = |victims: &Victims| {
-            let lists: Vec<usize> = victims.pools.iter().map(|pool| pool.lists.len()).collect();
-            (victims.policy, victims.pages_per_block, victims.entries.len(), victims.changed.len(), lists)
-        };
-        ensure(sizes(self) == sizes(fresh), || "the pools of blocks are those of another device".to_owned())?;
+    /// The invariant that does not hold.
+    pub(super) fn check(&self, policy: Policy, geometry: &FlashGeometry, pools: usize) -> Result<(), String> {
+        let blocks = geometry.blocks() as usize;
+        let lists = if self.uses_lists() { geometry.pages_per_block() as usize + 1 } else { 0 };
+        let right = self.policy == policy
+            && self.pages_per_block == geometry.pages_per_block()
+            && self.entries.len() == blocks
+            && self.changed.len() == if policy == Policy::CostBenefit { blocks } else { 0 }
+            && self.pools.len() == pools
+            && self.pools.iter().all(|pool| pool.lists.len() == lists);
+        ensure(right, || "the pools of blocks are those of another device".to_owned())?;
         // Half of the clock's range is more than any device lives.
         let times_passed =
             self.changes < u64::MAX / 2 && self.changed.iter().all(|&changed| changed <= self.changes);
@@ -188,9 +193,9 @@ impl Victims {
         self.entries[block as usize].valid += pages;
     }
 
-    /// Loads what [`Victims::remove`] will change beside the block's own entry; see [`Layer::touch`](super::Layer::touch).
+    /// Loads what [`Victims::remove`] will change beside the block's own entry; see [`Layer::prefetch`](crate::layer::Layer::prefetch).
     #[inline]
-    pub(super) fn touch_neighbours(&self, block: u32) -> u32 {
+    pub(super) fn prefetch_neighbours(&self, block: u32) -> u32 {
         let Entry { next, previous, .. } = self.entries[block as usize];
         [next, previous]
             .into_iter()

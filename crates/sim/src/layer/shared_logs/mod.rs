@@ -19,9 +19,10 @@ mod verify;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::{DataBlocks, NONE, Part};
-use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
+use crate::layer::contract::{Exhausted, Layer, Pages};
+use crate::layer::data_blocks::{DataBlocks, NONE, Part};
+use crate::layer::options::OptionsError;
 
 pub use options::SharedLogsOptions;
 

@@ -17,9 +17,10 @@ use std::collections::VecDeque;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::ensure;
-use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Reliability, Timing};
+use crate::layer::contract::{Exhausted, Layer, Pages};
+use crate::layer::options::OptionsError;
+use crate::layer::options::ensure;
 
 /// What a fast region can be told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,27 +118,29 @@ impl<L: Layer> FastRegion<L> {
         self.logs.iter().map(|log| log.free.len()).sum()
     }
 
-    /// Whether this region, read from outside bytes, can be used in place of `fresh` over `flash`; `behind` says so of
-    /// the layer behind, which it may complete.
+    /// Checks this region, which was read from outside bytes, against its options and `flash`; `behind` does the same for
+    /// the layer behind.
     ///
     /// # Errors
-    /// Which invariant does not hold.
+    /// The invariant that does not hold.
     pub fn complete<T: Timing>(
         &mut self,
-        fresh: &FastRegion<L>,
+        options: &FastRegionOptions,
         flash: &Flash<T>,
-        behind: impl FnOnce(&mut L, &L) -> Result<(), String>,
+        behind: impl FnOnce(&mut L) -> Result<(), String>,
     ) -> Result<(), String> {
-        let sizes = |region: &FastRegion<L>| {
-            let options = (region.bypass_from, region.refill_blocks, region.pages_per_block);
-            (options, region.place.len(), region.back.len(), region.valid.len())
-        };
+        behind(&mut self.behind)?;
+        let geometry = flash.geometry();
+        let (pages, blocks) = (geometry.pages_per_block(), geometry.fast_blocks());
         let logs = self.logs.len();
-        let in_turn = (self.next_log as usize) < logs || (logs, self.next_log) == (0, 0);
-        ensure(sizes(self) == sizes(fresh) && logs <= fresh.logs.len() && in_turn, || {
-            "the fast region is that of another device".to_owned()
-        })?;
-        behind(&mut self.behind, &fresh.behind)?;
+        let alike = (self.bypass_from, self.refill_blocks)
+            == (options.bypass_from, options.refill_blocks as usize)
+            && self.pages_per_block == pages
+            && self.place.len() == self.behind.pages() as usize
+            && (self.back.len(), self.valid.len()) == ((blocks * pages) as usize, blocks as usize)
+            && logs <= geometry.dies().min(blocks) as usize
+            && ((self.next_log as usize) < logs || (logs, self.next_log) == (0, 0));
+        ensure(alike, || "the fast region is that of another device".to_owned())?;
         self.check_pages(flash)?;
         self.check_blocks(flash)
     }
@@ -429,10 +432,10 @@ impl<L: Layer> Layer for FastRegion<L> {
         self.behind.trim(flash, pages);
     }
 
-    fn rest<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
+    fn idle<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
         let now = self.fold_ahead(flash, from, until);
         if now < until {
-            self.behind.rest(flash, now, until);
+            self.behind.idle(flash, now, until);
         }
     }
 

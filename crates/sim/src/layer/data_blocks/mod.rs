@@ -17,9 +17,10 @@ use std::ops::Range;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::page_map::bits::{clear_bits, set_bits};
-use super::{Exhausted, Pages};
+use super::contract::{Exhausted, Pages};
+use super::options::ensure;
 use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
+use crate::layer::bits::{clear_bits, set_bits};
 
 use space::FreeBlocks;
 pub(super) use space::Space;
@@ -68,8 +69,7 @@ impl DataBlocks {
     pub(super) fn new(geometry: &FlashGeometry, space: Space) -> DataBlocks {
         let (dies, pages_per_block) = (geometry.dies(), geometry.pages_per_block());
         let Space { logical_pages, stripe_pages, .. } = space;
-        let stripes = logical_pages.div_ceil(stripe_pages).div_ceil(dies);
-        let blocks = (stripes * stripe_pages).div_ceil(pages_per_block) * dies;
+        let blocks = space.logical_blocks(geometry);
         let held = (blocks * pages_per_block).div_ceil(64);
         DataBlocks {
             logical_pages,
@@ -291,13 +291,14 @@ impl DataBlocks {
         end
     }
 
-    /// Whether this is a state of the blocks that `fresh` are.
-    pub(super) fn is_like(&self, fresh: &DataBlocks) -> bool {
-        let shape = |blocks: &DataBlocks| {
-            let numbers = (blocks.logical_pages, blocks.stripe_pages, blocks.dies, blocks.pages_per_block);
-            (numbers, blocks.data.len(), blocks.held.len(), blocks.free.len())
-        };
-        shape(self) == shape(fresh)
+    /// Whether this, read from outside bytes, has the sizes that `space` has over an array.
+    pub(super) fn fits(&self, geometry: &FlashGeometry, space: Space) -> bool {
+        let blocks = space.logical_blocks(geometry);
+        let numbers = (self.logical_pages, self.stripe_pages, self.dies, self.pages_per_block);
+        numbers == (space.logical_pages, space.stripe_pages, geometry.dies(), geometry.pages_per_block())
+            && self.data.len() == blocks as usize
+            && self.held.len() == (blocks * geometry.pages_per_block()).div_ceil(64) as usize
+            && self.free.len() == geometry.dies() as usize
     }
 
     /// Says which invariant is broken, if any. `logs` are the blocks that the layer above uses, and `place` tells
@@ -352,11 +353,6 @@ impl DataBlocks {
         }
         Ok(())
     }
-}
-
-/// An error when something does not hold.
-pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(what()) }
 }
 
 /// Leaves the pages of a block before `page` unwritten.

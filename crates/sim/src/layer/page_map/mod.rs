@@ -14,12 +14,12 @@
 //! - a die keeps one block free for its collector, so a collection that has begun ends;
 //! - a victim without an invalid page would bring nothing: that is [`Exhausted`], not another turn.
 
-pub(super) mod bits;
 mod collect;
 mod heat;
 mod options;
 mod restore;
 mod upkeep;
+mod victims;
 
 use std::collections::BTreeSet;
 
@@ -27,21 +27,23 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_device::vec_in_huge_pages;
 use serde::{Deserialize, Serialize};
 
-use super::victims::Victims;
-use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
-use bits::set_bits;
+use crate::layer::bits::set_bits;
+use crate::layer::contract::{Exhausted, Layer, Pages};
+use crate::layer::options::OptionsError;
 use heat::Heat;
 use upkeep::{Ages, Disturbance};
+use victims::Victims;
 
-use options::Layout;
+use options::PageMapLayout;
 
 pub use options::{PageMapOptions, Striping};
+pub use victims::Policy;
 
 const UNMAPPED: u32 = u32::MAX;
 const NO_BLOCK: u32 = u32::MAX;
-/// How many pages are touched together.
-const TOUCHED: usize = 128;
+/// How many pages are prefetched together.
+const PREFETCHED: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Frontier {
@@ -101,13 +103,11 @@ impl PageMap {
     /// # Errors
     /// As [`PageMapOptions::check`].
     pub fn new(geometry: &FlashGeometry, options: &PageMapOptions) -> Result<PageMap, OptionsError> {
-        let Layout { streams, open, reserve, spare, quotas } = options.layout(geometry)?;
+        let PageMapLayout { streams, open, reserve, spare, quotas } = options.layout(geometry)?;
         let (blocks, pages) = (geometry.blocks(), geometry.pages_per_block());
         let physical = geometry.pages() as usize;
         // The system gives zeros their memory when they are first used.
-        let table = |count| {
-            if options.only_sizes { vec![0; count] } else { vec_in_huge_pages(UNMAPPED, count) }
-        };
+        let table = |count| vec_in_huge_pages(UNMAPPED, count);
         Ok(PageMap {
             map: table(options.logical_pages as usize),
             back: table(physical),
@@ -356,12 +356,12 @@ impl Layer for PageMap {
         self.map[page.0 as usize] != UNMAPPED
     }
 
-    fn touch(&self, geometry: &FlashGeometry, pages: &[LogicalPage]) -> u32 {
+    fn prefetch(&self, geometry: &FlashGeometry, pages: &[LogicalPage]) -> u32 {
         let mut sum = 0;
-        for pages in pages.chunks(TOUCHED) {
+        for pages in pages.chunks(PREFETCHED) {
             // A load that needs what another one brings waits for it. Step by step for all pages, the misses of a
             // step overlap.
-            let mut found = [UNMAPPED; TOUCHED];
+            let mut found = [UNMAPPED; PREFETCHED];
             for (found, page) in found.iter_mut().zip(pages) {
                 *found = self.map[page.0 as usize];
             }
@@ -373,7 +373,7 @@ impl Layer for PageMap {
                 }
             }
             for found in found.into_iter().filter(|&found| found != UNMAPPED) {
-                sum ^= self.victims.touch_neighbours(found);
+                sum ^= self.victims.prefetch_neighbours(found);
             }
         }
         sum
@@ -407,7 +407,7 @@ impl Layer for PageMap {
         }
     }
 
-    fn rest<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
+    fn idle<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
         self.refresh_old(flash, from, until);
         let pools = if self.apart { self.streams } else { 1 };
         for die in 0..flash.geometry().dies() {

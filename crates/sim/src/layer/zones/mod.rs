@@ -11,6 +11,8 @@
 //! - a zone is written from its beginning, without a gap; anything else is refused before it changes anything;
 //! - a zone that is begun and not full is active, and only so many are.
 
+mod options;
+
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
@@ -18,79 +20,11 @@ use flashlab_base::Nanos;
 use flashlab_device::IoError;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::ensure;
-use super::{Exhausted, Layer, OptionsError, Pages};
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Reliability, Timing};
-
-/// What a zoned device can be told: the section `[translation.zones]` of a profile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ZonesOptions {
-    /// How many logical pages there are. A profile's capacity gives it.
-    #[serde(skip)]
-    pub logical_pages: u32,
-    /// How many blocks a zone has. Default: one on each die.
-    pub zone_blocks: Option<u32>,
-    /// How many zones may be begun and not full. Default: 14.
-    pub active_zones: u32,
-    /// How blocks age; the flash below has the same. `None`: they do not.
-    #[serde(skip)]
-    pub reliability: Option<Reliability>,
-}
-
-impl Default for ZonesOptions {
-    fn default() -> ZonesOptions {
-        ZonesOptions { logical_pages: 0, zone_blocks: None, active_zones: 14, reliability: None }
-    }
-}
-
-impl ZonesOptions {
-    /// Whether the array can be divided so.
-    ///
-    /// # Errors
-    /// Names the option that does not fit.
-    pub fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
-        let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
-        let dies = geometry.dies();
-        let blocks = self.zone_blocks.unwrap_or(dies);
-        if blocks == 0 || !(blocks.is_multiple_of(dies) || dies.is_multiple_of(blocks)) {
-            return wrong("zone_blocks", blocks, format!("a multiple or a divisor of the {dies} dies"));
-        }
-        if self.active_zones == 0 {
-            return wrong("active_zones", 0, "at least 1".to_owned());
-        }
-        let pages = u64::from(blocks) * u64::from(geometry.pages_per_block());
-        if !u64::from(self.logical_pages).is_multiple_of(pages) {
-            let (all, page) = (self.logical_pages, geometry.page());
-            let legal = format!(
-                "such that the capacity, {all} pages of {page}, is a multiple of a zone, {pages} pages"
-            );
-            return wrong("zone_blocks", blocks, legal);
-        }
-        let zones = self.logical_pages / pages as u32;
-        let per_die = (zones * blocks).div_ceil(dies);
-        let least = self.free(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
-        if per_die > least {
-            let most = u64::from(least) * u64::from(dies) * u64::from(geometry.pages_per_block());
-            return wrong(
-                "logical_pages",
-                self.logical_pages,
-                format!("up to {most}, the pages of the flash"),
-            );
-        }
-        Ok(())
-    }
-
-    /// The blocks of each die that are not bad from the factory, with their erases.
-    fn free(&self, geometry: &FlashGeometry) -> Vec<BTreeSet<(u32, u32)>> {
-        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
-        for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
-            free[geometry.die(block) as usize].insert((0, block));
-        }
-        free
-    }
-}
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
+use crate::layer::contract::{Exhausted, Layer, Pages};
+use crate::layer::options::OptionsError;
+use crate::layer::options::ensure;
+pub use options::ZonesOptions;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Zone {
@@ -141,17 +75,21 @@ impl Zones {
         })
     }
 
-    /// Whether this, read from outside bytes, can be used in place of `fresh` over `flash`.
+    /// Checks these zones, which were read from outside bytes, against their options and `flash`.
     ///
     /// # Errors
-    /// Which invariant does not hold.
-    pub(crate) fn check<T: Timing>(&self, fresh: &Zones, flash: &Flash<T>) -> Result<(), String> {
-        let sizes = |zones: &Zones| {
-            let options = (zones.blocks_per_zone, zones.zone_pages, zones.row, zones.dies, zones.most_active);
-            (options, zones.zones.len(), zones.blocks.len(), zones.free.len())
-        };
-        ensure(sizes(self) == sizes(fresh), || "the zones are those of another device".to_owned())?;
+    /// The invariant that does not hold.
+    pub(super) fn check<T: Timing>(&self, options: &ZonesOptions, flash: &Flash<T>) -> Result<(), String> {
         let geometry = flash.geometry();
+        let blocks = options.zone_blocks.unwrap_or(geometry.dies());
+        let zone_pages = blocks * geometry.pages_per_block();
+        let zones = (options.logical_pages / zone_pages) as usize;
+        let alike = (self.blocks_per_zone, self.zone_pages) == (blocks, zone_pages)
+            && (self.row, self.dies) == (geometry.planes(), geometry.dies())
+            && self.most_active == options.active_zones
+            && (self.zones.len(), self.blocks.len()) == (zones, zones * blocks as usize)
+            && self.free.len() == geometry.dies() as usize;
+        ensure(alike, || "the zones are those of another device".to_owned())?;
         let mut seen = vec![false; geometry.blocks() as usize];
         let mut is_once = |block: u32, die: u32, written: u32| {
             let state = flash.blocks().get(block as usize);

@@ -33,9 +33,11 @@ mod options;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::data_blocks::{DataBlocks, NONE, Part, ensure, skip_to};
-use super::{Exhausted, Layer, OptionsError, Pages};
 use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
+use crate::layer::contract::{Exhausted, Layer, Pages};
+use crate::layer::data_blocks::{DataBlocks, NONE, Part, skip_to};
+use crate::layer::options::OptionsError;
+use crate::layer::options::ensure;
 
 use disorder::Disorder;
 pub use options::{LogBlocksOptions, LogOrder, Replacement};
@@ -286,18 +288,21 @@ impl LogBlocks {
         self.log_of[log.owner as usize] = NONE;
     }
 
-    /// Whether this, read from a saved state, is a state of the layer `fresh` over `flash`.
+    /// Checks this layer, which was read from outside bytes, against its options and `flash`.
     ///
     /// # Errors
-    /// Which invariant does not hold.
-    pub fn check<T: Timing>(&self, fresh: &LogBlocks, flash: &Flash<T>) -> Result<(), String> {
-        let shape = |layer: &LogBlocks| {
-            let options = (layer.order, layer.replacement, layer.switch_merges, layer.keeps_logs);
-            (options, layer.logs_per_die, layer.logs.len(), layer.log_of.len(), layer.pages.len())
-        };
-        let alike = self.blocks.is_like(&fresh.blocks)
-            && self.disorder.is_like(&fresh.disorder)
-            && shape(self) == shape(fresh);
+    /// The invariant that does not hold.
+    pub fn check<T: Timing>(&self, options: &LogBlocksOptions, flash: &Flash<T>) -> Result<(), String> {
+        let geometry = flash.geometry();
+        let logs = (geometry.dies() * options.logs.max(1)) as usize;
+        let mapped = if options.order.is_mapped() { logs } else { 0 };
+        let alike = self.blocks.fits(geometry, options.space())
+            && self.disorder.fits(options.disordered_after, self.blocks.len())
+            && (self.order, self.replacement) == (options.order, options.replacement)
+            && (self.switch_merges, self.keeps_logs) == (options.switch_merges, options.logs > 0)
+            && (self.logs_per_die, self.logs.len()) == (options.logs.max(1), logs)
+            && self.log_of.len() == self.blocks.len() as usize
+            && self.pages.len() == mapped * geometry.pages_per_block() as usize;
         ensure(alike, || "the log blocks are those of another device".to_owned())?;
         self.verify(flash)
     }

@@ -1,0 +1,88 @@
+//! What a translation layer is: the methods by which the controller uses it.
+//!
+//! # Model
+//! A [`Layer`] reads and writes whole logical pages with the operations of a [`Flash`], which checks and times them. The
+//! layer keeps the mapping and decides what is merged, collected and erased. Its decisions depend on the requests alone
+//! and never on time, so that conditioning without times ends in the same state. Only [`Layer::idle`] is about time.
+//!
+//! # Invariants
+//! - a read of a page that [`Layer::holds`] reads the copy that was written last;
+//! - a write is served or refused with [`Exhausted`]; no layer collects for ever.
+
+use flashlab_base::Nanos;
+use flashlab_device::IoError;
+
+use crate::flash::{Flash, FlashGeometry, LogicalPage, Timing};
+
+/// A run of logical pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// The first one.
+    pub first: LogicalPage,
+    /// How many.
+    pub count: u32,
+}
+
+impl Pages {
+    /// The pages one by one.
+    pub fn each(self) -> impl Iterator<Item = LogicalPage> {
+        (self.first.0..self.first.0 + self.count).map(LogicalPage)
+    }
+}
+
+/// No block is left to write to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Exhausted {
+    /// What happened.
+    pub reason: String,
+}
+
+/// A flash translation layer.
+pub trait Layer {
+    /// How many logical pages there are.
+    fn pages(&self) -> u32;
+
+    /// Whether a page was written and not trimmed since.
+    fn holds(&self, page: LogicalPage) -> bool;
+
+    /// Prefetches what writes of `pages` will need into the processor's cache, where the layer knows how. Changes
+    /// nothing. The number means nothing, but the caller has to use it, or the compiler removes the loads.
+    fn prefetch(&self, _geometry: &FlashGeometry, _pages: &[LogicalPage]) -> u32 {
+        0
+    }
+
+    /// Whether pages may be written now. Only zoned devices refuse any.
+    ///
+    /// # Errors
+    /// The error of the write.
+    fn accepts(&self, _pages: Pages) -> Result<(), IoError> {
+        Ok(())
+    }
+
+    /// Writes whole pages, not before `at`; returns when they are on the flash. `stream` is the host's hint which
+    /// writes belong together; layers without streams ignore it.
+    ///
+    /// # Errors
+    /// When no block can be had any more.
+    fn write<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        pages: Pages,
+        stream: u16,
+        at: Nanos,
+    ) -> Result<Nanos, Exhausted>;
+
+    /// Reads whole pages, not before `at`; returns when their data has left the flash. Pages that are not held
+    /// take no time.
+    fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos;
+
+    /// Forgets pages.
+    fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages);
+
+    /// The host sends nothing between `from` and `until`: the layer may work for itself.
+    fn idle<T: Timing>(&mut self, _flash: &mut Flash<T>, _from: Nanos, _until: Nanos) {}
+
+    /// The power fails: what is kept in volatile memory only is rebuilt from the flash.
+    fn power_cut(&mut self) {}
+}

@@ -1,0 +1,121 @@
+//! The options of a zoned device.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::Zones;
+use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
+use crate::illegal::Illegal;
+use crate::layer::options::{LayerOptions, OptionsError, Surroundings};
+
+/// What a zoned device can be told: the section `[translation.zones]` of a profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ZonesOptions {
+    /// How many logical pages there are. A profile's capacity gives it.
+    #[serde(skip)]
+    pub logical_pages: u32,
+    /// How many blocks a zone has. Default: one on each die.
+    pub zone_blocks: Option<u32>,
+    /// How many zones may be begun and not full. Default: 14.
+    pub active_zones: u32,
+    /// How blocks age; the flash below has the same. `None`: they do not.
+    #[serde(skip)]
+    pub reliability: Option<Reliability>,
+}
+
+impl Default for ZonesOptions {
+    fn default() -> ZonesOptions {
+        ZonesOptions { logical_pages: 0, zone_blocks: None, active_zones: 14, reliability: None }
+    }
+}
+
+impl ZonesOptions {
+    /// Whether the array can be divided so.
+    ///
+    /// # Errors
+    /// Names the option that does not fit.
+    pub fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
+        let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
+        let dies = geometry.dies();
+        let blocks = self.zone_blocks.unwrap_or(dies);
+        if blocks == 0 || !(blocks.is_multiple_of(dies) || dies.is_multiple_of(blocks)) {
+            return wrong("zone_blocks", blocks, format!("a multiple or a divisor of the {dies} dies"));
+        }
+        if self.active_zones == 0 {
+            return wrong("active_zones", 0, "at least 1".to_owned());
+        }
+        let pages = u64::from(blocks) * u64::from(geometry.pages_per_block());
+        if !u64::from(self.logical_pages).is_multiple_of(pages) {
+            let (all, page) = (self.logical_pages, geometry.page());
+            let legal = format!(
+                "such that the capacity, {all} pages of {page}, is a multiple of a zone, {pages} pages"
+            );
+            return wrong("zone_blocks", blocks, legal);
+        }
+        let zones = self.logical_pages / pages as u32;
+        let per_die = (zones * blocks).div_ceil(dies);
+        let least = self.free(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
+        if per_die > least {
+            let most = u64::from(least) * u64::from(dies) * u64::from(geometry.pages_per_block());
+            return wrong(
+                "logical_pages",
+                self.logical_pages,
+                format!("up to {most}, the pages of the flash"),
+            );
+        }
+        Ok(())
+    }
+
+    /// The blocks of each die that are not bad from the factory, with their erases.
+    pub(super) fn free(&self, geometry: &FlashGeometry) -> Vec<BTreeSet<(u32, u32)>> {
+        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
+        let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
+        for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
+            free[geometry.die(block) as usize].insert((0, block));
+        }
+        free
+    }
+}
+
+impl LayerOptions for ZonesOptions {
+    type Layer = Zones;
+
+    const KIND: &'static str = "zones";
+
+    fn for_array(&self, logical_pages: u32, reliability: Option<Reliability>) -> ZonesOptions {
+        ZonesOptions { logical_pages, reliability, ..self.clone() }
+    }
+
+    fn check_profile(&self, surroundings: &Surroundings) -> Result<(), Illegal> {
+        let legal = "absent with zones, which take pages only in the order of their writes";
+        let Surroundings { block, page, has_slc_cache, flushes_when_full } = *surroundings;
+        if has_slc_cache {
+            return Err(Illegal::new("flash.fast", "there", legal));
+        }
+        if block != page {
+            return Err(Illegal::new("block", block, format!("`flash.page` ({page}) with zones")));
+        }
+        if flushes_when_full {
+            return Err(Illegal::new("controller.write_buffer.flush", "when-full", legal));
+        }
+        Ok(())
+    }
+
+    fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
+        ZonesOptions::check(self, geometry)
+    }
+
+    fn build(&self, geometry: &FlashGeometry) -> Result<Zones, OptionsError> {
+        Zones::new(geometry, self)
+    }
+
+    fn memory(&self, _: &FlashGeometry) -> f64 {
+        0.0
+    }
+
+    fn complete<T: Timing>(&self, layer: &mut Zones, flash: &Flash<T>) -> Result<(), String> {
+        layer.check(self, flash)
+    }
+}
