@@ -2,9 +2,10 @@
 //!
 //! A reader that has seen enough (`flashlab devices | head -1`) is no error.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, Result};
+use flashlab_report::Layout;
 use serde::Serialize;
 
 /// Prints a text as it is.
@@ -26,4 +27,15 @@ pub fn tell(line: &str) {
 /// Prints one JSON document.
 pub fn json(value: &impl Serialize) -> Result<()> {
     text(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// How a report is laid out for the terminal; `report` is where its page is.
+pub fn layout(report: Option<String>) -> Layout {
+    const WIDEST: u16 = 120;
+    if !std::io::stdout().is_terminal() {
+        return Layout { report, ..Layout::default() };
+    }
+    let size = terminal_size::terminal_size();
+    let width = size.map_or(Layout::default().width, |(width, _)| usize::from(width.0.min(WIDEST)));
+    Layout { width, colour: std::env::var_os("NO_COLOR").is_none(), report }
 }

@@ -1,8 +1,6 @@
-//! Recordings, as `sim run --record` and `serve --record` make them: the folder of one, and what `flashlab report` says
-//! of it.
+//! Recordings, as `sim run`, `replay` and `serve` make them with `--output`: the folder, and what `flashlab report` shows.
 
 use std::path::Path;
-use std::time::SystemTime;
 
 use anyhow::Result;
 use flashlab_analysis::{ClassTable, Classes, Done, Locality};
@@ -12,17 +10,22 @@ use flashlab_samples::{Manifest, RecordedRun, RecordingSettings, RunFolder, Samp
 use serde::Serialize;
 
 use crate::output;
+use crate::run_folder::{self, Content};
 
 /// The version of the JSON document.
 const VERSION: u32 = 1;
 
 /// Makes the folder of a recording.
-pub fn create(folder: &Path, identity: Identity, consent: &str, target: &str) -> Result<RunFolder> {
-    let settings =
-        RecordingSettings { target: target.to_owned(), recorded_by: "flashlab sim run".to_owned() };
-    let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    Ok(RunFolder::create(folder, &Manifest::of_recording(identity, consent, settings, command, started))?)
+pub fn create(
+    folder: &Path,
+    identity: Identity,
+    consent: &str,
+    target: &str,
+    recorded_by: &str,
+) -> Result<RunFolder> {
+    let settings = RecordingSettings { target: target.to_owned(), recorded_by: recorded_by.to_owned() };
+    let manifest = run_folder::manifest(settings, identity, consent.to_owned());
+    run_folder::create(Some(folder), &manifest, target, Content::Samples)
 }
 
 /// A recording's folder; `None` if it is that of a bench run, or none.

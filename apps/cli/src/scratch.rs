@@ -10,8 +10,9 @@ use flashlab_bench::Progress;
 use flashlab_host::ScratchFile;
 
 use crate::exit::Usage;
+use crate::interrupt::interrupt;
 use crate::progress::Bar;
-use crate::session;
+use crate::run_folder::try_to_make_in;
 use crate::target::{OpenDevice, Opened, Opening, warnings};
 
 /// The size of a scratch file where none is given.
@@ -23,7 +24,7 @@ pub const UNIT: Bytes = Bytes::kib(4);
 pub fn directory(given: Option<&Path>) -> Result<PathBuf> {
     let given = given.unwrap_or(Path::new("."));
     let found = given.canonicalize().and_then(|found| {
-        crate::session::try_to_make_in(&found)?;
+        try_to_make_in(&found)?;
         Ok(found)
     });
     let found = found.map_err(|error| {
@@ -38,6 +39,12 @@ pub fn directory(given: Option<&Path>) -> Result<PathBuf> {
 /// The directory that the scratch file of a run was in.
 fn directory_of(identity: &Identity) -> Result<PathBuf> {
     directory(identity.target.strip_prefix("scratch file in ").map(Path::new))
+}
+
+/// Says which file will be made.
+pub fn announce(size: Bytes, directory: &Path, is_kept: bool) {
+    let end = if is_kept { "kept" } else { "removed" };
+    tell!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
 }
 
 /// What is known of the file before it is made.
@@ -69,7 +76,7 @@ pub fn make_again(before: &Identity, size: Bytes, seed: Seed) -> Result<(Scratch
     let directory = directory_of(before)?;
     flashlab_host::check_room(&directory, size)?;
     tell!("making another scratch file of {size} in {}", directory.display());
-    let scratch = make(&directory, size, seed, &*session::interrupt()?, &Bar::new())?;
+    let scratch = make(&directory, size, seed, &*interrupt()?, &Bar::new())?;
     Ok((scratch, directory.display().to_string()))
 }
 

@@ -8,6 +8,7 @@ use flashlab_bench::{Settings, State, Thoroughness, check_runs, check_target};
 use flashlab_plan::{Choice, Pattern, Plan, Space};
 
 use crate::exit::Usage;
+use crate::files;
 
 /// Plans with their files' text, for the manifest.
 pub struct Selection {
@@ -30,16 +31,16 @@ impl Selection {
             bail!(Usage(format!("there is no micro-benchmark `{unknown}`; there are: {}", all.join(", "))));
         }
         let wanted = |name: &&&str| only.is_empty() || only.iter().any(|only| only == **name);
-        let texts = all.iter().filter(wanted).map(|name| Ok(crate::plans::builtin(name)?.to_owned()));
+        let texts = all.iter().filter(wanted).map(|name| Ok(files::builtin_plan(name)?.to_owned()));
         Selection::parse(texts.collect::<Result<_>>()?, "the shipped plans")
     }
 
     /// A file, or the shipped plan of this name.
     pub fn named(name: &str) -> Result<Selection> {
         if !Path::new(name).exists() && !name.contains(['/', '.']) {
-            return Selection::parse(vec![crate::plans::builtin(name)?.to_owned()], name);
+            return Selection::parse(vec![files::builtin_plan(name)?.to_owned()], name);
         }
-        Selection::parse(vec![crate::plans::read(Path::new(name))?], name)
+        Selection::parse(vec![files::plan(Path::new(name))?], name)
     }
 
     fn parse(texts: Vec<String>, file: &str) -> Result<Selection> {

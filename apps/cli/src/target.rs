@@ -3,17 +3,17 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use flashlab_base::{Bytes, Identity, ParseTargetError, ProfileName, SimulatedTarget, Target};
-use flashlab_bench::Settings;
 use flashlab_device::Device;
 use flashlab_export::ExportError;
 use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
 use flashlab_report::{printable, shell_word};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
+use crate::arguments::{ConsentOptions, EngineChoice, EngineOptions};
 use crate::exit::{Refused, Usage};
-use crate::{args, input};
+use crate::files;
 
 /// An open device; a simulated one can be asked what it did.
 pub enum OpenDevice {
@@ -98,7 +98,7 @@ fn check_memory(profile: &Profile) -> Result<()> {
 
 /// The profile of the zoo or in the file of this name.
 pub fn profile_named(name: &ProfileName) -> Result<Profile> {
-    Profile::named(name, |file| input::text(file, "profile", ""))
+    Profile::named(name, files::profile)
 }
 
 /// How a target is opened.
@@ -111,17 +111,17 @@ pub struct Opening {
 
 impl Opening {
     /// As the command line has it, for plans of this queue depth.
-    pub fn new(target: &args::Target, depth: u32) -> Result<Opening> {
-        let engine = match target.engine {
-            Some(args::Engine::Sync) if depth > 1 => bail!(Usage(format!(
+    pub fn new(options: EngineOptions, depth: u32) -> Result<Opening> {
+        let engine = match options.engine {
+            Some(EngineChoice::Sync) if depth > 1 => bail!(Usage(format!(
                 "--engine sync does one IO at a time, but the plan has a queue depth of {depth}: leave --engine away"
             ))),
-            Some(args::Engine::Sync) => Engine::Synchronous,
-            Some(args::Engine::IoUring) => Engine::IoUring,
+            Some(EngineChoice::Sync) => Engine::Synchronous,
+            Some(EngineChoice::IoUring) => Engine::IoUring,
             None if depth > 1 => Engine::IoUring,
             None => Engine::Synchronous,
         };
-        Ok(Opening { engine, depth, buffered: target.buffered })
+        Ok(Opening { engine, depth, buffered: options.buffered })
     }
 
     /// As a run was begun.
@@ -140,7 +140,7 @@ impl Opening {
 /// A target that exists already and is not opened yet.
 pub enum Candidate<'a> {
     Simulated(Box<Simulation>),
-    Real { name: &'a str, inspection: Box<Inspection>, by: Option<By> },
+    Real { path: &'a str, inspection: Box<Inspection>, by: Option<By> },
 }
 
 /// How a person consents to losing what a target holds.
@@ -153,20 +153,36 @@ pub enum By {
 
 impl<'a> Candidate<'a> {
     /// Looks at the target, and refuses one that is to be written to and must not be.
-    pub fn find(name: &'a str, writes: bool, target: &args::Target) -> Result<Candidate<'a>> {
-        if let Target::Simulated(target) = parsed(name)? {
-            return Ok(Candidate::Simulated(Box::new(Simulation::new(&target)?)));
-        }
-        let inspection = Box::new(flashlab_host::inspect(name)?);
+    pub fn find(target: &'a Target, writes: bool, consent: &ConsentOptions) -> Result<Candidate<'a>> {
+        let path = match target {
+            Target::Simulated(target) => {
+                return Ok(Candidate::Simulated(Box::new(Simulation::new(target)?)));
+            }
+            Target::Path(path) => path.as_str(),
+        };
+        let inspection = Box::new(flashlab_host::inspect(path)?);
         if !writes {
-            return Ok(Candidate::Real { name, inspection, by: None });
+            return Ok(Candidate::Real { path, inspection, by: None });
         }
         if !inspection.refusals.is_empty() {
             let (path, refusals) = (inspection.path, inspection.refusals);
             return Err(HostError::Refused { path, refusals }.into());
         }
-        let by = Some(By::of(name, &inspection, target)?);
-        Ok(Candidate::Real { name, inspection, by })
+        let by = Some(By::of(path, &inspection, consent)?);
+        Ok(Candidate::Real { path, inspection, by })
+    }
+
+    /// The same simulated device with another capacity. [`Simulation::resized`] refuses a saved state, unless the
+    /// capacity stays what it is.
+    ///
+    /// A capacity is given for simulated devices only.
+    pub fn resized(self, capacity: Option<Bytes>) -> Result<Candidate<'a>> {
+        Ok(match (self, capacity) {
+            (Candidate::Simulated(simulation), Some(capacity)) if simulation.profile.capacity != capacity => {
+                Candidate::Simulated(Box::new(simulation.resized(capacity)?))
+            }
+            (unchanged, _) => unchanged,
+        })
     }
 
     /// Whether it is a simulated device that is written in zones only.
@@ -184,17 +200,17 @@ impl<'a> Candidate<'a> {
 
     /// Opens it, with consent where it is written to.
     pub fn open(self, opening: Opening) -> Result<Opened> {
-        let (name, inspection, by) = match self {
+        let (path, inspection, by) = match self {
             Candidate::Simulated(simulation) => {
                 let consent = "none needed: simulated".to_owned();
                 let device = OpenDevice::Simulated(Box::new(simulation.device()?));
                 return Ok(Opened { device, consent, warnings: Vec::new() });
             }
-            Candidate::Real { name, inspection, by } => (name, inspection, by),
+            Candidate::Real { path, inspection, by } => (path, inspection, by),
         };
-        let consent = by.map(|by| by.consent(name, &inspection)).transpose()?;
+        let consent = by.map(|by| by.consent(path, &inspection)).transpose()?;
         let given = consent.as_ref().map_or("none needed: read only".to_owned(), ToString::to_string);
-        let device = flashlab_host::open(name, &opening.options(consent, None))?;
+        let device = flashlab_host::open(path, &opening.options(consent, None))?;
         let warnings = warnings(device.as_ref(), &inspection);
         Ok(Opened { device: OpenDevice::Real(device), consent: given, warnings })
     }
@@ -202,9 +218,9 @@ impl<'a> Candidate<'a> {
 
 impl By {
     /// Refuses a target that nobody can consent to here, and a consent that is for another one.
-    fn of(name: &str, inspection: &Inspection, target: &args::Target) -> Result<By> {
-        match &target.destroy_data_on {
-            _ if !inspection.is_block_device() && target.overwrite_file => {
+    fn of(name: &str, inspection: &Inspection, options: &ConsentOptions) -> Result<By> {
+        match &options.destroy_data_on {
+            _ if !inspection.is_block_device() && options.overwrite_file => {
                 Ok(By::Option(flashlab_host::consent_to_overwrite_file(inspection)?))
             }
             _ if !inspection.is_block_device() => bail!(Refused(format!(
@@ -268,23 +284,36 @@ pub fn warnings(device: &dyn Device, inspection: &Inspection) -> Vec<(String, St
     warnings
 }
 
-/// The target that a person or a manifest names.
+/// Refuses a device that holds less than one block.
+pub fn check_medium(target: &Target, identity: &Identity) -> Result<()> {
+    if !target.is_simulated() && identity.capacity < identity.logical_block.unwrap_or(Bytes(512)) {
+        let what = if identity.capacity == Bytes::ZERO { "empty" } else { "smaller than one block" };
+        bail!(Usage(format!(
+            "{target} is {what}: give a device with a medium in it, or a file with content"
+        )));
+    }
+    Ok(())
+}
+
+/// The target that a manifest names.
 pub fn parsed(name: &str) -> Result<Target> {
     Ok(name.parse().map_err(|error: ParseTargetError| Usage(error.to_string()))?)
 }
 
-/// A name for a run's folder.
-pub fn short_name(target: &str) -> String {
-    let name = match target.parse() {
-        _ if target == Settings::SCRATCH => "scratch".to_owned(),
-        Ok(Target::Simulated(target)) => {
-            format!("sim-{}", stem(target.to_string().trim_start_matches("sim:")))
-        }
-        _ => stem(target),
+/// The target by a name that leads to it from every directory; links stay links, as those by serial number.
+pub fn absolute(target: &Target) -> Result<Target> {
+    let absolute = |path: &str| -> Result<String> {
+        Ok(std::path::absolute(path).with_context(|| format!("cannot find {path}"))?.display().to_string())
     };
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
-}
-
-fn stem(path: &str) -> String {
-    PathBuf::from(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("target").to_owned()
+    Ok(match target {
+        Target::Simulated(SimulatedTarget { profile, state }) => {
+            let profile = match profile {
+                ProfileName::File(file) => ProfileName::File(absolute(file)?),
+                zoo => zoo.clone(),
+            };
+            let state = state.as_deref().map(absolute).transpose()?;
+            Target::Simulated(SimulatedTarget { profile, state })
+        }
+        Target::Path(path) => Target::Path(absolute(path)?),
+    })
 }

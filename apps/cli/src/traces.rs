@@ -5,16 +5,31 @@ use std::io::{BufRead, BufReader, Seek};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use clap::ValueEnum;
 use flashlab_base::Bytes;
 use flashlab_samples::for_each_batch;
 use flashlab_trace::{Format, Trace, TraceIo, parse};
 use flate2::bufread::MultiGzDecoder;
 
-use crate::args::TraceFormat;
 use crate::exit::Usage;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const PARQUET: &[u8] = b"PAR1";
+
+/// A format of traces.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TraceFormat {
+    /// fio's write_iolog, versions 2 and 3
+    Fio,
+    /// blkparse's text
+    Blkparse,
+    /// CSV of Microsoft Research Cambridge
+    Msr,
+    /// MQSim's text
+    Mqsim,
+    /// flashlab's samples
+    Samples,
+}
 
 /// Reads a trace. A folder, and a file of Parquet, hold samples; a text may be compressed with gzip.
 pub fn read(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {

@@ -1,48 +1,90 @@
-//! A word to a running `flashlab serve`, and what it says of itself.
+//! `flashlab live`: asks a running `flashlab serve` what it did, and changes what it does.
 
 use std::fmt::Write;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_export::{ControlClient, ControlReply};
 use flashlab_sim::Statistics;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::args;
+use crate::arguments::JsonOption;
 use crate::exit::Usage;
 use crate::{flash_statistics, output};
 
-/// `flashlab serve --control SOCKET` without a target.
-pub fn ask(arguments: &args::Serve, control: &Path) -> Result<()> {
-    let mut server = ControlClient::connect(control).with_context(|| {
-        Usage(format!("no flashlab serve listens on {}: it says where when it is ready", control.display()))
-    })?;
-    let mut said = false;
-    for (wanted, command) in [
-        (arguments.clear_faults, "clear-faults"),
-        (arguments.power_loss, "power-loss"),
-        (arguments.power_on, "power-on"),
-    ] {
-        if wanted {
-            say(&mut server, command)?;
-            said = true;
+/// Ask a running server what it did, arm faults, fail its power
+#[derive(Args)]
+pub struct Live {
+    #[command(subcommand)]
+    action: LiveAction,
+}
+
+#[derive(Subcommand)]
+enum LiveAction {
+    /// Print what the server did: rates, response times, errors, the flash
+    Status {
+        #[command(flatten)]
+        server: ServerOption,
+        /// Print it again each second, until the server ends
+        #[arg(long)]
+        watch: bool,
+        #[command(flatten)]
+        json: JsonOption,
+    },
+    /// Arm faults
+    Fault {
+        #[command(flatten)]
+        server: ServerOption,
+        /// KIND[,KEY=VALUE]..., as error,on=write,share=0.01 (see docs/serve.md)
+        #[arg(required = true, value_name = "FAULT")]
+        faults: Vec<String>,
+    },
+    /// Disarm all faults
+    ClearFaults(ServerOption),
+    /// Fail the power: what was not flushed is lost
+    PowerLoss(ServerOption),
+    /// Bring the power back
+    PowerOn(ServerOption),
+}
+
+/// Which server.
+#[derive(Args)]
+struct ServerOption {
+    /// The control socket of the server, which it prints when it is ready
+    #[arg(value_name = "SOCKET")]
+    control: PathBuf,
+}
+
+impl Live {
+    /// Asks the server, or changes what it does.
+    pub fn run(self) -> Result<()> {
+        match self.action {
+            LiveAction::Status { server, watch, json } => status(&mut server.connect()?, watch, json.json),
+            LiveAction::Fault { server, faults } => {
+                let mut server = server.connect()?;
+                faults.iter().try_for_each(|fault| say(&mut server, &format!("fault {fault}")).map(drop))
+            }
+            LiveAction::ClearFaults(server) => say(&mut server.connect()?, "clear-faults").map(drop),
+            LiveAction::PowerLoss(server) => say(&mut server.connect()?, "power-loss").map(drop),
+            LiveAction::PowerOn(server) => say(&mut server.connect()?, "power-on").map(drop),
         }
     }
-    for fault in &arguments.fault {
-        say(&mut server, &format!("fault {fault}"))?;
-        said = true;
-    }
-    match (arguments.status, said) {
-        (true, _) => status(&mut server, arguments.watch, arguments.json),
-        (false, true) => Ok(()),
-        (false, false) => bail!(Usage(
-            "what shall the server be told? Give --status, --fault, --clear-faults, --power-loss or --power-on"
-                .to_owned()
-        )),
+}
+
+impl ServerOption {
+    fn connect(&self) -> Result<ControlClient> {
+        let control = &self.control;
+        ControlClient::connect(control).with_context(|| {
+            Usage(format!(
+                "no flashlab serve listens on {}: give the control socket that it printed when it was ready",
+                control.display()
+            ))
+        })
     }
 }
 

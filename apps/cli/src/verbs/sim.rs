@@ -1,10 +1,11 @@
-//! `flashlab sim`.
+//! `flashlab sim`: the zoo, profiles, saved states; traces and plans in virtual time.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
 use flashlab_base::{Bytes, ProfileName, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Plan, Space};
@@ -12,25 +13,75 @@ use flashlab_sim::flash_device::Statistics;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 use serde::Serialize;
 
-use crate::args::{FilledState, SimAction, SimVerb};
+use crate::arguments::{self, JsonOption};
 use crate::exit::Usage;
 use crate::target::{new_device, profile_named};
-use crate::{flash_statistics, output, sim_run};
+use crate::verbs::sim_run::SimRun;
+use crate::{flash_statistics, output};
 
-/// `flashlab sim`.
-pub fn sim(arguments: SimVerb) -> Result<()> {
-    match arguments.verb {
-        SimAction::List(json) if json.json => output::json(&zoo()),
-        SimAction::List(_) => output::text(&list(&zoo())),
-        SimAction::Show { name, json } => {
-            let profile = profile_named(&name)?;
-            if json.json { output::json(&profile) } else { output::text(&profile.to_toml()) }
+/// List and show the simulated devices, save their states, run traces and plans in virtual time
+#[derive(Args)]
+pub struct Sim {
+    #[command(subcommand)]
+    action: SimAction,
+}
+
+#[derive(Subcommand)]
+enum SimAction {
+    /// List the zoo
+    List(JsonOption),
+    /// Print a device's profile, with its source and its fit
+    Show {
+        /// Its name, or a profile's file
+        name: ProfileName,
+        #[command(flatten)]
+        json: JsonOption,
+    },
+    /// Bring a device into a state at speed and save it, to be used as sim:NAME@STATE
+    Precondition {
+        /// Its name, or a profile's file
+        name: ProfileName,
+        /// The state: random writes of random size, or sequential ones
+        #[arg(long, default_value = "random")]
+        state: FilledState,
+        /// How many times the capacity is written
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        times: u32,
+        /// The file that the state is written to
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+        /// The seed of everything random
+        #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
+        seed: Seed,
+        #[command(flatten)]
+        json: JsonOption,
+    },
+    Run(SimRun),
+}
+
+/// A state that a device can be brought into.
+#[derive(Clone, Copy, ValueEnum)]
+enum FilledState {
+    Random,
+    Sequential,
+}
+
+impl Sim {
+    /// Does what the action says.
+    pub fn run(self) -> Result<()> {
+        match self.action {
+            SimAction::List(json) if json.json => output::json(&zoo()),
+            SimAction::List(_) => output::text(&list(&zoo())),
+            SimAction::Show { name, json } => {
+                let profile = profile_named(&name)?;
+                if json.json { output::json(&profile) } else { output::text(&profile.to_toml()) }
+            }
+            SimAction::Precondition { name, state, times, output, seed, json } => {
+                let saved = precondition(&name, state, times, &output, seed)?;
+                if json.json { output::json(&saved) } else { output::text(&saved.text()) }
+            }
+            SimAction::Run(run) => run.run(),
         }
-        SimAction::Precondition { name, state, times, out, seed, json } => {
-            let saved = precondition(&name, state, times, &out, seed)?;
-            if json.json { output::json(&saved) } else { output::text(&saved.text()) }
-        }
-        SimAction::Run(run) => sim_run::run(&run),
     }
 }
 
@@ -63,7 +114,13 @@ impl Saved {
     }
 }
 
-fn precondition(name: &ProfileName, state: FilledState, times: u32, out: &Path, seed: Seed) -> Result<Saved> {
+fn precondition(
+    name: &ProfileName,
+    state: FilledState,
+    times: u32,
+    file: &Path,
+    seed: Seed,
+) -> Result<Saved> {
     let profile = profile_named(name)?;
     let began = Instant::now();
     let SimulatedDevice::Flash(mut device) = new_device(&profile)? else {
@@ -76,12 +133,12 @@ fn precondition(name: &ProfileName, state: FilledState, times: u32, out: &Path, 
     }
     let written = fill(&mut device, state, times, seed)?;
     if let Some(reason) = device.exhausted() {
-        bail!("sim:{name} can only be read any more: {reason}");
+        bail!("sim:{name} can only be read from now on: {reason}");
     }
     let bytes = device.save();
-    fs::write(out, &bytes).with_context(|| format!("cannot write the state to {}", out.display()))?;
+    fs::write(file, &bytes).with_context(|| format!("cannot write the state to {}", file.display()))?;
     Ok(Saved {
-        target: format!("sim:{name}@{}", out.display()),
+        target: format!("sim:{name}@{}", file.display()),
         file_bytes: bytes.len() as u64,
         written_bytes: written.0,
         took_s: began.elapsed().as_secs_f64(),
@@ -89,7 +146,7 @@ fn precondition(name: &ProfileName, state: FilledState, times: u32, out: &Path, 
     })
 }
 
-/// Writes the capacity so many times with the IOs of uFLIP's state (section 4.1); returns how much that was.
+/// Writes the capacity `times` times with the IOs of uFLIP's state (section 4.1); returns how much that was.
 fn fill(device: &mut FlashDevice, state: FilledState, times: u32, seed: Seed) -> Result<Bytes> {
     let plan = match state {
         FilledState::Random => "random-state",

@@ -1,13 +1,21 @@
 //! `flashlab devices`.
 
 use anyhow::Result;
+use clap::Args;
 use flashlab_base::Identity;
 use flashlab_host::{Inspection, Refusal};
 use flashlab_report::printable;
 use serde::Serialize;
 
-use crate::args::Devices;
+use crate::arguments::JsonOption;
 use crate::output;
+
+/// List the block devices, and what flashlab would refuse to write to, and why
+#[derive(Args)]
+pub struct Devices {
+    #[command(flatten)]
+    json: JsonOption,
+}
 
 #[derive(Serialize)]
 struct Listed<'a> {
@@ -17,16 +25,18 @@ struct Listed<'a> {
     refusals: &'a [Refusal],
 }
 
-/// `flashlab devices`.
-pub fn devices(arguments: Devices) -> Result<()> {
-    let found = flashlab_host::devices();
-    if arguments.json.json {
-        return output::json(&found.iter().map(listed).collect::<Vec<_>>());
+impl Devices {
+    /// Prints the list.
+    pub fn run(self) -> Result<()> {
+        let found = flashlab_host::devices();
+        if self.json.json {
+            return output::json(&found.iter().map(listed).collect::<Vec<_>>());
+        }
+        if found.is_empty() {
+            return output::text("no block device here has a capacity\n");
+        }
+        output::text(&found.iter().map(lines).collect::<String>())
     }
-    if found.is_empty() {
-        return output::text("no block device here has a capacity\n");
-    }
-    output::text(&found.iter().map(lines).collect::<String>())
 }
 
 fn listed(inspection: &Inspection) -> Listed<'_> {

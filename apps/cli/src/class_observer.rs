@@ -1,4 +1,4 @@
-//! What is made of each IO of a replay: its class, and a sample where it is recorded.
+//! Classifies the IOs of a run by operation, locality and size, and records them as samples.
 
 use std::ops::ControlFlow;
 
@@ -30,9 +30,9 @@ impl From<PlannedIo> for Upcoming {
     }
 }
 
-/// Classifies the IOs of one process. They complete in another order than they stand in: `upcoming` has them in
-/// theirs.
-pub struct Watch<I> {
+/// Classifies the IOs of one process. IOs complete in another order than they were planned in; `upcoming` yields them
+/// in the planned order, which decides what is sequential.
+pub struct ClassObserver<I> {
     upcoming: I,
     /// What is known of each of them so far.
     known: Vec<(Operation, Locality)>,
@@ -42,9 +42,9 @@ pub struct Watch<I> {
     lane: Option<Lane>,
 }
 
-impl<I: Iterator<Item = Upcoming>> Watch<I> {
-    pub fn new(upcoming: I, lane: Option<Lane>) -> Watch<I> {
-        Watch { upcoming, known: Vec::new(), ends: Vec::new(), classes: Classes::default(), lane }
+impl<I: Iterator<Item = Upcoming>> ClassObserver<I> {
+    pub fn new(upcoming: I, lane: Option<Lane>) -> ClassObserver<I> {
+        ClassObserver { upcoming, known: Vec::new(), ends: Vec::new(), classes: Classes::default(), lane }
     }
 
     /// The classes, and the lane if there is one.
@@ -66,7 +66,7 @@ impl<I: Iterator<Item = Upcoming>> Watch<I> {
     }
 }
 
-impl<I: Iterator<Item = Upcoming> + Send> Observer for Watch<I> {
+impl<I: Iterator<Item = Upcoming> + Send> Observer for ClassObserver<I> {
     fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
         while self.known.len() as u64 <= sample.position && self.know_next().is_some() {}
         let Some(&(operation, locality)) = self.known.get(sample.position as usize) else {

@@ -1,40 +1,63 @@
 //! `flashlab reproduce`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use clap::Args;
+use flashlab_base::Seed;
 use flashlab_reproduce::{ALL, Figure, Picture, Reproduction, find};
 
-use crate::args;
+use crate::arguments::{self, JsonOption};
 use crate::exit::Usage;
 use crate::output;
 
-/// `flashlab reproduce`.
-pub fn reproduce(arguments: args::Reproduce) -> Result<()> {
-    let chosen: Vec<&Reproduction> = if arguments.all {
-        ALL.iter().collect()
-    } else {
-        arguments.names.iter().map(|name| named(name)).collect::<Result<_>>()?
-    };
-    if chosen.is_empty() {
-        return output::text(
-            &ALL.iter().map(|one| format!("{:<18} {}\n", one.name, one.title)).collect::<String>(),
-        );
-    }
-    let mut figures = Vec::new();
-    for reproduction in chosen {
-        output::tell(&format!("{}: measuring", reproduction.name));
-        let outcome = reproduction.run(arguments.seed)?;
-        if let Some(folder) = &arguments.pictures {
-            draw(folder, &outcome.pictures)?;
+/// Print a table or figure of a paper next to what flashlab measures on the zoo's devices
+#[derive(Args)]
+pub struct Reproduce {
+    /// Which ones; without a name they are listed
+    #[arg(value_name = "NAME", conflicts_with = "all")]
+    names: Vec<String>,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// Draw what was measured, and what the paper says, as SVG files in this folder
+    #[arg(long, value_name = "DIR")]
+    pictures: Option<PathBuf>,
+    /// The seed of the IOs; what is random inside the devices follows from their profiles
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
+    seed: Seed,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+impl Reproduce {
+    /// Measures on simulated devices, and prints the figures.
+    pub fn run(self) -> Result<()> {
+        let chosen: Vec<&Reproduction> = if self.all {
+            ALL.iter().collect()
+        } else {
+            self.names.iter().map(|name| named(name)).collect::<Result<_>>()?
+        };
+        if chosen.is_empty() {
+            return output::text(
+                &ALL.iter().map(|one| format!("{:<18} {}\n", one.name, one.title)).collect::<String>(),
+            );
         }
-        if !arguments.json.json {
-            output::text(&table(reproduction, &outcome.figures))?;
+        let mut figures = Vec::new();
+        for reproduction in chosen {
+            tell!("{}: measuring", reproduction.name);
+            let outcome = reproduction.run(self.seed)?;
+            if let Some(folder) = &self.pictures {
+                draw(folder, &outcome.pictures)?;
+            }
+            if !self.json.json {
+                output::text(&table(reproduction, &outcome.figures))?;
+            }
+            figures.extend(outcome.figures);
         }
-        figures.extend(outcome.figures);
+        if self.json.json { output::json(&figures) } else { Ok(()) }
     }
-    if arguments.json.json { output::json(&figures) } else { Ok(()) }
 }
 
 /// Writes each picture as an SVG file into a folder, which is made when it is not there.
@@ -43,7 +66,7 @@ fn draw(folder: &Path, pictures: &[Picture]) -> Result<()> {
     for picture in pictures {
         let file = folder.join(format!("{}.svg", picture.name));
         fs::write(&file, picture.svg()).with_context(|| format!("cannot write {}", file.display()))?;
-        output::tell(&format!("drew {}", file.display()));
+        tell!("drew {}", file.display());
     }
     Ok(())
 }

@@ -1,11 +1,15 @@
-//! `flashlab serve`: a simulated device as a live disk, or a word to one that runs.
+//! `flashlab serve`: a simulated device as a live disk.
+
+// The comments on options are help texts, in which [ ] marks what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use flashlab_base::Nanos;
+use clap::Args;
+use flashlab_base::{Bytes, Nanos, Seed, SimulatedTarget, Target};
 use flashlab_export::fuse::FuseMount;
 use flashlab_export::ublk::Ublk;
 use flashlab_export::{DiskServer, LiveDisk, LoopDevice, Setup, calibrate_lead};
@@ -14,26 +18,83 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args;
+use crate::arguments;
 use crate::caretaker::Caretaker;
 use crate::exit::Usage;
 use crate::nbd;
 use crate::output;
-use crate::served;
 use crate::transport_latency;
 
-/// `flashlab serve`.
-pub fn serve(arguments: args::Serve) -> Result<()> {
-    match (&arguments.target, &arguments.control) {
-        (None, Some(control)) => served::ask(&arguments, control),
-        (None, None) => {
-            bail!(Usage("give a TARGET to serve, or --control SOCKET of a running server".to_owned()))
+/// Serve a simulated device as a live disk
+#[derive(Args)]
+pub struct Serve {
+    /// sim:NAME[@STATE] or sim:./profile.toml[@STATE]
+    target: Target,
+    /// Size of the disk; the profile's if not given
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
+    size: Option<Bytes>,
+    /// As a loop block device with direct IO
+    #[arg(long = "loop")]
+    loop_device: bool,
+    /// As the file DIR/disk, through FUSE
+    #[arg(long, value_name = "DIR")]
+    fuse: Option<PathBuf>,
+    /// As a block device of the kernel's driver ublk
+    #[arg(long, conflicts_with_all = ["fuse", "loop_device", "nbd"])]
+    ublk: bool,
+    /// Take over the block device /dev/ublkbN, whose server was killed; give the same --backing again
+    #[arg(long, value_name = "N", requires = "ublk")]
+    recover: Option<u32>,
+    /// To NBD clients at this Unix socket, through nbdkit
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["fuse", "loop_device"])]
+    nbd: Option<PathBuf>,
+    /// Keep the data in this file, which is made if it does not exist, and the device's state next to it; in memory if
+    /// not given
+    #[arg(long, value_name = "FILE")]
+    backing: Option<PathBuf>,
+    /// Consent to writing to a backing file that flashlab did not make
+    #[arg(long, requires = "backing")]
+    overwrite_file: bool,
+    /// Keep no data: reads return zeroes, and only the times are real
+    #[arg(long, conflicts_with = "backing")]
+    no_data: bool,
+    /// The most that a power loss takes back of what was written and not flushed
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "64MiB", allow_negative_numbers = true)]
+    volatile_cache: Bytes,
+    /// Record every read and write as a sample into this new folder
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Serve metrics for Prometheus on this port of this machine; 0 takes a free one
+    #[arg(long, value_name = "PORT")]
+    metrics: Option<u16>,
+    /// Where the control socket is made, for flashlab live; in a temporary directory if not given
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// What goes wrong from the start: KIND[,KEY=VALUE]..., as error,on=write,share=0.01 (see docs/serve.md); may be
+    /// repeated
+    #[arg(long, value_name = "FAULT")]
+    fault: Vec<String>,
+    /// The seed of faults that bring none of their own
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
+    seed: Seed,
+    /// Print one line of JSON when the disk is ready
+    #[arg(long)]
+    json: bool,
+}
+
+impl Serve {
+    /// Serves the device until a signal comes.
+    pub fn run(self) -> Result<()> {
+        match &self.target {
+            Target::Simulated(target) => serve_target(&self, target),
+            Target::Path(path) => bail!(Usage(format!(
+                "{path} is no simulated device: give sim:NAME (`flashlab sim list` names them)"
+            ))),
         }
-        (Some(target), _) => serve_target(&arguments, target),
     }
 }
 
-fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
+fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
     if arguments.fuse.is_none() && !arguments.loop_device && arguments.nbd.is_none() && !arguments.ublk {
         bail!(Usage(
             "how shall programs reach the disk? Give --loop or --ublk for a block device, --fuse DIR or --nbd SOCKET"
@@ -83,13 +144,13 @@ fn serve_target(arguments: &args::Serve, target: &str) -> Result<()> {
 }
 
 /// What is served, and how, as keys that [`Setup::from_keys`] reads.
-fn keys(arguments: &args::Serve, target: &str, control: &Path) -> Result<Vec<(&'static str, String)>> {
+fn keys(arguments: &Serve, target: &SimulatedTarget, control: &Path) -> Result<Vec<(&'static str, String)>> {
     let path = |path: &Path| {
         let text = path.to_str().map(str::to_owned);
         text.with_context(|| Usage(format!("{}: the path is no text in UTF-8", path.display())))
     };
-    let mut keys = vec![("target", target.to_owned()), ("control", path(control)?)];
-    for (key, file) in [("backing", &arguments.backing), ("record", &arguments.record)] {
+    let mut keys = vec![("target", target.to_string()), ("control", path(control)?)];
+    for (key, file) in [("backing", &arguments.backing), ("record", &arguments.output)] {
         if let Some(file) = file {
             keys.push((key, path(file)?));
         }
@@ -115,7 +176,7 @@ enum Way {
 }
 
 impl Way {
-    fn open(arguments: &args::Serve, session: &DiskServer, caretaker: &mut Caretaker) -> Result<Way> {
+    fn open(arguments: &Serve, session: &DiskServer, caretaker: &mut Caretaker) -> Result<Way> {
         let disk = &session.disk;
         let lead = calibrate_lead(disk.clock());
         if arguments.ublk {

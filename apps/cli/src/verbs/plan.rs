@@ -1,44 +1,58 @@
 //! `flashlab plan`.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use clap::{Args, Subcommand};
 use flashlab_plan::{Choice, Plan};
 use serde::Serialize;
 
-use crate::args::{PlanAction, PlanVerb};
-use crate::exit::Usage;
-use crate::{input, output};
+use crate::arguments::JsonOption;
+use crate::{files, output};
 
-/// `flashlab plan`.
-pub fn plan(arguments: PlanVerb) -> Result<()> {
-    match arguments.verb {
-        PlanAction::List(json) => list(json.json),
-        PlanAction::Show { name, json } => show(&name, json.json),
-        PlanAction::Check { file, json } => {
-            let plan = Plan::parse(&read(&file)?, &file.display().to_string())?;
-            describe(&plan, json.json)
+/// Show the plans that come with flashlab, or check one of yours
+#[derive(Args)]
+pub struct PlanCommand {
+    #[command(subcommand)]
+    action: PlanAction,
+}
+
+#[derive(Subcommand)]
+enum PlanAction {
+    /// List the plans that come with flashlab
+    List(JsonOption),
+    /// Print a plan's file
+    Show {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        json: JsonOption,
+    },
+    /// Check whether a file is a plan, and print its experiments
+    Check {
+        /// The file
+        file: PathBuf,
+        #[command(flatten)]
+        json: JsonOption,
+    },
+}
+
+impl PlanCommand {
+    /// Prints what the action asks for.
+    pub fn run(self) -> Result<()> {
+        match self.action {
+            PlanAction::List(json) => list(json.json),
+            PlanAction::Show { name, json } => show(&name, json.json),
+            PlanAction::Check { file, json } => {
+                let plan = Plan::parse(&files::plan(&file)?, &file.display().to_string())?;
+                describe(&plan, json.json)
+            }
         }
     }
 }
 
-/// The file of a shipped plan.
-pub fn builtin(name: &str) -> Result<&'static str> {
-    let found = Plan::builtins().iter().find(|builtin| builtin.name == name);
-    let text = found.map(|builtin| builtin.text);
-    text.with_context(|| {
-        let names: Vec<&str> = Plan::builtins().iter().map(|builtin| builtin.name).collect();
-        Usage(format!("there is no plan `{name}`; there are: {}", names.join(", ")))
-    })
-}
-
-/// The text of a plan's file.
-pub fn read(file: &Path) -> Result<String> {
-    input::text(file, "plan", "; `flashlab plan list` names the plans that come with flashlab")
-}
-
 fn show(name: &str, json: bool) -> Result<()> {
-    let text = builtin(name)?;
+    let text = files::builtin_plan(name)?;
     if json {
         return describe(&Plan::parse(text, name)?, true);
     }

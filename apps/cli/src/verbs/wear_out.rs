@@ -1,22 +1,26 @@
-//! `flashlab infer --wear-out ROUNDS`: full writes and inferences in turn, until the rounds are done or the device is.
+//! `flashlab wear-out`: full writes and inferences alternate until the rounds are done or the device fails.
 //!
 //! # Model
 //! The endurance test of Ajwani et al. (appendix A): "1000 sequential writes of the entire logical address space", which
-//! wear a device out about as fast as it can be, "and detailed performance tests" in turn. Round 0 is the inference of the
-//! device as it is; before each other round there are so many full writes.
+//! wear a device out about as fast as possible, alternate with "detailed performance tests".
+//!
+//! # Method
+//! 1. Round 0 infers the device as it is.
+//! 2. Each later round writes the whole device `--full-writes` times, then infers it again.
 //!
 //! ```text
-//! round-000/ ...   a run of flashlab infer each, which can be shown alone
+//! round-000/ ...   a run of flashlab infer each; flashlab report shows it
 //! wear.json        what was written before each round, and its findings
 //! ```
 
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
+use clap::Args;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Value, Verdict};
-use flashlab_base::{Bytes, Seed};
+use flashlab_base::{Bytes, Identity, Seed, Target};
 use flashlab_bench::Progress;
 use flashlab_engine::{Control, Ended};
 use flashlab_plan::{IoSize, Pattern, Space};
@@ -26,27 +30,42 @@ use flashlab_samples::{Sample, write_json};
 use flashlab_sim::flash_device::Statistics;
 use serde::{Serialize, Serializer};
 
-use crate::inference_run::{Chosen, Run};
+use crate::arguments::{self, ConsentOptions, EngineOptions};
+use crate::exit::Usage;
+use crate::inference::ongoing::OngoingInference;
+use crate::inference::settings::{DEPTH, InferenceSettings, ProbeOptions};
+use crate::interrupt::interrupt;
 use crate::progress::Bar;
-use crate::target::{OpenDevice, Opened};
-use crate::{flash_statistics, output, session};
+use crate::target::{self, Candidate, OpenDevice, Opened, Opening};
+use crate::{flash_statistics, output, run_folder};
 
-/// How large the IOs of a full write are, where the device is not smaller.
+/// The size of the IOs of a full write, where the device is not smaller.
 const IO_SIZE: Bytes = Bytes::mib(1);
 
-/// How much is written between the inferences.
-#[derive(Clone, Copy)]
-pub struct Wear {
-    pub rounds: u32,
-    pub full_writes: u32,
-}
-
-impl Wear {
-    /// What all of it writes at most; `budget` is an inference's.
-    pub fn written(self, capacity: Bytes, budget: Bytes) -> Bytes {
-        let full = capacity.0.saturating_mul(u64::from(self.rounds) * u64::from(self.full_writes));
-        Bytes(full.saturating_add(budget.0.saturating_mul(u64::from(self.rounds) + 1)))
-    }
+/// Wear a device out: infer it, then write it fully many times and infer it again, for some rounds
+#[derive(Args)]
+pub struct WearOut {
+    /// A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]
+    target: Target,
+    /// How many rounds of full writes and an inference follow the first inference
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// How often a round writes the whole device from end to end
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    full_writes: u32,
+    /// Size of a simulated device
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
+    size: Option<Bytes>,
+    #[command(flatten)]
+    consent: ConsentOptions,
+    #[command(flatten)]
+    probe: ProbeOptions,
+    /// The folder of the rounds
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+    /// Print the rounds as one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 /// What was found after so much wear.
@@ -95,54 +114,102 @@ fn as_object<S: Serializer>(findings: &Inference, serializer: S) -> Result<S::Ok
     InferenceJson(findings).serialize(serializer)
 }
 
-/// Wears the device out, and prints what changed meanwhile.
-pub fn wear_out(opened: &mut Opened, chosen: &Chosen, wear: Wear, folder: &Path, json: bool) -> Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let interrupt = session::interrupt()?;
-    let mut rounds: Vec<Round> = Vec::new();
-    let (mut full_writes, mut written, mut end) = (0, Bytes::ZERO, None);
-    for number in 0..=wear.rounds {
-        if number > 0 {
-            let label = format!("round {number} of {}: {} full writes", wear.rounds, wear.full_writes);
-            let worn = write_fully(&mut opened.device, wear.full_writes, chosen.seed, &interrupt, &label)?;
-            full_writes += worn.full_writes;
-            written += worn.written;
-            end = worn.end;
+impl WearOut {
+    /// Wears the device out, and prints what changed meanwhile.
+    pub fn run(self) -> Result<()> {
+        run_folder::check_output(Some(&self.output))?;
+        let is_simulated = self.target.is_simulated();
+        if self.size.is_some() && !is_simulated {
+            bail!(Usage("--size is for simulated devices: a device is worn out as a whole".into()));
         }
-        let statistics = opened.device.as_flash().map(|device| device.statistics());
-        if let Some(statistics) = &statistics {
-            tell!("after {full_writes} full writes: {}", flash_statistics::wear(statistics));
+        if self.consent.is_given() && is_simulated {
+            bail!(Usage("consent is given, but a simulated device needs none: leave it out".into()));
         }
-        let path = folder.join(format!("round-{number:03}"));
-        let run = Run::begin(opened, chosen.clone(), Some(&path))?;
-        let (known, gone) = run.infer_quietly(&mut opened.device).with_context(|| {
-            format!(
-                "round {number} of {} was not done; what was found in the rounds is in {}, and wearing out begins anew",
-                wear.rounds,
-                folder.display()
-            )
-        })?;
-        end = end.or(gone);
-        let spent = known.written;
-        let erases = statistics.as_ref().map(Erases::of);
-        rounds.push(Round {
-            full_writes,
-            bytes_written: written.0,
-            erases,
-            end: end.clone(),
-            findings: known,
-        });
-        written += spent;
-        write_json(folder, "wear.json", &rounds)?;
-        if let Some(end) = &end {
-            tell!("the device {end}");
-            break;
+        let candidate = Candidate::find(&self.target, true, &self.consent)?.resized(self.size)?;
+        let identity = candidate.identity();
+        target::check_medium(&self.target, &identity)?;
+        let name = target::absolute(&self.target)?.to_string();
+        let settings = self.probe.settings(name, identity.capacity, true)?;
+        // A simulated device asks for no consent, and what is wrong with its state comes first.
+        if !is_simulated {
+            self.announce(&settings, &identity);
+        }
+        let mut opened = candidate.open(Opening::new(EngineOptions::default(), DEPTH)?)?;
+        if is_simulated {
+            self.announce(&settings, &identity);
+        }
+        let rounds = self.wear_out(&mut opened, &settings)?;
+        tell!("rounds: {}", self.output.display());
+        match self.json {
+            true => output::json(&rounds),
+            false => output::text(&changes(&rounds)),
         }
     }
-    tell!("rounds: {}", folder.display());
-    match json {
-        true => output::json(&&rounds),
-        false => output::text(&changes(&rounds)),
+
+    /// Says how much will be written before anything is.
+    fn announce(&self, settings: &InferenceSettings, identity: &Identity) {
+        settings.announce(&self.target.to_string(), identity, "by each inference, ");
+        let full_writes = u64::from(self.rounds) * u64::from(self.full_writes);
+        let budget = settings.write_budget.unwrap_or_default();
+        let by_inferences = budget.0.saturating_mul(u64::from(self.rounds) + 1);
+        let written = settings.target_size.0.saturating_mul(full_writes).saturating_add(by_inferences);
+        let written = Bytes(written);
+        tell!(
+            "WEAR: {} rounds of {} full writes, with an inference before and after each, write at most {written} ({}); every \
+             block is erased about {full_writes} times. The device may be worn out by this.",
+            self.rounds,
+            self.full_writes,
+            settings.endurance_share(written, identity),
+        );
+    }
+
+    fn wear_out(&self, opened: &mut Opened, settings: &InferenceSettings) -> Result<Vec<Round>> {
+        let folder = &self.output;
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let interrupt = interrupt()?;
+        let mut rounds: Vec<Round> = Vec::new();
+        let (mut full_writes, mut written, mut end) = (0, Bytes::ZERO, None);
+        for number in 0..=self.rounds {
+            if number > 0 {
+                let label = format!("round {number} of {}: {} full writes", self.rounds, self.full_writes);
+                let worn =
+                    write_fully(&mut opened.device, self.full_writes, settings.seed, &interrupt, &label)?;
+                full_writes += worn.full_writes;
+                written += worn.written;
+                end = worn.end;
+            }
+            let statistics = opened.device.as_flash().map(|device| device.statistics());
+            if let Some(statistics) = &statistics {
+                tell!("after {full_writes} full writes: {}", flash_statistics::wear(statistics));
+            }
+            let path = folder.join(format!("round-{number:03}"));
+            let inference = OngoingInference::begin(opened, settings.clone(), Some(&path))?;
+            let (known, gone) = inference.infer_quietly(&mut opened.device).with_context(|| {
+                format!(
+                    "round {number} of {} was not finished; the rounds before it are in {}; wearing out cannot be \
+                     resumed",
+                    self.rounds,
+                    folder.display()
+                )
+            })?;
+            end = end.or(gone);
+            let spent = known.written;
+            let erases = statistics.as_ref().map(Erases::of);
+            rounds.push(Round {
+                full_writes,
+                bytes_written: written.0,
+                erases,
+                end: end.clone(),
+                findings: known,
+            });
+            written += spent;
+            write_json(folder, "wear.json", &rounds)?;
+            if let Some(end) = &end {
+                tell!("the device {end}");
+                break;
+            }
+        }
+        Ok(rounds)
     }
 }
 
@@ -182,7 +249,7 @@ fn write_fully(
             break;
         }
         if outcome.ended == Ended::Interrupted {
-            bail!(anyhow!("interrupted after {} of these full writes; earlier rounds are kept", index));
+            bail!("interrupted after {index} of these full writes; earlier rounds are kept");
         }
         worn.full_writes += 1;
         bar.share(f64::from(index + 1) / f64::from(full_writes));

@@ -1,0 +1,114 @@
+//! The options that several verbs share, and how their values are read.
+
+// The comments on options are help texts, in which [ ] marks what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use flashlab_base::{Bytes, Nanos, Seed};
+
+use crate::exit::Usage;
+
+/// Reads a size above 0.
+pub fn size(text: &str) -> Result<Bytes, String> {
+    match text.parse::<Bytes>() {
+        Ok(Bytes::ZERO) => Err("must be more than 0".to_owned()),
+        Ok(size) => Ok(size),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads a duration above 0.
+pub fn duration(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(Nanos::ZERO) => Err("must be more than 0".to_owned()),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
+}
+
+/// Reads a seed.
+pub fn seed(text: &str) -> Result<Seed, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number, 0 to {}", u64::MAX))
+}
+
+/// How a person consents to losing what TARGET holds.
+#[derive(Args, Clone, Default)]
+pub struct ConsentOptions {
+    /// Consent to destroying all data on this block device, which must be TARGET
+    #[arg(long, value_name = "PATH")]
+    pub destroy_data_on: Option<PathBuf>,
+    /// Consent to overwriting TARGET, a regular file
+    #[arg(long)]
+    pub overwrite_file: bool,
+}
+
+impl ConsentOptions {
+    /// Whether any consent is given.
+    pub fn is_given(&self) -> bool {
+        self.destroy_data_on.is_some() || self.overwrite_file
+    }
+
+    /// Refuses consent where there is no TARGET: it may be one that was forgotten.
+    pub fn check_unneeded(&self) -> Result<()> {
+        match self.is_given() {
+            true => bail!(Usage(
+                "consent is given, but no TARGET: name the device or file that may be overwritten; a scratch file needs \
+                 no consent"
+                    .to_owned()
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Where the scratch file goes that is used without TARGET.
+#[derive(Args, Clone)]
+pub struct ScratchOptions {
+    /// The directory of the scratch file; the current directory if not given
+    #[arg(long, value_name = "DIR", conflicts_with = "target")]
+    pub directory: Option<PathBuf>,
+    /// Keep the scratch file
+    #[arg(long, conflicts_with = "target")]
+    pub keep_file: bool,
+}
+
+/// How IOs are issued to a real device.
+#[derive(Args, Clone, Copy, Default)]
+pub struct EngineOptions {
+    /// How IOs are issued; io_uring where a plan has a queue depth, one at a time otherwise
+    #[arg(long, value_enum)]
+    pub engine: Option<EngineChoice>,
+    /// Go through the page cache: measures memory, and says so
+    #[arg(long)]
+    pub buffered: bool,
+}
+
+/// A way to issue IOs.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineChoice {
+    /// One pread or pwrite at a time, a thread for each process of a parallel pattern
+    Sync,
+    /// io_uring
+    IoUring,
+}
+
+/// The option of verbs that print a document.
+#[derive(Args, Clone, Copy)]
+pub struct JsonOption {
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is printed of an inference.
+#[derive(Args, Clone, Copy)]
+pub struct InferencePrintOptions {
+    /// Print advice, too: partitions, file systems, sizes, each with its reason and command; of an inference only
+    #[arg(long)]
+    pub advise: bool,
+    /// Print one JSON document; with --advise, the advice alone
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,90 @@
+//! What a run of a trace or a plan prints: its IOs by class, as a table or as JSON.
+
+use anyhow::{Result, anyhow};
+use flashlab_analysis::ClassTable;
+use flashlab_base::Nanos;
+use flashlab_report::class_table;
+use flashlab_sim::flash_device::Statistics;
+use serde::Serialize;
+
+use crate::{flash_statistics, output};
+
+/// The version of the JSON document.
+const VERSION: u32 = 1;
+
+/// What was run, and what came of it.
+#[derive(Serialize)]
+pub struct ClassDocument {
+    version: u32,
+    target: String,
+    capacity_bytes: u64,
+    /// Null for a plan.
+    trace: Option<TraceFacts>,
+    runs: Vec<ClassifiedRun>,
+    /// What the flash did; null for a device that is no simulated flash.
+    device: Option<Statistics>,
+}
+
+#[derive(Serialize)]
+pub struct TraceFacts {
+    pub file: String,
+    pub ios: usize,
+    pub sources: Vec<String>,
+    /// IOs that were widened to whole blocks of the device.
+    pub widened_ios: u64,
+    /// IOs that were moved into the device.
+    pub moved_ios: u64,
+}
+
+#[derive(Serialize)]
+pub struct ClassifiedRun {
+    pub name: String,
+    #[serde(flatten)]
+    pub table: ClassTable,
+    pub first_failure: Option<String>,
+}
+
+impl ClassDocument {
+    pub fn new(
+        target: String,
+        capacity_bytes: u64,
+        trace: Option<TraceFacts>,
+        runs: Vec<ClassifiedRun>,
+        device: Option<Statistics>,
+    ) -> ClassDocument {
+        ClassDocument { version: VERSION, target, capacity_bytes, trace, runs, device }
+    }
+
+    /// Prints the document; returns an error if IOs failed.
+    pub fn print(&self, json: bool) -> Result<()> {
+        match json {
+            true => output::json(self)?,
+            false => output::text(&self.text())?,
+        }
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for run in &self.runs {
+            let table = &run.table;
+            let (time, queue) = (Nanos(table.duration_ns), table.queue_mean);
+            text += &format!(
+                "{}: {time}, {queue:.2} IOs asked for and not done, {:.2} of them in the device\n",
+                run.name, table.device_queue_mean
+            );
+            text += &class_table(table);
+            text.push('\n');
+        }
+        if let Some(device) = &self.device {
+            text += &flash_statistics::text(device);
+        }
+        text
+    }
+
+    fn failure(&self) -> Option<anyhow::Error> {
+        let failed: u64 = self.runs.iter().map(|run| run.table.failed_ios).sum();
+        let first = self.runs.iter().find_map(|run| run.first_failure.as_deref())?;
+        Some(anyhow!("{failed} IOs failed on {}, the first: {first}", self.target))
+    }
+}

@@ -1,0 +1,41 @@
+//! The files that a person names: plans and profiles to read, pages to write.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use flashlab_plan::Plan;
+
+use crate::exit::Usage;
+
+/// The text of a profile's file.
+pub fn profile(file: &str) -> Result<String> {
+    text(Path::new(file), "profile", "")
+}
+
+/// The text of a plan's file.
+pub fn plan(file: &Path) -> Result<String> {
+    text(file, "plan", "; `flashlab plan list` names the plans that come with flashlab")
+}
+
+/// The text of a plan that comes with flashlab.
+pub fn builtin_plan(name: &str) -> Result<&'static str> {
+    let found = Plan::builtins().iter().find(|builtin| builtin.name == name);
+    let text = found.map(|builtin| builtin.text);
+    text.with_context(|| {
+        let names: Vec<&str> = Plan::builtins().iter().map(|builtin| builtin.name).collect();
+        Usage(format!("there is no plan `{name}`; there are: {}", names.join(", ")))
+    })
+}
+
+/// Reads a `kind` of file, such as `plan`. `advice` ends the message when it cannot be read.
+fn text(file: &Path, kind: &str, advice: &str) -> Result<String> {
+    flashlab_host::read_text(file, kind)
+        .map_err(|error| Usage(format!("cannot read the {kind} {}: {error}{advice}", file.display())).into())
+}
+
+/// Writes a page of HTML.
+pub fn write_page(file: &Path, page: &str) -> Result<()> {
+    std::fs::write(file, page).map_err(|error| {
+        Usage(format!("cannot write {}: {error}; choose another file with --output", file.display())).into()
+    })
+}

@@ -1,0 +1,112 @@
+//! The files of an inference: read, checked, and refused when they cannot be true.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use flashlab_analysis::inference::{INFERENCE_VERSION, Inference, reads_inference_version};
+use flashlab_base::Bytes;
+use flashlab_samples::{Manifest, RunFolder, SamplesError};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Usage;
+use crate::inference::settings::InferenceSettings;
+
+/// What is known so far.
+pub const INFERENCE: &str = "inference.json";
+/// The folder of the probes' plans.
+pub const PROBES: &str = "probes";
+/// The page.
+pub const PAGE: &str = "report.html";
+const UNDER_WAY: &str = "under-way.json";
+const DAMAGED: &str = "the file is damaged";
+/// A folder that holds this one holds the rounds of a device that is worn out.
+pub const FIRST_ROUND: &str = "round-000";
+
+/// What may have been written that is not in [`INFERENCE`] yet: an inference that is killed counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct UnderWay {
+    version: u32,
+    bytes_written: Bytes,
+}
+
+/// Whether the folder holds an inference, or the rounds of `flashlab wear-out`.
+pub fn is_inference(path: &Path) -> bool {
+    path.join(INFERENCE).exists() || path.join(FIRST_ROUND).exists()
+}
+
+/// Opens an inference: its folder, its manifest, and what is known.
+pub fn open(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Inference)> {
+    if path.join(FIRST_ROUND).exists() {
+        bail!(Usage(format!(
+            "{0} holds the rounds of flashlab wear-out, which cannot be resumed: show one of them: flashlab report \
+             {0}/{FIRST_ROUND}",
+            path.display()
+        )));
+    }
+    let (folder, manifest) = RunFolder::open(path).map_err(|error| damaged(error, "begin a new run"))?;
+    let known: Inference = read(&folder, INFERENCE, "begin a new run")?;
+    check(path, &known)?;
+    let settings: &InferenceSettings = &manifest.settings;
+    let most = flashlab_infer::Settings::usual_budget(settings.target_size);
+    if let Some(budget) = settings.write_budget.filter(|&budget| budget > most) {
+        bail!(Usage(format!(
+            "{}: write_budget is {budget}, and no more than twice the capacity, {most}, is ever written: the file is damaged; \
+             begin a new run",
+            path.join("manifest.json").display()
+        )));
+    }
+    Ok((folder, manifest, known))
+}
+
+/// Adds to what is known the writes of a group that was killed, if there was one.
+pub fn count_writes_under_way(folder: &RunFolder, known: &mut Inference) -> Result<()> {
+    let file = folder.path().join(UNDER_WAY);
+    if !file.exists() {
+        return Ok(());
+    }
+    let advice = "remove it to go on: the most recent writes are then not counted";
+    let under_way: UnderWay = read(folder, UNDER_WAY, advice)?;
+    if !reads_inference_version(under_way.version) {
+        bail!(Usage(format!(
+            "{}: has version {}, and this program reads version {INFERENCE_VERSION}; {advice}",
+            file.display(),
+            under_way.version
+        )));
+    }
+    // A process that is killed again counts both.
+    known.written = Bytes(known.written.0.saturating_add(under_way.bytes_written.0));
+    check(folder.path(), known)?;
+    folder.write_json(INFERENCE, known)?;
+    folder.write_json(UNDER_WAY, &UnderWay { bytes_written: Bytes::ZERO, ..under_way })?;
+    Ok(())
+}
+
+/// Notes what may have been written that [`INFERENCE`] does not count.
+pub fn write_under_way(folder: &RunFolder, bytes_written: Bytes) -> Result<(), SamplesError> {
+    folder.write_json(UNDER_WAY, &UnderWay { version: INFERENCE_VERSION, bytes_written })
+}
+
+/// A document of a run, or what to do without it.
+fn read<T: DeserializeOwned>(folder: &RunFolder, name: &str, advice: &str) -> Result<T> {
+    folder.read_json(name).map_err(|error| damaged(error, advice))
+}
+
+/// What is wrong with a document, and what to do.
+fn damaged(error: SamplesError, advice: &str) -> anyhow::Error {
+    if !matches!(error, SamplesError::Format { .. }) {
+        return error.into();
+    }
+    let error = error.to_string();
+    let error = error.trim_end_matches(DAMAGED).trim_end_matches([';', ':', ' ']);
+    Usage(format!("{error}: {DAMAGED}; {advice}")).into()
+}
+
+/// Refuses a document that flashlab did not write.
+fn check(path: &Path, known: &Inference) -> Result<()> {
+    known.check().map_err(|wrong| {
+        let advice = if wrong.ends_with(DAMAGED) { "; begin a new run" } else { "" };
+        Usage(format!("{}: {wrong}{advice}", path.join(INFERENCE).display()))
+    })?;
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Keeps what an inference finds in its folder while it goes on, and reports it on standard error.
+
+use std::mem;
+
+use flashlab_analysis::inference::{Finding, Inference};
+use flashlab_base::{Bytes, Nanos};
+use flashlab_infer::{Group, Progress};
+use flashlab_plan::Plan;
+use flashlab_samples::{Manifest, RunFolder, SamplesError};
+
+use crate::inference::folder::{self, INFERENCE, PROBES};
+use crate::inference::settings::InferenceSettings;
+use crate::inference::show;
+
+pub struct Keeper<'a> {
+    folder: &'a RunFolder,
+    manifest: &'a Manifest<InferenceSettings>,
+    /// The number of the group that is under way, from 1.
+    number: usize,
+    /// Why the folder could not be written to, the first time since [`Keeper::retry`].
+    failed: Option<SamplesError>,
+    /// Whether a failure to write was reported.
+    has_reported_failure: bool,
+    /// Whether the time that is left was estimated.
+    has_estimated: bool,
+    /// What has been written in all, and what part of it the folder's document counts.
+    written: Bytes,
+    noted: Bytes,
+}
+
+impl<'a> Keeper<'a> {
+    pub fn new(
+        folder: &'a RunFolder,
+        manifest: &'a Manifest<InferenceSettings>,
+        written: Bytes,
+    ) -> Keeper<'a> {
+        Keeper {
+            folder,
+            manifest,
+            number: 0,
+            failed: None,
+            has_reported_failure: false,
+            has_estimated: false,
+            written,
+            noted: written,
+        }
+    }
+
+    /// Whether what is known is in the folder; writes it once more if a write failed, as there may be room again.
+    pub fn finish(mut self, known: &Inference) -> Result<(), SamplesError> {
+        match self.failed.take() {
+            Some(_) => {
+                self.write_known(known);
+                self.failed.map_or(Ok(()), Err)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Reports the first failure to write. Returns whether the write succeeded.
+    fn note(&mut self, written: Result<(), SamplesError>) -> bool {
+        let is_written = written.is_ok();
+        if let (Err(error), None) = (written, &self.failed) {
+            if !mem::replace(&mut self.has_reported_failure, true) {
+                tell!(
+                    "{error}; the inference continues as long as the folder can count its writes, and prints what it found"
+                );
+            }
+            self.failed = Some(error);
+        }
+        is_written
+    }
+
+    /// Notes what may be on the device that the document does not count: `most` more than by now.
+    fn write_under_way(&mut self, most: Bytes) -> bool {
+        let unknown = Bytes(self.written.0.saturating_sub(self.noted.0));
+        let written = folder::write_under_way(self.folder, unknown + most);
+        self.note(written)
+    }
+
+    /// Estimates the time for the remaining writes, once the pace of filling the device is known.
+    fn estimate(&mut self, known: &Inference) {
+        let pace = known.fill.nanos_per_byte;
+        let left = self.manifest.settings.write_budget.unwrap_or_default().0.saturating_sub(known.written.0);
+        if !self.has_estimated && pace > 0.0 {
+            let least = Nanos::from_secs_f64((left as f64 * pace / 1e9).ceil());
+            tell!(
+                "  at most {} are left to write: {least} at the pace of filling; idle times of some minutes and slow \
+                 random writes are added to that",
+                Bytes(left)
+            );
+            self.has_estimated = true;
+        }
+    }
+
+    fn write_known(&mut self, known: &Inference) {
+        self.written = known.written;
+        let kept = self.folder.write_json(INFERENCE, known);
+        // A kill between the two counts the writes twice, and not never.
+        if self.note(kept) {
+            self.noted = known.written;
+        }
+        self.write_under_way(Bytes::ZERO);
+        let pages = show::write_pages(self.folder, self.manifest, known);
+        self.note(pages);
+    }
+}
+
+impl Progress for Keeper<'_> {
+    fn begin(&mut self, group: &'static Group, index: usize, count: usize) {
+        self.number = index + 1;
+        let is_left_out = group.writes() && self.manifest.settings.write_budget.is_none();
+        let about = if is_left_out { "left out: it would have to write" } else { group.about };
+        tell!("group {} of {count}: {}: {about}", self.number, group.name);
+    }
+
+    fn may_write(&mut self, _: &'static Group, most: Bytes) -> bool {
+        self.write_under_way(most)
+    }
+
+    fn concluded(&mut self, finding: &Finding) {
+        let name = finding.parameter.name();
+        match finding.value_in_words().as_str() {
+            "" => tell!("  {name}: {}", finding.verdict),
+            value => tell!("  {name}: {value} (confidence {:.1} %)", finding.confidence * 100.0),
+        }
+    }
+
+    fn ended(&mut self, group: &'static Group, known: &Inference, probes: &Plan) {
+        if !probes.experiments.is_empty() {
+            let name = format!("{PROBES}/{:02}-{}.toml", self.number, group.name);
+            let written = self.folder.write_text(&name, &probes.to_toml());
+            self.note(written);
+        }
+        self.estimate(known);
+        self.write_known(known);
+    }
+
+    fn abandoned(&mut self, _: &'static Group, known: &Inference) {
+        self.write_known(known);
+    }
+}

@@ -1,0 +1,208 @@
+//! An inference that is begun or resumed, until it ends.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Result, bail};
+use flashlab_analysis::inference::{Inference, Parameter};
+use flashlab_base::{Bytes, Identity};
+use flashlab_bench::Settings as BenchSettings;
+use flashlab_infer::{Ended, groups_for};
+use flashlab_report::shell_word;
+use flashlab_samples::{FolderLock, Manifest, RunFolder, SamplesError};
+
+use crate::arguments::InferencePrintOptions;
+use crate::exit::Usage;
+use crate::flash_statistics;
+use crate::inference::folder::{self, INFERENCE, PAGE, PROBES};
+use crate::inference::keeper::Keeper;
+use crate::inference::settings::InferenceSettings;
+use crate::inference::show;
+use crate::interrupt::interrupt;
+use crate::run_folder::{self, Content};
+use crate::target::{OpenDevice, Opened};
+
+pub struct OngoingInference {
+    folder: RunFolder,
+    manifest: Manifest<InferenceSettings>,
+    known: Inference,
+    interrupt: Arc<AtomicBool>,
+    _lock: FolderLock,
+}
+
+impl OngoingInference {
+    /// Makes the folder of a new run.
+    pub fn begin(
+        opened: &mut Opened,
+        settings: InferenceSettings,
+        output: Option<&Path>,
+    ) -> Result<OngoingInference> {
+        let device = opened.device.as_mut();
+        let mut known = flashlab_infer::nothing_known(device, &settings.target);
+        if settings.target != BenchSettings::SCRATCH {
+            // As the person named it: a simulated device does not know the file of its profile.
+            known.identity.target.clone_from(&settings.target);
+        }
+        let manifest = Manifest {
+            warnings: opened.warnings.clone(),
+            ..run_folder::manifest(settings, known.identity.clone(), opened.consent.clone())
+        };
+        let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Documents)?;
+        folder.make_directory(PROBES)?;
+        folder.write_json(INFERENCE, &known)?;
+        OngoingInference::with(folder, manifest, known)
+    }
+
+    /// Takes up a folder that nobody else infers into.
+    pub fn resumed(path: &Path) -> Result<OngoingInference> {
+        let (folder, manifest, known) = folder::open(path)?;
+        let mut inference = OngoingInference::with(folder, manifest, known)?;
+        folder::count_writes_under_way(&inference.folder, &mut inference.known)?;
+        Ok(inference)
+    }
+
+    fn with(
+        folder: RunFolder,
+        manifest: Manifest<InferenceSettings>,
+        known: Inference,
+    ) -> Result<OngoingInference> {
+        let lock = folder.lock()?;
+        Ok(OngoingInference { folder, manifest, known, interrupt: interrupt()?, _lock: lock })
+    }
+
+    /// Forgets what was found by writing: the device is another one, or in another state.
+    pub fn forget_writes(&mut self, is_worn: bool) {
+        flashlab_infer::forget_writes(&mut self.known, is_worn);
+    }
+
+    /// What is left of the write budget.
+    pub fn writes_left(&self) -> Bytes {
+        let budget = self.settings().write_budget.unwrap_or_default();
+        Bytes(budget.0.saturating_sub(self.known.written.0))
+    }
+
+    pub fn settings(&self) -> &InferenceSettings {
+        &self.manifest.settings
+    }
+
+    /// What it was begun on.
+    pub fn identity(&self) -> &Identity {
+        &self.manifest.identity
+    }
+
+    /// Whether every parameter that was asked for has its answer.
+    pub fn is_done(&self) -> bool {
+        self.unanswered() == 0
+    }
+
+    fn unanswered(&self) -> usize {
+        let is_left = |&parameter: &Parameter| self.known.get(parameter).is_none();
+        self.settings().parameters().into_iter().filter(is_left).count()
+    }
+
+    /// Says what is left to do, before anything is written.
+    pub fn announce_resumption(&self) {
+        let written = self.known.written;
+        tell!("resuming: {} parameters of {} are left", self.unanswered(), self.settings().target);
+        match self.settings().write_budget {
+            None => tell!("it will only be read"),
+            Some(budget) => {
+                let left = self.writes_left();
+                tell!(
+                    "at most {left} more will be written: {written} of {budget} may have been written already"
+                );
+            }
+        }
+    }
+
+    /// Infers what is not known yet, and prints everything that is known then.
+    pub fn infer(mut self, device: &mut OpenDevice, options: InferencePrintOptions) -> Result<()> {
+        let (known, capacity) = (self.known.capacity, device.as_mut().geometry().capacity);
+        if known != capacity {
+            let document = self.folder.path().join(INFERENCE);
+            bail!(Usage(format!(
+                "{}: capacity is {known}, and that of the target {capacity}",
+                document.display()
+            )));
+        }
+        let page = self.folder.path().join(PAGE);
+        let (ended, kept) = self.infer_until_the_end(device);
+        let missing = match (&ended, &kept) {
+            (Ended::Gone(reason), _) => Some(gone(reason)),
+            (_, Err(error)) => Some(error.to_string()),
+            _ => None,
+        };
+        if let Some(reason) = missing {
+            // Printed: an answer for each parameter. In the folder the missing ones are left out, so that a resumed
+            // inference looks at them.
+            let complete = self.known.clone().with_rest(self.settings().parameters(), &reason);
+            show::print(&self.manifest, &complete, &page, options)?;
+        }
+        kept?;
+        if let Some(failure) = failure(ended) {
+            let word = self.report_folder();
+            tell!("resume with: flashlab resume {word}");
+            bail!(failure)
+        }
+        show::print(&self.manifest, &self.known, &page, options)?;
+        if let Some(device) = device.as_flash() {
+            tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
+        }
+        Ok(())
+    }
+
+    /// Infers what is not known yet, and returns everything; and why the device is gone, as a clause without a subject.
+    pub fn infer_quietly(mut self, device: &mut OpenDevice) -> Result<(Inference, Option<String>)> {
+        let (ended, kept) = self.infer_until_the_end(device);
+        kept?;
+        match ended {
+            Ended::Done => Ok((self.known, None)),
+            Ended::Gone(reason) => {
+                let parameters = self.settings().parameters();
+                Ok((self.known.with_rest(parameters, &gone(&reason)), Some(format!("is gone: {reason}"))))
+            }
+            Ended::Interrupted => {
+                self.report_folder();
+                bail!("interrupted")
+            }
+        }
+    }
+
+    /// Says where what is known is. Returns the folder as a word for a shell.
+    fn report_folder(&self) -> String {
+        let word = shell_word(&self.folder.path().display().to_string());
+        tell!("what is known is in {word}; see it with: flashlab report {word}");
+        word
+    }
+
+    /// How it ended, and whether what is known is in the folder.
+    fn infer_until_the_end(&mut self, device: &mut OpenDevice) -> (Ended, Result<(), SamplesError>) {
+        let chosen = self.manifest.settings.clone();
+        let settings = flashlab_infer::Settings {
+            seed: chosen.seed,
+            write_budget: chosen.write_budget,
+            reading_time: chosen.reading_time,
+            writing_time: chosen.writing_time,
+            interrupt: &self.interrupt,
+        };
+        let mut keeper = Keeper::new(&self.folder, &self.manifest, self.known.written);
+        let groups = groups_for(&chosen.only);
+        let ended =
+            flashlab_infer::infer_groups(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
+        (ended, keeper.finish(&self.known))
+    }
+}
+
+/// Why not all is known.
+fn failure(ended: Ended) -> Option<String> {
+    match ended {
+        Ended::Done => None,
+        Ended::Interrupted => Some("interrupted".to_owned()),
+        Ended::Gone(reason) => Some(gone(&reason)),
+    }
+}
+
+fn gone(reason: &str) -> String {
+    format!("the device is gone: {reason}")
+}

@@ -1,0 +1,129 @@
+//! What an inference shows: a table, a page, JSON, advice.
+
+use std::path::Path;
+
+use anyhow::Result;
+use flashlab_analysis::inference::Inference;
+use flashlab_report::{
+    InferenceJson, InferenceRun, Layout, advice, advice_terminal, inference_html, inference_terminal,
+    shell_word,
+};
+use flashlab_samples::{Manifest, RunFolder, SamplesError};
+
+use crate::arguments::InferencePrintOptions;
+use crate::inference::folder::{self, PAGE, PROBES};
+use crate::inference::settings::InferenceSettings;
+use crate::{files, output};
+
+/// Of a parameter whose group did not run yet.
+const NOT_YET: &str = "not looked at yet";
+
+/// Shows the inference in a run's folder, and writes its page there, or to `page`.
+pub fn show(path: &Path, page: Option<&Path>, options: InferencePrintOptions) -> Result<()> {
+    let (folder, mut manifest, known) = folder::open(path)?;
+    match page {
+        Some(page) => files::write_page(page, &html(&folder, &manifest, &known))?,
+        // The folder may be read-only: what is known is shown all the same.
+        None => write_pages(&folder, &manifest, &known).unwrap_or_else(|error| tell!("{error}")),
+    }
+    if let Some(warning) = unfinished(&manifest.settings, &known, path) {
+        if options.json {
+            tell!("{}", warning.1);
+        }
+        manifest.warnings.push(warning);
+    }
+    let known = known.with_rest(manifest.settings.parameters(), NOT_YET);
+    print(&manifest, &known, page.unwrap_or(&path.join(PAGE)), options)
+}
+
+/// A warning where some parameters were not looked at yet.
+fn unfinished(settings: &InferenceSettings, known: &Inference, folder: &Path) -> Option<(String, String)> {
+    let parameters = settings.parameters();
+    let left = parameters.iter().filter(|&&parameter| known.get(parameter).is_none()).count();
+    let word = shell_word(&folder.display().to_string());
+    let message = format!(
+        "unfinished: {left} of {} parameters were {NOT_YET}; resume with: flashlab resume {word}",
+        parameters.len()
+    );
+    (left > 0).then(|| ("unfinished".to_owned(), message))
+}
+
+/// Prints what is known, and where its page is.
+pub fn print(
+    manifest: &Manifest<InferenceSettings>,
+    known: &Inference,
+    page: &Path,
+    options: InferencePrintOptions,
+) -> Result<()> {
+    let page = page.display().to_string();
+    if options.json {
+        tell!("report: {page}");
+        return match options.advise {
+            true => output::json(&advice(known)),
+            false => output::json(&InferenceJson(known)),
+        };
+    }
+    let run = inference_run(manifest, known, &manifest.warnings, &[]);
+    let table = inference_terminal(&run, &output::layout(Some(page)));
+    if !options.advise {
+        return output::text(&table);
+    }
+    output::text(&format!("{table}\n{}", advice_terminal(&advice(known), &output::layout(None))))
+}
+
+fn inference_run<'a>(
+    manifest: &'a Manifest<InferenceSettings>,
+    known: &'a Inference,
+    warnings: &'a [(String, String)],
+    probes: &'a [String],
+) -> InferenceRun<'a> {
+    InferenceRun {
+        inference: known,
+        started: &manifest.started,
+        flashlab: &manifest.flashlab,
+        seed: manifest.settings.seed,
+        write_budget: manifest.settings.write_budget,
+        warnings,
+        probes,
+    }
+}
+
+/// Writes the page and the table into the folder.
+pub fn write_pages(
+    folder: &RunFolder,
+    manifest: &Manifest<InferenceSettings>,
+    known: &Inference,
+) -> Result<(), SamplesError> {
+    with_run(folder, manifest, known, |run| {
+        folder.write_text(PAGE, &inference_html(run))?;
+        folder.write_text("report.txt", &inference_terminal(run, &Layout::default()))
+    })
+}
+
+fn html(folder: &RunFolder, manifest: &Manifest<InferenceSettings>, known: &Inference) -> String {
+    with_run(folder, manifest, known, inference_html)
+}
+
+/// Hands over everything that a page shows, with an answer for each parameter.
+fn with_run<T>(
+    folder: &RunFolder,
+    manifest: &Manifest<InferenceSettings>,
+    known: &Inference,
+    render: impl FnOnce(&InferenceRun<'_>) -> T,
+) -> T {
+    let probes = probes_in(folder);
+    let complete = known.clone().with_rest(manifest.settings.parameters(), NOT_YET);
+    let mut warnings = manifest.warnings.clone();
+    warnings.extend(unfinished(&manifest.settings, known, folder.path()));
+    render(&inference_run(manifest, &complete, &warnings, &probes))
+}
+
+/// The files of the probes, in the order of their numbers.
+fn probes_in(folder: &RunFolder) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path().join(PROBES)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut files: Vec<String> =
+        names.filter(|name| name.ends_with(".toml")).map(|name| format!("{PROBES}/{name}")).collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,22 @@
+//! Ctrl-C and SIGTERM, as a flag that long work looks at.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::{Context, Result};
+
+/// A flag that is set at the first signal. The second signal ends the program at once, for a device that does not
+/// answer any more. Signals are caught from the first call on.
+pub fn interrupt() -> Result<Arc<AtomicBool>> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(flag) = FLAG.get() {
+        return Ok(Arc::clone(flag));
+    }
+    let flag = FLAG.get_or_init(Arc::default);
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(flag)))
+            .context("cannot listen to signals")?;
+    }
+    Ok(Arc::clone(flag))
+}

@@ -1,0 +1,152 @@
+//! From the options of `bench` and `run` to a finished measurement: checks, announces, opens, measures.
+
+// The comments on options are help texts, in which [ ] marks what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use flashlab_base::{Bytes, Identity, Seed, Target};
+use flashlab_bench::{Settings, State, Thoroughness, expected_written, most_written};
+
+use crate::arguments::{self, ConsentOptions, EngineOptions, ScratchOptions};
+use crate::exit::Usage;
+use crate::interrupt::interrupt;
+use crate::measurement::Measurement;
+use crate::progress::Bar;
+use crate::selection::Selection;
+use crate::target::{self, Candidate, Opening};
+use crate::{run_folder, scratch};
+
+/// The options of every verb that measures plans.
+#[derive(Args)]
+pub struct MeasureOptions {
+    /// A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]
+    pub target: Option<Target>,
+    #[command(flatten)]
+    scratch: ScratchOptions,
+    /// Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of it)
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
+    size: Option<Bytes>,
+    #[command(flatten)]
+    consent: ConsentOptions,
+    #[command(flatten)]
+    engine: EngineOptions,
+    /// How often each run is repeated
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repetitions: u32,
+    /// The seed of everything random
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
+    seed: Seed,
+    /// The run's folder; flashlab-runs/TIME-TARGET if not given
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the findings as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+impl MeasureOptions {
+    /// The settings that these options ask for, as far as they do not depend on the target.
+    pub fn settings(&self, thoroughness: Thoroughness, state: State) -> Settings {
+        Settings { state, seed: self.seed, repetitions: self.repetitions, ..Settings::new(thoroughness) }
+    }
+}
+
+/// Measures the target, or a scratch file.
+pub fn measure(options: MeasureOptions, selection: Selection, settings: Settings) -> Result<()> {
+    run_folder::check_output(options.output.as_deref())?;
+    match options.target.clone() {
+        Some(target) => measure_existing(&target, options, selection, settings),
+        None => measure_scratch(options, selection, settings),
+    }
+}
+
+fn measure_existing(
+    target: &Target,
+    options: MeasureOptions,
+    selection: Selection,
+    mut settings: Settings,
+) -> Result<()> {
+    let opening = Opening::new(options.engine, selection.depth())?;
+    let candidate = Candidate::find(target, selection.writes(&settings), &options.consent)?;
+    let identity = candidate.identity();
+    if candidate.is_zoned() && settings.state == State::Random {
+        bail!(Usage(format!(
+            "{target} has zones, which are written in order and reset as a whole, and cannot be brought to the random \
+             state: give --state none, and with flashlab run a plan that only reads or writes in order"
+        )));
+    }
+    if identity.capacity == Bytes::ZERO {
+        bail!(Usage(format!("{target} is empty: give a device with a medium in it, or a file with content")));
+    }
+    settings.target = target::absolute(target)?.to_string();
+    settings.target_size = options.size.unwrap_or(identity.capacity);
+    if settings.target_size > identity.capacity {
+        let size = settings.target_size.exact();
+        bail!(Usage(format!("--size {size}: {target} has {} only", identity.capacity)));
+    }
+    selection.check(&settings, &identity)?;
+    tell!("measuring {} of {target}", settings.target_size);
+    announce(&settings, &selection, &identity, Bytes::ZERO, target.is_simulated());
+    let mut opened = candidate.open(opening)?;
+    let output = options.output.as_deref();
+    let measurement = Measurement::begin(&mut opened, selection, settings, Bytes::ZERO, output)?;
+    measurement.measure(&mut opened.device, options.json)
+}
+
+fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: Settings) -> Result<()> {
+    options.consent.check_unneeded()?;
+    let opening = Opening::new(options.engine, selection.depth())?;
+    let directory = scratch::directory(options.scratch.directory.as_deref())?;
+    let size = options.size.unwrap_or(scratch::SIZE).round_up(scratch::UNIT);
+    (settings.target, settings.target_size) = (Settings::SCRATCH.to_owned(), size);
+    selection.check(&settings, &scratch::identity(size))?;
+    flashlab_host::check_room(&directory, size)?;
+    scratch::announce(size, &directory, options.scratch.keep_file);
+    announce(&settings, &selection, &scratch::identity(size), size, false);
+    let interrupt = interrupt()?;
+    let scratch = scratch::make(&directory, size, settings.seed, &interrupt, &Bar::new())?;
+    let mut opened = scratch::open(&scratch, opening)?;
+    let measurement = Measurement::begin(&mut opened, selection, settings, size, options.output.as_deref())?;
+    let measured = measurement.measure(&mut opened.device, options.json);
+    scratch::end(scratch, options.scratch.keep_file)?;
+    measured
+}
+
+/// Says how much will be written before anything is.
+fn announce(
+    settings: &Settings,
+    selection: &Selection,
+    identity: &Identity,
+    prepared: Bytes,
+    is_simulated: bool,
+) {
+    let block = identity.logical_block.unwrap_or(Bytes(512));
+    let Some(most) = most_written(&selection.plans, settings, block) else {
+        tell!(
+            "a pattern without an IOCount writes: the amount depends on how much the device takes in the time"
+        );
+        return;
+    };
+    let most = Bytes(most.0.saturating_add(prepared.0));
+    let expected = expected_written(&selection.plans, settings, block) + prepared;
+    let both = |show: &dyn Fn(Bytes) -> String| match show(most) {
+        bound if expected == most => format!("at most {bound}"),
+        bound => format!("about {}, at most {bound}", show(expected)),
+    };
+    let endurance = match identity.rated_endurance {
+        _ if is_simulated => "to a simulated device".to_owned(),
+        Some(rated) if rated > Bytes::ZERO => {
+            let share = |bytes: Bytes| format!("{:.4} %", bytes.0 as f64 / rated.0 as f64 * 100.0);
+            format!("{} of its rated endurance of {rated}", both(&share))
+        }
+        _ => "the device's rated endurance is not known".to_owned(),
+    };
+    let run = if settings.methodology { format!("{} run; ", settings.thoroughness) } else { String::new() };
+    match most {
+        Bytes::ZERO => tell!("{run}nothing will be written to it"),
+        _ => tell!("{run}{} will be written ({endurance})", both(&|bytes| bytes.to_string())),
+    }
+}

@@ -1,0 +1,124 @@
+//! One measurement in its folder, from the open device to its report.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use flashlab_analysis::findings::Findings;
+use flashlab_base::{Bytes, Identity};
+use flashlab_bench::{Manifest, Settings};
+use flashlab_report::shell_word;
+use flashlab_samples::{FolderLock, RunFolder};
+
+use crate::interrupt::interrupt;
+use crate::progress::Bar;
+use crate::run_folder::{self, Content};
+use crate::selection::Selection;
+use crate::target::{OpenDevice, Opened};
+use crate::{flash_statistics, output};
+
+/// A measurement that can be begun or resumed.
+pub struct Measurement {
+    folder: RunFolder,
+    manifest: Manifest,
+    interrupt: Arc<AtomicBool>,
+    _lock: FolderLock,
+}
+
+impl Measurement {
+    /// Makes the folder of a new run, if the run is possible at all.
+    pub fn begin(
+        opened: &mut Opened,
+        selection: Selection,
+        settings: Settings,
+        prepared: Bytes,
+        output: Option<&Path>,
+    ) -> Result<Measurement> {
+        let device = opened.device.as_mut();
+        let (mut identity, geometry) = (device.identity(), device.geometry());
+        if settings.target != Settings::SCRATCH {
+            // As the person named it: a simulated device does not know the file of its profile.
+            identity.target.clone_from(&settings.target);
+        }
+        selection.check(&settings, &Identity { logical_block: Some(geometry.block), ..identity.clone() })?;
+        flashlab_bench::check_queues(opened.device.as_mut(), &selection.plans, &settings)?;
+        let manifest = Manifest {
+            plans: selection.texts,
+            prepared_bytes: prepared.0,
+            warnings: opened.warnings.clone(),
+            ..run_folder::manifest(settings, identity, opened.consent.clone())
+        };
+        let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Samples)?;
+        let mut measurement = Measurement::resumed(folder, manifest)?;
+        if let Err(error) = measurement.calibrate() {
+            // It holds nothing that was measured, and is in the way of another attempt.
+            let _ = std::fs::remove_dir_all(measurement.folder.path());
+            return Err(error);
+        }
+        Ok(measurement)
+    }
+
+    /// Takes up a folder that nobody else measures into. Segments that a killed process left torn are set aside.
+    pub fn resumed(folder: RunFolder, manifest: Manifest) -> Result<Measurement> {
+        let lock = folder.lock()?;
+        for aside in folder.set_torn_segments_aside()? {
+            tell!("set aside {}: {}", aside.path.display(), aside.reason);
+        }
+        Ok(Measurement { folder, manifest, interrupt: interrupt()?, _lock: lock })
+    }
+
+    /// Notes that more was written to prepare the target.
+    pub fn prepared(&mut self, bytes: Bytes) -> Result<()> {
+        self.manifest.prepared_bytes += bytes.0;
+        Ok(self.folder.write_json("manifest.json", &self.manifest)?)
+    }
+
+    /// Measures what measuring costs here, and notes it.
+    fn calibrate(&mut self) -> Result<()> {
+        let overhead = flashlab_bench::overhead(&self.folder)?;
+        self.manifest.overhead_ns_per_io = Some(overhead.ns_per_io);
+        self.manifest.clock_ns_per_reading = Some(overhead.clock_ns_per_reading);
+        self.folder.write_json("manifest.json", &self.manifest)?;
+        Ok(())
+    }
+
+    /// Measures, and writes the report. The statistics of a simulated device go to standard error.
+    pub fn measure(&self, device: &mut OpenDevice, json: bool) -> Result<()> {
+        let bar = Bar::new();
+        let measured =
+            flashlab_bench::bench(device.as_mut(), &self.folder, &self.manifest, &self.interrupt, &bar);
+        drop(bar);
+        if let Err(error) = measured {
+            let path = self.folder.path().display();
+            let word = shell_word(&path.to_string());
+            tell!("what was measured is in {path}; see it with: flashlab report {word}");
+            tell!("resume with: flashlab resume {word}");
+            return Err(error.into());
+        }
+        report(&self.folder, json)?;
+        if let Some(device) = device.as_flash() {
+            tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
+        }
+        Ok(())
+    }
+}
+
+/// Computes the findings and writes every document of the run's folder.
+pub fn report(folder: &RunFolder, json: bool) -> Result<()> {
+    let (findings, traces) = flashlab_bench::rebuild(folder.path())?;
+    folder.write_json("summary.json", &findings)?;
+    folder.write_json("traces.json", &traces)?;
+    folder.write_text("report.html", &flashlab_report::html(&findings, &traces))?;
+    print(&findings, &folder.path().join("report.html"), json)
+}
+
+/// Prints the findings, and where their page is.
+pub fn print(findings: &Findings, page: &Path, json: bool) -> Result<()> {
+    let page = page.display().to_string();
+    if json {
+        tell!("report: {page}");
+        return output::json(findings);
+    }
+    output::text(&flashlab_report::terminal(findings, &output::layout(Some(page))))
+}

@@ -1,0 +1,114 @@
+//! The folder of a run, whatever verb makes it: where it is, and the manifest that it begins with.
+//!
+//! # Invariants
+//! - a folder that exists is never written into by a new run;
+//! - the manifest is in the folder before anything is measured.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::{Result, bail};
+use flashlab_base::{Identity, Target};
+use flashlab_bench::Settings;
+use flashlab_samples::{MANIFEST_VERSION, Manifest, RunFolder, SamplesError};
+use serde::Serialize;
+
+use crate::exit::Usage;
+
+/// Where the folders go of runs that are given none.
+const RUNS: &str = "flashlab-runs";
+
+/// What a run's folder is made for.
+#[derive(Clone, Copy)]
+pub enum Content {
+    /// Samples, and what is computed from them.
+    Samples,
+    /// Documents alone.
+    Documents,
+}
+
+/// Refuses a run's folder that exists already or cannot be made, before anything is written.
+pub fn check_output(output: Option<&Path>) -> Result<()> {
+    if let Some(path) = output.filter(|path| path.symlink_metadata().is_ok()) {
+        bail!(SamplesError::Exists { path: path.to_owned() });
+    }
+    let wanted = std::path::absolute(output.unwrap_or(Path::new(RUNS))).map_err(|error| {
+        Usage(format!("no folder can be made for the results: {error}; give --output DIR"))
+    })?;
+    let parent = wanted.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    try_to_make_in(parent).map_err(|error| {
+        let parent = parent.display();
+        Usage(format!(
+            "no folder for the results can be made in {parent}: {error}; give another with --output"
+        ))
+    })?;
+    Ok(())
+}
+
+/// Whether anything can be made in a directory. Only trying shows it: its file system may be read-only or full, and
+/// root is not the one who decides.
+pub fn try_to_make_in(directory: &Path) -> std::io::Result<()> {
+    let trial = directory.join(format!("flashlab-trial-{}", std::process::id()));
+    std::fs::create_dir(&trial)?;
+    std::fs::remove_dir(&trial)
+}
+
+/// The manifest of a run that this command line begins now.
+pub fn manifest<S>(settings: S, identity: Identity, consent: String) -> Manifest<S> {
+    Manifest {
+        version: MANIFEST_VERSION,
+        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        identity,
+        consent,
+        settings,
+        plans: Vec::new(),
+        prepared_bytes: 0,
+        warnings: Vec::new(),
+        overhead_ns_per_io: None,
+        clock_ns_per_reading: None,
+    }
+}
+
+/// Makes the folder at `output`, or in `flashlab-runs` under a name made of the time and the target.
+pub fn create<S: Serialize>(
+    output: Option<&Path>,
+    manifest: &Manifest<S>,
+    target: &str,
+    content: Content,
+) -> Result<RunFolder> {
+    let create = |path: &Path| match content {
+        Content::Samples => RunFolder::create(path, manifest),
+        Content::Documents => RunFolder::create_for_documents(path, manifest),
+    };
+    if let Some(path) = output {
+        return Ok(create(path)?);
+    }
+    let name = format!("{}-{}", manifest.started.replace(':', "-"), short_name(target));
+    let mut path = Path::new(RUNS).join(&name);
+    // Two runs may start in the same second.
+    for number in 2.. {
+        match create(&path) {
+            Err(SamplesError::Exists { .. }) => path.set_file_name(format!("{name}-{number}")),
+            result => return Ok(result?),
+        }
+    }
+    unreachable!("some number is free")
+}
+
+/// The target in letters, digits, `-` and `_`.
+fn short_name(target: &str) -> String {
+    let name = match target.parse() {
+        _ if target == Settings::SCRATCH => "scratch".to_owned(),
+        Ok(Target::Simulated(target)) => {
+            format!("sim-{}", stem(target.to_string().trim_start_matches("sim:")))
+        }
+        _ => stem(target),
+    };
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+fn stem(path: &str) -> String {
+    Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("target").to_owned()
+}

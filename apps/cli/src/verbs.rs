@@ -1,0 +1,75 @@
+//! The verbs of the command line. A verb is one file: its arguments, with their help texts, and its function `run`.
+//!
+//! To add a verb, write its file and name it here: `mod`, variant, arm.
+
+pub mod bench;
+pub mod caretaker;
+pub mod devices;
+pub mod infer;
+pub mod live;
+pub mod measure_transport_latency;
+pub mod plan;
+pub mod replay;
+pub mod report;
+pub mod reproduce;
+pub mod resume;
+pub mod run;
+pub mod serve;
+pub mod sim;
+pub mod sim_run;
+pub mod wear_out;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// A laboratory for flash storage: measures, explains, simulates and serves devices.
+#[derive(Parser)]
+#[command(name = "flashlab", version, max_term_width = 100)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub enum Verb {
+    Bench(bench::Bench),
+    Run(run::Run),
+    Infer(infer::Infer),
+    WearOut(wear_out::WearOut),
+    Resume(resume::Resume),
+    Report(report::Report),
+    Plan(plan::PlanCommand),
+    Devices(devices::Devices),
+    Sim(sim::Sim),
+    Replay(replay::Replay),
+    Serve(serve::Serve),
+    Live(live::Live),
+    Reproduce(reproduce::Reproduce),
+    #[command(hide = true)]
+    Caretaker(caretaker::Caretaker),
+    #[command(hide = true)]
+    MeasureTransportLatency(measure_transport_latency::MeasureTransportLatency),
+}
+
+impl Verb {
+    /// Does what the verb says.
+    pub fn run(self) -> Result<()> {
+        match self {
+            Verb::Bench(bench) => bench.run(),
+            Verb::Run(run) => run.run(),
+            Verb::Infer(infer) => infer.run(),
+            Verb::WearOut(wear_out) => wear_out.run(),
+            Verb::Resume(resume) => resume.run(),
+            Verb::Report(report) => report.run(),
+            Verb::Plan(plan) => plan.run(),
+            Verb::Devices(devices) => devices.run(),
+            Verb::Sim(sim) => sim.run(),
+            Verb::Replay(replay) => replay.run(),
+            Verb::Serve(serve) => serve.run(),
+            Verb::Live(live) => live.run(),
+            Verb::Reproduce(reproduce) => reproduce.run(),
+            Verb::Caretaker(caretaker) => caretaker.run(),
+            Verb::MeasureTransportLatency(measure) => measure.run(),
+        }
+    }
+}

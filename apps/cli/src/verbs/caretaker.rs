@@ -1,0 +1,15 @@
+//! `flashlab caretaker`: the process that takes down what a server leaves behind; only servers start it.
+
+use anyhow::Result;
+use clap::Args;
+
+/// Take down what a server leaves behind: started by `serve` itself
+#[derive(Args)]
+pub struct Caretaker {}
+
+impl Caretaker {
+    /// Waits until the server ends.
+    pub fn run(self) -> Result<()> {
+        crate::caretaker::caretaker()
+    }
+}

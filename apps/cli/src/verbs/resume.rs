@@ -1,0 +1,143 @@
+//! `flashlab resume`: continues an interrupted run, whatever verb began it, as it was begun and on the same device.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use flashlab_base::Identity;
+use flashlab_bench::{Manifest, Settings};
+use flashlab_samples::RunFolder;
+
+use crate::arguments::{ConsentOptions, EngineOptions, InferencePrintOptions};
+use crate::exit::Usage;
+use crate::inference::ongoing::OngoingInference;
+use crate::inference::settings::DEPTH;
+use crate::inference::{folder, show};
+use crate::measurement::Measurement;
+use crate::scratch;
+use crate::selection::Selection;
+use crate::target::{self, Candidate, Opened, Opening};
+
+/// Resume an interrupted run of bench, run or infer as it was begun
+#[derive(Args)]
+pub struct Resume {
+    /// The run's folder
+    run: PathBuf,
+    /// Keep the scratch file
+    #[arg(long)]
+    keep_file: bool,
+    #[command(flatten)]
+    consent: ConsentOptions,
+    #[command(flatten)]
+    print: InferencePrintOptions,
+}
+
+impl Resume {
+    /// Does what the run has left to do.
+    pub fn run(self) -> Result<()> {
+        if folder::is_inference(&self.run) {
+            return self.inference();
+        }
+        if self.print.advise {
+            bail!(Usage(format!(
+                "--advise is for runs of flashlab infer, and {} is none",
+                self.run.display()
+            )));
+        }
+        self.measurement()
+    }
+
+    fn measurement(&self) -> Result<()> {
+        let (folder, manifest, plans) = flashlab_bench::open_run(&self.run)?;
+        let selection = Selection { texts: manifest.plans.clone(), plans };
+        let opening = Opening::as_before(&manifest.identity, selection.depth());
+        if manifest.settings.target == Settings::SCRATCH {
+            return self.measurement_on_scratch(folder, manifest, opening);
+        }
+        let target = target::parsed(&manifest.settings.target)?;
+        let candidate = Candidate::find(&target, selection.writes(&manifest.settings), &self.consent)?;
+        check_same(&self.run, &target.to_string(), &manifest.identity, &candidate.identity())?;
+        let mut opened = candidate.open(opening)?;
+        Measurement::resumed(folder, manifest)?.measure(&mut opened.device, self.print.json)
+    }
+
+    /// The file that was measured is gone; another one in the same place has the same disk beneath.
+    fn measurement_on_scratch(&self, folder: RunFolder, manifest: Manifest, opening: Opening) -> Result<()> {
+        let (size, seed) = (manifest.settings.target_size, manifest.settings.seed);
+        let (scratch, name) = scratch::make_again(&manifest.identity, size, seed)?;
+        let Opened { mut device, .. } = scratch::open(&scratch, opening)?;
+        check_same(folder.path(), &name, &manifest.identity, &device.as_mut().identity())?;
+        let mut measurement = Measurement::resumed(folder, manifest)?;
+        measurement.prepared(scratch.size())?;
+        let measured = measurement.measure(&mut device, self.print.json);
+        scratch::end(scratch, self.keep_file)?;
+        measured
+    }
+
+    fn inference(&self) -> Result<()> {
+        let mut inference = OngoingInference::resumed(&self.run)?;
+        let settings = inference.settings().clone();
+        let is_scratch = settings.target == Settings::SCRATCH;
+        if is_scratch && !inference.is_done() {
+            return self.inference_on_scratch(inference);
+        }
+        if !is_scratch {
+            let target = target::parsed(&settings.target)?;
+            let candidate = Candidate::find(&target, settings.write_budget.is_some(), &self.consent)?;
+            let size = target.is_simulated().then_some(settings.target_size);
+            let candidate = candidate.resized(size)?;
+            check_same(&self.run, &settings.target, inference.identity(), &candidate.identity())?;
+            if !inference.is_done() {
+                if target.is_simulated() {
+                    inference.forget_writes(false);
+                }
+                inference.announce_resumption();
+                let mut opened = candidate.open(Opening::new(EngineOptions::default(), DEPTH)?)?;
+                return inference.infer(&mut opened.device, self.print);
+            }
+        }
+        tell!("nothing is left to infer: all of it is known");
+        show::show(&self.run, None, self.print)
+    }
+
+    /// The file that was probed is gone; another one in the same place has the same disk beneath.
+    fn inference_on_scratch(&self, mut inference: OngoingInference) -> Result<()> {
+        let settings = inference.settings().clone();
+        let (scratch, name) = scratch::make_again(inference.identity(), settings.target_size, settings.seed)?;
+        let mut opened = scratch::open(&scratch, Opening::new(EngineOptions::default(), DEPTH)?)?;
+        check_same(&self.run, &name, inference.identity(), &opened.device.as_mut().identity())?;
+        // Another file would have to be filled before what was found by writing could be found again.
+        if inference.writes_left() >= settings.target_size {
+            inference.forget_writes(true);
+        }
+        inference.announce_resumption();
+        let inferred = inference.infer(&mut opened.device, self.print);
+        scratch::end(scratch, self.keep_file)?;
+        inferred
+    }
+}
+
+/// Refuses to mix two devices, or two files, in a run.
+fn check_same(run: &Path, name: &str, before: &Identity, now: &Identity) -> Result<()> {
+    let distinct = |identity: &Identity| {
+        let Identity { model, serial, capacity, backing_device, .. } = identity.clone();
+        (model, serial, capacity, backing_device)
+    };
+    // A run of an older flashlab does not know its file.
+    let is_another_file = before.file.is_some() && now.file.is_some() && before.file != now.file;
+    if is_another_file || distinct(before) != distinct(now) {
+        let about = |identity: &Identity| {
+            let known = [&identity.model, &identity.serial, &identity.backing_device, &identity.file];
+            let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
+            format!("{} {}", known.join(" "), identity.capacity).trim().to_owned()
+        };
+        let kind = if is_another_file { "file" } else { "device" };
+        bail!(Usage(format!(
+            "{name} is now another {kind} ({}) than {} was begun on ({}): put that one back, or begin a new run",
+            about(now),
+            run.display(),
+            about(before)
+        )));
+    }
+    Ok(())
+}
