@@ -90,7 +90,7 @@ for key in sys.argv[2:]: value = value[key]
 print(value)' "$@"
 }
 
-status() { "$flashlab" serve --control "$control" --status --json; }
+status() { "$flashlab" live status "$control" --json; }
 
 # raise_fuse_pages PAGES: how many pages a FUSE request may have, for mounts that follow; restored at the end.
 raise_fuse_pages() {

@@ -66,7 +66,7 @@ page_to() {
 
 # A device that is new has no garbage to collect: it would slow down while it is used.
 "$flashlab" sim show "$ftl" | sed "s/^capacity = .*/capacity = \"$size\"/" >ftl.toml
-"$flashlab" sim precondition ./ftl.toml --times 2 --out ftl.state >/dev/null
+"$flashlab" sim precondition ./ftl.toml --times 2 --output ftl.state >/dev/null
 aged=sim:./ftl.toml@ftl.state
 # In the device's own time: what the way to the live disk adds must not be in the model, to which it is added again.
 python3 "$live/paging.py" plan >fit.toml
@@ -76,7 +76,7 @@ python3 "$live/paging.py" fit fit.json "$ftl" $size >model.toml
 
 page_to "$hard_disk" "sim:$hard_disk" --size $size
 page_to zeus sim:zeus --size $size
-page_to "$ftl" "$aged" --record record
+page_to "$ftl" "$aged" --output record
 page_to "model of $ftl" sim:./model.toml
 
 note "the requests that sim:$ftl was sent, on both in their own time"

@@ -68,14 +68,14 @@ for loss in $(seq "$losses"); do
     mount "$disk" files || fail "mount before power loss $loss"
     rm -rf files/[0-9]*
     sync -f files
-    [ -z "$lies" ] || "$flashlab" serve --control "$control" --fault lost-flush
+    [ -z "$lies" ] || "$flashlab" live fault "$control" lost-flush
     write_files "$loss" sums & writer=$!
     for tries in $(seq 600); do
         [ ! -s sums ] || break
         sleep 0.1
     done
     sleep "0.$((RANDOM % 9 + 1))"
-    "$flashlab" serve --control "$control" --power-loss
+    "$flashlab" live power-loss "$control"
     wait "$writer" || fail "the program that writes, at power loss $loss"
     umount files || fail "the disk without power cannot be unmounted"
     stop_server

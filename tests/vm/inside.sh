@@ -323,10 +323,10 @@ in_the_middle() {
 taken_away() {
     echo "step $1 at $(cut -d. -f1 /proc/uptime) s"
     in_the_middle "$2" "$3" "$4"
-    ends "$1: told, with exit code 1" 1 "$3" "No such device" "go on with: flashlab bench --resume /tmp/middle"
+    ends "$1: told, with exit code 1" 1 "$3" "No such device" "resume with: flashlab resume /tmp/middle"
     flash report /tmp/middle
     ends "$1: what was measured is shown" 0
-    flash bench --resume /tmp/middle --destroy-data-on "$3"
+    flash resume /tmp/middle --destroy-data-on "$3"
     ends "$1: no going on without it" 2 "$3" "check the path"
 }
 
@@ -338,10 +338,10 @@ drives_that_are_taken_away() {
         echo 1 >/sys/bus/pci/rescan
         for _ in 1 2 3 4 5 6 7 8 9 10; do [ -b $PLAIN ] || sleep 1; done
     done
-    flash bench --resume /tmp/middle
+    flash resume /tmp/middle
     ends "a drive that is back needs consent again" 3 --destroy-data-on
     echo "step resume at $(cut -d. -f1 /proc/uptime) s"
-    flash bench --resume /tmp/middle --destroy-data-on $PLAIN
+    flash resume /tmp/middle --destroy-data-on $PLAIN
     ends "with consent the measurement goes on" 0
     place=$(readlink -f /sys/block/${USB#/dev/}/device)
     taken_away "a USB drive taken away" reads $USB "echo 1 >$(echo "$place" | sed 's#/[^/]*/host.*##')/remove"
@@ -379,7 +379,7 @@ serve() {
 }
 # served CLASS FIELD: what the server counted of a class of IOs.
 served() {
-    flashlab serve --control "$control" --status --json |
+    flashlab live status "$control" --json |
         awk -v class="\"$1\"," -v field="\"$2\":" '
             $1 == "\"class\":" { mine = $2 == class }
             mine && $1 == field { sub(/,$/, "", $2); print $2; exit }'

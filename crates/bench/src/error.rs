@@ -58,7 +58,7 @@ impl fmt::Display for BenchError {
                 write!(
                     f,
                     "{target} failed in run {run}: {failure}; look at the kernel's log and at the device's \
-                     health, then go on with --resume"
+                     health, then continue with flashlab resume"
                 )
             }
             BenchError::Lost { target, run, loss } => write!(
@@ -73,7 +73,7 @@ impl fmt::Display for BenchError {
             BenchError::Damaged { run, found, recorded } => write!(
                 f,
                 "the samples of run {run} tell of {} read and written, its line in runs.jsonl of {}: a file of \
-                 it is missing or damaged; restore it, or measure the run again with --resume",
+                 it is missing or damaged; restore it, or measure the run again with flashlab resume",
                 found.exact(),
                 recorded.exact()
             ),

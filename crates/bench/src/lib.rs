@@ -71,7 +71,7 @@ pub fn bench(
         progress.step(&format!("run {run} is measured again: its samples are missing or damaged"));
     }
     // Whoever reads the folder before this ends, however it ends, is told.
-    let resume = format!("go on with flashlab bench --resume {}", folder.path().display());
+    let resume = format!("continue with: flashlab resume {}", folder.path().display());
     let warning = (UNFINISHED.to_owned(), format!("not all runs of the plan are done: {resume}"));
     let mut unfinished = manifest.clone();
     unfinished.warnings.retain(|(kind, _)| kind != UNFINISHED);

@@ -63,7 +63,7 @@ impl fmt::Display for SamplesError {
             SamplesError::Format { path, message } => write!(f, "{}: {message}", path.display()),
             SamplesError::Exists { path } => write!(
                 f,
-                "{} is there already: choose another name with --output, or continue the run in it with --resume",
+                "{} is there already: choose another name with --output, or continue its run with flashlab resume",
                 path.display()
             ),
             SamplesError::Folder { path, message } => write!(f, "{}: {message}", path.display()),

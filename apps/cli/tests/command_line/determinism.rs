@@ -135,7 +135,7 @@ fn every_build_gives_the_same_samples() {
     let mut shown = String::new();
     for (number, (device, plan)) in RUNS.iter().enumerate() {
         let folder = format!("samples-{number}");
-        directory.succeeds(&["sim", "run", device, "--plan", plan, "--seed", "7", "--record", &folder]);
+        directory.succeeds(&["sim", "run", device, "--plan", plan, "--seed", "7", "--output", &folder]);
         let (checksum, count) = checksum(&directory.path(&folder));
         writeln!(shown, "{device} {plan} {count} {checksum:08x}").unwrap();
     }

@@ -54,7 +54,7 @@ fn writing_takes_the_same_consent_as_in_bench() {
     assert!(refused.err.contains("give --overwrite-file if its content is not needed"), "{refused}");
     let in_vain = directory.flashlab(&["infer", "file", "--overwrite-file"]);
     assert_eq!(in_vain.code, Some(2), "{in_vain}");
-    assert!(in_vain.err.contains("add --write, or leave it away"), "{in_vain}");
+    assert!(in_vain.err.contains("add --write, or leave out the consent"), "{in_vain}");
     assert!(fs::read(file).unwrap() == content);
     assert_eq!(directory.names(), ["file"]);
 }
@@ -65,7 +65,7 @@ fn a_simulated_device_is_written_to_within_the_budget() {
     let ran =
         directory.succeeds(&["infer", "sim:./small.toml", "--write-budget", "100MiB", "--output", "run"]);
     assert!(ran.err.contains("at most 100 MiB will be written (to a simulated device)"), "{ran}");
-    let findings = json(&directory.succeeds(&["infer", "run", "--json"]).out);
+    let findings = json(&directory.succeeds(&["report", "run", "--json"]).out);
     let findings = findings.as_object().unwrap();
     let written: u64 = findings.values().map(|finding| finding["bytes_written"].as_u64().unwrap()).sum();
     assert!((1..=100 << 20).contains(&written), "{written}");
@@ -99,10 +99,10 @@ fn every_probe_is_a_plan_that_runs_alone() {
 fn a_finished_run_is_shown_again_and_advises() {
     let directory = with_profile();
     let ran = directory.succeeds(&["infer", "sim:./small.toml", "--output", "run"]);
-    let again = directory.succeeds(&["infer", "run"]);
+    let again = directory.succeeds(&["report", "run"]);
     assert_eq!(again.out, ran.out);
     assert_eq!(again.err, "", "nothing is probed");
-    let advised = directory.succeeds(&["infer", "--advise", "--json", "run"]);
+    let advised = directory.succeeds(&["report", "--advise", "--json", "run"]);
     let advised = json(&advised.out);
     assert!(advised["given"].is_array() && advised["withheld"].is_array(), "{advised}");
     let subjects = advised["given"].as_array().unwrap().len() + advised["withheld"].as_array().unwrap().len();
@@ -120,7 +120,7 @@ fn a_run_goes_on_where_it_was() {
     directory.write("run/manifest.json", manifest.to_string());
     let before = read_json(&directory, "run/inference.json");
     let before = before["findings"].as_array().unwrap();
-    let ran = directory.succeeds(&["infer", "--resume", "run"]);
+    let ran = directory.succeeds(&["resume", "run"]);
     assert!(!ran.err.contains("read_cost_per_io"), "what is known is not probed again\n{ran}");
     let after = read_json(&directory, "run/inference.json");
     let after = after["findings"].as_array().unwrap();
@@ -142,7 +142,7 @@ fn a_part_of_a_group_is_found_again_with_the_rest() {
     let mut part = whole.clone();
     part["findings"].as_array_mut().unwrap().retain(|finding| finding["parameter"] != "read_ahead_size");
     directory.write("run/inference.json", part.to_string());
-    directory.succeeds(&["infer", "--resume", "run"]);
+    directory.succeeds(&["resume", "run"]);
     let names = |known: &Value| {
         let findings = known["findings"].as_array().unwrap();
         let mut names: Vec<String> =
@@ -157,7 +157,7 @@ fn a_part_of_a_group_is_found_again_with_the_rest() {
 fn a_device_is_worn_out_in_rounds() {
     let directory = with_profile();
     let worn =
-        ["infer", "sim:./small.toml", "--wear-out", "2", "--full-writes", "3", "--output", "worn", "--json"];
+        ["wear-out", "sim:./small.toml", "--rounds", "2", "--full-writes", "3", "--output", "worn", "--json"];
     let ran = directory.succeeds(&worn);
     assert!(ran.err.contains("WEAR: 2 rounds of 3 full writes"), "{ran}");
     assert!(ran.err.contains("every block is erased about 6 times"), "{ran}");
@@ -170,7 +170,7 @@ fn a_device_is_worn_out_in_rounds() {
     let inference: u64 = findings.map(|finding| finding["bytes_written"].as_u64().unwrap()).sum();
     assert_eq!((written[0], written[1]), (0, inference + 3 * (64 << 20)));
     assert_eq!(read_json(&directory, "worn/wear.json"), json(&ran.out));
-    directory.succeeds(&["infer", "worn/round-002"]);
+    directory.succeeds(&["report", "worn/round-002"]);
 }
 
 #[test]
@@ -182,9 +182,9 @@ fn wearing_out_ends_with_the_device() {
          page = \"4KiB\"\npages_per_block = 64\nover_provisioning = 0.2\nreliability = { endurance = 12 }\n",
     );
     let ran = directory.succeeds(&[
-        "infer",
+        "wear-out",
         "sim:./mortal.toml",
-        "--wear-out",
+        "--rounds",
         "3",
         "--full-writes",
         "1000",
@@ -198,18 +198,12 @@ fn wearing_out_ends_with_the_device() {
     assert_eq!(rounds.as_array().unwrap().len(), 2);
     assert!(rounds[1]["block_erases_max"].as_u64().unwrap() >= 10, "{ran}");
     assert!(rounds[1]["end"].as_str().unwrap().starts_with("takes no writes any more"), "{ran}");
-    // What reads the runs of measurements says whose these are.
-    for (command, run) in [
-        (&["report"][..], "worn"),
-        (&["report"], "worn/round-000"),
-        (&["bench", "--resume"], "worn/round-000"),
-    ] {
-        let ran = directory.flashlab(&[command, &[run]].concat());
+    // The rounds are runs, and the folder of the rounds is none.
+    directory.succeeds(&["report", "worn/round-000"]);
+    for command in ["report", "resume"] {
+        let ran = directory.flashlab(&[command, "worn"]);
         assert_eq!(ran.code, Some(2), "{ran}");
-        assert!(
-            ran.err.contains(&format!("{run} is a run of flashlab infer: see it with: flashlab infer {run}")),
-            "{ran}"
-        );
+        assert!(ran.err.contains("show one of them: flashlab report worn/round-000"), "{ran}");
     }
 }
 
@@ -220,24 +214,24 @@ fn interrupting_keeps_what_is_known() {
         let started = directory.start(&["infer", "sim:sun-zhang-unknown", "--output", "run"]);
         let ran = started.until("group 2 of").signal(signal);
         fs::remove_file(directory.path("run/report.html")).unwrap();
-        let shown = directory.succeeds(&["infer", "run"]);
+        let shown = directory.succeeds(&["report", "run"]);
         fs::read_to_string(directory.path("run/report.html")).unwrap();
         // It may have ended before the signal came.
         if ran.code != Some(0) {
-            let told = " of 36 parameters were not looked at yet; go on with: flashlab infer --resume run";
+            let told = " of 36 parameters were not looked at yet; resume with: flashlab resume run";
             assert!(shown.out.replace("\n  ", " ").contains(told), "{shown}");
-            let shown = directory.succeeds(&["infer", "run", "--json"]);
+            let shown = directory.succeeds(&["report", "run", "--json"]);
             let count = json(&shown.out).as_object().unwrap().len();
             assert!(count == 36 && shown.err.contains(told), "{shown}");
         }
         if signal == "INT" && ran.code != Some(0) {
             assert_eq!(ran.code, Some(1), "{ran}");
             assert!(
-                ran.err.contains("go on with: flashlab infer --resume run\nflashlab: interrupted\n"),
+                ran.err.contains("resume with: flashlab resume run\nflashlab: interrupted\n"),
                 "{ran}"
             );
         }
-        let resumed = directory.succeeds(&["infer", "--resume", "run", "--json"]);
+        let resumed = directory.succeeds(&["resume", "run", "--json"]);
         let straight =
             directory.succeeds(&["infer", "sim:sun-zhang-unknown", "--json", "--output", "straight"]);
         let names = |text: &str| json(text).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -254,7 +248,7 @@ fn another_device_is_not_mixed_in() {
     directory.succeeds(&["infer", "file", "--output", "run"]);
     fs::rename(directory.path("file"), directory.path("moved")).unwrap();
     directory.write("file", vec![1; 4 << 20]);
-    let ran = directory.flashlab(&["infer", "--resume", "run"]);
+    let ran = directory.flashlab(&["resume", "run"]);
     assert_eq!(ran.code, Some(2), "{ran}");
     assert!(ran.err.contains("file is now another file ("), "{ran}");
 }
@@ -300,12 +294,13 @@ fn what_is_wrong_is_told() {
         told(&["infer", "file", "--only", "speed"]),
         told(&["infer", "file", "--size", "1MiB"]),
         told(&["infer", "file", "--write-budget", "1MiB"]),
-        told(&["infer", "twice"]),
-        told(&["infer", "--resume", "newer"]),
-        told(&["infer", "surer"]),
-        told(&["infer", "less"]),
-        told(&["infer", "file", "--wear-out", "1", "--output", "worn"]),
-        told(&["infer", "--resume", "file"]),
+        told(&["report", "twice"]),
+        told(&["resume", "newer"]),
+        told(&["report", "surer"]),
+        told(&["report", "less"]),
+        told(&["wear-out", "sim:zeus", "--rounds", "1", "--overwrite-file", "--output", "worn"]),
+        told(&["infer", "run", "--advise"]),
+        told(&["resume", "file"]),
         told(&["infer", "sim:./small.toml", "--output", "run"]),
     ];
     insta::assert_snapshot!(all.join("\n"), @r"
@@ -316,9 +311,10 @@ fn what_is_wrong_is_told() {
     flashlab: newer/inference.json: has version 1000, and this program reads version 4
     flashlab: surer/inference.json: the confidence of write_cost_per_io is 2: it is 0 to 1
     flashlab: less/inference.json: the value of segment_groups is -2000000000, and can be 1 to 512 on this device: the file is damaged; begin a new run
-    flashlab: --wear-out, but nothing would be written: add --write
+    flashlab: consent is given, but a simulated device needs none: leave it out
+    flashlab: run is a folder: show a run with: flashlab report run --advise; or name a device to infer
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
-    flashlab: run is there already: choose another name with --output, or continue the run in it with --resume
+    flashlab: run is there already: choose another name with --output, or continue its run with flashlab resume
     ");
 }
 
@@ -339,7 +335,7 @@ fn what_is_wrong_is_told_before_anything_is_announced() {
     ];
     insta::assert_snapshot!(all.join("\n"), @r"
     flashlab: one is smaller than one block: give a device with a medium in it, or a file with content
-    flashlab: sim: names no device: flashlab sim list names them, or give a file as sim:./profile.toml
+    error: invalid value 'sim:' for '[TARGET]': sim: names no device: flashlab sim list names them, or give a file as sim:./profile.toml
     flashlab: cannot read the state nostate: No such file or directory (os error 2)
     flashlab: --only has an empty name in it
     ");
@@ -361,16 +357,16 @@ fn what_to_do_about_a_damaged_file_is_told() {
     let mut manifest: Value = serde_json::from_slice(&manifest).unwrap();
     manifest["settings"]["write_budget"] = "15EiB".into();
     let all = [
-        told("run/manifest.json", &manifest.to_string(), &["infer", "--resume", "run"]),
-        told("run/inference.json", "{", &["infer", "run"]),
-        told("run/under-way.json", "{", &["infer", "--resume", "run"]),
-        told("run/under-way.json", "{\"version\": 9, \"bytes_written\": 0}", &["infer", "--resume", "run"]),
+        told("run/manifest.json", &manifest.to_string(), &["resume", "run"]),
+        told("run/inference.json", "{", &["report", "run"]),
+        told("run/under-way.json", "{", &["resume", "run"]),
+        told("run/under-way.json", "{\"version\": 9, \"bytes_written\": 0}", &["resume", "run"]),
     ];
     insta::assert_snapshot!(all.join("\n"), @r"
     flashlab: run/manifest.json: write_budget is 15 EiB, and no more than twice the capacity, 128 MiB, is ever written: the file is damaged; begin a new run
     flashlab: run/inference.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run
-    flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; remove it to go on: what was written last is then not counted
-    flashlab: run/under-way.json: has version 9, and this program reads version 4; remove it to go on: what was written last is then not counted
+    flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; remove it to go on: the most recent writes are then not counted
+    flashlab: run/under-way.json: has version 9, and this program reads version 4; remove it to go on: the most recent writes are then not counted
     ");
 }
 
@@ -418,11 +414,11 @@ fn a_damaged_document_is_refused_or_shown() {
     let mut shown = 0;
     for (change, document) in changed(&good, &absurd) {
         directory.write("run/inference.json", document.to_string());
-        for arguments in [&["infer", "run", "--advise"][..], &["infer", "--resume", "run", "--json"]] {
+        for arguments in [&["report", "run", "--advise"][..], &["resume", "run", "--json"]] {
             // What is looked at only when it goes on; who finds something missing takes long for it.
             let is_reckoned_with =
                 ["/fill", "/written", "/capacity", "/value"].iter().any(|part| change.contains(part));
-            if arguments[1] == "--resume" && (!is_reckoned_with || change.contains("missing")) {
+            if arguments[0] == "resume" && (!is_reckoned_with || change.contains("missing")) {
                 continue;
             }
             let ran = directory.flashlab(arguments);
@@ -463,7 +459,7 @@ fn a_full_disk_for_the_folder_loses_no_answer_and_no_count_of_what_was_written()
     assert!(known + under_way >= written, "{known} and {under_way} of {written} bytes are noted\n{ran}");
 
     program("mount", &["-o", "remount,size=20m", full.to_str().unwrap()]).unwrap();
-    directory.succeeds(&["infer", "--resume", "full/run", "--overwrite-file"]);
+    directory.succeeds(&["resume", "full/run", "--overwrite-file"]);
     let known = read_json(&directory, "full/run/inference.json");
     assert!(bytes(&known["written"]) <= 24 << 20, "{known}");
 }

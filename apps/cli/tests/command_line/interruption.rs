@@ -28,7 +28,7 @@ fn goes_on(directory: &Directory) {
     let before = lines(directory);
     let finished = |lines: &[String]| lines.iter().filter(|line| !line.contains("\"ended\":null")).count();
     assert!((2..8).contains(&finished(&before)), "{before:?}");
-    let ran = directory.succeeds(&["bench", "--resume", "run"]);
+    let ran = directory.succeeds(&["resume", "run"]);
     assert!(ran.err.contains("making another scratch file of 4 MiB in DIR"), "{ran}");
     let after = lines(directory);
     assert_eq!(after[..before.len()], before, "what was measured is as it was");
@@ -49,7 +49,7 @@ fn ctrl_c() {
     let told: Vec<&str> = ran.err.lines().rev().take(3).collect();
     insta::assert_snapshot!(told.into_iter().rev().collect::<Vec<_>>().join("\n"), @r"
     what was measured is in run; see it with: flashlab report run
-    go on with: flashlab bench --resume run
+    resume with: flashlab resume run
     flashlab: interrupted
     ");
     // What was measured can be looked at before it goes on.
@@ -92,7 +92,7 @@ fn a_run_of_the_methodology_goes_on_where_it_was() {
     let ran = directory.start(&arguments).until("baseline SW").signal("INT");
     assert_eq!(ran.code, Some(1), "{ran}");
     let before = lines(&directory);
-    let ran = directory.succeeds(&["bench", "--resume", "run"]);
+    let ran = directory.succeeds(&["resume", "run"]);
     assert!(!ran.err.contains("baseline SR"), "what was measured is not measured again\n{ran}");
     assert_eq!(lines(&directory)[..before.len()], before);
     assert_eq!(directory.names(), ["run"]);
@@ -107,13 +107,13 @@ fn another_file_of_the_same_name_is_not_mixed_in() {
     assert_eq!(ran.code, Some(1), "{ran}");
     fs::rename(&target, directory.path("moved")).unwrap();
     directory.write("target", vec![1; 4 << 20]);
-    let ran = directory.flashlab(&["bench", "--resume", "run"]);
+    let ran = directory.flashlab(&["resume", "run"]);
     assert_eq!(ran.code, Some(2), "{ran}");
     assert!(ran.err.contains("target is now another file ("), "{ran}");
     assert!(ran.err.contains("4 MiB) than run was begun on ("), "{ran}");
     // The first one is back.
     fs::rename(directory.path("moved"), &target).unwrap();
-    directory.succeeds(&["bench", "--resume", "run"]);
+    directory.succeeds(&["resume", "run"]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_file_that_is_cut_short_or_removed_in_the_middle_ends_the_run() {
     insta::assert_snapshot!(told(started.end()), @"flashlab: target was cut short while it was measured: to 8 KiB; 4 MiB were to be used; run N counts for nothing, and those before it are kept: go on with the same file as it was, or begin a new run");
     // It is as it was.
     fs::OpenOptions::new().write(true).open(&target).unwrap().set_len(4 << 20).unwrap();
-    directory.succeeds(&["bench", "--resume", "run"]);
+    directory.succeeds(&["resume", "run"]);
     assert_eq!(lines(&directory).iter().filter(|line| !line.contains("\"ended\":null")).count(), 12);
 
     let started = begin("another-run");
@@ -173,7 +173,7 @@ fn another_device_is_not_mixed_in() {
         .signal("INT");
     assert_eq!(ran.code, Some(1), "{ran}");
     directory.write("target", vec![1; 8 << 20]);
-    let ran = directory.flashlab(&["bench", "--resume", "run"]);
+    let ran = directory.flashlab(&["resume", "run"]);
     assert_eq!(ran.code, Some(2), "{ran}");
     assert!(ran.err.contains("target is now another device"), "{ran}");
     assert!(ran.err.contains("8 MiB) than run was begun on ("), "{ran}");
@@ -187,5 +187,5 @@ fn names_with_spaces_are_told_as_a_shell_takes_them() {
     directory.write("long.toml", LONG_RUNS.replace("400ms", "24h"));
     let ran = directory.start(&arguments).until("run 1 of 12").signal("INT");
     assert_eq!(ran.code, Some(1), "{ran}");
-    assert!(ran.err.contains("go on with: flashlab bench --resume 'my run'\n"), "{ran}");
+    assert!(ran.err.contains("resume with: flashlab resume 'my run'\n"), "{ran}");
 }

@@ -43,12 +43,12 @@ impl Server {
         Some(Server { child, path: text("path").into(), control: text("control") })
     }
 
-    pub fn tell(&self, directory: &Directory, words: &[&str]) {
-        directory.succeeds(&[&["serve", "--control", &self.control], words].concat());
+    pub fn change(&self, directory: &Directory, action: &str, faults: &[&str]) {
+        directory.succeeds(&[&["live", action, &self.control], faults].concat());
     }
 
     pub fn status(&self, directory: &Directory) -> Value {
-        let ran = directory.succeeds(&["serve", "--control", &self.control, "--status", "--json"]);
+        let ran = directory.succeeds(&["live", "status", &self.control, "--json"]);
         serde_json::from_str(&ran.out).unwrap()
     }
 

@@ -58,7 +58,7 @@ fn a_signal_takes_everything_down() {
     assert_eq!(ready["path"], format!("nbd+unix:///?socket={}", path.display()));
     reads(&directory).unwrap();
     let control = ready["control"].as_str().unwrap();
-    let status = directory.succeeds(&["serve", "--control", control, "--status", "--json"]);
+    let status = directory.succeeds(&["live", "status", control, "--json"]);
     let status: Value = serde_json::from_str(&status.out).unwrap();
     assert_eq!(status["served"]["classes"][0]["ios"], 1);
     send(&child, "INT");

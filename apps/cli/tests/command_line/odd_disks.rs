@@ -163,7 +163,7 @@ fn a_recording_that_finds_no_room_ends_and_the_serving_does_not() {
     let mount = mount_point(&directory);
     let Some((_small, at)) = small_file_system(&directory) else { return };
     let record = at.join("recorded");
-    let options = ["--size", "64MiB", "--fuse", &mount, "--record", record.to_str().unwrap()];
+    let options = ["--size", "64MiB", "--fuse", &mount, "--output", record.to_str().unwrap()];
     let Some(mut server) = Server::of(&directory, "sim:zeus", &options) else { return };
     fs::write(at.join("fills"), vec![1; 16 << 20]).unwrap_err();
     let file = OpenOptions::new().read(true).write(true).open(&server.path).unwrap();

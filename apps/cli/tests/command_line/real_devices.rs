@@ -147,7 +147,7 @@ fn a_device_that_vanishes_ends_a_run_that_goes_on_when_it_is_back() {
     // What is there can be looked at, and the rest follows when the device is back.
     disk.directory.succeeds(&["report", "run"]);
     image.set_len(SIZE).unwrap();
-    disk.directory.succeeds(&["bench", "--resume", "run"]);
+    disk.directory.succeeds(&["resume", "run"]);
     let runs = fs::read_to_string(disk.directory.path("run/runs.jsonl")).unwrap();
     assert_eq!(runs.lines().filter(|line| !line.contains("\"ended\":null")).count(), 4, "{runs}");
 }
@@ -160,9 +160,9 @@ fn a_device_that_is_resumed_needs_consent_again() {
         ["run", "short.toml", &disk.device.0, "--output", "run", "--destroy-data-on", &disk.device.0];
     let ran = disk.directory.start(&arguments).until("run 1 of 12").until_runs("run", 1).signal("INT");
     assert_eq!(ran.code, Some(1), "{ran}");
-    let ran = disk.directory.flashlab(&["bench", "--resume", "run"]);
+    let ran = disk.directory.flashlab(&["resume", "run"]);
     assert_eq!(ran.code, Some(3), "{ran}");
-    disk.directory.succeeds(&["bench", "--resume", "run", "--destroy-data-on", &disk.device.0]);
+    disk.directory.succeeds(&["resume", "run", "--destroy-data-on", &disk.device.0]);
 }
 
 #[test]

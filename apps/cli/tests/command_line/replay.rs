@@ -57,7 +57,7 @@ fn recorded_samples_are_a_trace_of_the_same_ios() {
     directory.write("small.toml", SMALL_PROFILE);
     directory.write("mixed.trace", mixed());
     let arguments = ["sim", "run", "./small.toml", "--json", "--trace"];
-    let first = directory.succeeds(&[&arguments[..], &["mixed.trace", "--record", "samples-1"]].concat());
+    let first = directory.succeeds(&[&arguments[..], &["mixed.trace", "--output", "samples-1"]].concat());
     let again = directory.succeeds(&[&arguments[..], &["samples-1"]].concat());
     let (first, again) = (json(&first.out), json(&again.out));
     assert_eq!(first["trace"]["sources"], serde_json::json!(["0", "1"]));
@@ -65,10 +65,10 @@ fn recorded_samples_are_a_trace_of_the_same_ios() {
     // The sources are one process of the replay, so that other IOs follow one another.
     assert_eq!(first["runs"][0]["rows"][0], again["runs"][0]["rows"][0]);
     assert_eq!(first["device"], serde_json::Value::Null);
-    let ran = directory.flashlab(&[&arguments[..], &["mixed.trace", "--record", "samples-1"]].concat());
+    let ran = directory.flashlab(&[&arguments[..], &["mixed.trace", "--output", "samples-1"]].concat());
     assert_eq!(ran.code, Some(2), "{ran}");
     let report = json(&directory.succeeds(&["report", "samples-1", "--json"]).out);
-    assert_eq!(report["target"], "./small.toml");
+    assert_eq!(report["target"], "sim:./small.toml");
     assert_eq!(report["runs"][0]["name"], "trace");
     assert_eq!(report["runs"][0]["rows"][0]["response"], again["runs"][0]["rows"][0]["response"]);
     let refused = directory.flashlab(&["report", "samples-1", "samples-1"]);
@@ -162,11 +162,15 @@ fn what_cannot_be_replayed_is_refused_with_its_line() {
     insta::assert_snapshot!(wrong(&[small, "--trace", "text", "--format", "samples"]), @"flashlab: text: no samples: EOF: Parquet file too small. Size is 6 but need 8");
     insta::assert_snapshot!(wrong(&[small, "--trace", "far.trace", "--source", "7"]), @"flashlab: --source 7: far.trace has no IO of it; its sources are 0");
     insta::assert_snapshot!(wrong(&[small, "--trace", "far.trace", "--fit", "wrap", "--as-fast-as-possible", "--depth", "4000"]), @r"
-    2 IOs, 4000 in flight, on ./small.toml: 4 KiB to read, 8 KiB to write
+    2 IOs, 4000 in flight, on sim:./small.toml: 4 KiB to read, 8 KiB to write
     IOs that were moved into the device: 1
     flashlab: queue_depth = 4000: must be from 1 to 1024: the device takes no more IOs at once
     ");
-    insta::assert_snapshot!(wrong(&["sim:zeus", "--trace", "far.trace", "--live"]), @"flashlab: sim:zeus has no real time: leave --live away, or serve it and give the path of the disk");
+    let ran = directory.flashlab(&["replay", "far.trace", "sim:zeus"]);
+    insta::assert_snapshot!(ran, @r"
+    exit 2
+    flashlab: sim:zeus has no real time: replay in virtual time with: flashlab sim run sim:zeus --trace far.trace; or serve it, and give the path of the disk
+    ");
     insta::assert_snapshot!(wrong(&[small, "--trace", "far.trace", "--speed", "fast"]), @r"
     error: invalid value 'fast' for '--speed <FACTOR>': must be a factor from 0.001x to 1000000x, as 2x or 0.5x
 
@@ -184,7 +188,7 @@ fn a_file_is_replayed_on_in_real_time_with_consent() {
         "log",
         "fio version 2 iolog\na write 0 4096\na wait 100 0\na read 4096 8192\na datasync 0 0\n",
     );
-    let arguments = ["sim", "run", "disk", "--live", "--trace", "log"];
+    let arguments = ["replay", "log", "disk"];
     let ran = directory.flashlab(&arguments);
     assert_eq!(ran.code, Some(3), "{ran}");
     assert!(std::fs::read(&file).unwrap().iter().all(|&byte| byte == 0), "it was written to");

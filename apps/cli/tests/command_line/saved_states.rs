@@ -19,7 +19,7 @@ fn a_saved_state_is_where_a_run_begins() {
         "./small.toml",
         "--times",
         "4",
-        "--out",
+        "--output",
         "aged",
         "--json",
     ]);
@@ -44,7 +44,7 @@ fn files_that_are_no_state_of_the_device_are_refused() {
     directory.write("small.toml", PROFILE);
     directory.write("short.toml", PLAN);
     directory.write("text", "hello");
-    directory.succeeds(&["sim", "precondition", "./small.toml", "--state", "sequential", "--out", "filled"]);
+    directory.succeeds(&["sim", "precondition", "./small.toml", "--state", "sequential", "--output", "filled"]);
     directory.write("other.toml", PROFILE.replace("0.1", "0.2"));
     let wrong = |target: &str| {
         let ran = directory.flashlab(&["run", "short.toml", target, "--output", "run"]);
@@ -54,7 +54,7 @@ fn files_that_are_no_state_of_the_device_are_refused() {
     insta::assert_snapshot!(wrong("sim:./small.toml@nowhere"), @"flashlab: cannot read the state nowhere: No such file or directory (os error 2)");
     insta::assert_snapshot!(wrong("sim:./small.toml@text"), @"flashlab: text: this is no state of a simulated device; flashlab sim precondition small makes another one");
     insta::assert_snapshot!(wrong("sim:./other.toml@filled"), @"flashlab: filled: the state belongs to another profile, or the profile was changed since it was saved; flashlab sim precondition small makes another one");
-    let ran = directory.flashlab(&["sim", "precondition", "zeus", "--out", "state"]);
+    let ran = directory.flashlab(&["sim", "precondition", "zeus", "--output", "state"]);
     assert_eq!(ran.code, Some(2), "{ran}");
     insta::assert_snapshot!(ran.err, @"flashlab: sim:zeus is a throughput model, which has no state to save");
 }

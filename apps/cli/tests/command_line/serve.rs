@@ -257,17 +257,17 @@ fn faults_strike_and_power_comes_back() {
     file.write_all_at(&[2; 4096], 0).unwrap();
     file.sync_data().unwrap();
     file.write_all_at(&[3; 4096], 0).unwrap();
-    server.tell(&directory, &["--power-loss"]);
+    server.change(&directory, "power-loss", &[]);
     let mut read = [0; 4096];
     assert_eq!(file.read_exact_at(&mut read, 0).unwrap_err().raw_os_error(), Some(5));
-    server.tell(&directory, &["--power-on"]);
+    server.change(&directory, "power-on", &[]);
     file.read_exact_at(&mut read, 0).unwrap();
     assert_eq!(read, [2; 4096], "what was flushed, and not what came after");
-    server.tell(&directory, &["--fault", "dead"]);
+    server.change(&directory, "fault", &["dead"]);
     assert_eq!(file.read_exact_at(&mut read, 0).unwrap_err().raw_os_error(), Some(6));
-    server.tell(&directory, &["--clear-faults"]);
+    server.change(&directory, "clear-faults", &[]);
     file.read_exact_at(&mut read, 0).unwrap();
-    let wrong = directory.flashlab(&["serve", "--control", &server.control, "--fault", "melt"]);
+    let wrong = directory.flashlab(&["live", "fault", &server.control, "melt"]);
     assert_eq!(wrong.code, Some(2), "{wrong}");
     drop(file);
     server.end();
@@ -276,7 +276,7 @@ fn faults_strike_and_power_comes_back() {
 #[test]
 fn a_block_device_carries_a_file_system() {
     let directory = Directory::new();
-    let Some(server) = Server::start(&directory, &["--loop", "--record", "recorded"]) else { return };
+    let Some(server) = Server::start(&directory, &["--loop", "--output", "recorded"]) else { return };
     let device = server.path.to_str().unwrap().to_owned();
     if let Err(reason) = program("mkfs.ext4", &["-q", &device]) {
         println!("skipped: {reason}");
@@ -344,7 +344,7 @@ fn what_cannot_be_served_is_told() {
         "#);
     insta::assert_snapshot!(told(&["disk.img", "--loop"]), @r"
     exit 2
-    flashlab: target=disk.img: this is no simulated device: give sim:NAME (`flashlab sim list` names them)
+    flashlab: disk.img is no simulated device: give sim:NAME (`flashlab sim list` names them)
     ");
     insta::assert_snapshot!(told(&["sim:zeus", "--size", "1GiB", "--fuse", "nowhere"]), @r#"
         exit 2
@@ -358,19 +358,18 @@ fn what_cannot_be_served_is_told() {
         exit 2
         flashlab: "melt" is no fault: there is no kind "melt"; there are error, torn, lost-flush, stall, dead, worn, power-loss
         "#);
-    insta::assert_snapshot!(told(&["--control", "nowhere", "--status"]), @r#"
-        exit 2
-        flashlab: no flashlab serve listens on nowhere: it says where when it is ready: No such file or directory (os error 2)
-        "#);
-    insta::assert_snapshot!(told(&["--status"]), @r#"
+    insta::assert_snapshot!(told(&["--fuse", &mount]), @r#"
         exit 2
         error: the following required arguments were not provided:
           <TARGET>
 
-        Usage: flashlab serve sim:NAME --loop [OPTIONS]
-               flashlab serve --control SOCKET --status [--watch]
+        Usage: flashlab serve --fuse <DIR> <TARGET>
 
         For more information, try '--help'.
+        "#);
+    insta::assert_snapshot!(directory.flashlab(&["live", "status", "nowhere"]), @r#"
+        exit 2
+        flashlab: no flashlab serve listens on nowhere: give the control socket that it printed when it was ready: No such file or directory (os error 2)
         "#);
     let large = told(&["sim:zeus", "--size", "500TiB", "--fuse", &mount]);
     assert!(large.contains("exit 2") && large.contains("does not fit into the"), "{large}");

@@ -138,12 +138,12 @@ fn a_full_disk_for_the_results_ends_a_run_that_goes_on_when_there_is_room() {
     let last = ran.err.lines().last().unwrap();
     assert!(last.contains("No space left on device"), "{ran}");
     assert!(last.ends_with("make room, or begin a run elsewhere with --output"), "{ran}");
-    assert!(ran.err.contains("go on with: flashlab bench --resume full/run"), "{ran}");
+    assert!(ran.err.contains("resume with: flashlab resume full/run"), "{ran}");
 
     let done = fs::read_to_string(full.join("run/runs.jsonl")).unwrap();
     let full = full.to_str().unwrap();
     crate::support::program("mount", &["-o", "remount,size=200m", full]).unwrap();
-    directory.succeeds(&["bench", "--resume", "full/run"]);
+    directory.succeeds(&["resume", "full/run"]);
     let all = fs::read_to_string(directory.path("full/run/runs.jsonl")).unwrap();
     assert!(all.starts_with(&done), "what was measured is as it was");
     assert_eq!(all.lines().filter(|line| !line.contains("\"ended\":null")).count(), 12);

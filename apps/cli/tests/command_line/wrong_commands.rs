@@ -126,28 +126,29 @@ fn options_that_exclude_or_need_each_other() {
 
     For more information, try '--help'.
     ");
-    insta::assert_snapshot!(wrong(&["bench", "--destroy-data-on", "/dev/null"]), @r"
-    error: the following required arguments were not provided:
-      <TARGET|--resume <RUN>>
+    insta::assert_snapshot!(wrong(&["bench", "--destroy-data-on", "/dev/null"]), @"flashlab: consent is given, but no TARGET: name the device or file that may be overwritten; a scratch file needs no consent");
+    insta::assert_snapshot!(wrong(&["resume", "a-run", "--seed", "1"]), @r"
+    error: unexpected argument '--seed' found
 
-    Usage: flashlab bench --destroy-data-on <PATH> <TARGET|--resume <RUN>>
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(wrong(&["bench", "--resume", "a-run", "--seed", "1"]), @r"
-    error: the argument '--resume <RUN>' cannot be used with '--seed <SEED>'
-
-    Usage: flashlab bench --resume <RUN> [TARGET]
+    Usage: flashlab resume [OPTIONS] <RUN>
 
     For more information, try '--help'.
     ");
-    insta::assert_snapshot!(wrong(&["bench", "--resume", "a-run", "sim:zeus"]), @r"
-    error: the argument '--resume <RUN>' cannot be used with '[TARGET]'
+    insta::assert_snapshot!(wrong(&["resume", "a-run", "sim:zeus"]), @r"
+    error: unexpected argument 'sim:zeus' found
 
-    Usage: flashlab bench --resume <RUN> [TARGET]
+    Usage: flashlab resume [OPTIONS] <RUN>
 
     For more information, try '--help'.
     ");
+}
+
+#[test]
+fn earlier_spellings_are_answered_with_the_present_ones() {
+    insta::assert_snapshot!(wrong(&["bench", "--resume", "a-run"]), @"flashlab: this command has a new spelling: flashlab resume a-run");
+    insta::assert_snapshot!(wrong(&["infer", "sim:zeus", "--wear-out", "3", "--out", "worn"]), @"flashlab: this command has a new spelling: flashlab wear-out sim:zeus --rounds 3 --output worn");
+    insta::assert_snapshot!(wrong(&["sim", "run", "a disk", "--live", "--trace", "log"]), @"flashlab: this command has a new spelling: flashlab replay log 'a disk'");
+    insta::assert_snapshot!(wrong(&["serve", "--control", "s", "--status", "--json"]), @"flashlab: this command has a new spelling: flashlab live status s --json");
 }
 
 #[test]
@@ -182,8 +183,8 @@ fn runs_that_are_none() {
 
     For more information, try '--help'.
     ");
-    insta::assert_snapshot!(wrong(&["bench", "--resume", "no-run"]), @"flashlab: no-run: is not there: give the folder of a run, as flashlab-runs/TIME-TARGET");
-    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"flashlab: short.toml is there already: choose another name with --output, or continue the run in it with --resume");
+    insta::assert_snapshot!(wrong(&["resume", "no-run"]), @"flashlab: no-run: is not there: give the folder of a run, as flashlab-runs/TIME-TARGET");
+    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"flashlab: short.toml is there already: choose another name with --output, or continue its run with flashlab resume");
     insta::assert_snapshot!(wrong(&["bench", "--output", "short.toml/run"]), @"flashlab: no folder for the results can be made in DIR/short.toml: Not a directory (os error 20); give another with --output");
 }
 

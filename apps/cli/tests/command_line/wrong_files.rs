@@ -133,7 +133,7 @@ fn manifest_with(change: impl Fn(String) -> String) -> [String; 2] {
     let directory = finished();
     let manifest = directory.path("run/manifest.json");
     fs::write(&manifest, change(fs::read_to_string(&manifest).unwrap())).unwrap();
-    [["report", "run"].as_slice(), &["bench", "--resume", "run"]].map(|arguments| {
+    [["report", "run"].as_slice(), &["resume", "run"]].map(|arguments| {
         let ran = directory.flashlab(arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?}\n{ran}");
         ran.err
@@ -179,7 +179,7 @@ fn manifests_and_records_that_cannot_be_true() {
         let end = at + text[at..].find(',').unwrap();
         fs::write(&runs, format!("{}{value}{}", &text[..at], &text[end..])).unwrap();
         let [report, resume] =
-            [["report", "run"].as_slice(), &["bench", "--resume", "run"]].map(|arguments| {
+            [["report", "run"].as_slice(), &["resume", "run"]].map(|arguments| {
                 let ran = directory.flashlab(arguments);
                 assert_eq!(ran.code, Some(2), "{arguments:?}\n{ran}");
                 ran.err.lines().last().unwrap().to_owned()
@@ -203,12 +203,12 @@ fn a_device_that_is_not_there_any_more() {
     directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--output", "run"]);
     fs::remove_file(profile).unwrap();
     directory.succeeds(&["report", "run"]);
-    insta::assert_snapshot!(directory.flashlab(&["bench", "--resume", "run"]), @r"
+    insta::assert_snapshot!(directory.flashlab(&["resume", "run"]), @r"
     exit 2
     flashlab: cannot read the profile DIR/small.toml: No such file or directory (os error 2)
     ");
     directory.write("small.toml", SMALL_PROFILE.replace("64MiB", "32MiB"));
-    insta::assert_snapshot!(directory.flashlab(&["bench", "--resume", "run"]), @r"
+    insta::assert_snapshot!(directory.flashlab(&["resume", "run"]), @r"
     exit 2
     flashlab: sim:DIR/small.toml is now another device (Small 32 MiB) than run was begun on (Small 64 MiB): put that one back, or begin a new run
     ");

@@ -155,7 +155,7 @@ fn the_manifest_is_read_back_and_a_folder_is_never_overwritten() {
     let (_, found) = RunFolder::open::<String>(&path).unwrap();
     assert_eq!(found, manifest());
     let error = RunFolder::create(&path, &manifest()).unwrap_err().to_string();
-    assert!(error.contains("--resume"), "{error}");
+    assert!(error.contains("flashlab resume"), "{error}");
     let error = RunFolder::open::<String>(directory.path()).unwrap_err().to_string();
     assert!(error.contains("holds no run"), "{error}");
 }
