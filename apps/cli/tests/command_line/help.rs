@@ -9,21 +9,26 @@ fn help(arguments: &[&str]) -> String {
 #[test]
 fn of_the_program() {
     insta::assert_snapshot!(help(&["--help"]), @r"
-    A laboratory for flash storage: measure a device, with a methodology that makes the figures mean
-    something
+    A laboratory for flash storage: measures, explains, simulates and serves devices
 
     Usage: flashlab <COMMAND>
 
     Commands:
       bench      Characterise a device with uFLIP; without TARGET, the disk under the current directory
       run        Run a plan of your own
+      infer      Infer the hidden parameters of a device, each with evidence and confidence
+      wear-out   Wear a device out: infer it, then write it fully many times and infer it again, for
+                 some rounds
+      resume     Resume an interrupted run of bench, run or infer as it was begun
+      report     Show a run and rebuild its report, or compare runs
       plan       Show the plans that come with flashlab, or check one of yours
-      infer      Find out the hidden parameters of a device, each with evidence and confidence
       devices    List the block devices, and what flashlab would refuse to write to, and why
-      sim        The simulated devices
-      serve      A simulated device as a live disk
-      reproduce  A table or figure of a paper beside what flashlab gets on the zoo's devices
-      report     Rebuild the report of a run, or compare runs
+      sim        List and show the simulated devices, save their states, run traces and plans in virtual
+                 time
+      replay     Replay a trace on a real device, in real time
+      serve      Serve a simulated device as a live disk
+      live       Ask a running server what it did, arm faults, fail its power
+      reproduce  Print a table or figure of a paper next to what flashlab measures on the zoo's devices
       help       Print this message or the help of the given subcommand(s)
 
     Options:
@@ -35,42 +40,37 @@ fn of_the_program() {
 #[test]
 fn of_infer() {
     insta::assert_snapshot!(help(&["infer", "--help"]), @r"
-    Find out the hidden parameters of a device, each with evidence and confidence
+    Infer the hidden parameters of a device, each with evidence and confidence
 
     Usage: flashlab infer [OPTIONS] [TARGET]
 
     Arguments:
       [TARGET]  A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]; a
-                scratch file if not given; or the folder of a run, which is shown again
+                scratch file if not given
 
     Options:
-          --directory <DIR>         Where the scratch file goes; the current directory if not given
+          --directory <DIR>         The directory of the scratch file; the current directory if not
+                                    given
+          --keep-file               Keep the scratch file
           --size <SIZE>             Size of the scratch file (1GiB if not given), or of a simulated
                                     device
-          --keep-file               Keep the scratch file
           --write                   Write to the target, too; simulated devices are written to without
                                     it
           --read-only               Only read, a simulated device too
-          --write-budget <SIZE>     Write so much at most; twice the capacity if not given, and never
-                                    more than that
-          --wear-out <ROUNDS>       Wear the device out: infer it, then so many rounds of --full-writes
-                                    and of inferring it again
-          --full-writes <N>         How often a round of --wear-out writes the whole device from end to
-                                    end [default: 1000]
           --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
                                     TARGET
           --overwrite-file          Consent to overwriting TARGET, a regular file
+          --write-budget <SIZE>     Write at most this much by an inference; twice the capacity if not
+                                    given, and never more than that
           --only <PARAMETER,...>    Only these parameters, and those that have to be known for them
-          --time-limit <TIME>       The longest that the reading probes may take together, and each
-                                    group of writing ones, as 90s or 2h; 60s (to 600s if it is slow) and
-                                    24h if not given
+          --time-limit <TIME>       The time limit for all reading probes together, and for each group
+                                    of writing ones, such as 90s or 2h; 60s (to 600s if the device is
+                                    slow) and 24h if not given
           --seed <SEED>             The seed of everything random [default: 1]
       -o, --output <DIR>            The run's folder; flashlab-runs/TIME-TARGET if not given
-          --resume <RUN>            Go on with an interrupted run as it was begun
-          --advise                  Print what to do with the device, with the reason and the command:
-                                    partitions, file systems, sizes
-          --json                    Print an object from parameter name to its finding; with --advise,
-                                    the advice instead
+          --advise                  Print advice, too: partitions, file systems, sizes, each with its
+                                    reason and command; of an inference only
+          --json                    Print one JSON document; with --advise, the advice alone
       -h, --help                    Print help
     ");
 }
@@ -88,14 +88,14 @@ fn of_bench() {
 
     Options:
           --directory <DIR>
-              Where the scratch file goes when there is no TARGET; the current directory if not given
+              The directory of the scratch file; the current directory if not given
+
+          --keep-file
+              Keep the scratch file
 
           --size <SIZE>
               Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of
               it)
-
-          --keep-file
-              Keep the scratch file
 
           --destroy-data-on <PATH>
               Consent to destroying all data on this block device, which must be TARGET
@@ -148,9 +148,6 @@ fn of_bench() {
               
               [default: random]
 
-          --resume <RUN>
-              Go on with an interrupted run, whatever verb began it, as it was begun
-
       -h, --help
               Print help (see a summary with '-h')
     ");
@@ -168,11 +165,11 @@ fn of_run() {
       [TARGET]  A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]
 
     Options:
-          --directory <DIR>         Where the scratch file goes when there is no TARGET; the current
-                                    directory if not given
+          --directory <DIR>         The directory of the scratch file; the current directory if not
+                                    given
+          --keep-file               Keep the scratch file
           --size <SIZE>             Size of the scratch file (1GiB if not given), or the part of TARGET
                                     that is used (all of it)
-          --keep-file               Keep the scratch file
           --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
                                     TARGET
           --overwrite-file          Consent to overwriting TARGET, a regular file
@@ -198,16 +195,16 @@ fn of_plan() {
     Usage: flashlab plan <COMMAND>
 
     Commands:
-      list   The plans that come with flashlab
-      show   A plan's file
-      check  Whether a file is a plan, and what it would do
+      list   List the plans that come with flashlab
+      show   Print a plan's file
+      check  Check whether a file is a plan, and print its experiments
       help   Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help  Print help
     ");
     insta::assert_snapshot!(help(&["plan", "list", "-h"]), @r"
-    The plans that come with flashlab
+    List the plans that come with flashlab
 
     Usage: flashlab plan list [OPTIONS]
 
@@ -216,7 +213,7 @@ fn of_plan() {
       -h, --help  Print help
     ");
     insta::assert_snapshot!(help(&["plan", "show", "-h"]), @r"
-    A plan's file
+    Print a plan's file
 
     Usage: flashlab plan show [OPTIONS] <NAME>
 
@@ -228,7 +225,7 @@ fn of_plan() {
       -h, --help  Print help
     ");
     insta::assert_snapshot!(help(&["plan", "check", "-h"]), @r"
-    Whether a file is a plan, and what it would do
+    Check whether a file is a plan, and print its experiments
 
     Usage: flashlab plan check [OPTIONS] <FILE>
 
@@ -257,22 +254,22 @@ fn of_devices() {
 #[test]
 fn of_sim() {
     insta::assert_snapshot!(help(&["sim", "-h"]), @r"
-    The simulated devices
+    List and show the simulated devices, save their states, run traces and plans in virtual time
 
     Usage: flashlab sim <COMMAND>
 
     Commands:
-      list          The zoo
-      show          A device's profile, with its source and its fit
+      list          List the zoo
+      show          Print a device's profile, with its source and its fit
       precondition  Bring a device into a state at speed and save it, to be used as sim:NAME@STATE
-      run           Replay a trace, or run a plan, in virtual time; a trace also on a real device
+      run           Replay a trace, or run a plan, in virtual time
       help          Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help  Print help
     ");
     insta::assert_snapshot!(help(&["sim", "list", "-h"]), @r"
-    The zoo
+    List the zoo
 
     Usage: flashlab sim list [OPTIONS]
 
@@ -283,7 +280,7 @@ fn of_sim() {
     insta::assert_snapshot!(help(&["sim", "precondition", "-h"]), @r"
     Bring a device into a state at speed and save it, to be used as sim:NAME@STATE
 
-    Usage: flashlab sim precondition [OPTIONS] --out <FILE> <NAME>
+    Usage: flashlab sim precondition [OPTIONS] --output <FILE> <NAME>
 
     Arguments:
       <NAME>  Its name, or a profile's file
@@ -292,49 +289,42 @@ fn of_sim() {
           --state <STATE>  The state: random writes of random size, or sequential ones [default: random]
                            [possible values: random, sequential]
           --times <N>      How many times the capacity is written [default: 1]
-          --out <FILE>     Where the state goes
+      -o, --output <FILE>  The file that the state is written to
           --seed <SEED>    The seed of everything random [default: 1]
           --json           Print one JSON document
       -h, --help           Print help
     ");
     insta::assert_snapshot!(help(&["sim", "run", "-h"]), @r"
-    Replay a trace, or run a plan, in virtual time; a trace also on a real device
+    Replay a trace, or run a plan, in virtual time
 
     Usage: flashlab sim run [OPTIONS] <TARGET>
 
     Arguments:
-      <TARGET>  NAME[@STATE] or ./profile.toml[@STATE], with or without sim:; with --live a block device
-                or a file
+      <TARGET>  NAME[@STATE] or ./profile.toml[@STATE], with or without sim:
 
     Options:
-          --trace <FILE>            The trace: of fio, blkparse, MSR Cambridge or MQSim, gzip or not; or
-                                    the samples of a run, a folder or a file
-          --plan <PLAN>             A plan's file, or the name of one that comes with flashlab
-          --format <FORMAT>         The trace's format; recognised by its first line if not given
-                                    [possible values: fio, blkparse, msr, mqsim, samples]
-          --source <NAME>           Only the IOs of this source: a device, file or process, as the trace
-                                    names it
-          --speed <FACTOR>          How many times as fast the IOs arrive as they did [default: 1x]
-          --as-fast-as-possible     Replay without regard to when IOs arrived: always --depth of them in
-                                    flight
-          --depth <N>               How many IOs are in flight as fast as possible, or at most in real
-                                    time; 32, or what the device takes, if not given
-          --fit <FIT>               What becomes of IOs behind the device's end, which are an error
-                                    otherwise [possible values: wrap, scale]
-          --size <SIZE>             The capacity of the simulated device, instead of its profile's; or
-                                    the part of a real one that is used
-          --record <DIR>            Write each IO as a sample into this new folder
-          --live                    TARGET is a real device, or a served one, and the replay takes its
-                                    time
-          --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
-                                    TARGET
-          --overwrite-file          Consent to overwriting TARGET, a regular file
-          --seed <SEED>             The seed of everything random in a plan [default: 1]
-          --json                    Print one JSON document
-      -h, --help                    Print help (see more with '--help')
+          --trace <FILE>         The trace: of fio, blkparse, MSR Cambridge or MQSim, gzip or not; or
+                                 the samples of a run, a folder or a file
+          --plan <PLAN>          A plan's file, or the name of one that comes with flashlab
+          --format <FORMAT>      The trace's format; recognised by its first line if not given [possible
+                                 values: fio, blkparse, msr, mqsim, samples]
+          --source <NAME>        Only the IOs of this source: a device, file or process, as the trace
+                                 names it
+          --speed <FACTOR>       How many times as fast the IOs arrive as they did [default: 1x]
+          --as-fast-as-possible  Replay without regard to when IOs arrived: always --depth of them in
+                                 flight
+          --depth <N>            How many IOs are in flight as fast as possible, or at most in real
+                                 time; 32, or what the device takes, if not given
+          --fit <FIT>            What becomes of IOs behind the device's end, which are an error
+                                 otherwise [possible values: wrap, scale]
+          --size <SIZE>          The capacity of the device, instead of its profile's
+      -o, --output <DIR>         Record each IO as a sample into this new folder
+          --seed <SEED>          The seed of everything random in a plan [default: 1]
+          --json                 Print one JSON document
+      -h, --help                 Print help (see more with '--help')
     ");
     insta::assert_snapshot!(help(&["sim", "show", "-h"]), @r"
-    A device's profile, with its source and its fit
+    Print a device's profile, with its source and its fit
 
     Usage: flashlab sim show [OPTIONS] <NAME>
 
@@ -350,17 +340,19 @@ fn of_sim() {
 #[test]
 fn of_report() {
     insta::assert_snapshot!(help(&["report", "-h"]), @r"
-    Rebuild the report of a run, or compare runs
+    Show a run and rebuild its report, or compare runs
 
     Usage: flashlab report [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  The folder of a run; several to compare them with the first
+      <RUN>...  The folder of a run, whatever verb made it; several to compare the others with the first
 
     Options:
       -o, --output <FILE>  Where the page goes; report.html in the run's folder, or comparison.html, if
                            not given
-          --json           Print one JSON document
+          --advise         Print advice, too: partitions, file systems, sizes, each with its reason and
+                           command; of an inference only
+          --json           Print one JSON document; with --advise, the advice alone
       -h, --help           Print help
     ");
 }
@@ -368,7 +360,7 @@ fn of_report() {
 #[test]
 fn of_reproduce() {
     insta::assert_snapshot!(help(&["reproduce", "-h"]), @r"
-    A table or figure of a paper beside what flashlab gets on the zoo's devices
+    Print a table or figure of a paper next to what flashlab measures on the zoo's devices
 
     Usage: flashlab reproduce [OPTIONS] [NAME]...
 
@@ -377,11 +369,189 @@ fn of_reproduce() {
 
     Options:
           --all             All of them
-          --pictures <DIR>  Draw what was measured, with what the paper says of it, as SVG files in this
-                            folder
+          --pictures <DIR>  Draw what was measured, and what the paper says, as SVG files in this folder
           --seed <SEED>     The seed of the IOs; what is random inside the devices follows from their
                             profiles [default: 1]
           --json            Print one JSON document
       -h, --help            Print help
+    ");
+}
+
+#[test]
+fn of_wear_out() {
+    insta::assert_snapshot!(help(&["wear-out", "-h"]), @r"
+    Wear a device out: infer it, then write it fully many times and infer it again, for some rounds
+
+    Usage: flashlab wear-out [OPTIONS] --rounds <N> --output <DIR> <TARGET>
+
+    Arguments:
+      <TARGET>  A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]
+
+    Options:
+          --rounds <N>              How many rounds of full writes and an inference follow the first
+                                    inference
+          --full-writes <N>         How often a round writes the whole device from end to end [default:
+                                    1000]
+          --size <SIZE>             Size of a simulated device
+          --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
+                                    TARGET
+          --overwrite-file          Consent to overwriting TARGET, a regular file
+          --write-budget <SIZE>     Write at most this much by an inference; twice the capacity if not
+                                    given, and never more than that
+          --only <PARAMETER,...>    Only these parameters, and those that have to be known for them
+          --time-limit <TIME>       The time limit for all reading probes together, and for each group
+                                    of writing ones, such as 90s or 2h; 60s (to 600s if the device is
+                                    slow) and 24h if not given
+          --seed <SEED>             The seed of everything random [default: 1]
+      -o, --output <DIR>            The folder of the rounds
+          --json                    Print the rounds as one JSON document
+      -h, --help                    Print help
+    ");
+}
+
+#[test]
+fn of_resume() {
+    insta::assert_snapshot!(help(&["resume", "-h"]), @r"
+    Resume an interrupted run of bench, run or infer as it was begun
+
+    Usage: flashlab resume [OPTIONS] <RUN>
+
+    Arguments:
+      <RUN>  The run's folder
+
+    Options:
+          --keep-file               Keep the scratch file
+          --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
+                                    TARGET
+          --overwrite-file          Consent to overwriting TARGET, a regular file
+          --advise                  Print advice, too: partitions, file systems, sizes, each with its
+                                    reason and command; of an inference only
+          --json                    Print one JSON document; with --advise, the advice alone
+      -h, --help                    Print help
+    ");
+}
+
+#[test]
+fn of_replay() {
+    insta::assert_snapshot!(help(&["replay", "-h"]), @r"
+    Replay a trace on a real device, in real time
+
+    Usage: flashlab replay [OPTIONS] <TRACE> <TARGET>
+
+    Arguments:
+      <TRACE>   The trace: of fio, blkparse, MSR Cambridge or MQSim, gzip or not; or the samples of a
+                run, a folder or a file
+      <TARGET>  A block device or a regular file; a served disk is one of them
+
+    Options:
+          --format <FORMAT>         The trace's format; recognised by its first line if not given
+                                    [possible values: fio, blkparse, msr, mqsim, samples]
+          --source <NAME>           Only the IOs of this source: a device, file or process, as the trace
+                                    names it
+          --speed <FACTOR>          How many times as fast the IOs arrive as they did [default: 1x]
+          --as-fast-as-possible     Replay without regard to when IOs arrived: always --depth of them in
+                                    flight
+          --depth <N>               How many IOs are in flight as fast as possible, or at most in real
+                                    time; 32, or what the device takes, if not given
+          --fit <FIT>               What becomes of IOs behind the device's end, which are an error
+                                    otherwise [possible values: wrap, scale]
+          --size <SIZE>             The part of TARGET that is used, from its start; all of it if not
+                                    given
+          --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
+                                    TARGET
+          --overwrite-file          Consent to overwriting TARGET, a regular file
+      -o, --output <DIR>            Record each IO as a sample into this new folder
+          --json                    Print one JSON document
+      -h, --help                    Print help (see more with '--help')
+    ");
+}
+
+#[test]
+fn of_live() {
+    insta::assert_snapshot!(help(&["live", "-h"]), @r"
+    Ask a running server what it did, arm faults, fail its power
+
+    Usage: flashlab live <COMMAND>
+
+    Commands:
+      status        Print what the server did: rates, response times, errors, the flash
+      fault         Arm faults
+      clear-faults  Disarm all faults
+      power-loss    Fail the power: what was not flushed is lost
+      power-on      Bring the power back
+      help          Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+    ");
+}
+
+#[test]
+fn of_live_status() {
+    insta::assert_snapshot!(help(&["live", "status", "-h"]), @r"
+    Print what the server did: rates, response times, errors, the flash
+
+    Usage: flashlab live status [OPTIONS] <SOCKET>
+
+    Arguments:
+      <SOCKET>  The control socket of the server, which it prints when it is ready
+
+    Options:
+          --watch  Print it again each second, until the server ends
+          --json   Print one JSON document
+      -h, --help   Print help
+    ");
+}
+
+#[test]
+fn of_live_fault() {
+    insta::assert_snapshot!(help(&["live", "fault", "-h"]), @r"
+    Arm faults
+
+    Usage: flashlab live fault <SOCKET> <FAULT>...
+
+    Arguments:
+      <SOCKET>    The control socket of the server, which it prints when it is ready
+      <FAULT>...  KIND[,KEY=VALUE]..., as error,on=write,share=0.01 (see docs/serve.md)
+
+    Options:
+      -h, --help  Print help
+    ");
+}
+
+#[test]
+fn of_serve() {
+    insta::assert_snapshot!(help(&["serve", "-h"]), @r"
+    Serve a simulated device as a live disk
+
+    Usage: flashlab serve [OPTIONS] <TARGET>
+
+    Arguments:
+      <TARGET>  sim:NAME[@STATE] or sim:./profile.toml[@STATE]
+
+    Options:
+          --size <SIZE>            Size of the disk; the profile's if not given
+          --loop                   As a loop block device with direct IO
+          --fuse <DIR>             As the file DIR/disk, through FUSE
+          --ublk                   As a block device of the kernel's driver ublk
+          --recover <N>            Take over the block device /dev/ublkbN, whose server was killed; give
+                                   the same --backing again
+          --nbd <SOCKET>           To NBD clients at this Unix socket, through nbdkit
+          --backing <FILE>         Keep the data in this file, which is made if it does not exist, and
+                                   the device's state next to it; in memory if not given
+          --overwrite-file         Consent to writing to a backing file that flashlab did not make
+          --no-data                Keep no data: reads return zeroes, and only the times are real
+          --volatile-cache <SIZE>  The most that a power loss takes back of what was written and not
+                                   flushed [default: 64MiB]
+      -o, --output <DIR>           Record every read and write as a sample into this new folder
+          --metrics <PORT>         Serve metrics for Prometheus on this port of this machine; 0 takes a
+                                   free one
+          --control <SOCKET>       Where the control socket is made, for flashlab live; in a temporary
+                                   directory if not given
+          --fault <FAULT>          What goes wrong from the start: KIND[,KEY=VALUE]..., as
+                                   error,on=write,share=0.01 (see docs/serve.md); may be repeated
+          --seed <SEED>            The seed of faults that bring none of their own [default: 1]
+          --json                   Print one line of JSON when the disk is ready
+      -h, --help                   Print help
     ");
 }

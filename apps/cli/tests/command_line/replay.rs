@@ -31,8 +31,8 @@ fn classes_and_what_the_flash_did() {
     directory.write("mixed.trace", mixed());
     let ran = directory.succeeds(&["sim", "run", "./flash.toml", "--trace", "mixed.trace"]);
     insta::assert_snapshot!(ran.err, @r"
-    the flash is new: reading what was never written takes it no time; sim precondition fills one
-    3000 IOs, as they arrived, on ./flash.toml: 3.9 MiB to read, 7.8 MiB to write
+    the flash is new: reads of what was never written take it no time; flashlab sim precondition fills a device
+    3000 IOs, as they arrived, on sim:./flash.toml: 3.9 MiB to read, 7.8 MiB to write
     its 2 sources share the device (--source takes one of them): 0, 1
     ");
     insta::assert_snapshot!(ran.out, @r"

@@ -130,7 +130,9 @@ fn options_that_exclude_or_need_each_other() {
     insta::assert_snapshot!(wrong(&["resume", "a-run", "--seed", "1"]), @r"
     error: unexpected argument '--seed' found
 
-    Usage: flashlab resume [OPTIONS] <RUN>
+      tip: to pass '--seed' as a value, use '-- --seed'
+
+    Usage: flashlab resume <RUN>
 
     For more information, try '--help'.
     ");
