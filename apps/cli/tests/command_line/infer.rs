@@ -226,10 +226,7 @@ fn interrupting_keeps_what_is_known() {
         }
         if signal == "INT" && ran.code != Some(0) {
             assert_eq!(ran.code, Some(1), "{ran}");
-            assert!(
-                ran.err.contains("resume with: flashlab resume run\nflashlab: interrupted\n"),
-                "{ran}"
-            );
+            assert!(ran.err.contains("resume with: flashlab resume run\nflashlab: interrupted\n"), "{ran}");
         }
         let resumed = directory.succeeds(&["resume", "run", "--json"]);
         let straight =

@@ -44,7 +44,15 @@ fn files_that_are_no_state_of_the_device_are_refused() {
     directory.write("small.toml", PROFILE);
     directory.write("short.toml", PLAN);
     directory.write("text", "hello");
-    directory.succeeds(&["sim", "precondition", "./small.toml", "--state", "sequential", "--output", "filled"]);
+    directory.succeeds(&[
+        "sim",
+        "precondition",
+        "./small.toml",
+        "--state",
+        "sequential",
+        "--output",
+        "filled",
+    ]);
     directory.write("other.toml", PROFILE.replace("0.1", "0.2"));
     let wrong = |target: &str| {
         let ran = directory.flashlab(&["run", "short.toml", target, "--output", "run"]);

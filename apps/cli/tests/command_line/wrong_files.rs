@@ -178,12 +178,11 @@ fn manifests_and_records_that_cannot_be_true() {
         let at = text.find(&key).unwrap() + key.len();
         let end = at + text[at..].find(',').unwrap();
         fs::write(&runs, format!("{}{value}{}", &text[..at], &text[end..])).unwrap();
-        let [report, resume] =
-            [["report", "run"].as_slice(), &["resume", "run"]].map(|arguments| {
-                let ran = directory.flashlab(arguments);
-                assert_eq!(ran.code, Some(2), "{arguments:?}\n{ran}");
-                ran.err.lines().last().unwrap().to_owned()
-            });
+        let [report, resume] = [["report", "run"].as_slice(), &["resume", "run"]].map(|arguments| {
+            let ran = directory.flashlab(arguments);
+            assert_eq!(ran.code, Some(2), "{arguments:?}\n{ran}");
+            ran.err.lines().last().unwrap().to_owned()
+        });
         assert_eq!(report, resume);
         report
     };

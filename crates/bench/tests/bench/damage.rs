@@ -92,7 +92,10 @@ fn samples_that_are_missing_are_an_error_and_no_figure() {
         let whole = fs::read(segment).unwrap();
         fs::remove_file(segment).unwrap();
         let message = error(&lab);
-        assert!(message.contains(&format!("run {run} ")) && message.contains("flashlab resume"), "{run}: {message}");
+        assert!(
+            message.contains(&format!("run {run} ")) && message.contains("flashlab resume"),
+            "{run}: {message}"
+        );
         fs::write(segment, whole).unwrap();
     }
     rebuild(&lab.path()).unwrap();

@@ -41,7 +41,10 @@ fn a_device_that_vanishes_at_any_stage_leaves_a_run_that_can_be_gone_on_with() {
         let BenchError::Device { run, failure, .. } = &error else { panic!("{purpose:?}: {error}") };
         assert_eq!(failure.error, IoError::GONE);
         let message = error.to_string();
-        assert!(message.contains("sim:zeus failed in run") && message.contains("flashlab resume"), "{message}");
+        assert!(
+            message.contains("sim:zeus failed in run") && message.contains("flashlab resume"),
+            "{message}"
+        );
         assert!(message.contains("No such device"), "{message}");
 
         // The run that failed is in the folder, but in no figure.
