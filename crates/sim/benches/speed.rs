@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn profile(capacity: Bytes, over_provisioning: f64, more: &str) -> Result<Profile, Box<dyn Error>> {
     let text = format!(
-        "version = 1\nname = \"speed\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"{}\"\n\
+        "version = 2\nname = \"speed\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"{}\"\n\
          [flash]\npages_per_block = 256\nover_provisioning = {over_provisioning}\n{more}",
         capacity.exact()
     );

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{CellTimes, Flash, FlashGeometry, LogicalPage, Resources, RowTimes, Times};
+use flashlab_sim::flash::{CellTimes, Flash, FlashGeometry, LogicalPage, PageTimes, Resources, Times};
 use flashlab_sim::layer::{
     Layer, LogBlocks, LogBlocksOptions, LogOrder, PageMap, PageMapOptions, Pages, SharedLogs,
     SharedLogsOptions,
@@ -72,8 +72,8 @@ fn measure<L: Layer>(name: &str, pages_per_block: u32, layer: impl Fn(&FlashGeom
 fn times() -> Times {
     let micros = |micros: u64| Nanos(1000 * micros);
     let cells = CellTimes {
-        read: RowTimes::new(&[micros(50)]),
-        program: RowTimes::new(&[micros(500)]),
+        read: PageTimes::new(&[micros(50)]),
+        program: PageTimes::new(&[micros(500)]),
         erase: micros(2000),
     };
     Times {
@@ -81,11 +81,11 @@ fn times() -> Times {
         transfer: micros(40),
         register_move: Nanos::ZERO,
         cache_mode: false,
-        rows_wait: false,
-        keeps_row: false,
+        gathers_multi_plane_pages: false,
+        reuses_page_register: false,
         copy_back: false,
         copy: Nanos::ZERO,
         cells,
-        fast_cells: cells,
+        slc_cells: cells,
     }
 }

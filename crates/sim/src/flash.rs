@@ -27,12 +27,12 @@ mod timing;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-pub use content::{Content, Contents};
+pub use content::{PageContent, PageContents};
 pub use counts::{CAUSES, Cause, Counts};
 pub use geometry::{Divider, FlashGeometry, FlashGeometryError};
 pub use ledger::Ledger;
 pub use reliability::Reliability;
-pub use timing::{Background, CellTimes, Deferral, Resources, RowTimes, Run, Times, Timing, Untimed};
+pub use timing::{Background, CellTimes, Deferral, PageRun, PageTimes, Resources, Times, Timing, Untimed};
 
 /// A page of the host's address space, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +40,7 @@ pub struct LogicalPage(pub u32);
 
 /// A place on the flash: a page of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct PageAddress {
     /// The block's number.
     pub block: u32,
     /// The page's number in the block.
@@ -49,7 +49,7 @@ pub struct Place {
 
 /// What is known of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Block {
+pub struct BlockState {
     /// How many of its pages are programmed.
     pub written: u32,
     /// How often it was erased.
@@ -60,9 +60,9 @@ pub struct Block {
 #[derive(Clone, Debug)]
 pub struct Flash<T> {
     geometry: FlashGeometry,
-    blocks: Vec<Block>,
+    blocks: Vec<BlockState>,
     counts: Counts,
-    contents: Option<Box<Contents>>,
+    contents: Option<Box<PageContents>>,
     ledger: Option<Box<Ledger>>,
     reliability: Option<Box<Reliability>>,
     /// For what the programs that a layer does for the host are done.
@@ -73,15 +73,15 @@ pub struct Flash<T> {
 /// What an array holds and has done, without its times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlashState {
-    blocks: Vec<Block>,
+    blocks: Vec<BlockState>,
     counts: Counts,
-    contents: Option<Box<Contents>>,
+    contents: Option<Box<PageContents>>,
 }
 
 impl<T: Timing> Flash<T> {
     /// Erased flash.
     pub fn new(geometry: FlashGeometry, timing: T) -> Flash<T> {
-        let blocks = vec![Block::default(); geometry.blocks() as usize];
+        let blocks = vec![BlockState::default(); geometry.blocks() as usize];
         Flash {
             geometry,
             blocks,
@@ -102,7 +102,7 @@ impl<T: Timing> Flash<T> {
     }
 
     /// Remembers from now on what kind of content each page has, because programming depends on it.
-    pub fn with_contents(mut self, contents: Contents) -> Flash<T> {
+    pub fn with_contents(mut self, contents: PageContents) -> Flash<T> {
         self.contents = Some(Box::new(contents));
         self
     }
@@ -118,14 +118,14 @@ impl<T: Timing> Flash<T> {
     pub fn failed(&self, block: u32) -> bool {
         match &self.reliability {
             Some(reliability) => {
-                reliability.failed(block, self.is_fast(block), self.blocks[block as usize].erases)
+                reliability.failed(block, self.is_slc(block), self.blocks[block as usize].erases)
             }
             None => false,
         }
     }
 
     /// Says what kind of content the host writes from now on, page by page; what it says nothing of is mixed.
-    pub fn set_host_contents(&mut self, first: LogicalPage, kinds: impl Iterator<Item = Content>) {
+    pub fn set_host_contents(&mut self, first: LogicalPage, kinds: impl Iterator<Item = PageContent>) {
         if let Some(contents) = &mut self.contents {
             contents.set_host(first, kinds);
         }
@@ -183,7 +183,7 @@ impl<T: Timing> Flash<T> {
     }
 
     /// The state of each block.
-    pub fn blocks(&self) -> &[Block] {
+    pub fn blocks(&self) -> &[BlockState] {
         &self.blocks
     }
 
@@ -228,7 +228,14 @@ impl<T: Timing> Flash<T> {
     /// # Panics
     /// When a page was not programmed since its block was erased.
     #[inline]
-    pub fn read(&mut self, place: Place, logical: LogicalPage, pages: u32, cause: Cause, at: Nanos) -> Nanos {
+    pub fn read(
+        &mut self,
+        place: PageAddress,
+        logical: LogicalPage,
+        pages: u32,
+        cause: Cause,
+        at: Nanos,
+    ) -> Nanos {
         let written = self.blocks[place.block as usize].written;
         assert!(
             place.page + pages <= written,
@@ -244,13 +251,13 @@ impl<T: Timing> Flash<T> {
 
     /// Reads pages again whose content could not be corrected. Each try takes the time of a read of its page.
     #[inline(never)]
-    fn retry(&mut self, place: Place, pages: u32, at: Nanos) -> Nanos {
+    fn retry(&mut self, place: PageAddress, pages: u32, at: Nanos) -> Nanos {
         let Some(reliability) = &self.reliability else { return at };
-        let (fast, erases) = (self.is_fast(place.block), self.blocks[place.block as usize].erases);
+        let (slc, erases) = (self.is_slc(place.block), self.blocks[place.block as usize].erases);
         let mut end = at;
         for page in place.page..place.page + pages {
-            let place = Place { page, ..place };
-            for _ in 0..reliability.retries(self.geometry.physical(place), fast, erases) {
+            let place = PageAddress { page, ..place };
+            for _ in 0..reliability.retries(self.geometry.physical(place), slc, erases) {
                 self.counts.read_retries += 1;
                 end = self.timing.read(self.run(place, 1), end);
             }
@@ -263,7 +270,13 @@ impl<T: Timing> Flash<T> {
     ///
     /// # Panics
     /// As [`Flash::read`].
-    pub(crate) fn begin_fold(&mut self, place: Place, logical: LogicalPage, pages: u32, at: Nanos) -> Nanos {
+    pub(crate) fn begin_fold(
+        &mut self,
+        place: PageAddress,
+        logical: LogicalPage,
+        pages: u32,
+        at: Nanos,
+    ) -> Nanos {
         let end = self.read(place, logical, pages, Cause::Fold, at);
         self.host_cause = Cause::Fold;
         if let Some(contents) = &mut self.contents {
@@ -288,7 +301,7 @@ impl<T: Timing> Flash<T> {
     #[inline]
     pub fn program(
         &mut self,
-        place: Place,
+        place: PageAddress,
         logical: LogicalPage,
         pages: u32,
         cause: Cause,
@@ -319,7 +332,7 @@ impl<T: Timing> Flash<T> {
     /// Says that the content of `from` goes to `to`. The move itself is asked for with [`Flash::moved`] for many
     /// pages at once.
     #[inline]
-    pub fn relocate(&mut self, from: Place, to: Place) {
+    pub fn relocate(&mut self, from: PageAddress, to: PageAddress) {
         debug_assert!(from.page < self.blocks[from.block as usize].written, "{from:?} is not programmed");
         if let Some(ledger) = &mut self.ledger {
             ledger.relocate(&self.geometry, from, to);
@@ -335,7 +348,7 @@ impl<T: Timing> Flash<T> {
     /// # Panics
     /// As [`Flash::program`].
     #[inline]
-    pub fn moved(&mut self, from: u32, to: Place, pages: u32, cause: Cause, at: Nanos) -> Nanos {
+    pub fn moved(&mut self, from: u32, to: PageAddress, pages: u32, cause: Cause, at: Nanos) -> Nanos {
         self.advance(to, pages);
         self.counts.read(cause, pages);
         self.counts.program(cause, pages);
@@ -343,7 +356,7 @@ impl<T: Timing> Flash<T> {
             Some(contents) => contents.moved(),
             None => 1.0,
         };
-        let source = self.run(Place { block: from, page: 0 }, pages);
+        let source = self.run(PageAddress { block: from, page: 0 }, pages);
         self.timing.relocate(source, self.run(to, pages), scale, at)
     }
 
@@ -352,7 +365,7 @@ impl<T: Timing> Flash<T> {
     ///
     /// # Panics
     /// As [`Flash::program`].
-    pub fn skip(&mut self, place: Place, pages: u32) {
+    pub fn skip(&mut self, place: PageAddress, pages: u32) {
         self.advance(place, pages);
         if let Some(ledger) = &mut self.ledger {
             ledger.skip(&self.geometry, place, pages);
@@ -369,22 +382,22 @@ impl<T: Timing> Flash<T> {
             ledger.erase(&self.geometry, block);
         }
         self.counts.erase(cause);
-        self.timing.erase(self.geometry.die(block), self.is_fast(block), at)
+        self.timing.erase(self.geometry.die(block), self.is_slc(block), at)
     }
 
     #[inline]
-    fn is_fast(&self, block: u32) -> bool {
-        block < self.geometry.fast_blocks()
+    fn is_slc(&self, block: u32) -> bool {
+        block < self.geometry.slc_blocks()
     }
 
     #[inline]
-    fn run(&self, place: Place, pages: u32) -> Run {
+    fn run(&self, place: PageAddress, pages: u32) -> PageRun {
         let die = self.geometry.die(place.block);
-        Run { die, block: place.block, first: place.page, pages, fast: self.is_fast(place.block) }
+        PageRun { die, block: place.block, first: place.page, pages, slc: self.is_slc(place.block) }
     }
 
     #[inline]
-    fn advance(&mut self, place: Place, pages: u32) {
+    fn advance(&mut self, place: PageAddress, pages: u32) {
         let block = &mut self.blocks[place.block as usize];
         assert!(
             block.written == place.page && place.page + pages <= self.geometry.pages_per_block(),

@@ -25,7 +25,7 @@ use flashlab_device::{
     Request, Telemetry, VirtualQueue, VirtualTime,
 };
 
-use crate::flash::{CAUSES, Content, Contents, Counts, Flash, FlashGeometry, LogicalPage, Resources};
+use crate::flash::{CAUSES, Counts, Flash, FlashGeometry, LogicalPage, PageContent, PageContents, Resources};
 use crate::illegal::Illegal;
 use crate::layer::{FrontLayer, Layer};
 use crate::noise::NoiseSource;
@@ -76,7 +76,7 @@ impl FlashDevice {
         let mut flash = Flash::new(layout, Resources::new(&layout, section.times(), background));
         if data.is_used() {
             let (zeros, ones) = (section.zeros_program_share as f32, section.ones_program_share as f32);
-            flash = flash.with_contents(Contents::new(layout.pages(), zeros, ones));
+            flash = flash.with_contents(PageContents::new(layout.pages(), zeros, ones));
         }
         if let Some(reliability) = section.reliability {
             flash = flash.with_reliability(reliability);
@@ -155,7 +155,7 @@ impl FlashDevice {
             let length = request.buffer.len().min(request.size.0 as usize);
             let (head, rest) =
                 request.buffer[..length].split_at(length.min((page - request.offset.0 % page) as usize));
-            let kinds = std::iter::once(head).chain(rest.chunks(page as usize)).map(Content::of);
+            let kinds = std::iter::once(head).chain(rest.chunks(page as usize)).map(PageContent::of);
             self.flash.set_host_contents(LogicalPage((request.offset.0 / page) as u32), kinds);
         }
         let FlashDevice { controller, layer, flash, .. } = self;
@@ -189,8 +189,11 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
     let pages = |size: Bytes| (size.0 / page.0) as u32;
     let buffers = Buffers {
         write: section.write_buffer.map(|buffer| (buffer.flush, pages(buffer.size))),
-        on_the_way: section.write_buffer.and_then(|buffer| buffer.on_the_way).map(pages),
-        together: section.write_buffer.and_then(|buffer| buffer.together).map_or(flash.block_pages(), pages),
+        in_flight: section.write_buffer.and_then(|buffer| buffer.in_flight).map(pages),
+        flush_group: section
+            .write_buffer
+            .and_then(|buffer| buffer.flush_group)
+            .map_or(flash.block_pages(), pages),
         read: section.read_buffer.map_or(0, |buffer| pages(buffer.size)),
         read_ahead: section.read_buffer.map_or(0, |buffer| pages(buffer.read_ahead)),
     };

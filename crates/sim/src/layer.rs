@@ -28,10 +28,10 @@ pub(crate) use front::FrontLayer;
 pub use log_blocks::{LogBlocks, LogBlocksOptions, LogOrder, Replacement};
 pub use options::OptionsError;
 pub(crate) use options::{LayerOptions, MAP_ENTRY, Surroundings};
-pub use page_map::{PageMap, PageMapOptions, Policy, Striping};
+pub use page_map::{PageMap, PageMapOptions, Striping, VictimPolicy};
 use registry::{dispatch_layer, register_layers};
 pub use shared_logs::{SharedLogs, SharedLogsOptions};
-pub use slc_cache::{FastRegion, FastRegionOptions};
+pub use slc_cache::{SlcCache, SlcCacheOptions};
 pub use zones::{Zones, ZonesOptions};
 
 register_layers! {

@@ -17,7 +17,7 @@ use flashlab_device::{
 };
 
 use crate::noise::NoiseSource;
-use crate::profile::{Class, Profile, Throughput};
+use crate::profile::{Profile, Throughput, ThroughputClass};
 
 /// How many IOs may be in flight.
 const DEPTH: u32 = 1024;
@@ -59,26 +59,26 @@ impl ThroughputDevice {
     }
 
     /// The class of the next IO; remembers where it ends.
-    fn classify(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> Class {
+    fn classify(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> ThroughputClass {
         let end = &mut self.ends[usize::from(operation == Operation::Write)];
         let sequential = *end == offset;
         *end = offset + size;
         match (operation, sequential) {
-            (Operation::Write, true) => Class::SequentialWrite,
-            (Operation::Write, false) => Class::RandomWrite,
-            (_, true) => Class::SequentialRead,
-            (_, false) => Class::RandomRead,
+            (Operation::Write, true) => ThroughputClass::SequentialWrite,
+            (Operation::Write, false) => ThroughputClass::RandomWrite,
+            (_, true) => ThroughputClass::SequentialRead,
+            (_, false) => ThroughputClass::RandomRead,
         }
     }
 
     /// How long an IO that starts at `start` keeps the server busy.
-    fn service(&mut self, class: Class, size: Bytes, start: Nanos) -> Nanos {
+    fn service(&mut self, class: ThroughputClass, size: Bytes, start: Nanos) -> Nanos {
         let model = &self.model;
         let line = match class {
-            Class::SequentialRead => model.sequential_read,
-            Class::RandomRead => model.random_read,
-            Class::SequentialWrite => model.sequential_write,
-            Class::RandomWrite => model.random_write,
+            ThroughputClass::SequentialRead => model.sequential_read,
+            ThroughputClass::RandomRead => model.random_read,
+            ThroughputClass::SequentialWrite => model.sequential_write,
+            ThroughputClass::RandomWrite => model.random_write,
         };
         let factor = self.startup_factor(class, start)
             * self.oscillation_factor(class)
@@ -86,12 +86,12 @@ impl ThroughputDevice {
         self.noise.disturbed(line.time_ns(size) * factor)
     }
 
-    fn startup_factor(&mut self, class: Class, start: Nanos) -> f64 {
+    fn startup_factor(&mut self, class: ThroughputClass, start: Nanos) -> f64 {
         let Some(startup) = self.profile.startup else { return 1.0 };
-        if class != Class::RandomWrite {
+        if class != ThroughputClass::RandomWrite {
             return 1.0;
         }
-        let rested = start.since(self.last_random_write).0 as f64 / startup.rest.0.max(1) as f64;
+        let rested = start.since(self.last_random_write).0 as f64 / startup.idle.0.max(1) as f64;
         // A device that is kept busy must not win its start-up phase back between two writes.
         if rested >= 0.5 {
             self.absorbable = (self.absorbable + rested * startup.ios as f64).min(startup.ios as f64);
@@ -103,7 +103,7 @@ impl ThroughputDevice {
         startup.factor
     }
 
-    fn oscillation_factor(&mut self, class: Class) -> f64 {
+    fn oscillation_factor(&mut self, class: ThroughputClass) -> f64 {
         let Some(oscillation) = self.profile.oscillation else { return 1.0 };
         if class != oscillation.class {
             return 1.0;
@@ -117,9 +117,11 @@ impl ThroughputDevice {
         }
     }
 
-    fn lingering_factor(&self, class: Class, start: Nanos) -> f64 {
+    fn lingering_factor(&self, class: ThroughputClass, start: Nanos) -> f64 {
         match (self.profile.lingering, class) {
-            (Some(lingering), Class::SequentialRead | Class::RandomRead) if start < self.slow_until => {
+            (Some(lingering), ThroughputClass::SequentialRead | ThroughputClass::RandomRead)
+                if start < self.slow_until =>
+            {
                 lingering.read_factor
             }
             _ => 1.0,
@@ -139,7 +141,7 @@ impl ThroughputDevice {
         self.geometry().check(request.offset, request.size)?;
         let class = self.classify(request.operation, request.offset, request.size);
         let end = start.saturating_add(self.service(class, request.size, start));
-        if class == Class::RandomWrite {
+        if class == ThroughputClass::RandomWrite {
             self.last_random_write = end;
             if let Some(lingering) = self.profile.lingering {
                 let latest = end.saturating_add(lingering.longest);

@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Seed};
 use flashlab_sim::Translation;
 use flashlab_sim::layer::{
-    DemandMapOptions, LogBlocksOptions, LogOrder, PageMapOptions, Policy, Replacement, SharedLogsOptions,
+    DemandMapOptions, LogBlocksOptions, LogOrder, PageMapOptions, VictimPolicy, Replacement, SharedLogsOptions,
     Striping,
 };
 use flashlab_sim::profile::FlashSection;
@@ -39,10 +39,10 @@ pub fn translation(draw: &mut Draw, family: Family, flash: &FlashSection, capaci
 fn page_map(draw: &mut Draw) -> PageMapOptions {
     PageMapOptions {
         policy: draw.weighted(&[
-            (6, Policy::Greedy),
-            (1, Policy::Fifo),
-            (1, Policy::CostBenefit),
-            (2, Policy::Choices(4)),
+            (6, VictimPolicy::Greedy),
+            (1, VictimPolicy::Fifo),
+            (1, VictimPolicy::CostBenefit),
+            (2, VictimPolicy::Choices(4)),
         ]),
         striping: draw.weighted(&[(2, Striping::WriteOrder), (1, Striping::Static)]),
         collect_apart: draw.chance(0.3),

@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Nanos};
 use flashlab_sim::flash_device::FlushPolicy;
 use flashlab_sim::profile::{
-    BackgroundSection, Bandwidth, ControllerSection, FastCells, FlashSection, PerRow, ReadBufferSection,
+    BackgroundSection, Bandwidth, ControllerSection, SlcCacheSection, FlashSection, PerPage, ReadBufferSection,
     SegmentGroups, WriteBufferSection,
 };
 
@@ -19,10 +19,10 @@ fn scaled(time: Nanos, factor: f64) -> Nanos {
     Nanos((time.0 as f64 * factor) as u64)
 }
 
-fn shortest(times: &PerRow) -> Nanos {
+fn shortest(times: &PerPage) -> Nanos {
     match times {
-        PerRow::All(time) => *time,
-        PerRow::InTurn(times) => times.iter().copied().min().unwrap_or_default(),
+        PerPage::All(time) => *time,
+        PerPage::Alternating(times) => times.iter().copied().min().unwrap_or_default(),
     }
 }
 
@@ -58,18 +58,18 @@ pub fn flash(draw: &mut Draw, class: Class, family: Family, capacity: Bytes, blo
         }
     };
     let program = if draw.chance(0.2) {
-        PerRow::InTurn(vec![program, Nanos((program.0 as f64 * draw.uniform(1.5, 4.0)) as u64)])
+        PerPage::Alternating(vec![program, Nanos((program.0 as f64 * draw.uniform(1.5, 4.0)) as u64)])
     } else {
-        PerRow::All(program)
+        PerPage::All(program)
     };
     let read = match class {
         // Each bit of a cell takes as much longer.
         Class::Modern if draw.chance(0.6) => {
             let more = draw.uniform(0.1, 0.25);
             let bits = draw.of(&[2, 3, 3, 4]);
-            PerRow::InTurn((0..bits).map(|bit| scaled(read, 1.0 + more * f64::from(bit))).collect())
+            PerPage::Alternating((0..bits).map(|bit| scaled(read, 1.0 + more * f64::from(bit))).collect())
         }
-        _ => PerRow::All(read),
+        _ => PerPage::All(read),
     };
     let sees_content = draw.chance(0.25);
     FlashSection {
@@ -84,7 +84,7 @@ pub fn flash(draw: &mut Draw, class: Class, family: Family, capacity: Bytes, blo
         erase: draw.micros(1500.0, 6000.0),
         channel_bandwidth: channel,
         cache_mode: draw.chance(0.2),
-        rows_wait: planes > 1 && draw.chance(0.5),
+        gathers_multi_plane_pages: planes > 1 && draw.chance(0.5),
         copy_back: !family.maps_pages() && draw.chance(0.3),
         zeros_program_share: if sees_content { draw.share(0.05, 0.9) } else { 1.0 },
         ones_program_share: if sees_content { draw.share(0.05, 1.0) } else { 1.0 },
@@ -109,10 +109,10 @@ impl WithFastRegion for FlashSection {
         let refill = draw
             .chance(0.3)
             .then(|| Bytes((size.0 as f64 * draw.uniform(0.2, 0.7)) as u64).round_up(self.page));
-        let fast = FastCells {
+        let fast = SlcCacheSection {
             size,
-            read: PerRow::All(scaled(read, draw.uniform(0.6, 0.9))),
-            program: PerRow::All(scaled(program, draw.uniform(0.15, 0.35))),
+            read: PerPage::All(scaled(read, draw.uniform(0.6, 0.9))),
+            program: PerPage::All(scaled(program, draw.uniform(0.15, 0.35))),
             erase: self.erase,
             bypass_from: None,
             refill,
@@ -189,7 +189,7 @@ fn write_buffer(
         size: Bytes(size as u64).round_down(flash.page * 2),
         flush,
         together: None,
-        on_the_way: None,
+        in_flight: None,
     })
 }
 
@@ -213,7 +213,7 @@ fn segment_groups(draw: &mut Draw, read: Nanos, capacity: Bytes) -> SegmentGroup
 /// Merges that are put off; with a fast region, that it is emptied only after a while.
 fn background(draw: &mut Draw, family: Family, flash: &FlashSection) -> Option<BackgroundSection> {
     let idle_after = draw.micros(1000.0, 200_000.0);
-    if flash.fast.is_some() {
+    if flash.slc_cache.is_some() {
         return Some(BackgroundSection {
             idle_after,
             slice: Nanos::ZERO,

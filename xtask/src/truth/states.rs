@@ -35,7 +35,7 @@ const MOST: u64 = 200_000;
 /// random writes. Several times as many show what comes after them.
 fn kept_back(profile: &Profile) -> u64 {
     let Some(flash) = &profile.flash else { return 0 };
-    let fast = flash.fast.as_ref().map_or(0, |fast| fast.size.0);
+    let fast = flash.slc_cache.as_ref().map_or(0, |fast| fast.size.0);
     fast / IO.0 + owed(profile)
 }
 
@@ -285,7 +285,7 @@ fn batches(costs: &[f64]) -> Vec<f64> {
 /// The capacity, and the random writes until something is collected.
 pub fn physical_capacity(profile: &Profile) -> Truth {
     let Some(flash) = &profile.flash else { return Truth::unjudged("it is no flash") };
-    if flash.fast.is_some() {
+    if flash.slc_cache.is_some() {
         return Truth::unjudged("what the fast region holds counts once or twice");
     }
     let capacity = profile.capacity.round_down(profile.block).0;

@@ -56,11 +56,11 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
             Some(FlushPolicy::WhenFull) => "when-full".into(),
         },
         Parameter::SlcCacheSize => device.fast_region().into(),
-        Parameter::SlcCacheRefill => match &flash.fast {
+        Parameter::SlcCacheRefill => match &flash.slc_cache {
             None => Truth::NotIdentifiable("there is no fast region"),
             // The region is emptied by whole blocks. Where it stops, some dies may have one more than others, and it is full
             // when the first of them has none.
-            Some(fast) => match fast.refill {
+            Some(fast) => match fast.idle_reclaim {
                 None => device.fast_region().into(),
                 Some(refill) => {
                     let (region, unit) = (device.fast_region(), device.unit());
@@ -143,7 +143,7 @@ impl Structure<'_> {
             FlushPolicy::Immediately => buffer.size.into(),
             FlushPolicy::WhenFull => {
                 let half = Bytes(buffer.size.0 / 2).round_up(self.flash.page);
-                let way = buffer.on_the_way.unwrap_or(half);
+                let way = buffer.in_flight.unwrap_or(half);
                 let parts =
                     [buffer.size, way, buffer.size - way].into_iter().filter(|&part| part > Bytes::ZERO);
                 Truth::OneOf(parts.map(Value::from).collect())
@@ -153,7 +153,7 @@ impl Structure<'_> {
 
     /// Whole blocks, as many on each die.
     fn fast_region(&self) -> Bytes {
-        let Some(fast) = &self.flash.fast else { return Bytes::ZERO };
+        let Some(fast) = &self.flash.slc_cache else { return Bytes::ZERO };
         let dies = u64::from(self.flash.dies);
         let blocks = fast.size.0.div_ceil(self.block().0).div_ceil(dies) * dies;
         self.block() * blocks

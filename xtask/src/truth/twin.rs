@@ -46,7 +46,7 @@ impl Twin {
     /// What is true of a parameter.
     pub fn truth(&self, parameter: Parameter) -> Truth {
         let profile = &self.profile;
-        let fast = profile.flash.as_ref().is_some_and(|flash| flash.fast.is_some());
+        let fast = profile.flash.as_ref().is_some_and(|flash| flash.slc_cache.is_some());
         match parameter {
             Parameter::ReadCostPerIo => self.reads().0.clone(),
             Parameter::ReadSaturationSize => self.reads().1.clone(),

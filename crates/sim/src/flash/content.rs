@@ -7,7 +7,7 @@ use super::LogicalPage;
 /// The kind of a page's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Content {
+pub enum PageContent {
     /// Anything else.
     #[default]
     Mixed,
@@ -17,21 +17,21 @@ pub enum Content {
     Ones,
 }
 
-impl Content {
+impl PageContent {
     /// The kind of `data`.
-    pub fn of(data: &[u8]) -> Content {
+    pub fn of(data: &[u8]) -> PageContent {
         match data.first() {
-            Some(0) if data.iter().all(|&byte| byte == 0) => Content::Zeros,
-            Some(0xFF) if data.iter().all(|&byte| byte == 0xFF) => Content::Ones,
-            _ => Content::Mixed,
+            Some(0) if data.iter().all(|&byte| byte == 0) => PageContent::Zeros,
+            Some(0xFF) if data.iter().all(|&byte| byte == 0xFF) => PageContent::Ones,
+            _ => PageContent::Mixed,
         }
     }
 }
 
 /// The kind of content of every physical page, and what programming it takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Contents {
-    of_page: Vec<Content>,
+pub struct PageContents {
+    of_page: Vec<PageContent>,
     #[serde(skip)]
     host: HostContents,
     /// The share of the usual program time that zeros and ones take.
@@ -40,30 +40,30 @@ pub struct Contents {
     /// The sum of the shares of the pages relocated since they were last timed, and their number.
     moving: (f32, u32),
     /// What is programmed instead of the host's pages, while content is copied as if the host wrote it.
-    copied: Option<Content>,
+    copied: Option<PageContent>,
 }
 
 /// What the host's request holds, page by page; every other page is mixed.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct HostContents {
     first: u32,
-    kinds: Vec<Content>,
+    kinds: Vec<PageContent>,
 }
 
-impl Contents {
+impl PageContents {
     /// Erased flash of `pages` pages, in which zeros and ones take these shares of the usual program time.
-    pub fn new(pages: u32, zeros: f32, ones: f32) -> Contents {
-        let of_page = vec![Content::Ones; pages as usize];
-        Contents { of_page, host: HostContents::default(), zeros, ones, moving: (0.0, 0), copied: None }
+    pub fn new(pages: u32, zeros: f32, ones: f32) -> PageContents {
+        let of_page = vec![PageContent::Ones; pages as usize];
+        PageContents { of_page, host: HostContents::default(), zeros, ones, moving: (0.0, 0), copied: None }
     }
 
     /// Whether this, read from outside bytes, is a state of `fresh` between two requests.
-    pub(super) fn is_like(&self, fresh: &Contents) -> bool {
-        let options = |contents: &Contents| (contents.of_page.len(), contents.zeros, contents.ones);
+    pub(super) fn is_like(&self, fresh: &PageContents) -> bool {
+        let options = |contents: &PageContents| (contents.of_page.len(), contents.zeros, contents.ones);
         options(self) == options(fresh) && self.moving == (0.0, 0) && self.copied.is_none()
     }
 
-    pub(super) fn set_host(&mut self, first: LogicalPage, kinds: impl Iterator<Item = Content>) {
+    pub(super) fn set_host(&mut self, first: LogicalPage, kinds: impl Iterator<Item = PageContent>) {
         self.host.first = first.0;
         self.host.kinds.clear();
         self.host.kinds.extend(kinds);
@@ -78,16 +78,16 @@ impl Contents {
         self.copied = None;
     }
 
-    fn of_host(&self, page: u32) -> Content {
+    fn of_host(&self, page: u32) -> PageContent {
         let at = page.checked_sub(self.host.first).and_then(|at| self.host.kinds.get(at as usize));
         self.copied.or(at.copied()).unwrap_or_default()
     }
 
-    fn share(&self, content: Content) -> f32 {
+    fn share(&self, content: PageContent) -> f32 {
         match content {
-            Content::Mixed => 1.0,
-            Content::Zeros => self.zeros,
-            Content::Ones => self.ones,
+            PageContent::Mixed => 1.0,
+            PageContent::Zeros => self.zeros,
+            PageContent::Ones => self.ones,
         }
     }
 

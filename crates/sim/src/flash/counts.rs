@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Block;
+use super::BlockState;
 
 /// Why an operation on the flash was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +108,7 @@ impl Counts {
 
     /// Whether these, read from outside bytes, can be the counts of blocks: they were erased as often, and nothing was
     /// done more often than any device lives.
-    pub(super) fn erases_of(&self, blocks: &[Block]) -> bool {
+    pub(super) fn erases_of(&self, blocks: &[BlockState]) -> bool {
         let merges = [self.read_retries, self.switch_merges, self.partial_merges, self.full_merges];
         let mut all = [self.reads, self.programs, self.erases].concat().into_iter().chain(merges);
         all.all(|count| count < 1 << 56)

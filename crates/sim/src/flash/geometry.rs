@@ -45,7 +45,7 @@ pub struct FlashGeometry {
     dies: Divider,
     channels: Divider,
     planes: Divider,
-    fast_blocks: u32,
+    slc_blocks: u32,
 }
 
 impl FlashGeometry {
@@ -95,7 +95,7 @@ impl FlashGeometry {
             dies: Divider::new(dies),
             channels: Divider::new(channels),
             planes: Divider::new(planes),
-            fast_blocks: 0,
+            slc_blocks: 0,
         })
     }
 
@@ -103,12 +103,12 @@ impl FlashGeometry {
     ///
     /// # Errors
     /// When that leaves a die without other blocks.
-    pub fn with_fast_blocks(self, blocks: u32) -> Result<FlashGeometry, FlashGeometryError> {
+    pub fn with_slc_blocks(self, blocks: u32) -> Result<FlashGeometry, FlashGeometryError> {
         if blocks.saturating_add(self.dies()) > self.blocks {
             let legal = "fewer than all blocks of a die";
-            return Err(FlashGeometryError { what: "fast_blocks", value: blocks.into(), legal });
+            return Err(FlashGeometryError { what: "slc_blocks", value: blocks.into(), legal });
         }
-        Ok(FlashGeometry { fast_blocks: blocks, ..self })
+        Ok(FlashGeometry { slc_blocks: blocks, ..self })
     }
 
     /// The size of a page.
@@ -157,8 +157,8 @@ impl FlashGeometry {
 
     /// How many blocks are of fast cells; they come first.
     #[inline]
-    pub fn fast_blocks(&self) -> u32 {
-        self.fast_blocks
+    pub fn slc_blocks(&self) -> u32 {
+        self.slc_blocks
     }
 
     /// The die that a block lies on.
@@ -175,14 +175,14 @@ impl FlashGeometry {
 
     /// The block and the page in it of a page counted over the whole array.
     #[inline]
-    pub fn place(&self, physical: u32) -> super::Place {
+    pub fn place(&self, physical: u32) -> super::PageAddress {
         let (block, page) = self.pages_per_block.divide(physical);
-        super::Place { block, page }
+        super::PageAddress { block, page }
     }
 
     /// A page counted over the whole array.
     #[inline]
-    pub fn physical(&self, place: super::Place) -> u32 {
+    pub fn physical(&self, place: super::PageAddress) -> u32 {
         place.block * self.pages_per_block() + place.page
     }
 }

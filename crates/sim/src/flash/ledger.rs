@@ -1,6 +1,6 @@
 //! A record of what every page holds, kept by tests to prove a translation layer right.
 
-use super::{FlashGeometry, LogicalPage, Place};
+use super::{FlashGeometry, LogicalPage, PageAddress};
 
 /// What a page holds: which write of which logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,13 @@ impl Ledger {
         self.last[logical.0 as usize]
     }
 
-    pub(super) fn read(&mut self, geometry: &FlashGeometry, place: Place, logical: LogicalPage, pages: u32) {
+    pub(super) fn read(
+        &mut self,
+        geometry: &FlashGeometry,
+        place: PageAddress,
+        logical: LogicalPage,
+        pages: u32,
+    ) {
         let first = geometry.physical(place);
         for i in 0..pages {
             let held = self.held[(first + i) as usize];
@@ -40,7 +46,7 @@ impl Ledger {
     pub(super) fn program(
         &mut self,
         geometry: &FlashGeometry,
-        place: Place,
+        place: PageAddress,
         logical: LogicalPage,
         pages: u32,
     ) {
@@ -54,7 +60,13 @@ impl Ledger {
     }
 
     /// The last write of each page is written again elsewhere.
-    pub(super) fn copy(&mut self, geometry: &FlashGeometry, place: Place, logical: LogicalPage, pages: u32) {
+    pub(super) fn copy(
+        &mut self,
+        geometry: &FlashGeometry,
+        place: PageAddress,
+        logical: LogicalPage,
+        pages: u32,
+    ) {
         let first = geometry.physical(place);
         for i in 0..pages {
             let logical = logical.0 + i;
@@ -63,13 +75,13 @@ impl Ledger {
         }
     }
 
-    pub(super) fn relocate(&mut self, geometry: &FlashGeometry, from: Place, to: Place) {
+    pub(super) fn relocate(&mut self, geometry: &FlashGeometry, from: PageAddress, to: PageAddress) {
         let token = self.held[geometry.physical(from) as usize];
         assert!(token.is_some(), "a page that holds nothing was copied from {from:?}");
         self.held[geometry.physical(to) as usize] = token;
     }
 
-    pub(super) fn skip(&mut self, geometry: &FlashGeometry, place: Place, pages: u32) {
+    pub(super) fn skip(&mut self, geometry: &FlashGeometry, place: PageAddress, pages: u32) {
         let first = geometry.physical(place) as usize;
         self.held[first..first + pages as usize].fill(None);
     }

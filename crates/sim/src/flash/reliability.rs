@@ -20,8 +20,9 @@ use super::FlashGeometryError;
 pub struct Reliability {
     /// How many erases a block is rated for; default 3000.
     pub endurance: u32,
-    /// How many erases a block of the fast region is rated for; default 30000.
-    pub fast_endurance: u32,
+    /// How many erases a block of the slc region is rated for; default 30000.
+    #[serde(alias = "fast_endurance")]
+    pub slc_endurance: u32,
     /// By what share of its rating a block may differ from it, evenly to both sides, in percent; default 0.
     pub endurance_spread_percent: u32,
     /// How many of a million blocks are bad from the factory; default 0.
@@ -40,7 +41,7 @@ impl Default for Reliability {
     fn default() -> Reliability {
         Reliability {
             endurance: 3000,
-            fast_endurance: 30_000,
+            slc_endurance: 30_000,
             endurance_spread_percent: 0,
             factory_bad_per_million: 0,
             retries_new_per_million: 0,
@@ -63,8 +64,8 @@ impl Reliability {
         if self.endurance == 0 {
             return wrong("endurance", 0, "at least 1 erase");
         }
-        if self.fast_endurance == 0 {
-            return wrong("fast_endurance", 0, "at least 1 erase");
+        if self.slc_endurance == 0 {
+            return wrong("slc_endurance", 0, "at least 1 erase");
         }
         if self.endurance_spread_percent > 99 {
             return wrong("endurance_spread_percent", self.endurance_spread_percent, "0 to 99");
@@ -83,23 +84,23 @@ impl Reliability {
         self.draw("factory", block.into()).below(MILLION) < self.factory_bad_per_million.into()
     }
 
-    /// How many erases a block survives; `fast` says that it is in the fast region.
-    pub fn cycles(&self, block: u32, fast: bool) -> u32 {
-        let rated = self.rated(fast);
+    /// How many erases a block survives; `fast` says that it is in the slc region.
+    pub fn cycles(&self, block: u32, slc: bool) -> u32 {
+        let rated = self.rated(slc);
         let spread = rated * u64::from(self.endurance_spread_percent) / 100;
         let drawn = self.draw("cycles", block.into()).below(2 * spread + 1);
         (rated - spread + drawn).min(u32::MAX.into()) as u32
     }
 
     /// Whether a block that was erased `erases` times holds no data any more.
-    pub fn failed(&self, block: u32, fast: bool, erases: u32) -> bool {
-        erases > self.cycles(block, fast) || self.factory_bad(block)
+    pub fn failed(&self, block: u32, slc: bool, erases: u32) -> bool {
+        erases > self.cycles(block, slc) || self.factory_bad(block)
     }
 
     /// How many further tries a read of the page `physical` takes, whose block was erased `erases` times.
-    pub fn retries(&self, physical: u32, fast: bool, erases: u32) -> u32 {
+    pub fn retries(&self, physical: u32, slc: bool, erases: u32) -> u32 {
         let (new, worn) = (u64::from(self.retries_new_per_million), u64::from(self.retries_worn_per_million));
-        let growth = worn.saturating_sub(new) * u64::from(erases) / self.rated(fast);
+        let growth = worn.saturating_sub(new) * u64::from(erases) / self.rated(slc);
         let mean = new + growth;
         if mean == 0 {
             return 0;
@@ -109,8 +110,8 @@ impl Reliability {
         (0..self.most_retries).take_while(|_| random.below(MILLION + mean) < mean).count() as u32
     }
 
-    fn rated(&self, fast: bool) -> u64 {
-        u64::from(if fast { self.fast_endurance } else { self.endurance })
+    fn rated(&self, slc: bool) -> u64 {
+        u64::from(if slc { self.slc_endurance } else { self.endurance })
     }
 
     fn draw(&self, label: &str, index: u64) -> Prng {
@@ -126,7 +127,7 @@ mod tests {
     fn what_is_drawn_has_the_means_asked_for() {
         let all = Reliability {
             endurance: 1000,
-            fast_endurance: 30_000,
+            slc_endurance: 30_000,
             endurance_spread_percent: 20,
             factory_bad_per_million: 10_000,
             retries_new_per_million: 100_000,

@@ -19,7 +19,7 @@ use super::FlashGeometry;
 
 /// A run of consecutive pages of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PageRun {
     /// The die it lies on.
     pub die: u32,
     /// Its block.
@@ -28,24 +28,24 @@ pub struct Run {
     pub first: u32,
     /// How many pages.
     pub pages: u32,
-    /// Whether it lies in the fast region.
-    pub fast: bool,
+    /// Whether it lies in the slc region.
+    pub slc: bool,
 }
 
 /// Says how long operations take.
 pub trait Timing {
     /// Reads a run, not before `at`; returns when its data has left the channel.
-    fn read(&mut self, run: Run, at: Nanos) -> Nanos;
+    fn read(&mut self, run: PageRun, at: Nanos) -> Nanos;
 
     /// Programs a run, not before `at`; returns when it is programmed. `scale` is the share of the usual program
     /// time that its content takes.
-    fn program(&mut self, run: Run, scale: f32, at: Nanos) -> Nanos;
+    fn program(&mut self, run: PageRun, scale: f32, at: Nanos) -> Nanos;
 
     /// Reads as many pages of the die `source` as the run has, and programs them as the run.
-    fn relocate(&mut self, source: Run, target: Run, scale: f32, at: Nanos) -> Nanos;
+    fn relocate(&mut self, source: PageRun, target: PageRun, scale: f32, at: Nanos) -> Nanos;
 
-    /// Erases a block of a die; `fast` as in [`Run`].
-    fn erase(&mut self, die: u32, fast: bool, at: Nanos) -> Nanos;
+    /// Erases a block of a die; `fast` as in [`PageRun`].
+    fn erase(&mut self, die: u32, slc: bool, at: Nanos) -> Nanos;
 
     /// Begins deferred work on `die`. Until [`Timing::end_deferral`] the die gets no other work.
     fn begin_deferral(&mut self, die: u32) -> Deferral;
@@ -70,15 +70,15 @@ pub struct Untimed;
 
 impl Timing for Untimed {
     #[inline]
-    fn read(&mut self, _: Run, at: Nanos) -> Nanos {
+    fn read(&mut self, _: PageRun, at: Nanos) -> Nanos {
         at
     }
     #[inline]
-    fn program(&mut self, _: Run, _: f32, at: Nanos) -> Nanos {
+    fn program(&mut self, _: PageRun, _: f32, at: Nanos) -> Nanos {
         at
     }
     #[inline]
-    fn relocate(&mut self, _: Run, _: Run, _: f32, at: Nanos) -> Nanos {
+    fn relocate(&mut self, _: PageRun, _: PageRun, _: f32, at: Nanos) -> Nanos {
         at
     }
     #[inline]
@@ -96,20 +96,20 @@ impl Timing for Untimed {
 }
 
 /// The time of one row after the other in a block, which repeats after up to four rows: cells of several
-/// bits have fast and slow pages.
+/// bits have slc and slow pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowTimes {
+pub struct PageTimes {
     times: [Nanos; 4],
     count: u32,
 }
 
-impl RowTimes {
+impl PageTimes {
     /// `times` repeated for ever; the first four count. An empty list takes no time.
-    pub fn new(times: &[Nanos]) -> RowTimes {
+    pub fn new(times: &[Nanos]) -> PageTimes {
         let mut all = [Nanos::ZERO; 4];
         let count = times.len().clamp(1, 4);
         all[..times.len().min(4)].copy_from_slice(&times[..times.len().min(4)]);
-        RowTimes { times: all, count: count as u32 }
+        PageTimes { times: all, count: count as u32 }
     }
 
     /// The time of `rows` rows from row `first` on.
@@ -134,9 +134,9 @@ impl RowTimes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellTimes {
     /// From the array into the register, by row.
-    pub read: RowTimes,
+    pub read: PageTimes,
     /// From the register into the array, by row.
-    pub program: RowTimes,
+    pub program: PageTimes,
     /// A block.
     pub erase: Nanos,
 }
@@ -153,17 +153,17 @@ pub struct Times {
     /// Whether consecutive rows go in cache mode.
     pub cache_mode: bool,
     /// Whether a row is programmed only when its last page has come, however the pages came.
-    pub rows_wait: bool,
+    pub gathers_multi_plane_pages: bool,
     /// Whether a die still has the row that it read last, while it does nothing else.
-    pub keeps_row: bool,
+    pub reuses_page_register: bool,
     /// Whether pages can be copied within a die without passing the channel.
     pub copy_back: bool,
     /// What the controller takes for each page that is copied, while the die waits.
     pub copy: Nanos,
     /// The cells.
     pub cells: CellTimes,
-    /// The cells of the fast region.
-    pub fast_cells: CellTimes,
+    /// The cells of the slc region.
+    pub slc_cells: CellTimes,
 }
 
 /// Work that may wait, and when it is done.
@@ -176,7 +176,7 @@ pub struct Background {
     /// What is done of it before each other operation.
     pub slice: Nanos,
     /// How many pieces of work a die may owe; what is more is done in the foreground.
-    pub pieces: usize,
+    pub max_backlog: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -247,13 +247,13 @@ impl Resources {
         Nanos(self.dies[die as usize].owed.iter().map(|time| time.0).sum())
     }
 
-    fn cells(&self, fast: bool) -> &CellTimes {
-        if fast { &self.times.fast_cells } else { &self.times.cells }
+    fn cells(&self, slc: bool) -> &CellTimes {
+        if slc { &self.times.slc_cells } else { &self.times.cells }
     }
 
     /// The first row of a run, and how many rows it touches.
     #[inline]
-    fn rows(&self, run: Run) -> (u32, u32) {
+    fn rows(&self, run: PageRun) -> (u32, u32) {
         if self.planes == 1 {
             return (run.first, run.pages);
         }
@@ -291,7 +291,7 @@ impl Resources {
 
     /// The controller's part in copying a run, which is programmed at `end`.
     #[inline]
-    fn check_copied(&mut self, target: Run, end: Nanos) -> Nanos {
+    fn check_copied(&mut self, target: PageRun, end: Nanos) -> Nanos {
         if self.times.copy == Nanos::ZERO {
             return end;
         }
@@ -342,14 +342,14 @@ impl Die {
 
 impl Timing for Resources {
     #[inline]
-    fn read(&mut self, run: Run, at: Nanos) -> Nanos {
+    fn read(&mut self, run: PageRun, at: Nanos) -> Nanos {
         let (first, rows) = self.rows(run);
         let times = self.times;
-        let array = self.cells(run.fast).read;
+        let array = self.cells(run.slc).read;
         let transfer = times.transfer * u64::from(run.pages);
         let start = self.begin(run.die, true, at);
         let state = &mut self.dies[run.die as usize];
-        let kept = times.keeps_row && state.row == Some((run.block, first));
+        let kept = times.reuses_page_register && state.row == Some((run.block, first));
         let sense = if kept { Nanos::ZERO } else { array.sum(first, 1) };
         let sensed = start + times.command + sense;
         let leaves = sensed.max(self.channel_free(run.die));
@@ -367,13 +367,17 @@ impl Timing for Resources {
     }
 
     #[inline]
-    fn program(&mut self, run: Run, scale: f32, at: Nanos) -> Nanos {
+    fn program(&mut self, run: PageRun, scale: f32, at: Nanos) -> Nanos {
         let (first, rows) = self.rows(run);
         let times = self.times;
-        let array = self.cells(run.fast).program;
+        let array = self.cells(run.slc).program;
         let transfer = times.transfer * u64::from(run.pages);
         // Of a row that waits in the register only the transfer takes time.
-        let complete = if times.rows_wait { (run.first + run.pages) / self.planes - first } else { rows };
+        let complete = if times.gathers_multi_plane_pages {
+            (run.first + run.pages) / self.planes - first
+        } else {
+            rows
+        };
         let mut work = array.sum(first, complete);
         let mut last = array.sum(first + complete.saturating_sub(1), complete.min(1));
         if scale != 1.0 {
@@ -402,15 +406,15 @@ impl Timing for Resources {
     }
 
     #[inline]
-    fn relocate(&mut self, source: Run, target: Run, scale: f32, at: Nanos) -> Nanos {
-        if source.die != target.die || !self.times.copy_back || source.fast != target.fast {
+    fn relocate(&mut self, source: PageRun, target: PageRun, scale: f32, at: Nanos) -> Nanos {
+        if source.die != target.die || !self.times.copy_back || source.slc != target.slc {
             let read = self.read(source, at);
             let end = self.program(target, scale, read);
             return self.check_copied(target, end);
         }
         let times = self.times;
         let (first, rows) = self.rows(target);
-        let cells = self.cells(target.fast);
+        let cells = self.cells(target.slc);
         let (reads, mut programs) = (cells.read.sum(0, rows), cells.program.sum(first, rows));
         if scale != 1.0 {
             programs = scaled(programs, scale);
@@ -422,8 +426,8 @@ impl Timing for Resources {
     }
 
     #[inline]
-    fn erase(&mut self, die: u32, fast: bool, at: Nanos) -> Nanos {
-        let time = self.times.command + self.cells(fast).erase;
+    fn erase(&mut self, die: u32, slc: bool, at: Nanos) -> Nanos {
+        let time = self.times.command + self.cells(slc).erase;
         let start = self.begin(die, false, at);
         self.occupy_die(die, start, start + time);
         start + time
@@ -452,7 +456,7 @@ impl Timing for Resources {
         state.free = before.die.max(asked);
         state.register_free = state.register_free.min(state.free);
         state.owed.push_back(work);
-        while state.owed.len() > background.pieces {
+        while state.owed.len() > background.max_backlog {
             let piece = state.owed[0];
             let done = state.work_off(piece);
             state.free += done;

@@ -51,8 +51,8 @@ pub(super) struct Groups {
 pub(super) struct Buffers {
     pub(super) write: Option<(FlushPolicy, u32)>,
     /// Pages that may be on their way out of the write buffer.
-    pub(super) on_the_way: Option<u32>,
-    pub(super) together: u32,
+    pub(super) in_flight: Option<u32>,
+    pub(super) flush_group: u32,
     pub(super) read: u32,
     pub(super) read_ahead: u32,
 }
@@ -133,7 +133,7 @@ impl Controller {
             quiet: Nanos::ZERO,
             answered: Nanos::ZERO,
             writes: buffers.write.map(|(policy, pages)| {
-                WriteBuffer::new(policy, pages, buffers.on_the_way, whole, buffers.together.max(1))
+                WriteBuffer::new(policy, pages, buffers.in_flight, whole, buffers.flush_group.max(1))
             }),
             reads: (buffers.read > 0).then(|| ReadBuffer::new(buffers.read)),
             exhausted: None,

@@ -19,7 +19,7 @@ use crate::profile::{Profile, translation};
 
 const MAGIC: &[u8; 8] = b"FLASHSIM";
 /// The version of the format.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const HEADER: usize = 8 + 4 + 8 + 8 + 4;
 
 #[derive(Serialize)]
@@ -137,7 +137,9 @@ pub enum StateError {
     #[error("this is no state of a simulated device")]
     NoState,
     /// They were written in another version of the format.
-    #[error("the state has version {0} of the format, and this program reads {VERSION}")]
+    #[error(
+        "the state has version {0} of the format, and this program reads {VERSION}: save it again with `flashlab sim precondition`"
+    )]
     Version(u32),
     /// They belong to another profile, or to one that was changed since.
     #[error("the state belongs to another profile, or the profile was changed since it was saved")]

@@ -37,7 +37,7 @@ pub(super) struct WriteBuffer {
     /// All sectors of a page.
     whole: Sectors,
     /// Pages that leave together lie in the same group of this many pages.
-    together: u32,
+    flush_group: u32,
     held: BTreeMap<u32, Sectors>,
     /// Pages in the order in which they came; some have left since.
     order: VecDeque<u32>,
@@ -53,7 +53,7 @@ impl WriteBuffer {
         capacity: u32,
         slots: Option<u32>,
         whole: Sectors,
-        together: u32,
+        flush_group: u32,
     ) -> WriteBuffer {
         let capacity = capacity.max(1) as usize;
         let slots = slots.map(|slots| slots as usize);
@@ -69,7 +69,7 @@ impl WriteBuffer {
             policy,
             room,
             whole,
-            together,
+            flush_group,
             held: BTreeMap::new(),
             order: VecDeque::new(),
             slots: vec![Nanos::ZERO; slots],
@@ -137,11 +137,13 @@ impl WriteBuffer {
             self.held.remove(&oldest);
             return Some(Leaving { pages: Pages { first: LogicalPage(oldest), count: 1 }, partial: true });
         }
-        let group = oldest - oldest % self.together;
+        let group = oldest - oldest % self.flush_group;
         let is_whole = |page: &u32| self.held.get(page) == Some(&self.whole);
         let first = (group..oldest).rev().take_while(is_whole).last().unwrap_or(oldest);
-        let last =
-            (oldest + 1..group.saturating_add(self.together)).take_while(is_whole).last().unwrap_or(oldest);
+        let last = (oldest + 1..group.saturating_add(self.flush_group))
+            .take_while(is_whole)
+            .last()
+            .unwrap_or(oldest);
         let count = (last - first + 1).min(self.most());
         for page in first..first + count {
             self.held.remove(&page);
@@ -156,7 +158,7 @@ impl WriteBuffer {
     /// Whether this, read from outside bytes, is a state of `fresh` for a layer of so many pages.
     pub(super) fn is_like(&self, fresh: &WriteBuffer, pages: u32) -> bool {
         let options = |buffer: &WriteBuffer| {
-            (buffer.policy, buffer.room, buffer.whole, buffer.together, buffer.slots.len())
+            (buffer.policy, buffer.room, buffer.whole, buffer.flush_group, buffer.slots.len())
         };
         let ordered: BTreeSet<u32> = self.order.iter().copied().collect();
         options(self) == options(fresh)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::contract::{Exhausted, Layer, Pages};
 use super::options::OptionsError;
 use super::registry::dispatch_layer;
-use super::slc_cache::{FastRegion, FastRegionOptions};
+use super::slc_cache::{SlcCache, SlcCacheOptions};
 use super::{AnyLayer, Translation};
 use crate::flash::{Flash, FlashGeometry, LogicalPage, Timing};
 
@@ -15,19 +15,19 @@ use crate::flash::{Flash, FlashGeometry, LogicalPage, Timing};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum FrontLayer {
     Plain(AnyLayer),
-    Cached(FastRegion<AnyLayer>),
+    Cached(SlcCache<AnyLayer>),
 }
 
 impl FrontLayer {
     /// `layer` over erased flash, behind a cache if `cache` is given.
     pub(crate) fn new(
         layer: AnyLayer,
-        cache: Option<&FastRegionOptions>,
+        cache: Option<&SlcCacheOptions>,
         geometry: &FlashGeometry,
     ) -> Result<FrontLayer, OptionsError> {
         match cache {
             None => Ok(FrontLayer::Plain(layer)),
-            Some(options) => FastRegion::new(geometry, layer, options).map(FrontLayer::Cached),
+            Some(options) => SlcCache::new(geometry, layer, options).map(FrontLayer::Cached),
         }
     }
 
@@ -39,7 +39,7 @@ impl FrontLayer {
     pub(crate) fn complete<T: Timing>(
         &mut self,
         translation: &Translation,
-        cache: Option<&FastRegionOptions>,
+        cache: Option<&SlcCacheOptions>,
         flash: &Flash<T>,
     ) -> Result<(), String> {
         match (self, cache) {

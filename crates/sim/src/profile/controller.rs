@@ -117,16 +117,16 @@ impl ControllerSection {
         }
         if let Some(buffer) = &self.write_buffer {
             pages("write_buffer.size", buffer.size, 1)?;
-            buffer.together.map_or(Ok(()), |together| pages("write_buffer.together", together, 1))?;
-            let on_the_way = |size: Bytes| match buffer.flush {
+            buffer.flush_group.map_or(Ok(()), |group| pages("write_buffer.flush_group", group, 1))?;
+            let in_flight = |size: Bytes| match buffer.flush {
                 FlushPolicy::WhenFull if size >= buffer.size => Err(Illegal::new(
-                    "controller.write_buffer.on_the_way",
+                    "controller.write_buffer.in_flight",
                     size,
                     "less than `controller.write_buffer.size`",
                 )),
-                _ => pages("write_buffer.on_the_way", size, 0),
+                _ => pages("write_buffer.in_flight", size, 0),
             };
-            buffer.on_the_way.map_or(Ok(()), on_the_way)?;
+            buffer.in_flight.map_or(Ok(()), in_flight)?;
         }
         if let Some(buffer) = &self.read_buffer {
             pages("read_buffer.size", buffer.size, 1)?;
@@ -149,8 +149,12 @@ impl ControllerSection {
             return Err(Illegal::new("controller.placement.to", hint.to, "greater than its `from`"));
         }
         if let Some(background) = &self.background {
-            if background.pieces > 1 << 20 {
-                return Err(Illegal::new("controller.background.pieces", background.pieces, "0 to 1048576"));
+            if background.max_backlog > 1 << 20 {
+                return Err(Illegal::new(
+                    "controller.background.max_backlog",
+                    background.max_backlog,
+                    "0 to 1048576",
+                ));
             }
             check_idle_time("controller.background.idle_after", background.idle_after)?;
             check_duration("controller.background.slice", background.slice)?;
@@ -182,12 +186,12 @@ pub struct WriteBufferSection {
     #[serde(default)]
     pub flush: FlushPolicy,
     /// Held pages within the same part of this size leave together. One block by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub together: Option<Bytes>,
+    #[serde(alias = "together", default, skip_serializing_if = "Option::is_none")]
+    pub flush_group: Option<Bytes>,
     /// How much may be on its way to the flash while the host goes on; with none the host waits for it. By default
     /// all of `size`, or half of it when pages leave when it is full.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_the_way: Option<Bytes>,
+    #[serde(alias = "on_the_way", default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<Bytes>,
 }
 
 /// `[controller.read_buffer]`.
@@ -233,7 +237,8 @@ pub struct BackgroundSection {
     #[serde(default = "yes")]
     pub while_idle: bool,
     /// How many merges a die may owe, having that many blocks to spare. More are done in the foreground.
-    pub pieces: u32,
+    #[serde(alias = "pieces")]
+    pub max_backlog: u32,
 }
 
 impl BackgroundSection {
@@ -243,7 +248,7 @@ impl BackgroundSection {
             idle_after: self.idle_after,
             read_slice: self.read_slice.unwrap_or(self.slice),
             slice: self.slice,
-            pieces: self.pieces as usize,
+            max_backlog: self.max_backlog as usize,
         }
     }
 }

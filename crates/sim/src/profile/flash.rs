@@ -4,9 +4,9 @@ use flashlab_base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::bandwidth::Bandwidth;
-use crate::flash::{CellTimes, FlashGeometry, Reliability, RowTimes, Times};
+use crate::flash::{CellTimes, FlashGeometry, PageTimes, Reliability, Times};
 use crate::illegal::{Illegal, check_duration};
-use crate::layer::FastRegionOptions;
+use crate::layer::SlcCacheOptions;
 
 /// One time, or one for each kind of row: `"200us"` or `["200us", "900us"]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,35 +14,35 @@ use crate::layer::FastRegionOptions;
     untagged,
     expecting = "expected a duration with its unit such as \"200us\", or a list of one to four"
 )]
-pub enum PerRow {
+pub enum PerPage {
     /// Every row takes the same.
     All(Nanos),
     /// Fast and slow pages: the rows of a block take these times in turn.
-    InTurn(Vec<Nanos>),
+    Alternating(Vec<Nanos>),
 }
 
-impl PerRow {
+impl PerPage {
     /// As the flash takes it.
-    pub fn times(&self) -> RowTimes {
+    pub fn times(&self) -> PageTimes {
         match self {
-            PerRow::All(time) => RowTimes::new(&[*time]),
-            PerRow::InTurn(times) => RowTimes::new(times),
+            PerPage::All(time) => PageTimes::new(&[*time]),
+            PerPage::Alternating(times) => PageTimes::new(times),
         }
     }
 
     /// The longest of the times.
     pub fn longest(&self) -> Nanos {
         match self {
-            PerRow::All(time) => *time,
-            PerRow::InTurn(times) => times.iter().copied().max().unwrap_or_default(),
+            PerPage::All(time) => *time,
+            PerPage::Alternating(times) => times.iter().copied().max().unwrap_or_default(),
         }
     }
 
     /// How many different times there are.
     pub fn count(&self) -> usize {
         match self {
-            PerRow::All(_) => 1,
-            PerRow::InTurn(times) => times.len(),
+            PerPage::All(_) => 1,
+            PerPage::Alternating(times) => times.len(),
         }
     }
 }
@@ -64,9 +64,9 @@ pub struct FlashSection {
     /// The blocks beyond those that hold the capacity, as a share of them.
     pub over_provisioning: f64,
     /// From the array into the register.
-    pub read: PerRow,
+    pub read: PerPage,
     /// From the register into the array.
-    pub program: PerRow,
+    pub program: PerPage,
     /// Erasing a block.
     pub erase: Nanos,
     /// Issuing a command to a die.
@@ -79,9 +79,11 @@ pub struct FlashSection {
     pub cache_mode: bool,
     /// Whether pages that come one by one wait in the die's register until their row is complete, as where the controller
     /// gathers them; otherwise each is programmed when it comes.
-    pub rows_wait: bool,
+    #[serde(alias = "rows_wait")]
+    pub gathers_multi_plane_pages: bool,
     /// Whether a die still has the row that it read last, so that reading it again takes the transfer only.
-    pub keeps_row: bool,
+    #[serde(alias = "keeps_row")]
+    pub reuses_page_register: bool,
     /// Whether pages are copied within a die without passing the channel.
     pub copy_back: bool,
     /// What the controller takes for each page that is copied, as when it corrects errors one page after the other.
@@ -91,8 +93,8 @@ pub struct FlashSection {
     /// The share of the program time that a page of ones takes.
     pub ones_program_share: f64,
     /// Blocks of fast cells (SLC) in front of the others.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fast: Option<FastCells>,
+    #[serde(alias = "fast", skip_serializing_if = "Option::is_none")]
+    pub slc_cache: Option<SlcCacheSection>,
     /// How blocks age. By default they do not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reliability: Option<Reliability>,
@@ -103,21 +105,21 @@ pub struct FlashSection {
 /// `[flash.fast]`: the region of fast cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FastCells {
+pub struct SlcCacheSection {
     /// How much it holds.
     pub size: Bytes,
     /// As in `[flash]`.
-    pub read: PerRow,
+    pub read: PerPage,
     /// As in `[flash]`.
-    pub program: PerRow,
+    pub program: PerPage,
     /// As in `[flash]`.
     pub erase: Nanos,
     /// From how much on writes that continue one another go past the region. By default they never do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bypass_from: Option<Bytes>,
     /// How much of it is emptied while the host rests. By default all of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refill: Option<Bytes>,
+    #[serde(alias = "refill", default, skip_serializing_if = "Option::is_none")]
+    pub idle_reclaim: Option<Bytes>,
 }
 
 /// `[flash.energy]`: microjoules for an operation, and the power at rest.
@@ -151,20 +153,20 @@ impl Default for FlashSection {
             dies: 1,
             channels: 1,
             over_provisioning: 0.07,
-            read: PerRow::All(Nanos::from_micros(25)),
-            program: PerRow::All(Nanos::from_micros(200)),
+            read: PerPage::All(Nanos::from_micros(25)),
+            program: PerPage::All(Nanos::from_micros(200)),
             erase: Nanos::from_micros(1500),
             command: Nanos::ZERO,
             channel_bandwidth: Bandwidth(Bytes(40_000_000)),
             register_move: Nanos::from_micros(3),
             cache_mode: false,
-            rows_wait: false,
-            keeps_row: false,
+            gathers_multi_plane_pages: false,
+            reuses_page_register: false,
             copy_back: false,
             copy: Nanos::ZERO,
             zeros_program_share: 1.0,
             ones_program_share: 1.0,
-            fast: None,
+            slc_cache: None,
             reliability: None,
             energy: Energy::default(),
         }
@@ -179,12 +181,12 @@ impl FlashSection {
             transfer: self.channel_bandwidth.time(self.page),
             register_move: self.register_move,
             cache_mode: self.cache_mode,
-            rows_wait: self.rows_wait,
-            keeps_row: self.keeps_row,
+            gathers_multi_plane_pages: self.gathers_multi_plane_pages,
+            reuses_page_register: self.reuses_page_register,
             copy_back: self.copy_back,
             copy: self.copy,
             cells: self.cells(),
-            fast_cells: self.fast_cells(),
+            slc_cells: self.slc_cells(),
         }
     }
 
@@ -192,8 +194,8 @@ impl FlashSection {
         CellTimes { read: self.read.times(), program: self.program.times(), erase: self.erase }
     }
 
-    fn fast_cells(&self) -> CellTimes {
-        self.fast.as_ref().map_or(self.cells(), |fast| CellTimes {
+    fn slc_cells(&self) -> CellTimes {
+        self.slc_cache.as_ref().map_or(self.cells(), |fast| CellTimes {
             read: fast.read.times(),
             program: fast.program.times(),
             erase: fast.erase,
@@ -201,12 +203,12 @@ impl FlashSection {
     }
 
     /// The options of the SLC cache, if there is one.
-    pub(crate) fn slc_cache_options(&self, geometry: &FlashGeometry) -> Option<FastRegionOptions> {
+    pub(crate) fn slc_cache_options(&self, geometry: &FlashGeometry) -> Option<SlcCacheOptions> {
         let pages = |size: Bytes| u32::try_from(size.0.div_ceil(self.page.0)).unwrap_or(u32::MAX);
-        self.fast.as_ref().map(|fast| FastRegionOptions {
+        self.slc_cache.as_ref().map(|fast| SlcCacheOptions {
             bypass_from: fast.bypass_from.map(pages),
-            refill_blocks: fast
-                .refill
+            idle_reclaim_blocks: fast
+                .idle_reclaim
                 .map_or(u32::MAX, |size| pages(size).div_ceil(geometry.pages_per_block())),
             reliability: self.reliability,
         })
@@ -214,15 +216,15 @@ impl FlashSection {
 
     /// Gives it the fast region of `other`, and what comes back of that in a pause, so many times as large; one that becomes
     /// smaller still has two blocks of each die.
-    pub(crate) fn resize_fast_region(&mut self, other: &FlashSection, factor: f64) {
+    pub(crate) fn resize_slc_cache(&mut self, other: &FlashSection, factor: f64) {
         let least = self.page * u64::from(self.block_pages()) * u64::from(self.dies) * 2;
         let resized = |size: Bytes| {
             let in_proportion = Bytes((size.0 as f64 * factor) as u64).round_up(self.page);
             in_proportion.max(least.min(size))
         };
-        self.fast = other.fast.clone().map(|fast| FastCells {
+        self.slc_cache = other.slc_cache.clone().map(|fast| SlcCacheSection {
             size: resized(fast.size),
-            refill: fast.refill.map(resized),
+            idle_reclaim: fast.idle_reclaim.map(resized),
             ..fast
         });
     }
@@ -264,7 +266,7 @@ impl FlashSection {
         let block = self.page.0 * u64::from(self.block_pages().max(1));
         let dies = u64::from(self.dies.max(1));
         let per_die = |size: u64| size.div_ceil(block).div_ceil(dies) * dies;
-        let fast = self.fast.as_ref().map_or(0, |fast| per_die(fast.size.0));
+        let fast = self.slc_cache.as_ref().map_or(0, |fast| per_die(fast.size.0));
         let least = per_die(capacity.0).saturating_add(u64::from(spare) * dies);
         let usual = per_die((capacity.0 as f64 * (1.0 + self.over_provisioning)).ceil() as u64).max(least);
         let too_many = || {
@@ -274,8 +276,8 @@ impl FlashSection {
             let legal = format!("less, {legal}, which are {pages:e}; or `flash.page` larger");
             if fast > usual {
                 Illegal::new(
-                    "flash.fast.size",
-                    self.fast.as_ref().map_or(Bytes::ZERO, |fast| fast.size),
+                    "flash.slc_cache.size",
+                    self.slc_cache.as_ref().map_or(Bytes::ZERO, |fast| fast.size),
                     legal,
                 )
             } else {
@@ -288,7 +290,7 @@ impl FlashSection {
             what => Illegal::new(format!("flash.{what}"), error.value, error.legal),
         };
         FlashGeometry::new(self.page, self.block_pages(), self.planes, blocks, self.dies, self.channels)
-            .and_then(|geometry| geometry.with_fast_blocks(fast as u32))
+            .and_then(|geometry| geometry.with_slc_blocks(fast as u32))
             .map_err(illegal)
     }
 
@@ -313,7 +315,7 @@ impl FlashSection {
             let legal = "1 to 65536 with all planes together";
             return Err(Illegal::new("flash.pages_per_block", self.pages_per_block, legal));
         }
-        let rows = |cells: &str, read: &PerRow, program: &PerRow| {
+        let rows = |cells: &str, read: &PerPage, program: &PerPage| {
             for (key, times) in [("read", read), ("program", program)] {
                 if !(1..=4).contains(&times.count()) {
                     return Err(Illegal::new(format!("{cells}.{key}"), times.count(), "one to four times"));
@@ -323,11 +325,11 @@ impl FlashSection {
             Ok(())
         };
         rows("flash", &self.read, &self.program)?;
-        if let Some(fast) = &self.fast {
-            rows("flash.fast", &fast.read, &fast.program)?;
-            check_duration("flash.fast.erase", fast.erase)?;
+        if let Some(fast) = &self.slc_cache {
+            rows("flash.slc_cache", &fast.read, &fast.program)?;
+            check_duration("flash.slc_cache.erase", fast.erase)?;
             if fast.size == Bytes::ZERO {
-                return Err(Illegal::new("flash.fast.size", fast.size, "from one page on"));
+                return Err(Illegal::new("flash.slc_cache.size", fast.size, "from one page on"));
             }
         }
         check_duration("flash.erase", self.erase)?;

@@ -25,8 +25,8 @@ impl Profile {
         let (pages, blocks) = (f64::from(array.pages()), f64::from(array.blocks()));
         let layer =
             translation::for_array(&self.translation, flash, self.capacity).map_err(wrong)?.memory(&array);
-        let fast = f64::from(array.fast_blocks()) * f64::from(array.pages_per_block()) * MAP_ENTRY;
-        let fast = if flash.fast.is_some() { fast + logical * MAP_ENTRY } else { 0.0 };
+        let fast = f64::from(array.slc_blocks()) * f64::from(array.pages_per_block()) * MAP_ENTRY;
+        let fast = if flash.slc_cache.is_some() { fast + logical * MAP_ENTRY } else { 0.0 };
         let content = if flash.sees_content() { pages } else { 0.0 };
         Ok(Bytes((layer + blocks * BLOCK + fast + content) as u64))
     }
@@ -66,7 +66,7 @@ mod tests {
     use crate::layer::{AnyLayer, FrontLayer};
 
     fn profile(more: &str) -> Profile {
-        let head = "version = 1\nname = \"t\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"256MiB\"\nblock = \"4KiB\"\n";
+        let head = "version = 2\nname = \"t\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"256MiB\"\nblock = \"4KiB\"\n";
         Profile::parse(&format!("{head}[flash]\n{more}"), "t").unwrap()
     }
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_device_that_does_not_fit_the_memory_is_refused() {
         let profile = Profile::parse(
-            "version = 1\nname = \"large\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"8TiB\"\n[flash]\n",
+            "version = 2\nname = \"large\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"8TiB\"\n[flash]\n",
             "large.toml",
         );
         let profile = profile.unwrap();
@@ -115,7 +115,7 @@ mod tests {
             memory("zeros_program_share = 0.5\n"),
             memory("[translation.demand_map]\n"),
             memory(
-                "[flash.fast]\nsize = \"16MiB\"\nread = \"20us\"\nprogram = \"100us\"\nerase = \"1ms\"\n[translation.demand_map]\n",
+                "[flash.slc_cache]\nsize = \"16MiB\"\nread = \"20us\"\nprogram = \"100us\"\nerase = \"1ms\"\n[translation.demand_map]\n",
             ),
         ];
         let written = least_first;

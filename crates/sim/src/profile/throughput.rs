@@ -10,26 +10,26 @@ use crate::illegal::{Illegal, check_duration, check_idle_time};
 #[serde(deny_unknown_fields)]
 pub struct Throughput {
     /// Reads that continue where the read before them ended.
-    pub sequential_read: Line,
+    pub sequential_read: ThroughputLine,
     /// Other reads.
-    pub random_read: Line,
+    pub random_read: ThroughputLine,
     /// Writes that continue where the write before them ended.
-    pub sequential_write: Line,
+    pub sequential_write: ThroughputLine,
     /// Other writes.
-    pub random_write: Line,
+    pub random_write: ThroughputLine,
 }
 
 /// One class's line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
+pub struct ThroughputLine {
     /// A: the fixed time of an IO.
     pub a: Nanos,
     /// B: microseconds for each KiB.
     pub b_us_per_kb: f64,
 }
 
-impl Line {
+impl ThroughputLine {
     /// T(n), in nanoseconds.
     pub fn time_ns(&self, size: Bytes) -> f64 {
         self.a.0 as f64 + self.b_us_per_kb * 1e3 * (size.0 as f64 / 1024.0)
@@ -39,7 +39,7 @@ impl Line {
 /// One of the four classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+pub enum ThroughputClass {
     /// See [`Throughput::sequential_read`].
     SequentialRead,
     /// See [`Throughput::random_read`].
@@ -59,7 +59,8 @@ pub struct Startup {
     /// What an absorbed one costs, relative to the model.
     pub factor: f64,
     /// How long without random writes until the device is wholly rested again.
-    pub rest: Nanos,
+    #[serde(alias = "rest")]
+    pub idle: Nanos,
 }
 
 /// Every `period`-th IO of a class does the work of all of them; the mean stays the model's.
@@ -67,7 +68,7 @@ pub struct Startup {
 #[serde(deny_unknown_fields)]
 pub struct Oscillation {
     /// The class that oscillates.
-    pub class: Class,
+    pub class: ThroughputClass,
     /// The length of one oscillation in IOs of that class, at least 2.
     pub period: u64,
     /// The part of a period's time that its last IO takes, between 1/period and 1.
@@ -77,7 +78,7 @@ pub struct Oscillation {
 /// Random writes leave work behind that slows reads down (uFLIP section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lingering {
+pub struct LingeringReads {
     /// What each random write adds to the time that reads are slow.
     pub per_write: Nanos,
     /// The longest that reads are slow after the last random write.
@@ -117,7 +118,7 @@ impl Startup {
         if self.ios > 1 << 32 {
             return Err(Illegal::new("startup.ios", self.ios, "0 to 4294967296"));
         }
-        check_idle_time("startup.rest", self.rest)
+        check_idle_time("startup.idle", self.idle)
     }
 }
 
@@ -133,7 +134,7 @@ impl Oscillation {
     }
 }
 
-impl Lingering {
+impl LingeringReads {
     pub(super) fn check(&self) -> Result<(), Illegal> {
         if !(0.0..=1000.0).contains(&self.read_factor) {
             return Err(Illegal::number("lingering.read_factor", self.read_factor, "0 to 1000"));

@@ -50,8 +50,12 @@ pub(crate) fn build(
         .map_err(|error| in_section(translation, flash, error))?;
     let cache = flash.slc_cache_options(geometry);
     FrontLayer::new(layer, cache.as_ref(), geometry).map_err(|error| {
-        let size = flash.fast.as_ref().map_or(Bytes::ZERO, |fast| fast.size);
-        Illegal::new("flash.fast.size", size, format!("more: {} blocks are {}", error.value, error.legal))
+        let size = flash.slc_cache.as_ref().map_or(Bytes::ZERO, |fast| fast.size);
+        Illegal::new(
+            "flash.slc_cache.size",
+            size,
+            format!("more: {} blocks are {}", error.value, error.legal),
+        )
     })
 }
 

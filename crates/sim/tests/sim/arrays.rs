@@ -1,14 +1,14 @@
 //! Times for the arrays of these tests.
 
 use flashlab_base::Nanos;
-use flashlab_sim::flash::{CellTimes, FlashGeometry, Resources, RowTimes, Times};
+use flashlab_sim::flash::{CellTimes, FlashGeometry, PageTimes, Resources, Times};
 
 /// 50 us to read a page, 500 us to program it, 2 ms to erase a block, 10 us to transfer a page; fast cells
 /// take 20 us, 100 us and 1 ms.
 pub fn times() -> Times {
     let cells = |read, program, erase| CellTimes {
-        read: RowTimes::new(&[Nanos::from_micros(read)]),
-        program: RowTimes::new(&[Nanos::from_micros(program)]),
+        read: PageTimes::new(&[Nanos::from_micros(read)]),
+        program: PageTimes::new(&[Nanos::from_micros(program)]),
         erase: Nanos::from_micros(erase),
     };
     Times {
@@ -16,12 +16,12 @@ pub fn times() -> Times {
         transfer: Nanos::from_micros(10),
         register_move: Nanos::ZERO,
         cache_mode: false,
-        rows_wait: false,
-        keeps_row: false,
+        gathers_multi_plane_pages: false,
+        reuses_page_register: false,
         copy_back: false,
         copy: Nanos::ZERO,
         cells: cells(50, 500, 2000),
-        fast_cells: cells(20, 100, 1000),
+        slc_cells: cells(20, 100, 1000),
     }
 }
 

@@ -11,8 +11,8 @@ use std::collections::HashSet;
 use flashlab_base::{Nanos, Prng, Seed};
 use flashlab_sim::flash::{Cause, Flash, FlashGeometry, LogicalPage, Reliability, Timing, Untimed};
 use flashlab_sim::layer::{
-    Exhausted, Layer, LogBlocks, LogBlocksOptions, LogOrder, PageMap, PageMapOptions, Pages, Policy,
-    Replacement, SharedLogs, SharedLogsOptions, Striping,
+    Exhausted, Layer, LogBlocks, LogBlocksOptions, LogOrder, PageMap, PageMapOptions, Pages, Replacement,
+    SharedLogs, SharedLogsOptions, Striping, VictimPolicy,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -271,10 +271,10 @@ prop_compose! {
 prop_compose! {
     fn any_page_map()(
         policy in prop_oneof![
-            Just(Policy::Greedy),
-            Just(Policy::Fifo),
-            Just(Policy::CostBenefit),
-            (1u32..5).prop_map(Policy::Choices),
+            Just(VictimPolicy::Greedy),
+            Just(VictimPolicy::Fifo),
+            Just(VictimPolicy::CostBenefit),
+            (1u32..5).prop_map(VictimPolicy::Choices),
         ],
         striping in prop::sample::select(vec![Striping::WriteOrder, Striping::Static]),
         streams in 1u16..4,

@@ -7,7 +7,7 @@ use flashlab_sim::flash_device::StateError;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
 const CAPACITY: u64 = 2 << 20;
-const HEAD: &str = "version = 1\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\n\
+const HEAD: &str = "version = 2\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\n\
                     capacity = \"2MiB\"\n[flash]\npages_per_block = 16\nover_provisioning = 0.5\n";
 /// What is behind [`HEAD`] in a profile: every layer, and whatever else a device remembers.
 const DEVICES: [&str; 15] = [
@@ -23,8 +23,8 @@ const DEVICES: [&str; 15] = [
     "[translation.log_blocks]\nlogs = 2\norder = \"next\"\n",
     "[flash.reliability]\nendurance = 40\n[translation.shared_logs]\nlogs = 4\n",
     "[translation.zones]\nactive_zones = 4\n",
-    "[translation.page_map]\n[flash.fast]\nsize = \"512KiB\"\nread = \"20us\"\nprogram = \"50us\"\nerase = \"1ms\"\n",
-    "dies = 2\n[translation.log_blocks]\n[flash.fast]\nsize = \"512KiB\"\nread = \"20us\"\nprogram = \"50us\"\nerase = \"1ms\"\n",
+    "[translation.page_map]\n[flash.slc_cache]\nsize = \"512KiB\"\nread = \"20us\"\nprogram = \"50us\"\nerase = \"1ms\"\n",
+    "dies = 2\n[translation.log_blocks]\n[flash.slc_cache]\nsize = \"512KiB\"\nread = \"20us\"\nprogram = \"50us\"\nerase = \"1ms\"\n",
     "zeros_program_share = 0.5\n[noise]\nsigma = 0.1\n[controller]\nread_buffer = { size = \"64KiB\", read_ahead = \"16KiB\" }\n\
      write_buffer = { size = \"64KiB\", flush = \"when-full\" }\nsegment_groups = { count = 2, span = \"1MiB\", switch = \"1ms\" }\n",
 ];

@@ -7,7 +7,7 @@ use flashlab_sim::flash_device::StateError;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
 const HEAD: &str =
-    "version = 1\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"16MiB\"\n";
+    "version = 2\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"16MiB\"\n";
 
 fn profile(text: &str) -> Profile {
     Profile::parse(&format!("{HEAD}{text}"), "t.toml").unwrap()
@@ -179,7 +179,7 @@ fn second_merge(flash: &str, background: &str, rest: Nanos) -> u64 {
 
 #[test]
 fn what_is_owed_is_done_in_rests_unless_the_profile_says_otherwise() {
-    let one = "[controller.background]\npieces = 1\n";
+    let one = "[controller.background]\nmax_backlog = 1\n";
     let (none, long) = (Nanos::ZERO, Nanos::from_secs(1));
     assert_eq!(second_merge("", one, long), 320_000);
     let waits = second_merge("", one, none);
@@ -226,7 +226,7 @@ fn what_makes_an_answer_late_is_no_rest() {
 }
 
 const LAYERS: [&str; 6] = [
-    "[flash.fast]\nsize = \"1MiB\"\nread = \"20us\"\nprogram = \"50us\"\nerase = \"1ms\"\n",
+    "[flash.slc_cache]\nsize = \"1MiB\"\nread = \"20us\"\nprogram = \"50us\"\nerase = \"1ms\"\n",
     "[translation.page_map]\n",
     "[translation.demand_map]\ncached_entries = 64\n",
     "[translation.log_blocks]\nlogs = 3\n",
@@ -402,9 +402,9 @@ fn every_refusal_names_the_key_its_value_and_what_is_legal() {
         ("[flash]\nchannel_bandwidth = 0\n", ["channel_bandwidth", "0", "40MB/s"]),
         ("[flash]\nover_provisioning = 1e308\n", ["flash.over_provisioning", "1e308", "0 to 100"]),
         ("[flash]\nenergy = { read_uj = nan }\n", ["flash.energy.read_uj", "NaN", "0 to 1000000000"]),
-        ("[flash]\nfast = { read = \"1us\" }\n", ["fast", "missing field", "`size`"]),
+        ("[flash]\nslc_cache = { read = \"1us\" }\n", ["slc_cache", "missing field", "`size`"]),
         (
-            "[flash]\nfast = { size = 0, read = 0, program = 0, erase = 0 }\n",
+            "[flash]\nslc_cache = { size = 0, read = 0, program = 0, erase = 0 }\n",
             ["flash.fast.size", "0 B", "from one page on"],
         ),
         ("[flash]\n[controller]\nread_jump = \"5h\"\n", ["controller.read_jump", "5 h", "0 to 100s"]),

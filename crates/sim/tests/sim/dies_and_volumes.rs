@@ -5,7 +5,7 @@ use flashlab_device::{Arena, Device, Operation, Request};
 use flashlab_sim::{Profile, SimulatedDevice};
 
 const HEAD: &str =
-    "version = 1\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"16MiB\"\n";
+    "version = 2\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"16MiB\"\n";
 /// A command takes 10 us, a page of 4 KiB 100 us over the channel, reading 25, programming 200.
 const FLASH: &str = "[flash]\nchannel_bandwidth = \"40960KB/s\"\n";
 const CONTROLLER: &str = "[controller]\nread_command = \"10us\"\nwrite_command = \"10us\"\n";

@@ -11,7 +11,7 @@ const REVOLUTION: f64 = 60e9 / 7200.0;
 
 fn profile(disk: &str) -> Profile {
     let text = format!(
-        "version = 1\nname = \"disk\"\ntitle = \"A disk\"\nsource = \"a test\"\nfit = \"none\"\ncapacity = \"20GB\"\n\
+        "version = 2\nname = \"disk\"\ntitle = \"A disk\"\nsource = \"a test\"\nfit = \"none\"\ncapacity = \"20GB\"\n\
          [disk]\nread_command = \"100us\"\nwrite_command = \"100us\"\n{disk}"
     );
     Profile::parse(&text, "test").unwrap()

@@ -79,10 +79,9 @@ fn shared_logs(blocks: u32, logs: u32) -> Bench<SharedLogs> {
     shared_logs_reclaiming(1, blocks, logs)
 }
 
-fn shared_logs_reclaiming(reclaimed_at_once: u32, blocks: u32, logs: u32) -> Bench<SharedLogs> {
+fn shared_logs_reclaiming(reclaim_batch: u32, blocks: u32, logs: u32) -> Bench<SharedLogs> {
     let logical_pages = 4 * blocks;
-    let options =
-        SharedLogsOptions { logical_pages, logs, reclaimed_at_once, ..SharedLogsOptions::default() };
+    let options = SharedLogsOptions { logical_pages, logs, reclaim_batch, ..SharedLogsOptions::default() };
     let geometry = geometry(4, blocks + options.extra_blocks());
     let flash = Flash::new(geometry, Untimed).with_ledger(options.logical_pages);
     Bench { flash, layer: SharedLogs::new(&geometry, &options).unwrap() }

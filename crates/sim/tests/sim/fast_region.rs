@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_sim::flash::{Cause, Flash, FlashGeometry, LogicalPage, Timing, Untimed};
 use flashlab_sim::layer::{
-    DemandMap, DemandMapOptions, FastRegion, FastRegionOptions, Layer, LogBlocks, LogBlocksOptions, PageMap,
-    PageMapOptions, Pages,
+    DemandMap, DemandMapOptions, Layer, LogBlocks, LogBlocksOptions, PageMap, PageMapOptions, Pages,
+    SlcCache, SlcCacheOptions,
 };
 
 use serde::Serialize;
@@ -24,17 +24,17 @@ fn page_map(geometry: &FlashGeometry, logical_pages: u32) -> PageMap {
 }
 
 /// One die, blocks of four pages, of which two are fast; 16 logical pages.
-fn small(options: &FastRegionOptions) -> (Flash<Untimed>, FastRegion<PageMap>) {
-    with_fast_blocks(2, options)
+fn small(options: &SlcCacheOptions) -> (Flash<Untimed>, SlcCache<PageMap>) {
+    with_slc_blocks(2, options)
 }
 
-fn with_fast_blocks(fast: u32, options: &FastRegionOptions) -> (Flash<Untimed>, FastRegion<PageMap>) {
-    let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 12, 1, 1).unwrap().with_fast_blocks(fast).unwrap();
-    let layer = FastRegion::new(&geometry, page_map(&geometry, 16), options).unwrap();
+fn with_slc_blocks(fast: u32, options: &SlcCacheOptions) -> (Flash<Untimed>, SlcCache<PageMap>) {
+    let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 12, 1, 1).unwrap().with_slc_blocks(fast).unwrap();
+    let layer = SlcCache::new(&geometry, page_map(&geometry, 16), options).unwrap();
     (Flash::new(geometry, Untimed).with_ledger(16), layer)
 }
 
-fn write(flash: &mut Flash<Untimed>, layer: &mut FastRegion<PageMap>, all: &[u32]) {
+fn write(flash: &mut Flash<Untimed>, layer: &mut SlcCache<PageMap>, all: &[u32]) {
     for &page in all {
         layer.write(flash, pages(page, 1), 0, Nanos::ZERO).unwrap();
     }
@@ -48,7 +48,7 @@ fn folded(flash: &Flash<Untimed>) -> (u64, u64, u64) {
 
 #[test]
 fn a_full_region_folds_its_oldest_block() {
-    let (mut flash, mut layer) = small(&FastRegionOptions::default());
+    let (mut flash, mut layer) = small(&SlcCacheOptions::default());
     write(&mut flash, &mut layer, &[0, 1, 2, 3, 9, 5, 6, 7]);
     assert_eq!(folded(&flash), (0, 0, 0));
     assert!(!layer.behind().holds(LogicalPage(0)));
@@ -67,7 +67,7 @@ fn a_full_region_folds_its_oldest_block() {
 
 #[test]
 fn what_was_overwritten_or_trimmed_is_dropped() {
-    let (mut flash, mut layer) = small(&FastRegionOptions::default());
+    let (mut flash, mut layer) = small(&SlcCacheOptions::default());
     write(&mut flash, &mut layer, &[0, 1, 0, 1, 0, 1, 2, 3]);
     layer.trim(&mut flash, pages(0, 1));
     assert!(!layer.holds(LogicalPage(0)));
@@ -80,7 +80,7 @@ fn what_was_overwritten_or_trimmed_is_dropped() {
 
 #[test]
 fn sequential_data_may_go_past_the_region() {
-    let (mut flash, mut layer) = small(&FastRegionOptions { bypass_from: Some(3), ..Default::default() });
+    let (mut flash, mut layer) = small(&SlcCacheOptions { bypass_from: Some(3), ..Default::default() });
     // 8 and 9 go to the region, the run of 8 to 10 is long enough: 10 goes past it, and so do 11 and 12.
     write(&mut flash, &mut layer, &[8, 9, 10, 11, 12, 3]);
     let past: Vec<u32> = (0..16).filter(|&page| layer.behind().holds(LogicalPage(page))).collect();
@@ -95,21 +95,25 @@ fn sequential_data_may_go_past_the_region() {
 
 #[test]
 fn a_rest_makes_as_many_free_blocks_as_it_is_told() {
-    for (refill_blocks, expected, folds) in [(u32::MAX, 3, 12), (2, 2, 8), (0, 0, 0)] {
-        let options = FastRegionOptions { refill_blocks, ..Default::default() };
-        let (mut flash, mut layer) = with_fast_blocks(4, &options);
+    for (idle_reclaim_blocks, expected, folds) in [(u32::MAX, 3, 12), (2, 2, 8), (0, 0, 0)] {
+        let options = SlcCacheOptions { idle_reclaim_blocks, ..Default::default() };
+        let (mut flash, mut layer) = with_slc_blocks(4, &options);
         // Three full blocks, and a page in the fourth.
         write(&mut flash, &mut layer, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14]);
         layer.idle(&mut flash, Nanos::ZERO, Nanos::from_secs(1));
-        assert_eq!((layer.free_blocks(), folded(&flash).1), (expected, folds), "refill {refill_blocks}");
+        assert_eq!(
+            (layer.free_blocks(), folded(&flash).1),
+            (expected, folds),
+            "refill {idle_reclaim_blocks}"
+        );
     }
 }
 
 /// 64 pages of 4 KiB in a block, four dies, 32 fast blocks of 2048 pages.
-fn large() -> (Flash<impl Timing>, FastRegion<PageMap>) {
-    let geometry = FlashGeometry::new(Bytes::kib(4), 64, 1, 256, 4, 4).unwrap().with_fast_blocks(32).unwrap();
+fn large() -> (Flash<impl Timing>, SlcCache<PageMap>) {
+    let geometry = FlashGeometry::new(Bytes::kib(4), 64, 1, 256, 4, 4).unwrap().with_slc_blocks(32).unwrap();
     let behind = page_map(&geometry, 10_000);
-    let layer = FastRegion::new(&geometry, behind, &FastRegionOptions::default()).unwrap();
+    let layer = SlcCache::new(&geometry, behind, &SlcCacheOptions::default()).unwrap();
     (Flash::new(geometry, resources(&geometry)), layer)
 }
 
@@ -118,7 +122,7 @@ fn sustained_writes_fall_off_a_cliff_and_a_pause_brings_the_speed_back() {
     let (mut flash, mut layer) = large();
     let (mut now, mut next) = (Nanos::ZERO, 0);
     let mut microseconds_a_page =
-        |flash: &mut _, layer: &mut FastRegion<PageMap>, now: &mut Nanos, count: u32| {
+        |flash: &mut _, layer: &mut SlcCache<PageMap>, now: &mut Nanos, count: u32| {
             let start = *now;
             for _ in 0..count / 16 {
                 *now = layer.write(flash, pages(next, 16), 0, *now).unwrap();
@@ -139,7 +143,7 @@ fn sustained_writes_fall_off_a_cliff_and_a_pause_brings_the_speed_back() {
     assert_eq!(rested, fresh);
 }
 
-fn random_load<L: Layer, T: Timing>(flash: &mut Flash<T>, layer: &mut FastRegion<L>, seed: u64, rests: bool) {
+fn random_load<L: Layer, T: Timing>(flash: &mut Flash<T>, layer: &mut SlcCache<L>, seed: u64, rests: bool) {
     let (mut random, mut model) = (Prng::new(Seed(seed)), BTreeSet::new());
     let (mut now, mut next) = (Nanos::ZERO, 0);
     for _ in 0..10_000 {
@@ -178,8 +182,8 @@ fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + Deserializ
     behind: L,
 ) {
     for (seed, bypass_from) in [(1, None), (2, Some(12))] {
-        let options = FastRegionOptions { bypass_from, ..Default::default() };
-        let fresh = FastRegion::new(&geometry, behind.clone(), &options).unwrap();
+        let options = SlcCacheOptions { bypass_from, ..Default::default() };
+        let fresh = SlcCache::new(&geometry, behind.clone(), &options).unwrap();
         let (mut layer, mut other) = (fresh.clone(), fresh.clone());
         let mut untimed = Flash::new(geometry, Untimed).with_ledger(ledger);
         random_load(&mut untimed, &mut layer, seed, false);
@@ -189,10 +193,10 @@ fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + Deserializ
         assert!(layer == other, "seed {seed}: times changed the layer");
         assert_eq!((untimed.blocks(), untimed.counts()), (timed.blocks(), timed.counts()), "seed {seed}");
 
-        let mut loaded: FastRegion<L> = serde_json::from_slice(&serde_json::to_vec(&layer).unwrap()).unwrap();
+        let mut loaded: SlcCache<L> = serde_json::from_slice(&serde_json::to_vec(&layer).unwrap()).unwrap();
         assert_eq!(loaded.complete(&options, &untimed, |_| Ok(())), Ok(()), "seed {seed}");
         assert!(loaded == layer, "seed {seed}: saved and loaded");
-        let small = geometry.with_fast_blocks(geometry.fast_blocks() - 1).unwrap();
+        let small = geometry.with_slc_blocks(geometry.slc_blocks() - 1).unwrap();
         let other = loaded.complete(&options, &Flash::new(small, Untimed), |_| Ok(()));
         assert_eq!(other, Err("the fast region is that of another device".to_owned()), "seed {seed}");
         let damaged = loaded.complete(&options, &untimed, |_| Err("no".to_owned()));
@@ -208,7 +212,7 @@ fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + Deserializ
 fn nothing_is_lost_in_front_of_any_layer() {
     for (dies, planes, fast) in [(1, 1, 3), (4, 2, 16), (4, 1, 2)] {
         let geometry = FlashGeometry::new(Bytes::kib(4), 16, planes, 128, dies, dies.min(2)).unwrap();
-        let geometry = geometry.with_fast_blocks(fast).unwrap();
+        let geometry = geometry.with_slc_blocks(fast).unwrap();
         nothing_is_lost(geometry, 1000, page_map(&geometry, 1000));
         let page_map = PageMapOptions { logical_pages: 1000, ..PageMapOptions::default() };
         let options = DemandMapOptions { page_map, cached_entries: 64, entry_bytes: 64 };
@@ -223,6 +227,6 @@ fn nothing_is_lost_in_front_of_any_layer() {
 fn an_array_without_fast_blocks_has_no_fast_region() {
     let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 10, 1, 1).unwrap();
     let behind = page_map(&geometry, 16);
-    let error = FastRegion::new(&geometry, behind, &FastRegionOptions::default()).unwrap_err().to_string();
-    insta::assert_snapshot!(error, @"`fast_blocks` is 0; it may be at least 1 that is not bad from the factory, for a fast region");
+    let error = SlcCache::new(&geometry, behind, &SlcCacheOptions::default()).unwrap_err().to_string();
+    insta::assert_snapshot!(error, @"`slc_blocks` is 0; it may be at least 1 that is not bad from the factory, for a fast region");
 }

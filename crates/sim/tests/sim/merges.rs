@@ -31,7 +31,7 @@ const SECOND: Nanos = Nanos(1_000_000_000);
 #[test]
 fn a_merge_that_waits_is_as_much_work_on_a_channel_that_others_use() {
     let background =
-        Background { idle_after: SECOND, slice: Nanos::ZERO, read_slice: Nanos::ZERO, pieces: 2 };
+        Background { idle_after: SECOND, slice: Nanos::ZERO, read_slice: Nanos::ZERO, max_backlog: 2 };
     // Four dies on one channel.
     let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 64, 4, 1).unwrap();
     let options = LogBlocksOptions { logical_pages: 128, logs: 4, ..LogBlocksOptions::default() };
@@ -53,7 +53,7 @@ fn a_merge_that_waits_is_owed_and_done_while_the_die_rests() {
         idle_after: Nanos::from_micros(100),
         slice: Nanos::ZERO,
         read_slice: Nanos::ZERO,
-        pieces: 1,
+        max_backlog: 1,
     };
     for background in [None, Some(background)] {
         let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 4, 1, 1).unwrap();
@@ -85,7 +85,7 @@ fn a_merge_that_waits_is_owed_and_done_while_the_die_rests() {
 /// of 64 pages as stripes. `block` chooses the logical block of the write with this number.
 fn mean_write(mut block: impl FnMut(u32) -> u32) -> f64 {
     let background =
-        Background { idle_after: Nanos::ZERO, slice: Nanos::ZERO, read_slice: Nanos::ZERO, pieces: 1 };
+        Background { idle_after: Nanos::ZERO, slice: Nanos::ZERO, read_slice: Nanos::ZERO, max_backlog: 1 };
     let geometry = FlashGeometry::new(Bytes::kib(4), 64, 1, 4 * 128, 4, 4).unwrap();
     let options = LogBlocksOptions {
         logical_pages: 400 * 64,

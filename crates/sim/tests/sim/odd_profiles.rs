@@ -28,7 +28,7 @@ const CHOICES: &[(&str, &[Key])] = &[
             ("cache_mode", &["true", "false"]),
             ("copy_back", &["true", "false"]),
             ("zeros_program_share", &["0.0", "1.0", "10.0", "11.0"]),
-            ("fast", &["{ size = \"1MiB\", read = \"1us\", program = \"1us\", erase = \"1us\" }"]),
+            ("slc_cache", &["{ size = \"1MiB\", read = \"1us\", program = \"1us\", erase = \"1us\" }"]),
             (
                 "reliability",
                 &["{ endurance = 3 }", "{ factory_bad_per_million = 300000 }", "{ endurance = 0 }"],
@@ -56,9 +56,9 @@ const CHOICES: &[(&str, &[Key])] = &[
             (
                 "background",
                 &[
-                    "{ pieces = 0 }",
-                    "{ pieces = 100, slice = \"1ms\" }",
-                    "{ pieces = 1, idle_after = \"1s\" }",
+                    "{ max_backlog = 0 }",
+                    "{ max_backlog = 100, slice = \"1ms\" }",
+                    "{ max_backlog = 1, idle_after = \"1s\" }",
                 ],
             ),
             (
@@ -90,7 +90,7 @@ fn odd_profile(random: &mut Prng) -> String {
     let capacity = ["4MiB", "5000KiB", "16MiB", "512B"][random.below(4) as usize];
     let block = ["", "block = \"4KiB\"\n"][random.below(2) as usize];
     let mut text = format!(
-        "version = 1\n{block}name = \"odd\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"{capacity}\"\n"
+        "version = 2\n{block}name = \"odd\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"{capacity}\"\n"
     );
     for (section, keys) in CHOICES {
         text += &format!("[{section}]\n");

@@ -3,7 +3,7 @@
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_sim::flash::{Cause, Counts, Flash, FlashGeometry, LogicalPage, Resources, Timing, Untimed};
-use flashlab_sim::layer::{Layer, PageMap, PageMapOptions, Pages, Policy};
+use flashlab_sim::layer::{Layer, PageMap, PageMapOptions, Pages, VictimPolicy};
 
 use crate::arrays::resources;
 
@@ -102,9 +102,12 @@ fn random_load<T: Timing>(flash: &mut Flash<T>, layer: &mut PageMap, seed: u64) 
 
 #[test]
 fn with_everything_at_once_every_read_is_right_and_times_change_nothing() {
-    for (seed, policy) in
-        [(1, Policy::Greedy), (2, Policy::Fifo), (3, Policy::CostBenefit), (4, Policy::Choices(3))]
-    {
+    for (seed, policy) in [
+        (1, VictimPolicy::Greedy),
+        (2, VictimPolicy::Fifo),
+        (3, VictimPolicy::CostBenefit),
+        (4, VictimPolicy::Choices(3)),
+    ] {
         let geometry = FlashGeometry::new(Bytes::kib(4), 16, 2, 96, 3, 2).unwrap();
         let options = PageMapOptions {
             logical_pages: 1000,
@@ -120,7 +123,7 @@ fn with_everything_at_once_every_read_is_right_and_times_change_nothing() {
         random_load(&mut untimed, &mut layer, seed);
         for cause in [Cause::Reclaim, Cause::Refresh, Cause::WearLevelling] {
             // The other policies collect every block again and again, which levels by itself.
-            let levelled = policy != Policy::Greedy && cause == Cause::WearLevelling;
+            let levelled = policy != VictimPolicy::Greedy && cause == Cause::WearLevelling;
             assert!(levelled || untimed.counts().blocks_erased(cause) > 10, "{cause:?}, {policy:?}");
         }
         let mut timed = Flash::new(geometry, resources(&geometry)).with_ledger(1000);
@@ -132,7 +135,7 @@ fn with_everything_at_once_every_read_is_right_and_times_change_nothing() {
 }
 
 /// Write amplification under 80/20 of a map over one die of 64-page blocks, alpha 0.9.
-fn hot_and_cold(policy: Policy, hot_within: Option<u32>) -> f64 {
+fn hot_and_cold(policy: VictimPolicy, hot_within: Option<u32>) -> f64 {
     let geometry = FlashGeometry::new(Bytes::kib(4), 64, 1, 2048, 1, 1).unwrap();
     let logical = (0.9 * 2047.0 * 64.0) as u32;
     let options = PageMapOptions { logical_pages: logical, policy, hot_within, ..PageMapOptions::default() };
@@ -160,9 +163,10 @@ fn hot_and_cold(policy: Policy, hot_within: Option<u32>) -> f64 {
 fn hot_pages_in_a_stream_of_their_own_cost_less() {
     // A hot page is written again after a quarter of the logical pages on average, a cold one after four times as many.
     let within = Some((0.9 * 2047.0 * 64.0) as u32);
-    let [mixed, apart] = [None, within].map(|within| hot_and_cold(Policy::CostBenefit, within));
+    let [mixed, apart] = [None, within].map(|within| hot_and_cold(VictimPolicy::CostBenefit, within));
     // Greedy takes hot and cold blocks at the same number of valid pages, so that it gains little.
-    let [greedy_mixed, greedy_apart] = [None, within].map(|within| hot_and_cold(Policy::Greedy, within));
+    let [greedy_mixed, greedy_apart] =
+        [None, within].map(|within| hot_and_cold(VictimPolicy::Greedy, within));
     let message = format!(
         "write amplification under 80/20, alpha 0.9, in one stream and with hot pages told apart: cost-benefit {mixed:.3} \
          and {apart:.3}, greedy {greedy_mixed:.3} and {greedy_apart:.3}"
@@ -174,7 +178,9 @@ fn hot_pages_in_a_stream_of_their_own_cost_less() {
 #[test]
 fn a_page_map_takes_less_than_nine_bytes_a_page() {
     let geometry = FlashGeometry::new(Bytes::kib(4), 256, 1, 4096, 4, 4).unwrap();
-    for policy in [Policy::Greedy, Policy::Fifo, Policy::CostBenefit, Policy::Choices(4)] {
+    for policy in
+        [VictimPolicy::Greedy, VictimPolicy::Fifo, VictimPolicy::CostBenefit, VictimPolicy::Choices(4)]
+    {
         let options =
             PageMapOptions { logical_pages: 4080 * 256 - 8192, policy, ..PageMapOptions::default() };
         let mut flash = Flash::new(geometry, Untimed);

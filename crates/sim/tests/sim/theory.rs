@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_sim::flash::{Flash, FlashGeometry, LogicalPage, Untimed};
-use flashlab_sim::layer::{Layer, PageMap, PageMapOptions, Pages, Policy};
+use flashlab_sim::layer::{Layer, PageMap, PageMapOptions, Pages, VictimPolicy};
 
 /// The simulator may differ from theory by this share.
 const TOLERANCE: f64 = 0.01;
@@ -39,7 +39,7 @@ const HOT_COLD: [(f64, f64, f64, f64, f64); 6] = [
 
 /// An array of one die and a load of random writes.
 struct Load {
-    policy: Policy,
+    policy: VictimPolicy,
     pages_per_block: u32,
     blocks: u32,
     alpha: f64,
@@ -50,7 +50,7 @@ struct Load {
 }
 
 impl Load {
-    fn uniform(policy: Policy, pages_per_block: u32, blocks: u32, alpha: f64) -> Load {
+    fn uniform(policy: VictimPolicy, pages_per_block: u32, blocks: u32, alpha: f64) -> Load {
         Load { policy, pages_per_block, blocks, alpha, hot: (1.0, 1.0), shares: None }
     }
 
@@ -85,7 +85,7 @@ impl Load {
         // Cold pages, and blocks that chance passes over, take longer to forget that they were written in order.
         let rounds = match self.policy {
             _ if self.hot.0 < 1.0 => 12,
-            Policy::Choices(_) => 6,
+            VictimPolicy::Choices(_) => 6,
             _ => 3,
         };
         write(&mut flash, rounds * u64::from(logical));
@@ -118,7 +118,7 @@ fn agree(cells: Vec<(Load, f64)>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-fn column(policy: Policy, pages_per_block: u32, figures: [f64; 9]) -> Vec<(Load, f64)> {
+fn column(policy: VictimPolicy, pages_per_block: u32, figures: [f64; 9]) -> Vec<(Load, f64)> {
     let blocks = (1 << 18) / pages_per_block;
     let cell = |(&alpha, &theory)| (Load::uniform(policy, pages_per_block, blocks, alpha), theory);
     ALPHAS.iter().zip(&figures).map(cell).collect()
@@ -126,25 +126,27 @@ fn column(policy: Policy, pages_per_block: u32, figures: [f64; 9]) -> Vec<(Load,
 
 #[test]
 fn fifo() {
-    agree(column(Policy::Fifo, 64, FIFO));
+    agree(column(VictimPolicy::Fifo, 64, FIFO));
 }
 
 #[test]
 fn greedy_at_four_block_sizes() {
     let columns = [(32, GREEDY_32), (64, GREEDY_64), (128, GREEDY_128), (256, GREEDY_256)];
-    agree(columns.into_iter().flat_map(|(b, figures)| column(Policy::Greedy, b, figures)).collect());
+    agree(columns.into_iter().flat_map(|(b, figures)| column(VictimPolicy::Greedy, b, figures)).collect());
 }
 
 #[test]
 fn the_best_of_d_random_blocks() {
     let columns = [(1, CHOICES_1), (2, CHOICES_2), (4, CHOICES_4), (10, CHOICES_10)];
-    agree(columns.into_iter().flat_map(|(d, figures)| column(Policy::Choices(d), 64, figures)).collect());
+    agree(
+        columns.into_iter().flat_map(|(d, figures)| column(VictimPolicy::Choices(d), 64, figures)).collect(),
+    );
 }
 
 #[test]
 fn hot_and_cold_data_in_one_frontier() {
     let cell = |&(alpha, writes, pages, theory, _): &(f64, f64, f64, f64, f64)| {
-        let load = Load::uniform(Policy::Fifo, 64, 4096, alpha);
+        let load = Load::uniform(VictimPolicy::Fifo, 64, 4096, alpha);
         (Load { hot: (writes, pages), ..load }, theory)
     };
     agree(HOT_COLD.iter().map(cell).collect());
@@ -155,7 +157,7 @@ fn hot_and_cold_data_collected_apart_with_the_best_split() {
     let cell = |&(alpha, writes, pages, _, theory): &(f64, f64, f64, f64, f64)| {
         let (hot_share, optimum) = best_split(alpha, writes, pages);
         assert!((optimum - theory).abs() < 1e-4, "alpha {alpha}, {writes}: {optimum} for {theory}");
-        let load = Load::uniform(Policy::Fifo, 64, 8192, alpha);
+        let load = Load::uniform(VictimPolicy::Fifo, 64, 8192, alpha);
         (Load { hot: (writes, pages), shares: Some([1.0 - hot_share, hot_share]), ..load }, theory)
     };
     agree(HOT_COLD.iter().map(cell).collect());
@@ -194,7 +196,7 @@ fn fifo_formula(alpha: f64) -> f64 {
 #[ignore = "prints times"]
 fn speed() {
     for (pages_per_block, blocks) in [(64, 8192), (256, 8192)] {
-        let load = Load::uniform(Policy::Greedy, pages_per_block, blocks, 0.8);
+        let load = Load::uniform(VictimPolicy::Greedy, pages_per_block, blocks, 0.8);
         let start = std::time::Instant::now();
         let amplification = load.write_amplification();
         let writes = 7.0 * 0.8 * f64::from(pages_per_block * (blocks - 1));

@@ -2,7 +2,7 @@
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_sim::flash::{Cause, Flash, FlashGeometry, LogicalPage, Reliability, Untimed};
-use flashlab_sim::layer::{Exhausted, FastRegion, FastRegionOptions, Layer, PageMap, PageMapOptions, Pages};
+use flashlab_sim::layer::{Exhausted, Layer, PageMap, PageMapOptions, Pages, SlcCache, SlcCacheOptions};
 
 use crate::arrays::resources;
 
@@ -143,15 +143,15 @@ fn a_device_that_has_no_spare_block_left_can_only_be_read() {
 
 #[test]
 fn a_fast_region_whose_blocks_have_failed_is_passed_over() {
-    let geometry = geometry().with_fast_blocks(4).unwrap();
-    let reliability = Reliability { fast_endurance: 5, ..Reliability::default() };
+    let geometry = geometry().with_slc_blocks(4).unwrap();
+    let reliability = Reliability { slc_endurance: 5, ..Reliability::default() };
     let behind = PageMapOptions {
         logical_pages: LOGICAL,
         reliability: Some(reliability),
         ..PageMapOptions::default()
     };
     let behind = PageMap::new(&geometry, &behind).unwrap();
-    let mut layer = FastRegion::new(&geometry, behind, &FastRegionOptions::default()).unwrap();
+    let mut layer = SlcCache::new(&geometry, behind, &SlcCacheOptions::default()).unwrap();
     let mut flash = Flash::new(geometry, Untimed).with_ledger(LOGICAL).with_reliability(reliability);
     write_hot_and_cold(&mut flash, &mut layer, 3000, 1).unwrap();
     assert_eq!(flash.counts().blocks_erased(Cause::Fold), 4 * 6);

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contract::{Exhausted, Pages};
 use super::options::ensure;
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::bits::{clear_bits, set_bits};
 
 use space::FreeBlocks;
@@ -225,7 +225,7 @@ impl DataBlocks {
         let data = self.data(part.block);
         skip_to(flash, data, part.offset);
         self.set_held(part, true);
-        let place = Place { block: data, page: part.offset };
+        let place = PageAddress { block: data, page: part.offset };
         Ok(flash.program(place, part.logical, part.pages, Cause::Host, at))
     }
 
@@ -239,7 +239,7 @@ impl DataBlocks {
         block: u32,
         target: u32,
         offsets: Range<u32>,
-        place: impl Fn(u32) -> Place,
+        place: impl Fn(u32) -> PageAddress,
         at: Nanos,
     ) -> (u32, Nanos) {
         let (mut end, mut copied) = (at, 0);
@@ -253,11 +253,11 @@ impl DataBlocks {
                 if from.block != source {
                     break;
                 }
-                flash.relocate(from, Place { block: target, page: offset });
+                flash.relocate(from, PageAddress { block: target, page: offset });
                 offset += 1;
             }
             let pages = offset - first;
-            end = flash.moved(source, Place { block: target, page: first }, pages, Cause::Reclaim, end);
+            end = flash.moved(source, PageAddress { block: target, page: first }, pages, Cause::Reclaim, end);
             copied += pages;
             offset = self.find(block, offset..offsets.end, true);
         }
@@ -270,7 +270,7 @@ impl DataBlocks {
         &self,
         flash: &mut Flash<T>,
         pages: Pages,
-        place: impl Fn(u32, u32) -> Place,
+        place: impl Fn(u32, u32) -> PageAddress,
         at: Nanos,
     ) -> Nanos {
         let (mut rest, mut end) = (pages, at);
@@ -281,7 +281,7 @@ impl DataBlocks {
                 let stop = self.find(part.block, offset..last, false);
                 let first = place(part.block, offset);
                 let run = (1..stop - offset)
-                    .find(|&i| place(part.block, offset + i) != Place { page: first.page + i, ..first })
+                    .find(|&i| place(part.block, offset + i) != PageAddress { page: first.page + i, ..first })
                     .unwrap_or(stop - offset);
                 let logical = LogicalPage(part.logical.0 + offset - part.offset);
                 end = end.max(flash.read(first, logical, run, Cause::Host, at));
@@ -307,7 +307,7 @@ impl DataBlocks {
         &self,
         flash: &Flash<T>,
         logs: impl Iterator<Item = u32>,
-        place: impl Fn(u32, u32) -> Place,
+        place: impl Fn(u32, u32) -> PageAddress,
     ) -> Result<(), String> {
         let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
         let geometry = flash.geometry();
@@ -328,7 +328,7 @@ impl DataBlocks {
         let data = self.data.iter().copied().filter(|&block| block != NONE);
         let mut all: Vec<u32> = free.chain(data).chain(logs).collect();
         all.sort_unstable();
-        let usable = flash.geometry().fast_blocks()..flash.geometry().blocks();
+        let usable = flash.geometry().slc_blocks()..flash.geometry().blocks();
         ensure(usable.filter(|&block| !flash.failed(block)).eq(all.iter().copied()), || {
             format!("a block is not one of free, data and log block: {all:?}")
         })?;
@@ -360,6 +360,6 @@ impl DataBlocks {
 pub(super) fn skip_to<T: Timing>(flash: &mut Flash<T>, block: u32, page: u32) {
     let written = flash.blocks()[block as usize].written;
     if written < page {
-        flash.skip(Place { block, page: written }, page - written);
+        flash.skip(PageAddress { block, page: written }, page - written);
     }
 }

@@ -62,7 +62,7 @@ impl Space {
     pub(super) fn free_blocks(self, geometry: &FlashGeometry) -> Vec<FreeBlocks> {
         let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
         let mut free = vec![FreeBlocks::new(); geometry.dies() as usize];
-        for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
+        for block in (geometry.slc_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
             free[geometry.die(block) as usize].insert((0, block));
         }
         free

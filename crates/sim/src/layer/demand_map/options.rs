@@ -6,7 +6,7 @@ use super::DemandMap;
 use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::illegal::Illegal;
 use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError, Surroundings};
-use crate::layer::page_map::{PageMapOptions, Policy};
+use crate::layer::page_map::{PageMapOptions, VictimPolicy};
 
 /// What a demand-cached page map can be told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,10 +63,10 @@ impl DemandMapOptions {
     /// the map.
     fn check_gain(&self, geometry: &FlashGeometry, spare: f64) -> Result<(), OptionsError> {
         let (choices, policy) = match self.page_map.policy {
-            Policy::Choices(choices) => (choices, "random choices"),
+            VictimPolicy::Choices(choices) => (choices, "random choices"),
             // Whatever is the oldest is as good as one random choice.
-            Policy::Fifo => (1, "first in, first out"),
-            Policy::Greedy | Policy::CostBenefit => return Ok(()),
+            VictimPolicy::Fifo => (1, "first in, first out"),
+            VictimPolicy::Greedy | VictimPolicy::CostBenefit => return Ok(()),
         };
         let map_pages = f64::from(self.map_pages(geometry)?);
         let host_pages = f64::from(self.page_map.logical_pages);

@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Prng, Seed};
 
 use super::*;
 use crate::flash::Untimed;
-use crate::layer::page_map::{PageMapOptions, Policy};
+use crate::layer::page_map::{PageMapOptions, VictimPolicy};
 
 impl DemandMap {
     pub(super) fn note_on_flash(&mut self, pages: std::ops::Range<u32>) {
@@ -62,10 +62,10 @@ fn what_would_move_data_for_ever_is_refused() {
         DemandMapOptions { page_map, cached_entries: 3912, entry_bytes: 8 }.check(&geometry)
     };
     // This one ended in random writes, after 45 391 of them.
-    let refused = check(Policy::Choices(4), 35_726).unwrap_err();
+    let refused = check(VictimPolicy::Choices(4), 35_726).unwrap_err();
     assert_eq!(refused.key, "cached_entries");
     assert!(refused.legal.contains("4.8 % of the blocks to spare"), "{}", refused.legal);
-    assert!(check(Policy::Fifo, 35_726).is_err());
-    check(Policy::Greedy, 35_726).unwrap();
-    check(Policy::Choices(4), 28_000).unwrap();
+    assert!(check(VictimPolicy::Fifo, 35_726).is_err());
+    check(VictimPolicy::Greedy, 35_726).unwrap();
+    check(VictimPolicy::Choices(4), 28_000).unwrap();
 }

@@ -33,7 +33,7 @@ mod options;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::data_blocks::{DataBlocks, NONE, Part, skip_to};
 use crate::layer::options::OptionsError;
@@ -110,7 +110,7 @@ impl LogBlocks {
 
     /// Where the newest copy of a held page lies.
     #[inline]
-    fn place(&self, block: u32, offset: u32) -> Place {
+    fn place(&self, block: u32, offset: u32) -> PageAddress {
         let index = self.log_of[block as usize];
         if index != NONE {
             let log = &self.logs[index as usize];
@@ -120,10 +120,10 @@ impl LogBlocks {
                 LogOrder::Forward | LogOrder::Next => NONE,
             };
             if page != NONE {
-                return Place { block: log.block, page };
+                return PageAddress { block: log.block, page };
             }
         }
-        Place { block: self.blocks.data(block), page: offset }
+        PageAddress { block: self.blocks.data(block), page: offset }
     }
 
     #[inline]
@@ -231,7 +231,7 @@ impl LogBlocks {
         if !self.order.is_mapped() && log.written < part.offset {
             let data = self.blocks.data(part.block);
             let missing = log.written..part.offset;
-            let place = |page| Place { block: data, page };
+            let place = |page| PageAddress { block: data, page };
             let (copied, end) = self.blocks.copy(flash, part.block, log.block, missing, place, at);
             skip_to(flash, log.block, part.offset);
             log.written = part.offset;
@@ -247,7 +247,7 @@ impl LogBlocks {
                 *entry = page;
             }
         }
-        let place = Place { block: log.block, page: log.written };
+        let place = PageAddress { block: log.block, page: log.written };
         log.written += pages;
         self.blocks.set_held(Part { pages, ..part }, true);
         (pages, flash.program(place, part.logical, pages, Cause::Host, at))

@@ -2,9 +2,9 @@
 
 use flashlab_base::Nanos;
 
-use super::victims::Policy;
+use super::victims::VictimPolicy;
 use super::{Frontier, NO_BLOCK, PageMap};
-use crate::flash::{Cause, Flash, Place, Timing};
+use crate::flash::{Cause, Flash, PageAddress, Timing};
 use crate::layer::bits::{clear_bits, for_each_set, set_bits};
 use crate::layer::contract::Exhausted;
 
@@ -93,7 +93,7 @@ impl PageMap {
 
     /// First in, first out and random choices may take a full block and gain from the next one.
     fn frees_by_order(&self) -> bool {
-        matches!(self.victims.policy(), Policy::Fifo | Policy::Choices(_))
+        matches!(self.victims.policy(), VictimPolicy::Fifo | VictimPolicy::Choices(_))
     }
 
     /// Whether a closed block's pages can be moved away now.
@@ -180,14 +180,14 @@ impl PageMap {
             self.back[target as usize..][..part.len()].copy_from_slice(&logical[part.clone()]);
             if flash.follows_pages() {
                 for (page, &from) in (frontier.page..).zip(&moving[part.clone()]) {
-                    let source = Place { block: victim, page: from - first };
-                    flash.relocate(source, Place { block: frontier.block, page });
+                    let source = PageAddress { block: victim, page: from - first };
+                    flash.relocate(source, PageAddress { block: frontier.block, page });
                 }
             }
             let count = part.len() as u32;
             set_bits(&mut self.valid, target, count);
             self.victims.add(frontier.block, count);
-            let place = Place { block: frontier.block, page: frontier.page };
+            let place = PageAddress { block: frontier.block, page: frontier.page };
             end = flash.moved(victim, place, count, cause, end);
             self.frontiers[index].page += count;
             done += part.len();

@@ -27,7 +27,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_device::vec_in_huge_pages;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::bits::set_bits;
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
@@ -38,7 +38,7 @@ use victims::Victims;
 use options::PageMapLayout;
 
 pub use options::{PageMapOptions, Striping};
-pub use victims::Policy;
+pub use victims::VictimPolicy;
 
 const UNMAPPED: u32 = u32::MAX;
 const NO_BLOCK: u32 = u32::MAX;
@@ -304,7 +304,7 @@ impl PageMap {
             set_bits(&mut self.valid, first, count);
             self.victims.add(block, count);
             self.frontiers[index].page += count;
-            let place = Place { block, page: place };
+            let place = PageAddress { block, page: place };
             end = end.max(flash.program(place, LogicalPage(page), count, cause, at));
             page += count;
             left -= count;

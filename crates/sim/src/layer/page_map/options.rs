@@ -6,7 +6,7 @@ use flashlab_base::{Nanos, Seed};
 use serde::{Deserialize, Serialize};
 
 use super::PageMap;
-use super::victims::Policy;
+use super::victims::VictimPolicy;
 use crate::flash::{Flash, Timing};
 use crate::flash::{FlashGeometry, Reliability};
 use crate::illegal::Illegal;
@@ -32,7 +32,7 @@ pub struct PageMapOptions {
     #[serde(skip)]
     pub logical_pages: u32,
     /// Who is collected.
-    pub policy: Policy,
+    pub policy: VictimPolicy,
     /// Where pages go.
     pub striping: Striping,
     /// How many streams the host may tell apart; default 1.
@@ -41,7 +41,7 @@ pub struct PageMapOptions {
     /// Default: all streams are collected as one.
     pub shares: Option<Vec<f64>>,
     /// A page that is written again within this many written pages is hot, and goes to stream 1; any other goes to
-    /// stream 0, whatever the host says. It pays with [`Policy::CostBenefit`] and a window of about the logical pages.
+    /// stream 0, whatever the host says. It pays with [`VictimPolicy::CostBenefit`] and a window of about the logical pages.
     /// Default: the host says.
     pub hot_within: Option<u32>,
     /// Whether the pages of victims go to open blocks of their own; default no.
@@ -65,7 +65,7 @@ pub struct PageMapOptions {
     /// blocks more in reserve. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
-    /// For [`Policy::Choices`].
+    /// For [`VictimPolicy::Choices`].
     pub seed: Seed,
 }
 
@@ -74,7 +74,7 @@ impl Default for PageMapOptions {
     fn default() -> PageMapOptions {
         PageMapOptions {
             logical_pages: 0,
-            policy: Policy::Greedy,
+            policy: VictimPolicy::Greedy,
             striping: Striping::WriteOrder,
             streams: 1,
             shares: None,
@@ -92,7 +92,7 @@ impl Default for PageMapOptions {
     }
 }
 
-/// The most blocks among which [`Policy::Choices`] chooses at random; more are as good as all of them.
+/// The most blocks among which [`VictimPolicy::Choices`] chooses at random; more are as good as all of them.
 const MOST_CHOICES: u32 = 1024;
 
 impl LayerOptions for PageMapOptions {
@@ -174,7 +174,7 @@ impl PageMapOptions {
     /// The key that is wrong.
     pub(in crate::layer) fn check_policy(&self, section: &str) -> Result<(), Illegal> {
         match self.policy {
-            Policy::Choices(choices) if !(1..=MOST_CHOICES).contains(&choices) => Err(Illegal::new(
+            VictimPolicy::Choices(choices) if !(1..=MOST_CHOICES).contains(&choices) => Err(Illegal::new(
                 format!("{section}.policy.choices"),
                 choices,
                 format!("1 to {MOST_CHOICES}"),
@@ -205,7 +205,7 @@ impl PageMapOptions {
     /// The blocks for the map that are not bad from the factory.
     fn usable_blocks(&self, geometry: &FlashGeometry) -> impl Iterator<Item = u32> {
         let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        (geometry.fast_blocks()..geometry.blocks()).filter(move |&block| !bad(block))
+        (geometry.slc_blocks()..geometry.blocks()).filter(move |&block| !bad(block))
     }
 
     /// By die: the usable blocks, never erased.

@@ -2,7 +2,7 @@
 
 use super::options::{PageMapLayout, PageMapOptions};
 use super::{Frontier, NO_BLOCK, PageMap, UNMAPPED};
-use crate::flash::{Flash, FlashGeometry, Place, Timing};
+use crate::flash::{Flash, FlashGeometry, PageAddress, Timing};
 use crate::layer::bits::for_each_set;
 use crate::layer::options::ensure;
 
@@ -71,9 +71,9 @@ impl PageMap {
         let geometry = flash.geometry();
         for (page, &physical) in (0..).zip(&self.map).filter(|&(_, &physical)| physical != UNMAPPED) {
             let known = self.back.get(physical as usize) == Some(&page) && {
-                let Place { block, page } = geometry.place(physical);
+                let PageAddress { block, page } = geometry.place(physical);
                 let valid = self.valid[physical as usize / 64] >> (physical % 64) & 1 == 1;
-                valid && block >= geometry.fast_blocks() && page < flash.blocks()[block as usize].written
+                valid && block >= geometry.slc_blocks() && page < flash.blocks()[block as usize].written
             };
             ensure(known, || format!("the logical page {page} is said to lie at {physical}"))?;
         }
@@ -111,7 +111,7 @@ impl PageMap {
             ensure(right, || format!("block {block} is not open at page {page}"))?;
             used[self.pool(die, stream) as usize] += 1;
         }
-        for block in geometry.fast_blocks()..geometry.blocks() {
+        for block in geometry.slc_blocks()..geometry.blocks() {
             let closed = self.victims.is_closed(block);
             let mut valid = 0;
             for_each_set(&self.valid, block * pages, pages, |_| valid += 1);

@@ -22,7 +22,7 @@ use crate::layer::options::ensure;
 /// How a victim is chosen among the closed blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Policy {
+pub enum VictimPolicy {
     /// The one with the fewest valid pages.
     #[default]
     Greedy,
@@ -63,7 +63,7 @@ struct Pool {
 /// The valid pages of all blocks, and the closed ones among them in the order of their pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Victims {
-    policy: Policy,
+    policy: VictimPolicy,
     pages_per_block: u32,
     entries: Vec<Entry>,
     pools: Vec<Pool>,
@@ -75,14 +75,22 @@ pub(super) struct Victims {
 
 impl Victims {
     /// `blocks` open blocks without valid pages, for `pools` pools.
-    pub(super) fn new(policy: Policy, blocks: u32, pages_per_block: u32, pools: u32, seed: Seed) -> Victims {
+    pub(super) fn new(
+        policy: VictimPolicy,
+        blocks: u32,
+        pages_per_block: u32,
+        pools: u32,
+        seed: Seed,
+    ) -> Victims {
         let lists = match policy {
-            Policy::Greedy | Policy::CostBenefit => vec![(NONE, NONE); pages_per_block as usize + 1],
-            Policy::Fifo | Policy::Choices(_) => Vec::new(),
+            VictimPolicy::Greedy | VictimPolicy::CostBenefit => {
+                vec![(NONE, NONE); pages_per_block as usize + 1]
+            }
+            VictimPolicy::Fifo | VictimPolicy::Choices(_) => Vec::new(),
         };
         let pool = Pool { lists, fewest: pages_per_block, ..Pool::default() };
         let entry = Entry { valid: 0, pool: OPEN, next: NONE, previous: NONE };
-        let changed = if policy == Policy::CostBenefit { vec![0; blocks as usize] } else { Vec::new() };
+        let changed = if policy == VictimPolicy::CostBenefit { vec![0; blocks as usize] } else { Vec::new() };
         Victims {
             policy,
             pages_per_block,
@@ -115,13 +123,18 @@ impl Victims {
     ///
     /// # Errors
     /// The invariant that does not hold.
-    pub(super) fn check(&self, policy: Policy, geometry: &FlashGeometry, pools: usize) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        policy: VictimPolicy,
+        geometry: &FlashGeometry,
+        pools: usize,
+    ) -> Result<(), String> {
         let blocks = geometry.blocks() as usize;
         let lists = if self.uses_lists() { geometry.pages_per_block() as usize + 1 } else { 0 };
         let right = self.policy == policy
             && self.pages_per_block == geometry.pages_per_block()
             && self.entries.len() == blocks
-            && self.changed.len() == if policy == Policy::CostBenefit { blocks } else { 0 }
+            && self.changed.len() == if policy == VictimPolicy::CostBenefit { blocks } else { 0 }
             && self.pools.len() == pools
             && self.pools.iter().all(|pool| pool.lists.len() == lists);
         ensure(right, || "the pools of blocks are those of another device".to_owned())?;
@@ -167,7 +180,7 @@ impl Victims {
     }
 
     /// The policy.
-    pub(super) fn policy(&self) -> Policy {
+    pub(super) fn policy(&self) -> VictimPolicy {
         self.policy
     }
 
@@ -220,9 +233,9 @@ impl Victims {
     pub(super) fn close(&mut self, block: u32, pool: u32) {
         debug_assert!(!self.is_closed(block));
         match self.policy {
-            Policy::Greedy | Policy::CostBenefit => self.link(block, pool),
-            Policy::Fifo => self.pools[pool as usize].queue.push_back(block),
-            Policy::Choices(_) => {
+            VictimPolicy::Greedy | VictimPolicy::CostBenefit => self.link(block, pool),
+            VictimPolicy::Fifo => self.pools[pool as usize].queue.push_back(block),
+            VictimPolicy::Choices(_) => {
                 let members = &mut self.pools[pool as usize].members;
                 self.entries[block as usize].next = members.len() as u32;
                 members.push(block);
@@ -235,9 +248,9 @@ impl Victims {
     pub(super) fn open(&mut self, block: u32) {
         let entry = self.entries[block as usize];
         match self.policy {
-            Policy::Greedy | Policy::CostBenefit => self.unlink(block, entry),
-            Policy::Fifo => self.pools[entry.pool as usize].queue.retain(|&other| other != block),
-            Policy::Choices(_) => {
+            VictimPolicy::Greedy | VictimPolicy::CostBenefit => self.unlink(block, entry),
+            VictimPolicy::Fifo => self.pools[entry.pool as usize].queue.retain(|&other| other != block),
+            VictimPolicy::Choices(_) => {
                 let members = &mut self.pools[entry.pool as usize].members;
                 members.swap_remove(entry.next as usize);
                 if let Some(&moved) = members.get(entry.next as usize) {
@@ -251,21 +264,21 @@ impl Victims {
     /// Takes the next victim of a pool out of it; `None` when the pool is empty.
     pub(super) fn take(&mut self, pool: u32) -> Option<u32> {
         let block = match self.policy {
-            Policy::Greedy => self.fewest_valid(pool)?,
-            Policy::CostBenefit => self.best_benefit(pool)?,
-            Policy::Fifo => {
+            VictimPolicy::Greedy => self.fewest_valid(pool)?,
+            VictimPolicy::CostBenefit => self.best_benefit(pool)?,
+            VictimPolicy::Fifo => {
                 let block = self.pools[pool as usize].queue.pop_front()?;
                 self.entries[block as usize].pool = OPEN;
                 return Some(block);
             }
-            Policy::Choices(choices) => self.best_of(pool, choices)?,
+            VictimPolicy::Choices(choices) => self.best_of(pool, choices)?,
         };
         self.open(block);
         Some(block)
     }
 
     fn uses_lists(&self) -> bool {
-        matches!(self.policy, Policy::Greedy | Policy::CostBenefit)
+        matches!(self.policy, VictimPolicy::Greedy | VictimPolicy::CostBenefit)
     }
 
     fn fewest_valid(&mut self, pool: u32) -> Option<u32> {
@@ -340,7 +353,7 @@ impl Victims {
         }
         let entry = &mut self.entries[block as usize];
         (entry.previous, entry.next) = (last, NONE);
-        if self.policy == Policy::CostBenefit {
+        if self.policy == VictimPolicy::CostBenefit {
             self.changes += 1;
             self.changed[block as usize] = self.changes;
         }

@@ -19,7 +19,7 @@ mod verify;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::data_blocks::{DataBlocks, NONE, Part};
 use crate::layer::options::OptionsError;
@@ -62,7 +62,7 @@ pub struct SharedLogs {
     sequential: Vec<Sequential>,
     /// By die.
     rings: Vec<Ring>,
-    reclaimed_at_once: u32,
+    reclaim_batch: u32,
 }
 
 impl SharedLogs {
@@ -85,7 +85,7 @@ impl SharedLogs {
             newest: vec![NONE; blocks.len() as usize * pages as usize],
             sequential: vec![UNUSED; geometry.dies() as usize],
             rings: vec![ring; geometry.dies() as usize],
-            reclaimed_at_once: options.reclaimed_at_once,
+            reclaim_batch: options.reclaim_batch,
             blocks,
         })
     }
@@ -97,9 +97,9 @@ impl SharedLogs {
 
     /// Where the newest copy of a held page lies.
     #[inline]
-    fn place(&self, geometry: &FlashGeometry, block: u32, offset: u32) -> Place {
+    fn place(&self, geometry: &FlashGeometry, block: u32, offset: u32) -> PageAddress {
         match self.newest[self.index(block, offset)] {
-            NONE => Place { block: self.blocks.data(block), page: offset },
+            NONE => PageAddress { block: self.blocks.data(block), page: offset },
             page => geometry.place(page),
         }
     }
@@ -154,7 +154,7 @@ impl SharedLogs {
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         let die = self.blocks.die(part.block) as usize;
-        let place = Place { block: self.sequential[die].block, page: part.offset };
+        let place = PageAddress { block: self.sequential[die].block, page: part.offset };
         self.sequential[die].written += part.pages;
         self.set_newest(part, flash.geometry().physical(place));
         self.blocks.set_held(part, true);
@@ -185,7 +185,7 @@ impl SharedLogs {
             let index = self.index(part.block, part.offset) as u32;
             let ring = &mut self.rings[die];
             let pages = part.pages.min(all - ring.written);
-            let place = Place { block: ring.blocks[ring.current as usize], page: ring.written };
+            let place = PageAddress { block: ring.blocks[ring.current as usize], page: ring.written };
             let first = (ring.current * all + ring.written) as usize;
             for (owner, entry) in (index..).zip(&mut ring.owners[first..first + pages as usize]) {
                 *entry = owner;
@@ -212,7 +212,7 @@ impl SharedLogs {
         let logs = ring.blocks.len() as u32;
         let next = (ring.current + 1) % logs;
         if ring.blocks[next as usize] != NONE {
-            for log in (next..next + self.reclaimed_at_once).map(|log| log % logs) {
+            for log in (next..next + self.reclaim_batch).map(|log| log % logs) {
                 flash.defer(die as u32, |flash| self.reclaim(flash, die, log, at))?;
             }
         }
@@ -234,7 +234,7 @@ impl SharedLogs {
     ) -> Result<(), Exhausted> {
         let all = self.blocks.pages_per_block();
         let block = self.rings[die].blocks[log as usize];
-        let first = flash.geometry().physical(Place { block, page: 0 });
+        let first = flash.geometry().physical(PageAddress { block, page: 0 });
         let mut end = at;
         for page in 0..all {
             let owner = self.rings[die].owners[(log * all + page) as usize];

@@ -19,7 +19,8 @@ pub struct SharedLogsOptions {
     /// How many random log blocks a die has, at least 1. Default: 4.
     pub logs: u32,
     /// How many random logs make room at once when the last one is full, 1 to `logs`. Default: 1.
-    pub reclaimed_at_once: u32,
+    #[serde(alias = "reclaimed_at_once")]
+    pub reclaim_batch: u32,
     /// How the flash ages, as the flash was told. Blocks that failed are not used again. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
@@ -27,13 +28,7 @@ pub struct SharedLogsOptions {
 
 impl Default for SharedLogsOptions {
     fn default() -> SharedLogsOptions {
-        SharedLogsOptions {
-            logical_pages: 0,
-            stripe_pages: 4,
-            logs: 4,
-            reclaimed_at_once: 1,
-            reliability: None,
-        }
+        SharedLogsOptions { logical_pages: 0, stripe_pages: 4, logs: 4, reclaim_batch: 1, reliability: None }
     }
 }
 
@@ -51,13 +46,9 @@ impl SharedLogsOptions {
     /// # Errors
     /// Names an option that leaves too few blocks for logs and merges.
     pub fn check(&self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
-        if !(1..=self.logs.max(1)).contains(&self.reclaimed_at_once) {
+        if !(1..=self.logs.max(1)).contains(&self.reclaim_batch) {
             let legal = format!("1 to `logs` ({})", self.logs);
-            return Err(OptionsError {
-                key: "reclaimed_at_once",
-                value: u64::from(self.reclaimed_at_once),
-                legal,
-            });
+            return Err(OptionsError { key: "reclaim_batch", value: u64::from(self.reclaim_batch), legal });
         }
         self.space().check(geometry)
     }

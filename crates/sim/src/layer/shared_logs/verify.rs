@@ -1,7 +1,7 @@
 //! The invariants of a layer with shared logs, to be checked.
 
 use super::{SharedLogs, SharedLogsOptions};
-use crate::flash::{Flash, FlashGeometry, Place, Timing};
+use crate::flash::{Flash, FlashGeometry, PageAddress, Timing};
 use crate::layer::data_blocks::NONE;
 use crate::layer::options::ensure;
 
@@ -17,7 +17,7 @@ impl SharedLogs {
         let alike = self.blocks.fits(geometry, options.space())
             && self.newest.len() == self.blocks.len() as usize * pages
             && (self.sequential.len(), self.rings.len()) == (dies, dies)
-            && self.reclaimed_at_once == options.reclaimed_at_once
+            && self.reclaim_batch == options.reclaim_batch
             && self.rings.iter().all(|ring| (ring.blocks.len(), ring.owners.len()) == (logs, logs * pages));
         ensure(alike, || "the log blocks are those of another device".to_owned())?;
         self.verify(flash)
@@ -35,7 +35,7 @@ impl SharedLogs {
             let here = known && written(log.block) == Some(log.written) && geometry.die(log.block) == die;
             ensure(here, || format!("the pages of {log:?}"))?;
             for page in (0..log.written).filter(|&page| !log.stale && self.blocks.holds(log.owner, page)) {
-                let newest = self.place(geometry, log.owner, page) == Place { block: log.block, page };
+                let newest = self.place(geometry, log.owner, page) == PageAddress { block: log.block, page };
                 ensure(newest, || format!("page {page} of {log:?}"))?;
             }
         }

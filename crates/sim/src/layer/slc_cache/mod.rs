@@ -1,7 +1,7 @@
 //! A region of fast cells in front of another layer (an SLC cache).
 //!
 //! # Model
-//! The array's first blocks, [`FlashGeometry::fast_blocks`], are a log on each of their dies: what the host writes goes
+//! The array's first blocks, [`FlashGeometry::slc_blocks`], are a log on each of their dies: what the host writes goes
 //! there first, striped over the dies row by row. When a die's part is full, its oldest block is folded: the pages
 //! that are still valid are read and written to the layer behind ([`Cause::Fold`]), together with the pages after
 //! them that are in the region too, so that the layer behind is written in long runs. Overwritten pages are
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Reliability, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Reliability, Timing};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
 use crate::layer::options::ensure;
@@ -25,19 +25,19 @@ use crate::layer::options::ensure;
 /// What a fast region can be told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct FastRegionOptions {
+pub struct SlcCacheOptions {
     /// Writes that continue one another go past the region from this many pages on. Default: never.
     pub bypass_from: Option<u32>,
     /// How many free blocks the region makes while the host rests; default: as many as it can.
-    pub refill_blocks: u32,
+    pub idle_reclaim_blocks: u32,
     /// How the flash ages, as the flash was told. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
 }
 
-impl Default for FastRegionOptions {
-    fn default() -> FastRegionOptions {
-        FastRegionOptions { bypass_from: None, refill_blocks: u32::MAX, reliability: None }
+impl Default for SlcCacheOptions {
+    fn default() -> SlcCacheOptions {
+        SlcCacheOptions { bypass_from: None, idle_reclaim_blocks: u32::MAX, reliability: None }
     }
 }
 
@@ -55,7 +55,7 @@ struct Log {
 
 /// A fast region in front of a layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FastRegion<L> {
+pub struct SlcCache<L> {
     behind: L,
     /// By logical page: where it lies in the region.
     place: Vec<u32>,
@@ -67,12 +67,12 @@ pub struct FastRegion<L> {
     next_log: u32,
     pages_per_block: u32,
     bypass_from: Option<u32>,
-    refill_blocks: usize,
+    idle_reclaim_blocks: usize,
     /// Where the last write ended, and how many pages had continued one another.
     sequence: (u32, u32),
 }
 
-impl<L: Layer> FastRegion<L> {
+impl<L: Layer> SlcCache<L> {
     /// An empty region over erased flash, in front of `behind`.
     ///
     /// # Errors
@@ -80,30 +80,30 @@ impl<L: Layer> FastRegion<L> {
     pub fn new(
         geometry: &FlashGeometry,
         behind: L,
-        options: &FastRegionOptions,
-    ) -> Result<FastRegion<L>, OptionsError> {
+        options: &SlcCacheOptions,
+    ) -> Result<SlcCache<L>, OptionsError> {
         let pages_per_block = geometry.pages_per_block();
-        let mut logs = vec![Log::default(); geometry.dies().min(geometry.fast_blocks()) as usize];
+        let mut logs = vec![Log::default(); geometry.dies().min(geometry.slc_blocks()) as usize];
         let bad = |block| options.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        for block in (0..geometry.fast_blocks()).filter(|&block| !bad(block)) {
+        for block in (0..geometry.slc_blocks()).filter(|&block| !bad(block)) {
             logs[geometry.die(block) as usize].free.push_back(block);
         }
         logs.retain(|log| !log.free.is_empty());
         if logs.is_empty() {
             let legal = "at least 1 that is not bad from the factory, for a fast region".to_owned();
-            return Err(OptionsError { key: "fast_blocks", value: geometry.fast_blocks().into(), legal });
+            return Err(OptionsError { key: "slc_blocks", value: geometry.slc_blocks().into(), legal });
         }
-        let fast_pages = geometry.fast_blocks() * pages_per_block;
-        Ok(FastRegion {
+        let fast_pages = geometry.slc_blocks() * pages_per_block;
+        Ok(SlcCache {
             place: vec![NONE; behind.pages() as usize],
             behind,
             back: vec![NONE; fast_pages as usize],
-            valid: vec![0; geometry.fast_blocks() as usize],
+            valid: vec![0; geometry.slc_blocks() as usize],
             logs,
             next_log: 0,
             pages_per_block,
             bypass_from: options.bypass_from,
-            refill_blocks: options.refill_blocks as usize,
+            idle_reclaim_blocks: options.idle_reclaim_blocks as usize,
             sequence: (0, 0),
         })
     }
@@ -125,16 +125,16 @@ impl<L: Layer> FastRegion<L> {
     /// The invariant that does not hold.
     pub fn complete<T: Timing>(
         &mut self,
-        options: &FastRegionOptions,
+        options: &SlcCacheOptions,
         flash: &Flash<T>,
         behind: impl FnOnce(&mut L) -> Result<(), String>,
     ) -> Result<(), String> {
         behind(&mut self.behind)?;
         let geometry = flash.geometry();
-        let (pages, blocks) = (geometry.pages_per_block(), geometry.fast_blocks());
+        let (pages, blocks) = (geometry.pages_per_block(), geometry.slc_blocks());
         let logs = self.logs.len();
-        let alike = (self.bypass_from, self.refill_blocks)
-            == (options.bypass_from, options.refill_blocks as usize)
+        let alike = (self.bypass_from, self.idle_reclaim_blocks)
+            == (options.bypass_from, options.idle_reclaim_blocks as usize)
             && self.pages_per_block == pages
             && self.place.len() == self.behind.pages() as usize
             && (self.back.len(), self.valid.len()) == ((blocks * pages) as usize, blocks as usize)
@@ -150,7 +150,7 @@ impl<L: Layer> FastRegion<L> {
         let mut valid = vec![0; self.valid.len()];
         for (page, &place) in (0..).zip(&self.place).filter(|&(_, &place)| place != NONE) {
             let known = self.back.get(place as usize) == Some(&page) && {
-                let Place { block, page } = flash.geometry().place(place);
+                let PageAddress { block, page } = flash.geometry().place(place);
                 valid[block as usize] += 1;
                 page < flash.blocks()[block as usize].written
             };
@@ -184,7 +184,7 @@ impl<L: Layer> FastRegion<L> {
             ensure(dies.all(|other| Some(other) == die), || "a fast log lies on several dies".to_owned())?;
         }
         blocks.sort_unstable();
-        let usable = (0..flash.geometry().fast_blocks()).filter(|&block| !flash.failed(block));
+        let usable = (0..flash.geometry().slc_blocks()).filter(|&block| !flash.failed(block));
         ensure(usable.eq(blocks.iter().copied()), || {
             format!("a block of the fast region is not one of free, open and full: {blocks:?}")
         })
@@ -227,7 +227,7 @@ impl<L: Layer> FastRegion<L> {
             if part.each().any(|page| self.behind.holds(page)) {
                 self.behind.trim(flash, part);
             }
-            let place = Place { block, page: first };
+            let place = PageAddress { block, page: first };
             let physical = flash.geometry().physical(place);
             for i in 0..count {
                 self.place[(page + i) as usize] = physical + i;
@@ -357,7 +357,7 @@ impl<L: Layer> FastRegion<L> {
     /// Folds a run of each log at once, again and again; returns when it had enough.
     fn fold_ahead<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) -> Nanos {
         let mut now = from;
-        while now < until && self.free_blocks() < self.refill_blocks {
+        while now < until && self.free_blocks() < self.idle_reclaim_blocks {
             let mut end = now;
             for index in 0..self.logs.len() {
                 if let Some(page) = self.oldest(index) {
@@ -379,7 +379,7 @@ impl<L: Layer> FastRegion<L> {
     }
 }
 
-impl<L: Layer> Layer for FastRegion<L> {
+impl<L: Layer> Layer for SlcCache<L> {
     fn pages(&self) -> u32 {
         self.behind.pages()
     }

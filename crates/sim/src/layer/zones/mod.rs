@@ -20,7 +20,7 @@ use flashlab_base::Nanos;
 use flashlab_device::IoError;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Place, Timing};
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
 use crate::layer::options::ensure;
@@ -93,7 +93,7 @@ impl Zones {
         let mut seen = vec![false; geometry.blocks() as usize];
         let mut is_once = |block: u32, die: u32, written: u32| {
             let state = flash.blocks().get(block as usize);
-            state.is_some_and(|state| state.written == written && block >= geometry.fast_blocks())
+            state.is_some_and(|state| state.written == written && block >= geometry.slc_blocks())
                 && geometry.die(block) == die
                 && !std::mem::replace(&mut seen[block as usize], true)
         };
@@ -117,7 +117,7 @@ impl Zones {
             active += u32::from(zone.begun && zone.written < self.zone_pages);
         }
         let is_known = |block: u32| seen[block as usize] || flash.failed(block);
-        ensure(active == self.active && (geometry.fast_blocks()..geometry.blocks()).all(is_known), || {
+        ensure(active == self.active && (geometry.slc_blocks()..geometry.blocks()).all(is_known), || {
             format!("{active} zones are active and not {}, or a block is in none", self.active)
         })
     }
@@ -135,10 +135,10 @@ impl Zones {
     }
 
     /// Where a page of a zone lies, and how many pages follow it there.
-    fn place(&self, zone: u32, page: u32) -> (Place, u32) {
+    fn place(&self, zone: u32, page: u32) -> (PageAddress, u32) {
         let (row, plane) = (page / self.row, page % self.row);
         let block = self.blocks[(zone * self.blocks_per_zone + row % self.blocks_per_zone) as usize];
-        (Place { block, page: row / self.blocks_per_zone * self.row + plane }, self.row - plane)
+        (PageAddress { block, page: row / self.blocks_per_zone * self.row + plane }, self.row - plane)
     }
 
     /// Gives a zone its blocks.

@@ -72,7 +72,7 @@ impl ZonesOptions {
     pub(super) fn free(&self, geometry: &FlashGeometry) -> Vec<BTreeSet<(u32, u32)>> {
         let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
         let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
-        for block in (geometry.fast_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
+        for block in (geometry.slc_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
             free[geometry.die(block) as usize].insert((0, block));
         }
         free
@@ -92,7 +92,7 @@ impl LayerOptions for ZonesOptions {
         let legal = "absent with zones, which take pages only in the order of their writes";
         let Surroundings { block, page, has_slc_cache, flushes_when_full } = *surroundings;
         if has_slc_cache {
-            return Err(Illegal::new("flash.fast", "there", legal));
+            return Err(Illegal::new("flash.slc_cache", "there", legal));
         }
         if block != page {
             return Err(Illegal::new("block", block, format!("`flash.page` ({page}) with zones")));

@@ -1,7 +1,7 @@
 //! Random arrays of flash with random ways of keeping time.
 
 use flashlab_base::{Bytes, Nanos};
-use flashlab_sim::flash::{Background, CellTimes, FlashGeometry, Resources, RowTimes, Times};
+use flashlab_sim::flash::{Background, CellTimes, FlashGeometry, PageTimes, Resources, Times};
 use proptest::prelude::*;
 
 /// An array of flash, as far as it matters here.
@@ -13,8 +13,8 @@ pub struct Array {
     pub blocks_per_die: u32,
     pub cache_mode: bool,
     pub copy_back: bool,
-    /// How many pieces of work a die may put off.
-    pub pieces: Option<usize>,
+    /// How many merges a die may defer.
+    pub max_backlog: Option<usize>,
 }
 
 impl Array {
@@ -27,8 +27,8 @@ impl Array {
     pub fn resources(&self) -> Resources {
         let micros = |micros: u64| Nanos(1000 * micros);
         let cells = CellTimes {
-            read: RowTimes::new(&[micros(50)]),
-            program: RowTimes::new(&[micros(300), micros(900)]),
+            read: PageTimes::new(&[micros(50)]),
+            program: PageTimes::new(&[micros(300), micros(900)]),
             erase: micros(2000),
         };
         let times = Times {
@@ -36,18 +36,18 @@ impl Array {
             transfer: micros(40),
             register_move: micros(2),
             cache_mode: self.cache_mode,
-            rows_wait: false,
-            keeps_row: false,
+            gathers_multi_plane_pages: false,
+            reuses_page_register: false,
             copy_back: self.copy_back,
             copy: Nanos::ZERO,
             cells,
-            fast_cells: cells,
+            slc_cells: cells,
         };
-        let background = self.pieces.map(|pieces| Background {
+        let background = self.max_backlog.map(|max_backlog| Background {
             idle_after: micros(100),
             slice: micros(200),
             read_slice: micros(200),
-            pieces,
+            max_backlog,
         });
         Resources::new(&self.geometry(), times, background)
     }
@@ -61,8 +61,8 @@ prop_compose! {
         blocks_per_die in 6u32..13,
         cache_mode: bool,
         copy_back: bool,
-        pieces in prop::option::of(1usize..4),
+        max_backlog in prop::option::of(1usize..4),
     ) -> Array {
-        Array { dies, planes, rows, blocks_per_die, cache_mode, copy_back, pieces }
+        Array { dies, planes, rows, blocks_per_die, cache_mode, copy_back, max_backlog }
     }
 }
