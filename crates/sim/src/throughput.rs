@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_start_up_phase_is_as_long_as_the_profile_says_and_comes_back_after_rest() {
-        let mut device = zeus("[startup]\nios = 125\nfactor = 0.1\nrest = \"2s\"\n");
+        let mut device = zeus("[startup]\nios = 125\nfactor = 0.1\nidle = \"2s\"\n");
         let count_cheap = |times: &[f64]| times.iter().filter(|&&us| us < 400.0).count();
         assert_eq!(count_cheap(&random_writes(&mut device, 500)), 125);
         assert_eq!(count_cheap(&random_writes(&mut device, 500)), 0);

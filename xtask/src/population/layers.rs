@@ -3,8 +3,8 @@
 use flashlab_base::{Bytes, Seed};
 use flashlab_sim::Translation;
 use flashlab_sim::layer::{
-    DemandMapOptions, LogBlocksOptions, LogOrder, PageMapOptions, VictimPolicy, Replacement, SharedLogsOptions,
-    Striping,
+    DemandMapOptions, LogBlocksOptions, LogOrder, PageMapOptions, Replacement, SharedLogsOptions, Striping,
+    VictimPolicy,
 };
 use flashlab_sim::profile::FlashSection;
 

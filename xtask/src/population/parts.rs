@@ -3,8 +3,8 @@
 use flashlab_base::{Bytes, Nanos};
 use flashlab_sim::flash_device::FlushPolicy;
 use flashlab_sim::profile::{
-    BackgroundSection, Bandwidth, ControllerSection, SlcCacheSection, FlashSection, PerPage, ReadBufferSection,
-    SegmentGroups, WriteBufferSection,
+    BackgroundSection, Bandwidth, ControllerSection, FlashSection, PerPage, ReadBufferSection, SegmentGroups,
+    SlcCacheSection, WriteBufferSection,
 };
 
 use super::draw::Draw;
@@ -115,7 +115,7 @@ impl WithFastRegion for FlashSection {
             program: PerPage::All(scaled(program, draw.uniform(0.15, 0.35))),
             erase: self.erase,
             bypass_from: None,
-            refill,
+            idle_reclaim: refill,
         };
         FlashSection { fast: Some(fast), ..self }
     }
@@ -219,7 +219,7 @@ fn background(draw: &mut Draw, family: Family, flash: &FlashSection) -> Option<B
             slice: Nanos::ZERO,
             read_slice: None,
             while_idle: true,
-            pieces: 0,
+            max_backlog: 0,
         });
     }
     if family.maps_pages() || !draw.chance(0.35) {
@@ -231,6 +231,6 @@ fn background(draw: &mut Draw, family: Family, flash: &FlashSection) -> Option<B
         slice,
         read_slice: None,
         while_idle: draw.chance(0.8),
-        pieces: draw.between(1, 24) as u32,
+        max_backlog: draw.between(1, 24) as u32,
     })
 }

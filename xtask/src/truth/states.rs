@@ -43,7 +43,7 @@ fn kept_back(profile: &Profile) -> u64 {
 fn owed(profile: &Profile) -> u64 {
     let dies = profile.flash.as_ref().map_or(0, |flash| u64::from(flash.dies));
     let buffer = profile.controller.write_buffer.map_or(0, |buffer| buffer.size.0);
-    let pieces = profile.controller.background.map_or(0, |background| u64::from(background.pieces));
+    let pieces = profile.controller.background.map_or(0, |background| u64::from(background.max_backlog));
     buffer / IO.0 + pieces * dies
 }
 

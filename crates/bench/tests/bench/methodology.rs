@@ -6,7 +6,7 @@ use flashlab_bench::{Purpose, State, Thoroughness};
 
 use crate::lab::{CAPACITY, Lab, Measured, assert_near, zeus, zeus_us};
 
-const STARTUP: &str = "[startup]\nios = 125\nfactor = 0.1\nrest = \"2s\"\n";
+const STARTUP: &str = "[startup]\nios = 125\nfactor = 0.1\nidle = \"2s\"\n";
 const OSCILLATION: &str = "[oscillation]\nclass = \"random_write\"\nperiod = 128\npeak_share = 0.5\n";
 const LINGERING: &str = "[lingering]\nper_write = \"50ms\"\nlongest = \"2.5s\"\nread_factor = 3.0\n";
 const NOISE: &str = "[noise]\nsigma = 0.2\nseed = 7\n";

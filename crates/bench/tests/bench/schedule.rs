@@ -13,7 +13,7 @@ use crate::lab::{CAPACITY, Lab, Measured, gap, zeus};
 
 const ALL: &[&str] = &Plan::MICRO_BENCHMARKS;
 const LINGERING: &str = "[lingering]\nper_write = \"50ms\"\nlongest = \"2.5s\"\nread_factor = 3.0\n";
-const STARTUP: &str = "[startup]\nios = 125\nfactor = 0.1\nrest = \"2s\"\n";
+const STARTUP: &str = "[startup]\nios = 125\nfactor = 0.1\nidle = \"2s\"\n";
 
 fn pattern(record: &RunRecord) -> Pattern {
     let plan = Plan::parse(&record.pattern, "a record").unwrap();
@@ -234,7 +234,7 @@ fn a_mix_measures_both_of_its_patterns_beyond_their_start_up_phase() {
 #[test]
 fn a_start_up_phase_that_a_quick_run_has_no_time_for_is_said() {
     // 2000 writes of start-up before each of 75 runs would take several times the budget.
-    let lab = Lab::quick("[startup]\nios = 700\nfactor = 0.5\nrest = \"1s\"\n", ALL);
+    let lab = Lab::quick("[startup]\nios = 700\nfactor = 0.5\nidle = \"1s\"\n", ALL);
     let measured = lab.measure();
     check(&lab, &measured);
     assert!(measured.schedule().time <= lab.manifest.settings.budget.unwrap());

@@ -26,7 +26,7 @@ fn a_target_that_is_too_small_is_refused_before_the_first_io() {
 
 #[test]
 fn the_smallest_target_takes_all_nine_micro_benchmarks() {
-    let more = "[startup]\nios = 125\nfactor = 0.1\nrest = \"2s\"\n";
+    let more = "[startup]\nios = 125\nfactor = 0.1\nidle = \"2s\"\n";
     for capacity in [Bytes::mib(16), Bytes(Bytes::mib(17).0 + 512)] {
         let lab = Lab::new(zeus(capacity, more), Thoroughness::Quick, &Plan::MICRO_BENCHMARKS);
         let measured = lab.measure();

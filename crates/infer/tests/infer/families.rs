@@ -54,7 +54,7 @@ fn logs_behind_a_large_buffer_are_seen_where_flushes_answer_many_writes_together
 }
 
 /// More merges are put off than any probe makes a die owe.
-const BACKGROUND: &str = "background = { pieces = 1000, idle_after = \"1s\", slice = \"500us\" }";
+const BACKGROUND: &str = "background = { max_backlog = 1000, idle_after = \"1s\", slice = \"500us\" }";
 
 #[test]
 fn merges_that_are_put_off_are_no_page_map() {

@@ -47,7 +47,7 @@ fn value(known: &Inference, parameter: Parameter) -> Option<Value> {
 fn logs_that_are_emptied_together_are_counted_one_by_one() {
     for (logs, at_once) in [(6, 3), (7, 2), (5, 1)] {
         let own = format!(
-            "{}{LINK}[translation.shared_logs]\nlogs = {logs}\nreclaimed_at_once = {at_once}\n",
+            "{}{LINK}[translation.shared_logs]\nlogs = {logs}\nreclaim_batch = {at_once}\n",
             flash(64, 2, "400us")
         );
         let known = inferred("64MiB", &own);
@@ -59,7 +59,7 @@ fn logs_that_are_emptied_together_are_counted_one_by_one() {
 
 #[test]
 fn noise_hides_no_fast_region() {
-    let fast = "[flash.fast]\nsize = \"12MiB\"\nread = \"25us\"\nprogram = \"150us\"\nerase = \"1ms\"\n";
+    let fast = "[flash.slc_cache]\nsize = \"12MiB\"\nread = \"25us\"\nprogram = \"150us\"\nerase = \"1ms\"\n";
     let known = inferred("96MiB", &format!("{}{fast}{LINK}[translation.page_map]\n", flash(64, 2, "900us")));
     let region = known.get(Parameter::SlcCacheSize).unwrap();
     let told = region.number().unwrap_or(0.0) / Bytes::mib(12).0 as f64;

@@ -84,7 +84,7 @@ fn a_fast_region_and_a_write_buffer_are_measured() {
     let known = inferred(
         "192MiB",
         "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 4\nover_provisioning = 0.2\nprogram = \
-         \"800us\"\n[flash.fast]\nsize = \"12MiB\"\nread = \"25us\"\nprogram = \"200us\"\nerase = \
+         \"800us\"\n[flash.slc_cache]\nsize = \"12MiB\"\nread = \"25us\"\nprogram = \"200us\"\nerase = \
          \"2ms\"\n[controller]\nwrite_command = \"20us\"\nwrite_bandwidth = \
          \"400MB/s\"\n[controller.background]\nidle_after = \"10ms\"\npieces = 0\nslice = \
          \"0ns\"\n",

@@ -153,8 +153,8 @@ fn a_request_beyond_reach_of_the_one_before_costs_a_jump() {
 }
 
 #[test]
-fn without_pages_on_the_way_the_host_waits_for_what_leaves_a_full_buffer() {
-    let buffer = "[controller.write_buffer]\nsize = \"8KiB\"\nflush = \"when-full\"\non_the_way = \"0B\"\n";
+fn without_pages_in_flight_the_host_waits_for_what_leaves_a_full_buffer() {
+    let buffer = "[controller.write_buffer]\nsize = \"8KiB\"\nflush = \"when-full\"\nin_flight = \"0B\"\n";
     let mut device = device(&format!("{PLAIN}{buffer}"));
     let times = [0, 4096, 8192, 12288].map(|offset| timed(&mut device, Operation::Write, offset, 4096));
     // All three leave together.
@@ -405,7 +405,7 @@ fn every_refusal_names_the_key_its_value_and_what_is_legal() {
         ("[flash]\nslc_cache = { read = \"1us\" }\n", ["slc_cache", "missing field", "`size`"]),
         (
             "[flash]\nslc_cache = { size = 0, read = 0, program = 0, erase = 0 }\n",
-            ["flash.fast.size", "0 B", "from one page on"],
+            ["flash.slc_cache.size", "0 B", "from one page on"],
         ),
         ("[flash]\n[controller]\nread_jump = \"5h\"\n", ["controller.read_jump", "5 h", "0 to 100s"]),
         ("[flash]\n[noise]\noutlier = \"5h\"\n", ["noise.outlier", "5 h", "0 to 100s"]),

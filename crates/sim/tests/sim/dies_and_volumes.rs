@@ -33,7 +33,7 @@ const PAGE: [u8; 4096] = [7; 4096];
 
 #[test]
 fn a_row_waits_in_the_register_for_its_last_page() {
-    let mut device = device(&format!("{FLASH}planes = 4\nrows_wait = true\n{CONTROLLER}"));
+    let mut device = device(&format!("{FLASH}planes = 4\ngathers_multi_plane_pages = true\n{CONTROLLER}"));
     let times = [0, 1, 2, 3].map(|page| timed(&mut device, Operation::Write, page * 4096, &PAGE));
     assert_eq!(times, [110, 110, 110, 310]);
     // A row and a half: 6 transfers and one program; the other half pays for its row.
@@ -43,7 +43,7 @@ fn a_row_waits_in_the_register_for_its_last_page() {
 
 #[test]
 fn a_die_keeps_the_row_that_it_read_until_it_does_something_else() {
-    let mut device = device(&format!("{FLASH}planes = 2\nkeeps_row = true\n{CONTROLLER}"));
+    let mut device = device(&format!("{FLASH}planes = 2\nreuses_page_register = true\n{CONTROLLER}"));
     timed(&mut device, Operation::Write, 0, &[7; 4 * 4096]);
     let mut read = |page: u64| timed(&mut device, Operation::Read, page * 4096, &PAGE);
     assert_eq!([read(0), read(1), read(2), read(3), read(2)], [135, 110, 135, 110, 110]);

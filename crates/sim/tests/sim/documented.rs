@@ -14,7 +14,7 @@ const SECTIONS: [&str; 24] = [
     "disk",
     "disk.seek",
     "flash",
-    "flash.fast",
+    "flash.slc_cache",
     "flash.reliability",
     "flash.energy",
     "controller",
