@@ -88,7 +88,7 @@ pub fn flash(draw: &mut Draw, class: Class, family: Family, capacity: Bytes, blo
         copy_back: !family.maps_pages() && draw.chance(0.3),
         zeros_program_share: if sees_content { draw.share(0.05, 0.9) } else { 1.0 },
         ones_program_share: if sees_content { draw.share(0.05, 1.0) } else { 1.0 },
-        fast: None,
+        slc_cache: None,
         ..FlashSection::default()
     }
     .with_fast_region(draw, family, capacity)
@@ -117,7 +117,7 @@ impl WithFastRegion for FlashSection {
             bypass_from: None,
             idle_reclaim: refill,
         };
-        FlashSection { fast: Some(fast), ..self }
+        FlashSection { slc_cache: Some(fast), ..self }
     }
 }
 
@@ -188,7 +188,7 @@ fn write_buffer(
     Some(WriteBufferSection {
         size: Bytes(size as u64).round_down(flash.page * 2),
         flush,
-        together: None,
+        flush_group: None,
         in_flight: None,
     })
 }
