@@ -8,11 +8,9 @@ use crate::sources::{code_of, crates};
 const SEVERAL: &[&str] = &[
     "Axis",
     "Column",
-    "Content",
     "Disturbance",
     "Ended",
     "Experiment",
-    "Lingering",
     "Manifest",
     "Misfit",
     "Outcome",

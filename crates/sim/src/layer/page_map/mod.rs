@@ -14,10 +14,12 @@
 //! - a die keeps one block free for its collector, so a collection that has begun ends;
 //! - a victim without an invalid page would bring nothing: that is [`Exhausted`], not another turn.
 
+mod ages;
 mod collect;
 mod heat;
 mod options;
 mod restore;
+mod section;
 mod upkeep;
 mod victims;
 
@@ -31,8 +33,8 @@ use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing
 use crate::layer::bits::set_bits;
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
+use ages::{Ages, Disturbance};
 use heat::Heat;
-use upkeep::{Ages, Disturbance};
 use victims::Victims;
 
 use options::PageMapLayout;
