@@ -1,6 +1,6 @@
 //! Flash translation layers: they map the host's logical pages to pages of the flash.
 //!
-//! [`contract`] says what a layer is, [`options`] what makes it a part of profiles. Each layer lies in a folder of its own
+//! `contract` says what a layer is, `options` what makes it a part of profiles. Each layer lies in a folder of its own
 //! with its options; to add one, see the recipe in ARCHITECTURE.md.
 
 mod bits;

@@ -345,7 +345,7 @@ mod tests {
 
         Erases of a block         0 to 0, mean 0.00 (after 0) -> 1000 to 2000, mean 1500 (after 1000) -> 2000 to 4000, mean 3000 (after 2000)
         Read page                 4 KiB (after 0)
-        What a pause buys         0.500 (after 0) -> 0.600 (after 2000)
+        Benefit of pauses         0.500 (after 0) -> 0.600 (after 2000)
         ");
     }
 }
