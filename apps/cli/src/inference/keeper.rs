@@ -17,7 +17,7 @@ pub struct Keeper<'a> {
     manifest: &'a Manifest<InferenceSettings>,
     /// The number of the group that is under way, from 1.
     number: usize,
-    /// Why the folder could not be written to, the first time since [`Keeper::retry`].
+    /// Why the folder could not be written to, the first time since it was last retried.
     failed: Option<SamplesError>,
     /// Whether a failure to write was reported.
     has_reported_failure: bool,

@@ -13,6 +13,9 @@
 //! wear.json        what was written before each round, and its findings
 //! ```
 
+// The comments here are help texts, in which [ ] is what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
