@@ -8,7 +8,7 @@ use flashlab_base::{Bytes, Operation};
 use flashlab_device::Geometry;
 use flashlab_engine::Pace;
 use flashlab_report::shell_word;
-use flashlab_trace::{Fit, Fitted, Misfit, Trace};
+use flashlab_trace::{Fit, Fitted, Trace, TraceMisfit};
 
 use crate::class_document::{ClassifiedRun, TraceFacts};
 use crate::class_runner::ClassRunner;
@@ -167,7 +167,7 @@ fn some_of(names: &[String]) -> String {
     format!("{}{more}", names[..names.len().min(SHOWN)].join(", "))
 }
 
-fn misfits(file: &str, misfit: &Misfit, larger: &str) -> anyhow::Error {
+fn misfits(file: &str, misfit: &TraceMisfit, larger: &str) -> anyhow::Error {
     let line = misfit.io.line;
     let advice = match misfit.io.size > misfit.capacity {
         true => "take a larger device".to_owned(),

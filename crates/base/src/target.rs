@@ -13,6 +13,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use thiserror::Error;
+
 /// The device that a command works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -43,18 +45,9 @@ pub enum ProfileName {
 const SCHEME: &str = "sim:";
 
 /// Why a text names no device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("sim: names no device: flashlab sim list names them, or give a file as sim:./profile.toml")]
 pub struct ParseTargetError;
-
-impl fmt::Display for ParseTargetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "sim: names no device: flashlab sim list names them, or give a file as sim:./profile.toml",
-        )
-    }
-}
-
-impl std::error::Error for ParseTargetError {}
 
 impl Target {
     /// Whether the device is a simulated one.

@@ -7,7 +7,7 @@
 //! more than a part of it. The least that a run measures is above both; a start-up phase is not.
 
 use flashlab_base::{Bytes, Nanos};
-use flashlab_plan::{Basic, Location, Pattern, Plan, Space, Time, Value};
+use flashlab_plan::{Basic, ExperimentValue, Location, Pattern, Plan, Space, Time};
 
 use crate::area::writes_sequentially;
 use crate::estimate::{Known, bytes_written_each, weighted, widest};
@@ -30,7 +30,7 @@ pub(crate) struct Allowance {
 pub(crate) struct Run {
     plan: String,
     experiment: String,
-    value: Value,
+    value: ExperimentValue,
     /// What is run; its IOIgnore is what the device asks for.
     pub pattern: Pattern,
     io_count_min: u64,
@@ -48,7 +48,7 @@ impl Run {
     pub fn new(
         plan: &Plan,
         experiment: &str,
-        value: Value,
+        value: ExperimentValue,
         mut pattern: Pattern,
         settings: &Settings,
         known: &Known<'_>,

@@ -1,7 +1,7 @@
 //! Plans that are run as they are written, without the methodology around them.
 
 use flashlab_base::{Bytes, Nanos};
-use flashlab_plan::{Experiment, Pattern, Plan, Space, Value};
+use flashlab_plan::{Experiment, ExperimentValue, Pattern, Plan, Space};
 
 use crate::estimate::{Known, bytes_written_each};
 use crate::settings::Settings;
@@ -39,7 +39,7 @@ pub(crate) fn plain_schedule(plans: &[Plan], settings: &Settings, space: Space, 
 fn plain_step(
     plan: &Plan,
     experiment: &Experiment,
-    value: Value,
+    value: ExperimentValue,
     pattern: Pattern,
     repetition: u32,
     space: Space,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use flashlab_analysis::findings::Warning;
 use flashlab_base::{Bytes, Nanos};
-use flashlab_plan::{Experiment, Pattern, Plan, PlanError, Value};
+use flashlab_plan::{Experiment, ExperimentValue, Pattern, Plan, PlanError};
 
 use crate::area::writes_sequentially;
 use crate::record::Purpose;
@@ -17,7 +17,7 @@ pub struct Step {
     /// The experiment's name, as `SR`.
     pub experiment: String,
     /// The parameter's value.
-    pub value: Value,
+    pub value: ExperimentValue,
     /// From 1.
     pub repetition: u32,
     /// What is run.
@@ -94,7 +94,7 @@ impl fmt::Display for Step {
 pub(crate) fn left_out_warning(
     plan: &Plan,
     experiment: &Experiment,
-    value: &Value,
+    value: &ExperimentValue,
     error: &PlanError,
 ) -> Warning {
     let message = format!("{} {} at {}: {error}", plan.name, experiment.name, value.label);

@@ -6,7 +6,7 @@
 use flashlab_base::{Bytes, Nanos};
 
 use crate::parameter::EXACT_MAX;
-use crate::{Basic, IoSize, Location, ModeRule, Parameter, Pattern, Time};
+use crate::{Basic, IoSize, Location, ModeRule, Pattern, PatternParameter, Time};
 
 /// More processes than any host runs, fewer than would exhaust one.
 const PARALLEL_DEGREE_MAX: u32 = 1024;
@@ -23,7 +23,7 @@ const BELOW_NANOS_MAX: &str = "below 2502h";
 /// A parameter outside its legal range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Illegal {
-    pub(crate) parameter: Parameter,
+    pub(crate) parameter: PatternParameter,
     /// Whether it belongs to the second part of a mix.
     pub(crate) of_second: bool,
     pub(crate) value: String,
@@ -32,7 +32,12 @@ pub(crate) struct Illegal {
 
 type Checked = Result<(), Illegal>;
 
-fn require(holds: bool, parameter: Parameter, value: impl ToString, legal: impl Into<String>) -> Checked {
+fn require(
+    holds: bool,
+    parameter: PatternParameter,
+    value: impl ToString,
+    legal: impl Into<String>,
+) -> Checked {
     if holds {
         return Ok(());
     }
@@ -44,18 +49,18 @@ pub(crate) fn check(pattern: &Pattern) -> Checked {
     check_basic(&pattern.first)?;
     if let Some(mix) = &pattern.mix {
         check_basic(&mix.second).map_err(|illegal| Illegal { of_second: true, ..illegal })?;
-        require(mix.ratio >= 1, Parameter::Ratio, mix.ratio, "at least 1")?;
+        require(mix.ratio >= 1, PatternParameter::Ratio, mix.ratio, "at least 1")?;
         check_open_loop(&pattern.first, &mix.second)?;
     }
     let degree = pattern.parallel_degree;
     let legal = format!("from 1 to {PARALLEL_DEGREE_MAX}");
-    require((1..=PARALLEL_DEGREE_MAX).contains(&degree), Parameter::ParallelDegree, degree, legal)?;
+    require((1..=PARALLEL_DEGREE_MAX).contains(&degree), PatternParameter::ParallelDegree, degree, legal)?;
     let (depth, most) = (pattern.queue_depth, IN_FLIGHT_MAX / degree);
     let legal = match degree {
         1 => format!("from 1 to {most}"),
         _ => format!("from 1 to {most}, as {degree} processes keep {IN_FLIGHT_MAX} IOs in flight at most"),
     };
-    require((1..=most).contains(&depth), Parameter::QueueDepth, depth, legal)?;
+    require((1..=most).contains(&depth), PatternParameter::QueueDepth, depth, legal)?;
     check_pauses(pattern)?;
     check_length(pattern)
 }
@@ -65,22 +70,27 @@ fn check_pauses(pattern: &Pattern) -> Checked {
     let pauses = pattern.basics().any(|basic| matches!(basic.time, Time::Pause { .. } | Time::Burst { .. }));
     let legal = "1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces \
                  the IOs of a queue)";
-    require(!pauses || pattern.queue_depth == 1, Parameter::QueueDepth, pattern.queue_depth, legal)
+    require(!pauses || pattern.queue_depth == 1, PatternParameter::QueueDepth, pattern.queue_depth, legal)
 }
 
 /// IOCount, IOIgnore and the time limit.
 fn check_length(pattern: &Pattern) -> Checked {
     let ignore = pattern.io_ignore;
-    require(ignore <= EXACT_MAX, Parameter::IoIgnore, ignore, "at most 2^53")?;
+    require(ignore <= EXACT_MAX, PatternParameter::IoIgnore, ignore, "at most 2^53")?;
     if let Some(count) = pattern.io_count {
         let legal = "from 1 to 2^53";
-        require((1..=EXACT_MAX).contains(&count), Parameter::IoCount, count, legal)?;
+        require((1..=EXACT_MAX).contains(&count), PatternParameter::IoCount, count, legal)?;
         let legal = format!("below io_count ({count}), or no IO is left to measure");
-        require(ignore < count, Parameter::IoIgnore, ignore, legal)?;
+        require(ignore < count, PatternParameter::IoIgnore, ignore, legal)?;
     }
     let duration = pattern.duration.unwrap_or(NANOS_MAX);
     let legal = format!("longer than 0 and {BELOW_NANOS_MAX}");
-    require(duration > Nanos::ZERO && duration <= NANOS_MAX, Parameter::Duration, duration.exact(), legal)
+    require(
+        duration > Nanos::ZERO && duration <= NANOS_MAX,
+        PatternParameter::Duration,
+        duration.exact(),
+        legal,
+    )
 }
 
 fn check_basic(basic: &Basic) -> Checked {
@@ -88,17 +98,17 @@ fn check_basic(basic: &Basic) -> Checked {
     check_location(basic.location)?;
     check_time(basic.time)?;
     if let ModeRule::WriteProbability(p) = basic.mode {
-        require((0.0..=1.0).contains(&p), Parameter::WriteProbability, p, "from 0 to 1")?;
+        require((0.0..=1.0).contains(&p), PatternParameter::WriteProbability, p, "from 0 to 1")?;
     }
     let largest = io_size_range(basic.io_size).1;
     if let Some(slot) = basic.slot_size {
         let legal = format!("from {}, the largest IOSize, to {}", largest.exact(), BYTES_MAX.exact());
-        require((largest..=BYTES_MAX).contains(&slot), Parameter::SlotSize, slot.exact(), legal)?;
+        require((largest..=BYTES_MAX).contains(&slot), PatternParameter::SlotSize, slot.exact(), legal)?;
     }
     let bytes = [
-        (Parameter::IoShift, basic.io_shift),
-        (Parameter::TargetOffset, basic.target_offset),
-        (Parameter::TargetSize, basic.target_size.unwrap_or_default()),
+        (PatternParameter::IoShift, basic.io_shift),
+        (PatternParameter::TargetOffset, basic.target_offset),
+        (PatternParameter::TargetSize, basic.target_size.unwrap_or_default()),
     ];
     for (parameter, value) in bytes {
         require(value <= BYTES_MAX, parameter, value.exact(), format!("at most {}", BYTES_MAX.exact()))?;
@@ -106,7 +116,7 @@ fn check_basic(basic: &Basic) -> Checked {
     if let Some(size) = basic.target_size {
         let least = io_size_range(basic.io_size).0 + basic.io_shift;
         let legal = format!("at least {}, which is IOSize + IOShift", least.exact());
-        require(size >= least, Parameter::TargetSize, size.exact(), legal)?;
+        require(size >= least, PatternParameter::TargetSize, size.exact(), legal)?;
     }
     Ok(())
 }
@@ -126,26 +136,26 @@ fn check_io_size(io_size: IoSize) -> Checked {
         IoSize::Fixed(_) => format!("from 1B to {}", BYTES_MAX.exact()),
         IoSize::Uniform { .. } => format!("such that 1B <= min <= max <= {}", BYTES_MAX.exact()),
     };
-    require(in_order, Parameter::IoSize, io_size, legal)
+    require(in_order, PatternParameter::IoSize, io_size, legal)
 }
 
 fn check_location(location: Location) -> Checked {
     let part = |value: f64| value > 0.0 && value < 1.0;
     match location {
         Location::Partitioned { partitions } => {
-            require(partitions >= 1, Parameter::Partitions, partitions, "at least 1")
+            require(partitions >= 1, PatternParameter::Partitions, partitions, "at least 1")
         }
         Location::Zipf { theta } => {
             let legal = format!("from 0 to {THETA_MAX}");
-            require((0.0..=THETA_MAX).contains(&theta), Parameter::Theta, theta, legal)
+            require((0.0..=THETA_MAX).contains(&theta), PatternParameter::Theta, theta, legal)
         }
         Location::HotCold { ios, space } => {
-            require(part(ios), Parameter::HotIos, ios, "above 0 and below 1")?;
-            require(part(space), Parameter::HotSpace, space, "above 0 and below 1")
+            require(part(ios), PatternParameter::HotIos, ios, "above 0 and below 1")?;
+            require(part(space), PatternParameter::HotSpace, space, "above 0 and below 1")
         }
         Location::Ordered { incr } => {
             let legal = "from -2^53 to 2^53";
-            require(incr.unsigned_abs() <= EXACT_MAX, Parameter::Incr, incr, legal)
+            require(incr.unsigned_abs() <= EXACT_MAX, PatternParameter::Incr, incr, legal)
         }
         Location::Sequential | Location::Random | Location::Permutation => Ok(()),
     }
@@ -154,13 +164,18 @@ fn check_location(location: Location) -> Checked {
 fn check_time(time: Time) -> Checked {
     match time {
         Time::Burst { burst, pause } => {
-            require(burst >= 1, Parameter::Burst, burst, "at least 1")?;
+            require(burst >= 1, PatternParameter::Burst, burst, "at least 1")?;
             check_pause(pause)
         }
         Time::Pause { pause } => check_pause(pause),
         Time::Rate { per_second, .. } => {
             let legal = format!("above 0 and at most {PER_SECOND_MAX} IOs a second");
-            require(per_second > 0.0 && per_second <= PER_SECOND_MAX, Parameter::Rate, per_second, legal)
+            require(
+                per_second > 0.0 && per_second <= PER_SECOND_MAX,
+                PatternParameter::Rate,
+                per_second,
+                legal,
+            )
         }
         Time::Consecutive => Ok(()),
     }
@@ -168,7 +183,7 @@ fn check_time(time: Time) -> Checked {
 
 fn check_pause(pause: Nanos) -> Checked {
     let legal = BELOW_NANOS_MAX;
-    require(pause <= NANOS_MAX, Parameter::Pause, pause.exact(), legal)
+    require(pause <= NANOS_MAX, PatternParameter::Pause, pause.exact(), legal)
 }
 
 /// In a mix each IO follows the previous one of either part: only one kind of clock can drive them.
@@ -179,8 +194,8 @@ fn check_open_loop(first: &Basic, second: &Basic) -> Checked {
     };
     let legal = "given for both parts of the mix, or for none";
     match (rate(first), rate(second)) {
-        (Some(given), None) => require(false, Parameter::Rate, given, legal),
-        (None, Some(given)) => require(false, Parameter::Rate, given, legal)
+        (Some(given), None) => require(false, PatternParameter::Rate, given, legal),
+        (None, Some(given)) => require(false, PatternParameter::Rate, given, legal)
             .map_err(|illegal| Illegal { of_second: true, ..illegal }),
         _ => Ok(()),
     }

@@ -1,14 +1,15 @@
-//! What can be wrong with a plan: with its text, or with its place on a device.
+//! What can be wrong with a plan: with its text, or with its placement on a device.
 
-use std::fmt;
+use thiserror::Error;
 
 /// Why a plan cannot be read, or a pattern cannot be placed on a device.
 ///
 /// Every message says what is wrong, where, and what would be legal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The text is no TOML.
+    /// The text is not TOML.
+    #[error("{file}:{line}: this is not TOML: {message}")]
     Syntax {
         /// The file's name, as given to [`Plan::parse`](crate::Plan::parse).
         file: String,
@@ -17,7 +18,8 @@ pub enum PlanError {
         /// What the TOML parser says.
         message: String,
     },
-    /// A key that the language does not have, or not there.
+    /// A key that the language does not have, or does not have in this table.
+    #[error("{file}:{line}: unknown key `{key}`: {}", instead(nearest.as_deref(), legal))]
     UnknownKey {
         /// The file's name.
         file: String,
@@ -30,11 +32,12 @@ pub enum PlanError {
         /// The legal keys.
         legal: Vec<String>,
     },
-    /// A key without which the plan says too little.
+    /// A required key is missing.
+    #[error("{file}:{line}: `{key}` is missing: add {legal}")]
     MissingKey {
         /// The file's name.
         file: String,
-        /// The line, from 1, at which the table starts that lacks it.
+        /// The line, from 1, at which the table starts.
         line: usize,
         /// The key.
         key: String,
@@ -42,6 +45,7 @@ pub enum PlanError {
         legal: String,
     },
     /// A value outside its legal range.
+    #[error("{file}:{line}: {key} = {value}: must be {legal}")]
     Value {
         /// The file's name.
         file: String,
@@ -55,6 +59,7 @@ pub enum PlanError {
         legal: String,
     },
     /// The pattern cannot run on this device, or on any.
+    #[error("{parameter} = {value}: must be {legal}")]
     Placement {
         /// The parameter's uFLIP name, as `IOSize`.
         parameter: String,
@@ -62,25 +67,26 @@ pub enum PlanError {
         value: String,
         /// What it may be.
         legal: String,
-        /// What stands against it.
+        /// Why it cannot be placed.
         misfit: Misfit,
     },
 }
 
-/// What stands against the placement of a pattern on a device.
+/// Why a pattern cannot be placed on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Misfit {
-    /// The device's block is too coarse for a size or an offset. Another device may take the
-    /// pattern: a methodology leaves this run out, with a note.
+    /// A size or an offset is not a multiple of the device's block. A device with smaller blocks
+    /// could run it, so a benchmark leaves this run out and says so.
     Block,
-    /// The target or the device is too small. As above.
+    /// The target or the device is too small. A larger device could run it, so a benchmark leaves
+    /// this run out and says so.
     Space,
     /// The value is legal on no device.
     Value,
 }
 
 impl PlanError {
-    /// What stands against the placement; `None` for the errors of a text.
+    /// Why the pattern cannot be placed; `None` for the errors of a text.
     pub fn misfit(&self) -> Option<Misfit> {
         match self {
             PlanError::Placement { misfit, .. } => Some(*misfit),
@@ -89,29 +95,10 @@ impl PlanError {
     }
 }
 
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PlanError::Syntax { file, line, message } => {
-                write!(f, "{file}:{line}: this is not TOML: {message}")
-            }
-            PlanError::UnknownKey { file, line, key, nearest: Some(nearest), .. } => {
-                write!(f, "{file}:{line}: unknown key `{key}`: did you mean `{nearest}`?")
-            }
-            PlanError::UnknownKey { file, line, key, nearest: None, legal } => {
-                write!(f, "{file}:{line}: unknown key `{key}`: legal here are {}", legal.join(", "))
-            }
-            PlanError::MissingKey { file, line, key, legal } => {
-                write!(f, "{file}:{line}: `{key}` is missing: add {legal}")
-            }
-            PlanError::Value { file, line, key, value, legal } => {
-                write!(f, "{file}:{line}: {key} = {value}: must be {legal}")
-            }
-            PlanError::Placement { parameter, value, legal, .. } => {
-                write!(f, "{parameter} = {value}: must be {legal}")
-            }
-        }
+/// What to do about an unknown key: the nearest legal one or, without one, all of them.
+fn instead(nearest: Option<&str>, legal: &[String]) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("legal here are {}", legal.join(", ")),
     }
 }
-
-impl std::error::Error for PlanError {}

@@ -14,7 +14,7 @@ use crate::{Arrival, Basic, IoSize, Location, ModeRule, Pattern, Time};
 
 /// A parameter with a number for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Parameter {
+pub enum PatternParameter {
     /// IOSize, in bytes.
     IoSize,
     /// SlotSize, in bytes.
@@ -75,37 +75,37 @@ pub(crate) enum Quantity {
 pub(crate) const EXACT_MAX: u64 = 1 << 53;
 
 /// A parameter's name in the papers, key in the language, and quantity.
-const TABLE: [(Parameter, &str, &str, Quantity); 20] = [
-    (Parameter::IoSize, "IOSize", "io_size", Quantity::Bytes),
-    (Parameter::SlotSize, "SlotSize", "slot_size", Quantity::Bytes),
-    (Parameter::IoShift, "IOShift", "io_shift", Quantity::Bytes),
-    (Parameter::TargetOffset, "TargetOffset", "target_offset", Quantity::Bytes),
-    (Parameter::TargetSize, "TargetSize", "target_size", Quantity::Bytes),
-    (Parameter::Incr, "Incr", "incr", Quantity::Integer),
-    (Parameter::Partitions, "Partitions", "partitions", Quantity::Count),
-    (Parameter::Theta, "Theta", "theta", Quantity::Real),
-    (Parameter::HotIos, "HotIOs", "hot_ios", Quantity::Real),
-    (Parameter::HotSpace, "HotSpace", "hot_space", Quantity::Real),
-    (Parameter::Pause, "Pause", "pause", Quantity::Nanos),
-    (Parameter::Burst, "Burst", "burst", Quantity::Count),
-    (Parameter::Rate, "Rate", "per_second", Quantity::Real),
-    (Parameter::WriteProbability, "WriteProbability", "write_probability", Quantity::Real),
-    (Parameter::Ratio, "Ratio", "ratio", Quantity::Count),
-    (Parameter::ParallelDegree, "ParallelDegree", "parallel_degree", Quantity::Count),
-    (Parameter::QueueDepth, "QueueDepth", "queue_depth", Quantity::Count),
-    (Parameter::IoCount, "IOCount", "io_count", Quantity::LongCount),
-    (Parameter::IoIgnore, "IOIgnore", "io_ignore", Quantity::LongCount),
-    (Parameter::Duration, "Duration", "duration", Quantity::Nanos),
+const TABLE: [(PatternParameter, &str, &str, Quantity); 20] = [
+    (PatternParameter::IoSize, "IOSize", "io_size", Quantity::Bytes),
+    (PatternParameter::SlotSize, "SlotSize", "slot_size", Quantity::Bytes),
+    (PatternParameter::IoShift, "IOShift", "io_shift", Quantity::Bytes),
+    (PatternParameter::TargetOffset, "TargetOffset", "target_offset", Quantity::Bytes),
+    (PatternParameter::TargetSize, "TargetSize", "target_size", Quantity::Bytes),
+    (PatternParameter::Incr, "Incr", "incr", Quantity::Integer),
+    (PatternParameter::Partitions, "Partitions", "partitions", Quantity::Count),
+    (PatternParameter::Theta, "Theta", "theta", Quantity::Real),
+    (PatternParameter::HotIos, "HotIOs", "hot_ios", Quantity::Real),
+    (PatternParameter::HotSpace, "HotSpace", "hot_space", Quantity::Real),
+    (PatternParameter::Pause, "Pause", "pause", Quantity::Nanos),
+    (PatternParameter::Burst, "Burst", "burst", Quantity::Count),
+    (PatternParameter::Rate, "Rate", "per_second", Quantity::Real),
+    (PatternParameter::WriteProbability, "WriteProbability", "write_probability", Quantity::Real),
+    (PatternParameter::Ratio, "Ratio", "ratio", Quantity::Count),
+    (PatternParameter::ParallelDegree, "ParallelDegree", "parallel_degree", Quantity::Count),
+    (PatternParameter::QueueDepth, "QueueDepth", "queue_depth", Quantity::Count),
+    (PatternParameter::IoCount, "IOCount", "io_count", Quantity::LongCount),
+    (PatternParameter::IoIgnore, "IOIgnore", "io_ignore", Quantity::LongCount),
+    (PatternParameter::Duration, "Duration", "duration", Quantity::Nanos),
 ];
 
-impl Parameter {
+impl PatternParameter {
     /// Every parameter.
-    pub fn all() -> impl Iterator<Item = Parameter> {
+    pub fn all() -> impl Iterator<Item = PatternParameter> {
         TABLE.iter().map(|row| row.0)
     }
 
     /// The parameter of this uFLIP name, as `IOSize`.
-    pub fn from_name(name: &str) -> Option<Parameter> {
+    pub fn from_name(name: &str) -> Option<PatternParameter> {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
@@ -132,7 +132,7 @@ impl Parameter {
         self.row().3
     }
 
-    fn row(self) -> &'static (Parameter, &'static str, &'static str, Quantity) {
+    fn row(self) -> &'static (PatternParameter, &'static str, &'static str, Quantity) {
         TABLE.iter().find(|row| row.0 == self).expect("the table has every parameter")
     }
 
@@ -142,14 +142,14 @@ impl Parameter {
     /// What the pattern must be like to have this parameter, as "with a `mix`".
     pub(crate) fn set(self, pattern: &mut Pattern, number: f64) -> Result<(), &'static str> {
         match self {
-            Parameter::Ratio => {
+            PatternParameter::Ratio => {
                 pattern.mix.as_mut().ok_or("with a `mix`")?.ratio = number as u32;
             }
-            Parameter::ParallelDegree => pattern.parallel_degree = number as u32,
-            Parameter::QueueDepth => pattern.queue_depth = number as u32,
-            Parameter::IoCount => pattern.io_count = Some(number as u64),
-            Parameter::IoIgnore => pattern.io_ignore = number as u64,
-            Parameter::Duration => pattern.duration = Some(Nanos(number as u64)),
+            PatternParameter::ParallelDegree => pattern.parallel_degree = number as u32,
+            PatternParameter::QueueDepth => pattern.queue_depth = number as u32,
+            PatternParameter::IoCount => pattern.io_count = Some(number as u64),
+            PatternParameter::IoIgnore => pattern.io_ignore = number as u64,
+            PatternParameter::Duration => pattern.duration = Some(Nanos(number as u64)),
             _ => {
                 let first = self.set_basic(&mut pattern.first, number);
                 let second = pattern.mix.as_mut().map(|mix| self.set_basic(&mut mix.second, number));
@@ -163,25 +163,27 @@ impl Parameter {
     pub(crate) fn is_of_basic(self) -> bool {
         !matches!(
             self,
-            Parameter::Ratio
-                | Parameter::ParallelDegree
-                | Parameter::QueueDepth
-                | Parameter::IoCount
-                | Parameter::IoIgnore
-                | Parameter::Duration
+            PatternParameter::Ratio
+                | PatternParameter::ParallelDegree
+                | PatternParameter::QueueDepth
+                | PatternParameter::IoCount
+                | PatternParameter::IoIgnore
+                | PatternParameter::Duration
         )
     }
 
-    /// Sets a parameter that a basic pattern has, as [`Parameter::set`].
+    /// Sets a parameter that a basic pattern has, as [`PatternParameter::set`].
     pub(crate) fn set_basic(self, basic: &mut Basic, number: f64) -> Result<(), &'static str> {
         match self {
-            Parameter::IoSize => basic.io_size = IoSize::Fixed(Bytes(number as u64)),
-            Parameter::SlotSize => basic.slot_size = Some(Bytes(number as u64)),
-            Parameter::IoShift => basic.io_shift = Bytes(number as u64),
-            Parameter::TargetOffset => basic.target_offset = Bytes(number as u64),
-            Parameter::TargetSize => basic.target_size = Some(Bytes(number as u64)),
-            Parameter::WriteProbability => basic.mode = ModeRule::WriteProbability(number),
-            Parameter::Pause | Parameter::Burst | Parameter::Rate => return self.set_time(basic, number),
+            PatternParameter::IoSize => basic.io_size = IoSize::Fixed(Bytes(number as u64)),
+            PatternParameter::SlotSize => basic.slot_size = Some(Bytes(number as u64)),
+            PatternParameter::IoShift => basic.io_shift = Bytes(number as u64),
+            PatternParameter::TargetOffset => basic.target_offset = Bytes(number as u64),
+            PatternParameter::TargetSize => basic.target_size = Some(Bytes(number as u64)),
+            PatternParameter::WriteProbability => basic.mode = ModeRule::WriteProbability(number),
+            PatternParameter::Pause | PatternParameter::Burst | PatternParameter::Rate => {
+                return self.set_time(basic, number);
+            }
             _ => return self.set_location(basic, number),
         }
         Ok(())
@@ -190,13 +192,13 @@ impl Parameter {
     fn set_time(self, basic: &mut Basic, number: f64) -> Result<(), &'static str> {
         let nanos = Nanos(number as u64);
         basic.time = match (self, basic.time) {
-            (Parameter::Pause, Time::Consecutive | Time::Pause { .. }) => Time::Pause { pause: nanos },
-            (Parameter::Pause, Time::Burst { burst, .. }) => Time::Burst { burst, pause: nanos },
-            (Parameter::Pause, Time::Rate { .. }) => return Err("without `per_second`"),
-            (Parameter::Burst, Time::Pause { pause } | Time::Burst { pause, .. }) => {
+            (PatternParameter::Pause, Time::Consecutive | Time::Pause { .. }) => Time::Pause { pause: nanos },
+            (PatternParameter::Pause, Time::Burst { burst, .. }) => Time::Burst { burst, pause: nanos },
+            (PatternParameter::Pause, Time::Rate { .. }) => return Err("without `per_second`"),
+            (PatternParameter::Burst, Time::Pause { pause } | Time::Burst { pause, .. }) => {
                 Time::Burst { burst: number as u32, pause }
             }
-            (Parameter::Burst, _) => return Err("with a `pause`"),
+            (PatternParameter::Burst, _) => return Err("with a `pause`"),
             (_, Time::Rate { arrival, .. }) => Time::Rate { per_second: number, arrival },
             (_, Time::Consecutive) => Time::Rate { per_second: number, arrival: Arrival::Fixed },
             _ => return Err("without `pause`"),
@@ -206,25 +208,29 @@ impl Parameter {
 
     fn set_location(self, basic: &mut Basic, number: f64) -> Result<(), &'static str> {
         basic.location = match (self, basic.location) {
-            (Parameter::Incr, Location::Sequential | Location::Ordered { .. }) => {
+            (PatternParameter::Incr, Location::Sequential | Location::Ordered { .. }) => {
                 Location::Ordered { incr: number as i64 }
             }
-            (Parameter::Incr, _) => return Err("with a sequential or ordered location"),
-            (Parameter::Partitions, Location::Sequential | Location::Partitioned { .. }) => {
+            (PatternParameter::Incr, _) => return Err("with a sequential or ordered location"),
+            (PatternParameter::Partitions, Location::Sequential | Location::Partitioned { .. }) => {
                 Location::Partitioned { partitions: number as u32 }
             }
-            (Parameter::Partitions, _) => return Err("with a sequential or partitioned location"),
-            (Parameter::Theta, Location::Zipf { .. }) => Location::Zipf { theta: number },
-            (Parameter::Theta, _) => return Err("with location = \"zipf\""),
-            (Parameter::HotIos, Location::HotCold { space, .. }) => Location::HotCold { ios: number, space },
-            (Parameter::HotSpace, Location::HotCold { ios, .. }) => Location::HotCold { ios, space: number },
+            (PatternParameter::Partitions, _) => return Err("with a sequential or partitioned location"),
+            (PatternParameter::Theta, Location::Zipf { .. }) => Location::Zipf { theta: number },
+            (PatternParameter::Theta, _) => return Err("with location = \"zipf\""),
+            (PatternParameter::HotIos, Location::HotCold { space, .. }) => {
+                Location::HotCold { ios: number, space }
+            }
+            (PatternParameter::HotSpace, Location::HotCold { ios, .. }) => {
+                Location::HotCold { ios, space: number }
+            }
             _ => return Err("with location = \"hot_cold\""),
         };
         Ok(())
     }
 }
 
-impl fmt::Display for Parameter {
+impl fmt::Display for PatternParameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }

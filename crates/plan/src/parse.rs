@@ -15,8 +15,8 @@ use crate::parameter::Quantity;
 use crate::section::{Entry, Section, Source};
 use crate::vary::read_vary;
 use crate::{
-    Arrival, Basic, Content, Experiment, IoSize, Location, Mix, ModeRule, PLAN_VERSION, Parameter, Pattern,
-    Plan, PlanError, Time,
+    Arrival, Basic, Content, Experiment, IoSize, Location, Mix, ModeRule, PLAN_VERSION, Pattern,
+    PatternParameter, Plan, PlanError, Time,
 };
 
 const PLAN_KEYS: [&str; 6] = ["version", "name", "title", "description", "patterns", "experiment"];
@@ -46,14 +46,15 @@ pub(crate) const LOCATIONS: [(&str, Location); 7] = [
 ];
 
 fn basic_keys() -> Vec<&'static str> {
-    let parameters = Parameter::all().filter(|parameter| parameter.is_of_basic()).map(Parameter::key);
+    let parameters =
+        PatternParameter::all().filter(|parameter| parameter.is_of_basic()).map(PatternParameter::key);
     BASIC_KEYS.into_iter().chain(parameters).collect()
 }
 
 fn pattern_keys() -> Vec<&'static str> {
-    let whole =
-        Parameter::all().filter(|parameter| !parameter.is_of_basic() && *parameter != Parameter::Ratio);
-    basic_keys().into_iter().chain(["mix", WRITE_THROUGH]).chain(whole.map(Parameter::key)).collect()
+    let whole = PatternParameter::all()
+        .filter(|parameter| !parameter.is_of_basic() && *parameter != PatternParameter::Ratio);
+    basic_keys().into_iter().chain(["mix", WRITE_THROUGH]).chain(whole.map(PatternParameter::key)).collect()
 }
 
 type Named = BTreeMap<String, Pattern>;
@@ -157,9 +158,9 @@ fn read_experiments(file: &Section, list: Entry, named: &Named) -> Result<Vec<Ex
 fn read_pattern(section: &Section, named: &Named) -> Result<Pattern, PlanError> {
     let mut pattern = read_base(section, named)?;
     read_basic(section, &mut pattern.first)?;
-    for parameter in Parameter::all().filter(|parameter| !parameter.is_of_basic()) {
+    for parameter in PatternParameter::all().filter(|parameter| !parameter.is_of_basic()) {
         // The ratio stands in the mix.
-        if let Some(entry) = section.get(parameter.key()).filter(|_| parameter != Parameter::Ratio) {
+        if let Some(entry) = section.get(parameter.key()).filter(|_| parameter != PatternParameter::Ratio) {
             let number = entry.number(parameter.quantity())?;
             parameter.set(&mut pattern, number).map_err(|use_it| entry.misplaced(use_it))?;
         }
@@ -170,7 +171,7 @@ fn read_pattern(section: &Section, named: &Named) -> Result<Pattern, PlanError> 
     let mix = match section.get("mix") {
         None => None,
         Some(entry) => {
-            let legal: Vec<&str> = basic_keys().into_iter().chain([Parameter::Ratio.key()]).collect();
+            let legal: Vec<&str> = basic_keys().into_iter().chain([PatternParameter::Ratio.key()]).collect();
             let mix = entry.section(&legal)?;
             pattern.mix = Some(read_mix(&mix, &pattern.first, named)?);
             Some(mix)
@@ -178,7 +179,7 @@ fn read_pattern(section: &Section, named: &Named) -> Result<Pattern, PlanError> 
     };
     check(&pattern).map_err(|illegal| {
         let Illegal { parameter, of_second, value, legal } = illegal;
-        let in_mix = of_second || parameter == Parameter::Ratio;
+        let in_mix = of_second || parameter == PatternParameter::Ratio;
         mix.filter(|_| in_mix).as_ref().unwrap_or(section).illegal(parameter.key(), value, legal)
     })?;
     Ok(pattern)
@@ -187,7 +188,7 @@ fn read_pattern(section: &Section, named: &Named) -> Result<Pattern, PlanError> 
 /// The pattern that this one departs from.
 fn read_base(section: &Section, named: &Named) -> Result<Pattern, PlanError> {
     let Some(entry) = section.get("pattern") else {
-        if section.get(Parameter::WriteProbability.key()).is_none() {
+        if section.get(PatternParameter::WriteProbability.key()).is_none() {
             section
                 .require("mode", "mode = \"read\" or \"write\", or the name of a pattern to depart from")?;
         }
@@ -211,7 +212,7 @@ fn read_mix(section: &Section, first: &Basic, named: &Named) -> Result<Mix, Plan
         (second.target_offset, second.target_size) = (first.target_offset, first.target_size);
     }
     read_basic(section, &mut second)?;
-    let ratio = match section.get(Parameter::Ratio.key()) {
+    let ratio = match section.get(PatternParameter::Ratio.key()) {
         Some(entry) => entry.number(Quantity::Count)? as u32,
         None => 1,
     };
@@ -220,7 +221,7 @@ fn read_mix(section: &Section, first: &Basic, named: &Named) -> Result<Mix, Plan
 
 fn read_basic(section: &Section, basic: &mut Basic) -> Result<(), PlanError> {
     if let Some(entry) = section.get("mode") {
-        if let Some(probability) = section.get(Parameter::WriteProbability.key()) {
+        if let Some(probability) = section.get(PatternParameter::WriteProbability.key()) {
             return Err(probability.misplaced("without `mode`"));
         }
         basic.mode = ModeRule::Always(entry.one_of(&MODES)?);
@@ -231,9 +232,9 @@ fn read_basic(section: &Section, basic: &mut Basic) -> Result<(), PlanError> {
     if let Some(entry) = section.get("content") {
         basic.content = entry.one_of(&CONTENTS)?;
     }
-    for parameter in Parameter::all().filter(|parameter| parameter.is_of_basic()) {
+    for parameter in PatternParameter::all().filter(|parameter| parameter.is_of_basic()) {
         let Some(entry) = section.get(parameter.key()) else { continue };
-        if parameter == Parameter::IoSize && entry.is_table() {
+        if parameter == PatternParameter::IoSize && entry.is_table() {
             basic.io_size = read_random_size(&entry)?;
             continue;
         }

@@ -16,7 +16,7 @@ use flashlab_base::{Bytes, Prng, Seed};
 use crate::check::check;
 use crate::ios::Stream;
 use crate::location::{Slots, Walk};
-use crate::{Basic, IoSize, Ios, Location, Misfit, Parameter, Pattern, PlanError};
+use crate::{Basic, IoSize, Ios, Location, Misfit, Pattern, PatternParameter, PlanError};
 
 /// What a pattern has to know of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Site {
     }
 }
 
-fn misfit(parameter: Parameter, value: String, legal: String, misfit: Misfit) -> PlanError {
+fn misfit(parameter: PatternParameter, value: String, legal: String, misfit: Misfit) -> PlanError {
     PlanError::Placement { parameter: parameter.name().to_owned(), value, legal, misfit }
 }
 
@@ -163,19 +163,19 @@ fn fit_to_block(basic: &Basic, block: Bytes) -> Result<IoSize, PlanError> {
         let legal = format!("a multiple of the device's block of {}", block.exact());
         Err(misfit(parameter, value.exact(), legal, Misfit::Block))
     };
-    multiple(Parameter::SlotSize, basic.slot_size.unwrap_or_default())?;
-    multiple(Parameter::IoShift, basic.io_shift)?;
-    multiple(Parameter::TargetOffset, basic.target_offset)?;
-    multiple(Parameter::TargetSize, basic.target_size.unwrap_or_default())?;
+    multiple(PatternParameter::SlotSize, basic.slot_size.unwrap_or_default())?;
+    multiple(PatternParameter::IoShift, basic.io_shift)?;
+    multiple(PatternParameter::TargetOffset, basic.target_offset)?;
+    multiple(PatternParameter::TargetSize, basic.target_size.unwrap_or_default())?;
     match basic.io_size {
-        IoSize::Fixed(size) => multiple(Parameter::IoSize, size)?,
+        IoSize::Fixed(size) => multiple(PatternParameter::IoSize, size)?,
         IoSize::Uniform { min, max } => {
             let (min, max) = (min.round_up(block), max.round_down(block));
             if min <= max {
                 return Ok(IoSize::Uniform { min, max });
             }
             let legal = format!("a range that holds a multiple of the device's block of {}", block.exact());
-            return Err(misfit(Parameter::IoSize, basic.io_size.to_string(), legal, Misfit::Block));
+            return Err(misfit(PatternParameter::IoSize, basic.io_size.to_string(), legal, Misfit::Block));
         }
     }
     Ok(basic.io_size)
@@ -186,7 +186,7 @@ fn target_size(basic: &Basic, space: Space) -> Result<Bytes, PlanError> {
     let (offset, capacity) = (basic.target_offset, space.capacity);
     let Some(left) = capacity.0.checked_sub(offset.0).filter(|&left| left > 0) else {
         let legal = format!("below the device's capacity of {}", capacity.exact());
-        return Err(misfit(Parameter::TargetOffset, offset.exact(), legal, Misfit::Space));
+        return Err(misfit(PatternParameter::TargetOffset, offset.exact(), legal, Misfit::Space));
     };
     match basic.target_size {
         Some(size) if size.0 > left => {
@@ -196,7 +196,7 @@ fn target_size(basic: &Basic, space: Space) -> Result<Bytes, PlanError> {
                 capacity.exact(),
                 offset.exact()
             );
-            Err(misfit(Parameter::TargetSize, size.exact(), legal, Misfit::Space))
+            Err(misfit(PatternParameter::TargetSize, size.exact(), legal, Misfit::Space))
         }
         size => Ok(size.unwrap_or(Bytes(left))),
     }
@@ -213,7 +213,7 @@ fn no_slot(basic: &Basic, largest: Bytes, slot: Bytes, degree: u32, target: Byte
         let least = Bytes(one.round_up(slot).0.saturating_mul(u64::from(degree)));
         format!("at least {}, for {fits} in each of {degree} processes", least.exact())
     };
-    misfit(Parameter::TargetSize, target.exact(), legal, Misfit::Space)
+    misfit(PatternParameter::TargetSize, target.exact(), legal, Misfit::Space)
 }
 
 /// Whether the location function has the slots it needs.
@@ -221,16 +221,16 @@ fn check_slots(location: Location, count: u64, target: Bytes) -> Result<(), Plan
     let (parameter, value, legal) = match location {
         Location::Partitioned { partitions } if u64::from(partitions) > count => {
             let legal = format!("from 1 to {count}, the number of IOs that fit into the target");
-            (Parameter::Partitions, partitions.to_string(), legal)
+            (PatternParameter::Partitions, partitions.to_string(), legal)
         }
         Location::Ordered { incr } if incr.unsigned_abs() > (count - 1).max(1) => {
             let most = (count - 1).max(1);
             let legal = format!("from -{most} to {most}, as {count} IOs fit into the target");
-            (Parameter::Incr, incr.to_string(), legal)
+            (PatternParameter::Incr, incr.to_string(), legal)
         }
         Location::HotCold { .. } if count < 2 => {
             let legal = "long enough for two IOs of each process, a hot one and a cold one".to_owned();
-            (Parameter::TargetSize, target.exact(), legal)
+            (PatternParameter::TargetSize, target.exact(), legal)
         }
         _ => return Ok(()),
     };

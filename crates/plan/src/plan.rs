@@ -8,7 +8,7 @@
 use flashlab_base::{Bytes, Nanos};
 
 use crate::parameter::Quantity;
-use crate::{Parameter, Pattern};
+use crate::{Pattern, PatternParameter};
 
 /// The version of the language.
 pub const PLAN_VERSION: u32 = 1;
@@ -25,7 +25,7 @@ pub struct Plan {
     /// What it shows and how to read it.
     pub description: String,
     /// The parameter that every experiment varies; `None` if they do not, or not the same.
-    pub parameter: Option<Parameter>,
+    pub parameter: Option<PatternParameter>,
     /// At least one.
     pub experiments: Vec<Experiment>,
 }
@@ -45,16 +45,16 @@ pub struct Experiment {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vary {
     /// The parameter.
-    pub parameter: Parameter,
+    pub parameter: PatternParameter,
     /// Its values, ascending.
-    pub values: Vec<Value>,
+    pub values: Vec<ExperimentValue>,
     /// The few of them, both ends included, that a quick run takes.
-    pub quick_values: Vec<Value>,
+    pub quick_values: Vec<ExperimentValue>,
 }
 
 /// A value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Value {
+pub struct ExperimentValue {
     /// In the parameter's unit.
     pub number: f64,
     /// As a person writes it, as `32KiB`; empty where nothing varies.
@@ -92,7 +92,7 @@ impl Experiment {
     /// a varying parameter it is one run, whose value has the number 0 and an empty label.
     ///
     /// Panics if the pattern cannot have the parameter; [`Plan::parse`] refuses such a plan.
-    pub fn runs(&self, choice: Choice) -> impl Iterator<Item = (Value, Pattern)> + '_ {
+    pub fn runs(&self, choice: Choice) -> impl Iterator<Item = (ExperimentValue, Pattern)> + '_ {
         let values = self.vary.as_ref().map(|vary| match choice {
             Choice::Quick => vary.quick_values.as_slice(),
             Choice::Full => vary.values.as_slice(),
@@ -106,21 +106,23 @@ impl Experiment {
                 (value.clone(), pattern)
             })
         });
-        let single =
-            self.vary.is_none().then(|| (Value { number: 0.0, label: String::new() }, self.pattern.clone()));
+        let single = self
+            .vary
+            .is_none()
+            .then(|| (ExperimentValue { number: 0.0, label: String::new() }, self.pattern.clone()));
         varied.chain(single)
     }
 }
 
-impl Value {
+impl ExperimentValue {
     /// The value `number` of `parameter`, with its label.
-    pub fn of(parameter: Parameter, number: f64) -> Value {
+    pub fn of(parameter: PatternParameter, number: f64) -> ExperimentValue {
         let label = match parameter.quantity() {
             Quantity::Bytes => Bytes(number as u64).exact(),
             Quantity::Nanos => Nanos(number as u64).exact(),
             Quantity::Count | Quantity::LongCount | Quantity::Integer => format!("{number:.0}"),
             Quantity::Real => number.to_string(),
         };
-        Value { number, label }
+        ExperimentValue { number, label }
     }
 }

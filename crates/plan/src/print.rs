@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use crate::parameter::Quantity;
 use crate::parse::{ARRIVALS, CONTENTS, MODES, WRITE_THROUGH};
-use crate::{Basic, Experiment, IoSize, Location, ModeRule, Parameter, Pattern, Plan, Time, Value};
+use crate::{
+    Basic, Experiment, ExperimentValue, IoSize, Location, ModeRule, Pattern, PatternParameter, Plan, Time,
+};
 
 impl Plan {
     /// The plan as a file of the language. [`Plan::parse`] reads it back as the same plan.
@@ -26,7 +28,7 @@ fn print_experiment(text: &mut String, experiment: &Experiment) {
     line(text, "name", quoted(&experiment.name));
     if let Some(vary) = &experiment.vary {
         line(text, "vary", quoted(vary.parameter.name()));
-        let list = |values: &[Value]| {
+        let list = |values: &[ExperimentValue]| {
             let values: Vec<String> =
                 values.iter().map(|value| literal(vary.parameter, value.number)).collect();
             format!("[{}]", values.join(", "))
@@ -39,24 +41,24 @@ fn print_experiment(text: &mut String, experiment: &Experiment) {
 
 fn print_pattern(text: &mut String, pattern: &Pattern) {
     print_basic(text, &pattern.first);
-    let mut number = |parameter: Parameter, value: u64| {
+    let mut number = |parameter: PatternParameter, value: u64| {
         line(text, parameter.key(), literal(parameter, value as f64));
     };
-    number(Parameter::ParallelDegree, u64::from(pattern.parallel_degree));
-    number(Parameter::QueueDepth, u64::from(pattern.queue_depth));
+    number(PatternParameter::ParallelDegree, u64::from(pattern.parallel_degree));
+    number(PatternParameter::QueueDepth, u64::from(pattern.queue_depth));
     if let Some(count) = pattern.io_count {
-        number(Parameter::IoCount, count);
+        number(PatternParameter::IoCount, count);
     }
-    number(Parameter::IoIgnore, pattern.io_ignore);
+    number(PatternParameter::IoIgnore, pattern.io_ignore);
     if let Some(duration) = pattern.duration {
-        number(Parameter::Duration, duration.0);
+        number(PatternParameter::Duration, duration.0);
     }
     if pattern.write_through {
         line(text, WRITE_THROUGH, "true".to_owned());
     }
     if let Some(mix) = &pattern.mix {
         text.push_str("\n[experiment.mix]\n");
-        line(text, Parameter::Ratio.key(), mix.ratio.to_string());
+        line(text, PatternParameter::Ratio.key(), mix.ratio.to_string());
         print_basic(text, &mix.second);
     }
 }
@@ -64,40 +66,40 @@ fn print_pattern(text: &mut String, pattern: &Pattern) {
 fn print_basic(text: &mut String, basic: &Basic) {
     match basic.mode {
         ModeRule::Always(mode) => line(text, "mode", quoted(word(&MODES, mode))),
-        ModeRule::WriteProbability(p) => set(text, Parameter::WriteProbability, p),
+        ModeRule::WriteProbability(p) => set(text, PatternParameter::WriteProbability, p),
     }
     print_location(text, basic.location);
     match basic.io_size {
-        IoSize::Fixed(size) => set(text, Parameter::IoSize, size.0 as f64),
+        IoSize::Fixed(size) => set(text, PatternParameter::IoSize, size.0 as f64),
         IoSize::Uniform { min, max } => {
             let table = format!("{{ min = {}, max = {} }}", quoted(&min.exact()), quoted(&max.exact()));
-            line(text, Parameter::IoSize.key(), table);
+            line(text, PatternParameter::IoSize.key(), table);
         }
     }
     if let Some(size) = basic.slot_size {
-        set(text, Parameter::SlotSize, size.0 as f64);
+        set(text, PatternParameter::SlotSize, size.0 as f64);
     }
-    set(text, Parameter::IoShift, basic.io_shift.0 as f64);
-    set(text, Parameter::TargetOffset, basic.target_offset.0 as f64);
+    set(text, PatternParameter::IoShift, basic.io_shift.0 as f64);
+    set(text, PatternParameter::TargetOffset, basic.target_offset.0 as f64);
     if let Some(size) = basic.target_size {
-        set(text, Parameter::TargetSize, size.0 as f64);
+        set(text, PatternParameter::TargetSize, size.0 as f64);
     }
     print_time(text, basic.time);
     line(text, "content", quoted(word(&CONTENTS, basic.content)));
 }
 
 fn print_location(text: &mut String, location: Location) {
-    let (name, parameters): (&str, &[(Parameter, f64)]) = match location {
+    let (name, parameters): (&str, &[(PatternParameter, f64)]) = match location {
         Location::Sequential => ("sequential", &[]),
         Location::Random => ("random", &[]),
         Location::Permutation => ("permutation", &[]),
-        Location::Ordered { incr } => ("ordered", &[(Parameter::Incr, incr as f64)]),
+        Location::Ordered { incr } => ("ordered", &[(PatternParameter::Incr, incr as f64)]),
         Location::Partitioned { partitions } => {
-            ("partitioned", &[(Parameter::Partitions, f64::from(partitions))])
+            ("partitioned", &[(PatternParameter::Partitions, f64::from(partitions))])
         }
-        Location::Zipf { theta } => ("zipf", &[(Parameter::Theta, theta)]),
+        Location::Zipf { theta } => ("zipf", &[(PatternParameter::Theta, theta)]),
         Location::HotCold { ios, space } => {
-            ("hot_cold", &[(Parameter::HotIos, ios), (Parameter::HotSpace, space)])
+            ("hot_cold", &[(PatternParameter::HotIos, ios), (PatternParameter::HotSpace, space)])
         }
     };
     line(text, "location", quoted(name));
@@ -109,19 +111,19 @@ fn print_location(text: &mut String, location: Location) {
 fn print_time(text: &mut String, time: Time) {
     match time {
         Time::Consecutive => {}
-        Time::Pause { pause } => set(text, Parameter::Pause, pause.0 as f64),
+        Time::Pause { pause } => set(text, PatternParameter::Pause, pause.0 as f64),
         Time::Burst { burst, pause } => {
-            set(text, Parameter::Burst, f64::from(burst));
-            set(text, Parameter::Pause, pause.0 as f64);
+            set(text, PatternParameter::Burst, f64::from(burst));
+            set(text, PatternParameter::Pause, pause.0 as f64);
         }
         Time::Rate { per_second, arrival } => {
-            set(text, Parameter::Rate, per_second);
+            set(text, PatternParameter::Rate, per_second);
             line(text, "arrival", quoted(word(&ARRIVALS, arrival)));
         }
     }
 }
 
-fn set(text: &mut String, parameter: Parameter, number: f64) {
+fn set(text: &mut String, parameter: PatternParameter, number: f64) {
     line(text, parameter.key(), literal(parameter, number));
 }
 
@@ -130,9 +132,9 @@ fn line(text: &mut String, key: &str, value: String) {
 }
 
 /// A number as the language writes it.
-fn literal(parameter: Parameter, number: f64) -> String {
+fn literal(parameter: PatternParameter, number: f64) -> String {
     match parameter.quantity() {
-        Quantity::Bytes | Quantity::Nanos => quoted(&Value::of(parameter, number).label),
+        Quantity::Bytes | Quantity::Nanos => quoted(&ExperimentValue::of(parameter, number).label),
         Quantity::Count | Quantity::LongCount | Quantity::Integer => format!("{number:.0}"),
         // Unlike Display, Debug keeps the point, without which it would be an integer.
         Quantity::Real => format!("{number:?}"),

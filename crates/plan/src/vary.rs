@@ -2,7 +2,7 @@
 
 use crate::check::check;
 use crate::section::{Entry, Section, nearest};
-use crate::{Parameter, Pattern, PlanError, Value, Vary};
+use crate::{ExperimentValue, Pattern, PatternParameter, PlanError, Vary};
 
 /// A quick run takes so many values at most.
 const QUICK_MAX: usize = 5;
@@ -31,10 +31,10 @@ pub(crate) fn read_vary(sections: &[Section], pattern: &Pattern) -> Result<Optio
     Ok(Some(Vary { parameter, values, quick_values }))
 }
 
-fn read_parameter(entry: &Entry) -> Result<Parameter, PlanError> {
+fn read_parameter(entry: &Entry) -> Result<PatternParameter, PlanError> {
     let name = entry.text()?;
-    Parameter::from_name(name).ok_or_else(|| {
-        let names: Vec<&str> = Parameter::all().map(Parameter::name).collect();
+    PatternParameter::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = PatternParameter::all().map(PatternParameter::name).collect();
         match nearest(name, &names) {
             Some(near) => entry.illegal(format!("a parameter's name: did you mean {near:?}?")),
             None => entry.illegal(format!("a parameter's name: one of {}", names.join(", "))),
@@ -45,11 +45,11 @@ fn read_parameter(entry: &Entry) -> Result<Parameter, PlanError> {
 /// A list of values, each legal in the pattern.
 fn read_values(
     list: &Entry,
-    parameter: Parameter,
+    parameter: PatternParameter,
     pattern: &Pattern,
     vary: &Entry,
-) -> Result<Vec<Value>, PlanError> {
-    let mut values: Vec<Value> = Vec::new();
+) -> Result<Vec<ExperimentValue>, PlanError> {
+    let mut values: Vec<ExperimentValue> = Vec::new();
     for entry in list.list()? {
         let number = entry.number(parameter.quantity())?;
         let mut varied = pattern.clone();
@@ -67,7 +67,7 @@ fn read_values(
         if values.last().is_some_and(|last| number <= last.number) {
             return Err(entry.illegal("greater than the value before it"));
         }
-        values.push(Value::of(parameter, number));
+        values.push(ExperimentValue::of(parameter, number));
     }
     if values.is_empty() {
         return Err(list.illegal("a list of one value at least"));
@@ -77,11 +77,11 @@ fn read_values(
 
 fn read_quick_values(
     list: &Entry,
-    parameter: Parameter,
+    parameter: PatternParameter,
     pattern: &Pattern,
     vary: &Entry,
-    values: &[Value],
-) -> Result<Vec<Value>, PlanError> {
+    values: &[ExperimentValue],
+) -> Result<Vec<ExperimentValue>, PlanError> {
     let quick = read_values(list, parameter, pattern, vary)?;
     let has_ends = quick.first() == values.first() && quick.last() == values.last();
     if quick.len() > QUICK_MAX || !has_ends || !quick.iter().all(|value| values.contains(value)) {
@@ -91,7 +91,7 @@ fn read_quick_values(
 }
 
 /// At most [`QUICK_MAX`] values, evenly over the list, with both ends.
-fn thinned(values: &[Value]) -> Vec<Value> {
+fn thinned(values: &[ExperimentValue]) -> Vec<ExperimentValue> {
     if values.len() <= QUICK_MAX {
         return values.to_vec();
     }

@@ -17,7 +17,7 @@ use flashlab_plan::{Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 
 use crate::lab::{Result, condition, consecutive, device, elapsed, numbered, on_all_processors, run};
-use crate::papers::Value;
+use crate::papers::Measurement;
 use crate::{Measured, Reproduction};
 
 pub(crate) use alignment::FIGURE_3_4;
@@ -71,14 +71,14 @@ fn table_3_1(seed: Seed) -> Result<Measured> {
 }
 
 /// A row of the table.
-fn row(name: &'static str, seed: Seed) -> Result<Vec<Value>> {
+fn row(name: &'static str, seed: Seed) -> Result<Vec<Measurement>> {
     let mut row = Vec::new();
     for (label, size) in SIZES {
         let mut device = rewritten(name)?;
         for (quantity, mode, sequential) in PATTERNS {
             let of_it = numbered(seed, size.0).derive(if sequential { "sequential" } else { "random" }, 0);
             let rate = bandwidth(&mut device, &pattern(mode, sequential, size), of_it)?;
-            row.push(Value::new(name, format!("{quantity}_{label}"), "MB/s", rate));
+            row.push(Measurement::new(name, format!("{quantity}_{label}"), "MB/s", rate));
         }
     }
     Ok(row)

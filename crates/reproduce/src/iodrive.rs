@@ -7,8 +7,8 @@ use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{Result, bytes_per_s, condition, consecutive, device, numbered, on_all_processors, run};
-use crate::papers::{Value, paper};
-use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::papers::{Measurement, paper};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
 use crate::{Measured, Reproduction};
 
 /// Figures 1 and 4a.
@@ -73,23 +73,23 @@ fn measure(seed: Seed) -> Result<Measured> {
     Ok(Measured { values, pictures })
 }
 
-fn measured(values: Vec<Value>) -> Measured {
+fn measured(values: Vec<Measurement>) -> Measured {
     Measured { values, pictures: Vec::new() }
 }
 
-fn value(quantity: impl Into<String>, unit: &'static str, value: f64) -> Value {
-    Value::new(NAME, quantity, unit, value)
+fn value(quantity: impl Into<String>, unit: &'static str, value: f64) -> Measurement {
+    Measurement::new(NAME, quantity, unit, value)
 }
 
 /// Section 4: what a tenth of writes costs a workload of reads. Takes the rate of reads alone, which no table has.
-fn cut(values: &mut Vec<Value>) {
+fn cut(values: &mut Vec<Measurement>) {
     let mut rate = |name| {
         let i = values.iter().position(|value| value.quantity == name)?;
         if name == READ_ONLY { values.swap_remove(i).value } else { values[i].value }
     };
     let share = rate(READ_ONLY).zip(rate("baseline_mib_s 90/10")).map(|(reads, mixed)| 1.0 - mixed / reads);
     let quantity = "10 percent random writes in a read-only workload cuts throughput by";
-    values.push(Value::new(NAME, quantity, "percent", share.map(|share| 100.0 * share)));
+    values.push(Measurement::new(NAME, quantity, "percent", share.map(|share| 100.0 * share)));
 }
 
 const READ_ONLY: &str = "baseline_mib_s 100/0";
@@ -139,14 +139,15 @@ fn day(drive: &mut SimulatedDevice, mode: ModeRule, writes: f64, seed: Seed) -> 
     Ok(points)
 }
 
-fn over_hours(name: &str, title: &str, series: Vec<Series>) -> Picture {
-    let (x, y) = (Axis::new("time (h)", Scale::Linear), Axis::new("throughput (MiB/s)", Scale::Linear));
-    Picture::new(name, title, x, y, series)
+fn over_hours(name: &str, title: &str, series: Vec<FigureSeries>) -> FigurePicture {
+    let (x, y) =
+        (FigureAxis::new("time (h)", Scale::Linear), FigureAxis::new("throughput (MiB/s)", Scale::Linear));
+    FigurePicture::new(name, title, x, y, series)
 }
 
-fn level(quantity: &str, unit: &str) -> Series {
+fn level(quantity: &str, unit: &str) -> FigureSeries {
     let value = paper(NAME, NAME, quantity);
-    Series::level(format!("paper: {value} {unit}"), value)
+    FigureSeries::level(format!("paper: {value} {unit}"), value)
 }
 
 fn random_then_sequential(seed: Seed) -> Result<Measured> {
@@ -170,16 +171,16 @@ fn random_then_sequential(seed: Seed) -> Result<Measured> {
     let recovered = mib_s(&second);
 
     let names = ["random 8 KiB write at first", "random 8 KiB write after 24 hours", RECOVERED];
-    let mut series = vec![Series::new("random writes of 8 KiB", Look::Curve, decline)];
+    let mut series = vec![FigureSeries::new("random writes of 8 KiB", Look::Curve, decline)];
     series.extend(names[..2].iter().map(|name| level(name, "MiB/s")));
     let decline = over_hours("iodrive-fig1a", "Random writes on the ioDrive, 15 threads", series);
     let passes = over_bytes(&[during, second].concat(), capacity);
     let series =
-        vec![Series::new("sequential writes of 1 MiB", Look::Curve, passes), level(RECOVERED, "MiB/s")];
-    let x = Axis::new("written since the random writes (capacities)", Scale::Linear);
-    let y = Axis::new("throughput (MiB/s)", Scale::Linear);
+        vec![FigureSeries::new("sequential writes of 1 MiB", Look::Curve, passes), level(RECOVERED, "MiB/s")];
+    let x = FigureAxis::new("written since the random writes (capacities)", Scale::Linear);
+    let y = FigureAxis::new("throughput (MiB/s)", Scale::Linear);
     let recovery =
-        Picture::new("iodrive-fig1b", "Sequential writes after a day of random writes", x, y, series);
+        FigurePicture::new("iodrive-fig1b", "Sequential writes after a day of random writes", x, y, series);
     Ok(Measured {
         values: vec![
             value("sequential write measured", "MiB/s", first),
@@ -215,7 +216,7 @@ const RECOVERED: &str = "sequential write recovered after one full sequential wr
 fn even_mix(seed: Seed) -> Result<Measured> {
     let points = day(&mut device(NAME)?, ModeRule::WriteProbability(0.5), 0.5, numbered(seed, 12))?;
     let series = vec![
-        Series::new("half reads, half writes", Look::Curve, points),
+        FigureSeries::new("half reads, half writes", Look::Curve, points),
         level("baseline_mib_s 50/50", "MiB/s"),
     ];
     let title = "Random reads and writes of 8 KiB on the ioDrive, 15 threads";
@@ -241,7 +242,7 @@ fn threads(seed: Seed) -> Result<Measured> {
 }
 
 /// Random reads and writes, when a day of random writes is over.
-fn mix(writes: f64, seed: Seed) -> Result<Value> {
+fn mix(writes: f64, seed: Seed) -> Result<Measurement> {
     let mode = ModeRule::WriteProbability(writes);
     let mixed = pattern(mode, Location::Random, PAGE, THREADS, 60_000);
     let rate = mib_s(&run(&mut aged(DAY, numbered(seed, 10))?, &mixed, numbered(seed, 11))?);

@@ -13,9 +13,11 @@ use flashlab_engine::Control;
 use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Plan, Space, Time};
 use flashlab_samples::{MANIFEST_VERSION, RunFolder, Sample};
 use flashlab_sim::{Profile, SimulatedDevice};
+use thiserror::Error;
 
 /// Why a table could not be measured.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{device}: {what}")]
 #[non_exhaustive]
 pub struct ReproduceError {
     /// The device.
@@ -29,14 +31,6 @@ impl ReproduceError {
         ReproduceError { device: device.to_owned(), what: what.to_string() }
     }
 }
-
-impl fmt::Display for ReproduceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.device, self.what)
-    }
-}
-
-impl std::error::Error for ReproduceError {}
 
 /// A result that names the device.
 pub(crate) type Result<T> = std::result::Result<T, ReproduceError>;

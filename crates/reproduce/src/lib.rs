@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! A [`Reproduction`] measures devices of the zoo with flashlab's own benchmark and engine and returns [`Figure`]s, what the
-//! paper says, what flashlab got, and how near they have to be; and [`Picture`]s of what was measured. The profiles
+//! paper says, what flashlab got, and how near they have to be; and [`FigurePicture`]s of what was measured. The profiles
 //! hold mechanisms; nothing here is known to them.
 //!
 //! # Invariants
@@ -24,15 +24,16 @@ mod zeus;
 use std::fmt;
 
 use flashlab_base::Seed;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use lab::ReproduceError;
-pub use picture::{Axis, Look, Picture, Scale, Series};
+pub use picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
 
-use papers::Value;
+use papers::Measurement;
 
 /// How near flashlab has to be to the paper.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Agreement {
     /// By this share of the paper's value.
     Within(f64),
@@ -96,17 +97,17 @@ impl Figure {
 
 /// What a reproduction came to.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct Reproduced {
     /// Each value of the paper beside flashlab's.
     pub figures: Vec<Figure>,
     /// What was measured, drawn as the paper does it.
-    pub pictures: Vec<Picture>,
+    pub pictures: Vec<FigurePicture>,
 }
 
 /// What is measured for a reproduction.
 struct Measured {
-    values: Vec<Value>,
-    pictures: Vec<Picture>,
+    values: Vec<Measurement>,
+    pictures: Vec<FigurePicture>,
 }
 
 /// A table or figure of a paper.
@@ -132,13 +133,13 @@ impl Reproduction {
     ///
     /// # Errors
     /// When a device could not be measured.
-    pub fn run(&self, seed: Seed) -> Result<Outcome, ReproduceError> {
+    pub fn run(&self, seed: Seed) -> Result<Reproduced, ReproduceError> {
         let Measured { values, mut pictures } = (self.measure)(seed)?;
         let figures = papers::beside(self.name, values)?;
         if pictures.is_empty() {
             pictures.push(picture::of_table(self.name, self.title, &figures));
         }
-        Ok(Outcome { figures, pictures })
+        Ok(Reproduced { figures, pictures })
     }
 }
 

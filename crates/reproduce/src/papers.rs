@@ -1,32 +1,51 @@
-//! What the papers say: the tables in `figures/`, one for each paper.
+//! The papers' values: the tables in `figures/`, one CSV file for each paper.
 //!
 //! # Model
-//! A row says for one reproduction and one device of the zoo what a quantity is in the paper, how near flashlab has to be and
-//! where it stands. What measures gives [`Value`]s without knowing what should come out; [`beside`] lays them beside
-//! the rows.
+//! A row names a reproduction, a device of the zoo and a quantity. It gives the paper's value, how close
+//! flashlab has to come to it, and where in the paper it is printed. A reproduction returns
+//! [`Measurement`]s and does not know the paper's values; [`beside`] pairs them with the rows.
 //!
 //! # Invariants
-//! - every row of a reproduction has a value, every value a row: nothing is left out because it does not agree;
+//! - every row has a measurement and every measurement a row: nothing is left out because it does not agree;
 //! - figures come in the order of the rows.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::lab::{ReproduceError, Result};
 use crate::{Agreement, Figure};
 
-const TABLES: [&str; 6] = [
-    include_str!("../figures/uflip.csv"),
-    include_str!("../figures/sun_zhang.csv"),
-    include_str!("../figures/ajwani.csv"),
-    include_str!("../figures/zeus.csv"),
-    include_str!("../figures/iodrive.csv"),
-    include_str!("../figures/today.csv"),
-];
+/// The rows of all papers, in the order of the files.
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let files = [
+        include_str!("../figures/uflip.csv"),
+        include_str!("../figures/sun_zhang.csv"),
+        include_str!("../figures/ajwani.csv"),
+        include_str!("../figures/zeus.csv"),
+        include_str!("../figures/iodrive.csv"),
+        include_str!("../figures/today.csv"),
+    ];
+    files.into_iter().flat_map(records).collect()
+});
 
-/// The papers' names of the zoo's devices.
-const DEVICES: &str = include_str!("../figures/devices.csv");
+/// The papers' names of the zoo's devices, by their names in the zoo.
+static DEVICES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let named = records::<Device>(include_str!("../figures/devices.csv"));
+    named.into_iter().map(|Device { zoo, device }| (zoo, device)).collect()
+});
+
+/// The records of a file of `figures/`. The files are part of the program, and a test reads them all.
+fn records<R: DeserializeOwned>(text: &str) -> Vec<R> {
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+    reader.deserialize().map(|record| record.expect("a row has the columns of its heading")).collect()
+}
 
 /// What was measured of a device.
 #[derive(Clone, Debug)]
-pub(crate) struct Value {
+pub(crate) struct Measurement {
     /// The device, by its name in the zoo.
     pub(crate) zoo: &'static str,
     /// As the paper's table names it.
@@ -36,61 +55,70 @@ pub(crate) struct Value {
     pub(crate) value: Option<f64>,
 }
 
-impl Value {
+impl Measurement {
     pub(crate) fn new(
         zoo: &'static str,
         quantity: impl Into<String>,
         unit: &'static str,
         value: impl Into<Option<f64>>,
-    ) -> Value {
-        Value { zoo, quantity: quantity.into(), unit, value: value.into() }
+    ) -> Measurement {
+        Measurement { zoo, quantity: quantity.into(), unit, value: value.into() }
     }
 }
 
-/// A row of a table.
+/// A row of a paper's table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Row {
-    zoo: &'static str,
-    quantity: &'static str,
-    unit: &'static str,
+    reproduction: String,
+    /// The device, by its name in the zoo.
+    device: String,
+    quantity: String,
+    unit: String,
     paper: Option<f64>,
     agreement: Agreement,
+    /// Where in the paper. For whoever reads the file.
+    #[cfg_attr(not(test), expect(dead_code))]
+    r#where: String,
 }
 
-/// The fields of each line of a table that is neither comment nor heading.
-fn lines(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
-    table.lines().filter(|line| !line.starts_with('#')).skip(1).map(|line| line.split(',').collect())
+/// A row of `devices.csv`.
+#[derive(Deserialize)]
+struct Device {
+    zoo: String,
+    device: String,
 }
 
-/// What the tables have for a reproduction.
-fn rows(reproduction: &str) -> impl Iterator<Item = Row> {
-    let of_it = TABLES.into_iter().flat_map(lines).filter(move |fields| fields[0] == reproduction);
-    of_it.map(|fields| Row {
-        zoo: fields[1],
-        quantity: fields[2],
-        unit: fields[3],
-        paper: (!fields[4].is_empty()).then(|| fields[4].parse().expect("a test reads every row")),
-        agreement: agreement(fields[5]).expect("a test reads every row"),
-    })
+/// The rows of a reproduction.
+fn rows(reproduction: &str) -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(move |row| row.reproduction == reproduction)
 }
 
-fn agreement(text: &str) -> Option<Agreement> {
-    match text {
-        "at most" => Some(Agreement::AtMost),
-        "at least" => Some(Agreement::AtLeast),
-        "power of two" => Some(Agreement::PowerOfTwo),
-        "any" => Some(Agreement::Any),
-        _ => Some(Agreement::Within(text.strip_suffix(" %")?.parse::<f64>().ok()? / 100.0)),
+impl TryFrom<String> for Agreement {
+    type Error = String;
+
+    fn try_from(text: String) -> std::result::Result<Agreement, String> {
+        let share = || text.strip_suffix(" %")?.parse::<f64>().ok();
+        match text.as_str() {
+            "at most" => Ok(Agreement::AtMost),
+            "at least" => Ok(Agreement::AtLeast),
+            "power of two" => Ok(Agreement::PowerOfTwo),
+            "any" => Ok(Agreement::Any),
+            _ => share()
+                .map(|percent| Agreement::Within(percent / 100.0))
+                .ok_or_else(|| format!("`{text}` is not an agreement, such as `15 %` or `at most`")),
+        }
     }
 }
 
-/// The paper's name of a device; the zoo's where there is no paper.
+/// The paper's name of a device, or the zoo's where no paper names it.
 fn name(zoo: &str) -> &str {
-    lines(DEVICES).find(|fields| fields[0] == zoo).map_or(zoo, |fields| fields[1])
+    DEVICES.get(zoo).map_or(zoo, String::as_str)
 }
 
 /// The paper's value, for a picture.
 pub(crate) fn paper(reproduction: &str, zoo: &str, quantity: &str) -> f64 {
-    let row = rows(reproduction).find(|row| row.zoo == zoo && row.quantity == quantity);
+    let row = rows(reproduction).find(|row| row.device == zoo && row.quantity == quantity);
     row.and_then(|row| row.paper).unwrap_or(f64::NAN)
 }
 
@@ -98,7 +126,7 @@ pub(crate) fn paper(reproduction: &str, zoo: &str, quantity: &str) -> f64 {
 ///
 /// # Errors
 /// When a row has no value, or a value no row.
-pub(crate) fn beside(reproduction: &str, values: Vec<Value>) -> Result<Vec<Figure>> {
+pub(crate) fn beside(reproduction: &str, values: Vec<Measurement>) -> Result<Vec<Figure>> {
     lay(reproduction, |_| true, values)
 }
 
@@ -106,11 +134,12 @@ pub(crate) fn beside(reproduction: &str, values: Vec<Value>) -> Result<Vec<Figur
 pub(crate) fn lay(
     reproduction: &str,
     devices: impl Fn(&str) -> bool,
-    mut values: Vec<Value>,
+    mut values: Vec<Measurement>,
 ) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
-    for Row { zoo, quantity, unit, paper, agreement } in rows(reproduction).filter(|row| devices(row.zoo)) {
-        let is_it = |value: &Value| (value.zoo, &*value.quantity, value.unit) == (zoo, quantity, unit);
+    for row in rows(reproduction).filter(|row| devices(&row.device)) {
+        let Row { device: zoo, quantity, unit, .. } = row;
+        let is_it = |value: &Measurement| (value.zoo, &value.quantity, value.unit) == (zoo, quantity, unit);
         let Some(i) = values.iter().position(is_it) else {
             return Err(ReproduceError::new(
                 zoo,
@@ -120,16 +149,16 @@ pub(crate) fn lay(
         figures.push(Figure {
             device: name(zoo).to_owned(),
             zoo,
-            quantity: quantity.to_owned(),
-            unit: unit.to_owned(),
-            paper,
+            quantity: quantity.clone(),
+            unit: unit.clone(),
+            paper: row.paper,
             flashlab: values.swap_remove(i).value,
-            agreement,
+            agreement: row.agreement,
         });
     }
     match values.first() {
         None => Ok(figures),
-        Some(Value { zoo, quantity, unit, .. }) => {
+        Some(Measurement { zoo, quantity, unit, .. }) => {
             Err(ReproduceError::new(zoo, format!("no paper has `{quantity}` ({unit}) of {reproduction}")))
         }
     }
@@ -143,17 +172,23 @@ mod tests {
     fn every_row_is_of_a_reproduction_and_a_device_and_says_how_near_and_where() {
         let zoo: Vec<String> = flashlab_sim::zoo().into_iter().map(|profile| profile.name).collect();
         let mut seen = std::collections::BTreeSet::new();
-        for fields in TABLES.into_iter().flat_map(lines) {
-            assert_eq!(fields.len(), 7, "{fields:?}");
-            assert!(crate::find(fields[0]).is_some(), "{fields:?}");
-            assert!(zoo.iter().any(|name| name == fields[1]), "{fields:?}");
-            assert!(fields[4].is_empty() || fields[4].parse::<f64>().is_ok(), "{fields:?}");
-            assert!(agreement(fields[5]).is_some(), "{fields:?}");
-            assert!(!fields[6].is_empty(), "{fields:?}");
-            assert!(seen.insert(fields[..4].to_vec()), "twice: {fields:?}");
+        for row in ROWS.iter() {
+            assert!(crate::find(&row.reproduction).is_some(), "{row:?}");
+            assert!(zoo.contains(&row.device), "{row:?}");
+            assert!(!row.r#where.is_empty(), "{row:?}");
+            let key = (&row.reproduction, &row.device, &row.quantity, &row.unit);
+            assert!(seen.insert(key), "twice: {row:?}");
         }
         assert!(crate::ALL.iter().all(|one| rows(one.name).next().is_some()));
-        assert!(lines(DEVICES).all(|fields| zoo.iter().any(|name| name == fields[0])));
+        assert!(DEVICES.keys().all(|device| zoo.contains(device)));
+    }
+
+    #[test]
+    fn an_agreement_is_a_share_or_one_of_four_words() {
+        let read = |text: &str| Agreement::try_from(text.to_owned());
+        assert_eq!(read("15 %"), Ok(Agreement::Within(0.15)));
+        assert_eq!(read("power of two"), Ok(Agreement::PowerOfTwo));
+        assert!(read("15").is_err() && read("x %").is_err() && read("").is_err());
     }
 
     #[test]
@@ -162,8 +197,8 @@ mod tests {
             beside(
                 "uflip-fig4",
                 vec![
-                    Value::new("uflip-dti", "sequential-write start-up phase", "IOs", 0.0),
-                    Value::new("uflip-dti", quantity, unit, 64.0),
+                    Measurement::new("uflip-dti", "sequential-write start-up phase", "IOs", 0.0),
+                    Measurement::new("uflip-dti", quantity, unit, 64.0),
                 ],
             )
         };
@@ -175,7 +210,7 @@ mod tests {
         assert_eq!((&*figures[1].device, figures[1].zoo), ("Kingston DTI 4GB", "uflip-dti"));
         let error = measured("sequential-write period", "s").unwrap_err().to_string();
         assert_eq!(error, "uflip-dti: uflip-fig4 measures no `sequential-write period` (IOs)");
-        let error = beside("nothing", vec![Value::new("uflip-dti", "spin-up", "s", 1.0)]).unwrap_err();
+        let error = beside("nothing", vec![Measurement::new("uflip-dti", "spin-up", "s", 1.0)]).unwrap_err();
         assert_eq!(error.to_string(), "uflip-dti: no paper has `spin-up` (s) of nothing");
     }
 }

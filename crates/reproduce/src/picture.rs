@@ -1,7 +1,7 @@
 //! What a figure of a paper shows: axes and series, drawn as SVG.
 //!
 //! # Model
-//! A [`Picture`] has two [`Axis`] and some [`Series`]. Solid and dotted series are flashlab's; dashed lines and crosses are the
+//! A [`FigurePicture`] has two [`FigureAxis`] and some [`FigureSeries`]. Solid and dotted series are flashlab's; dashed lines and crosses are the
 //! paper's, in the colour of the series before them when they belong to it. Under the axes is the legend.
 //!
 //! # Invariants
@@ -28,16 +28,16 @@ pub enum Scale {
 
 /// One axis of a picture.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Axis {
+pub struct FigureAxis {
     /// What lies along it, with its unit.
     pub label: String,
     /// How.
     pub scale: Scale,
 }
 
-impl Axis {
-    pub(crate) fn new(label: &str, scale: Scale) -> Axis {
-        Axis { label: label.to_owned(), scale }
+impl FigureAxis {
+    pub(crate) fn new(label: &str, scale: Scale) -> FigureAxis {
+        FigureAxis { label: label.to_owned(), scale }
     }
 }
 
@@ -64,7 +64,7 @@ pub enum Look {
 
 /// Points that belong together, in the units of the axes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct FigureSeries {
     /// What the legend calls it.
     pub name: String,
     /// How it is drawn.
@@ -74,19 +74,19 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-impl Series {
-    pub(crate) fn new(name: impl Into<String>, look: Look, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), look, points }
+impl FigureSeries {
+    pub(crate) fn new(name: impl Into<String>, look: Look, points: Vec<(f64, f64)>) -> FigureSeries {
+        FigureSeries { name: name.into(), look, points }
     }
 
     /// A value of the paper's on the vertical axis.
-    pub(crate) fn level(name: impl Into<String>, value: f64) -> Series {
-        Series::new(name, Look::PaperLevel, vec![(f64::NAN, value)])
+    pub(crate) fn level(name: impl Into<String>, value: f64) -> FigureSeries {
+        FigureSeries::new(name, Look::PaperLevel, vec![(f64::NAN, value)])
     }
 
     /// A value of the paper's on the horizontal axis.
-    pub(crate) fn place(name: impl Into<String>, value: f64) -> Series {
-        Series::new(name, Look::PaperPlace, vec![(value, f64::NAN)])
+    pub(crate) fn place(name: impl Into<String>, value: f64) -> FigureSeries {
+        FigureSeries::new(name, Look::PaperPlace, vec![(value, f64::NAN)])
     }
 
     fn is_the_papers(&self) -> bool {
@@ -96,22 +96,28 @@ impl Series {
 
 /// A figure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Picture {
+pub struct FigurePicture {
     /// The name of its file, without the ending.
     pub name: String,
     /// The line above it.
     pub title: String,
     /// The horizontal axis.
-    pub x: Axis,
+    pub x: FigureAxis,
     /// The vertical axis.
-    pub y: Axis,
+    pub y: FigureAxis,
     /// What is drawn, the first one undermost.
-    pub series: Vec<Series>,
+    pub series: Vec<FigureSeries>,
 }
 
-impl Picture {
-    pub(crate) fn new(name: &str, title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Picture {
-        Picture { name: name.to_owned(), title: title.to_owned(), x, y, series }
+impl FigurePicture {
+    pub(crate) fn new(
+        name: &str,
+        title: &str,
+        x: FigureAxis,
+        y: FigureAxis,
+        series: Vec<FigureSeries>,
+    ) -> FigurePicture {
+        FigurePicture { name: name.to_owned(), title: title.to_owned(), x, y, series }
     }
 
     /// The picture as a document.
@@ -122,20 +128,20 @@ impl Picture {
 
 /// A table: the paper's values to the right, upwards what flashlab's are of them, in a colour for each unit, or for each
 /// quantity when there is one unit only. What lies between the dotted lines of its tolerance agrees.
-pub(crate) fn of_table(name: &str, title: &str, figures: &[Figure]) -> Picture {
+pub(crate) fn of_table(name: &str, title: &str, figures: &[Figure]) -> FigurePicture {
     let one_unit = figures.windows(2).all(|pair| pair[0].unit == pair[1].unit);
     let group = |figure: &Figure| match (one_unit, &*figure.unit) {
         (true, _) => figure.quantity.clone(),
         (false, "") => "numbers and ratios".to_owned(),
         (false, unit) => unit.to_owned(),
     };
-    let mut groups: Vec<Series> = Vec::new();
+    let mut groups: Vec<FigureSeries> = Vec::new();
     for figure in figures {
         let (Some(paper), Some(difference)) = (figure.paper, figure.difference()) else { continue };
         let (name, point) = (group(figure), (paper, 1.0 + difference));
         match groups.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
-            None => groups.push(Series::new(name, Look::Dots, vec![point])),
+            None => groups.push(FigureSeries::new(name, Look::Dots, vec![point])),
         }
     }
     let mut tolerances: Vec<f64> = Vec::new();
@@ -146,14 +152,14 @@ pub(crate) fn of_table(name: &str, title: &str, figures: &[Figure]) -> Picture {
         }
     }
     let said: Vec<String> = tolerances.iter().map(|share| format!("{:.0} %", 100.0 * share)).collect();
-    let tolerance = |name: &str, share| Series::new(name, Look::Tolerance, vec![(f64::NAN, share)]);
-    let mut series = vec![Series::level("the paper's value", 1.0)];
+    let tolerance = |name: &str, share| FigureSeries::new(name, Look::Tolerance, vec![(f64::NAN, share)]);
+    let mut series = vec![FigureSeries::level("the paper's value", 1.0)];
     for (i, share) in tolerances.into_iter().enumerate() {
         let name = if i == 0 { format!("{} apart", said.join(" and ")) } else { String::new() };
         series.extend([tolerance(&name, 1.0 - share), tolerance("", 1.0 + share)]);
     }
     series.extend(groups);
     let unit = figures.first().filter(|_| one_unit).map_or(String::new(), |one| format!(" ({})", one.unit));
-    let x = Axis::new(&format!("the paper's value{unit}"), Scale::Decimal);
-    Picture::new(name, title, x, Axis::new("flashlab / paper", Scale::Decimal), series)
+    let x = FigureAxis::new(&format!("the paper's value{unit}"), Scale::Decimal);
+    FigurePicture::new(name, title, x, FigureAxis::new("flashlab / paper", Scale::Decimal), series)
 }

@@ -7,8 +7,8 @@ use flashlab_device::{Arena, Device, Operation, Request};
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{ReproduceError, Result, condition, device, mean, on_all_processors};
-use crate::papers::{Value, paper};
-use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::papers::{Measurement, paper};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
 use crate::{Measured, Reproduction};
 
 /// Figures 2 to 19, Tables 2 and 3.
@@ -135,7 +135,7 @@ fn measure(seed: Seed) -> Result<Measured> {
 /// Table 3 of one drive, and what else the paper says of the unknown one.
 fn table_3(name: &'static str, seed: Seed) -> Result<Measured> {
     let mut drive = Drive::written(name, seed)?;
-    let value = |quantity: &str, unit, value: f64| Value::new(name, quantity, unit, value);
+    let value = |quantity: &str, unit, value: f64| Measurement::new(name, quantity, unit, value);
 
     // Section 4.1: the shortest distance from the first block at which reads always switch.
     let everywhere = drive.random_reads(1000, drive.capacity, BLOCK)?;

@@ -11,7 +11,7 @@ use crate::lab::{
     ReproduceError, Result, bytes_per_s, condition, consecutive, device, elapsed, mean, numbered,
     on_all_processors, run,
 };
-use crate::papers::Value;
+use crate::papers::Measurement;
 use crate::{Measured, Reproduction};
 
 /// Every device of today that was calibrated.
@@ -51,7 +51,7 @@ const DISKPLORER: [(&str, [u32; 4]); 2] =
 const BOUNDARIES: std::ops::RangeInclusive<u32> = 11..=27;
 
 /// What is measured of one device, or of several in the same way.
-type Part = fn(Seed) -> Result<Vec<Value>>;
+type Part = fn(Seed) -> Result<Vec<Measurement>>;
 
 fn measure(seed: Seed) -> Result<Measured> {
     let parts: [Part; 6] = [
@@ -92,7 +92,7 @@ fn most(
     quantities: &[Most],
     (small, large): (u32, u32),
     seed: Seed,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<Measurement>> {
     let mut device = written(name)?;
     let mut values = Vec::new();
     for &(quantity, mode, location, size) in quantities {
@@ -104,15 +104,15 @@ fn most(
         let samples =
             run(&mut device, &pattern(mode, location, Bytes(size), in_flight, count), numbered(seed, size))?;
         values.push(if is_large {
-            Value::new(name, quantity, "B/s", bytes_per_s(&samples))
+            Measurement::new(name, quantity, "B/s", bytes_per_s(&samples))
         } else {
-            Value::new(name, quantity, "IO/s", rate(&samples))
+            Measurement::new(name, quantity, "IO/s", rate(&samples))
         });
     }
     Ok(values)
 }
 
-fn diskplorer(seed: Seed) -> Result<Vec<Value>> {
+fn diskplorer(seed: Seed) -> Result<Vec<Measurement>> {
     let mut values = Vec::new();
     for (name, rates) in DISKPLORER {
         let mut device = written(name)?;
@@ -127,7 +127,7 @@ fn diskplorer(seed: Seed) -> Result<Vec<Value>> {
             times.sort_unstable();
             values.extend([50, 95].map(|percentile| {
                 let quantity = format!("p{percentile}_read_latency at {reads_a_second} IO/s");
-                Value::new(name, quantity, "ms", times[times.len() * percentile / 100] as f64 / 1e6)
+                Measurement::new(name, quantity, "ms", times[times.len() * percentile / 100] as f64 / 1e6)
             }));
         }
     }
@@ -137,14 +137,14 @@ fn diskplorer(seed: Seed) -> Result<Vec<Value>> {
         run(&mut device, &pattern(Mode::Read, Location::Random, Bytes(512), 64, 40_000), numbered(seed, 2))?;
     let writes = pattern(Mode::Write, Location::Sequential, Bytes::kib(128), 64, 10_000);
     let writes = run(&mut device, &writes, numbered(seed, 3))?;
-    values.push(Value::new(name, "read_iops", "IO/s", rate(&reads)));
-    values.push(Value::new(name, "write_bandwidth", "B/s", bytes_per_s(&writes)));
+    values.push(Measurement::new(name, "read_iops", "IO/s", rate(&reads)));
+    values.push(Measurement::new(name, "write_bandwidth", "B/s", bytes_per_s(&writes)));
     Ok(values)
 }
 
 const SD_CARD: &str = "sdcard";
 
-fn sd_card(seed: Seed) -> Result<Vec<Value>> {
+fn sd_card(seed: Seed) -> Result<Vec<Measurement>> {
     let mut device = written(SD_CARD)?;
     let mut values = Vec::new();
     // As flashbench does: each pair lies in another part of the largest boundary's size.
@@ -160,14 +160,14 @@ fn sd_card(seed: Seed) -> Result<Vec<Value>> {
                 times.push(read_us(&mut device, from)? + read_us(&mut device, from + Bytes(1024))?);
             }
             *took = mean(&times);
-            values.push(Value::new(SD_CARD, format!("{place}_us {boundary}"), "us", *took));
+            values.push(Measurement::new(SD_CARD, format!("{place}_us {boundary}"), "us", *took));
         }
         let [before, across, after] = row;
         rows.push(Row { boundary, before, across, after });
     }
     let told = boundaries(&rows);
     let tells = |quantity, unit, value: Option<u64>| {
-        Value::new(SD_CARD, quantity, unit, value.map(|value| value as f64))
+        Measurement::new(SD_CARD, quantity, unit, value.map(|value| value as f64))
     };
     values.push(tells("page by its boundaries", "B", told.as_ref().map(|told| told.page)));
     values.push(tells("planes by their boundaries", "", told.as_ref().and_then(|told| told.planes)));
@@ -179,7 +179,7 @@ fn sd_card(seed: Seed) -> Result<Vec<Value>> {
         writes.first.target_offset = Bytes::mib(64);
         let samples = run(&mut device, &writes, numbered(seed, 4))?;
         let quantity = format!("256 KiB writes to {blocks} open blocks");
-        values.push(Value::new(SD_CARD, quantity, "B/s", bytes_per_s(&samples)));
+        values.push(Measurement::new(SD_CARD, quantity, "B/s", bytes_per_s(&samples)));
     }
     Ok(values)
 }

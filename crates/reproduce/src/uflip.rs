@@ -13,7 +13,7 @@ use flashlab_bench::{Settings, Thoroughness};
 use flashlab_plan::Plan;
 
 use crate::lab::{Result, Run, benchmark, on_all_processors, plan, profile};
-use crate::papers::Value;
+use crate::papers::Measurement;
 use crate::{Measured, Reproduction};
 
 /// Table 3.
@@ -83,12 +83,12 @@ const COLUMNS: [Column; 12] = [
 ];
 
 /// The rows of these devices.
-fn table(names: &[&'static str], seed: Seed) -> Result<Vec<Value>> {
+fn table(names: &[&'static str], seed: Seed) -> Result<Vec<Measurement>> {
     let pauses = Plan::parse(PAUSES, "the pauses of uflip-table3").expect("a test measures with it");
     let plans = [pauses, plan("locality"), plan("partitioning"), plan("order")];
     let rows = on_all_processors(names, |name| Ok(measured(name, &plans, seed)?.findings.characteristics))?;
     let of_row = |(name, row): (&&'static str, &Characteristics)| {
-        COLUMNS.map(|(column, unit, of)| Value::new(name, column, unit, of(row)))
+        COLUMNS.map(|(column, unit, of)| Measurement::new(name, column, unit, of(row)))
     };
     Ok(names.iter().zip(&rows).flat_map(of_row).collect())
 }

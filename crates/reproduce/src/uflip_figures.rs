@@ -13,8 +13,8 @@ use flashlab_sim::SimulatedDevice;
 use crate::lab::{
     ReproduceError, Result, Run, condition, consecutive, device, mean, mean_us, on_all_processors, plan, run,
 };
-use crate::papers::{Value, paper};
-use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::papers::{Measurement, paper};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
 use crate::uflip::measured;
 use crate::{Measured, Reproduction};
 
@@ -39,12 +39,12 @@ pub(crate) const FIGURE_3: Reproduction = reproduction(
         let period = random.and_then(|baseline| baseline.phases.period_ios).map(|ios| ios as f64);
         let ignored = random.map(|baseline| baseline.io_ignore as f64);
         let values = vec![
-            Value::new(MTRON, "random-write start-up phase", "IOs", startup),
-            Value::new(MTRON, "random-write period", "IOs", period),
-            Value::new(MTRON, "IOIgnore used for random writes", "IOs", ignored),
+            Measurement::new(MTRON, "random-write start-up phase", "IOs", startup),
+            Measurement::new(MTRON, "random-write period", "IOs", period),
+            Measurement::new(MTRON, "IOIgnore used for random writes", "IOs", ignored),
         ];
         let begin = paper("uflip-fig3", MTRON, "random-write start-up phase");
-        let mut series = vec![Series::place("paper: the start-up phase ends, 125 IOs", begin)];
+        let mut series = vec![FigureSeries::place("paper: the start-up phase ends, 125 IOs", begin)];
         series.extend(first_ios(&run, "RW", 400)?);
         let title = "Random writes of 32 KiB on the Mtron";
         Ok(Measured { values, pictures: vec![trace_picture("uflip-fig3", title, Scale::Linear, series)] })
@@ -62,13 +62,13 @@ pub(crate) const FIGURE_4: Reproduction = reproduction(
         let startup = phases.map(|phases| phases.startup_ios as f64);
         let period = phases.and_then(|phases| phases.period_ios).map(|ios| ios as f64);
         let values = vec![
-            Value::new(DTI, "sequential-write start-up phase", "IOs", startup),
-            Value::new(DTI, "sequential-write period", "IOs", period),
+            Measurement::new(DTI, "sequential-write start-up phase", "IOs", startup),
+            Measurement::new(DTI, "sequential-write period", "IOs", period),
         ];
         let of_paper = paper("uflip-fig4", DTI, "sequential-write period");
         let name = |i| if i == 1 { "paper: a period of 128 IOs" } else { "" };
-        let mut series: Vec<Series> =
-            (1..=4).map(|i| Series::place(name(i), f64::from(i) * of_paper)).collect();
+        let mut series: Vec<FigureSeries> =
+            (1..=4).map(|i| FigureSeries::place(name(i), f64::from(i) * of_paper)).collect();
         series.extend(first_ios(&run, "SW", 520)?);
         let title = "Sequential writes of 32 KiB on the Kingston DTI";
         Ok(Measured { values, pictures: vec![trace_picture("uflip-fig4", title, Scale::Decimal, series)] })
@@ -88,27 +88,28 @@ pub(crate) const FIGURE_5: Reproduction = reproduction(
         let pause = lingering.map(|lingering| lingering.pause.as_secs_f64());
         let effect = "lingering effect of random writes on sequential reads";
         let values = vec![
-            Value::new(MTRON, effect, "IOs", reads),
-            Value::new(MTRON, effect, "s", time),
-            Value::new(MTRON, "pause used between runs", "s", pause),
+            Measurement::new(MTRON, effect, "IOs", reads),
+            Measurement::new(MTRON, effect, "s", time),
+            Measurement::new(MTRON, "pause used between runs", "s", pause),
         ];
         Ok(Measured { values, pictures: vec![lingering_picture(&run.traces)] })
     },
 );
 
 /// Reads, random writes, and reads again, as the run had them.
-fn lingering_picture(traces: &Traces) -> Picture {
+fn lingering_picture(traces: &Traces) -> FigurePicture {
     let mut series = Vec::new();
     if let Some(trace) = traces.traces.iter().find(|trace| trace.name == "lingering") {
         // Its phases are reads, writes, and the reads after them.
         if let Some((after, _)) = trace.marks.get(2) {
             let affected =
                 paper("uflip-fig5", MTRON, "lingering effect of random writes on sequential reads");
-            series.push(Series::place("paper: reads are slower for 3,000 IOs", *after as f64 + affected));
+            series
+                .push(FigureSeries::place("paper: reads are slower for 3,000 IOs", *after as f64 + affected));
         }
         let shown = trace.position.iter().zip(&trace.response_ns).take_while(|(at, _)| **at < 15_000);
         let points = shown.map(|(at, ns)| (*at as f64, *ns as f64 / 1e6)).collect();
-        series.push(Series::new("response time of each IO", Look::Line, points));
+        series.push(FigureSeries::new("response time of each IO", Look::Line, points));
     }
     let title = "Sequential reads, random writes, sequential reads on the Mtron";
     trace_picture("uflip-fig5", title, Scale::Decimal, series)
@@ -127,16 +128,16 @@ pub(crate) const FIGURE_6: Reproduction = reproduction(
             random(Bytes::kib(4)).zip(random(Bytes::kib(16))).map(|(four, sixteen)| 4.0 * four / sixteen);
         let sequential = floor("SR").zip(floor("SW")).map(|(read, write)| mean(&[read, write]));
         let values = vec![
-            Value::new(MEMORIGHT, "latency floor of SR and SW", "us", sequential),
-            Value::new(MEMORIGHT, "latency floor of SR", "us", floor("SR")),
-            Value::new(MEMORIGHT, "latency floor of SW", "us", floor("SW")),
-            Value::new(MEMORIGHT, "latency floor of RR", "us", floor("RR")),
-            Value::new(MEMORIGHT, "random write of 32 KiB", "ms", random(Bytes::kib(32))),
-            Value::new(MEMORIGHT, "four random writes of 4 KiB relative to one of 16 KiB", "", small),
+            Measurement::new(MEMORIGHT, "latency floor of SR and SW", "us", sequential),
+            Measurement::new(MEMORIGHT, "latency floor of SR", "us", floor("SR")),
+            Measurement::new(MEMORIGHT, "latency floor of SW", "us", floor("SW")),
+            Measurement::new(MEMORIGHT, "latency floor of RR", "us", floor("RR")),
+            Measurement::new(MEMORIGHT, "random write of 32 KiB", "ms", random(Bytes::kib(32))),
+            Measurement::new(MEMORIGHT, "four random writes of 4 KiB relative to one of 16 KiB", "", small),
         ];
         let mut series = granularity_series(&found, &["SR", "RR", "SW", "RW"]);
         let level = paper("uflip-fig6", MEMORIGHT, "random write of 32 KiB");
-        series.push(Series::level("paper: large random writes take at least 5 ms", level));
+        series.push(FigureSeries::level("paper: large random writes take at least 5 ms", level));
         let pictures = vec![granularity_picture("uflip-fig6", "Granularity of the Memoright", series)];
         Ok(Measured { values, pictures })
     },
@@ -152,12 +153,12 @@ pub(crate) const FIGURE_7: Reproduction = reproduction(
         let sizes = [Bytes::kib(4), Bytes::kib(32), Bytes::kib(64)];
         let all: Vec<f64> = points(&found, "RW").iter().map(|point| point.response_ns_mean / 1e6).collect();
         let any = "random write response time (any IO size)";
-        let mut values = vec![Value::new(DTI, any, "ms", mean(&all))];
+        let mut values = vec![Measurement::new(DTI, any, "ms", mean(&all))];
         values.extend(sizes.map(|size| {
-            Value::new(DTI, format!("random write of {size}"), "ms", response_ms(&found, "RW", size))
+            Measurement::new(DTI, format!("random write of {size}"), "ms", response_ms(&found, "RW", size))
         }));
         let mut series = granularity_series(&found, &["SR", "RR", "SW", "RW"]);
-        series.push(Series::level("paper: around 260 ms", paper("uflip-fig7", DTI, any)));
+        series.push(FigureSeries::level("paper: around 260 ms", paper("uflip-fig7", DTI, any)));
         let pictures = vec![granularity_picture("uflip-fig7", "Granularity of the Kingston DTI", series)];
         Ok(Measured { values, pictures })
     },
@@ -175,20 +176,24 @@ pub(crate) const FIGURE_8: Reproduction = reproduction(
         let (mut values, mut series) = (Vec::new(), Vec::new());
         for (name, found) in names.into_iter().zip(&found) {
             let row = &found.characteristics;
-            values.push(Value::new(name, "locality_mb", "MB", row.locality_mb));
-            values.push(Value::new(name, "locality_ratio", "", row.locality_ratio));
+            values.push(Measurement::new(name, "locality_mb", "MB", row.locality_mb));
+            values.push(Measurement::new(name, "locality_ratio", "", row.locality_ratio));
             let sequential = row.sw_ms.unwrap_or(f64::NAN);
             let relative = |point: &Point| (point.value / MIB, point.response_ns_mean / 1e6 / sequential);
             let label = found.identity.model.clone().unwrap_or_else(|| name.to_owned());
-            series.push(Series::new(label, Look::Curve, points(found, "RW").iter().map(relative).collect()));
+            series.push(FigureSeries::new(
+                label,
+                Look::Curve,
+                points(found, "RW").iter().map(relative).collect(),
+            ));
             let of_paper = |column| paper("uflip-fig8", name, column);
             let cross = vec![(of_paper("locality_mb"), of_paper("locality_ratio"))];
-            series.push(Series::new("paper: area and cost", Look::PaperCrosses, cross));
+            series.push(FigureSeries::new("paper: area and cost", Look::PaperCrosses, cross));
         }
-        let x = Axis::new("TargetSize (MiB)", Scale::Binary);
-        let y = Axis::new("random write / sequential write", Scale::Linear);
+        let x = FigureAxis::new("TargetSize (MiB)", Scale::Binary);
+        let y = FigureAxis::new("random write / sequential write", Scale::Linear);
         let title = "Random writes of 32 KiB within an area";
-        Ok(Measured { values, pictures: vec![Picture::new("uflip-fig8", title, x, y, series)] })
+        Ok(Measured { values, pictures: vec![FigurePicture::new("uflip-fig8", title, x, y, series)] })
     },
 );
 
@@ -203,8 +208,8 @@ pub(crate) const STATE: Reproduction = reproduction(
         let (out_of_the_box, after) =
             ("16 KiB random write out of the box", "16 KiB random write after writing the whole device");
         let values = vec![
-            Value::new(SAMSUNG, out_of_the_box, "ms", mean_us(&new) / 1e3),
-            Value::new(SAMSUNG, after, "ms", mean_us(&written) / 1e3),
+            Measurement::new(SAMSUNG, out_of_the_box, "ms", mean_us(&new) / 1e3),
+            Measurement::new(SAMSUNG, after, "ms", mean_us(&written) / 1e3),
         ];
         let running = |samples: &[Sample]| {
             let means = samples.iter().scan(Nanos::ZERO, |sum, sample| {
@@ -215,10 +220,10 @@ pub(crate) const STATE: Reproduction = reproduction(
         };
         let level = |quantity| paper("uflip-state", SAMSUNG, quantity);
         let series = vec![
-            Series::new("out of the box, mean so far", Look::Line, running(&new)),
-            Series::level("paper: 1 ms", level(out_of_the_box)),
-            Series::new("after writing the whole device, mean so far", Look::Line, running(&written)),
-            Series::level("paper: 8 ms", level(after)),
+            FigureSeries::new("out of the box, mean so far", Look::Line, running(&new)),
+            FigureSeries::level("paper: 1 ms", level(out_of_the_box)),
+            FigureSeries::new("after writing the whole device, mean so far", Look::Line, running(&written)),
+            FigureSeries::level("paper: 8 ms", level(after)),
         ];
         let title = "Random writes of 16 KiB on the Samsung";
         Ok(Measured { values, pictures: vec![trace_picture("uflip-state", title, Scale::Linear, series)] })
@@ -243,24 +248,26 @@ pub(crate) const ALIGNMENT: Reproduction = reproduction(
             mean(&ms.collect::<Vec<f64>>())
         };
         let (aligned, not) = ("random write aligned to 16 KiB", "random write not aligned to 16 KiB");
-        let mut values =
-            vec![Value::new(SAMSUNG, aligned, "ms", of(true)), Value::new(SAMSUNG, not, "ms", of(false))];
-        values.extend(
-            measured.iter().map(|(shift, ms)| {
-                Value::new(SAMSUNG, format!("random write shifted by {shift}"), "ms", *ms)
-            }),
-        );
+        let mut values = vec![
+            Measurement::new(SAMSUNG, aligned, "ms", of(true)),
+            Measurement::new(SAMSUNG, not, "ms", of(false)),
+        ];
+        values.extend(measured.iter().map(|(shift, ms)| {
+            Measurement::new(SAMSUNG, format!("random write shifted by {shift}"), "ms", *ms)
+        }));
         let points = measured.iter().map(|(shift, ms)| (shift.0 as f64 / 1024.0, *ms)).collect();
         let level = |quantity| paper("uflip-alignment", SAMSUNG, quantity);
         let series = vec![
-            Series::new("random writes of 32 KiB", Look::Curve, points),
-            Series::level("paper: 18 ms aligned, 32 ms not", level(aligned)),
-            Series::level("", level(not)),
+            FigureSeries::new("random writes of 32 KiB", Look::Curve, points),
+            FigureSeries::level("paper: 18 ms aligned, 32 ms not", level(aligned)),
+            FigureSeries::level("", level(not)),
         ];
-        let (x, y) =
-            (Axis::new("IOShift (KiB)", Scale::Linear), Axis::new("response time (ms)", Scale::Linear));
+        let (x, y) = (
+            FigureAxis::new("IOShift (KiB)", Scale::Linear),
+            FigureAxis::new("response time (ms)", Scale::Linear),
+        );
         let title = "Random writes on the Samsung over their shift";
-        Ok(Measured { values, pictures: vec![Picture::new("uflip-alignment", title, x, y, series)] })
+        Ok(Measured { values, pictures: vec![FigurePicture::new("uflip-alignment", title, x, y, series)] })
     },
 );
 
@@ -276,7 +283,7 @@ fn baseline<'a>(found: &'a Findings, pattern: &str) -> Option<&'a Baseline> {
 }
 
 /// The first IOs of a baseline with the running averages of Figure 3.
-fn first_ios(run: &Run, pattern: &str, most: u64) -> Result<Vec<Series>> {
+fn first_ios(run: &Run, pattern: &str, most: u64) -> Result<Vec<FigureSeries>> {
     let Some(baseline) = baseline(&run.findings, pattern) else { return Ok(Vec::new()) };
     let trace = trace(pattern, &run.responses(baseline, most)?, Some(&baseline.phases), most as usize);
     let at = || trace.position.iter().map(|position| *position as f64);
@@ -285,32 +292,41 @@ fn first_ios(run: &Run, pattern: &str, most: u64) -> Result<Vec<Series>> {
     let without = at().zip(&trace.running_mean_without_startup_ns);
     let without = without.filter_map(|(at, ns)| Some((at, (*ns)? / 1e6))).collect();
     let mut series = vec![
-        Series::new("response time", Look::Dots, responses),
-        Series::new("mean so far", Look::Line, means),
+        FigureSeries::new("response time", Look::Dots, responses),
+        FigureSeries::new("mean so far", Look::Line, means),
     ];
     if baseline.phases.startup_ios > 0 {
-        series.push(Series::new("the same without the start-up phase", Look::Line, without));
+        series.push(FigureSeries::new("the same without the start-up phase", Look::Line, without));
     }
     Ok(series)
 }
 
-fn trace_picture(name: &str, title: &str, scale: Scale, series: Vec<Series>) -> Picture {
-    Picture::new(name, title, Axis::new("IO", Scale::Linear), Axis::new("response time (ms)", scale), series)
+fn trace_picture(name: &str, title: &str, scale: Scale, series: Vec<FigureSeries>) -> FigurePicture {
+    FigurePicture::new(
+        name,
+        title,
+        FigureAxis::new("IO", Scale::Linear),
+        FigureAxis::new("response time (ms)", scale),
+        series,
+    )
 }
 
 /// Response time over IOSize.
-fn granularity_series(found: &Findings, patterns: &[&str]) -> Vec<Series> {
+fn granularity_series(found: &Findings, patterns: &[&str]) -> Vec<FigureSeries> {
     let series = |pattern: &&str| {
         let points = points(found, pattern).iter();
         let points = points.map(|point| (point.value / 1024.0, point.response_ns_mean / 1e6)).collect();
-        Series::new(*pattern, Look::Curve, points)
+        FigureSeries::new(*pattern, Look::Curve, points)
     };
     patterns.iter().map(series).collect()
 }
 
-fn granularity_picture(name: &str, title: &str, series: Vec<Series>) -> Picture {
-    let (x, y) = (Axis::new("IOSize (KiB)", Scale::Binary), Axis::new("response time (ms)", Scale::Decimal));
-    Picture::new(name, title, x, y, series)
+fn granularity_picture(name: &str, title: &str, series: Vec<FigureSeries>) -> FigurePicture {
+    let (x, y) = (
+        FigureAxis::new("IOSize (KiB)", Scale::Binary),
+        FigureAxis::new("response time (ms)", Scale::Decimal),
+    );
+    FigurePicture::new(name, title, x, y, series)
 }
 
 /// The points of a pattern in the only micro-benchmark.

@@ -14,8 +14,8 @@ use flashlab_sim::Profile;
 use crate::lab::{
     ReproduceError, Result, consecutive, mean, mean_us, numbered, on_all_processors, profile, run,
 };
-use crate::papers::{Value, paper};
-use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::papers::{Measurement, paper};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
 use crate::{Measured, Reproduction};
 
 /// Tables 1 and 2.
@@ -55,7 +55,8 @@ fn measure(seed: Seed) -> Result<Measured> {
         let pairs = points.iter().zip(&simulated[i]);
         let errors = pairs.map(|(drive, simulator)| 100.0 * (drive.1 / simulator.1 - 1.0).abs());
         let error = mean(&errors.collect::<Vec<f64>>());
-        let value = |quantity, unit, value: f64| Value::new(NAME, format!("{class} {quantity}"), unit, value);
+        let value =
+            |quantity, unit, value: f64| Measurement::new(NAME, format!("{class} {quantity}"), unit, value);
         values.extend([
             value("a_us", "us", a),
             value("b_us_per_kb", "us/KB", b),
@@ -63,16 +64,16 @@ fn measure(seed: Seed) -> Result<Measured> {
             value("simulator_error_pct", "percent", error),
         ]);
         let mb_s = |(kb, us): (f64, f64)| (kb, kb * 1024.0 / us);
-        series.push(Series::new(class, Look::Curve, points.iter().copied().map(mb_s).collect()));
+        series.push(FigureSeries::new(class, Look::Curve, points.iter().copied().map(mb_s).collect()));
         let of_paper = |quantity| paper(NAME, NAME, &format!("{class} {quantity}"));
         let (a, b) = (of_paper("a_us"), of_paper("b_us_per_kb"));
         let of_table_1 = points.iter().map(|&(kb, _)| mb_s((kb, a + b * kb))).collect();
         let name = if i == 0 { "paper: the lines of Table 1" } else { "" };
-        series.push(Series::new(name, Look::PaperLine, of_table_1));
+        series.push(FigureSeries::new(name, Look::PaperLine, of_table_1));
     }
-    let x = Axis::new("block size (KiB)", Scale::Binary);
-    let y = Axis::new("throughput (MB/s)", Scale::Linear);
-    let picture = Picture::new(NAME, "Throughput of the STEC Zeus over block sizes", x, y, series);
+    let x = FigureAxis::new("block size (KiB)", Scale::Binary);
+    let y = FigureAxis::new("throughput (MB/s)", Scale::Linear);
+    let picture = FigurePicture::new(NAME, "Throughput of the STEC Zeus over block sizes", x, y, series);
     Ok(Measured { values, pictures: vec![picture] })
 }
 

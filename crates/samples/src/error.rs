@@ -4,11 +4,14 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use thiserror::Error;
+
 /// Why a run's files cannot be written or read.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SamplesError {
     /// The operating system refused.
+    #[error("cannot {action} {}: {source}{}", path.display(), remedy(source))]
     Io {
         /// What was tried, as `write`.
         action: &'static str,
@@ -18,18 +21,24 @@ pub enum SamplesError {
         source: io::Error,
     },
     /// A file is not what it should be.
+    #[error("{}: {message}", path.display())]
     Format {
         /// Which file.
         path: PathBuf,
         /// What is wrong with it.
         message: String,
     },
-    /// There is something where the folder of a new run was to be.
+    /// The name for the folder of a new run is taken.
+    #[error(
+        "{} is there already: choose another name with --output, or continue its run with flashlab resume",
+        path.display()
+    )]
     Exists {
         /// Which name.
         path: PathBuf,
     },
-    /// A folder holds no run, or somebody else measures into it.
+    /// A folder holds no run, or another process measures into it.
+    #[error("{}: {message}", path.display())]
     Folder {
         /// Which folder.
         path: PathBuf,
@@ -37,6 +46,7 @@ pub enum SamplesError {
         message: String,
     },
     /// The writer thread is gone.
+    #[error("the thread that writes the samples has ended")]
     WriterGone,
 }
 
@@ -50,33 +60,10 @@ impl SamplesError {
     }
 }
 
-impl fmt::Display for SamplesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SamplesError::Io { action, path, source } => {
-                write!(f, "cannot {action} {}: {source}", path.display())?;
-                if source.kind() == io::ErrorKind::StorageFull {
-                    f.write_str("; make room, or begin a run elsewhere with --output")?;
-                }
-                Ok(())
-            }
-            SamplesError::Format { path, message } => write!(f, "{}: {message}", path.display()),
-            SamplesError::Exists { path } => write!(
-                f,
-                "{} is there already: choose another name with --output, or continue its run with flashlab resume",
-                path.display()
-            ),
-            SamplesError::Folder { path, message } => write!(f, "{}: {message}", path.display()),
-            SamplesError::WriterGone => f.write_str("the thread that writes the samples has ended"),
-        }
-    }
-}
-
-impl std::error::Error for SamplesError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            SamplesError::Io { source, .. } => Some(source),
-            _ => None,
-        }
+/// What to do about an error of the operating system, where something can be done.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => "; free some space, or begin a run elsewhere with --output",
+        _ => "",
     }
 }

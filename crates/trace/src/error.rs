@@ -1,15 +1,17 @@
-//! Why a text is no trace.
+//! Why a text is not a trace.
 
-use std::fmt;
 use std::io;
+
+use thiserror::Error;
 
 use crate::Format;
 
-/// Why a text is no trace.
-#[derive(Debug)]
+/// Why a text is not a trace.
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The file could not be read on.
+    /// The file could not be read to its end.
+    #[error("{file}:{line}: cannot be read: {source}")]
     Read {
         /// The file.
         file: String,
@@ -19,6 +21,7 @@ pub enum TraceError {
         source: io::Error,
     },
     /// Its first line is of no known format.
+    #[error("{file}:{line}: `{found}` begins no known trace; known are:{}", known_formats())]
     UnknownFormat {
         /// The file.
         file: String,
@@ -27,7 +30,8 @@ pub enum TraceError {
         /// How it begins.
         found: String,
     },
-    /// A line is not as the format has it.
+    /// A line breaks the format.
+    #[error("{file}:{line}: expected {expected}, found `{found}`")]
     Line {
         /// The file.
         file: String,
@@ -39,37 +43,14 @@ pub enum TraceError {
         found: String,
     },
     /// There is no IO in it.
+    #[error("{file}: there is no read, write, flush or discard in it")]
     Empty {
         /// The file.
         file: String,
     },
 }
 
-impl fmt::Display for TraceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TraceError::Read { file, line, source } => write!(f, "{file}:{line}: cannot be read: {source}"),
-            TraceError::UnknownFormat { file, line, found } => {
-                write!(f, "{file}:{line}: `{found}` begins no known trace; known are:")?;
-                Format::ALL
-                    .iter()
-                    .try_for_each(|format| write!(f, "\n  {:<9} {}", format.name(), format.line()))
-            }
-            TraceError::Line { file, line, expected, found } => {
-                write!(f, "{file}:{line}: expected {expected}, found `{found}`")
-            }
-            TraceError::Empty { file } => {
-                write!(f, "{file}: there is no read, write, flush or discard in it")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TraceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            TraceError::Read { source, .. } => Some(source),
-            _ => None,
-        }
-    }
+/// A line for each format: its name and what its first line looks like.
+fn known_formats() -> String {
+    Format::ALL.iter().map(|format| format!("\n  {:<9} {}", format.name(), format.line())).collect()
 }

@@ -1,8 +1,7 @@
 //! Making IOs of a trace those that a device can serve.
 
-use std::fmt;
-
 use flashlab_base::{Bytes, Operation};
+use thiserror::Error;
 
 use crate::{Trace, TraceIo};
 
@@ -28,8 +27,9 @@ pub struct Fitted {
 }
 
 /// An IO that the device cannot serve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Misfit {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{}", self.reason())]
+pub struct TraceMisfit {
     /// The IO.
     pub io: TraceIo,
     /// The device's capacity.
@@ -38,17 +38,16 @@ pub struct Misfit {
     pub extent: Bytes,
 }
 
-impl fmt::Display for Misfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Misfit { io: TraceIo { operation, offset, size, .. }, capacity, extent } = self;
-        let (offset, size, capacity) = (offset.exact(), size.exact(), capacity.exact());
-        if self.io.size > self.capacity {
-            return write!(f, "a {operation} of {size} is larger than the device of {capacity}");
+impl TraceMisfit {
+    fn reason(&self) -> String {
+        let TraceMisfit { io: TraceIo { operation, offset, size, .. }, capacity, extent } = self;
+        let (offset, size, extent) = (offset.exact(), size.exact(), extent.exact());
+        let shown = capacity.exact();
+        if self.io.size > *capacity {
+            return format!("a {operation} of {size} is larger than the device of {shown}");
         }
-        write!(
-            f,
-            "a {operation} of {size} at offset {offset} ends behind the device of {capacity}; the trace needs {}",
-            extent.exact()
+        format!(
+            "a {operation} of {size} at offset {offset} ends behind the device of {shown}; the trace needs {extent}"
         )
     }
 }
@@ -58,7 +57,7 @@ impl Trace {
     ///
     /// # Errors
     /// The first IO that does not fit, if `fit` does not move it or it is larger than the device.
-    pub fn fit(&mut self, capacity: Bytes, block: Bytes, fit: Fit) -> Result<Fitted, Misfit> {
+    pub fn fit(&mut self, capacity: Bytes, block: Bytes, fit: Fit) -> Result<Fitted, TraceMisfit> {
         let capacity = capacity.round_down(block);
         let mut fitted = Fitted::default();
         for io in self.ios.iter_mut().filter(|io| io.operation != Operation::Flush) {
@@ -71,7 +70,7 @@ impl Trace {
         for io in self.ios.iter_mut().filter(|io| io.operation != Operation::Flush) {
             let last = Bytes(capacity.0.saturating_sub(io.size.0));
             if io.size > capacity || (fit == Fit::Exact && io.offset > last) {
-                return Err(Misfit { io: *io, capacity, extent });
+                return Err(TraceMisfit { io: *io, capacity, extent });
             }
             let offset = match fit {
                 Fit::Wrap => Bytes(io.offset.0 % capacity.0),

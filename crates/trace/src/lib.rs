@@ -21,7 +21,7 @@ mod msr;
 mod parse;
 
 pub use error::TraceError;
-pub use fit::{Fit, Fitted, Misfit};
+pub use fit::{Fit, Fitted, TraceMisfit};
 pub use parse::{Format, parse};
 
 use flashlab_base::{Bytes, Nanos, Operation};

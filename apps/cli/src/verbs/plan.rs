@@ -82,7 +82,8 @@ impl Description {
     fn of(plan: &Plan) -> Description {
         let experiments = plan.experiments.iter().map(|experiment| {
             let vary = experiment.vary.as_ref();
-            let numbers = |values: &[flashlab_plan::Value]| values.iter().map(|value| value.number).collect();
+            let numbers =
+                |values: &[flashlab_plan::ExperimentValue]| values.iter().map(|value| value.number).collect();
             ExperimentDescription {
                 name: experiment.name.clone(),
                 values: vary.map(|vary| numbers(&vary.values)).unwrap_or_default(),

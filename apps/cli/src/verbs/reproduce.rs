@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use flashlab_base::Seed;
-use flashlab_reproduce::{ALL, Figure, Picture, Reproduction, find};
+use flashlab_reproduce::{ALL, Figure, FigurePicture, Reproduction, find};
 
 use crate::arguments::{self, JsonOption};
 use crate::exit::Usage;
@@ -61,7 +61,7 @@ impl Reproduce {
 }
 
 /// Writes each picture as an SVG file into a folder, which is made when it is not there.
-fn draw(folder: &Path, pictures: &[Picture]) -> Result<()> {
+fn draw(folder: &Path, pictures: &[FigurePicture]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     for picture in pictures {
         let file = folder.join(format!("{}.svg", picture.name));

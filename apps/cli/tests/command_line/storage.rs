@@ -137,7 +137,7 @@ fn a_full_disk_for_the_results_ends_a_run_that_goes_on_when_there_is_room() {
     assert_eq!(ran.code, Some(1), "{ran}");
     let last = ran.err.lines().last().unwrap();
     assert!(last.contains("No space left on device"), "{ran}");
-    assert!(last.ends_with("make room, or begin a run elsewhere with --output"), "{ran}");
+    assert!(last.ends_with("free some space, or begin a run elsewhere with --output"), "{ran}");
     assert!(ran.err.contains("resume with: flashlab resume full/run"), "{ran}");
 
     let done = fs::read_to_string(full.join("run/runs.jsonl")).unwrap();

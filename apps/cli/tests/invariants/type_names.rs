@@ -12,16 +12,11 @@ const SEVERAL: &[&str] = &[
     "Ended",
     "Experiment",
     "Manifest",
-    "Misfit",
-    "Outcome",
-    "Parameter",
-    "Picture",
     "Point",
     "Progress",
     "Series",
     "Settings",
     "Trace",
-    "Value",
     "Verdict",
 ];
 

@@ -3,8 +3,8 @@
 
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{
-    Arrival, Basic, Choice, Content, Experiment, IoSize, Location, Mix, ModeRule, Parameter, Pattern, Plan,
-    Time, Value, Vary,
+    Arrival, Basic, Choice, Content, Experiment, ExperimentValue, IoSize, Location, Mix, ModeRule, Pattern,
+    PatternParameter, Plan, Time, Vary,
 };
 use proptest::prelude::*;
 
@@ -322,8 +322,9 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
 
 fn any_plan() -> impl Strategy<Value = Plan> {
     let vary = proptest::option::of(prop::collection::btree_set(1u32..=1024, 1..9).prop_map(|numbers| {
-        let parameter = Parameter::ParallelDegree;
-        let values: Vec<Value> = numbers.iter().map(|&n| Value::of(parameter, f64::from(n))).collect();
+        let parameter = PatternParameter::ParallelDegree;
+        let values: Vec<ExperimentValue> =
+            numbers.iter().map(|&n| ExperimentValue::of(parameter, f64::from(n))).collect();
         let mut quick_values = vec![values[0].clone()];
         quick_values.extend(values[1..].last().cloned());
         Vary { parameter, values, quick_values }
@@ -437,7 +438,7 @@ fn the_manuals_examples_are_legal() {
     for location in ["sequential", "random", "permutation", "ordered", "partitioned", "zipf", "hot_cold"] {
         assert!(manual.contains(&format!("`{location}`")), "{location} is not in the manual");
     }
-    for parameter in Parameter::all() {
+    for parameter in PatternParameter::all() {
         assert!(manual.contains(&format!("`{}`", parameter.key())), "{parameter} is not in the manual");
         assert!(manual.contains(parameter.name()), "{parameter} is not in the manual");
     }

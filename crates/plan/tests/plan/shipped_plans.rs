@@ -2,7 +2,9 @@
 //! computed here from the table's formulas.
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
-use flashlab_plan::{Choice, IoSize, Location, Misfit, ModeRule, Parameter, Pattern, Plan, Space, Time};
+use flashlab_plan::{
+    Choice, IoSize, Location, Misfit, ModeRule, Pattern, PatternParameter, Plan, Space, Time,
+};
 
 const IO_SIZE: f64 = 32.0 * 1024.0;
 const ALL: [&str; 4] = ["SR", "RR", "SW", "RW"];
@@ -27,7 +29,7 @@ fn numbers(plan: &Plan, experiment: &str) -> Vec<f64> {
 }
 
 /// Every experiment of the plan departs from its baseline, and has these values.
-fn assert_range(name: &str, parameter: Parameter, experiments: &[&str], expected: &[f64]) {
+fn assert_range(name: &str, parameter: PatternParameter, experiments: &[&str], expected: &[f64]) {
     let plan = plan(name);
     assert_eq!(plan.parameter, Some(parameter), "{name}");
     assert_eq!(names(&plan), experiments, "{name}");
@@ -39,7 +41,7 @@ fn assert_range(name: &str, parameter: Parameter, experiments: &[&str], expected
 #[test]
 fn granularity_has_table_1s_sizes_and_some_others() {
     let plan = plan("granularity");
-    assert_eq!((plan.parameter, names(&plan)), (Some(Parameter::IoSize), ALL.to_vec()));
+    assert_eq!((plan.parameter, names(&plan)), (Some(PatternParameter::IoSize), ALL.to_vec()));
     for name in ALL {
         let sizes = numbers(&plan, name);
         let (of_table, others): (Vec<f64>, Vec<f64>) =
@@ -54,13 +56,13 @@ fn alignment_has_table_1s_shifts_and_none() {
     let mut shifts = vec![0.0];
     shifts.extend(powers(6, 512.0));
     assert_eq!(*shifts.last().unwrap(), IO_SIZE);
-    assert_range("alignment", Parameter::IoShift, &ALL, &shifts);
+    assert_range("alignment", PatternParameter::IoShift, &ALL, &shifts);
 }
 
 #[test]
 fn locality_has_table_1s_target_sizes() {
     let plan = plan("locality");
-    assert_eq!((plan.parameter, names(&plan)), (Some(Parameter::TargetSize), ALL.to_vec()));
+    assert_eq!((plan.parameter, names(&plan)), (Some(PatternParameter::TargetSize), ALL.to_vec()));
     for (name, last) in [("SR", 8), ("RR", 16), ("SW", 8), ("RW", 16)] {
         assert_eq!(numbers(&plan, name), powers(last, IO_SIZE), "{name}");
     }
@@ -68,15 +70,15 @@ fn locality_has_table_1s_target_sizes() {
 
 #[test]
 fn the_other_micro_benchmarks_have_table_1s_ranges() {
-    assert_range("partitioning", Parameter::Partitions, &SEQUENTIAL, &powers(8, 1.0));
+    assert_range("partitioning", PatternParameter::Partitions, &SEQUENTIAL, &powers(8, 1.0));
     let mut increments = vec![-1.0, 0.0];
     increments.extend(powers(8, 1.0));
-    assert_range("order", Parameter::Incr, &SEQUENTIAL, &increments);
-    assert_range("parallelism", Parameter::ParallelDegree, &ALL, &powers(4, 1.0));
+    assert_range("order", PatternParameter::Incr, &SEQUENTIAL, &increments);
+    assert_range("parallelism", PatternParameter::ParallelDegree, &ALL, &powers(4, 1.0));
     let pairs = ["SR/RR", "SR/RW", "SR/SW", "RR/SW", "RR/RW", "SW/RW"];
-    assert_range("mix", Parameter::Ratio, &pairs, &powers(6, 1.0));
-    assert_range("pause", Parameter::Pause, &ALL, &powers(8, 1e5));
-    assert_range("bursts", Parameter::Burst, &ALL, &powers(6, 10.0));
+    assert_range("mix", PatternParameter::Ratio, &pairs, &powers(6, 1.0));
+    assert_range("pause", PatternParameter::Pause, &ALL, &powers(8, 1e5));
+    assert_range("bursts", PatternParameter::Burst, &ALL, &powers(6, 10.0));
 }
 
 #[test]

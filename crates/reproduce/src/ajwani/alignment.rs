@@ -4,8 +4,8 @@ use flashlab_base::{Bytes, Mode, Seed};
 
 use super::{bandwidth, pattern, rewrite, rewritten};
 use crate::lab::{Result, numbered, on_all_processors};
-use crate::papers::Value;
-use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::papers::Measurement;
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
 use crate::{Measured, Reproduction};
 
 /// Figure 3.4.
@@ -27,7 +27,7 @@ const REWRITES: [u32; 5] = [0, 25, 50, 75, 100];
 
 fn measure(seed: Seed) -> Result<Measured> {
     let ratios = on_all_processors(&DEVICES, |name| misaligned_over_aligned(name, seed))?;
-    let mut values: Vec<Value> =
+    let mut values: Vec<Measurement> =
         DEVICES.iter().zip(&ratios).flat_map(|(name, ratios)| ratio_values(name, ratios)).collect();
     let series = DEVICES.iter().zip(&ratios).map(|(name, ratios)| ratio_series(name, ratios)).collect();
     let (aged, over_rewrites) = aged(seed)?;
@@ -53,27 +53,33 @@ pub(super) fn misaligned_over_aligned(name: &str, seed: Seed) -> Result<[f64; SH
 }
 
 /// The paper gives the ratios in a picture only: below one, by an amount that varies.
-pub(super) fn ratio_values(name: &'static str, ratios: &[f64; SHIFTS.len()]) -> Vec<Value> {
+pub(super) fn ratio_values(name: &'static str, ratios: &[f64; SHIFTS.len()]) -> Vec<Measurement> {
     let value = |(shift, ratio): (Bytes, &f64)| {
-        Value::new(name, format!("random_write_misaligned_{}k_over_aligned", shift.0 >> 10), "", *ratio)
+        Measurement::new(name, format!("random_write_misaligned_{}k_over_aligned", shift.0 >> 10), "", *ratio)
     };
     SHIFTS.into_iter().zip(ratios).map(value).collect()
 }
 
-pub(super) fn ratio_series(name: &str, ratios: &[f64; SHIFTS.len()]) -> Series {
+pub(super) fn ratio_series(name: &str, ratios: &[f64; SHIFTS.len()]) -> FigureSeries {
     let points = SHIFTS.into_iter().zip(ratios).map(|(shift, ratio)| (shift.0 as f64 / 1024.0, *ratio));
-    Series::new(name, Look::Curve, points.collect())
+    FigureSeries::new(name, Look::Curve, points.collect())
 }
 
 /// Ratios over the shift.
-pub(super) fn ratio_picture(name: &str, title: &str, mut series: Vec<Series>) -> Picture {
-    series.push(Series::level("paper: below the aligned ones", 1.0));
-    let x = Axis::new("misaligned by (KiB)", Scale::Binary);
-    Picture::new(name, title, x, Axis::new("bandwidth / aligned bandwidth", Scale::Linear), series)
+pub(super) fn ratio_picture(name: &str, title: &str, mut series: Vec<FigureSeries>) -> FigurePicture {
+    series.push(FigureSeries::level("paper: below the aligned ones", 1.0));
+    let x = FigureAxis::new("misaligned by (KiB)", Scale::Binary);
+    FigurePicture::new(
+        name,
+        title,
+        x,
+        FigureAxis::new("bandwidth / aligned bandwidth", Scale::Linear),
+        series,
+    )
 }
 
 /// A drive that is rewritten again and again.
-fn aged(seed: Seed) -> Result<(Vec<Value>, Picture)> {
+fn aged(seed: Seed) -> Result<(Vec<Measurement>, FigurePicture)> {
     let patterns = [
         ("sequential read", "aged_sequential_read_over_new", Mode::Read, true),
         ("random read", "aged_random_read_over_new", Mode::Read, false),
@@ -92,13 +98,18 @@ fn aged(seed: Seed) -> Result<(Vec<Value>, Picture)> {
     })?;
     let (mut values, mut series) = (Vec::new(), Vec::new());
     for (i, (name, quantity, ..)) in patterns.into_iter().enumerate() {
-        values.push(Value::new(AGED, quantity, "", speeds[REWRITES.len() - 1][i] / speeds[0][i]));
+        values.push(Measurement::new(AGED, quantity, "", speeds[REWRITES.len() - 1][i] / speeds[0][i]));
         let points = REWRITES.iter().zip(&speeds).map(|(times, speeds)| (f64::from(*times), speeds[i]));
-        series.push(Series::new(name, Look::Curve, points.collect()));
+        series.push(FigureSeries::new(name, Look::Curve, points.collect()));
     }
-    let x = Axis::new("sequential writes of the whole device", Scale::Linear);
+    let x = FigureAxis::new("sequential writes of the whole device", Scale::Linear);
     let title = "TransMemory 512 MB, requests of 32 KiB, after many writes";
-    let picture =
-        Picture::new("ajwani-fig3.4b", title, x, Axis::new("bandwidth (MB/s)", Scale::Decimal), series);
+    let picture = FigurePicture::new(
+        "ajwani-fig3.4b",
+        title,
+        x,
+        FigureAxis::new("bandwidth (MB/s)", Scale::Decimal),
+        series,
+    );
     Ok((values, picture))
 }

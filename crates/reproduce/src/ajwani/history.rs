@@ -12,8 +12,8 @@ use flashlab_samples::Sample;
 use super::alignment::{misaligned_over_aligned, ratio_picture, ratio_series, ratio_values};
 use super::{bandwidth, pattern, rewritten, start_anywhere};
 use crate::lab::{Result, mean, numbered, on_all_processors, run};
-use crate::papers::{Value, paper};
-use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::papers::{Measurement, paper};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
 use crate::{Measured, Reproduction};
 
 const PAPER: &str = "Ajwani et al., Characterizing the performance of flash memory storage devices, section 3.3.3, Figure 3.3";
@@ -145,29 +145,29 @@ fn figure_3_3(seed: Seed) -> Result<Measured> {
     let word = |mode| if mode == Mode::Read { "read" } else { "write" };
     let values = cases.iter().zip(&medians).map(|(&(seconds, mode, label, _), &median)| {
         let quantity = format!("sequential_{}_{label}_median_share_after_{seconds}s", word(mode));
-        Value::new(name, quantity, "", median)
+        Measurement::new(name, quantity, "", median)
     });
     let curve = |&(seconds, mode): &(u64, Mode)| {
         let of_it = cases.iter().zip(&medians).filter(|(case, _)| (case.0, case.1) == (seconds, mode));
         let points = of_it.map(|(case, median)| (case.3.0 as f64 / 1024.0, *median)).collect();
-        Series::new(format!("{}s after {seconds} s", word(mode)), Look::Curve, points)
+        FigureSeries::new(format!("{}s after {seconds} s", word(mode)), Look::Curve, points)
     };
     let of_paper =
         |size| paper("ajwani-fig3.3", name, &format!("sequential_write_{size}_median_share_after_60s"));
     let mut series = vec![
-        Series::level(
+        FigureSeries::level(
             "paper: less than half for very small writes, less than 0.9 for larger ones",
             of_paper("512b"),
         ),
-        Series::level("", of_paper("2m")),
+        FigureSeries::level("", of_paper("2m")),
     ];
     series.extend(CURVES.iter().map(curve));
-    let x = Axis::new("buffer of the sequential requests (KiB)", Scale::Binary);
-    let y = Axis::new("median speed / usual speed", Scale::Linear);
+    let x = FigureAxis::new("buffer of the sequential requests (KiB)", Scale::Binary);
+    let y = FigureAxis::new("median speed / usual speed", Scale::Linear);
     let title = "TransMemory 1 GB in the two minutes after random writes of 2 KiB";
     Ok(Measured {
         values: values.collect(),
-        pictures: vec![Picture::new("ajwani-fig3.3", title, x, y, series)],
+        pictures: vec![FigurePicture::new("ajwani-fig3.3", title, x, y, series)],
     })
 }
 
@@ -181,21 +181,21 @@ fn figure_c_1(seed: Seed) -> Result<Measured> {
     let ratios = misaligned_over_aligned(name, seed)?;
     let mut values = vec![
         // "In some buffer sizes, it can take it 20-30 seconds to recover."
-        Value::new(name, "longest_recovery_after_30s_s", "s", longest),
-        Value::new(name, "sizes_that_recover_at_once", "", at_once as f64),
+        Measurement::new(name, "longest_recovery_after_30s_s", "s", longest),
+        Measurement::new(name, "sizes_that_recover_at_once", "", at_once as f64),
     ];
     values.extend(ratio_values(name, &ratios));
     let points = SIZES.iter().zip(&recoveries).map(|((_, size), s)| (size.0 as f64 / 1024.0, *s)).collect();
     let longest = paper("ajwani-c1", name, "longest_recovery_after_30s_s");
     let series = vec![
-        Series::new("after 30 s of random writes of the same size", Look::Curve, points),
-        Series::level("paper: up to 20 to 30 s in some sizes", longest),
+        FigureSeries::new("after 30 s of random writes of the same size", Look::Curve, points),
+        FigureSeries::level("paper: up to 20 to 30 s in some sizes", longest),
     ];
     let (x, y) = (
-        Axis::new("buffer (KiB)", Scale::Binary),
-        Axis::new("time to 60 % of the median speed (s)", Scale::Linear),
+        FigureAxis::new("buffer (KiB)", Scale::Binary),
+        FigureAxis::new("time to 60 % of the median speed (s)", Scale::Linear),
     );
-    let recovery = Picture::new("ajwani-c1-recovery", "Recovery of the TransMemory 1 GB", x, y, series);
+    let recovery = FigurePicture::new("ajwani-c1-recovery", "Recovery of the TransMemory 1 GB", x, y, series);
     let misaligned = ratio_picture(
         "ajwani-c1-misaligned",
         "Misaligned random writes of 2 MiB on the TransMemory 1 GB",
@@ -211,7 +211,7 @@ fn figure_c_2(seed: Seed) -> Result<Measured> {
     let after_small = After::burst(name, 60, Bytes::kib(2), large, Mode::Write, seed)?.median();
     let after_large = After::burst(name, 60, large, large, Mode::Write, seed)?.median();
     let change = mean(&small.phases[PHASES - 10..]) / mean(&small.phases[1..11]);
-    let value = |quantity, unit, value: f64| Value::new(name, quantity, unit, value);
+    let value = |quantity, unit, value: f64| Measurement::new(name, quantity, unit, value);
     let values = vec![
         value("sequential_write_32k_median_share_after_60s", "", small.median()),
         value("last_40s_over_first_40s", "", change),
@@ -220,8 +220,12 @@ fn figure_c_2(seed: Seed) -> Result<Measured> {
         value("share_after_2k_over_after_2m", "", after_small / after_large),
     ];
     let series = vec![
-        Series::new("writes of 32 KiB after 60 s of random writes of 2 KiB", Look::Curve, small.over_time()),
-        Series::level("paper: below the usual speed, with no recovery", 1.0),
+        FigureSeries::new(
+            "writes of 32 KiB after 60 s of random writes of 2 KiB",
+            Look::Curve,
+            small.over_time(),
+        ),
+        FigureSeries::level("paper: below the usual speed, with no recovery", 1.0),
     ];
     let picture = time_line("ajwani-c2", "Sequential writes on the mDrive 100", series);
     Ok(Measured { values, pictures: vec![picture] })
@@ -237,22 +241,22 @@ fn figure_c_3(seed: Seed) -> Result<Measured> {
     let share = "sequential_write_32k_share_after_30s";
     let values = vec![
         // The median of 28 s: in the first phase the drive still writes what its buffer holds of the random writes.
-        Value::new(name, share, "", first[3]),
-        Value::new(name, "recovery_after_30s_s", "s", long.recovery_s(0.6)),
-        Value::new(name, "recovery_after_5s_s", "s", short.recovery_s(0.6)),
+        Measurement::new(name, share, "", first[3]),
+        Measurement::new(name, "recovery_after_30s_s", "s", long.recovery_s(0.6)),
+        Measurement::new(name, "recovery_after_5s_s", "s", short.recovery_s(0.6)),
     ];
     let of_paper = |quantity| paper("ajwani-c3", name, quantity);
     let series = vec![
-        Series::new("after 30 s of random writes", Look::Curve, long.over_time()),
-        Series::level("paper: about 0.3", of_paper(share)),
-        Series::place("paper: climbs after 30 s", of_paper("recovery_after_30s_s")),
-        Series::new("after 5 s", Look::Curve, short.over_time()),
+        FigureSeries::new("after 30 s of random writes", Look::Curve, long.over_time()),
+        FigureSeries::level("paper: about 0.3", of_paper(share)),
+        FigureSeries::place("paper: climbs after 30 s", of_paper("recovery_after_30s_s")),
+        FigureSeries::new("after 5 s", Look::Curve, short.over_time()),
     ];
     let picture = time_line("ajwani-c3", "Sequential writes of 32 KiB on the TransMemory 1 GB", series);
     Ok(Measured { values, pictures: vec![picture] })
 }
 
-fn time_line(name: &str, title: &str, series: Vec<Series>) -> Picture {
-    let x = Axis::new("time since the random writes (s)", Scale::Linear);
-    Picture::new(name, title, x, Axis::new("speed / usual speed", Scale::Linear), series)
+fn time_line(name: &str, title: &str, series: Vec<FigureSeries>) -> FigurePicture {
+    let x = FigureAxis::new("time since the random writes (s)", Scale::Linear);
+    FigurePicture::new(name, title, x, FigureAxis::new("speed / usual speed", Scale::Linear), series)
 }

@@ -5,8 +5,8 @@ use flashlab_plan::Pattern;
 
 use super::{pattern, rewritten};
 use crate::lab::{Result, mean, numbered, run};
-use crate::papers::{Value, paper};
-use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::papers::{Measurement, paper};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
 use crate::{Measured, Reproduction};
 
 /// Figure 3.2.
@@ -40,7 +40,7 @@ fn measure(seed: Seed) -> Result<Measured> {
     let most = took.iter().copied().fold(0.0, f64::max);
     let first = spikes.first().map_or(0.0, |&spike| spike as f64);
     let writing = quiet / (WRITES as f64 - spikes.len() as f64) * 2000.0;
-    let value = |quantity, unit, value: f64| Value::new(DEVICE, quantity, unit, value);
+    let value = |quantity, unit, value: f64| Measurement::new(DEVICE, quantity, unit, value);
     Ok(Measured {
         values: vec![
             value("writes_before_first_spike", "", first),
@@ -53,18 +53,19 @@ fn measure(seed: Seed) -> Result<Measured> {
     })
 }
 
-fn picture(times: &[Nanos]) -> Picture {
+fn picture(times: &[Nanos]) -> FigurePicture {
     let points = times.iter().enumerate().map(|(i, time)| (i as f64, time.as_secs_f64())).collect();
     let of_paper = |quantity| paper(NAME, DEVICE, quantity);
     let first = of_paper("writes_before_first_spike");
     let series = vec![
-        Series::new("each random write", Look::Line, points),
-        Series::level("paper: spikes of 5 to 8 s", of_paper("shortest_spike_s")),
-        Series::level("", of_paper("longest_spike_s")),
-        Series::place("paper: the first after 3000, then after every 2000", first),
-        Series::place("", first + of_paper("writes_between_spikes")),
-        Series::place("", first + 2.0 * of_paper("writes_between_spikes")),
+        FigureSeries::new("each random write", Look::Line, points),
+        FigureSeries::level("paper: spikes of 5 to 8 s", of_paper("shortest_spike_s")),
+        FigureSeries::level("", of_paper("longest_spike_s")),
+        FigureSeries::place("paper: the first after 3000, then after every 2000", first),
+        FigureSeries::place("", first + of_paper("writes_between_spikes")),
+        FigureSeries::place("", first + 2.0 * of_paper("writes_between_spikes")),
     ];
-    let (x, y) = (Axis::new("write", Scale::Linear), Axis::new("response time (s)", Scale::Linear));
-    Picture::new(NAME, "Random writes to a file of 8 GB on the Hama", x, y, series)
+    let (x, y) =
+        (FigureAxis::new("write", Scale::Linear), FigureAxis::new("response time (s)", Scale::Linear));
+    FigurePicture::new(NAME, "Random writes to a file of 8 GB on the Hama", x, y, series)
 }

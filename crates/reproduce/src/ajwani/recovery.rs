@@ -7,8 +7,8 @@ use flashlab_plan::Pattern;
 use super::history::{APPENDIX, After, burst};
 use super::{pattern, rewritten};
 use crate::lab::{Result, elapsed, numbered, on_all_processors, run};
-use crate::papers::{Value, paper};
-use crate::picture::{Axis, Look, Picture, Scale, Series};
+use crate::papers::{Measurement, paper};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
 use crate::{Measured, Reproduction};
 
 /// Figure C.4.
@@ -58,7 +58,7 @@ fn measure(seed: Seed) -> Result<Measured> {
     for (&(name, seconds, size), &(first, second)) in CASES.iter().zip(&minutes) {
         if seconds == 0 {
             usual = first;
-            values.push(Value::new(name, "rewrite_min", "min", first));
+            values.push(Measurement::new(name, "rewrite_min", "min", first));
             continue;
         }
         if !TOLD.contains(&(seconds, size)) {
@@ -67,14 +67,14 @@ fn measure(seed: Seed) -> Result<Measured> {
         let after = format!("after_{seconds}s_of_{size}b");
         // Of the larger one the paper only says that it behaves in the same way.
         if name == SMALL {
-            values.push(Value::new(name, format!("rewrite_{after}_min"), "min", first));
+            values.push(Measurement::new(name, format!("rewrite_{after}_min"), "min", first));
         }
-        values.push(Value::new(name, format!("rewrite_{after}_over_usual"), "", first / usual));
-        values.push(Value::new(name, format!("second_rewrite_{after}_over_usual"), "", second / usual));
+        values.push(Measurement::new(name, format!("rewrite_{after}_over_usual"), "", first / usual));
+        values.push(Measurement::new(name, format!("second_rewrite_{after}_over_usual"), "", second / usual));
     }
     for (label, size) in [("512b", 512), ("2k", 2048)] {
         let share = After::burst(SMALL, 30, Bytes(size), Bytes(size), Mode::Write, seed)?.median();
-        values.push(Value::new(SMALL, format!("sequential_write_{label}_share_after_30s"), "", share));
+        values.push(Measurement::new(SMALL, format!("sequential_write_{label}_share_after_30s"), "", share));
     }
     Ok(Measured { values, pictures: vec![picture(&minutes)] })
 }
@@ -87,14 +87,14 @@ fn whole_device_minutes(device: &mut dyn Device, seed: Seed) -> Result<f64> {
     Ok(elapsed(&run(device, &whole, numbered(seed, 4))?).as_secs_f64() / 60.0)
 }
 
-fn picture(minutes: &[(f64, f64)]) -> Picture {
+fn picture(minutes: &[(f64, f64)]) -> FigurePicture {
     let curve = |size: u64| {
         let of_it =
             CASES.iter().zip(minutes).filter(|(case, _)| case.0 == SMALL && [0, size].contains(&case.2));
         let points = of_it.map(|(case, minutes)| (case.1 as f64, minutes.0)).collect();
-        Series::new(format!("{size} B"), Look::Curve, points)
+        FigureSeries::new(format!("{size} B"), Look::Curve, points)
     };
-    let level = |name, quantity| Series::level(name, paper(NAME, SMALL, quantity));
+    let level = |name, quantity| FigureSeries::level(name, paper(NAME, SMALL, quantity));
     let series = vec![
         level("paper: 3 min usually, more than 25 after random writes", "rewrite_min"),
         level("", "rewrite_after_60s_of_512b_min"),
@@ -102,7 +102,13 @@ fn picture(minutes: &[(f64, f64)]) -> Picture {
         curve(1024),
         curve(2048),
     ];
-    let x = Axis::new("random writes before (s)", Scale::Linear);
-    let y = Axis::new("writing the whole device (min)", Scale::Linear);
-    Picture::new(NAME, "DT Elite HS 2.0, 2 GB: sequential writes of 2 MiB after random writes", x, y, series)
+    let x = FigureAxis::new("random writes before (s)", Scale::Linear);
+    let y = FigureAxis::new("writing the whole device (min)", Scale::Linear);
+    FigurePicture::new(
+        NAME,
+        "DT Elite HS 2.0, 2 GB: sequential writes of 2 MiB after random writes",
+        x,
+        y,
+        series,
+    )
 }

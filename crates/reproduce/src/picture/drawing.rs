@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::ruler::Ruler;
-use super::{Look, Picture, Series};
+use super::{FigurePicture, FigureSeries, Look};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
@@ -35,7 +35,7 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 /// The picture as a document.
-pub(super) fn svg(picture: &Picture) -> String {
+pub(super) fn svg(picture: &FigurePicture) -> String {
     let mut text = String::new();
     let lines = rows(picture).len() as u32;
     let size = (WIDTH, HEIGHT + LINE * lines + 8);
@@ -46,7 +46,7 @@ pub(super) fn svg(picture: &Picture) -> String {
     text
 }
 
-fn draw<'a>(picture: &Picture, area: &Area<'a>) -> Drawn<'a> {
+fn draw<'a>(picture: &FigurePicture, area: &Area<'a>) -> Drawn<'a> {
     area.fill(&WHITE)?;
     let (plot, legend) = area.split_vertically(HEIGHT);
     let values = |of: fn(&(f64, f64)) -> f64| picture.series.iter().flat_map(|one| &one.points).map(of);
@@ -136,11 +136,11 @@ fn thinned(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
 
 /// The colour of each series: a new one for each that was measured, the same for what the paper has of it. Grey is what the
 /// paper has of all of them, or of the only one.
-fn colours(picture: &Picture) -> Vec<RGBColor> {
+fn colours(picture: &FigurePicture) -> Vec<RGBColor> {
     let mut next = COLOURS.iter().cycle();
     let mut last = GREY;
     let measured = picture.series.iter().filter(|series| !series.is_the_papers()).count();
-    let colour = |series: &Series| {
+    let colour = |series: &FigureSeries| {
         if !series.is_the_papers() {
             last = *next.next().unwrap_or(&INK);
         } else if measured == 1 {
@@ -152,7 +152,7 @@ fn colours(picture: &Picture) -> Vec<RGBColor> {
 }
 
 /// The legend's lines: so many entries side by side as have room. Each is where it begins and which series it names.
-fn rows(picture: &Picture) -> Vec<Vec<(i32, usize)>> {
+fn rows(picture: &FigurePicture) -> Vec<Vec<(i32, usize)>> {
     let mut rows: Vec<Vec<(i32, usize)>> = Vec::new();
     let mut at = i32::MAX;
     for (i, series) in picture.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
@@ -170,7 +170,7 @@ fn rows(picture: &Picture) -> Vec<Vec<(i32, usize)>> {
     rows
 }
 
-fn write_legend<'a>(picture: &Picture, area: &Area<'a>) -> Drawn<'a> {
+fn write_legend<'a>(picture: &FigurePicture, area: &Area<'a>) -> Drawn<'a> {
     let colours = colours(picture);
     for (row, entries) in rows(picture).into_iter().enumerate() {
         let middle = row as i32 * LINE as i32 + LINE as i32 / 2;
@@ -192,18 +192,23 @@ fn write_legend<'a>(picture: &Picture, area: &Area<'a>) -> Drawn<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::{Axis, Scale};
+    use crate::picture::{FigureAxis, Scale};
 
     #[test]
     fn a_picture_has_axes_with_units_every_series_in_its_legend_and_nothing_else() {
         let series = vec![
-            Series::new("measured", Look::Curve, vec![(1.0, 2.0), (2.0, 3.0)]),
-            Series::level("paper, 2.5 ms", 2.5),
-            Series::new("", Look::Dots, vec![(1.5, 1.0)]),
+            FigureSeries::new("measured", Look::Curve, vec![(1.0, 2.0), (2.0, 3.0)]),
+            FigureSeries::level("paper, 2.5 ms", 2.5),
+            FigureSeries::new("", Look::Dots, vec![(1.5, 1.0)]),
         ];
-        let x = Axis::new("IOSize (KiB)", Scale::Binary);
-        let picture =
-            Picture::new("name", "Title <&>", x, Axis::new("response time (ms)", Scale::Linear), series);
+        let x = FigureAxis::new("IOSize (KiB)", Scale::Binary);
+        let picture = FigurePicture::new(
+            "name",
+            "Title <&>",
+            x,
+            FigureAxis::new("response time (ms)", Scale::Linear),
+            series,
+        );
         let svg = picture.svg();
         assert_eq!(svg, picture.svg());
         let texts: Vec<&str> =

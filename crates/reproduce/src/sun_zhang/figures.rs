@@ -1,48 +1,52 @@
 //! What Figures 2 to 19 show of the unknown drive.
 
 use super::{
-    Axis, BLOCK, Bytes, Drive, Fill, LARGEST, Look, Measured, Operation, Picture, Result, Scale, Series,
-    UNKNOWN, Value, mean, paper, times,
+    BLOCK, Bytes, Drive, FigureAxis, FigurePicture, FigureSeries, Fill, LARGEST, Look, Measured, Measurement,
+    Operation, Result, Scale, UNKNOWN, mean, paper, times,
 };
 
 /// The paper's value in a picture.
-fn level(quantity: &str, unit: &str) -> Series {
+fn level(quantity: &str, unit: &str) -> FigureSeries {
     let value = paper("sun-zhang", UNKNOWN, quantity);
-    Series::level(format!("paper: {value} {unit}"), value)
+    FigureSeries::level(format!("paper: {value} {unit}"), value)
 }
 
-fn ms(label: &str, scale: Scale) -> Axis {
-    Axis::new(&format!("{label} (ms)"), scale)
+fn ms(label: &str, scale: Scale) -> FigureAxis {
+    FigureAxis::new(&format!("{label} (ms)"), scale)
 }
 
 /// Figures 2, 7 and 8: random reads over the distance from the one before.
-pub(super) fn figure_7(reads: &[(Bytes, f64)]) -> Picture {
+pub(super) fn figure_7(reads: &[(Bytes, f64)]) -> FigurePicture {
     let distance =
         |pair: &[(Bytes, f64)]| (pair[1].0.0.abs_diff(pair[0].0.0) as f64 / (1 << 20) as f64, pair[1].1);
     let span = paper("sun-zhang", UNKNOWN, "group_span_mb");
     let series = vec![
-        Series::new("random read of 4 KiB", Look::Dots, reads.windows(2).map(distance).collect()),
+        FigureSeries::new("random read of 4 KiB", Look::Dots, reads.windows(2).map(distance).collect()),
         level("random_read_same_group_ms", "ms"),
         level("random_read_other_group_ms", "ms"),
-        Series::place(format!("paper: {span} MB"), span),
+        FigureSeries::place(format!("paper: {span} MB"), span),
     ];
-    let x = Axis::new("distance from the read before (MiB)", Scale::Linear);
+    let x = FigureAxis::new("distance from the read before (MiB)", Scale::Linear);
     let title = "Random reads of 4 KiB on the unknown drive";
-    Picture::new("sun-zhang-fig7", title, x, ms("response time", Scale::Linear), series)
+    FigurePicture::new("sun-zhang-fig7", title, x, ms("response time", Scale::Linear), series)
 }
 
 /// Figure 5: sequential writes.
-pub(super) fn figure_5(writes: &[f64]) -> Picture {
+pub(super) fn figure_5(writes: &[f64]) -> FigurePicture {
     let series = vec![
-        Series::new("sequential write of 4 KiB", Look::Dots, in_order(&writes[..writes.len().min(1000)])),
+        FigureSeries::new(
+            "sequential write of 4 KiB",
+            Look::Dots,
+            in_order(&writes[..writes.len().min(1000)]),
+        ),
         level("seq_write_ms", "ms"),
         level("figure 5 sequential_write_merge_ms", "ms"),
     ];
     let title = "Sequential writes of 4 KiB on the unknown drive";
-    Picture::new(
+    FigurePicture::new(
         "sun-zhang-fig5",
         title,
-        Axis::new("write", Scale::Linear),
+        FigureAxis::new("write", Scale::Linear),
         ms("response time", Scale::Decimal),
         series,
     )
@@ -90,7 +94,7 @@ pub(super) fn measure(
     let writes = large_writes(drive, segment)?;
     let per_block = |points: &[(f64, f64)]| points.last().map_or(f64::NAN, |point| point.1);
     let of_a_small_write = writes.first().map_or(f64::NAN, |point| point.1);
-    let value = |quantity: &str, unit, value: f64| Value::new(UNKNOWN, quantity, unit, value);
+    let value = |quantity: &str, unit, value: f64| Measurement::new(UNKNOWN, quantity, unit, value);
     let mut values = vec![
         value("page_kib", "KiB", page_kib),
         value("random_write_merge_ms", "ms", median(&random_writes)),
@@ -167,46 +171,48 @@ fn large_writes(drive: &mut Drive, segment: Bytes) -> Result<Vec<(f64, f64)>> {
     Ok(points)
 }
 
-fn figure_4(writes: &[f64]) -> Picture {
+fn figure_4(writes: &[f64]) -> FigurePicture {
     let series = vec![
-        Series::new("random write of 4 KiB", Look::Dots, in_order(writes)),
+        FigureSeries::new("random write of 4 KiB", Look::Dots, in_order(writes)),
         level("random_write_merge_ms", "ms"),
         level("figure 4 random_write_of_zeros_ms", "ms"),
         level("figure 4 random_write_without_merge_ms", "ms"),
     ];
     let title = "Random writes of 4 KiB on the unknown drive";
-    Picture::new(
+    FigurePicture::new(
         "sun-zhang-fig4",
         title,
-        Axis::new("write", Scale::Linear),
+        FigureAxis::new("write", Scale::Linear),
         ms("response time", Scale::Decimal),
         series,
     )
 }
 
-fn figures_9_to_15(merges: &[(&str, f64)]) -> Picture {
+fn figures_9_to_15(merges: &[(&str, f64)]) -> FigurePicture {
     let figure = |i: usize| (9 + i) as f64;
     let ours = merges.iter().enumerate().map(|(i, (_, ms))| (figure(i), *ms)).collect();
     let of_paper = |quantity| paper("sun-zhang", UNKNOWN, quantity);
     let papers =
         merges.iter().enumerate().map(|(i, (quantity, _))| (figure(i), of_paper(quantity))).collect();
-    let series =
-        vec![Series::new("flashlab", Look::Dots, ours), Series::new("paper", Look::PaperCrosses, papers)];
-    let x = Axis::new(
+    let series = vec![
+        FigureSeries::new("flashlab", Look::Dots, ours),
+        FigureSeries::new("paper", Look::PaperCrosses, papers),
+    ];
+    let x = FigureAxis::new(
         "Figure: 9 and 11 write zeros, 10 and 12 ones, 13 and 15 both, 14 half of each block",
         Scale::Steps,
     );
     let title = "A merge on the unknown drive by what is written";
-    Picture::new("sun-zhang-fig9-15", title, x, ms("dear sequential write", Scale::Linear), series)
+    FigurePicture::new("sun-zhang-fig9-15", title, x, ms("dear sequential write", Scale::Linear), series)
 }
 
-fn figures_17_and_19(reads: Vec<(f64, f64)>, writes: Vec<(f64, f64)>) -> Picture {
+fn figures_17_and_19(reads: Vec<(f64, f64)>, writes: Vec<(f64, f64)>) -> FigurePicture {
     let series = vec![
-        Series::new("random reads", Look::Curve, reads),
-        Series::new("second writes to the same place", Look::Curve, writes),
+        FigureSeries::new("random reads", Look::Curve, reads),
+        FigureSeries::new("second writes to the same place", Look::Curve, writes),
         level("figure 17 large_read_per_block_ms", "ms"),
     ];
-    let x = Axis::new("blocks of 4 KiB in a request", Scale::Linear);
+    let x = FigureAxis::new("blocks of 4 KiB in a request", Scale::Linear);
     let title = "Large requests on the unknown drive";
-    Picture::new("sun-zhang-fig17-19", title, x, ms("time for each block", Scale::Linear), series)
+    FigurePicture::new("sun-zhang-fig17-19", title, x, ms("time for each block", Scale::Linear), series)
 }
