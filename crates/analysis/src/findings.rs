@@ -310,6 +310,25 @@ pub struct Warning {
     pub message: String,
 }
 
+/// How much a warning weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The figures that the verdict stands on are in doubt.
+    ChangesVerdict,
+    /// Single points are in doubt or missing; the hints take their uncertainty into account.
+    SinglePoints,
+}
+
+impl Warning {
+    /// How much it weighs. A kind that is not known may change the verdict.
+    pub fn severity(&self) -> Severity {
+        match self.kind.as_str() {
+            "spread" | "left_out" | "torn_samples" => Severity::SinglePoints,
+            _ => Severity::ChangesVerdict,
+        }
+    }
+}
+
 /// What the report's plots of single IOs show; `traces.json` in the run's folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traces {

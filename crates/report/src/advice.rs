@@ -1,11 +1,11 @@
 //! What to do with a device whose hidden parameters are known: partitions, file systems, streams, sizes, depth.
 //!
 //! # Model
-//! A pure function of an [`Inference`]. Each advice builds on some findings; how sure it is follows from theirs: it is
-//! wrong at most as often as any of them is, so one minus the sum of what they lack.
+//! Advice builds on one or two findings. It is wrong at most as often as any of them is wrong. Its confidence is
+//! therefore one minus the sum of the findings' error probabilities (union bound).
 //!
 //! # Invariants
-//! - Nothing is advised that is less than [`LEAST_CONFIDENCE`] sure; what is withheld is told with the reason.
+//! - Advice below [`LEAST_CONFIDENCE`] is withheld, with the reason and the command that would bring it.
 //! - Commands are printed and never run. They name the device where it is a block device, else `DEVICE`.
 
 use flashlab_analysis::inference::{Inference, Parameter, Value, Verdict};
@@ -15,31 +15,31 @@ use serde::Serialize;
 use crate::method::shell_word;
 use crate::units::exactly;
 
-/// Advice that is less sure is withheld: where it is wrong, space or speed is lost, and no data.
+/// The smallest confidence of advice. Wrong advice costs space or speed, never data, so one in ten may be wrong.
 pub const LEAST_CONFIDENCE: f64 = 0.9;
 
-/// Block of ext4, and what stride and stripe_width count (mke2fs(8)).
+/// Block of ext4, the unit of stride and stripe_width (mke2fs(8)).
 const EXT4_BLOCK: Bytes = Bytes::kib(4);
-/// Segment of f2fs, of which sections are made (mkfs.f2fs(8)).
+/// Segment of f2fs; a section is a whole number of segments (mkfs.f2fs(8)).
 const F2FS_SEGMENT: Bytes = Bytes::mib(2);
-/// The largest section that is made of small erase blocks.
+/// The largest section for erase blocks of half of it or less: f2fs cleans whole sections, and larger ones take long.
 const F2FS_SECTION_MOST: Bytes = Bytes::mib(64);
-/// A partition begins at no less, as partitioning programs have it.
+/// The smallest alignment of a partition, which is the default of fdisk(8) and sgdisk(8).
 const ALIGNMENT_LEAST: Bytes = Bytes::mib(1);
 
-/// All advice that the findings carry, and what they do not.
+/// The advice that the findings support, and the advice that they do not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Advised {
     /// What to do.
     pub given: Vec<Advice>,
-    /// What nothing can be said of.
+    /// What they cannot say yet.
     pub withheld: Vec<Withheld>,
 }
 
-/// One piece of advice.
+/// One thing to do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// Of what, as `partition alignment`.
+    /// What it is about, as `partition alignment`.
     pub subject: &'static str,
     /// What to do, in a sentence.
     pub advice: String,
@@ -53,19 +53,28 @@ pub struct Advice {
     pub confidence: f64,
 }
 
-/// What is not advised.
+/// Advice that the findings do not support.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Withheld {
-    /// Of what.
+    /// What it would be about.
     pub subject: &'static str,
-    /// Which findings are missing or not sure enough.
+    /// Which findings are missing or have too little confidence.
     pub reason: String,
+    /// The command that measures them better; `None` where no measurement changes the reason.
+    pub measurement: Option<String>,
 }
 
-/// What a subject's advice is made of, or why there is none.
-type Said = Result<(String, String, String), String>;
+/// The advice, its command and its reason; or why there is none.
+type Drafted = Result<(String, String, String), String>;
 
-/// What the findings carry.
+/// Why findings support no advice.
+struct Unsupported {
+    reason: String,
+    /// Whether another measurement may bring the findings.
+    is_measurable: bool,
+}
+
+/// The advice that the findings support.
 pub fn advice(inference: &Inference) -> Advised {
     use Parameter::{EraseBlockSize, MappingGranularity, OpenBlocks, UsefulQueueDepth};
     use Parameter::{WritePageSize, WriteSaturationSize};
@@ -75,15 +84,20 @@ pub fn advice(inference: &Inference) -> Advised {
         _ => "DEVICE".to_owned(),
     };
     let sector = inference.identity.logical_block.filter(|block| *block > Bytes::ZERO).unwrap_or(Bytes(512));
-    let mut say = |subject, needs: &[Parameter], make: &dyn Fn(&[u64]) -> Said| {
-        let made =
-            numbers(inference, needs).and_then(|(numbers, confidence)| Ok((make(&numbers)?, confidence)));
-        match made {
+    let mut say = |subject, needs: &[Parameter], make: &dyn Fn(&[u64]) -> Drafted| {
+        let drafted = numbers(inference, needs).and_then(|(numbers, confidence)| match make(&numbers) {
+            Ok(drafted) => Ok((drafted, confidence)),
+            Err(reason) => Err(Unsupported { reason, is_measurable: false }),
+        });
+        match drafted {
             Ok(((advice, command, reason), confidence)) => {
                 let overwrites = !matches!(subject, "write streams" | "queue depth");
                 advised.given.push(Advice { subject, advice, command, overwrites, reason, confidence });
             }
-            Err(reason) => advised.withheld.push(Withheld { subject, reason }),
+            Err(Unsupported { reason, is_measurable }) => {
+                let measurement = is_measurable.then(|| measurement(inference, needs));
+                advised.withheld.push(Withheld { subject, reason, measurement });
+            }
         }
     };
     say("partition alignment", &[EraseBlockSize], &|found| alignment(Bytes(found[0]), sector, &device));
@@ -97,32 +111,61 @@ pub fn advice(inference: &Inference) -> Advised {
 }
 
 /// The values of these parameters, with the probability that all are right.
-fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64), String> {
+fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64), Unsupported> {
+    let measurable = |reason| Unsupported { reason, is_measurable: true };
+    let final_answer = |reason| Unsupported { reason, is_measurable: false };
     let mut values = Vec::new();
-    let mut lacking = 0.0;
+    let mut error_probability = 0.0;
     for &parameter in needs {
         let title = parameter.title().to_lowercase();
         let Some(finding) = inference.get(parameter) else {
-            return Err(format!("{title}: not looked for"));
+            return Err(measurable(format!("{title}: not looked for")));
         };
         match (&finding.value, finding.verdict) {
             (Some(Value::Number(number)), _) if *number >= 1.0 => values.push(number.round() as u64),
-            (_, Verdict::Found) => return Err(format!("{title}: {}", finding.value_in_words())),
-            (_, verdict) => return Err(format!("{title}: {verdict}")),
+            (_, Verdict::Found) => return Err(final_answer(format!("{title}: {}", finding.value_in_words()))),
+            (_, Verdict::NotIdentifiable) => return Err(final_answer(format!("{title}: not identifiable"))),
+            (_, Verdict::Undetermined) => return Err(measurable(format!("{title}: undetermined"))),
         }
-        lacking += 1.0 - finding.confidence;
+        error_probability += 1.0 - finding.confidence;
     }
-    // What rounding makes of a sum of tenths is no reason to be silent.
-    let confidence = ((1.0 - lacking) * 1e9).round() / 1e9;
+    // Rounded, so that 1 - 0.1 reaches the limit of 0.9 in spite of the last binary digit.
+    let confidence = ((1.0 - error_probability) * 1e9).round() / 1e9;
     if confidence < LEAST_CONFIDENCE {
         let titles: Vec<String> = needs.iter().map(|parameter| parameter.title().to_lowercase()).collect();
-        let sure = (confidence.max(0.0) * 100.0).floor();
-        return Err(format!("{}: only {sure} % sure", titles.join(" with ")));
+        let percent = (confidence.max(0.0) * 100.0).floor();
+        let least = LEAST_CONFIDENCE * 100.0;
+        return Err(measurable(format!(
+            "{}: the confidence is {percent} %, and advice needs {least} %",
+            titles.join(" with ")
+        )));
     }
     Ok((values, confidence))
 }
 
-fn alignment(unit: Bytes, sector: Bytes, device: &str) -> Said {
+/// The command that looks for these parameters with more writes, or more time where reads are enough.
+fn measurement(inference: &Inference, needs: &[Parameter]) -> String {
+    let names: Vec<&str> = needs.iter().map(|parameter| parameter.name()).collect();
+    let mut words = vec!["flashlab infer".to_owned()];
+    match inference.target.strip_prefix("scratch file in ") {
+        Some(directory) => words.extend(["--directory".to_owned(), shell_word(directory)]),
+        None => words.push(shell_word(&inference.target)),
+    }
+    words.push(format!("--only {}", names.join(",")));
+    if needs == [Parameter::UsefulQueueDepth] {
+        words.push("--time-limit 600s".to_owned());
+    } else {
+        if inference.identity.kind != "simulated" {
+            words.push("--write".to_owned());
+        }
+        // Twice the default budget of twice the capacity, and twice what was not enough.
+        let budget = (inference.capacity * 4).max(inference.written * 2);
+        words.push(format!("--write-budget {}", budget.round_up(Bytes::mib(1)).exact()));
+    }
+    words.join(" ")
+}
+
+fn alignment(unit: Bytes, sector: Bytes, device: &str) -> Drafted {
     let aligned = ALIGNMENT_LEAST.round_up(unit);
     if !aligned.is_multiple_of(sector) {
         return Err(format!("an erase block of {unit} is no multiple of the sector of {sector}"));
@@ -131,12 +174,12 @@ fn alignment(unit: Bytes, sector: Bytes, device: &str) -> Said {
         format!("begin partitions at multiples of {}", exactly(aligned)),
         format!("sgdisk --set-alignment={} --new=1:0:0 {device}", aligned.0 / sector.0),
         format!(
-            "space is erased and merged in units of {unit}: a partition that begins beside one shares it"
+            "the device erases and merges blocks of {unit}: a partition that begins inside a block shares it"
         ),
     ))
 }
 
-fn ext4(page: Bytes, unit: Bytes, device: &str) -> Said {
+fn ext4(page: Bytes, unit: Bytes, device: &str) -> Drafted {
     if !unit.is_multiple_of(EXT4_BLOCK) || !unit.is_multiple_of(page) {
         return Err(format!(
             "an erase block of {unit} is no multiple of {EXT4_BLOCK} and of the write page of {page}"
@@ -145,34 +188,34 @@ fn ext4(page: Bytes, unit: Bytes, device: &str) -> Said {
     let stride = page.0.div_ceil(EXT4_BLOCK.0);
     let width = unit.0 / EXT4_BLOCK.0;
     Ok((
-        format!("let ext4 allocate in pieces of {page} and {unit}"),
+        format!("let ext4 allocate in multiples of {page} and {unit}"),
         format!("mkfs.ext4 -b 4096 -E stride={stride},stripe_width={width} {device}"),
         format!(
-            "writes of less than the write page of {page} make the device read, and what fills a unit of {unit} leaves \
-             nothing to merge"
+            "a write below the write page of {page} makes the device read first; a write that fills a block of {unit} \
+             leaves nothing to merge"
         ),
     ))
 }
 
-fn f2fs(unit: Bytes, device: &str) -> Said {
+fn f2fs(unit: Bytes, device: &str) -> Drafted {
     let section = Bytes(least_common_multiple(unit.0, F2FS_SEGMENT.0));
-    // A section that is larger takes too long to clean; an erase block that is, is the device's own.
+    // Larger sections take too long to clean, but a section cannot be smaller than an erase block.
     if section > F2FS_SECTION_MOST.max(unit * 2) {
-        return Err(format!("sections of whole erase blocks of {unit} would have to be of {section}"));
+        return Err(format!("sections of whole erase blocks of {unit} would be as large as {section}"));
     }
     let segments = section.0 / F2FS_SEGMENT.0;
     Ok((
         format!("let f2fs clean in sections of {section}, a zone for each"),
         format!("mkfs.f2fs -s {segments} -z 1 {device}"),
         format!(
-            "a section that is cleaned frees whole units of {unit}; a unit has the blocks of all dies that are written \
-             together already, so that zones of several sections gain nothing"
+            "cleaning a section frees whole blocks of {unit}. Such a block spans all dies already, so zones of several \
+             sections gain nothing"
         ),
     ))
 }
 
-fn streams(open: u64, unit: Bytes, device: &str) -> Said {
-    // The numbers of logs that f2fs can be told to have (mount option active_logs).
+fn streams(open: u64, unit: Bytes, device: &str) -> Drafted {
+    // f2fs supports 2, 4 or 6 logs (mount option active_logs).
     let logs = match open {
         0 | 1 => None,
         2 | 3 => Some(2),
@@ -183,33 +226,33 @@ fn streams(open: u64, unit: Bytes, device: &str) -> Said {
         Some(logs) => format!("mount -t f2fs -o active_logs={logs} {device} DIRECTORY"),
         None => format!("fio --name=one-stream --filename={device} --rw=write --numjobs=1"),
     };
-    let streams = if open == 1 { "one place".to_owned() } else { format!("at most {open} places") };
+    let streams = if open == 1 { "one block".to_owned() } else { format!("at most {open} blocks") };
     Ok((
         format!("write to {streams} at a time"),
         command,
         format!(
-            "the device keeps {open} units of {unit} open; with one stream more each write costs a merge"
+            "the device keeps {open} blocks of {unit} open; with one stream more, each write costs a merge"
         ),
     ))
 }
 
-fn large_writes(size: Bytes, device: &str) -> Said {
+fn large_writes(size: Bytes, device: &str) -> Drafted {
     Ok((
-        format!("write large files in pieces of {size}"),
+        format!("write large files in requests of {size}"),
         format!("dd if=FILE of={device} bs={} oflag=direct", size.0),
-        format!("smaller pieces lose throughput, and doubling {size} brings less than 2.5 %"),
+        format!("smaller requests lose throughput, and doubling {size} gains less than 2.5 %"),
     ))
 }
 
-fn random_writes(unit: Bytes, device: &str) -> Said {
+fn random_writes(unit: Bytes, device: &str) -> Drafted {
     Ok((
-        format!("write at random places in aligned pieces of {}", exactly(unit)),
+        format!("write at random offsets in aligned requests of {}", exactly(unit)),
         format!("fio --name=random --filename={device} --rw=randwrite --bs={} --direct=1", unit.0),
-        format!("{unit} is the smallest piece that costs the same at random places as in sequence"),
+        format!("{unit} is the smallest request that costs the same at random offsets as in sequence"),
     ))
 }
 
-fn queue_depth(depth: u64, device: &str) -> Said {
+fn queue_depth(depth: u64, device: &str) -> Drafted {
     Ok((
         format!("keep {depth} reads in flight"),
         format!(
@@ -217,7 +260,8 @@ fn queue_depth(depth: u64, device: &str) -> Said {
              --readonly"
         ),
         format!(
-            "beyond {depth} doubling brings less than 2.5 % of the throughput of random reads, or the device takes no more at once"
+            "from {depth} on, doubling gains less than 2.5 % of the throughput of random reads, or the device accepts no \
+             more at a time"
         ),
     ))
 }
@@ -231,101 +275,4 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use flashlab_analysis::inference::Finding;
-    use flashlab_base::Identity;
-
-    use super::*;
-
-    fn inference(findings: Vec<Finding>) -> Inference {
-        let identity = Identity {
-            target: "/dev/my disk".to_owned(),
-            kind: "block device".to_owned(),
-            logical_block: Some(Bytes(512)),
-            ..Identity::default()
-        };
-        let target = identity.target.clone();
-        Inference { findings, ..Inference::begun(&target, identity, Bytes::gib(1)) }
-    }
-
-    fn all_known(unit: Bytes, confidence: f64) -> Inference {
-        let found = |parameter, value: u64| Finding::found(parameter, value, confidence, "measured");
-        inference(vec![
-            found(Parameter::EraseBlockSize, unit.0),
-            found(Parameter::WritePageSize, 8192),
-            found(Parameter::OpenBlocks, 5),
-            found(Parameter::WriteSaturationSize, 65536),
-            found(Parameter::MappingGranularity, 8192),
-            found(Parameter::UsefulQueueDepth, 16),
-        ])
-    }
-
-    fn commands(inference: &Inference) -> String {
-        let advised = advice(inference);
-        let given = advised.given.iter().map(|advice| advice.command.clone());
-        let withheld =
-            advised.withheld.iter().map(|one| format!("{}: withheld: {}", one.subject, one.reason));
-        given.chain(withheld).collect::<Vec<_>>().join("\n")
-    }
-
-    #[test]
-    fn what_is_known_becomes_commands() {
-        insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.99)), @r"
-    sgdisk --set-alignment=8192 --new=1:0:0 '/dev/my disk'
-    mkfs.ext4 -b 4096 -E stride=2,stripe_width=1024 '/dev/my disk'
-    mkfs.f2fs -s 2 -z 1 '/dev/my disk'
-    mount -t f2fs -o active_logs=4 '/dev/my disk' DIRECTORY
-    dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
-    fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
-    fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
-    ");
-    }
-
-    #[test]
-    fn units_that_are_no_powers_of_two_are_kept_whole() {
-        insta::assert_snapshot!(commands(&all_known(Bytes::mib(3), 0.99)), @r"
-    sgdisk --set-alignment=6144 --new=1:0:0 '/dev/my disk'
-    mkfs.ext4 -b 4096 -E stride=2,stripe_width=768 '/dev/my disk'
-    mkfs.f2fs -s 3 -z 1 '/dev/my disk'
-    mount -t f2fs -o active_logs=4 '/dev/my disk' DIRECTORY
-    dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
-    fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
-    fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
-    ");
-    }
-
-    #[test]
-    fn what_is_not_sure_is_withheld() {
-        // Each alone is sure enough; two together are not.
-        insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.94)), @r"
-        sgdisk --set-alignment=8192 --new=1:0:0 '/dev/my disk'
-        mkfs.f2fs -s 2 -z 1 '/dev/my disk'
-        dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
-        fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
-        fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
-        ext4: withheld: write page with erase block: only 88 % sure
-        write streams: withheld: open blocks with erase block: only 88 % sure
-        ");
-        assert!(advice(&all_known(Bytes::mib(4), 0.899)).given.is_empty());
-        assert!(advice(&inference(Vec::new())).given.is_empty());
-    }
-
-    #[test]
-    fn what_cannot_be_is_withheld() {
-        let odd = inference(vec![
-            Finding::found(Parameter::EraseBlockSize, Bytes(1000), 0.99, "measured"),
-            Finding::found(Parameter::WritePageSize, Bytes(0), 0.99, "measured"),
-            Finding::undetermined(Parameter::OpenBlocks, "noise"),
-            Finding::not_identifiable(Parameter::UsefulQueueDepth, 0.99, "one at a time"),
-        ]);
-        insta::assert_snapshot!(commands(&odd), @r"
-        partition alignment: withheld: an erase block of 1000 B is no multiple of the sector of 512 B
-        ext4: withheld: write page: 0 B
-        f2fs: withheld: sections of whole erase blocks of 1000 B would have to be of 250 MiB
-        write streams: withheld: open blocks: undetermined
-        sequential writes: withheld: write saturation: not looked for
-        random writes: withheld: mapping granularity: not looked for
-        queue depth: withheld: useful queue depth: not identifiable
-        ");
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what is not known is told with its reason, never left out and never shown as a number.
 
+mod groups;
 mod html;
 mod json;
 mod pictures;

@@ -32,6 +32,7 @@ mod table3;
 mod terminal;
 pub mod units;
 mod verdict;
+mod warnings;
 
 pub use advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 pub use class_table::class_table;

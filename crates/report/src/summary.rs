@@ -1,6 +1,6 @@
 //! The top of the report: what a reader who reads nothing else should have read.
 
-use flashlab_analysis::findings::{Findings, Hint, Verdict, Warning};
+use flashlab_analysis::findings::{Findings, Hint, Verdict};
 use maud::{Markup, html};
 
 use crate::page::{Section, note};
@@ -8,6 +8,7 @@ use crate::points::is_own_plan;
 use crate::table3::{self, BaselineFigure, Column};
 use crate::units;
 use crate::verdict;
+use crate::warnings::warnings_html;
 
 /// Verdict and Table 3's row, warnings, hints.
 pub fn sections(findings: &Findings) -> Vec<Section> {
@@ -133,48 +134,6 @@ pub fn term(word: &str, meaning: &str, index: usize) -> Markup {
     }
 }
 
-/// One item for each kind of warning; what there is more of a kind is folded away, with its number.
-fn warnings_html(warnings: &[Warning]) -> Markup {
-    let text = |warning: &Warning| {
-        html! {
-            @if let Some(run) = warning.run { span.run { "run " (run) } " " }
-            (warning.message)
-        }
-    };
-    html! {
-        @if !warnings.is_empty() {
-            aside.warnings aria-label="Warnings" {
-                h2 { (warnings.len()) @if warnings.len() == 1 { " warning" } @else { " warnings" } }
-                ul {
-                    @for kind in by_kind(warnings) {
-                        li {
-                            b { (capitalised(&kind[0].kind.replace('_', " "))) ":" } " " (text(kind[0]))
-                            @if kind.len() > 1 {
-                                details {
-                                    summary { (kind.len() - 1) " more of this kind" }
-                                    ul { @for warning in &kind[1..] { li { (text(warning)) } } }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The warnings of each kind, kinds in the order of their first: never empty ones.
-pub(crate) fn by_kind(warnings: &[Warning]) -> Vec<Vec<&Warning>> {
-    let mut kinds: Vec<Vec<&Warning>> = Vec::new();
-    for warning in warnings {
-        match kinds.iter_mut().find(|kind| kind[0].kind == warning.kind) {
-            Some(kind) => kind.push(warning),
-            None => kinds.push(vec![warning]),
-        }
-    }
-    kinds
-}
-
 fn hints_html(hints: &[Hint]) -> Markup {
     if hints.is_empty() {
         return note("The run decided none of uFLIP's design hints.");
@@ -216,21 +175,6 @@ pub(crate) fn capitalised(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn warnings_of_a_kind_stand_together_and_none_is_lost() {
-        let warning = |kind: &str, message: &str| Warning {
-            kind: kind.to_owned(),
-            run: None,
-            message: message.to_owned(),
-        };
-        let all = [warning("spread", "a"), warning("thermal", "b"), warning("spread", "c")];
-        let page = warnings_html(&all).into_string();
-        assert_eq!(page.matches("<b>").count(), 2);
-        assert!(page.contains("3 warnings") && page.contains("1 more of this kind"), "{page}");
-        let positions = ["a<details>", "<li>c</li>", "b</li>"].map(|text| page.find(text));
-        assert!(positions.is_sorted() && positions[0].is_some(), "{page}");
-    }
 
     #[test]
     fn instants_are_shown_to_the_minute_and_odd_ones_as_they_are() {

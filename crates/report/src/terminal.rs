@@ -3,13 +3,14 @@
 //! Invariants: no line is longer than the layout's width (but for a single word that is), and
 //! nothing in it is obeyed by the terminal but our own colours, if they were asked for.
 
-use flashlab_analysis::findings::{Findings, Verdict};
+use flashlab_analysis::findings::{Findings, Severity, Verdict};
 
 use crate::points::{self, is_own_plan};
-use crate::summary::{by_kind, date, verdict_words};
+use crate::summary::{date, verdict_words};
 use crate::table3::{self, BaselineFigure};
 use crate::units::{self, UNKNOWN, printable};
 use crate::verdict;
+use crate::warnings::paragraphs;
 
 /// How the summary is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,19 +139,16 @@ fn hints(out: &mut Writer<'_>, findings: &Findings) {
 }
 
 fn warnings(out: &mut Writer<'_>, findings: &Findings) {
-    let warnings = &findings.warnings;
-    if warnings.is_empty() {
+    let paragraphs = paragraphs(&findings.warnings);
+    if paragraphs.is_empty() {
         return;
     }
     out.blank();
-    for kind in by_kind(warnings) {
-        let first = kind[0];
-        let run = first.run.map(|run| format!("run {run}: ")).unwrap_or_default();
-        let more = match kind.len() - 1 {
-            0 => String::new(),
-            count => format!(" (and {count} more of this kind, in the report)"),
-        };
-        out.marked("!", YELLOW, &format!("{run}{}{more}", first.message));
+    for (severity, text) in paragraphs {
+        match severity {
+            Severity::ChangesVerdict => out.marked("!", YELLOW, &text),
+            Severity::SinglePoints => out.marked("·", DIM, &text),
+        }
     }
 }
 

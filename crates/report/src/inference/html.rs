@@ -1,78 +1,173 @@
 //! The findings as a page: one file that needs nothing else.
+//!
+//! The page shows the advice first. Then each group of parameters has its conclusions, its values, one picture, and a
+//! sentence of evidence for each finding; definitions, figures and further pictures are folded away.
 
-use flashlab_analysis::inference::{Finding, Verdict};
+use flashlab_analysis::inference::{Finding, Inference, Verdict};
 use maud::{Markup, html};
 
-use super::pictures::sentence;
-use super::{InferenceRun, by_evidence, confidence, pictures, titles};
-use crate::advice::{Advice, Advised, advice};
+use super::groups::{GROUPS, ParameterGroup};
+use super::pictures::{self, sentence};
+use super::{InferenceRun, by_evidence, confidence, titles};
+use crate::advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 use crate::charts::Chart;
-use crate::page::{Section, facts, figures, note, page};
-use crate::summary::{date, term};
+use crate::page::{Section, facts, figure, figures, page};
+use crate::summary::{capitalised, date};
 use crate::units::exactly;
 
-/// What was found with what it means, a picture of each signal, what is not known and why, and how it came about.
+/// Advice, the groups of parameters with pictures and evidence, and how the findings came about.
 pub fn inference_html(run: &InferenceRun<'_>) -> String {
-    let (found, open) = (run.of(Verdict::Found), run.of(Verdict::Undetermined));
-    let none = run.of(Verdict::NotIdentifiable);
-    let seen = pictures::charts(&found);
-    let unclear: Vec<&Finding> = open.iter().chain(&none).copied().collect();
-    let others = renumbered(pictures::charts(&unclear), seen.len());
     let advised = advice(run.inference);
-    let sections = [
-        Section { id: "verdict", short: "Found", heading: "", body: head(run, &found) },
+    let groups: Vec<(Section, Vec<Chart>)> = GROUPS.iter().map(|group| section(run.inference, group)).collect();
+    let (groups, charts): (Vec<Section>, Vec<Vec<Chart>>) = groups.into_iter().unzip();
+    let mut sections = vec![
+        Section { id: "verdict", short: "Summary", heading: "", body: head(run) },
         Section {
             id: "hints",
-            short: advice_name(&advised),
-            heading: advice_heading(&advised),
+            short: "Advice",
+            heading: "What to do with this device",
             body: advice_html(&advised),
         },
-        Section {
-            id: "evidence",
-            short: "Evidence",
-            heading: "What the estimators saw",
-            body: drawn(&seen, "No finding has a picture."),
-        },
-        Section {
-            id: "open",
-            short: "Not known",
-            heading: "What is not known, and why",
-            body: html! {
-                (reasons("Undetermined", &open))
-                (reasons("Not identifiable from outside", &none))
-            },
-        },
-        Section {
-            id: "looked",
-            short: "",
-            heading: "",
-            body: if others.is_empty() { Markup::default() } else { figures(&others) },
-        },
-        Section { id: "points", short: "Table", heading: "Every parameter", body: table(run) },
-        Section { id: "method", short: "Method", heading: "How it was found out", body: method(run) },
     ];
-    let charts: Vec<&Chart> = seen.iter().chain(&others).collect();
+    sections.extend(groups);
+    sections.push(Section { id: "method", short: "Method", heading: "How it was found out", body: method(run) });
+    let charts: Vec<&Chart> = charts.iter().flatten().collect();
     page(&format!("{}: hidden parameters", run.device()), &sections, &charts, run.flashlab)
 }
 
-/// The same charts with names that follow those of the first ones.
-fn renumbered(charts: Vec<Chart>, first: usize) -> Vec<Chart> {
-    let renumber = |(index, chart)| Chart { id: format!("picture-{}", first + index), ..chart };
-    charts.into_iter().enumerate().map(renumber).collect()
+fn section(inference: &Inference, group: &ParameterGroup) -> (Section, Vec<Chart>) {
+    let findings: Vec<&Finding> =
+        group.parameters.iter().filter_map(|&parameter| inference.get(parameter)).collect();
+    let charts = pictures::charts(&findings, group.id);
+    let conclusions = (group.conclusions)(inference);
+    let body = html! {
+        p.meaning {
+            @if conclusions.is_empty() { (group.nothing_found) } @else { (conclusions.join(" ")) }
+        }
+        @if findings.is_empty() {
+            p.note { "This run did not look for these parameters." }
+        } @else {
+            div.cards.inferred { @for finding in &findings { (card(finding)) } }
+            @if let Some((first, more)) = charts.split_first() {
+                div.charts.needs-script { (figure(first)) }
+                @if !more.is_empty() {
+                    details.needs-script { summary { (count(more.len(), "more picture")) } (figures(more)) }
+                }
+            }
+            ul.evidence-list {
+                @for (shared, evidence) in by_evidence(&findings) { (evidence_item(&shared, evidence)) }
+            }
+        }
+    };
+    (Section { id: group.id, short: group.short, heading: group.heading, body }, charts)
 }
 
-fn advice_name(advised: &Advised) -> &'static str {
-    if advised.given.is_empty() { "" } else { "Advice" }
+/// `1 more picture`, `2 more pictures`.
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-fn advice_heading(advised: &Advised) -> &'static str {
-    if advised.given.is_empty() { "" } else { "What to do with this device" }
+/// How a finding looks: a value that may be relied on, a doubtful one, or none.
+fn class(finding: &Finding) -> &'static str {
+    match finding.verdict {
+        Verdict::Found if finding.confidence >= LEAST_CONFIDENCE => "reliable",
+        Verdict::Found => "doubtful",
+        Verdict::Undetermined | Verdict::NotIdentifiable => "unknown",
+    }
+}
+
+fn card(finding: &Finding) -> Markup {
+    let share = format!("width:{:.1}%", finding.confidence * 100.0);
+    html! {
+        div.card.(class(finding)) {
+            h3 { (finding.parameter.title()) }
+            p.figure {
+                @match finding.verdict {
+                    Verdict::Found => (finding.value_in_words()),
+                    Verdict::Undetermined => "unknown",
+                    Verdict::NotIdentifiable => "none",
+                }
+            }
+            @if finding.verdict != Verdict::Undetermined {
+                div.bar aria-hidden="true" { i style=(share) {} }
+            }
+            p.detail {
+                @match class(finding) {
+                    "reliable" => { (confidence(finding)) " confidence" },
+                    "doubtful" => { (confidence(finding)) " confidence: low" },
+                    _ => { (finding.verdict) },
+                }
+            }
+        }
+    }
+}
+
+fn evidence_item(findings: &[&Finding], evidence: &str) -> Markup {
+    let (headline, more) = split_evidence(evidence);
+    html! {
+        li {
+            b { (titles(findings)) ": " } (sentence(headline))
+            details {
+                summary { "Details" }
+                @if let Some(more) = more { p { (sentence(more)) } }
+                dl {
+                    @for finding in findings {
+                        dt { (finding.parameter.title()) " " code { (finding.parameter.name()) } }
+                        dd {
+                            (sentence(finding.parameter.definition()))
+                            @if finding.verdict == Verdict::NotIdentifiable {
+                                " Confidence that there is no answer: " (confidence(finding)) "."
+                            }
+                            @if finding.bytes_written.0 > 0 { " Written to find it: " (finding.bytes_written) "." }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first sentence, or the first clause before a semicolon; and what follows it.
+fn split_evidence(evidence: &str) -> (&str, Option<&str>) {
+    let end = ["; ", ". "].into_iter().filter_map(|end| evidence.find(end)).min();
+    match end {
+        Some(end) => (&evidence[..end], Some(evidence[end + 2..].trim()).filter(|more| !more.is_empty())),
+        None => (evidence, None),
+    }
 }
 
 fn advice_html(advised: &Advised) -> Markup {
     html! {
-        @if !advised.given.is_empty() { ol.hints { @for advice in &advised.given { (advice_item(advice)) } } }
+        @if advised.given.is_empty() {
+            p.intro { "No finding has the confidence that advice needs, " (percent(LEAST_CONFIDENCE)) "." }
+        } @else {
+            ol.hints { @for advice in &advised.given { (advice_item(advice)) } }
+        }
+        @if !advised.withheld.is_empty() {
+            h2.small { "No advice yet, and the measurement that would bring it" }
+            ol.hints.withheld { @for one in &advised.withheld { (withheld_item(one)) } }
+        }
     }
+}
+
+fn withheld_item(withheld: &Withheld) -> Markup {
+    html! {
+        li.open {
+            div.sign aria-hidden="true" { "?" }
+            div {
+                p.paper { (capitalised(withheld.subject)) }
+                p.evidence { (sentence(&withheld.reason)) }
+                @match &withheld.measurement {
+                    Some(command) => pre { (command) },
+                    None => p.evidence { "No measurement changes this." },
+                }
+            }
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 fn advice_item(advice: &Advice) -> Markup {
@@ -80,9 +175,9 @@ fn advice_item(advice: &Advice) -> Markup {
         li.holds {
             div.sign aria-hidden="true" { "✓" }
             div {
-                p.paper { (advice.subject) }
+                p.paper { (capitalised(advice.subject)) }
                 p.advice { (sentence(&advice.advice)) }
-                p.evidence { (sentence(&advice.reason)) " (" ((advice.confidence * 100.0).floor()) " % sure)" }
+                p.evidence { (sentence(&advice.reason)) " Confidence: " ((advice.confidence * 100.0).floor()) " %." }
                 pre { (advice.command) }
                 @if advice.overwrites { p.evidence { "This overwrites what is on the device." } }
             }
@@ -90,28 +185,13 @@ fn advice_item(advice: &Advice) -> Markup {
     }
 }
 
-fn drawn(charts: &[Chart], gap: &str) -> Markup {
-    if charts.is_empty() { note(gap) } else { figures(charts) }
-}
-
-fn head(run: &InferenceRun<'_>, found: &[&Finding]) -> Markup {
+fn head(run: &InferenceRun<'_>) -> Markup {
     let inference = run.inference;
     html! {
         p.eyebrow { (inference.identity.kind) " · " (inference.capacity) " · " (date(run.started)) }
         h1 { (run.device()) }
         p.verdict { (run.summary()) }
         (warnings(run.warnings))
-        div.cards.inferred { @for (index, finding) in found.iter().enumerate() { (card(index, finding)) } }
-    }
-}
-
-fn card(index: usize, finding: &Finding) -> Markup {
-    html! {
-        div.card {
-            h3 { (term(finding.parameter.title(), finding.parameter.definition(), index)) }
-            p.figure { (finding.value_in_words()) }
-            p.detail { (confidence(finding)) " sure" }
-        }
     }
 }
 
@@ -122,41 +202,6 @@ fn warnings(warnings: &[(String, String)]) -> Markup {
                 h2 { "To doubt" }
                 ul { @for (_, message) in warnings { li { (message) } } }
             }
-        }
-    }
-}
-
-fn reasons(heading: &str, findings: &[&Finding]) -> Markup {
-    let groups = by_evidence(findings);
-    let rows: Vec<(String, String)> =
-        groups.iter().map(|(group, evidence)| (titles(group), (*evidence).to_owned())).collect();
-    let rows = rows.iter().map(|(titles, evidence)| (titles.as_str(), Some(evidence.clone())));
-    html! { @if !findings.is_empty() { h2.small { (heading) } (facts(rows)) } }
-}
-
-fn table(run: &InferenceRun<'_>) -> Markup {
-    const HEADINGS: [&str; 5] = ["Parameter", "Value", "Confidence", "Written for it", "Evidence"];
-    html! {
-        div.scroll {
-            table.figures.inferred {
-                thead { tr { @for heading in HEADINGS { th scope="col" { (heading) } } } }
-                tbody { @for finding in &run.inference.findings { (row(finding)) } }
-            }
-        }
-    }
-}
-
-fn row(finding: &Finding) -> Markup {
-    html! {
-        tr {
-            th scope="row" { (finding.parameter.title()) br; code { (finding.parameter.name()) } }
-            td {
-                @if finding.value.is_some() { (finding.value_in_words()) }
-                @else { span.missing { (finding.verdict) } }
-            }
-            td { @if finding.verdict != Verdict::Undetermined { (confidence(finding)) } }
-            td { (finding.bytes_written) }
-            td.said { (finding.evidence) }
         }
     }
 }
@@ -176,8 +221,21 @@ fn method(run: &InferenceRun<'_>) -> Markup {
     html! {
         (facts(rows))
         @if !run.probes.is_empty() {
-            h2.small { "The probes, each a plan that can be run alone in this folder" }
+            h2.small { "The probes: each is a plan that runs alone in this folder" }
             pre { @for probe in run.probes { "flashlab run " (probe) " TARGET\n" } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_begins_with_its_first_sentence() {
+        let split = |evidence| split_evidence(evidence);
+        assert_eq!(split("Reads take 1.5 us."), ("Reads take 1.5 us.", None));
+        assert_eq!(split("Reads take 1.5 us. Writes take 3 us."), ("Reads take 1.5 us", Some("Writes take 3 us.")));
+        assert_eq!(split("reads are slow; writes, too"), ("reads are slow", Some("writes, too")));
     }
 }

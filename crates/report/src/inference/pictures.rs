@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use flashlab_analysis::inference::{Finding, Picture, Series as Drawn, Style};
 
-use super::{by_evidence, confidence};
+use super::confidence;
 use crate::charts::{Axis, Chart, Drawing, Figures, Series, order_key};
 
 /// Series have these colours in turn: apart from each other under the kinds of colour blindness.
 const COLOURS: [&str; 6] = ["sr", "sw", "rw", "run2", "run1", "run4"];
 
-/// A chart for each picture; findings that share one share the chart.
-pub fn charts(findings: &[&Finding]) -> Vec<Chart> {
+/// A chart for each picture, with identifiers that begin with `prefix`; findings that share one share the chart.
+pub fn charts(findings: &[&Finding], prefix: &str) -> Vec<Chart> {
     let mut pictures: Vec<(&Picture, Vec<&Finding>)> = Vec::new();
     for &finding in findings {
         let Some(picture) = &finding.picture else { continue };
@@ -23,13 +23,12 @@ pub fn charts(findings: &[&Finding]) -> Vec<Chart> {
             None => pictures.push((picture, vec![finding])),
         }
     }
-    pictures.iter().enumerate().map(|(index, (picture, shared))| chart(index, picture, shared)).collect()
+    let charts = pictures.iter().enumerate();
+    charts.map(|(index, (picture, shared))| chart(format!("{prefix}-{index}"), picture, shared)).collect()
 }
 
-fn chart(index: usize, picture: &Picture, findings: &[&Finding]) -> Chart {
-    let said: Vec<String> = findings.iter().map(|finding| said(finding)).collect();
-    let evidence: Vec<String> =
-        by_evidence(findings).into_iter().map(|(_, evidence)| sentence(evidence)).collect();
+fn chart(id: String, picture: &Picture, findings: &[&Finding]) -> Chart {
+    let values: Vec<String> = findings.iter().map(|finding| value(finding)).collect();
     let mut marks = Vec::new();
     for mark in
         findings.iter().filter_map(|finding| finding.picture.as_ref()).flat_map(|picture| &picture.marks)
@@ -40,16 +39,16 @@ fn chart(index: usize, picture: &Picture, findings: &[&Finding]) -> Chart {
     }
     marks.sort_by(|a, b| a.0.total_cmp(&b.0));
     Chart {
-        id: format!("picture-{index}"),
-        title: said.join("; "),
-        caption: format!("{} {}", picture.caption, evidence.join(" ")),
+        id,
+        title: values.join("; "),
+        caption: sentence(&picture.caption),
         wide: false,
         drawing: Drawing { marks, ..drawing(picture) },
     }
 }
 
 /// `Read page: 4 KiB (99.2 %)`, or `Read page: undetermined`.
-fn said(finding: &Finding) -> String {
+fn value(finding: &Finding) -> String {
     let title = finding.parameter.title();
     match finding.value_in_words().as_str() {
         "" => format!("{title}: {}", finding.verdict),

@@ -36,15 +36,16 @@ pub fn inference_terminal(run: &InferenceRun<'_>, layout: &Layout) -> String {
     out.text
 }
 
-/// Advice as a text that ends with a line feed: what to do with its command and reason; then what is withheld.
+/// Advice as a text that ends with a line feed: what to do, with its command and reason; then which advice is
+/// withheld, with the command that would bring it.
 pub fn advice_terminal(advised: &Advised, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     if advised.given.is_empty() {
         out.wrapped("", "Nothing can be advised.", BOLD);
     }
     for advice in &advised.given {
-        let sure = (advice.confidence * 100.0).floor();
-        out.wrapped("", &format!("{}: {} ({sure} % sure)", advice.subject, advice.advice), BOLD);
+        let percent = (advice.confidence * 100.0).floor();
+        out.wrapped("", &format!("{}: {} (confidence {percent} %)", advice.subject, advice.advice), BOLD);
         out.wrapped(INDENT, &format!("because {}", advice.reason), "");
         // Not wrapped: it is to be copied.
         out.line(&format!("{INDENT}{}", advice.command), "");
@@ -55,6 +56,9 @@ pub fn advice_terminal(advised: &Advised, layout: &Layout) -> String {
     }
     for withheld in &advised.withheld {
         out.wrapped("", &format!("{}: no advice ({})", withheld.subject, withheld.reason), DIM);
+        if let Some(measurement) = &withheld.measurement {
+            out.line(&format!("{INDENT}to find out: {measurement}"), DIM);
+        }
     }
     out.text
 }
@@ -66,9 +70,9 @@ fn found(out: &mut Writer<'_>, findings: &[&Finding]) {
     out.blank();
     row(out, "Parameter", ["value", "confidence", "written for it"], DIM);
     for finding in findings {
-        let [value, sure, written] =
+        let [value, confidence, written] =
             [finding.value_in_words(), confidence(finding), finding.bytes_written.to_string()];
-        row(out, finding.parameter.title(), [&value, &sure, &written], BOLD);
+        row(out, finding.parameter.title(), [&value, &confidence, &written], BOLD);
         out.wrapped(INDENT, &finding.evidence, "");
     }
 }
@@ -96,13 +100,14 @@ fn reasons(out: &mut Writer<'_>, heading: &str, findings: &[&Finding]) {
     }
 }
 
-/// `Chunk (97.0 % sure)`, `Open blocks (12 MiB written for it)`: how sure it is that there is no answer, and what was written,
-/// where there is anything to be told of that.
+/// `Chunk (confidence 97.0 %)`, `Open blocks (12 MiB written for it)`: the confidence that there is no answer, and the
+/// bytes written to look for one.
 fn with_figures(finding: &Finding) -> String {
-    let sure = (finding.verdict == Verdict::NotIdentifiable).then(|| format!("{} sure", confidence(finding)));
+    let confidence =
+        (finding.verdict == Verdict::NotIdentifiable).then(|| format!("confidence {}", confidence(finding)));
     let written =
         (finding.bytes_written > Bytes::ZERO).then(|| format!("{} written for it", finding.bytes_written));
-    let figures: Vec<String> = sure.into_iter().chain(written).collect();
+    let figures: Vec<String> = confidence.into_iter().chain(written).collect();
     match figures.join("; ").as_str() {
         "" => finding.parameter.title().to_owned(),
         figures => format!("{} ({figures})", finding.parameter.title()),
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_found_tells_how_sure_that_is_and_what_was_written() {
+    fn what_was_not_found_has_its_confidence_and_the_bytes_written() {
         insta::assert_snapshot!(printed(50), @r"
         sim:test (1 GiB)
         2026-01-02 03:04 UTC, seed 1
@@ -171,9 +176,10 @@ mod tests {
           74.9 us
 
         Not identifiable from outside
-        Span of a segment group (90.0 % sure)
+        Span of a segment group (confidence 90.0 %)
           there is one group
-        Flush policy (85.0 % sure; 12 MiB written for it)
+        Flush policy (confidence 85.0 %; 12 MiB written
+        for it)
           there is no write buffer
         ");
     }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use flashlab_base::Seed;
 use flashlab_report::{compare_html, html};
 
-use crate::{comparison, page, synthetic};
+use crate::{comparison, inference, page, synthetic};
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
@@ -35,6 +35,18 @@ const LOOK_AT_PIXELS: &str = r#"<script>
   document.body.dataset.milliseconds = milliseconds;
   document.body.dataset.ink = colour('ink');
 </script>"#;
+
+/// Appended to a page in a frame: reports to the document around it how far the page reaches over the frame's edge.
+const REPORT_WIDTH: &str = r#"<script>
+  document.querySelectorAll('details').forEach((one) => { one.open = true; });
+  const { scrollWidth, clientWidth } = document.documentElement;
+  parent.postMessage(`${scrollWidth - clientWidth} over ${innerWidth}`, '*');
+</script>"#;
+
+/// A document with a page in a frame as wide as a phone. Chromium's own windows are at least 500 px wide.
+const PHONE: &str = r#"<body><iframe src="framed.html" style="width:400px;height:800px;border:0"></iframe><script>
+  addEventListener('message', (event) => { document.body.dataset.pixels = event.data; });
+</script></body>"#;
 
 /// Appended by another test: does what a reader does with a chart and a table, and notes in
 /// `data-step` attributes what came of it. uPlot acts in microtasks, hence the pauses.
@@ -204,6 +216,34 @@ fn a_reader_can_use_charts_and_tables() {
     assert_eq!(data(&document, "step"), steps);
 }
 
+#[test]
+fn no_page_is_wider_than_a_phone() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (findings, traces) = synthetic::findings(Seed(1));
+    let (bare, none) = page::empty();
+    let pages = [
+        ("report", html(&findings, &traces)),
+        ("empty report", html(&bare, &none)),
+        ("comparison", compare_html(&comparison::three_runs())),
+        ("inference", inference::page()),
+    ];
+    for (name, page) in pages {
+        let framed = page.replace("</body>", &format!("{REPORT_WIDTH}</body>"));
+        fs::write(folder.path().join("framed.html"), framed).unwrap();
+        let (document, _) = open(browser, folder.path(), PHONE, "", "light");
+        assert_eq!(data(&document, "pixels"), ["0 over 400"], "{name}");
+    }
+}
+
+#[test]
+fn an_inference_is_drawn_too() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (document, console) = open(browser, folder.path(), &inference::page(), LOOK_AT_PIXELS, "light");
+    check(&document, &console, 5);
+}
+
 /// Not a check: makes pictures to look at.
 #[test]
 fn pictures_are_taken_when_asked_for() {
@@ -212,8 +252,11 @@ fn pictures_are_taken_when_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(&target).unwrap();
     let (findings, traces) = synthetic::findings(Seed(1));
-    let pages =
-        [("report", html(&findings, &traces)), ("comparison", compare_html(&comparison::three_runs()))];
+    let pages = [
+        ("report", html(&findings, &traces)),
+        ("comparison", compare_html(&comparison::three_runs())),
+        ("inference", inference::page()),
+    ];
     for (name, page) in pages {
         let file = target.join(format!("{name}.html"));
         fs::write(&file, page).unwrap();

@@ -2,6 +2,7 @@
 
 mod browser;
 mod comparison;
+mod inference;
 mod own_plan;
 mod page;
 mod synthetic;

@@ -37,8 +37,7 @@ fn the_terminal_shows_what_each_run_gave() {
     reads of a very…              8  2.99 ms  2.19 ms  6.67 ms      335  11.0 MB/s
     reads of a very…             16  5.81 ms  4.27 ms  13.5 ms      172  5.64 MB/s
 
-    ! run 17: granularity RW at 24KiB: the three repetitions differ by 7.1 %; repeat
-      it on an idle machine.
+    · Single points only: 1 point whose repetitions differ.
     ");
     let narrow = terminal(&own_plan(), &Layout { width: 40, ..Layout::default() });
     insta::assert_snapshot!(narrow, @r"
@@ -52,9 +51,8 @@ fn the_terminal_shows_what_each_run_gave() {
     reads of a …         8  2.99 ms  6.67 ms
     reads of a …        16  5.81 ms  13.5 ms
 
-    ! run 17: granularity RW at 24KiB: the
-      three repetitions differ by 7.1 %;
-      repeat it on an idle machine.
+    · Single points only: 1 point whose
+      repetitions differ.
     ");
     assert!(narrow.lines().all(|line| line.chars().count() <= 40));
 }

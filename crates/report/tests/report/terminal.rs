@@ -40,10 +40,9 @@ fn the_summary_of_a_full_run() {
     ✓ 6 Mix patterns freely: a mix costs the weighted mean of its parts.
     ? 7 Measure parallelism to decide this.
 
-    ! run 17: granularity RW at 24KiB: the three repetitions differ by 7.1 %; repeat
-      it on an idle machine.
     ! The measuring thread waited 41 ms for a processor; small response times are
       doubtful.
+    · Single points only: 1 point whose repetitions differ.
 
     Report: runs/synthetic/report.html
     ");

@@ -1,0 +1,98 @@
+use flashlab_analysis::inference::Finding;
+use flashlab_base::Identity;
+
+use super::*;
+
+fn inference(findings: Vec<Finding>) -> Inference {
+    let identity = Identity {
+        target: "/dev/my disk".to_owned(),
+        kind: "block device".to_owned(),
+        logical_block: Some(Bytes(512)),
+        ..Identity::default()
+    };
+    let target = identity.target.clone();
+    Inference { findings, ..Inference::begun(&target, identity, Bytes::gib(1)) }
+}
+
+fn all_known(unit: Bytes, confidence: f64) -> Inference {
+    let found = |parameter, value: u64| Finding::found(parameter, value, confidence, "measured");
+    inference(vec![
+        found(Parameter::EraseBlockSize, unit.0),
+        found(Parameter::WritePageSize, 8192),
+        found(Parameter::OpenBlocks, 5),
+        found(Parameter::WriteSaturationSize, 65536),
+        found(Parameter::MappingGranularity, 8192),
+        found(Parameter::UsefulQueueDepth, 16),
+    ])
+}
+
+fn commands(inference: &Inference) -> String {
+    let advised = advice(inference);
+    let given = advised.given.iter().map(|advice| advice.command.clone());
+    let withheld = advised.withheld.iter().map(|one| {
+        let measurement = one.measurement.as_deref().unwrap_or("nothing");
+        format!("{}: withheld: {}; brought by {measurement}", one.subject, one.reason)
+    });
+    given.chain(withheld).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_is_known_becomes_commands() {
+    insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.99)), @r"
+sgdisk --set-alignment=8192 --new=1:0:0 '/dev/my disk'
+mkfs.ext4 -b 4096 -E stride=2,stripe_width=1024 '/dev/my disk'
+mkfs.f2fs -s 2 -z 1 '/dev/my disk'
+mount -t f2fs -o active_logs=4 '/dev/my disk' DIRECTORY
+dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
+fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
+fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
+");
+}
+
+#[test]
+fn units_that_are_no_powers_of_two_are_kept_whole() {
+    insta::assert_snapshot!(commands(&all_known(Bytes::mib(3), 0.99)), @r"
+sgdisk --set-alignment=6144 --new=1:0:0 '/dev/my disk'
+mkfs.ext4 -b 4096 -E stride=2,stripe_width=768 '/dev/my disk'
+mkfs.f2fs -s 3 -z 1 '/dev/my disk'
+mount -t f2fs -o active_logs=4 '/dev/my disk' DIRECTORY
+dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
+fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
+fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
+");
+}
+
+#[test]
+fn what_is_not_sure_is_withheld() {
+    // Each alone is sure enough; two together are not.
+    insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.94)), @r"
+    sgdisk --set-alignment=8192 --new=1:0:0 '/dev/my disk'
+    mkfs.f2fs -s 2 -z 1 '/dev/my disk'
+    dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
+    fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
+    fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
+    ext4: withheld: write page with erase block: the confidence is 88 %, and advice needs 90 %; brought by flashlab infer '/dev/my disk' --only write_page_size,erase_block_size --write --write-budget 4GiB
+    write streams: withheld: open blocks with erase block: the confidence is 88 %, and advice needs 90 %; brought by flashlab infer '/dev/my disk' --only open_blocks,erase_block_size --write --write-budget 4GiB
+    ");
+    assert!(advice(&all_known(Bytes::mib(4), 0.899)).given.is_empty());
+    assert!(advice(&inference(Vec::new())).given.is_empty());
+}
+
+#[test]
+fn what_cannot_be_is_withheld() {
+    let odd = inference(vec![
+        Finding::found(Parameter::EraseBlockSize, Bytes(1000), 0.99, "measured"),
+        Finding::found(Parameter::WritePageSize, Bytes(0), 0.99, "measured"),
+        Finding::undetermined(Parameter::OpenBlocks, "noise"),
+        Finding::not_identifiable(Parameter::UsefulQueueDepth, 0.99, "one at a time"),
+    ]);
+    insta::assert_snapshot!(commands(&odd), @r"
+    partition alignment: withheld: an erase block of 1000 B is no multiple of the sector of 512 B; brought by nothing
+    ext4: withheld: write page: 0 B; brought by nothing
+    f2fs: withheld: sections of whole erase blocks of 1000 B would be as large as 250 MiB; brought by nothing
+    write streams: withheld: open blocks: undetermined; brought by flashlab infer '/dev/my disk' --only open_blocks,erase_block_size --write --write-budget 4GiB
+    sequential writes: withheld: write saturation: not looked for; brought by flashlab infer '/dev/my disk' --only write_saturation_size --write --write-budget 4GiB
+    random writes: withheld: mapping granularity: not looked for; brought by flashlab infer '/dev/my disk' --only mapping_granularity --write --write-budget 4GiB
+    queue depth: withheld: useful queue depth: not identifiable; brought by nothing
+    ");
+}
