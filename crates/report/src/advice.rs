@@ -123,7 +123,9 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
         };
         match (&finding.value, finding.verdict) {
             (Some(Value::Number(number)), _) if *number >= 1.0 => values.push(number.round() as u64),
-            (_, Verdict::Found) => return Err(final_answer(format!("{title}: {}", finding.value_in_words()))),
+            (_, Verdict::Found) => {
+                return Err(final_answer(format!("{title}: {}", finding.value_in_words())));
+            }
             (_, Verdict::NotIdentifiable) => return Err(final_answer(format!("{title}: not identifiable"))),
             (_, Verdict::Undetermined) => return Err(measurable(format!("{title}: undetermined"))),
         }

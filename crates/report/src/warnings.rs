@@ -51,7 +51,8 @@ fn kinds(warnings: &[Warning], severity: Severity) -> Vec<WarningKind<'_>> {
 
 /// The warnings of a page; nothing where there are none.
 pub fn warnings_html(warnings: &[Warning]) -> Markup {
-    let (severe, others) = (kinds(warnings, Severity::ChangesVerdict), kinds(warnings, Severity::SinglePoints));
+    let (severe, others) =
+        (kinds(warnings, Severity::ChangesVerdict), kinds(warnings, Severity::SinglePoints));
     html! {
         @if !severe.is_empty() {
             aside.warnings aria-label="Warnings" {
@@ -134,9 +135,15 @@ mod tests {
 
     #[test]
     fn warnings_that_change_the_verdict_come_first_and_none_is_lost() {
-        let all = [warning("spread", "a"), warning("thermal", "b"), warning("spread", "c"), warning("thermal", "d")];
+        let all = [
+            warning("spread", "a"),
+            warning("thermal", "b"),
+            warning("spread", "c"),
+            warning("thermal", "d"),
+        ];
         let page = warnings_html(&all).into_string();
-        let parts = ["Thermal:</b> b<details>", "<li>d</li>", "Single points only: 2 points", "<li>a</li><li>c</li>"];
+        let parts =
+            ["Thermal:</b> b<details>", "<li>d</li>", "Single points only: 2 points", "<li>a</li><li>c</li>"];
         let positions = parts.map(|text| page.find(text));
         assert!(positions.is_sorted() && positions[0].is_some(), "{page}");
     }

@@ -118,7 +118,11 @@ fn with<'a, T>(
 ) -> Option<String> {
     let finding = inference.get(parameter)?;
     let sentence = sentence(value(finding)?)?;
-    Some(if finding.confidence < LEAST_CONFIDENCE { format!("{sentence} (Low confidence.)") } else { sentence })
+    Some(if finding.confidence < LEAST_CONFIDENCE {
+        format!("{sentence} (Low confidence.)")
+    } else {
+        sentence
+    })
 }
 
 fn word(finding: &Finding) -> Option<&str> {
@@ -168,8 +172,12 @@ fn translation(known: &Inference) -> Vec<String> {
                  within a small region."
             }
             "block" => "Only writes that continue a block are fast: write sequentially.",
-            "log-block" => "Each log block serves one data block: random writes are fast while they stay in a few blocks.",
-            "shared log-block" => "All addresses share the log blocks: random writes are fast until the log is full.",
+            "log-block" => {
+                "Each log block serves one data block: random writes are fast while they stay in a few blocks."
+            }
+            "shared log-block" => {
+                "All addresses share the log blocks: random writes are fast until the log is full."
+            }
             _ => return None,
         };
         Some(meaning.to_owned())
@@ -177,7 +185,9 @@ fn translation(known: &Inference) -> Vec<String> {
     let open = with(known, Parameter::OpenBlocks, Finding::number, |open| {
         Some(match open {
             1.0 => "Write to one block at a time.".to_owned(),
-            open => format!("Write to at most {open:.0} blocks at a time: one more makes each write cost a merge."),
+            open => format!(
+                "Write to at most {open:.0} blocks at a time: one more makes each write cost a merge."
+            ),
         })
     });
     [family, open].into_iter().flatten().collect()
@@ -219,7 +229,9 @@ fn over_time(known: &Inference) -> Vec<String> {
     let startup = with(known, Parameter::StartupIos, Finding::number, |ios| {
         Some(match ios {
             0.0 => "Random writes cost the same from the first one on.".to_owned(),
-            ios => format!("After a minute of idle time the first {ios:.0} random writes are faster than the rest."),
+            ios => format!(
+                "After a minute of idle time the first {ios:.0} random writes are faster than the rest."
+            ),
         })
     });
     let lingering = with(known, Parameter::LingeringTime, nanos, |time| {

@@ -18,7 +18,8 @@ use crate::units::exactly;
 /// Advice, the groups of parameters with pictures and evidence, and how the findings came about.
 pub fn inference_html(run: &InferenceRun<'_>) -> String {
     let advised = advice(run.inference);
-    let groups: Vec<(Section, Vec<Chart>)> = GROUPS.iter().map(|group| section(run.inference, group)).collect();
+    let groups: Vec<(Section, Vec<Chart>)> =
+        GROUPS.iter().map(|group| section(run.inference, group)).collect();
     let (groups, charts): (Vec<Section>, Vec<Vec<Chart>>) = groups.into_iter().unzip();
     let mut sections = vec![
         Section { id: "verdict", short: "Summary", heading: "", body: head(run) },
@@ -30,7 +31,12 @@ pub fn inference_html(run: &InferenceRun<'_>) -> String {
         },
     ];
     sections.extend(groups);
-    sections.push(Section { id: "method", short: "Method", heading: "How it was found out", body: method(run) });
+    sections.push(Section {
+        id: "method",
+        short: "Method",
+        heading: "How it was found out",
+        body: method(run),
+    });
     let charts: Vec<&Chart> = charts.iter().flatten().collect();
     page(&format!("{}: hidden parameters", run.device()), &sections, &charts, run.flashlab)
 }
@@ -235,7 +241,10 @@ mod tests {
     fn evidence_begins_with_its_first_sentence() {
         let split = |evidence| split_evidence(evidence);
         assert_eq!(split("Reads take 1.5 us."), ("Reads take 1.5 us.", None));
-        assert_eq!(split("Reads take 1.5 us. Writes take 3 us."), ("Reads take 1.5 us", Some("Writes take 3 us.")));
+        assert_eq!(
+            split("Reads take 1.5 us. Writes take 3 us."),
+            ("Reads take 1.5 us", Some("Writes take 3 us."))
+        );
         assert_eq!(split("reads are slow; writes, too"), ("reads are slow", Some("writes, too")));
     }
 }

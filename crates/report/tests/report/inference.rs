@@ -14,8 +14,16 @@ fn inference() -> Inference {
         ..Identity::default()
     };
     let target = identity.target.clone();
-    let picture = Picture::new("response time over the distance", Axis::logarithmic("distance", "bytes"), Axis::linear("response time", "ns"))
-        .draw("reads", Style::Line, (12..28).map(|power| (f64::from(1 << power), 5e5 + f64::from(power % 3) * 9e4)).collect());
+    let picture = Picture::new(
+        "response time over the distance",
+        Axis::logarithmic("distance", "bytes"),
+        Axis::linear("response time", "ns"),
+    )
+    .draw(
+        "reads",
+        Style::Line,
+        (12..28).map(|power| (f64::from(1 << power), 5e5 + f64::from(power % 3) * 9e4)).collect(),
+    );
     let evidence = "Alternating 4 KiB reads between two offsets takes 0.84 ms when they are 240 MiB or more apart. \
                     Closer ones take 0.59 ms; with 95 % confidence the difference is 0.24 to 0.26 ms.";
     let finding = |(index, &parameter): (usize, &Parameter)| match index % 4 {
@@ -30,8 +38,11 @@ fn inference() -> Inference {
 
 /// Its page.
 pub fn page() -> String {
-    let warnings = [("virtual_machine".to_owned(), "this is a virtual machine: the host may cache".to_owned())];
-    let probes: Vec<String> = (0..9).map(|n| format!("probes/{n}-a-probe-with-a-long-name-that-says-what-it-is-for.toml")).collect();
+    let warnings =
+        [("virtual_machine".to_owned(), "this is a virtual machine: the host may cache".to_owned())];
+    let probes: Vec<String> = (0..9)
+        .map(|n| format!("probes/{n}-a-probe-with-a-long-name-that-says-what-it-is-for.toml"))
+        .collect();
     inference_html(&InferenceRun {
         inference: &inference(),
         started: "2026-01-02T03:04:05Z",
@@ -67,7 +78,8 @@ fn each_group_shows_one_picture_and_folds_the_others() {
     let page = page();
     let sections: Vec<&str> = page.split("<section id=\"").skip(1).collect();
     for id in ["geometry", "translation", "buffers", "costs", "time"] {
-        let section = sections.iter().find(|section| section.starts_with(id)).expect("every group has a section");
+        let section =
+            sections.iter().find(|section| section.starts_with(id)).expect("every group has a section");
         let unfolded = section.split("<details").next().unwrap();
         assert_eq!(unfolded.matches("<figure").count(), 1, "{id}");
     }
