@@ -153,6 +153,9 @@ fn measurement(inference: &Inference, needs: &[Parameter]) -> String {
         Some(directory) => words.extend(["--directory".to_owned(), shell_word(directory)]),
         None => words.push(shell_word(&inference.target)),
     }
+    if inference.identity.kind == "simulated" {
+        words.push(format!("--size {}", inference.capacity.exact()));
+    }
     words.push(format!("--only {}", names.join(",")));
     if needs == [Parameter::UsefulQueueDepth] {
         words.push("--time-limit 600s".to_owned());

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 use flashlab_analysis::findings::{Experiment, Findings, MicroBenchmark, Point, Trace, Traces};
 use serde::{Serialize, Serializer};
 
+use crate::units::sentence;
+
 /// A chart of the report.
 pub struct Chart {
     /// Unique in the page.
@@ -119,7 +121,7 @@ pub fn baselines(findings: &Findings, traces: &Traces) -> Vec<Chart> {
             Chart {
                 id: format!("trace-{index}"),
                 title: in_words(&trace.name),
-                caption: evidence.map(|baseline| baseline.phases.evidence.clone()).unwrap_or_default(),
+                caption: evidence.map(|baseline| sentence(&baseline.phases.evidence)).unwrap_or_default(),
                 wide: false,
                 drawing: trace_drawing(trace),
             }
@@ -133,7 +135,7 @@ pub fn lingering(findings: &Findings, traces: &Traces) -> Option<Chart> {
     Some(Chart {
         id: "lingering".to_owned(),
         title: "Sequential reads, random writes, sequential reads again".to_owned(),
-        caption: findings.lingering.as_ref().map(|found| found.evidence.clone()).unwrap_or_default(),
+        caption: findings.lingering.as_ref().map(|found| sentence(&found.evidence)).unwrap_or_default(),
         wide: true,
         drawing: trace_drawing(trace),
     })
@@ -331,14 +333,14 @@ fn caption(name: &str) -> &'static str {
                           as fast as IOSize, they gain nothing."
         }
         "alignment" => {
-            "What it costs to start beside a boundary. A dip shows the boundaries that the device likes."
+            "What an IO costs that does not begin at a boundary. A dip shows a boundary of the device."
         }
         "locality" => {
-            "How large an area random IOs may cover before they become dear. At 1 a write costs as much \
+            "How large an area random IOs may cover before they become expensive. At 1 a write costs as much \
                        as a sequential one."
         }
         "partitioning" => {
-            "How many sequential streams the device keeps apart, each in a partition of its own."
+            "How many sequential streams, each in its own partition, the device serves without loss."
         }
         "order" => "Backwards (-1), in place (0), sequential (1), and with growing gaps.",
         "parallelism" => {
@@ -350,9 +352,9 @@ fn caption(name: &str) -> &'static str {
                   pattern's colour, its points the second's."
         }
         "pause" => {
-            "Whether the device tidies up while it is idle: then random writes get cheaper with the pause."
+            "Whether the device reclaims blocks while it is idle: then random writes get faster with the pause."
         }
-        "bursts" => "How many IOs the device takes before the work that it put off catches up with it.",
+        "bursts" => "How many IOs the device takes before its deferred work slows them down.",
         _ => "Response time over the parameter.",
     }
 }

@@ -60,7 +60,7 @@ pub fn columns(findings: &Findings) -> Vec<Column> {
             "In place",
             row.in_place_ratio,
             "a sequential write",
-            "The cost of writing the same place again and again (Incr = 0), relative to sequential writes.",
+            "The cost of writing repeatedly to the same offset (Incr = 0), relative to sequential writes.",
         ),
         cost(
             "Large gaps",
@@ -86,7 +86,7 @@ fn pause(findings: &Findings) -> Column {
         value,
         detail: detail.to_owned(),
         meaning: "The pause before each random write from which random writes behave like sequential writes. \
-                  No effect means that the device does not tidy up in the background.",
+                  No effect means that the device reclaims nothing in the background.",
     }
 }
 
@@ -97,14 +97,14 @@ fn locality(row: &Characteristics) -> Column {
     });
     let detail = match (row.locality_mb, row.locality_ratio) {
         (Some(mb), Some(ratio)) if mb > 0.0 => format!("{} a sequential write at most", units::ratio(ratio)),
-        (Some(0.0), _) => "random writes are dear in the smallest area too".to_owned(),
+        (Some(0.0), _) => "random writes are expensive in the smallest area too".to_owned(),
         _ => String::new(),
     };
     Column {
         title: "Locality",
         value,
         detail,
-        meaning: "The largest area within which random writes stay cheap, and their largest cost there, \
+        meaning: "The largest area within which random writes stay fast, and their largest cost there, \
                   relative to sequential writes.",
     }
 }

@@ -76,6 +76,16 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_direction_override(c) { '\u{fffd}' } else { c }).collect()
 }
 
+/// A clause as a sentence.
+pub fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let mut text: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+    if !text.ends_with(['.', '!', '?']) {
+        text.push('.');
+    }
+    text
+}
+
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {
         return UNKNOWN.to_owned();

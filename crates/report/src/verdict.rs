@@ -10,14 +10,14 @@ use crate::units;
 
 /// Below this ratio two costs are called alike.
 const ALIKE: f64 = 1.1;
-/// From this ratio on random writes are worth a word about where they are cheap: half as much again is
-/// what Table 3's devices show between figures that the paper calls equal or nearly so.
-const DEAR: f64 = 1.5;
+/// From this ratio on, random writes are called expensive and the verdict says where they are not. Devices of uFLIP's
+/// Table 3 differ by up to this factor between figures that the paper calls equal or nearly so.
+const EXPENSIVE: f64 = 1.5;
 
 /// What to know of the device, most important first.
 pub fn sentences(findings: &Findings) -> Vec<String> {
     if let Some(why) = findings.disturbance.forbids() {
-        let advice = "The figures may tell of the disturbance and not of the device: measure again on an idle machine.";
+        let advice = "The figures may show the disturbance and not the device: measure again on an idle machine.";
         return vec![format!("{why}."), advice.to_owned()];
     }
     [random_writes(findings), locality(findings), reads(findings), partitions(findings), hints(findings)]
@@ -42,18 +42,18 @@ fn random_writes(findings: &Findings) -> Option<String> {
     } else if times * ALIKE >= 1.0 {
         format!("Random and sequential writes cost about the same: {shown_random} and {shown_sequential}.")
     } else {
-        format!("Random writes ({shown_random}) are cheaper than sequential ones ({shown_sequential}).")
+        format!("Random writes ({shown_random}) are faster than sequential ones ({shown_sequential}).")
     })
 }
 
 fn locality(findings: &Findings) -> Option<String> {
     let row = &findings.characteristics;
-    if row.rw_ms? < DEAR * row.sw_ms? || is_open(findings, 4) {
+    if row.rw_ms? < EXPENSIVE * row.sw_ms? || is_open(findings, 4) {
         return None;
     }
     let area = row.locality_mb?;
     Some(if area == 0.0 {
-        "Keeping random writes within a small area does not make them cheap.".to_owned()
+        "Keeping random writes within a small area does not make them fast.".to_owned()
     } else {
         let ratio = row.locality_ratio?;
         format!(
@@ -85,7 +85,7 @@ fn partitions(findings: &Findings) -> Option<String> {
     let row = &findings.characteristics;
     let count = row.partitions.filter(|_| !is_open(findings, 5))?;
     Some(if count <= 1 {
-        "Sequential writes stay cheap in one stream only.".to_owned()
+        "Sequential writes stay fast in one stream only.".to_owned()
     } else {
         format!(
             "Writing sequentially to {count} partitions at once costs {} as much as to one.",

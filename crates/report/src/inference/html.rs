@@ -7,13 +7,12 @@ use flashlab_analysis::inference::{Finding, Inference, Verdict};
 use maud::{Markup, html};
 
 use super::groups::{GROUPS, ParameterGroup};
-use super::pictures::{self, sentence};
-use super::{InferenceRun, by_evidence, confidence, titles};
+use super::{InferenceRun, by_evidence, confidence, pictures, titles};
 use crate::advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 use crate::charts::Chart;
 use crate::page::{Section, facts, figure, figures, page};
 use crate::summary::{capitalised, date};
-use crate::units::exactly;
+use crate::units::{UNKNOWN, exactly, sentence};
 
 /// Advice, the groups of parameters with pictures and evidence, and how the findings came about.
 pub fn inference_html(run: &InferenceRun<'_>) -> String {
@@ -90,8 +89,7 @@ fn card(finding: &Finding) -> Markup {
             p.figure {
                 @match finding.verdict {
                     Verdict::Found => (finding.value_in_words()),
-                    Verdict::Undetermined => "unknown",
-                    Verdict::NotIdentifiable => "none",
+                    Verdict::Undetermined | Verdict::NotIdentifiable => (UNKNOWN),
                 }
             }
             @if finding.verdict != Verdict::Undetermined {
@@ -100,7 +98,7 @@ fn card(finding: &Finding) -> Markup {
             p.detail {
                 @match class(finding) {
                     "reliable" => { (confidence(finding)) " confidence" },
-                    "doubtful" => { (confidence(finding)) " confidence: low" },
+                    "doubtful" => { (confidence(finding)) ", low confidence" },
                     _ => { (finding.verdict) },
                 }
             }

@@ -6,6 +6,7 @@ use flashlab_analysis::inference::{Finding, Picture, Series as Drawn, Style};
 
 use super::confidence;
 use crate::charts::{Axis, Chart, Drawing, Figures, Series, order_key};
+use crate::units::sentence;
 
 /// Series have these colours in turn: apart from each other under the kinds of colour blindness.
 const COLOURS: [&str; 6] = ["sr", "sw", "rw", "run2", "run1", "run4"];
@@ -54,16 +55,6 @@ fn value(finding: &Finding) -> String {
         "" => format!("{title}: {}", finding.verdict),
         value => format!("{title}: {value} ({})", confidence(finding)),
     }
-}
-
-/// A clause as a sentence.
-pub fn sentence(clause: &str) -> String {
-    let mut letters = clause.chars();
-    let mut text: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
-    if !text.ends_with(['.', '!', '?']) {
-        text.push('.');
-    }
-    text
 }
 
 /// All series over the x values of all of them. Where a series has several points at one x, the x stands as often.

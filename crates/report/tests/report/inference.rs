@@ -62,7 +62,7 @@ fn every_parameter_has_a_card_that_shows_its_confidence() {
     assert_eq!(count("doubtful"), nth(1));
     assert_eq!(count("reliable"), nth(3));
     assert_eq!(count("unknown"), nth(0) + nth(2));
-    assert_eq!(page.matches("70.0 % confidence: low").count(), nth(1));
+    assert_eq!(page.matches("70.0 %, low confidence").count(), nth(1));
 }
 
 #[test]

@@ -56,8 +56,8 @@ fn a_disturbed_run_has_figures_and_no_verdict() {
     let sentences = text.split("\n\n").nth(1).unwrap();
     insta::assert_snapshot!(sentences, @r"
     Too disturbed for a verdict: 75 % of 844 runs were flagged as disturbed. The
-    figures may tell of the disturbance and not of the device: measure again on an
-    idle machine.
+    figures may show the disturbance and not the device: measure again on an idle
+    machine.
     ");
     assert!(text.contains("9.34 ms"), "{text}");
 }
@@ -74,7 +74,7 @@ fn costs_are_about_the_same_only_when_they_are() {
     };
     insta::assert_snapshot!(said(1.0, 1.05), @"Random and sequential writes cost about the same: 1.05 ms and 1.00 ms. A random read takes 1.05 ms, about as long as a sequential one.");
     insta::assert_snapshot!(said(1.0, 1.3), @"A random write takes 1.30 ms, 1.3 times as long as a sequential one (1.00 ms). A random read takes 1.30 ms, 1.3 times as long as a sequential one.");
-    insta::assert_snapshot!(said(1.0, 0.8), @"Random writes (800 µs) are cheaper than sequential ones (1.00 ms). A random read takes 800 µs, less than a sequential one (1.00 ms).");
+    insta::assert_snapshot!(said(1.0, 0.8), @"Random writes (800 µs) are faster than sequential ones (1.00 ms). A random read takes 800 µs, less than a sequential one (1.00 ms).");
 }
 
 #[test]
