@@ -1,23 +1,30 @@
-//! Why a group of probes could not go on, in words that its parameters tell.
+//! Why a group of probes could not go on, as a sentence: it becomes the evidence of its parameters.
 
-use std::fmt;
+use std::fmt::Display;
 
 use flashlab_base::{Bytes, Nanos};
+use thiserror::Error;
 
 /// Why a group could not go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Halt {
-    /// Somebody wants it to end.
+    /// The user or a signal ended it.
+    #[error("The inference was interrupted.")]
     Interrupted,
-    /// The device is gone: nobody can go on.
+    /// The device is gone: no group can go on.
+    #[error("The device is gone: {0}.")]
     Gone(String),
     /// Too many IOs failed; this is the first of them.
+    #[error("The probe failed: {0}.")]
     Failed(String),
-    /// What the probe builds on is not there: consent, what other groups find, or the state that they leave.
+    /// What the probe builds on is missing: consent, the answers of other groups, or the state that they leave.
+    #[error("The probe was left out: {0}.")]
     Lacks(String),
     /// The device is too small for the probe, or takes no such IOs.
+    #[error("The device is too small or its blocks are too large for this probe: {0}.")]
     Misfit(String),
     /// More would be written than is allowed.
+    #[error("The probe needs to write {needed}, and {} of the write budget is left for it (--write-budget).", less(.left, .needed))]
     Budget {
         /// What the probe needs.
         needed: Bytes,
@@ -25,8 +32,10 @@ pub enum Halt {
         left: Bytes,
     },
     /// The group's time is used up.
+    #[error("The time for this probe was used up (--time-limit).")]
     Time,
-    /// A rest is longer than the time that the group has left.
+    /// A probe needs more idle time than the group has left.
+    #[error("The probe needs {needed} of idle time, and {} of its time is left (--time-limit).", less(.left, .needed))]
     Rest {
         /// What the probe needs.
         needed: Nanos,
@@ -43,36 +52,8 @@ pub(crate) fn if_affordable<T>(result: Result<T, Halt>) -> Result<Option<T>, Hal
     }
 }
 
-impl fmt::Display for Halt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Halt::Interrupted => f.write_str("interrupted"),
-            Halt::Gone(reason) => write!(f, "the device is gone: {reason}"),
-            Halt::Failed(reason) | Halt::Lacks(reason) => f.write_str(reason),
-            Halt::Misfit(reason) => {
-                write!(f, "the device is too small or too coarse for this probe: {reason}")
-            }
-            Halt::Budget { needed, left } => {
-                let left = less(left, needed);
-                write!(
-                    f,
-                    "{needed} would have to be written, and {left} of the write budget is left for this (--write-budget)"
-                )
-            }
-            Halt::Time => f.write_str("the time for this was used up (--time-limit)"),
-            Halt::Rest { needed, left } => {
-                let left = less(left, needed);
-                write!(
-                    f,
-                    "the device has to rest for {needed}, and {left} of the time for this is left (--time-limit)"
-                )
-            }
-        }
-    }
-}
-
 /// What is left, which is less than what is needed, also where both are rounded to the same.
-fn less(left: impl fmt::Display, needed: impl fmt::Display) -> String {
+fn less(left: impl Display, needed: impl Display) -> String {
     let (left, needed) = (left.to_string(), needed.to_string());
     if left == needed { "a little less".to_owned() } else { left }
 }
@@ -86,16 +67,16 @@ mod tests {
         let told = |needed, left| Halt::Budget { needed: Bytes(needed), left: Bytes(left) }.to_string();
         assert_eq!(
             told(4096, 512),
-            "4 KiB would have to be written, and 512 B of the write budget is left for this (--write-budget)"
+            "The probe needs to write 4 KiB, and 512 B of the write budget is left for it (--write-budget)."
         );
         assert_eq!(
             told(2_250_240, 2_250_239),
-            "2.1 MiB would have to be written, and a little less of the write budget is left for this (--write-budget)"
+            "The probe needs to write 2.1 MiB, and a little less of the write budget is left for it (--write-budget)."
         );
         let rest = Halt::Rest { needed: Nanos(986_660_002), left: Nanos(986_660_001) };
         assert_eq!(
             rest.to_string(),
-            "the device has to rest for 987 ms, and a little less of the time for this is left (--time-limit)"
+            "The probe needs 987 ms of idle time, and a little less of its time is left (--time-limit)."
         );
     }
 }

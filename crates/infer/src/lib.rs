@@ -24,6 +24,7 @@ mod halt;
 mod knowledge;
 mod session;
 mod virtual_disk;
+mod words;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -342,7 +342,7 @@ impl<'d, 's> Session<'d, 's> {
             ..Allowance::default()
         };
         if group.writes() && self.settings.write_budget.is_none() {
-            return Some(Halt::Lacks("it has to be written to, and there is no consent".to_owned()));
+            return Some(Halt::Lacks("it needs writes, and flashlab has no consent to write".to_owned()));
         }
         if group.writes() && self.allowance.writes < self.block() {
             self.short(Halt::Budget { needed: self.block(), left: self.allowance.writes });
@@ -402,7 +402,7 @@ impl<'d, 's> Session<'d, 's> {
 
     /// Concludes what the group left.
     pub(crate) fn conclude_rest(&mut self, group: &Group, halt: Option<Halt>, progress: &mut dyn Progress) {
-        let reason = halt.map_or("no probe decided".to_owned(), |halt| halt.to_string());
+        let reason = halt.map_or("The probes came to no decision.".to_owned(), |halt| halt.to_string());
         for &parameter in group.supposes {
             if self.known().finding(parameter).is_none() {
                 self.suppose(Finding::undetermined(parameter, reason.clone()));
@@ -447,14 +447,14 @@ impl<'d, 's> Session<'d, 's> {
         };
         let repeated = match runs.saturating_sub(probes.len() as u64) {
             0 => String::new(),
-            more => format!(" {more} of its runs repeated a pattern of this plan, and stand here once."),
+            more => format!(" {more} more runs repeated patterns of this plan."),
         };
         let rests = match rests {
             0 => String::new(),
-            rests => format!(" Between them the device rested {rests} times, {rested} in all."),
+            rests => format!(" Between its runs the device was idle {rests} times, {rested} in all."),
         };
         format!(
-            "Run by flashlab infer on a device {state}.{repeated}{rests} Alone: flashlab run PLAN TARGET{option} --repetitions 1"
+            "Run by flashlab infer on a device {state}.{repeated}{rests} To run it alone: flashlab run PLAN TARGET{option} --repetitions 1"
         )
     }
 

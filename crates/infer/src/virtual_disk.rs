@@ -63,10 +63,10 @@ pub(crate) fn without_its_host(finding: Finding, identity: &Identity) -> Finding
         Some(reason) if says && INSIDE.contains(&finding.parameter) => {
             let seen = match finding.value_in_words() {
                 value if value.is_empty() => String::new(),
-                value => format!(" ({value})"),
+                value => format!(" (the value would be {value})"),
             };
             let evidence = format!(
-                "the disk is virtual ({reason}): what is seen{seen} may be its host's; {}",
+                "The disk is virtual ({reason}), so that the probes may have measured its host{seen}. {}",
                 finding.evidence
             );
             Finding { value: None, confidence: 0.0, verdict: Verdict::Undetermined, evidence, ..finding }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_in_memory_or_a_hypervisors_has_no_inside() {
-        let chunk = || Finding::found(Parameter::ChunkSize, 32_768, 0.98, "told by reads".to_owned());
+        let chunk = || Finding::found(Parameter::ChunkSize, 32_768, 0.98, "Seen in reads.".to_owned());
         let remains = |identity: &Identity| without_its_host(chunk(), identity).verdict == Verdict::Found;
         let named = |name: &str| Some(name.to_owned());
         assert!(remains(&Identity {

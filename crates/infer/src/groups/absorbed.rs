@@ -25,10 +25,11 @@ use super::writes::{apart, costs_of, place, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 
 pub(crate) const GROUP: Group = Group {
     name: "buffered-writes",
-    about: "parts of a few pages written again and again, of more and more of them: how many the write buffer holds",
+    about: "parts of a few pages are rewritten repeatedly, of more and more pages: how many does the write buffer hold?",
     parameters: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
     supposes: &[],
     write_share: 0.01,
@@ -93,29 +94,36 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let Some(pages) = held.most(session, before.as_ref().and_then(Finding::number))? else { return Ok(()) };
     let size = page * pages;
     let evidence = format!(
-        "parts of {pages} pages of {page} are written again and again in {} each, of one page more in {}",
-        Nanos(median(&held.absorbed) as u64),
-        Nanos(held.cost(pages + 1) as u64)
+        "Rewriting parts of {pages} pages of {page} repeatedly takes {} each, and {} with one page more: the write buffer holds \
+         {size}.",
+        duration(median(&held.absorbed)),
+        duration(held.cost(pages + 1))
     );
     let picture = Picture::new(
-        "Parts of pages written again and again: up to what the buffer holds they do not reach the flash.",
-        Axis::logarithmic("size of all the pages", "bytes"),
+        "Repeated rewrites of parts of pages: as long as the write buffer holds them, they do not reach the flash.",
+        Axis::logarithmic("size of all these pages", "bytes"),
         Axis::logarithmic("mean response time", "ns"),
     )
     .draw("small writes", Style::Dots, held.curve)
-    .mark(size.0 as f64, "what the buffer holds");
+    .mark(size.0 as f64, "size of the write buffer");
     let agrees =
         |other: &Finding| other.number().is_some_and(|other| (other / size.0 as f64 - 1.0).abs() <= NEAR);
     let finding = match before {
         Some(before) if agrees(&before) => {
-            let evidence = format!("{evidence}; {}", before.evidence);
+            let evidence = format!("{evidence} {}", before.evidence);
             Finding::found(parameter, before.number().unwrap_or(size.0 as f64), 0.96, evidence)
         }
-        Some(before) => Finding::found(parameter, size, 0.7, format!("{evidence}; but {}", before.evidence)),
+        Some(before) => Finding::found(
+            parameter,
+            size,
+            0.7,
+            format!("{evidence} An earlier measurement disagrees: {}", before.evidence),
+        ),
         None => Finding::found(parameter, size, 0.85, evidence),
     };
     if session.known().word(Parameter::WriteBufferFlush).is_none() {
-        let evidence = format!("{}; whole pages are not seen to be held", finding.evidence);
+        let evidence =
+            format!("The write buffer keeps parts of pages, but not whole pages. {}", finding.evidence);
         let flush = Finding::found(Parameter::WriteBufferFlush, "immediately", 0.7, evidence);
         session.suppose(flush.with(picture.clone()));
     }
@@ -126,18 +134,19 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 /// Supposes that there is no buffer, other than before.
 fn suppose_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f64]; 2]) {
     let evidence = format!(
-        "parts of a page of {page} written again and again take {} each, the whole page {}: the rest is read each time",
-        Nanos(median(parts) as u64),
-        Nanos(median(whole) as u64)
+        "Rewriting a part of a page of {page} repeatedly takes {} each, and rewriting the whole page {}: the device reads the other \
+         part each time, and has no write buffer.",
+        duration(median(parts)),
+        duration(median(whole))
     );
     let picture = ranked(
-        "One page written again and again, and a part of it: a part that a buffer holds takes less than the page.",
+        "Repeated rewrites of one page and of a part of it: with a write buffer the part takes less time than the page.",
         "writes",
         [("a part of the page", parts), ("the whole page", whole)],
     );
     session.suppose(Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, 0.85, evidence).with(picture));
     let flush = Parameter::WriteBufferFlush;
-    session.suppose(Finding::not_identifiable(flush, 0.85, "there is no write buffer"));
+    session.suppose(Finding::not_identifiable(flush, 0.85, "There is no write buffer."));
 }
 
 /// A size in whole pages.

@@ -33,10 +33,11 @@ use super::writes::{costs_of, place, with_content, writes};
 use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
+use crate::words::duration;
 
 pub(crate) const GROUP: Group = Group {
     name: "content",
-    about: "pages of random bits, of zeros and of ones, in sequence and in turns",
+    about: "sequential writes of random data, of zeros and of ones, alternating: does the content change the cost?",
     parameters: &[Parameter::ZerosProgramShare, Parameter::OnesProgramShare],
     supposes: &[],
     write_share: 0.015,
@@ -114,7 +115,7 @@ fn in_turns(
     let count = count.min(RUN_MOST);
     let length = size * count;
     if length * 4 > session.capacity() {
-        return Err(Halt::Misfit("it has no room for runs of writes".to_owned()));
+        return Err(Halt::Misfit("it has no space for runs of writes".to_owned()));
     }
     let mut costs = [Vec::new(), Vec::new(), Vec::new()];
     let mut begin = Bytes::ZERO;
@@ -147,15 +148,15 @@ fn halves(session: &mut Session<'_, '_>, size: Bytes) -> Result<String, Halt> {
     let (zeros, halves) = (zeros / random, halves / random);
     let of_difference = (1.0 - halves) / (1.0 - zeros);
     let pages = if (of_difference - 0.5).abs() <= BETWEEN {
-        ", as where each half is a page of its own"
+        ", as if each half were a page of its own"
     } else if of_difference.abs() <= BETWEEN {
-        ", as where both halves belong to one page"
+        ", as if both halves belonged to one page"
     } else {
         ""
     };
     Ok(format!(
-        "; {size} of which half of each {HALVED_UNIT} is zeros take {halves:.3} times, and all zeros {zeros:.3} times as long as \
-         random content{pages}"
+        " If half of each {HALVED_UNIT} is zeros, {size} take {halves:.3} x the time of random content, and {zeros:.3} x if all is \
+         zeros{pages}."
     ))
 }
 
@@ -168,16 +169,16 @@ fn dear_ones(costs: [&[f64]; 3]) -> String {
     let listed: Vec<String> = KINDS
         .iter()
         .zip(lumps)
-        .map(|((name, _), lump)| format!("{name} {}", Nanos((lump.usual + lump.excess) as u64)))
+        .map(|((name, _), lump)| format!("{} with {name}", duration(lump.usual + lump.excess)))
         .collect();
-    format!("; where something is merged or collected, {}", listed.join(", "))
+    format!(" Writes that wait for a merge or garbage collection take {}.", listed.join(", "))
 }
 
 /// What writes of a content cost relative to random ones, of as many runs of the same length.
 fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, what: &str) -> Finding {
     let share = median(of) / median(random).max(1.0);
     let evidence = format!(
-        "writing {what} takes {share:.3} times as long as random content (medians of {} writes each)",
+        "Writing {what} takes {share:.3} x the time of random content, by the medians of {} writes each.",
         of.len()
     );
     let differences: Vec<f64> =
@@ -187,7 +188,8 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
         return Finding::undetermined(parameter, evidence);
     };
     let evidence = format!(
-        "{evidence}; by ranks {:.3} to {:.3} times, in pairs at the same place of a run {:.3} to {:.3} times",
+        "{evidence} The ratio is between {:.3} and {:.3} by ranks, and between {:.3} and {:.3} for pairs of writes at the same position \
+         of a run.",
         ranks.low, ranks.high, pairs.low, pairs.high
     );
     // Each run has its own place: what writes cost there differs more from run to run than by chance where blocks are
@@ -212,7 +214,7 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
                 parameter,
                 1.0,
                 0.7,
-                format!("{evidence}; turns do not agree that it differs"),
+                format!("{evidence} But not all runs show the difference."),
             );
         }
         _ if page_is_known => {}
@@ -243,5 +245,5 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
 
 fn picture(size: Bytes, costs: &[Vec<f64>; 3]) -> Picture {
     let kinds = KINDS.iter().zip(costs).map(|((name, _), costs)| (*name, costs.as_slice()));
-    ranked(format!("Writes of {size} in sequence, by what they write."), "writes", kinds).mark(0.5, "median")
+    ranked(format!("Sequential writes of {size}, by their content."), "writes", kinds).mark(0.5, "median")
 }

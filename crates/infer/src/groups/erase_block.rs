@@ -37,7 +37,7 @@ use rewrites::rewrite;
 
 pub(crate) const GROUP: Group = Group {
     name: "erase-block",
-    about: "small writes in sequence, of one page again and again, and of whole and half units: how often one is expensive",
+    about: "small sequential writes, rewrites of one page, and rewrites of whole and half blocks: how often is a write slow?",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
     supposes: &[],
     write_share: 0.01,
@@ -244,10 +244,9 @@ impl Witnesses {
 }
 
 fn picture(all: &Witnesses, unit: Option<Bytes>) -> Picture {
-    const CAPTION: &str =
-        "Equal writes: at the end of each unit one of them is expensive. Of neighbours the slowest is shown.";
-    let in_sequence = format!("in sequence, {}", all.in_sequence.size);
-    let kinds = [(in_sequence.as_str(), &all.in_sequence), ("one page again and again", &all.in_place)]
+    const CAPTION: &str = "Equal writes: at the end of each erase block one of them is slow. Of neighbouring writes the slowest is shown.";
+    let in_sequence = format!("sequential, {}", all.in_sequence.size);
+    let kinds = [(in_sequence.as_str(), &all.in_sequence), ("one page, repeatedly", &all.in_place)]
         .map(|(name, seen)| (name, slowest(seen.size, &seen.costs)));
     let cost = "response time";
     let empty = || Picture::new(CAPTION, Axis::linear("written", "bytes"), Axis::logarithmic(cost, "ns"));
@@ -266,11 +265,12 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
         let told = |seen: &Seen| {
             let spans: Vec<String> = seen.spans().map(|span| span.to_string()).collect();
             let period =
-                if spans.is_empty() { "no period".to_owned() } else { format!("each {}", spans.join(", ")) };
+                if spans.is_empty() { "no period".to_owned() } else { format!("every {}", spans.join(", ")) };
             format!("{} writes of {}: {period}", seen.costs.len(), seen.size)
         };
         let evidence = format!(
-            "expensive writes in sequence ({}) and in one place ({}) tell no unit, or not how many dies share it",
+            "Slow writes do not come back at a distance that shows an erase block, or that shows how many dies share it. Sequential: \
+             {}. One page repeatedly: {}.",
             told(&seen.in_sequence),
             told(&seen.in_place)
         );
@@ -280,17 +280,17 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
     let Candidate { unit: span, in_place, in_sequence, rewritten } = candidate;
     let mut evidence = Vec::new();
     if in_sequence {
-        evidence.push(format!("writes in sequence are expensive each {span}"));
+        evidence.push(format!("Of sequential writes one is slow every {span}."));
     }
     if let Some(one) = in_place {
-        evidence.push(format!("one page written again and again is each {one}"));
+        evidence.push(format!("Of rewrites of one page one is slow every {one}."));
     }
     match rewritten {
         Some(true) => {
-            evidence.push("replacing such a unit is cheap, and replacing its half is not".to_owned())
+            evidence.push("Rewriting such a block as a whole is fast, and rewriting half of it is slow: it is an erase block.".to_owned())
         }
         Some(false) => {
-            evidence.push("but it is not a unit that is replaced as a whole and not in halves".to_owned());
+            evidence.push("But rewriting half of it costs no more than rewriting it as a whole, which speaks against an erase block.".to_owned());
         }
         None => {}
     }
@@ -312,12 +312,14 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
     // Dies may be merged one after the other, each of them once in a unit.
     let (span, confidence) = match dies.filter(|_| confidence == 0.0 && in_sequence) {
         Some(dies) if !seen.moves_pages => {
-            evidence.push(format!("each of {dies} dies may be merged in turn"));
+            evidence.push(format!(
+                "The {dies} dies may be merged one after the other, each of them once per erase block."
+            ));
             (span * dies, ONE_DIE_EACH)
         }
         _ => (span, confidence),
     };
-    let evidence = evidence.join("; ");
+    let evidence = evidence.join(" ");
     // Which patterns say what follows from the family.
     let family = session.known().confidence(Parameter::TranslationFamily);
     let confidence = if family >= 0.95 { confidence } else { f64::min(confidence, 0.9) };
@@ -335,7 +337,8 @@ fn conclude_granularity(session: &mut Session<'_, '_>, family: Option<Family>) {
         Some(family) if family.maps_pages() => Parameter::WritePageSize,
         Some(_) => Parameter::EraseBlockSize,
         None => {
-            let reason = "it follows from the translation layer's family, which is not known";
+            let reason =
+                "The mapping granularity follows from the family of the translation layer, which is unknown.";
             session.conclude(Finding::undetermined(Parameter::MappingGranularity, reason));
             return;
         }
@@ -344,10 +347,13 @@ fn conclude_granularity(session: &mut Session<'_, '_>, family: Option<Family>) {
     let sure = known.confidence(from).min(known.confidence(Parameter::TranslationFamily));
     let finding = match (session.known().bytes(from), family) {
         (Some(size), Some(family)) => {
-            let evidence = format!("of a translation layer of the family '{family}', it is {from}");
+            let evidence = format!("A translation layer of the family '{family}' maps units of {from}.");
             Finding::found(Parameter::MappingGranularity, size, sure, evidence)
         }
-        _ => Finding::undetermined(Parameter::MappingGranularity, format!("{from} is not known")),
+        _ => Finding::undetermined(
+            Parameter::MappingGranularity,
+            format!("The mapping granularity of this family is {from}, which is unknown."),
+        ),
     };
     let picture = session.inference().get(from).and_then(|finding| finding.picture.clone());
     session.conclude(finding.seen_in(picture));

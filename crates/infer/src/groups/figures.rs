@@ -137,8 +137,8 @@ pub(crate) fn slowest(size: Bytes, costs: &[f64]) -> Vec<(f64, f64)> {
 /// A picture of what a unit is seen by: points over their places in it, which are shown twice, so that what comes round is seen to.
 pub(crate) fn folded(caption: &str, y: &str, unit: Bytes, kinds: &[(&str, Vec<(f64, f64)>)]) -> Picture {
     let picture = Picture::new(
-        format!("{caption} By their places in the unit, which are shown twice."),
-        Axis::linear("place in the unit, and in the next one", "bytes"),
+        format!("{caption} The horizontal axis is the position in the erase block; two blocks are shown."),
+        Axis::linear("position in the erase block", "bytes"),
         Axis::logarithmic(y, "ns"),
     );
     let size = (unit.0 as f64).max(1.0);

@@ -44,11 +44,12 @@ use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
 use crate::knowledge::ROWS_LEAST;
 use crate::session::Session;
+use crate::words::duration;
 use refill::{Full, REST, Refill, affordable, first_lump, refilled};
 
 pub(crate) const GROUP: Group = Group {
     name: "fill",
-    about: "the whole device written sequentially once: the state for other probes, and the end of a fast region",
+    about: "the whole device is filled sequentially: the state that later probes need; does an SLC cache fill up on the way?",
     parameters: &[],
     supposes: &REGION,
     write_share: 0.4625,
@@ -138,7 +139,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     if was_begun {
         return Err(Halt::Lacks(
-            "filling the device was interrupted, and how its cost rises cannot be seen".to_owned(),
+            "the fill was interrupted, so that a rise of its cost cannot be seen".to_owned(),
         ));
     }
     let reads = ios(Mode::Read, Location::Random, size, READS);
@@ -163,9 +164,10 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let of_buffer = may_be_buffer.map_or(Ok(None), |again| flush_of_buffer(session, size, &step, again));
     if let Ok(Some(took)) = of_buffer {
         let evidence = format!(
-            "{}; but half as much as rests make cheap again takes {took} to be flushed, as long as it takes to be written to the \
-             flash: it is in a write buffer",
-            first_words(size, &step, (begin, place))
+            "{} But it is a write buffer, not an SLC cache: flushing half of what idle time frees takes {}, as long as writing it to \
+             the flash.",
+            first_words(size, &step, (begin, place)),
+            duration(took.0 as f64)
         );
         let picture = picture(begin, size, &costs).mark((begin + size * place as u64).0 as f64, "full");
         if session.known().bytes(Parameter::WriteBufferSize) == Some(Bytes::ZERO) {
@@ -302,7 +304,7 @@ pub(super) fn sequential_writes(
 fn picture(begin: Bytes, size: Bytes, costs: &[f64]) -> Picture {
     let moved = |(written, cost)| (begin.0 as f64 + written, cost);
     Picture::new(
-        "Sequential writes, means of stretches: the cost rises where a fast region is full.",
+        "Sequential writes, as means of stretches: the cost rises where an SLC cache is full.",
         Axis::linear("address", "bytes"),
         Axis::linear("response time", "ns"),
     )
@@ -325,16 +327,16 @@ fn even(costs: &[f64]) -> bool {
 fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full: &Full, begin: Bytes) {
     let (first, last) = costs.split_at(costs.len() / 2);
     let evidence = format!(
-        "{} written sequentially in pieces of {size}: the mean cost never rises, {} in the first half and {} in the second",
+        "In a sequential fill of {} by writes of {size} the cost never rises: {} per write in the first half, and {} in the second.",
         size * costs.len() as u64,
-        Nanos(mean(first) as u64),
-        Nanos(mean(last) as u64),
+        duration(mean(first)),
+        duration(mean(last)),
     );
     let (even, picture) = (even(costs), picture(begin, size, costs));
     // Of few great stalls nobody sees where they begin.
     let may_hide_a_region = full.moves_blocks() && !(even && full.has_lumps());
     if costs.len() < WRITES_LEAST || may_hide_a_region {
-        let refill = "whether there is a fast region is not known";
+        let refill = "It is unknown whether there is an SLC cache.";
         session.suppose(Finding::undetermined(Parameter::SlcCacheSize, evidence).with(picture));
         session.suppose(Finding::undetermined(Parameter::SlcCacheRefill, refill));
         return;
@@ -354,11 +356,12 @@ pub(super) fn conclude_supposed(session: &mut Session<'_, '_>) {
     let is_refuted = known.has_slc_cache() && moved.is_some_and(|moved| moved < least.0 as f64);
     if let Some(region) = session.supposed(Parameter::SlcCacheSize).filter(|_| is_refuted) {
         let evidence = format!(
-            "{}; but blocks of all dies have {least} at least, and what comes back sooner is no block that is moved",
+            "{} But a block of all dies holds at least {least}, and these slow writes come back sooner: the device does not relocate \
+             blocks of an SLC cache.",
             region.evidence
         );
         no_region(session, REFUTED, evidence, region.picture);
-        let unknown = "what comes back in sequential writes is too short to be the blocks of all dies";
+        let unknown = "Slow sequential writes come back after less than a block of all dies, and so show no erase block.";
         session.suppose(Finding::undetermined(Parameter::EraseBlockSize, unknown));
     }
     for parameter in REGION {
@@ -372,7 +375,7 @@ pub(super) fn conclude_supposed(session: &mut Session<'_, '_>) {
 fn no_region(session: &mut Session<'_, '_>, sure: f64, evidence: String, picture: Option<Picture>) {
     let found = Finding::found(Parameter::SlcCacheSize, Bytes::ZERO, sure, evidence);
     session.suppose(found.seen_in(picture));
-    let none = "there is no fast region that could be refilled";
+    let none = "There is no SLC cache.";
     session.suppose(Finding::not_identifiable(Parameter::SlcCacheRefill, sure, none));
 }
 
@@ -387,9 +390,9 @@ fn conclude_lumps(
 ) {
     let first = costs.iter().position(|&cost| full.lump.is(cost)).unwrap_or(0);
     let evidence = format!(
-        "one sequential write of {size} in {} costs {}, the first one after {}",
+        "One sequential write of {size} in {} takes {}; the first of them comes after {}.",
         full.distance,
-        Nanos((full.lump.usual + full.lump.excess) as u64),
+        duration(full.lump.usual + full.lump.excess),
         begin + size * first as u64
     );
     let pictures = [picture(begin, size, costs), moving(size, costs, first, full)];
@@ -421,30 +424,30 @@ fn conclude_region(
         Some(whole) => {
             let whole = bytes(whole);
             let held = format!(
-                "a part of what was written last is read faster: with what is still in it the region holds {}",
+                "Some of the most recent writes are read faster, because they are still in the SLC cache: with them it holds {}.",
                 Bytes(whole as u64)
             );
             (whole, part, held)
         }
         None if all > WHOLE * before => {
             let held = format!(
-                "nothing of what was written last is read faster: rests made all of the region free, which holds {}",
+                "None of the most recent writes are read faster: idle time freed the whole SLC cache, which holds {}.",
                 Bytes(all as u64)
             );
             (all, all, held)
         }
         None => {
-            let buffered = if buffer > 0.0 { ", less what the write buffer holds" } else { "" };
+            let buffered = if buffer > 0.0 { ", minus the write buffer" } else { "" };
             let held = format!(
-                "nothing of what was written last is read faster: the region is all that was written until it was full, {} from \
-                 the beginning on{buffered}",
+                "None of the most recent writes are read faster: the SLC cache holds all that was written until it was full, {} from \
+                 the beginning{buffered}.",
                 Bytes(first as u64)
             );
             (first, part, held)
         }
     };
     let evidence = format!(
-        "{evidence}; with rests between them lumps are {} apart (p = {:.1e}); {held}",
+        "{evidence} With idle time in between, the slow writes are {} apart (p = {:.1e}). {held}",
         Bytes(all as u64),
         again.p
     );
@@ -454,7 +457,9 @@ fn conclude_region(
     }
     let unit = Bytes(bytes(full.distance) as u64);
     session.fill_mut().moving_logs = Some(full.logs_of_a_lump);
-    let evidence = format!("when the fast region is full, blocks of all dies are moved once in each {unit}");
+    let evidence = format!(
+        "When the SLC cache is full, sequential writes wait once per {unit}: the device relocates a block of all dies."
+    );
     session.suppose(Finding::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
 }
 
@@ -464,8 +469,8 @@ fn moving(size: Bytes, costs: &[f64], place: usize, full: &Full) -> Picture {
     let end = (begin + MOVED_SHOWN * full.distance).min(costs.len());
     let unit = (size * full.distance as u64).0 as f64;
     let picture = Picture::new(
-        "Sequential writes when the fast region is full: one in so many waits for a block that is moved.",
-        Axis::linear("written from the first of them on", "bytes"),
+        "Sequential writes when the SLC cache is full: at a regular distance one write waits until a block is relocated.",
+        Axis::linear("written since the first slow one", "bytes"),
         Axis::logarithmic("response time", "ns"),
     )
     .draw("writes", Style::Dots, slowest(size, &costs[begin..end]));
@@ -475,14 +480,14 @@ fn moving(size: Bytes, costs: &[f64], place: usize, full: &Full) -> Picture {
 /// Where the cost rises.
 fn first_words(size: Bytes, step: &Step, (begin, place): (Bytes, usize)) -> String {
     let behind =
-        if begin > Bytes::ZERO { format!(", behind {begin} of bursts and rests,") } else { String::new() };
+        if begin > Bytes::ZERO { format!(" The fill began after {begin} of bursts.") } else { String::new() };
     format!(
-        "sequential writes of {size} cost {} until {} (between {} and {}){behind} were written, and {} from there on",
-        Nanos(step.before as u64),
+        "Sequential writes of {size} take {} until {} are written (between {} and {}), and {} afterwards.{behind}",
+        duration(step.before),
         size * place as u64,
         size * step.place.low as u64,
         size * step.place.high as u64,
-        Nanos(step.after as u64),
+        duration(step.after),
     )
 }
 
@@ -504,7 +509,7 @@ fn conclude(
         }
         Some(_) => {
             let evidence =
-                format!("{first}; rests of {REST} make nothing of that cheap again: it is no cache");
+                format!("{first} Idle time of {REST} does not bring the low cost back: it is no cache.");
             no_region(session, NO_CACHE, evidence, Some(picture));
         }
         None if step.place.estimate < MEMORY_MOST * costs.len() as f64 => {
@@ -512,12 +517,12 @@ fn conclude(
         }
         None if !full.moves_blocks() => {
             let evidence =
-                format!("{first}; no write behind that takes as long as moving a block: it is no cache");
+                format!("{first} No later write takes as long as relocating a block: it is no cache.");
             no_region(session, NO_CACHE, evidence, Some(picture));
         }
         None => {
             for parameter in REGION {
-                let evidence = format!("{first}; after a rest of {REST} there is no such rise");
+                let evidence = format!("{first} After idle time of {REST} the cost does not rise again.");
                 session.suppose(Finding::undetermined(parameter, evidence).with(picture.clone()));
             }
         }

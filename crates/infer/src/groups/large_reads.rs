@@ -29,7 +29,7 @@ use crate::session::Session;
 
 pub(crate) const LARGE_READS: Group = Group {
     name: "large-reads",
-    about: "sequential reads of doubling size: what each costs beyond its bytes, and where larger brings nothing",
+    about: "sequential reads of doubling size: what is the fixed cost of a read, and from which size do larger ones not help?",
     parameters: &[Parameter::ReadCostPerIo, Parameter::ReadSaturationSize],
     supposes: &[],
     write_share: 0.0,
@@ -78,7 +78,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let limit = (session.reading_time().0 as f64 * TIME_SHARE).min(begin.0 as f64 * TIME_LEFT);
     let curves = first_look(session)?;
     if curves.len() < 3 {
-        return Err(Halt::Misfit("it has no room for large reads".to_owned()));
+        return Err(Halt::Misfit("it has no space for large reads".to_owned()));
     }
     let mut reading = Reading { place: 0, read: Bytes::ZERO };
     // Reads that did not wait for the one before are a first guess of those with pauses.
@@ -285,14 +285,22 @@ fn conclude(session: &mut Session<'_, '_>, kinds: &[Kind]) {
     let percent = |growth: &Interval| (growth.estimate - 1.0) * 100.0;
     if let Some((index, sure)) = saturation(&growths) {
         let size = Bytes(points[index].x as u64);
-        let mut evidence = format!("doubling {size} brings {:.1} % of throughput", percent(&growths[index]));
-        if let Some(before) = index.checked_sub(1) {
-            evidence += &format!(", doubling half of it {:.1} %", percent(&growths[before]));
+        let mut evidence = format!(
+            "Reads twice as large as {size} change the throughput by {:.1} %",
+            percent(&growths[index])
+        );
+        match index.checked_sub(1) {
+            Some(before) => {
+                evidence +=
+                    &format!("; doubling from half of it changes it by {:.1} %.", percent(&growths[before]))
+            }
+            None => evidence.push('.'),
         }
         let finding = Finding::found(Parameter::ReadSaturationSize, size, sure.min(most), evidence);
         session.conclude(finding.with(picture.mark(size.0 as f64, "saturated")));
     } else {
-        let evidence = format!("the throughput grows up to reads of {}", curves[curves.len() - 1].size);
+        let evidence =
+            format!("The throughput still grows at the largest reads, of {}.", curves[curves.len() - 1].size);
         session.conclude(Finding::undetermined(Parameter::ReadSaturationSize, evidence).with(picture));
     }
     let [plain, paused] = lines(kinds);

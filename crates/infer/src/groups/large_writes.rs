@@ -37,7 +37,7 @@ use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "large-writes",
-    about: "sequential writes of doubling size: what each costs beyond its bytes, and where larger brings nothing",
+    about: "sequential writes of doubling size: what is the fixed cost of a write, and from which size do larger ones not help?",
     parameters: &[Parameter::WriteCostPerIo, Parameter::WriteSaturationSize],
     supposes: &[],
     write_share: 0.075,
@@ -124,11 +124,11 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
     let (begin, end) = (session.fill().until, session.capacity());
     let room = |&largest: &Bytes| largest * ROOM <= end - begin && largest >= smallest;
     let Some(largest) = LARGEST.into_iter().find(room) else {
-        return Err(Halt::Misfit("it has no room for large writes".to_owned()));
+        return Err(Halt::Misfit("it has no space for large writes".to_owned()));
     };
     if !begin.is_multiple_of(largest) {
         return Err(Halt::Lacks(format!(
-            "the device could be filled until {begin} only, and larger writes would not be aligned from there on"
+            "the device could be filled only until {begin}, where larger writes would not be aligned"
         )));
     }
     let rows = row_writes(session, page, largest)?;
@@ -331,11 +331,11 @@ fn doubted(finding: Finding, doublings: &[Doubling], is_settled: bool) -> Findin
     if finding.number().is_none() || !falls && !is_faster {
         return finding;
     }
-    let evidence = format!("{}; but throughput over the size is not one curve", finding.evidence);
+    let evidence = format!("{} But the throughput over the size is not one curve.", finding.evidence);
     if is_settled && !is_faster {
         return Finding { confidence: finding.confidence.min(UNSURE), evidence, ..finding };
     }
-    let evidence = format!("{evidence}: the device was not in the same state at all sizes");
+    let evidence = format!("{evidence} The device was not in the same state at all sizes.");
     Finding::undetermined(finding.parameter, evidence).seen_in(finding.picture)
 }
 
@@ -349,7 +349,7 @@ fn saturation(points: &[Point], picture: Picture) -> Finding {
         .filter(|doubling| doubling.is_seen)
         .map(|doubling| format!("{:+.1}", (doubling.growth - 1.0) * 100.0));
     let evidence = format!(
-        "doubling the size, from {} on, brings {} % of throughput, by the lines that the medians lie on",
+        "Each doubling of the size, from {} on, changes the throughput by {} %, by lines fitted to the medians.",
         Bytes(points.first().map_or(0, |point| point.x as u64)),
         words.collect::<Vec<_>>().join(", ")
     );

@@ -26,10 +26,11 @@ use super::startup::{IO_SIZE, random_writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 
 pub(crate) const GROUP: Group = Group {
     name: "lingering",
-    about: "random reads before and after random writes: how long the writes slow them down",
+    about: "random reads before and after random writes: how long do the writes slow them down?",
     parameters: &[Parameter::LingeringTime],
     supposes: &[],
     write_share: 0.015,
@@ -113,17 +114,21 @@ fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {
     let middle = times[times.len() / 2];
     let last = &experiments[experiments.len() - 1];
     let picture = Picture::new(
-        "Random reads after random writes: slow until what the writes put off is done.",
+        "Random reads after random writes: slow until the work that the writes deferred is done.",
         Axis::linear("time since the writes", "ns"),
         Axis::logarithmic("response time", "ns"),
     )
     .draw("reads", Style::Dots, last.after.clone());
-    let few = if last.lasted == 0.0 && last.found.affected_reads > 0 { "; so few are none" } else { "" };
+    let few = if last.lasted == 0.0 && last.found.affected_reads > 0 {
+        " So few slow reads count as none."
+    } else {
+        ""
+    };
     let evidence = format!(
-        "after {} random writes, {} times: {}{few}",
+        "After {} random writes, {}.{few} The experiment was done {} times, and this is the last.",
         last.writes,
-        experiments.len(),
-        last.found.evidence
+        last.found.evidence,
+        experiments.len()
     );
     let spread = (times[times.len() - 1] - times[0]) / 2.0;
     let ended = experiments.iter().all(|experiment| !experiment.found.still_affected_at_end);
@@ -137,9 +142,9 @@ fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {
         Finding::found(Parameter::LingeringTime, Nanos(middle as u64), confidence, evidence)
     } else {
         let apart = format!(
-            "{evidence}; it lasted from {} to {}",
-            Nanos(times[0] as u64),
-            Nanos(times[times.len() - 1] as u64)
+            "{evidence} The slowdown lasted between {} and {}, which is too uncertain.",
+            duration(times[0]),
+            duration(times[times.len() - 1])
         );
         Finding::undetermined(Parameter::LingeringTime, apart)
     };

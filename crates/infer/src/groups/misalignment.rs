@@ -28,10 +28,11 @@ use super::writes::{Buffer, buffer, costs_of, shifted, writes};
 use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
+use crate::words::duration;
 
 pub(crate) const GROUP: Group = Group {
     name: "misalignment",
-    about: "writes of one page at random places in the first MiB, and shifted by half of it: what lying across two costs",
+    about: "writes of one page at random offsets in the first MiB, aligned and shifted by half a page: what does misalignment cost?",
     parameters: &[Parameter::MisalignmentPenalty],
     supposes: &[],
     write_share: 0.0065,
@@ -67,10 +68,12 @@ const OTHER_SHIFTS_PART: u64 = 2;
 fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::MisalignmentPenalty;
     let Some(page) = session.known().bytes(Parameter::ReadPageSize) else {
-        return Err(Halt::Lacks("the penalty is that of a page, which is not known".to_owned()));
+        return Err(Halt::Lacks(
+            "the penalty is measured for a page, and the page size is unknown".to_owned(),
+        ));
     };
     if page <= session.block() {
-        let evidence = format!("no write can be shifted by less than {page}, which is a page");
+        let evidence = format!("A page is {page}, and no write can be shifted by less than that.");
         session.conclude(Finding::not_identifiable(parameter, 0.9, evidence));
         return Ok(());
     }
@@ -188,20 +191,21 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64], others: &[(Bytes, V
     let names: Vec<String> = others.iter().map(|(shift, _)| format!("shifted by {shift}")).collect();
     let of_others = names.iter().zip(others).map(|(name, (_, costs))| (name.as_str(), costs.as_slice()));
     let picture = ranked(
-        "Response times of writes of one page at random places in the first MiB: the penalty is what lies between aligned ones and \
-         those shifted by half a page, in the middle.",
+        "Response times of writes of one page at random offsets in the first MiB: the penalty is the distance between the lines of \
+         aligned and shifted writes at the median.",
         "writes",
         [("aligned", aligned), ("shifted by half a page", misaligned)].into_iter().chain(of_others),
     )
     .mark(0.5, "median");
     let is_steady = !changes(aligned, misaligned);
     let Some(Penalty { aligned, misaligned, more, half }) = Penalty::of(aligned, misaligned) else {
-        return Finding::undetermined(parameter, "there are too few writes for medians").with(picture);
+        return Finding::undetermined(parameter, "There are too few writes for medians.").with(picture);
     };
     let evidence = format!(
-        "random writes of {page} take {} (median), and {} when shifted by half a page: {:.1} us more, with 95 % to {:.1} us",
-        Nanos(aligned as u64),
-        Nanos(misaligned as u64),
+        "Random writes of {page} take {} when aligned and {} when shifted by half a page (medians): the shift costs {:.1} us, with a \
+         95 % interval of +-{:.1} us.",
+        duration(aligned),
+        duration(misaligned),
         more / 1e3,
         half / 1e3
     );
@@ -210,7 +214,7 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64], others: &[(Bytes, V
     let listed: Vec<String> = others.iter().map(of_shift).collect();
     let evidence = match listed.is_empty() {
         true => evidence,
-        false => format!("{evidence}; shifted by other parts, {}", listed.join(", ")),
+        false => format!("{evidence} Other shifts cost {}.", listed.join(", ")),
     };
     // What lies across reads from the flash.
     let most = more + 1.5 * half;

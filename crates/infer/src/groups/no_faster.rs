@@ -11,6 +11,7 @@ use flashlab_base::{Bytes, Nanos};
 use super::figures::median;
 use super::reads::how_many_times;
 use crate::session::Session;
+use crate::words::duration;
 
 /// What a fast read takes, at most, relative to one of the flash.
 pub(super) const FAST_MAX: f64 = 0.96;
@@ -20,7 +21,7 @@ pub(super) const ALPHA: f64 = 1e-4;
 pub(super) const FLASH_LEAST: Nanos = Nanos::from_micros(10);
 /// Why reads may not show the flash.
 pub(super) const HOLDS_NO_DATA: &str =
-    "the device is not known to hold data, and what holds none may be read without the flash";
+    "The device may hold no data, and a device can answer reads of empty addresses without the flash.";
 /// The confidence that nothing is there where it is not known whether the flash is seen.
 const BLIND: f64 = 0.85;
 
@@ -48,12 +49,12 @@ pub(super) fn nothing<const N: usize>(
     let in_part = !session.holds_data() && session.fill().until > Bytes::ZERO;
     let seen = flash_was_seen && least > FAST_MAX;
     let no_flash_saved = session.holds_data() && saved < FLASH_LEAST.0 as f64;
-    let evidence = format!("{evidence}; that saves at most {:.1} us", saved.max(0.0) / 1e3);
+    let evidence = format!("{evidence} The difference is at most {}.", duration(saved.max(0.0)));
     if seen || no_flash_saved {
         let sure = if in_part { BLIND } else { 0.96 };
         Finding::found(parameter, Bytes::ZERO, sure, evidence)
     } else if !session.holds_data() {
-        Finding::undetermined(parameter, format!("{evidence}; {HOLDS_NO_DATA}"))
+        Finding::undetermined(parameter, format!("{evidence} {HOLDS_NO_DATA}"))
     } else if least > 2.0 * FAST_MAX - 1.0 {
         Finding::found(parameter, Bytes::ZERO, BLIND, evidence)
     } else {

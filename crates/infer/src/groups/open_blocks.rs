@@ -16,7 +16,7 @@
 mod recency;
 
 use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, ReclaimUnit, Style};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use super::figures::{median, quantile};
@@ -26,11 +26,12 @@ use super::writes::{Buffer, buffer, costs_of, dies_in_doubt, page_to_write, plac
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::{duration, times};
 use recency::recency;
 
 pub(crate) const GROUP: Group = Group {
     name: "open-blocks",
-    about: "single pages over many blocks of one die: those written to last are cheap, others cost a merge",
+    about: "single pages in many blocks of one die: in how many blocks can the device write without a merge?",
     parameters: &[Parameter::OpenBlocks],
     supposes: &[],
     write_share: 0.04,
@@ -91,11 +92,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         // A page map of which nothing is sure has to be refuted.
         Some(counted) if !maps_pages || counted.confidence > LIKELY && !of_groups(&counted) => counted,
         _ if maps_pages => {
-            let reason = "every page may lie anywhere: no writes depend on which blocks are open";
+            let reason =
+                "The device can put every page anywhere, so that no write depends on which blocks are open.";
             Finding::not_identifiable(Parameter::OpenBlocks, sure, reason)
         }
         _ => {
-            let reason = "no write was seen to depend on how long ago its block was written to";
+            let reason = "The cost of a write does not depend on how long ago its block was written to.";
             Finding::undetermined(Parameter::OpenBlocks, reason)
         }
     });
@@ -106,13 +108,17 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 fn count(session: &mut Session<'_, '_>) -> Result<Option<Finding>, Halt> {
     let Some(told) = recency(session)? else { return Ok(None) };
     let evidence = format!(
-        "of {} places on one die that single pages go over, those written to last are cheap, and the others take {:.0} \
-         times as long, as with {} open blocks: likelier than any other number by {:.0} nats{}",
+        "Single-page writes that alternate between {} blocks of one die are fast in the {} most recent blocks, and take {} the time \
+         in the others. The log-likelihood ratio to any other number of open blocks is {:.0} or more.{}",
         told.places,
-        told.contrast,
         told.logs,
+        times(told.contrast),
         told.margin,
-        if told.confirmed { "; as many places in turns are cheap, and one more is not" } else { "" },
+        if told.confirmed {
+            " Writes that alternate between this number of blocks stay fast, and with one block more they are slow."
+        } else {
+            ""
+        },
     );
     let sure = match told.confirmed {
         true if 2 * told.logs <= told.places => CONFIRMED,
@@ -133,7 +139,7 @@ fn full(session: &Session<'_, '_>) -> Option<Finding> {
     let count = logs.round();
     let sure = FILLED.min(known.confidence(block)).min(known.confidence(Parameter::TranslationFamily));
     let evidence = format!(
-        "single pages far apart on one die begin to wait when they took what is {taken} of all dies, or {logs:.2} units of {unit}"
+        "Single pages in different blocks of one die begin to wait after {taken} of all dies, which is {logs:.2} log blocks of {unit}."
     );
     let is_whole =
         taken <= session.capacity() && (1.0..=LOGS_MOST).contains(&count) && (logs - count).abs() <= WHOLE;
@@ -157,7 +163,8 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
         quiet = Quiet::of(&settled[settled.len() / 2..]);
     }
     let Some(quiet) = quiet else {
-        let evidence = format!("{} writes in one place show no period of erases", settled.len());
+        let evidence =
+            format!("In {} writes to one offset no erase comes back at a regular distance.", settled.len());
         return Ok(Finding::undetermined(parameter, evidence));
     };
     let erases = quiet.erases;
@@ -174,8 +181,8 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
         }
     }
     let picture = Picture::new(
-        "One page, then its neighbour again and again: each filled log costs an erase, and the page's own a merge.",
-        Axis::linear("logs opened since the page", ""),
+        "One page is written once, then its neighbour repeatedly: each full log block costs an erase, and the log block of the page a merge.",
+        Axis::linear("log blocks allocated since the page", ""),
         Axis::logarithmic("response time", "ns"),
     )
     .draw("writes", Style::Dots, drawn);
@@ -191,10 +198,11 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
     let together = logs.is_some_and(|log| taken >= log * 2);
     let agreed = agreed.filter(|_| !together);
     let evidence = format!(
-        "a log takes {} writes of {io}; the page beside them is merged with the opening of log {counts:?} after it \
-         (erases take {})",
+        "After a page was written, writes of {io} to its neighbour fill one log block after the other. The page is merged when log \
+         block {} is allocated. A log block takes {} writes, and an erase {}.",
+        counts.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
         erases.period,
-        Nanos(erases.level as u64)
+        duration(erases.level)
     );
     let finding = match agreed {
         Some(count) => {

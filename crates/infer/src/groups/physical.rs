@@ -17,7 +17,7 @@ use crate::session::Session;
 
 pub(crate) const GROUP: Group = Group {
     name: "physical-capacity",
-    about: "what overwriting the device showed, by its translation layer; nothing is written",
+    about: "no new IOs: the physical capacity follows from the overwriting and from the translation layer",
     parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
     supposes: &[],
     // It concludes from what was written, and has no answer without.
@@ -49,26 +49,32 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             (Some(family @ (Family::Block | Family::LogBlock)), _)
                 if supposed.verdict != Verdict::NotIdentifiable =>
             {
-                let evidence =
-                    format!("the translation layer is '{family}': each log block belongs to one data block");
+                let evidence = format!(
+                    "In a translation layer of the family '{family}', each log block belongs to one data block."
+                );
                 Finding::not_identifiable(parameter, family_sure, evidence)
             }
             (Some(Family::SharedLogBlock), Some((logs, unit)))
                 if (unit * logs).0 as f64 <= LOGS_MOST * capacity =>
             {
                 let value = value(parameter, capacity, (unit * logs).0 as f64);
-                let evidence = format!("{logs} logs of {unit} each are shared by all blocks");
+                let evidence = format!("All blocks share {logs} log blocks of {unit}.");
                 let of_logs = Finding::found(parameter, value, of_logs, evidence);
                 let logs = session.inference().get(Parameter::OpenBlocks);
                 of_logs.seen_in(supposed.picture.or_else(|| logs.and_then(|logs| logs.picture.clone())))
             }
             (Some(Family::SharedLogBlock), _) => {
-                let evidence =
-                    format!("how many logs are shared by all blocks is not known; {}", supposed.evidence);
+                let evidence = format!(
+                    "The number of log blocks that all blocks share is unknown. {}",
+                    supposed.evidence
+                );
                 Finding::undetermined(parameter, evidence)
             }
             (Some(family), _) if family.maps_pages() && counted.is_some() => {
-                let evidence = format!("the translation layer is '{family}', though {}", supposed.evidence);
+                let evidence = format!(
+                    "The number of log blocks contradicts a translation layer of the family '{family}'. {}",
+                    supposed.evidence
+                );
                 Finding::undetermined(parameter, evidence)
             }
             (Some(family), _) if family.maps_pages() && supposed.verdict == Verdict::NotIdentifiable => {

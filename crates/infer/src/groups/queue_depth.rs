@@ -21,7 +21,7 @@ use crate::session::Session;
 
 pub(crate) const QUEUE_DEPTH: Group = Group {
     name: "queue-depth",
-    about: "random reads of a page over the number in flight: where doubling it brings less than 2.5 %",
+    about: "random reads of one page with 1, 2, 4 and more in flight: from where does doubling add less than 2.5 %?",
     parameters: &[Parameter::UsefulQueueDepth],
     supposes: &[],
     write_share: 0.0,
@@ -159,18 +159,21 @@ fn finding(curve: &Curve, most: f64) -> Finding {
     let words: Vec<String> =
         growths.iter().map(|growth| format!("{:+.1}", (growth.estimate - 1.0) * 100.0)).collect();
     let evidence = if growths.is_empty() {
-        "the device takes one IO at a time".to_owned()
+        "The device takes one IO at a time.".to_owned()
     } else {
-        format!("doubling the reads in flight, from 1 on, brings {} % of throughput", words.join(", "))
+        format!(
+            "Each doubling of the reads in flight, from 1 on, changes the throughput by {} %.",
+            words.join(", ")
+        )
     };
     let rate = |times: &[f64]| 1e9 / trimmed_mean(times, 0.0, 0.99).map_or(f64::NAN, |time| time.estimate);
     let points = curve.depths.iter().zip(&curve.times);
     let points = points.map(|(&depth, times)| (f64::from(depth), rate(times))).collect();
     let depth = curve.depths[useful];
     let picture = Picture::new(
-        "Random reads a second over the number in flight.",
+        "Random reads per second over the number in flight: more do not help where the line is flat.",
         Axis::logarithmic("reads in flight", ""),
-        Axis::logarithmic("reads a second", ""),
+        Axis::logarithmic("reads per second", ""),
     );
     let picture = picture.draw("random reads", Style::Line, points).mark(f64::from(depth), "useful");
     // Where it still grows at the largest depth, it is the device's limit that was found.

@@ -35,11 +35,12 @@ use super::patterns::{ios, responses};
 use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
+use crate::words::{duration, times};
 use level::{Level, SLOWED, STRETCHES};
 
 pub(crate) const GROUP: Group = Group {
     name: "recovery",
-    about: "sequential writes before and after bursts of random ones, where they were rewritten and where not",
+    about: "sequential writes before and after bursts of random writes: how long are they slower, and does rewriting help?",
     parameters: &[Parameter::RecoveryTime, Parameter::RecoveryEnds, Parameter::RewriteCures],
     supposes: &[],
     write_share: 0.02,
@@ -429,10 +430,10 @@ fn conclude(
     // What a shorter burst does not do a longer one may.
     let is_short = !first.is_long_enough(BURST);
     if is_short {
-        figures += "; more random writes are not left of the write budget";
+        figures += " The write budget does not allow a longer burst.";
     }
     if !steady {
-        figures += "; so what was before had left the device no steady level when the burst came";
+        figures += " The level was not steady before the burst, after the writes that came earlier.";
     }
     let time = match first.end(before) {
         End::ByItself if steady && !is_short && first.is_as_before(before) => {
@@ -453,7 +454,7 @@ fn conclude(
         End::WhereRewritten => (false, 0.8, Some(true)),
         End::Doubtful => (true, 0.6, None),
         End::NotSeen if merges(session) => {
-            figures += "; but merges can be put off only as far as there are log blocks";
+            figures += " But the log blocks limit how many merges the device can defer, so that the slowdown should end.";
             (true, 0.6, None)
         }
         End::NotSeen => {
@@ -463,11 +464,11 @@ fn conclude(
             let was_steady = rewritten.as_ref().is_none_or(|costs| !before.first.is_cheaper(costs));
             figures += &match &rewritten {
                 Some(costs) => format!(
-                    "; when what was written randomly is rewritten as well, {:.2} times that",
-                    before.first.times(costs).estimate
+                    " After the randomly written region was rewritten as well, they take {} the time before.",
+                    times(before.first.times(costs).estimate)
                 ),
                 None => format!(
-                    "; rewriting what was written randomly would take {needed}, and {left} of the write budget is left"
+                    " Rewriting the randomly written region needs {needed}, and {left} of the write budget is left."
                 ),
             };
             let ends = if was_steady {
@@ -492,31 +493,37 @@ fn conclude(
 
 fn figures(sizes: &Sizes, before: &Before, all: &[After], left_out: Option<(Nanos, Bytes)>) -> String {
     let writes = before.first.writes();
-    let mut figures =
-        format!("sequential writes of {} take {}", sizes.sequential, Nanos(before.first.mean() as u64));
+    let mut figures = format!(
+        "Before the random writes, sequential writes of {} take {}.",
+        sizes.sequential,
+        duration(before.first.mean())
+    );
     for found in all {
-        let times: Vec<_> = found.costs.chunks_exact(writes).map(|pass| before.first.times(pass)).collect();
-        let listed: Vec<String> = times.iter().map(|times| format!("{:.2}", times.estimate)).collect();
-        let last = times[times.len() - 1];
+        let ratios: Vec<_> = found.costs.chunks_exact(writes).map(|pass| before.first.times(pass)).collect();
+        let listed: Vec<String> = ratios.iter().map(|ratio| times(ratio.estimate)).collect();
+        let last = ratios[ratios.len() - 1];
         figures += &format!(
-            ", and after {} of random ones of {} {} times that, pass by pass (the last {:.2} to {:.2})",
+            " After {} of random writes of {} they take, pass by pass, {} that time; the last ratio is between {} and {}.",
             found.burst,
             sizes.random,
             listed.join(", "),
-            last.low,
-            last.high
+            times(last.low),
+            times(last.high)
         );
         if found.slowed > 0 {
-            figures += &format!(", slowed down for {}", found.time());
+            figures += &format!(" They are slower for {}.", duration(found.time().0 as f64));
         }
         if let Some(other) = &found.other {
-            let times = before.other.times(other).estimate;
-            figures += &format!(", and {times:.2} times that then where nothing was written since");
+            let ratio = before.other.times(other).estimate;
+            figures += &format!(
+                " In a region that was not written to since, they take {} the time before.",
+                times(ratio)
+            );
         }
     }
     if let Some((length, needed)) = left_out {
         figures += &format!(
-            "; {length} of random ones and a pass after them would write {needed} more, which is not left"
+            " Random writes for {length} and a pass after them need {needed} more, which the write budget does not allow."
         );
     }
     figures
@@ -527,17 +534,17 @@ fn picture(before: &Before, all: &[After]) -> Picture {
     let level = before.first.mean();
     let end = all.iter().filter_map(|found| found.done.last()).copied().fold(0.0, f64::max);
     let empty = Picture::new(
-        "Sequential writes after bursts of random ones, means of stretches, and their level before.",
+        "Sequential writes after bursts of random writes, as means of stretches, and their level before the bursts.",
         Axis::linear("time since the burst", "ns"),
         Axis::linear("response time", "ns"),
     );
     let draw = |picture: Picture, found: &After| {
         let done = found.done.chunks_exact(width).map(|part| part[width - 1]);
         let points = done.zip(windows(&found.costs, width)).collect();
-        picture.draw(&format!("after {} of them", found.burst), Style::Line, points)
+        picture.draw(&format!("after {} of random writes", found.burst), Style::Line, points)
     };
     all.iter()
         .fold(empty, draw)
-        .draw("before, on average", Style::Fitted, vec![(0.0, level), (end, level)])
-        .draw("slowed down from here on", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
+        .draw("mean before the bursts", Style::Fitted, vec![(0.0, level), (end, level)])
+        .draw("limit: slower by a tenth", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
 }

@@ -33,10 +33,11 @@ use super::reads::{Walk, compare, how_many_times, in_order, room};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::{duration, times};
 
 pub(crate) const REREADS: Group = Group {
     name: "read-cache",
-    about: "reads of what was read before, and behind a sequential start: read buffer and read-ahead",
+    about: "repeated reads, and reads after a short sequential run: do a read cache and read-ahead answer them?",
     parameters: &[Parameter::ReadAheadSize],
     supposes: &[Parameter::ReadBufferSize],
     write_share: 0.0,
@@ -56,14 +57,14 @@ const SAME_MAP_PAGE: u64 = 64;
 /// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
 /// What was supposed of a buffer that may be none ends so.
-const AT_HAND: &str = "something else was at hand";
+const AT_HAND: &str = "Something else may have been cached, for example their part of the map.";
 /// How sure it is at most that this was the map.
 const MAP_AT_HAND: f64 = 0.8;
 /// How sure it is that something is kept where more is saved than is left, and that a single granule is.
 const SAVED_MORE: f64 = 0.96;
 const ONE_GRANULE: f64 = 0.8;
 /// The name of such reads in pictures.
-const TWO_PLACES: &str = "two places again and again";
+const TWO_PLACES: &str = "two offsets, repeatedly";
 /// The confidence that a buffer keeps what the register of the only die may keep as well.
 const EITHER: f64 = 0.6;
 
@@ -74,7 +75,10 @@ pub(super) fn conclude_buffer(session: &mut Session<'_, '_>) {
     let of_map = family.filter(|_| session.known().family() == Some(Family::DemandCachedPage));
     session.conclude(match of_map {
         Some(family) if supposed.evidence.ends_with(AT_HAND) => {
-            let evidence = format!("{}: the map, which is read from the flash on demand", supposed.evidence);
+            let evidence = format!(
+                "{} The device keeps its map on the flash and reads it on demand, so it was the map.",
+                supposed.evidence
+            );
             let sure = family.confidence.min(MAP_AT_HAND);
             Finding::found(supposed.parameter, Bytes::ZERO, sure, evidence).seen_in(supposed.picture)
         }
@@ -86,7 +90,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());
     let apart = Bytes(session.capacity().0 / 512).round_down(least).min(APART);
     if apart < least {
-        return Err(Halt::Misfit("it has too few places that lie apart".to_owned()));
+        return Err(Halt::Misfit("it has too few offsets that are far enough apart".to_owned()));
     }
     // Near each other, as the reads that they are compared with, but for the first time.
     let middle = Bytes(session.capacity().0 / 2).round_down(apart);
@@ -169,16 +173,19 @@ impl Probe {
         let pair = self.pair(session);
         let few = footprint(session, "footprint", (Bytes::ZERO, pair, 2), READS / 2 + 1)?.split_off(2);
         let (slow, fast) = (median(&self.fresh), median(&few));
-        let evidence =
-            format!("two places that are read again and again take {fast:.0} ns, others {slow:.0} ns");
+        let evidence = format!(
+            "Reading two offsets repeatedly takes {} each, reading other offsets {}.",
+            duration(fast),
+            duration(slow)
+        );
         if !is_faster(&few, &self.fresh) {
             return self.one_place(session, few, evidence);
         }
         if let Some(faster) = self.on_two_dies(session)? {
             let evidence = format!(
-                "{evidence}; but with several in flight two places take {:.2} times as long as one: they come from two dies, \
-                 and something else was at hand, as their part of the map",
-                faster.estimate
+                "{evidence} With several reads in flight, two offsets take {} the time of one: the reads come from two dies, and \
+                 not from a cache. They are faster for another reason, perhaps because the map of these addresses was cached.",
+                times(faster.estimate)
             );
             let found = Finding::found(parameter, Bytes::ZERO, 0.96, evidence);
             session.suppose(found.with(self.picture(&[(TWO_PLACES, &few)])));
@@ -190,7 +197,10 @@ impl Probe {
             Some(granule) => self.size(session, granule, &few)?,
             None => (
                 0,
-                Finding::undetermined(parameter, format!("{evidence}; what is kept has no clear granules")),
+                Finding::undetermined(
+                    parameter,
+                    format!("{evidence} The cached data has no clear granularity."),
+                ),
             ),
         };
         let saved_more = left.low > 2.0;
@@ -200,8 +210,8 @@ impl Probe {
             finding
         } else {
             let evidence = format!(
-                "{evidence}, {:.2} times as long: they may come from the flash, and {AT_HAND}",
-                left.estimate
+                "{evidence} The ratio is {}, so that these reads may still come from the flash. {AT_HAND}",
+                times(left.estimate)
             );
             Finding::undetermined(parameter, evidence).with(self.picture(&[(TWO_PLACES, &few)]))
         });
@@ -220,8 +230,8 @@ impl Probe {
         let offset = self.elsewhere(session, self.apart);
         let one = footprint(session, "footprint", (offset, self.apart, 1), READS / 2 + 1)?.split_off(1);
         let (slow, fast) = (median(&self.fresh), median(&one));
-        let evidence = format!("{evidence}, one place {fast:.0} ns");
-        let picture = self.picture(&[(TWO_PLACES, &few), ("one place again and again", &one)]);
+        let evidence = format!("{evidence} Reading one offset repeatedly takes {}.", duration(fast));
+        let picture = self.picture(&[(TWO_PLACES, &few), ("one offset, repeatedly", &one)]);
         if !is_faster(&one, &self.fresh) {
             let again = [few.as_slice(), &one].concat();
             session.suppose(nothing(session, parameter, [&self.fresh], &again, evidence).with(picture));
@@ -229,14 +239,14 @@ impl Probe {
         }
         let saved_more = how_many_times(&one, &self.fresh).low > 2.0;
         let Some(granule) = self.granule(session, fast, slow)? else {
-            let evidence = format!("{evidence}; what is kept has no clear granules");
+            let evidence = format!("{evidence} The cached data has no clear granularity.");
             session.suppose(Finding::undetermined(parameter, evidence).with(picture));
             return Ok(Reread { flash: few, kept: None });
         };
         if self.near_are_fast(session, granule, (fast * slow).sqrt())? {
             let evidence = format!(
-                "{evidence}, and so do places never read before within {granule} of the last read: going further costs time, \
-                 and nothing is kept"
+                "{evidence} New offsets within {granule} of the last read are as fast: a seek further away costs time, and nothing \
+                 is cached."
             );
             session.suppose(Finding::found(parameter, Bytes::ZERO, 0.9, evidence).with(picture));
             return Ok(Reread { flash: one, kept: None });
@@ -246,7 +256,7 @@ impl Probe {
         let (finding, kept) = match registers {
             Some(distance) => {
                 let evidence = format!(
-                    "{evidence}, and two places {distance} apart as long: that are registers of dies, and no buffer"
+                    "{evidence} Two offsets {distance} apart are as fast: the page registers of two dies keep them, not a cache."
                 );
                 (Finding::found(parameter, Bytes::ZERO, 0.9, evidence), None)
             }
@@ -256,7 +266,8 @@ impl Probe {
             }
             None => {
                 let evidence = format!(
-                    "{evidence}: {granule} are kept, by a buffer or by the register of the one die, which is the same from outside"
+                    "{evidence} The device keeps {granule}, in a cache or in the page register of its only die; from outside the two \
+                     look the same."
                 );
                 (Finding::found(parameter, granule, EITHER, evidence), None)
             }
@@ -268,9 +279,9 @@ impl Probe {
     /// Reads of kinds of places that were read before, beside those of places that were not.
     fn picture(&self, again: &[(&str, &[f64])]) -> Picture {
         ranked(
-            "Reads of what was read before, and for the first time: what is kept is read faster.",
+            "Repeated reads and first reads: cached data is read faster.",
             "reads",
-            again.iter().copied().chain([("for the first time", self.fresh.as_slice())]),
+            again.iter().copied().chain([("first reads", self.fresh.as_slice())]),
         )
     }
 
@@ -391,14 +402,17 @@ impl Probe {
         }
         let picture = |curve| {
             Picture::new(
-                "Response time of reads of a footprint that was read before, over its size.",
+                "Response time of repeated reads, over the size of what is read repeatedly: it rises where the cache is too small.",
                 Axis::logarithmic("footprint", "bytes"),
                 Axis::linear("median response time", "ns"),
             )
-            .draw("reads again", Style::Dots, curve)
+            .draw("repeated reads", Style::Dots, curve)
         };
         let Some((mut more, slow)) = more else {
-            let evidence = format!("footprints up to {} are read fast again", granule * fits);
+            let evidence = format!(
+                "Repeated reads stay fast for every size that was tried, up to {}: the cache is at least as large.",
+                granule * fits
+            );
             return Ok((0, Finding::undetermined(parameter, evidence).with(picture(curve))));
         };
         let limit = (slow * fast).sqrt();
@@ -416,9 +430,10 @@ impl Probe {
         let roughly = exact || (keeps((fits * 4 / 5).max(1))? && !keeps((fits * 3 / 2).max(fits + 4))?);
         let size = granule * fits;
         let evidence = format!(
-            "{} read again in {fast:.0} ns each, one place more in {slow:.0} ns; what is kept of each is {granule}, \
-             {size} in all",
-            if fits == 1 { "1 place is".to_owned() } else { format!("{fits} places are") }
+            "Repeated reads of {} take {} each, and {} with one offset more. The device keeps {granule} of each, {size} in all.",
+            if fits == 1 { "1 offset".to_owned() } else { format!("{fits} offsets") },
+            duration(fast),
+            duration(slow),
         );
         let finding = match (exact, roughly) {
             (true, _) => Finding::found(parameter, size, 0.97, evidence),
@@ -426,6 +441,6 @@ impl Probe {
             _ => Finding::undetermined(parameter, evidence),
         };
         let places = if roughly { fits } else { 0 };
-        Ok((places, finding.with(picture(curve).mark(size.0 as f64, "read buffer"))))
+        Ok((places, finding.with(picture(curve).mark(size.0 as f64, "read cache"))))
     }
 }

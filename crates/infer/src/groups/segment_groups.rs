@@ -23,10 +23,11 @@ use super::reads::{Walk, compare_each, how_many_times};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::{duration, percent, times};
 
 pub(crate) const SEGMENT_GROUPS: Group = Group {
     name: "segment-groups",
-    about: "reads at two places in turn: at which distances, and across which boundaries, going costs time",
+    about: "reads that alternate between two offsets: at which distance does a seek begin to cost time?",
     parameters: &[Parameter::SegmentGroups, Parameter::SegmentGroupSpan],
     supposes: &[],
     write_share: 0.0,
@@ -49,7 +50,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let last = session.capacity().0.saturating_sub(2 * session.block().0);
     let last = Bytes(last).round_down(session.block());
     if last < NEAR * 4 {
-        return Err(Halt::Misfit("it has no two distant places".to_owned()));
+        return Err(Halt::Misfit("it has no two distant offsets".to_owned()));
     }
     loop {
         let distance_now = distance.min(last);
@@ -66,11 +67,11 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         distance = distance * 2;
     }
     let picture = Picture::new(
-        "Response time of reads at two places in turn, over the distance of the two.",
+        "Response time of reads that alternate between two offsets, over their distance: it rises where a seek costs time.",
         Axis::logarithmic("distance", "bytes"),
         Axis::linear("median response time", "ns"),
     )
-    .draw("reads in turn", Style::Line, curve);
+    .draw("alternating reads", Style::Line, curve);
     let Some((slow, found)) = slow else { return none(session, picture) };
     groups(session, fast, slow, found, picture)
 }
@@ -87,8 +88,8 @@ fn none(session: &mut Session<'_, '_>, picture: Picture) -> Result<(), Halt> {
         most = most.max(pair(session, Bytes::ZERO, place, 16)?.times.high);
     }
     let evidence = format!(
-        "reads at two places in turn take at most {:.1} % longer than near ones, whatever their distance",
-        (most - 1.0) * 100.0
+        "Alternating reads between two distant offsets takes at most {} longer than between two close ones, at every distance.",
+        percent(most - 1.0)
     );
     if most > COST_MIN {
         undetermined(session, picture, evidence);
@@ -96,7 +97,11 @@ fn none(session: &mut Session<'_, '_>, picture: Picture) -> Result<(), Halt> {
     }
     // Writes may still know groups.
     session.conclude(Finding::found(Parameter::SegmentGroups, 1u64, 0.9, evidence).with(picture));
-    session.conclude(Finding::not_identifiable(Parameter::SegmentGroupSpan, 0.9, "there is one group"));
+    session.conclude(Finding::not_identifiable(
+        Parameter::SegmentGroupSpan,
+        0.9,
+        "There is one segment group.",
+    ));
     Ok(())
 }
 
@@ -122,11 +127,11 @@ fn groups(
     let within = is_slow(session, span + NEAR, far, limit)?;
     if !across || within || far < span + NEAR {
         let evidence = format!(
-            "reads more than {span} apart take {:.2} times as long, but that place is no boundary of groups: near reads \
-             across it {}, and reads within the next span {}",
-            found.times.estimate,
-            if across { "cost as much" } else { "cost nothing" },
-            if within { "do too" } else { "do not" },
+            "Alternating reads that are more than {span} apart take {} the time of closer ones, but {span} is no boundary of segment \
+             groups. Reads close together across it cost {}, and reads far apart within the next span cost {}.",
+            times(found.times.estimate),
+            if across { "as much" } else { "nothing more" },
+            if within { "as much" } else { "nothing more" },
         );
         undetermined(session, picture, evidence);
         return Ok(());
@@ -144,7 +149,9 @@ fn groups(
         }
     }
     if count.is_none() && spans > SPANS_MAX {
-        let evidence = format!("spans of {span}, of which more than {SPANS_MAX} are different groups");
+        let evidence = format!(
+            "Crossing a boundary every {span} costs time; more than {SPANS_MAX} spans are different groups."
+        );
         let groups = Finding::undetermined(Parameter::SegmentGroups, evidence.clone());
         session.conclude(groups.with(picture.clone()));
         session.conclude(Finding::found(Parameter::SegmentGroupSpan, span, 0.95, evidence).with(picture));
@@ -152,13 +159,14 @@ fn groups(
     }
     let groups = count.unwrap_or(spans);
     let evidence = format!(
-        "near reads in turn take {:.0} ns, and {:.0} ns across {span}, where they are as near; from there to twice of it \
-         going costs nothing; {}",
-        found.near,
-        found.far,
+        "Alternating reads between two close offsets takes {}, and {} when a multiple of {span} lies between them: crossing a \
+         boundary every {span} costs {}. Seeks within a span cost nothing. {}",
+        duration(found.near),
+        duration(found.far),
+        duration(found.far - found.near),
         match count {
-            Some(count) => format!("the first group comes again after {count} spans"),
-            None => format!("all {spans} spans of the device are different groups"),
+            Some(count) => format!("After {count} spans the first group comes again."),
+            None => format!("All {spans} spans of the device are different groups."),
         },
     );
     let picture = picture.mark(span.0 as f64, "span");

@@ -7,6 +7,8 @@
 use flashlab_analysis::inference::{Axis, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
+use crate::words::duration;
+
 use super::figures::median;
 use super::saturation::Doubling;
 use super::sizes::{Curve, LINE_TO, Told};
@@ -21,7 +23,7 @@ pub(super) fn throughput(what: &str, curves: &[Curve]) -> Picture {
     let seconds = |curve: &Curve| median(&curve.times).max(1.0) / 1e9;
     let point = |curve: &Curve| (curve.size.0 as f64, curve.size.0 as f64 / seconds(curve));
     Picture::new(
-        format!("Throughput of {what} over their size, by median response times: larger ones bring nothing where it is flat."),
+        format!("Throughput of {what} over their size, by median response times: larger ones do not help where the line is flat."),
         Axis::logarithmic("IOSize", "bytes"),
         Axis::linear("throughput", "bytes/s"),
     )
@@ -40,7 +42,7 @@ pub(super) fn with_lines(picture: Picture, doublings: &[Doubling]) -> Picture {
         throughput *= doubling.growth;
     }
     points.extend(doublings.last().map(|last| (2.0 * last.size, throughput)));
-    picture.draw("by the lines that they lie on", Style::Fitted, points)
+    picture.draw("fitted lines", Style::Fitted, points)
 }
 
 /// The lines that tell what IOs cost beyond their bytes, near their beginning.
@@ -52,8 +54,7 @@ pub(super) fn beginning(
 ) -> Picture {
     let picture = Picture::new(
         format!(
-            "Median response time of small {what} over their size, and the line through those of its sizes: what one costs \
-             beyond its bytes is where the line begins."
+            "Median response time of small {what} over their size, and a fitted line: its value at size 0 is the fixed cost of one."
         ),
         Axis::linear("IOSize", "bytes"),
         Axis::linear("response time", "ns"),
@@ -62,12 +63,12 @@ pub(super) fn beginning(
         let visible = told.begins_at() / told.slope() * (1.0 / PART_OF_HEIGHT - 1.0);
         visible.max(SIZES_LEAST * told.times().map(|(size, _)| size).fold(f64::INFINITY, f64::min))
     };
-    let kinds = [(plain, "at once"), (paused, "after pauses")];
+    let kinds = [(plain, "without pauses"), (paused, "with pauses")];
     let kinds: Vec<(&Told, &str)> = kinds.into_iter().filter_map(|(told, how)| Some((told?, how))).collect();
     let end = kinds.iter().map(|(told, _)| until(told)).fold(0.0, f64::max).min(LINE_TO.0 as f64);
     let picture = kinds.iter().fold(picture, |picture, (told, how)| {
         let line = |size: f64| (size, told.begins_at() + told.slope() * size);
-        let words = format!("their line, from {}", Nanos(told.begins_at().max(0.0) as u64));
+        let words = format!("line {how}, from {}", duration(told.begins_at().max(0.0)));
         picture.draw(how, Style::Dots, told.times().filter(|&(size, _)| size <= end).collect()).draw(
             &words,
             Style::Fitted,
@@ -75,12 +76,13 @@ pub(super) fn beginning(
         )
     });
     match answer {
-        Some(answer) => picture
-            .mark(0.0, format!("{} + {} for each KiB", Nanos(answer as u64), per_kib(plain.or(paused)))),
+        Some(answer) => {
+            picture.mark(0.0, format!("{} + {} per KiB", duration(answer), per_kib(plain.or(paused))))
+        }
         None => picture,
     }
 }
 
 fn per_kib(told: Option<&Told>) -> Nanos {
-    Nanos(told.map_or(0.0, |told| told.slope() * Bytes::kib(1).0 as f64) as u64)
+    duration(told.map_or(0.0, |told| told.slope() * Bytes::kib(1).0 as f64))
 }

@@ -213,7 +213,7 @@ impl Told {
     fn words(&self) -> String {
         let Interval { estimate, low, high } = self.fit.line.intercept;
         format!(
-            "the line through the medians of {} to {} begins at {:.1} us (95 %: {:.1} to {:.1} us)",
+            "a line through the medians of {} to {} begins at {:.1} us (95 % interval: {:.1} to {:.1} us)",
             Bytes(self.points[self.fit.from].x as u64),
             Bytes(self.points[self.fit.to].x as u64),
             estimate / 1e3,
@@ -298,11 +298,14 @@ pub(super) fn cost(
     off: [f64; 2],
 ) -> Finding {
     let Some((estimate, chance)) = between(plain, paused, off, [1.0; 2]) else {
-        return Finding::undetermined(parameter, format!("there are too few sizes of {what} for a line"));
+        return Finding::undetermined(parameter, format!("There are too few sizes of {what} to fit a line."));
     };
-    let words = [(plain, "at once"), (paused, "after pauses")];
-    let words = words.map(|(told, how)| told.map(|told| format!("{how}, {}", told.words())));
-    let evidence = format!("of {what} {}", words.into_iter().flatten().collect::<Vec<_>>().join("; "));
+    let words = [(plain, "without pauses"), (paused, "with pauses")];
+    let words = words.map(|(told, how)| told.map(|told| format!("{how} {}", told.words())));
+    let evidence = format!(
+        "The time of {what} grows linearly with their size: {}.",
+        words.into_iter().flatten().collect::<Vec<_>>().join(", and ")
+    );
     if chance < CHANCE_LEAST {
         return Finding::undetermined(parameter, evidence).with(beginning(what, plain, paused, None));
     }

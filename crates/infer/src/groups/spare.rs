@@ -41,7 +41,7 @@ mod single_pages;
 mod unit_rows;
 
 use flashlab_analysis::inference::{Finding, Parameter, Picture, ReclaimUnit};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 
 use super::figures::median;
 use super::fill;
@@ -50,6 +50,7 @@ use super::writes::{Buffer, buffer, dies, planes};
 use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
 use crate::session::Session;
+use crate::words::{duration, times};
 use emptied_together::emptied_at_once;
 use full_logs::Shared;
 use halves::begin_usual;
@@ -60,7 +61,7 @@ use single_pages::{Logs, SinglePages};
 
 pub(crate) const GROUP: Group = Group {
     name: "over-provisioning",
-    about: "the filled device overwritten in order: nothing is erased until the space beyond the capacity is used up",
+    about: "the filled device is overwritten sequentially: after how much does garbage collection begin?",
     parameters: &fill::REGION,
     supposes: physical::GROUP.parameters,
     write_share: 0.11,
@@ -287,10 +288,11 @@ fn suppose_in_order(
     sure: [f64; 2],
 ) {
     let evidence = format!(
-        "overwritten in order, the device makes room for the first time after {spare}, and from then on once in each {}",
+        "When the filled device is overwritten sequentially, garbage collection begins after {spare}. From there on it runs once per \
+         {}.",
         session.fill().unit.map_or(Bytes::ZERO, |unit| unit.size),
     );
-    let picture = overwriting.picture().mark(spare.0 as f64, "room is made for the first time");
+    let picture = overwriting.picture().mark(spare.0 as f64, "garbage collection begins");
     let sure = sure_within(session.capacity(), spare.0 as f64, more_of_pages(session, pages), sure);
     suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
@@ -300,15 +302,15 @@ fn suppose_collected(session: &mut Session<'_, '_>, pages: &SinglePages, found: 
     let of_pages = pages.size * found.at as u64;
     let spare = others + of_pages;
     let evidence = format!(
-        "of single pages of {} far apart on one die one in {:.0} waits for an erase or longer until the {}-th, when {spare} are \
-         written, and one in {:.0} from there on, which is likelier than no change by {:.0} nats",
+        "Of single pages of {} in different blocks of one die, one in {:.0} waits for an erase or longer until page {}, when {spare} \
+         are written, and one in {:.0} afterwards. The log-likelihood ratio to no change is {:.0}.",
         pages.size,
         one_in(found.before),
         found.at,
         one_in(found.after),
         found.gain,
     );
-    let picture = pages.picture().mark(of_pages.0 as f64, "more stalls");
+    let picture = pages.picture().mark(of_pages.0 as f64, "more IOs wait");
     session.fill_mut().full_after = Some(pages.full_before(found.at));
     let error = pages.size.0 as f64 * found.within as f64 + more_of_pages(session, of_pages);
     let sure = sure_within(session.capacity(), spare.0 as f64, error, OF_PAGES);
@@ -339,12 +341,12 @@ fn suppose_more_stalls(
     let (spare, pages) = before.used(overwriting.size * at as u64);
     let error = (overwriting.size * within as u64).0 as f64 + more_of_pages(session, pages);
     let evidence = format!(
-        "overwritten in order, the device makes one IO in {:.0} wait for an erase or longer until {spare} are written, and one \
-         in {:.0} from there on, which is likelier than no change by {gain:.0} nats",
+        "When the filled device is overwritten sequentially, one IO in {:.0} waits for an erase or longer until {spare} are written, \
+         and one in {:.0} afterwards. The log-likelihood ratio to no change is {gain:.0}.",
         one_in(share),
         one_in(after),
     );
-    let picture = overwriting.picture().mark(spare.0 as f64, "more stalls");
+    let picture = overwriting.picture().mark(spare.0 as f64, "more IOs wait");
     let sure = sure_within(session.capacity(), spare.0 as f64, error, MORE_STALLS);
     suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
@@ -387,17 +389,20 @@ fn suppose_shared(
     let spare = unit * u64::from(logs);
     let again = period * at_once.unwrap_or(1);
     let replaced = match at_once {
-        None => format!("{logs} logs, if one of them is emptied at once"),
-        Some(1) => format!("{logs} logs, as {unit} is replaced as a whole, and its half is not"),
+        None => format!("There are {logs} log blocks, if the device reclaims one at a time."),
+        Some(1) => format!(
+            "There are {logs} log blocks: rewriting {unit} as a whole is fast, and rewriting half of it is not."
+        ),
         Some(at_once) => format!(
-            "{logs} logs of which {at_once} are emptied at once, as {unit} is replaced as a whole, and its half is not"
+            "There are {logs} log blocks, reclaimed in batches of {at_once}: rewriting {unit} as a whole is fast, and rewriting \
+             half of it is not."
         ),
     };
     let evidence = format!(
-        "of single pages of {size} far apart on one die, the {first}-th is the first to empty a log, and each {again}-th \
-         after it: {replaced}"
+        "Of single pages of {size} in different blocks of one die, page {first} is the first that waits until a log block is \
+         reclaimed, and then every {again} pages one. {replaced}"
     );
-    let picture = pages.picture().mark(first as f64 * size.0 as f64, "logs are full");
+    let picture = pages.picture().mark(first as f64 * size.0 as f64, "log blocks are full");
     // What a buffer of which nothing is known took is among the pages.
     let most = match at_once {
         _ if buffer(session) == Buffer::Unknown => BUFFERED,
@@ -420,11 +425,11 @@ fn suppose_shared(
 fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
     let late = median(&pages.costs[pages.costs.len() / 2..]);
     let evidence = format!(
-        "single pages of {} far apart on one die cost {}, {:.0} times what filling the device took for as much: space beyond \
-         the capacity does not put anything off",
+        "Single pages of {} in different blocks of one die take {} each, {} the time that filling the device took for the same amount: \
+         over-provisioning defers none of the merges.",
         pages.size,
-        Nanos(late as u64),
-        late / (session.fill().nanos_per_byte * pages.size.0 as f64).max(1.0),
+        duration(late),
+        times(late / (session.fill().nanos_per_byte * pages.size.0 as f64).max(1.0)),
     );
     for &parameter in physical::GROUP.parameters {
         let finding = Finding::not_identifiable(parameter, MERGES, evidence.clone());
@@ -435,7 +440,7 @@ fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
 /// Neither of the two signs.
 fn undecided(session: &mut Session<'_, '_>, overwriting: &Overwriting) {
     let evidence = format!(
-        "{} overwritten in order: there is no place from which on room is made, or there are more stalls",
+        "After sequential overwriting of {} there is still no point from which garbage collection runs or more IOs wait.",
         overwriting.written(),
     );
     suppose_space(session, 0.0, [None; 2], &evidence, &overwriting.picture());

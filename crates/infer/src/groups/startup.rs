@@ -39,12 +39,13 @@ use super::patterns::{ios, responses};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 use cheap_beginning::cheap_beginning;
 use full_region::{fast_pages, of_blocks, of_region, until_region_is_full};
 
 pub(crate) const GROUP: Group = Group {
     name: "random-writes",
-    about: "random writes after rests, then with pauses: how many are cheap, how the others oscillate, and what pauses buy",
+    about: "random writes after idle time, then with pauses: how long is the start-up phase, do costs oscillate, do pauses help?",
     parameters: &[Parameter::StartupIos, Parameter::PeriodIos, Parameter::PauseBenefit],
     supposes: &[],
     write_share: 0.045,
@@ -191,7 +192,7 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
     let long = runs[0].len() > medians.len();
     let points = medians.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
-        "Random writes after a rest, each the median of several runs; those before the mark are the start-up phase.",
+        "Random writes after idle time, each the median of several runs. The writes before the mark are the start-up phase.",
         Axis::linear("write", ""),
         Axis::linear("response time", "ns"),
     )
@@ -201,30 +202,31 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
     let by_write = change(medians, Direction::Up)
         .filter(|step| step.p < 1e-4 && step.ratio() > DIFFERENCE_LEAST)
         .filter(|step| (step.index_high - step.index_low) as f64 <= 2.0 + 0.03 * step.index as f64);
-    let evidence = format!("start-up phases of {}: {listed}", of_runs(runs));
+    let evidence =
+        format!("In {} after idle time, the start-up phase lasted {listed} writes.", of_runs(runs));
     let seen = |step: &Change| by_run.iter().any(|&startup| alike(startup, step.index as u64));
     let supported = |step: &Change| (step.ratio() > DIFFERENCE_CLEAR && step.index <= SHORT) || seen(step);
     // Runs that agree know it better than the median over all, in which each moves the place.
     let agreed = most_say(&by_run).filter(|&(startup, runs)| startup > 0 && runs > 1);
     let finding = match (by_write.filter(supported).filter(|_| agreed.is_none()), most_say(&by_run)) {
         _ if long && by_run[0] > 0 => {
-            let evidence = format!("{evidence}; the first run is long enough to fill the fast region");
+            let evidence = format!("{evidence} The first run is long enough to fill the SLC cache.");
             Finding::found(Parameter::StartupIos, by_run[0], OF_LONG_RUN, evidence)
                 .with(picture.mark(by_run[0] as f64, "start-up ends"))
         }
         _ if agreed.is_none()
             && let Some(together) = cheap_beginning(runs) =>
         {
-            let evidence = format!("{evidence}; in all runs together dear writes begin behind {together}");
+            let evidence = format!("{evidence} In all runs together, slow writes begin after {together}.");
             Finding::found(Parameter::StartupIos, together as u64, OF_ALL_RUNS, evidence)
                 .with(picture.mark(together as f64, "start-up ends"))
         }
         (Some(step), _) => {
             let evidence = format!(
-                "after a rest {} random writes take {}, those after them {} (medians of {RUNS} runs); {evidence}",
+                "After idle time the first {} random writes take {} each, and later ones {} (medians of {RUNS} runs). {evidence}",
                 step.index,
-                Nanos(step.before as u64),
-                Nanos(step.after as u64),
+                duration(step.before),
+                duration(step.after),
             );
             let confidence = if seen(&step) { 0.9 } else { 0.7 };
             Finding::found(Parameter::StartupIos, step.index as u64, confidence, evidence)
@@ -233,9 +235,8 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
         (None, Some((0, _))) if fast_pages(session) > medians.len() as f64 / 2.0 => {
             // Or the region is full for good, as what is written to it is not had back in a minute.
             let filled = until_region_is_full(session, runs).unwrap_or(0);
-            let takes = if filled > 0 { format!(", which takes {filled} of them") } else { String::new() };
-            let evidence =
-                format!("{evidence}; they may be too short to show when the fast region is full{takes}");
+            let takes = if filled > 0 { format!(", which takes {filled} writes") } else { String::new() };
+            let evidence = format!("{evidence} The runs may be too short to fill the SLC cache{takes}.");
             Finding::found(Parameter::StartupIos, filled, OF_REGION, evidence).with(picture)
         }
         (None, Some((startup, runs))) => {
@@ -251,7 +252,7 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
 /// As in "4 runs of 64 writes".
 fn of_runs(runs: &[Vec<f64>]) -> String {
     let (first, last) = (runs.first().map_or(0, Vec::len), runs.last().map_or(0, Vec::len));
-    let longer = if first == last { String::new() } else { format!(" (the first one {first})") };
+    let longer = if first == last { String::new() } else { format!(" (the first run {first})") };
     format!("{} runs of {last} writes{longer}", runs.len())
 }
 
@@ -298,26 +299,30 @@ fn conclude_period(
     let run = &without[0];
     let points = run.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
-        "Random writes after a rest, one run.",
+        "Random writes after idle time, one run.",
         Axis::linear("write", ""),
         Axis::logarithmic("response time", "ns"),
     )
     .draw("random writes", Style::Dots, points);
     let by_run: Vec<u64> = phases.iter().map(|phases| phases.period_ios.unwrap_or(0)).collect();
     let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let evidence = format!("periods of {}: {listed}; {}", of_runs(without), phases[0].evidence);
+    let evidence = format!(
+        "In {} the response times oscillate with a period of {listed} writes (0: no period). The first run: {}",
+        of_runs(without),
+        phases[0].evidence
+    );
     let long = run.len() > without[RUNS - 1].len();
     let moved = of_blocks(session).filter(|_| session.known().has_slc_cache());
     let finding = match lasting(&by_run, moved) {
         said if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
             let evidence = format!(
-                "when the fast region is full, a block of all dies is moved for each {period} writes, which the runs are too short \
-                 to show; {evidence}"
+                "When the SLC cache is full, the device relocates a block of all dies once in {period} writes; the runs are too short \
+                 to show this. {evidence}"
             );
             Finding::found(Parameter::PeriodIos, period, OF_REGION, evidence)
         }
         Some((0, _)) if long && by_run[0] > 0 => {
-            let evidence = format!("{evidence} The first run is long enough to fill the fast region");
+            let evidence = format!("{evidence} The first run is long enough to fill the SLC cache.");
             Finding::found(Parameter::PeriodIos, by_run[0], OF_LONG_RUN, evidence)
         }
         Some((period, runs))
@@ -327,7 +332,7 @@ fn conclude_period(
                 && !keeps_step(without, with, period) =>
         {
             let evidence = format!(
-                "no regular oscillation: what comes back within each run does not keep step from one run to the next; {evidence}"
+                "There is no regular oscillation: the period within one run does not continue in step in the next run. {evidence}"
             );
             Finding::found(Parameter::PeriodIos, 0, OUT_OF_STEP, evidence)
         }
@@ -371,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_run_fills_the_fast_region_where_that_is_affordable() {
+    fn the_first_run_fills_the_slc_cache_where_that_is_affordable() {
         assert_eq!(counts(1000, u64::MAX, 0.0), (1000, 1000));
         assert_eq!(counts(1000, u64::MAX, 2000.0), (3000, 714));
         assert_eq!(counts(1000, u64::MAX, 4000.0), (1000, 1000));

@@ -26,7 +26,7 @@ use read_pages::{odd_page, page};
 
 pub(crate) const STRUCTURE: Group = Group {
     name: "structure",
-    about: "small reads across boundaries, and reads of many sizes that wait for each other: pages, planes and dies",
+    about: "small reads across boundaries, and reads of many sizes that wait for each other: how are pages, planes and dies laid out?",
     parameters: &[
         Parameter::ReadPageSize,
         Parameter::StripeSize,
@@ -77,9 +77,10 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return Ok(());
     }
     for &parameter in STRUCTURE.parameters.iter().filter(|&&other| other != Parameter::ReadPageSize) {
-        let mut evidence = "no layout of pages on dies explains what reads of many sizes take".to_owned();
+        let mut evidence =
+            "No layout of pages on dies that was tried explains the times of reads of many sizes.".to_owned();
         if !session.holds_data() {
-            evidence += &format!("; {HOLDS_NO_DATA}");
+            evidence += &format!(" {HOLDS_NO_DATA}");
         }
         session.conclude(Finding::undetermined(parameter, evidence));
     }

@@ -51,13 +51,14 @@ mod owed;
 mod sustained;
 
 use flashlab_analysis::inference::{Family, Finding, Parameter};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 
 use super::rereads;
 use super::writes::{dies_in_doubt, page_on_die};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 use beginnings::suppose_unit;
 use family_costs::Seen;
 use map_cache::{MapCache, look_for_map_cache};
@@ -68,7 +69,7 @@ use sustained::{Sustained, sustained};
 
 pub(crate) const GROUP: Group = Group {
     name: "translation",
-    about: "single pages in sequence, again and again, and anywhere: which of them cost a merge",
+    about: "single pages in sequence, repeatedly to one offset, and at random: which of them cost a merge?",
     parameters: &[Parameter::TranslationFamily, Parameter::ReadBufferSize],
     supposes: &[],
     write_share: 0.06,
@@ -151,7 +152,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             suppose_unit(session)?;
         }
         // Pages of many blocks were merged before one write, again and again: no other family does so.
-        let evidence = format!("{}, which all blocks share", logs.evidence);
+        let evidence = format!("{} All blocks share these log blocks.", logs.evidence);
         let sure = LOGS_SEEN.min(logs.confidence + 0.03);
         session.conclude(
             Finding::found(parameter, Family::SharedLogBlock, sure, evidence).seen_in(logs.picture),
@@ -160,10 +161,11 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let seen = Seen::measure(session)?;
     let mut evidence = format!(
-        "writes of {} take {} in sequence, {:.1} times that at one place again and again, {:.1} times at the device's first \
-         page, {:.1} times far apart on one die, and anywhere, many in flight, {:.1} times as long as in sequence",
+        "Sequential writes of {} take {}. Relative to that, repeated writes to one offset take {:.1} x, to the device's first page \
+         {:.1} x, and to different blocks of one die {:.1} x. Random writes with many in flight take {:.1} x the time of sequential \
+         ones.",
         seen.size,
-        Nanos(seen.base as u64),
+        duration(seen.base),
         seen.in_place,
         seen.first,
         seen.apart,
@@ -192,7 +194,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if !merges_nothing
         && let Some(sustained) = sustained(session, (seen.unbuffered && !seen.fast).then_some(seen.base))?
     {
-        evidence = format!("{evidence}; {}", sustained.evidence());
+        evidence = format!("{evidence} {}", sustained.evidence());
         (family, sure) = sustained.family((family, sure));
         dear = dear.max(sustained.took() / seen.base);
         if let Some(unit) = sustained.unit() {
@@ -232,14 +234,15 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     } else if let Some((cached, figures)) = map_cache {
         let sure = if whole { sure } else { sure.min(UNKNOWN_PAGE) };
         let sure = if takes_long || seen.is_slow_apart() { sure.min(SLOW) } else { sure };
-        let evidence = format!("{evidence}; {figures}");
+        let evidence = format!("{evidence} {figures}");
         match cached {
             MapCache::Found => Finding::found(parameter, Family::DemandCachedPage, sure, evidence),
             MapCache::None => Finding::found(parameter, Family::Page, sure, evidence),
             MapCache::Unclear(family) => Finding::found(parameter, family, sure.min(0.6), evidence),
         }
     } else {
-        let evidence = format!("{evidence}; but no page takes so long to write: each write may be a merge");
+        let evidence =
+            format!("{evidence} But no flash page takes so long to write: each write may be a merge.");
         Finding::undetermined(parameter, evidence)
     };
     session.conclude(finding.with(seen.picture()));
@@ -254,7 +257,7 @@ fn look_for_owed(
     evidence: &mut String,
 ) -> Result<(Family, f64), Halt> {
     let Some(owed) = owed(session, seen.base)? else { return Ok((Family::Page, sure)) };
-    *evidence = format!("{evidence}; {}", owed.evidence());
+    *evidence = format!("{evidence} {}", owed.evidence());
     Ok(owed.family.map_or((Family::Page, sure), |family| (family, owed.sure.min(visible))))
 }
 
@@ -270,7 +273,7 @@ fn look_at_orders(
     let merges = matches!(family, Family::Block | Family::LogBlock);
     let orders = if merges && seen.unbuffered { orders(session, seen.base)? } else { None };
     let Some(orders) = orders else { return Ok((family, sure, false)) };
-    *evidence = format!("{evidence}; {}", orders.evidence());
+    *evidence = format!("{evidence} {}", orders.evidence());
     Ok(match () {
         () if orders.is_going(dear) => (family, sure.min(GOING), true),
         () if orders.need_order(seen.in_place) => (Family::Block, sure.min(NOT_IN_ANY_ORDER), false),

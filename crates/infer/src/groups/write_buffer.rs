@@ -36,6 +36,7 @@ use super::writes::{costs_of, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 use held::held;
 use landing::{Landed, Landing, landing};
 use queue::queue;
@@ -43,7 +44,7 @@ use single_writes::jump;
 
 pub(crate) const GROUP: Group = Group {
     name: "write-buffer",
-    about: "bursts of sequential writes after rests, and what is read back after them: the write buffer",
+    about: "bursts of sequential writes after idle time, read back at once: is there a write buffer, and how large is it?",
     parameters: &[],
     supposes: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
     write_share: 0.1,
@@ -153,7 +154,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Landing::Behind => match jump(session)? {
             Some(jump) => {
                 let picture = Picture::new(
-                    "Single writes after a rest: what the buffer does not take at once waits for the flash.",
+                    "Single writes after idle time: the part that does not fit in the buffer waits for the flash.",
                     Axis::linear("size of the write", "bytes"),
                     Axis::linear("response time", "ns"),
                 );
@@ -173,8 +174,8 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 type Size = Result<(Bytes, f64, String), String>;
 
 fn held_in_words(held: Option<Bytes>) -> Size {
-    held.map(|held| (held, 0.7, format!("{held} at the most come faster when they are read back")))
-        .ok_or("what comes faster when it is read back says nothing of what it holds".to_owned())
+    held.map(|held| (held, 0.7, format!("Of data that was just written, the last {held} at most is read back faster: the write buffer holds it.")))
+        .ok_or("Just-written data is read back faster, but the amount differs from try to try: the size of the write buffer does not show.".to_owned())
 }
 
 /// The size by a queue that fits bursts of writes.
@@ -195,25 +196,25 @@ fn by_bursts(session: &mut Session<'_, '_>) -> Result<(Size, Picture), Halt> {
         }
     }
     let waits = match bursts.before_waiting() {
-        Some(before) => format!("{before} writes pass before the first waits"),
-        None => "none waits".to_owned(),
+        Some(before) => format!("The first {before} writes do not wait."),
+        None => "No write waits.".to_owned(),
     };
     let figures = format!(
-        "in bursts after rests a write of {} takes {} at first, in the sustained part of {} writes {}; {waits}",
+        "After idle time a write of {} takes {} at first, and {} later in a burst of {} writes. {waits}",
         bursts.size,
-        Nanos(bursts.come_in as u64),
+        duration(bursts.come_in),
+        duration(bursts.sustained),
         bursts.costs.len(),
-        Nanos(bursts.sustained as u64),
     );
     let found = if bursts.is_sustained() {
         held_as_a_queue(&bursts)
     } else {
-        Err("the burst is not long enough to see more of it".to_owned())
+        Err("The burst is too short to fill the buffer.".to_owned())
     };
     let bytes = |writes: f64| Bytes((writes * bursts.size.0 as f64).round() as u64);
     let found = match found {
-        Ok((writes, why)) => Ok((bytes(writes), 0.7, format!("{figures}; {why}"))),
-        Err(why) => Err(format!("{figures}; {why}")),
+        Ok((writes, why)) => Ok((bytes(writes), 0.7, format!("{figures} {why}"))),
+        Err(why) => Err(format!("{figures} {why}")),
     };
     Ok((found, picture_of(&bursts)))
 }
@@ -247,7 +248,7 @@ pub(super) fn write_behind(
 ) -> Result<Vec<f64>, Halt> {
     let (place, length) = (session.fill().until, size * count);
     if place + length > session.capacity() {
-        return Err(Halt::Misfit(format!("bursts of {length} have no place")));
+        return Err(Halt::Misfit(format!("it has no space for bursts of {length}")));
     }
     let costs = costs_of(session, name, &writes(Location::Sequential, size, count, place, length))?;
     session.filled(length);
@@ -274,7 +275,7 @@ fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result
 fn picture_of(bursts: &Bursts) -> Picture {
     let line = |(index, &done): (usize, &f64)| ((index + 1) as f64 * bursts.size.0 as f64, done);
     Picture::new(
-        "A burst after a rest: where the line bends, writes begin to wait for the flash.",
+        "A burst after idle time: where the line bends, writes begin to wait for the flash.",
         Axis::linear("written", "bytes"),
         Axis::linear("time since the burst began", "ns"),
     )
@@ -286,7 +287,7 @@ fn conclude(session: &mut Session<'_, '_>, landed: &Landed, size: Size, picture:
     let (size_is, flush_is) = (Parameter::WriteBufferSize, Parameter::WriteBufferFlush);
     session.suppose(match size {
         Ok((size, confidence, why)) => Finding::found(size_is, size, confidence, why)
-            .with(picture.mark(size.0 as f64, "what the buffer holds")),
+            .with(picture.mark(size.0 as f64, "size of the write buffer")),
         Err(why) => Finding::undetermined(size_is, why).with(picture),
     });
     let policy = if landed.landing == Landing::Late { "when-full" } else { "immediately" };
@@ -298,29 +299,31 @@ fn conclude(session: &mut Session<'_, '_>, landed: &Landed, size: Size, picture:
 fn conclude_none(session: &mut Session<'_, '_>, landed: &Landed) {
     let (writes, reads) = (median(&landed.writes), median(&landed.reads));
     let evidence = format!(
-        "{}; a write of {IO_SIZE} takes {} and a read {}",
+        "{} A write of {IO_SIZE} takes {} and a read {}.",
         landed.evidence,
-        Nanos(writes as u64),
-        Nanos(reads as u64)
+        duration(writes),
+        duration(reads)
     );
     // Where a write takes hardly more than a read, what was written before may be in a buffer as well.
     let sure = if writes - reads >= PROGRAM_LEAST.0 as f64 { 0.9 } else { 0.7 };
-    let evidence = format!("{evidence}: no write is seen to be answered before it is on the flash");
+    let evidence =
+        format!("{evidence} No write is answered before it is on the flash: there is no write buffer.");
     let none = Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence);
     session.suppose(none.with(landed.picture.clone()));
-    let no_policy = Finding::not_identifiable(Parameter::WriteBufferFlush, sure, "there is no write buffer");
+    let no_policy = Finding::not_identifiable(Parameter::WriteBufferFlush, sure, "There is no write buffer.");
     session.suppose(no_policy);
 }
 
 /// The buffer of the queue that fits, in writes.
 fn held_as_a_queue(bursts: &Bursts) -> Result<(f64, String), String> {
     if bursts.sustained < WAITS * bursts.come_in {
-        return Err("it hardly fills".to_owned());
+        return Err("The buffer hardly fills.".to_owned());
     }
     let before = bursts.before_waiting().unwrap_or(0);
-    let queue = queue(bursts, bursts.lead(), before).ok_or("no queue fits")?;
+    let queue = queue(bursts, bursts.lead(), before)
+        .ok_or("No model of a buffer in front of dies fits these times.")?;
     let why = format!(
-        "a queue of {:.2} writes in front of {} dies fits but for {:.2} of a write",
+        "A model with a buffer of {:.1} writes in front of {} dies fits these times; the error is {:.2} of a write.",
         queue.buffer, queue.dies, queue.off
     );
     let off = queue.off * bursts.size.0 as f64 / IO_SIZE.0 as f64;

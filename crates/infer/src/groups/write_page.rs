@@ -19,7 +19,7 @@
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use super::figures::median;
@@ -29,10 +29,11 @@ use super::writes::{Buffer, buffer, costs_of, dies, filled_on_die, flushed, plac
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 
 pub(crate) const GROUP: Group = Group {
     name: "write-page",
-    about: "aligned writes of doubling size: the one that takes less than its half is the page",
+    about: "aligned sequential writes of doubling size: the page is the size that takes less time than its half",
     parameters: &[Parameter::WritePageSize],
     supposes: &[],
     write_share: 0.03,
@@ -160,7 +161,7 @@ fn ratio(part: &Timed, whole: &Timed) -> f64 {
 fn picture(seen: &[Timed]) -> Picture {
     let points = seen.iter().map(|timed| (timed.size.0 as f64, median(&timed.times).max(1.0)));
     Picture::new(
-        "Writes in sequence: the time falls where nothing has to be read any more.",
+        "Sequential writes: the time falls at the size from which the device does not have to read first.",
         Axis::logarithmic("IOSize", "bytes"),
         Axis::logarithmic("median response time", "ns"),
     )
@@ -173,13 +174,14 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
     let picture = picture(seen);
     let read = session.known().bytes(Parameter::ReadPageSize);
     let figures: Vec<String> =
-        seen.iter().map(|timed| format!("{} {}", timed.size, Nanos(median(&timed.times) as u64))).collect();
+        seen.iter().map(|timed| format!("{} in {}", timed.size, duration(median(&timed.times)))).collect();
     let figures = figures.join(", ");
     let merges = fall.is_some_and(|(at, _)| is_merge(session, &seen[at]));
     let told = fall.filter(|_| read.is_none() || !merges).map(|(at, again)| {
         let (part, whole) = (&seen[at - 1], &seen[at]);
         let evidence = format!(
-            "writes of {} in sequence take {:.3} times as long as those of {}, as no other size does of its half",
+            "Sequential writes of {} take {:.3} x the time of writes of {}: smaller writes make the device read first. No other size \
+             shows this.",
             part.size,
             ratio(part, whole),
             whole.size
@@ -190,27 +192,28 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
         // No less than a page is read, and what is written in less than that costs more for another reason.
         (Some((page, true, evidence)), read) if read.is_none_or(|read| read <= page) => {
             let sure = if read.is_none_or(|read| read == page) { 0.96 } else { 0.9 };
-            Finding::found(parameter, page, sure, format!("{evidence}; it was so again elsewhere"))
+            Finding::found(parameter, page, sure, format!("{evidence} A second region shows the same."))
         }
         (Some((page, false, evidence)), read) if read.is_none_or(|read| read == page) => {
             Finding::found(parameter, page, 0.8, evidence)
         }
         (_, Some(page)) => {
             let evidence = format!(
-                "no size of writes takes less than its half for sure: a write buffer, merges or collecting hide it; pages of \
-                 {page} are read, and flash is written by such pages as well"
+                "The device reads pages of {page}, and flash is written in the same pages. Writes themselves do not show it: no size \
+                 clearly takes less time than its half, because a write buffer, merges or garbage collection hide it."
             );
             let sure = READ_PAGE.min(session.known().confidence(Parameter::ReadPageSize));
             Finding::found(parameter, page, sure, evidence)
         }
         (_, None) if seen.iter().all(|timed| timed.times.is_empty()) => {
-            let evidence = "too little may be written for writes of all sizes in turns (--write-budget)";
+            let evidence =
+                "The write budget is too small to alternate between writes of all sizes (--write-budget).";
             Finding::undetermined(parameter, evidence)
         }
         (_, None) => {
             let evidence = format!(
-                "no size of writes takes less than its half ({figures}): pages are not larger than the device's blocks, or \
-                 a write buffer, merges or collecting hide them"
+                "No size of writes takes less time than its half: pages are not larger than the device's blocks, or a write buffer, \
+                 merges or garbage collection hide them. Measured: {figures}."
             );
             Finding::undetermined(parameter, evidence)
         }

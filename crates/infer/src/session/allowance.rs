@@ -80,7 +80,7 @@ impl Allowance {
         let Allowance { ios, failed, .. } = *self;
         if failed > 0 {
             finding.confidence = finding.confidence.min(CONFIDENCE_WITH_FAILURES);
-            finding.evidence += &format!("; {failed} of {ios} IOs failed");
+            finding.evidence += &format!(" {failed} of {ios} IOs failed, which limits the confidence.");
         }
         finding
     }
@@ -89,10 +89,12 @@ impl Allowance {
     fn with_disturbance(&self, mut finding: Finding) -> Finding {
         let Allowance { moved, moved_by_others, took, waited, .. } = *self;
         let interfered = interference(moved_by_others, moved).map(|_| {
-            format!("; others moved {moved_by_others} on the disk meanwhile, and this group {moved}")
+            format!(
+                " Meanwhile other programs moved {moved_by_others} on the disk, and these probes {moved}."
+            )
         });
-        let starved = starvation(waited, took)
-            .map(|_| format!("; the program waited {waited} of {took} for a processor"));
+        let starved =
+            starvation(waited, took).map(|_| format!(" The program waited {waited} of {took} for a CPU."));
         for disturbed in [interfered, starved].into_iter().flatten() {
             finding.confidence = finding.confidence.min(CONFIDENCE_DISTURBED);
             finding.evidence += &disturbed;
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn what_others_do_meanwhile_makes_less_sure_and_is_told() {
         let doubted = |allowance: Allowance| {
-            allowance.doubt(Finding::found(Parameter::ReadPageSize, 4096, 0.98, "seen".to_owned()))
+            allowance.doubt(Finding::found(Parameter::ReadPageSize, 4096, 0.98, "Seen.".to_owned()))
         };
         let quiet =
             || Allowance { moved: Bytes::mib(100), took: Nanos::from_secs(10), ..Allowance::default() };
@@ -119,12 +121,12 @@ mod tests {
         let beside = doubted(Allowance { moved_by_others: Bytes::mib(30), ..quiet() });
         assert_eq!(
             (beside.confidence, beside.evidence.as_str()),
-            (0.8, "seen; others moved 30 MiB on the disk meanwhile, and this group 100 MiB")
+            (0.8, "Seen. Meanwhile other programs moved 30 MiB on the disk, and these probes 100 MiB.")
         );
         let starved = doubted(Allowance { waited: Nanos::from_secs(1), ..quiet() });
         assert_eq!(
             (starved.confidence, starved.evidence.as_str()),
-            (0.8, "seen; the program waited 1 s of 10 s for a processor")
+            (0.8, "Seen. The program waited 1 s of 10 s for a CPU.")
         );
     }
 }

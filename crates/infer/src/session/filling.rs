@@ -88,7 +88,7 @@ impl Session<'_, '_> {
     /// [`Halt::Lacks`] if it was not.
     pub fn written_since_fill(&self) -> Result<Bytes, Halt> {
         let whole_at = self.inference.fill.whole_at;
-        let filled = whole_at.ok_or_else(|| Halt::Lacks("the device was not filled before".to_owned()))?;
+        let filled = whole_at.ok_or_else(|| Halt::Lacks("the device was not filled".to_owned()))?;
         Ok(Bytes(self.inference.written.0.saturating_sub(filled.0)))
     }
 }

@@ -89,7 +89,7 @@ fn what_is_inside_a_virtual_disk_is_not_told() {
     assert_eq!(of_its_own.verdict, Verdict::Found);
     assert_eq!(of_a_host.verdict, Verdict::Undetermined);
     assert!(
-        of_a_host.evidence.contains("the disk is virtual (attached by virtio): what is seen (0 B) may be")
+        of_a_host.evidence.contains("The disk is virtual (attached by virtio), so that the probes may have measured its host (the value would be 0 B)")
     );
     assert!(of_a_host.evidence.ends_with(&of_its_own.evidence));
 }

@@ -122,7 +122,7 @@ fn what_writes_told_of_planes_while_the_device_was_filled_is_known_after_an_inte
     let (whole, _) = inferred_of(&mut device(), None, time, groups);
     let (resumed, _) = inferred_of(&mut device(), Some(false), time, groups);
     let planes = whole.get(Parameter::PlanesReadAtOnce).unwrap();
-    assert!(planes.evidence.contains("writes were asked as well"), "{planes:?}");
+    assert!(planes.evidence.contains("Writes were used as well"), "{planes:?}");
     assert_eq!(answers(&resumed), answers(&whole));
 }
 

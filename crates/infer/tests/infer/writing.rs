@@ -86,7 +86,7 @@ fn the_unknown_drive_of_sun_and_zhang() {
     let row = Row { groups: 4, span: 240, log_block: 64, log_list: 3, zero_same_as_one: false };
     let zeros = shows_table_3("sun-zhang-unknown", &row);
     // Figures 13 to 15: half of a block of 4 KiB costs about half, as it is a page of its own.
-    assert!(zeros.contains("as where each half is a page of its own"), "{zeros}");
+    assert!(zeros.contains("as if each half were a page of its own"), "{zeros}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::groups::no_faster::{is_faster, nothing};
 use crate::groups::reads::{Walk, how_many_times, in_order};
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 
 /// Read at once where the page is not known: whole pages of nearly any flash.
 const PIECE: Bytes = Bytes::kib(16);
@@ -21,7 +22,7 @@ const PIECE: Bytes = Bytes::kib(16);
 const APART: Bytes = Bytes::kib(128);
 /// Starts of so many sequential reads, as people name them, and the longest one.
 const STARTS: [u64; 4] = [1, 2, 4, START_MAX];
-const NAMES: [&str; 4] = ["behind one read", "behind two", "behind four", "behind eight"];
+const NAMES: [&str; 4] = ["after one read", "after two", "after four", "after eight"];
 const START_MAX: u64 = 8;
 /// The furthest that is looked at, and the largest part of the device.
 const FURTHEST: Bytes = Bytes::mib(64);
@@ -54,14 +55,17 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
     let [alone, behind @ ..] = probe.behind(session, STARTS.map(|start| (start, Bytes::ZERO)), MANY)?;
     let slow = median(&alone);
     let picture = ranked(
-        "One read behind a start of sequential reads and a rest: what was read ahead is read faster.",
+        "One read after a short sequential run and a pause: data that was read ahead is read faster.",
         "reads",
         NAMES.into_iter().zip([&alone].into_iter().chain(&behind).map(Vec::as_slice)),
     );
     let limit = kept.map_or(flash / 2.0, |kept| (kept.time * flash).sqrt());
     if slow < limit {
-        let evidence =
-            format!("what follows a single read is read in {slow:.0} ns, others take {:.0} ns", flash);
+        let evidence = format!(
+            "A read that follows a single read takes {}, other reads {}: even one read may start read-ahead.",
+            duration(slow),
+            duration(flash)
+        );
         session.conclude(Finding::undetermined(parameter, evidence).with(picture));
         return Ok(());
     }
@@ -69,8 +73,10 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
     let Some(fast) = fast else {
         let behind = behind.concat();
         let evidence = format!(
-            "reads behind 2 to {START_MAX} sequential ones take {:.0} ns, those behind one {slow:.0} ns, others {flash:.0} ns",
-            median(&behind)
+            "A read after 2 to {START_MAX} sequential reads takes {}, after a single read {}, and elsewhere {}.",
+            duration(median(&behind)),
+            duration(slow),
+            duration(flash)
         );
         // A read that comes from the flash may be faster than one alone where its part of the map is at hand.
         let finding = nothing(session, parameter, [&alone, &reread.flash], &behind, evidence);
@@ -104,7 +110,7 @@ impl Probe {
         // The end of the device was written last, and may be in a write buffer.
         let places = session.capacity().0 / 8 * 7 / step.0;
         if places < PLACES_LEAST {
-            return Err(Halt::Misfit("it has no room for reads behind others".to_owned()));
+            return Err(Halt::Misfit("it has no space for sequential runs at enough offsets".to_owned()));
         }
         let mut figures = [const { Vec::new() }; N];
         for _ in 0..repeats {
@@ -156,11 +162,14 @@ impl Probe {
         let (last, beyond) = (median(&last), median(&beyond));
         let size = grain * not;
         let evidence = format!(
-            "after {start} sequential reads and a rest the next {size} are read in {fast:.0} ns (the last of it in {last:.0} ns), \
-             what lies behind in {beyond:.0} ns"
+            "After {start} sequential reads and a pause, a read within the next {size} takes {}, and a read beyond takes {}. At the \
+             end of the {size} it takes {}.",
+            duration(fast),
+            duration(beyond),
+            duration(last)
         );
         let picture = Picture::new(
-            "Response time of one read behind a start of sequential reads and a rest, over its distance from their end.",
+            "Response time of one read after a short sequential run and a pause, over its distance from the end of the run.",
             Axis::linear("distance", "bytes"),
             Axis::linear("median response time", "ns"),
         );

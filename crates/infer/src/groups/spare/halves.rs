@@ -95,14 +95,14 @@ impl Overwriting {
         let comes_back = Bytes(seen.size.0 / self.one_in);
         let apart = comes_back >= row * ROWS_LEAST;
         let (size, meant) = if apart {
-            (comes_back, "which is as much as blocks have")
+            (comes_back, "which is a whole block")
         } else {
-            (seen.size, "which is half a unit")
+            (seen.size, "which is half of a block")
         };
         session.fill_mut().unit = Some(ReclaimUnit { size, ..seen });
         let evidence = format!(
-            "of the filled device each second row of pages of all dies was overwritten: from {} on blocks are copied once in each \
-             {comes_back}, {meant}; {} times",
+            "Overwriting every second multi-plane page of all dies makes the device copy a block once per {comes_back}, {meant}. This \
+             begins after {} and was predicted {} times.",
             seen.onset.unwrap_or_default(),
             seen.predictions,
         );

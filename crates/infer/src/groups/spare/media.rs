@@ -57,8 +57,8 @@ pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let before = session.written_since_fill()?;
     let Some(rise) = collection(session, size)? else {
-        let evidence = "by the device's own count, random writes never begin to cost more writes to its flash, as far as the \
-                        budget goes";
+        let evidence = "By the device's own counter, random writes do not begin to cost more writes to the flash within the write \
+                        budget.";
         for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
             session.suppose(Finding::undetermined(parameter, evidence));
         }
@@ -68,20 +68,20 @@ pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let spare = rise.place.0 as f64 + before.0 as f64 / 2.0;
     let error = rise.error.0 as f64 + before.0 as f64 / 2.0;
     let evidence = format!(
-        "by the device's own count, random writes of {size} make it write {:.2} times as much to its flash until {} (within \
-         {}) are written after the fill, and {:.2} times from there on",
+        "By the device's own counter, the write amplification of random writes of {size} is {:.2} until {} are written after the \
+         fill (error: {}), and {:.2} afterwards.",
         rise.before,
         Bytes(spare as u64),
         Bytes(error as u64),
         rise.after,
     );
     let picture = Picture::new(
-        "What the device writes to its flash for each byte of random writes, by its own count.",
+        "Bytes that the device writes to its flash for each byte of random writes, by its own counter.",
         Axis::linear("written since the fill", "bytes"),
         Axis::linear("write amplification", ""),
     )
     .draw("random writes", Style::Line, rise.curve)
-    .mark(rise.place.0 as f64, "collection begins");
+    .mark(rise.place.0 as f64, "garbage collection begins");
     let sure = sure_within(session.capacity(), spare, error, COUNTED);
     suppose_space(session, spare, sure, &evidence, &picture);
     Ok(())

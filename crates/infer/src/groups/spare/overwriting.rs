@@ -159,11 +159,11 @@ impl Overwriting {
 
     pub(super) fn picture(&self) -> Picture {
         let what = match self.one_in {
-            1 => "The filled device overwritten in order",
-            _ => "Each second row of pages of the filled device overwritten",
+            1 => "The filled device, overwritten sequentially",
+            _ => "Every second multi-plane page of the filled device, overwritten",
         };
         Picture::new(
-            format!("{what}, {}. Of neighbours the slowest is shown.", self.behind()),
+            format!("{what}, {}. Of neighbouring IOs the slowest is shown.", self.behind()),
             Axis::linear("overwritten", "bytes"),
             Axis::logarithmic(self.both_named(), "ns"),
         )
@@ -172,7 +172,7 @@ impl Overwriting {
 
     /// What is done behind each write.
     pub(super) fn behind(&self) -> &'static str {
-        if self.through { "each write flushed" } else { "each write followed by a read anywhere" }
+        if self.through { "each write followed by a flush" } else { "each write followed by a random read" }
     }
 
     /// What is looked at.

@@ -69,16 +69,16 @@ impl Overwriting {
         let ReclaimUnit { size, onset, predictions, correct, .. } = unit;
         let (from, sure) = match onset {
             Some(onset) if correct == 0 && predictions > LATE_MOST => {
-                (format!("from {onset} on"), NOT_FORETOLD_SURE)
+                (format!("after {onset}"), NOT_FORETOLD_SURE)
             }
-            Some(onset) if correct == 0 => (format!("from {onset} on"), LATE_SURE),
-            Some(onset) => (format!("from {onset} on"), LATER_SURE),
-            None => ("from the beginning on".to_owned(), SURE),
+            Some(onset) if correct == 0 => (format!("after {onset}"), LATE_SURE),
+            Some(onset) => (format!("after {onset}"), LATER_SURE),
+            None => ("with the first writes".to_owned(), SURE),
         };
         let told = match (predictions, correct) {
-            (0, 0) => "by the stalls of each row of a unit".to_owned(),
-            (_, 0) => format!("{predictions} times until there was no more to be written"),
-            _ => format!("that foretold {correct} of {predictions} times that it did"),
+            (0, 0) => "The slow writes of all multi-plane pages of a block show it.".to_owned(),
+            (_, 0) => format!("It was seen {predictions} times before the write budget ended."),
+            _ => format!("This period predicted {correct} of {predictions} later collections correctly."),
         };
         let same =
             |told: &UnitOfRows| onset.is_some() && self.row.map(|row| row * told.rows as u64) == Some(size);
@@ -87,10 +87,14 @@ impl Overwriting {
             Some(told) => (told.gain, SAME_ROWS_SURE),
             None => (0.0, sure),
         };
-        let rows =
-            if rows > 0.0 { format!("; stalls tell so many rows ({rows:.0} nats)") } else { String::new() };
+        let rows = if rows > 0.0 {
+            format!(" The slow writes within a block agree with this size (log-likelihood ratio {rows:.0}).")
+        } else {
+            String::new()
+        };
         let evidence = format!(
-            "the filled device overwritten in order makes room once in each {size}, {from}; {told}{rows}"
+            "When the filled device is overwritten sequentially, garbage collection runs once per {size} and begins {from}. \
+             {told}{rows}"
         );
         Some(
             Finding::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture_of_unit(&unit)),
@@ -103,8 +107,8 @@ impl Overwriting {
         let mut points = slowest(self.size, &self.both);
         points.retain(|&(written, _)| written >= from);
         let title = format!(
-            "The filled device overwritten, {}, from where room is made on: that takes long, and comes round. Of neighbours the \
-             slowest is shown.",
+            "The filled device, overwritten sequentially, {}, since garbage collection began: its slow IOs come back once per erase \
+             block. Of neighbouring IOs the slowest is shown.",
             self.behind(),
         );
         folded(&title, self.both_named(), Bytes(unit.size.0 / self.one_in), &[(self.both_named(), points)])

@@ -262,7 +262,7 @@ impl SinglePages {
     /// What each write took, in stretches.
     pub(super) fn picture(&self) -> Picture {
         Picture::new(
-            "Single pages far apart on one die after the device was filled, means of stretches: the cost rises where logs are full.",
+            "Single pages in different blocks of one die of the filled device, as means of stretches: the cost rises where the log blocks are full.",
             Axis::linear("written", "bytes"),
             Axis::linear("response time", "ns"),
         )

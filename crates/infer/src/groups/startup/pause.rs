@@ -36,6 +36,7 @@ use crate::groups::steps::{Lump, lump};
 use crate::groups::writes::{Buffer, buffer};
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 
 /// The part of a run that is under the influence of what was before, at least and at most, and p of a level that changes
 /// later.
@@ -200,24 +201,24 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
     let points =
         |batches: &[f64]| batches.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
-        "Mean response times of batches of random writes, with and without pauses in turns.",
+        "Mean response times of batches of random writes: alternating runs with and without pauses.",
         Axis::linear("batch of writes", ""),
         Axis::linear("response time", "ns"),
     )
     .draw("with pauses", Style::Dots, points(&with))
     .draw("without", Style::Dots, points(&without));
     let evidence = format!(
-        "random writes take {} with pauses of their own length and {} without: means of {} batches each; the ratio is \
-         {ratio:.3} with a standard error of {error:.3}",
-        Nanos(mean(&with) as u64),
-        Nanos(mean(&without) as u64),
+        "Random writes take {} with pauses of their own length between them, and {} without. The ratio is {ratio:.3}, with a \
+         standard error of {error:.3}, from the means of {} batches each.",
+        duration(mean(&with)),
+        duration(mean(&without)),
         with.len(),
     );
     let surest = if is_page_map(session) && value < 1.0 { NOT_STEADY } else { SUREST };
     let finding = if right >= SAID {
         Finding::found(Parameter::PauseBenefit, value, right.min(surest), evidence)
     } else if same && !is_page_map(session) {
-        let evidence = format!("{evidence}; all but the dearest take the same");
+        let evidence = format!("{evidence} All but the slowest writes take the same time in both.");
         Finding::found(Parameter::PauseBenefit, 1.0, OF_TYPICAL, evidence)
     } else {
         Finding::undetermined(Parameter::PauseBenefit, evidence)

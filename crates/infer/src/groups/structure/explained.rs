@@ -16,6 +16,7 @@ use super::traces::{FACTORS, Region, traces};
 use crate::groups::figures::median;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::{duration, times};
 
 /// Pages that are tried where they are not known.
 const PAGES: [u64; 5] = [2048, 4096, 8192, 16384, 32768];
@@ -134,24 +135,28 @@ fn unexplained(likely: &Likely, least: f64) -> f64 {
 
 fn evidence(likely: &Likely, written: Option<&Likely>, runs: &[Run]) -> String {
     let Layout { page, planes, chunk, dies, channels, cached, .. } = likely.best();
-    let [command, sense, transfer, link] = likely.times().map(|time| time / 1000.0);
+    let [command, sense, transfer, link] = likely.times();
     let largest = runs.iter().flatten().map(|read| read.size).max().unwrap_or(0);
     let pages = if chunk == 1 { "page" } else { "pages" };
     let chunk =
-        if dies == 1 { "one die".to_owned() } else { format!("chunks of {chunk} {pages} on {dies} dies") };
+        if dies == 1 { "one die".to_owned() } else { format!("{dies} dies with chunks of {chunk} {pages}") };
     let s = if channels == 1 { "" } else { "s" };
-    let cache = if cached { ", in cache mode" } else { "" };
+    let cache = if cached { ", with cached page reads" } else { "" };
     let written = written.map_or(String::new(), |written| {
         let misfit = written.misfit.sqrt();
-        format!("; writes were asked as well, which scatter {misfit:.2} times as much as those of one kind")
+        format!(" Writes were used as well; their error is {}.", times(misfit))
     });
     format!(
-        "reads up to {} take what pages of {} in rows of {planes}, {chunk} and {channels} channel{s}{cache} explain: command \
-         {command:.1}, sense {sense:.1}, transfer {transfer:.1}, link {link:.1} us a page; they scatter {:.2} times as much as \
-         reads of one kind{written}",
-        Bytes(largest),
+        "A model with pages of {}, {planes} planes, {chunk}, and {channels} channel{s}{cache} explains the times of reads up to {} \
+         best. Per page it has a command of {}, sensing {}, transfer {} and link {}. Its error is {} the scatter of equal \
+         reads.{written}",
         Bytes(page),
-        likely.misfit.sqrt()
+        Bytes(largest),
+        duration(command),
+        duration(sense),
+        duration(transfer),
+        duration(link),
+        times(likely.misfit.sqrt())
     )
 }
 
@@ -162,7 +167,7 @@ fn picture(runs: &[Run]) -> Picture {
     let alone = points.windows(2).position(|two| two[1].0 <= two[0].0).map_or(points.len(), |last| last + 1);
     let several = points.split_off(alone);
     Picture::new(
-        "Response time of reads that begin and end a block from a boundary, over their size.",
+        "Response time of reads that begin and end one block beside a page boundary, over their size.",
         Axis::logarithmic("IOSize", "bytes"),
         Axis::logarithmic("median response time", "ns"),
     )
@@ -214,9 +219,9 @@ impl Explained {
         session.conclude(found(Parameter::ParallelUnits, dies.map(|(dies, sure)| (dies.into(), sure))));
         if let Some((1, confidence)) = dies {
             for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
-                session.conclude(Finding::not_identifiable(parameter, confidence, "there is one die"));
+                session.conclude(Finding::not_identifiable(parameter, confidence, "There is one die."));
             }
-            let channels = Finding::found(Parameter::Channels, 1u64, confidence, "there is one die");
+            let channels = Finding::found(Parameter::Channels, 1u64, confidence, "There is one die.");
             session.conclude(channels.with(self.picture.clone()));
         } else {
             let several = self.says(&self.both, |layout| layout.dies > 1).filter(|(several, _)| *several);

@@ -22,6 +22,7 @@ use crate::groups::patterns::in_turn;
 use crate::groups::reads::{Walk, compare_each, how_many_times, room};
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::times;
 
 /// The largest boundary that is looked at for a page.
 const BOUNDARY_MAX: Bytes = Bytes::kib(64);
@@ -94,15 +95,18 @@ fn page_by(session: &mut Session<'_, '_>, ladder: Ladder) -> Result<Result<Page,
     let first = ladder.first();
     let Ladder { places, costs } = ladder;
     let picture = Picture::new(
-        "How much longer small reads take across boundaries than beside them.",
+        "Time of small reads across a boundary relative to reads beside it: pages end where it rises.",
         Axis::logarithmic("boundary", "bytes"),
         Axis::linear("across, relative to beside", "ratio"),
     );
     let points = costs.iter().map(|(boundary, cost)| (boundary.0 as f64, cost.estimate)).collect();
     let picture = picture.draw("across / beside", Style::Line, points);
     let words: Vec<String> =
-        costs.iter().map(|(boundary, cost)| format!("{boundary}: {:.2}", cost.estimate)).collect();
-    let figures = format!("reads across boundaries, relative to beside them: {}", words.join(", "));
+        costs.iter().map(|(boundary, cost)| format!("{} at {boundary}", times(cost.estimate))).collect();
+    let figures = format!(
+        "Small reads across a page boundary take longer than beside it. Measured at multiples of each size: {}.",
+        words.join(", ")
+    );
     let undetermined = |evidence: String| Finding::undetermined(Parameter::ReadPageSize, evidence);
     let Some(first) = first else { return Ok(Err(undetermined(figures).with(picture))) };
     let size = costs[first].0;
@@ -111,7 +115,9 @@ fn page_by(session: &mut Session<'_, '_>, ladder: Ladder) -> Result<Result<Page,
         return Ok(Err(undetermined(figures).with(picture)));
     }
     let Some(confidence) = verify(session, places, size)? else {
-        return Ok(Err(undetermined(format!("{figures}; elsewhere it is not the same")).with(picture)));
+        return Ok(Err(
+            undetermined(format!("{figures} In another region it is not the same.")).with(picture)
+        ));
     };
     let picture = picture.mark(size.0 as f64, "page");
     let finding = Finding::found(Parameter::ReadPageSize, size, confidence, figures).with(picture);
@@ -174,7 +180,7 @@ fn cost(
     // While the device is filled, what holds no data yet tells nothing, but where next to nothing could be filled.
     let count = Some(slots(filled.min(room))).filter(|&count| count >= PLACES_MIN).unwrap_or(slots(room));
     if count < PLACES_MIN {
-        return Err(Halt::Misfit("it has too few places to compare".to_owned()));
+        return Err(Halt::Misfit("it has too few offsets to compare".to_owned()));
     }
     let walk = |offset: Bytes| {
         let walk = Walk { offset: places.base + offset, slot: places.slot, size: block * 2 };

@@ -154,17 +154,19 @@ fn period(costs: &[f64], level: f64, shortest: usize) -> Option<usize> {
 
 fn conclude(session: &mut Session<'_, '_>, unit: Bytes, costs: &[f64], stripe: Bytes) {
     let evidence = format!(
-        "in turns with the device's first page, of single pages of each {stripe} one in each {unit} costs a merge: it begins a \
-         block; at other multiples it was so again, and not before them nor half-way",
+        "Of single pages that are {stripe} apart, alternating with the device's first page, one in each {unit} costs a merge: it is the \
+         first page of a block. Other multiples of {unit} show the same, and offsets between them do not.",
     );
     let points = costs.iter().zip(1u64..).map(|(&cost, at)| ((stripe * at).0 as f64, cost)).collect();
     let picture = Picture::new(
-        "Single pages up the addresses, a stripe apart, in turns with the device's first page: those that begin a block are dear.",
+        "Single pages at ascending offsets, a stripe apart, alternating with the device's first page: those that begin a block are slow.",
         Axis::linear("address", "bytes"),
         Axis::logarithmic("response time", "ns"),
     );
     let finding = Finding::found(Parameter::EraseBlockSize, unit, TOLD, evidence);
-    session.suppose(finding.with(picture.draw("writes", Style::Dots, points).mark(unit.0 as f64, "unit")));
+    session.suppose(
+        finding.with(picture.draw("writes", Style::Dots, points).mark(unit.0 as f64, "erase block")),
+    );
 }
 
 #[cfg(test)]

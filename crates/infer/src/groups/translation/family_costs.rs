@@ -315,8 +315,8 @@ impl Seen {
     pub(super) fn picture(&self) -> Picture {
         let picture = Picture::new(
             format!(
-                "Writes of {} in several patterns, one behind the other, the last run of each: what costs a merge is far above \
-                 what is written in sequence.",
+                "Writes of {} in several patterns, one after the other: writes that cost a merge take far longer than sequential \
+                 ones.",
                 self.size
             ),
             Axis::linear("write", ""),
@@ -338,13 +338,13 @@ impl Seen {
     }
 }
 
-/// A pattern's name to people.
+/// A pattern's name in legends.
 fn in_words(pattern: &str) -> &str {
     match pattern {
         "in-sequence" => "in sequence",
-        "one-page" => "one page again and again",
-        "first-page" => "the device's first page again and again",
-        "far-apart" => "far apart on one die",
+        "one-page" => "one page repeatedly",
+        "first-page" => "the device's first page repeatedly",
+        "far-apart" => "different blocks of one die",
         other => other,
     }
 }

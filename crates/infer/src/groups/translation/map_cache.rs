@@ -23,6 +23,7 @@ use crate::groups::patterns::{ios, responses};
 use crate::groups::writes::{apart, known_buffer, place};
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::times;
 
 /// What was found.
 pub(super) enum MapCache {
@@ -56,9 +57,10 @@ pub(super) fn look_for_map_cache(
     let affordable = (size * PAGES + held) * ROUNDS <= session.writes_left();
     let (written, figures) = match affordable {
         true => compare(session, size, Mode::Write, held)?,
-        false => {
-            (MapCache::Unclear(Family::Page), "a few pages were not written for want of budget".to_owned())
-        }
+        false => (
+            MapCache::Unclear(Family::Page),
+            "The write budget was too small to write a few pages and look for a map on the flash.".to_owned(),
+        ),
     };
     if matches!(written, MapCache::Found) {
         return Ok((written, figures));
@@ -79,7 +81,7 @@ pub(super) fn look_for_map_cache(
         (unclear, MapCache::None) => unclear,
         (_, other) => other,
     };
-    Ok((both, format!("{figures}; {more}")))
+    Ok((both, format!("{figures} {more}")))
 }
 
 /// Brings pages to mind by reading or writing them and `held` others, and reads them before and after all else.
@@ -120,8 +122,10 @@ fn compare(
         return Ok((MapCache::Unclear(Family::Page), String::new()));
     };
     let figures = format!(
-        "{PAGES} pages after a {by} of each are read in {:.2} times as long when everything was read ({:.2} to {:.2})",
-        more.estimate, more.low, more.high
+        "After a {by} of {PAGES} pages, reading them takes {} the time if the whole device was read in between ({} to {}).",
+        times(more.estimate),
+        times(more.low),
+        times(more.high)
     );
     let twice = [ranks(0, half), ranks(half, 2 * half)].iter().all(|ranks| ranks.p_above <= 1e-3);
     let cached = match () {

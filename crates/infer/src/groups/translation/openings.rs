@@ -130,14 +130,15 @@ impl Openings {
         let seen = session.supposed(Parameter::EraseBlockSize).and_then(|seen| seen.number());
         let same = seen.is_some_and(|seen| (seen / self.unit.0 as f64 - 1.0).abs() <= AGREES);
         let evidence = format!(
-            "single writes in steps of {} and more down the addresses cost the same at the same place in each {} ({:.0} nats){}",
+            "Single writes at descending offsets, in steps of {} and more, cost the same at the same position in each {} \
+             (log-likelihood ratio {:.0}).{}",
             self.step,
             self.unit,
             self.gain,
-            if same { "; overwriting in order makes room as often" } else { "" }
+            if same { " Sequential overwriting shows the same unit." } else { "" }
         );
         let picture = folded(
-            "Single writes down the addresses in steps, each read at once: the first in each unit opens a log, which costs a merge.",
+            "Single writes at descending offsets, each read back at once: the first in each erase block allocates a log block, which costs a merge.",
             "write and read",
             self.unit,
             &[("writes", self.costs.clone())],

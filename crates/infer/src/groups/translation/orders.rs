@@ -105,8 +105,8 @@ impl Orders {
 
     /// What was seen.
     pub(super) fn evidence(&self) -> String {
-        let down = |cost| format!(", and a few pages of a block downwards {cost:.1} times");
+        let down = |cost| format!(", and a few pages of one block in descending order {cost:.1} x");
         let downwards = self.downwards.map_or(String::new(), down);
-        format!("two places in turns {:.1} times{downwards}", self.turns)
+        format!("Writes that alternate between two regions take {:.1} x{downwards}.", self.turns)
     }
 }

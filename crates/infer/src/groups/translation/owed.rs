@@ -132,8 +132,8 @@ impl Owed {
     /// What was seen.
     pub(super) fn evidence(&self) -> String {
         format!(
-            "with what reads wait for after them, {WRITES} pages anywhere on one die cost {:.1} times what filling the device took for as \
-             much at most, and as many at the first page {:.1} times",
+            "Deferred work makes later reads wait. With that time added, {WRITES} random pages of one die take at most {:.1} x the time \
+             of the fill for the same amount, and {WRITES} writes to the first page {:.1} x.",
             self.anywhere, self.first
         )
     }

@@ -141,10 +141,10 @@ impl Sustained {
 
     /// What was seen.
     pub(super) fn evidence(&self) -> String {
-        let deep = self.unit().map_or(String::new(), |unit| format!("; {}", unit.evidence));
+        let deep = self.unit().map_or(String::new(), |unit| format!(" {}", unit.evidence));
         format!(
-            "for long anywhere on one die {:.1} times what filling the device took for as much at most, and one in ten {:.1} \
-             times{deep}",
+            "In a long run of random writes to one die, a write takes at most {:.1} x the time of the fill for the same amount, and one \
+             write in ten {:.1} x or more.{deep}",
             self.usual, self.dear
         )
     }
@@ -153,14 +153,14 @@ impl Sustained {
     pub(super) fn unit(&self) -> Option<Finding> {
         let Depths { unit, gain, beyond, delay } = self.depths?;
         let evidence = format!(
-            "single writes anywhere cost the more, the deeper they lie in their {}: that is likelier than by chance by {gain:.0} \
-             nats",
+            "Single random writes cost more the further they are from the beginning of their {} (log-likelihood ratio to chance \
+             {gain:.0}).",
             Bytes(unit as u64)
         );
         let points = self.trace.waited(delay).map(|(address, cost)| (address % unit, cost)).collect();
         let picture = Picture::new(
-            "Single pages anywhere, over their places in a unit: a block map copies what lies before them.",
-            Axis::linear("place in the unit", "bytes"),
+            "Single random pages, over their position in an erase block: a block map copies all pages before them.",
+            Axis::linear("position in the erase block", "bytes"),
             Axis::linear("response time", "ns"),
         )
         .draw("writes", Style::Dots, points);

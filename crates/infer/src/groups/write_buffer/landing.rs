@@ -15,7 +15,7 @@
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::Picture;
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
 use super::{SMALL, rest_for, write_behind, write_one};
@@ -23,6 +23,7 @@ use crate::groups::figures::{median, ranked};
 use crate::groups::patterns::{ios, responses};
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 
 /// The sizes of the writes: whole pages, and whole rows of the most planes.
 const SIZES: [Bytes; 2] = [Bytes::kib(16), Bytes::kib(64)];
@@ -96,7 +97,9 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
         }
     }
     if rested.len() < 2 * TRIALS_LEAST {
-        return Err(Halt::Lacks("too little may be written to see when writes reach the flash".to_owned()));
+        return Err(Halt::Lacks(
+            "the write budget is too small to see when writes reach the flash (--write-budget)".to_owned(),
+        ));
     }
     let usual =
         at_once.each_ref().map(|seen| median(&seen.iter().map(|&(write, _)| write).collect::<Vec<_>>()));
@@ -118,26 +121,26 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
         (_, true) => Landing::Late,
         _ => Landing::Before,
     };
-    let names = sizes.map(|size| format!("at once, after {size}"));
+    let names = sizes.map(|size| format!("at once, after a write of {size}"));
     let kinds = names.iter().map(String::as_str).zip(at_once.each_ref().map(Vec::as_slice));
-    let others = [("after a rest", rested.as_slice()), ("what was written before", &older)];
+    let others = [("after idle time", rested.as_slice()), ("older data", &older)];
     let picture = ranked(
         format!(
-            "What was just written read back, after writes of {} and of {}: a write that is answered before it is on the flash \
-             makes the read wait, or is read from memory.",
+            "Reads of data that was just written, after writes of {} and of {}. If the device answers a write before the data is \
+             on the flash, the read waits for it or comes from memory.",
             sizes[0], sizes[1]
         ),
         "reads",
         kinds.chain(others),
     );
-    let [first, second] = at_once.map(|seen| Nanos(median(&seen) as u64));
+    let [first, second] = at_once.map(|seen| duration(median(&seen)));
     let evidence = format!(
-        "what was just written is read back in {first} and {second} at once (writes of {} and {}), in {} after a rest, and what was \
-         written before in {}",
+        "Reading back data right after the write takes {first} for writes of {} and {second} for writes of {}; after idle time it \
+         takes {}, and reading older data takes {}.",
         sizes[0],
         sizes[1],
-        Nanos(median(&rested) as u64),
-        Nanos(median(&older) as u64),
+        duration(median(&rested)),
+        duration(median(&older)),
     );
     Ok(Landed { landing, evidence, picture, rested, older, writes, reads })
 }

@@ -18,6 +18,7 @@ use super::{rest_for, write_one};
 use crate::groups::figures::median;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 
 /// The largest page: what all sizes are multiples of at first.
 const WHOLE: Bytes = Bytes::kib(16);
@@ -97,9 +98,10 @@ pub(super) fn jump(session: &mut Session<'_, '_>) -> Result<Option<Jump>, Halt> 
         unit = half;
     }
     let evidence = format!(
-        "after a rest a single write of {low} takes {:.1} ns for each KiB, one of {high} {:.1} ns",
-        sizes.of(low) / low.0 as f64 * 1024.0,
-        sizes.of(high) / high.0 as f64 * 1024.0
+        "After idle time a single write of {low} takes {} per KiB, and one of {high} {} per KiB: the larger one does not fit in the \
+         buffer.",
+        duration(sizes.of(low) / low.0 as f64 * 1024.0),
+        duration(sizes.of(high) / high.0 as f64 * 1024.0)
     );
     sizes.curve.sort_by(|a, b| a.0.total_cmp(&b.0));
     Ok(Some(Jump { size: low, evidence, curve: sizes.curve }))

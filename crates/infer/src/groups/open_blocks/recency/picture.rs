@@ -30,8 +30,8 @@ impl Trace {
         };
         let shift = (0..=self.latest).min_by_key(|&shift| wrong(shift)).unwrap_or(0);
         Picture::new(
-            "Single pages at places on one die, each in a block of its own: cheap where fewer blocks than there are logs were \
-             written to since the last page of this one.",
+            "Single pages in different blocks of one die: a write is fast if fewer other blocks were written to since the last write \
+             to its own than the device has log blocks.",
             Axis::linear("other blocks written to since", ""),
             Axis::logarithmic("response time", "ns"),
         )
