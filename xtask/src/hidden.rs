@@ -89,15 +89,15 @@ mod tests {
     use flashlab_analysis::inference::Finding;
     use flashlab_base::{Nanos, Seed};
     use flashlab_device::{CompleteDevice, MemoryDevice};
-    use flashlab_infer::{Settings, infer, nothing_known};
+    use flashlab_infer::{InferenceSettings, infer, nothing_known};
 
     use super::*;
     use crate::population;
 
     fn findings(device: &mut dyn Device) -> Vec<Finding> {
-        let settings = Settings {
+        let settings = InferenceSettings {
             seed: Seed(7),
-            write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+            write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
             reading_time: Some(Nanos::from_secs(60)),
             writing_time: Nanos::from_secs(3600),
             interrupt: &AtomicBool::new(false),

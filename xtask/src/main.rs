@@ -13,7 +13,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand};
 use flashlab_analysis::inference::Parameter;
 
-use population::Family;
+use population::DeviceFamily;
 use score::Set;
 
 /// Tasks of flashlab's developers.
@@ -46,8 +46,8 @@ pub struct InferScore {
     #[arg(long, value_delimiter = ',', value_parser = Parameter::from_str)]
     only: Vec<Parameter>,
     /// Only devices of this family
-    #[arg(long, value_parser = Family::from_str)]
-    family: Option<Family>,
+    #[arg(long, value_parser = DeviceFamily::from_str)]
+    family: Option<DeviceFamily>,
     /// The devices that were not written with flashlab's simulator
     #[arg(long, conflicts_with_all = ["family", "show_profile"])]
     foreign: bool,

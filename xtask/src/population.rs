@@ -26,7 +26,7 @@ use draw::Draw;
 
 /// The families of translation layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
+pub enum DeviceFamily {
     /// A page map.
     Page,
     /// A demand-cached page map (DFTL).
@@ -39,39 +39,48 @@ pub enum Family {
     Shared,
 }
 
-impl Family {
+impl DeviceFamily {
     /// All of them; a device's family is its seed modulo their number.
-    pub const ALL: [Family; 5] = [Family::Page, Family::Demand, Family::Block, Family::Log, Family::Shared];
+    pub const ALL: [DeviceFamily; 5] = [
+        DeviceFamily::Page,
+        DeviceFamily::Demand,
+        DeviceFamily::Block,
+        DeviceFamily::Log,
+        DeviceFamily::Shared,
+    ];
 
     /// As on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Family::Page => "page",
-            Family::Demand => "demand",
-            Family::Block => "block",
-            Family::Log => "log",
-            Family::Shared => "shared",
+            DeviceFamily::Page => "page",
+            DeviceFamily::Demand => "demand",
+            DeviceFamily::Block => "block",
+            DeviceFamily::Log => "log",
+            DeviceFamily::Shared => "shared",
         }
     }
 
     /// Whether every page has a place of its own for good.
     pub fn maps_pages(self) -> bool {
-        matches!(self, Family::Page | Family::Demand)
+        matches!(self, DeviceFamily::Page | DeviceFamily::Demand)
     }
 }
 
-impl fmt::Display for Family {
+impl fmt::Display for DeviceFamily {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Family {
+impl FromStr for DeviceFamily {
     type Err = String;
-    fn from_str(text: &str) -> Result<Family, String> {
-        let found = Family::ALL.into_iter().find(|family| family.name() == text);
+    fn from_str(text: &str) -> Result<DeviceFamily, String> {
+        let found = DeviceFamily::ALL.into_iter().find(|family| family.name() == text);
         found.ok_or_else(|| {
-            format!("{text} is no family: write one of {}", Family::ALL.map(Family::name).join(", "))
+            format!(
+                "{text} is no family: write one of {}",
+                DeviceFamily::ALL.map(DeviceFamily::name).join(", ")
+            )
         })
     }
 }
@@ -90,8 +99,8 @@ enum Class {
 }
 
 /// The family of the device that a seed makes.
-pub fn family_of(seed: u64) -> Family {
-    Family::ALL[(seed % Family::ALL.len() as u64) as usize]
+pub fn family_of(seed: u64) -> DeviceFamily {
+    DeviceFamily::ALL[(seed % DeviceFamily::ALL.len() as u64) as usize]
 }
 
 /// The device that a seed makes, with its noise.
@@ -101,7 +110,7 @@ pub fn profile(seed: u64) -> Profile {
 
 /// The flash devices of the zoo, no larger than 1 GiB, in turn by the seed. Those without noise have that of the random
 /// devices.
-pub fn zoo(seed: u64) -> (Profile, Family) {
+pub fn zoo(seed: u64) -> (Profile, DeviceFamily) {
     const MOST: Bytes = Bytes::gib(1);
     let known = flashlab_sim::zoo().into_iter().filter_map(|profile| {
         let family = of_translation(profile.flash.as_ref().map(|_| &profile.translation)?)?;
@@ -114,13 +123,13 @@ pub fn zoo(seed: u64) -> (Profile, Family) {
 }
 
 /// None for zones, which are no translation, and for layers that no family has.
-fn of_translation(translation: &Translation) -> Option<Family> {
+fn of_translation(translation: &Translation) -> Option<DeviceFamily> {
     match translation {
-        Translation::PageMap(_) => Some(Family::Page),
-        Translation::DemandMap(_) => Some(Family::Demand),
-        Translation::LogBlocks(options) if options.order == LogOrder::Any => Some(Family::Log),
-        Translation::LogBlocks(_) => Some(Family::Block),
-        Translation::SharedLogs(_) => Some(Family::Shared),
+        Translation::PageMap(_) => Some(DeviceFamily::Page),
+        Translation::DemandMap(_) => Some(DeviceFamily::Demand),
+        Translation::LogBlocks(options) if options.order == LogOrder::Any => Some(DeviceFamily::Log),
+        Translation::LogBlocks(_) => Some(DeviceFamily::Block),
+        Translation::SharedLogs(_) => Some(DeviceFamily::Shared),
         _ => None,
     }
 }
@@ -152,10 +161,12 @@ fn draw(seed: u64, attempt: u64) -> Profile {
     let family = family_of(seed);
     let mut draw = Draw::new(Seed(seed).derive("infer-score", attempt));
     let class = match family {
-        Family::Page | Family::Demand => {
+        DeviceFamily::Page | DeviceFamily::Demand => {
             draw.weighted(&[(1, Class::Stick), (4, Class::Sata), (2, Class::Nvme), (3, Class::Modern)])
         }
-        Family::Block | Family::Log | Family::Shared => draw.weighted(&[(6, Class::Stick), (4, Class::Sata)]),
+        DeviceFamily::Block | DeviceFamily::Log | DeviceFamily::Shared => {
+            draw.weighted(&[(6, Class::Stick), (4, Class::Sata)])
+        }
     };
     let block = if matches!(class, Class::Nvme | Class::Modern) { draw.of(&[512, 512, 4096]) } else { 512 };
     let capacity = Bytes(draw.logarithmic(64e6, 2.1e9) as u64).round_down(Bytes::kib(16));

@@ -7,14 +7,14 @@ use flashlab_analysis::inference::{Parameter, Unit, Value, Verdict};
 use flashlab_base::{Bytes, Nanos};
 use serde_json::{Map, json};
 
-use crate::score::{Answer, Outcome, Set, Tally};
+use crate::score::{JudgedAnswer, ProbeOutcome, Set, Tally};
 use crate::truth::{Mark, Rule, Truth, rule};
 
 /// How many of the worst answers are listed.
 const WORST: usize = 40;
 
 /// Per parameter, as an object.
-pub fn json(outcomes: &[Outcome], only: &[Parameter]) -> String {
+pub fn json(outcomes: &[ProbeOutcome], only: &[Parameter]) -> String {
     let parameters: Map<String, serde_json::Value> = only
         .iter()
         .map(|&parameter| {
@@ -36,7 +36,10 @@ pub fn json(outcomes: &[Outcome], only: &[Parameter]) -> String {
     serde_json::to_string_pretty(&parameters).expect("names and numbers")
 }
 
-fn of(outcomes: &[Outcome], parameter: Parameter) -> impl Iterator<Item = (&Outcome, &Answer)> {
+fn of(
+    outcomes: &[ProbeOutcome],
+    parameter: Parameter,
+) -> impl Iterator<Item = (&ProbeOutcome, &JudgedAnswer)> {
     outcomes.iter().flat_map(move |outcome| {
         let answers = outcome.answers.iter().filter(move |answer| answer.parameter == parameter);
         answers.map(move |answer| (outcome, answer))
@@ -44,13 +47,13 @@ fn of(outcomes: &[Outcome], parameter: Parameter) -> impl Iterator<Item = (&Outc
 }
 
 /// The tables.
-pub fn text(set: Set, outcomes: &[Outcome], only: &[Parameter]) -> String {
+pub fn text(set: Set, outcomes: &[ProbeOutcome], only: &[Parameter]) -> String {
     let mut out = String::new();
     let _ = write_all(&mut out, set, outcomes, only);
     out
 }
 
-fn write_all(out: &mut String, set: Set, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt::Result {
+fn write_all(out: &mut String, set: Set, outcomes: &[ProbeOutcome], only: &[Parameter]) -> std::fmt::Result {
     writeln!(
         out,
         "{:<22}{:>6} {:>8}{:>6}{:>6}{:>6}{:>6} {:>9}{:>7}{:>7}",
@@ -85,7 +88,7 @@ fn write_all(out: &mut String, set: Set, outcomes: &[Outcome], only: &[Parameter
 
 /// How many of the answers are right that do not rightly say that nothing is to be found, by rule, and how many of all are
 /// wrong and sure; by family.
-fn goals(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt::Result {
+fn goals(out: &mut String, outcomes: &[ProbeOutcome], only: &[Parameter]) -> std::fmt::Result {
     let by_rule = |family: Option<&str>, of: Rule| {
         let answers = outcomes
             .iter()
@@ -125,7 +128,7 @@ fn goals(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt
 }
 
 /// Truth and answer of the parameters that are words or truths, over and under of the others; by family.
-fn confusion(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std::fmt::Result {
+fn confusion(out: &mut String, outcomes: &[ProbeOutcome], only: &[Parameter]) -> std::fmt::Result {
     writeln!(out, "\nConfusion, by parameter and family (truth -> answer: how often)")?;
     for &parameter in only {
         let mut counts: BTreeMap<(&str, String), u64> = BTreeMap::new();
@@ -142,7 +145,7 @@ fn confusion(out: &mut String, outcomes: &[Outcome], only: &[Parameter]) -> std:
 }
 
 /// In what way an answer differs from the truth, if it does.
-fn confused(answer: &Answer) -> Option<String> {
+fn confused(answer: &JudgedAnswer) -> Option<String> {
     let (mark, truth) = (answer.mark?, in_words(&answer.truth, answer.parameter));
     match (mark, &answer.finding.value, &answer.truth) {
         (Mark::Exact | Mark::Near | Mark::NotIdentifiable, ..) => None,
@@ -157,9 +160,10 @@ fn confused(answer: &Answer) -> Option<String> {
 }
 
 /// The wrong answers, the surest first, each with the command that makes it again.
-fn worst(out: &mut String, set: Set, outcomes: &[Outcome]) -> std::fmt::Result {
-    let is_bad = |answer: &Answer| matches!(answer.mark, Some(Mark::Wrong | Mark::NotIdentifiableWrong));
-    let mut bad: Vec<(&Outcome, &Answer)> = outcomes
+fn worst(out: &mut String, set: Set, outcomes: &[ProbeOutcome]) -> std::fmt::Result {
+    let is_bad =
+        |answer: &JudgedAnswer| matches!(answer.mark, Some(Mark::Wrong | Mark::NotIdentifiableWrong));
+    let mut bad: Vec<(&ProbeOutcome, &JudgedAnswer)> = outcomes
         .iter()
         .flat_map(|outcome| outcome.answers.iter().map(move |answer| (outcome, answer)))
         .filter(|(_, answer)| is_bad(answer))
@@ -183,7 +187,7 @@ fn worst(out: &mut String, set: Set, outcomes: &[Outcome]) -> std::fmt::Result {
 }
 
 /// All answers, beside the truth.
-pub fn answers(outcomes: &[Outcome]) -> String {
+pub fn answers(outcomes: &[ProbeOutcome]) -> String {
     let mut out = String::new();
     for outcome in outcomes {
         for answer in &outcome.answers {
@@ -203,7 +207,7 @@ pub fn answers(outcomes: &[Outcome]) -> String {
     out
 }
 
-fn line(outcome: &Outcome, answer: &Answer) -> String {
+fn line(outcome: &ProbeOutcome, answer: &JudgedAnswer) -> String {
     let finding = &answer.finding;
     let found = match finding.verdict {
         Verdict::Found => finding.value_in_words(),
@@ -249,10 +253,10 @@ fn in_words(truth: &Truth, parameter: Parameter) -> String {
 }
 
 /// What the inferences took.
-fn times(out: &mut String, outcomes: &[Outcome]) -> std::fmt::Result {
+fn times(out: &mut String, outcomes: &[ProbeOutcome]) -> std::fmt::Result {
     let Some(slowest) = outcomes.iter().max_by_key(|outcome| outcome.real) else { return Ok(()) };
     let total: f64 = outcomes.iter().map(|outcome| outcome.real.as_secs_f64()).sum();
-    let per_gib = |outcome: &Outcome| {
+    let per_gib = |outcome: &ProbeOutcome| {
         outcome.real.as_secs_f64() / (outcome.capacity.0 as f64 / f64::from(1 << 30)).max(1.0)
     };
     let worst = outcomes.iter().map(per_gib).fold(0.0, f64::max);

@@ -10,13 +10,13 @@ use anyhow::{Context, anyhow};
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{Group, Progress, Settings, groups_for, infer_groups, nothing_known};
+use flashlab_infer::{Group, InferenceProgress, InferenceSettings, groups_for, infer_groups, nothing_known};
 use flashlab_plan::Plan;
 use flashlab_sim::Profile;
 
 use crate::foreign::{self, Foreign};
 use crate::hidden::Hidden;
-use crate::population::{self, Family};
+use crate::population::{self, DeviceFamily};
 use crate::truth::{self, Mark, Truth};
 
 /// The longest that a group of probes may take, on the device's clock.
@@ -27,7 +27,7 @@ pub const CONFIDENT: f64 = 0.95;
 
 /// One parameter of one device.
 #[derive(Debug)]
-pub struct Answer {
+pub struct JudgedAnswer {
     pub parameter: Parameter,
     pub finding: Finding,
     pub truth: Truth,
@@ -35,7 +35,7 @@ pub struct Answer {
     pub mark: Option<Mark>,
 }
 
-impl Answer {
+impl JudgedAnswer {
     /// Whether it is wrong, and says that it is not.
     pub fn is_confidently_wrong(&self) -> bool {
         self.mark == Some(Mark::Wrong) && self.finding.confidence >= CONFIDENT
@@ -44,11 +44,11 @@ impl Answer {
 
 /// What became of one device.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ProbeOutcome {
     pub seed: u64,
     pub family: &'static str,
     pub capacity: Bytes,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<JudgedAnswer>,
     /// What the inference took on this machine.
     pub real: Duration,
     /// By group of probes.
@@ -83,7 +83,7 @@ impl Set {
 
 /// Infers and judges the devices of these seeds, `threads` at a time. They are in the order of the seeds, whatever the
 /// number of threads. A device that cannot be built, or at which something panics, is an error and costs no other.
-pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> Vec<anyhow::Result<Outcome>> {
+pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> Vec<anyhow::Result<ProbeOutcome>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -102,7 +102,7 @@ pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> Vec<a
     done.into_iter().map(|(seed, outcome)| outcome.with_context(|| format!("seed {seed}"))).collect()
 }
 
-fn outcome(set: Set, seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
+fn outcome(set: Set, seed: u64, only: &[Parameter]) -> anyhow::Result<ProbeOutcome> {
     match set {
         Set::Simulated => simulated((population::profile(seed), population::family_of(seed)), seed, only),
         Set::Zoo => simulated(population::zoo(seed), seed, only),
@@ -110,13 +110,17 @@ fn outcome(set: Set, seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
     }
 }
 
-fn simulated((profile, family): (Profile, Family), seed: u64, only: &[Parameter]) -> anyhow::Result<Outcome> {
+fn simulated(
+    (profile, family): (Profile, DeviceFamily),
+    seed: u64,
+    only: &[Parameter],
+) -> anyhow::Result<ProbeOutcome> {
     let twin = truth::Twin::new(&profile, family);
     let device = Hidden::new(profile.device()?);
     Ok(judged(device, (seed, family.name()), only, |parameter| twin.truth(parameter)))
 }
 
-fn foreign(seed: u64, only: &[Parameter]) -> Outcome {
+fn foreign(seed: u64, only: &[Parameter]) -> ProbeOutcome {
     let (model, truth) = (foreign::model(seed), foreign::model(seed));
     let device = Hidden::new(Foreign::new(model, seed));
     judged(device, (seed, truth.name()), only, |parameter| truth.truth(parameter))
@@ -127,7 +131,7 @@ fn judged(
     (seed, family): (u64, &'static str),
     only: &[Parameter],
     truth: impl Fn(Parameter) -> Truth,
-) -> Outcome {
+) -> ProbeOutcome {
     let begin = Instant::now();
     let mut timer = Timer { begin, groups: Vec::new() };
     let known = inferred(&mut device, seed, only, &mut timer);
@@ -136,9 +140,9 @@ fn judged(
         let finding = known.get(parameter)?.clone();
         let truth = truth(parameter);
         let mark = truth::judge(parameter, finding.verdict, finding.value.as_ref(), &truth);
-        Some(Answer { parameter, finding, truth, mark })
+        Some(JudgedAnswer { parameter, finding, truth, mark })
     });
-    Outcome {
+    ProbeOutcome {
         seed,
         family,
         capacity: device.geometry().capacity,
@@ -156,7 +160,7 @@ struct Timer {
     groups: Vec<(&'static str, Duration)>,
 }
 
-impl Progress for Timer {
+impl InferenceProgress for Timer {
     fn begin(&mut self, _group: &'static Group, _index: usize, _count: usize) {
         self.begin = Instant::now();
     }
@@ -172,11 +176,11 @@ fn inferred(
     device: &mut dyn Device,
     seed: u64,
     only: &[Parameter],
-    progress: &mut dyn Progress,
+    progress: &mut dyn InferenceProgress,
 ) -> Inference {
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(seed).derive("inference", 0),
-        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
         reading_time: None,
         writing_time: WRITING_TIME,
         interrupt: &AtomicBool::new(false),
@@ -215,7 +219,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts these answers.
-    pub fn of<'a>(answers: impl Iterator<Item = &'a Answer>) -> Tally {
+    pub fn of<'a>(answers: impl Iterator<Item = &'a JudgedAnswer>) -> Tally {
         let mut tally = Tally::default();
         for answer in answers {
             let Some(mark) = answer.mark else { continue };

@@ -38,7 +38,7 @@ use halt::Halt;
 use session::Session;
 
 /// What an inference may do.
-pub struct Settings<'a> {
+pub struct InferenceSettings<'a> {
     /// Of everything random.
     pub seed: Seed,
     /// How much may be written; `None`: the device is only read.
@@ -52,7 +52,7 @@ pub struct Settings<'a> {
     pub interrupt: &'a AtomicBool,
 }
 
-impl Settings<'_> {
+impl InferenceSettings<'_> {
     /// The budget where nobody gives another: twice the capacity.
     pub fn usual_budget(capacity: Bytes) -> Bytes {
         capacity * 2
@@ -60,7 +60,7 @@ impl Settings<'_> {
 }
 
 /// Who is told while it goes on.
-pub trait Progress {
+pub trait InferenceProgress {
     /// A group begins; which it is of how many.
     fn begin(&mut self, _group: &'static Group, _index: usize, _count: usize) {}
     /// A group that writes is about to, and this is the most. Whether it may: who cannot note it, for an inference that is
@@ -76,11 +76,11 @@ pub trait Progress {
     fn abandoned(&mut self, _group: &'static Group, _known: &Inference) {}
 }
 
-impl Progress for () {}
+impl InferenceProgress for () {}
 
 /// How an inference ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum InferenceEnd {
     /// Every parameter has its answer.
     Done,
     /// It was interrupted: some parameters have none yet.
@@ -92,10 +92,10 @@ pub enum Ended {
 /// Infers all parameters that `known` has no finding of, and adds theirs to it.
 pub fn infer(
     device: &mut dyn Device,
-    settings: &Settings<'_>,
+    settings: &InferenceSettings<'_>,
     known: &mut Inference,
-    progress: &mut dyn Progress,
-) -> Ended {
+    progress: &mut dyn InferenceProgress,
+) -> InferenceEnd {
     infer_groups(device, settings, known, progress, GROUPS)
 }
 
@@ -103,11 +103,11 @@ pub fn infer(
 /// nothing of what it found or supposed.
 pub fn infer_groups(
     device: &mut dyn Device,
-    settings: &Settings<'_>,
+    settings: &InferenceSettings<'_>,
     known: &mut Inference,
-    progress: &mut dyn Progress,
+    progress: &mut dyn InferenceProgress,
     groups: &'static [Group],
-) -> Ended {
+) -> InferenceEnd {
     let mut session = Session::new(device, settings, known);
     for (index, group) in groups.iter().enumerate() {
         let answered = group.parameters.iter().all(|&parameter| session.is_concluded(parameter));
@@ -121,9 +121,9 @@ pub fn infer_groups(
         let share = groups[..=index].iter().map(|group| group.write_share).sum();
         let halt = session.run_group(group, share, progress);
         let ended = match &halt {
-            Some(Halt::Gone(reason)) => Some(Ended::Gone(reason.clone())),
-            Some(Halt::Interrupted) => Some(Ended::Interrupted),
-            _ => settings.interrupt.load(Ordering::Relaxed).then_some(Ended::Interrupted),
+            Some(Halt::Gone(reason)) => Some(InferenceEnd::Gone(reason.clone())),
+            Some(Halt::Interrupted) => Some(InferenceEnd::Interrupted),
+            _ => settings.interrupt.load(Ordering::Relaxed).then_some(InferenceEnd::Interrupted),
         };
         if let Some(ended) = ended {
             session.abandon(before);
@@ -134,7 +134,7 @@ pub fn infer_groups(
         let probes = session.take_probes(group);
         progress.ended(group, session.inference(), &probes);
     }
-    Ended::Done
+    InferenceEnd::Done
 }
 
 /// The groups that have to run for these parameters: those that answer them, and all before them, as a group may

@@ -20,7 +20,7 @@ use crate::groups::patterns;
 use crate::halt::Halt;
 use crate::knowledge::Knowledge;
 use crate::virtual_disk::without_its_host;
-use crate::{Progress, Settings};
+use crate::{InferenceProgress, InferenceSettings};
 use allowance::Allowance;
 
 /// A group that may write less than this part of the device has too little for any probe.
@@ -39,7 +39,7 @@ const SMALL_READS: u64 = 33;
 /// A device while it is probed.
 pub struct Session<'d, 's> {
     device: &'d mut dyn Device,
-    settings: &'s Settings<'s>,
+    settings: &'s InferenceSettings<'s>,
     inference: &'d mut Inference,
     allowance: Allowance,
     probes: Vec<Experiment>,
@@ -53,7 +53,7 @@ pub struct Session<'d, 's> {
 impl<'d, 's> Session<'d, 's> {
     pub(crate) fn new(
         device: &'d mut dyn Device,
-        settings: &'s Settings<'s>,
+        settings: &'s InferenceSettings<'s>,
         inference: &'d mut Inference,
     ) -> Session<'d, 's> {
         let allowance = Allowance::default();
@@ -328,7 +328,7 @@ impl<'d, 's> Session<'d, 's> {
         &mut self,
         group: &'static Group,
         share: f64,
-        progress: &mut dyn Progress,
+        progress: &mut dyn InferenceProgress,
     ) -> Option<Halt> {
         let begin = self.device.now();
         let time = if group.writes() { self.settings.writing_time } else { self.reading_time };
@@ -401,7 +401,12 @@ impl<'d, 's> Session<'d, 's> {
     }
 
     /// Concludes what the group left.
-    pub(crate) fn conclude_rest(&mut self, group: &Group, halt: Option<Halt>, progress: &mut dyn Progress) {
+    pub(crate) fn conclude_rest(
+        &mut self,
+        group: &Group,
+        halt: Option<Halt>,
+        progress: &mut dyn InferenceProgress,
+    ) {
         let reason = halt.map_or("The probes came to no decision.".to_owned(), |halt| halt.to_string());
         for &parameter in group.supposes {
             if self.known().finding(parameter).is_none() {
@@ -458,7 +463,7 @@ impl<'d, 's> Session<'d, 's> {
         )
     }
 
-    fn tell_concluded(&mut self, progress: &mut dyn Progress) {
+    fn tell_concluded(&mut self, progress: &mut dyn InferenceProgress) {
         for parameter in mem::take(&mut self.concluded) {
             if let Some(finding) = self.inference.get(parameter) {
                 progress.concluded(finding);

@@ -8,13 +8,18 @@ use flashlab_sim::layer::{
 };
 use flashlab_sim::profile::FlashSection;
 
-use super::Family;
+use super::DeviceFamily;
 use super::draw::Draw;
 
-pub fn translation(draw: &mut Draw, family: Family, flash: &FlashSection, capacity: Bytes) -> Translation {
+pub fn translation(
+    draw: &mut Draw,
+    family: DeviceFamily,
+    flash: &FlashSection,
+    capacity: Bytes,
+) -> Translation {
     match family {
-        Family::Page => Translation::PageMap(page_map(draw)),
-        Family::Demand => {
+        DeviceFamily::Page => Translation::PageMap(page_map(draw)),
+        DeviceFamily::Demand => {
             // From 2 % to a half of the map is in memory.
             let pages = capacity.0 as f64 / flash.page.0 as f64;
             Translation::DemandMap(DemandMapOptions {
@@ -23,12 +28,12 @@ pub fn translation(draw: &mut Draw, family: Family, flash: &FlashSection, capaci
                 entry_bytes: draw.of(&[4, 4, 8]),
             })
         }
-        Family::Block => {
+        DeviceFamily::Block => {
             let order = draw.weighted(&[(2, LogOrder::Next), (1, LogOrder::Forward)]);
             Translation::LogBlocks(log_blocks(draw, flash, order))
         }
-        Family::Log => Translation::LogBlocks(log_blocks(draw, flash, LogOrder::Any)),
-        Family::Shared => Translation::SharedLogs(SharedLogsOptions {
+        DeviceFamily::Log => Translation::LogBlocks(log_blocks(draw, flash, LogOrder::Any)),
+        DeviceFamily::Shared => Translation::SharedLogs(SharedLogsOptions {
             stripe_pages: stripe(draw, flash),
             logs: draw.between(1, 16) as u32,
             ..SharedLogsOptions::default()

@@ -8,7 +8,7 @@ use flashlab_sim::profile::{
 };
 
 use super::draw::Draw;
-use super::{Class, Family};
+use super::{Class, DeviceFamily};
 
 /// What reading one page from the flash takes, without command and link.
 pub fn page_read(flash: &FlashSection) -> Nanos {
@@ -26,7 +26,13 @@ fn shortest(times: &PerPage) -> Nanos {
     }
 }
 
-pub fn flash(draw: &mut Draw, class: Class, family: Family, capacity: Bytes, block: Bytes) -> FlashSection {
+pub fn flash(
+    draw: &mut Draw,
+    class: Class,
+    family: DeviceFamily,
+    capacity: Bytes,
+    block: Bytes,
+) -> FlashSection {
     let page = Bytes::kib(match class {
         Class::Stick => draw.of(&[2, 4, 4, 8, 16]),
         Class::Sata | Class::Nvme | Class::Modern => draw.of(&[4, 4, 8, 8, 16]),
@@ -95,12 +101,12 @@ pub fn flash(draw: &mut Draw, class: Class, family: Family, capacity: Bytes, blo
 }
 
 trait WithFastRegion {
-    fn with_fast_region(self, draw: &mut Draw, family: Family, capacity: Bytes) -> FlashSection;
+    fn with_fast_region(self, draw: &mut Draw, family: DeviceFamily, capacity: Bytes) -> FlashSection;
 }
 
 impl WithFastRegion for FlashSection {
     /// A fifth of the devices with a page map have an SLC cache.
-    fn with_fast_region(self, draw: &mut Draw, family: Family, capacity: Bytes) -> FlashSection {
+    fn with_fast_region(self, draw: &mut Draw, family: DeviceFamily, capacity: Bytes) -> FlashSection {
         if !family.maps_pages() || !draw.chance(0.2) {
             return self;
         }
@@ -124,7 +130,7 @@ impl WithFastRegion for FlashSection {
 pub fn controller(
     draw: &mut Draw,
     class: Class,
-    family: Family,
+    family: DeviceFamily,
     flash: &FlashSection,
     capacity: Bytes,
 ) -> ControllerSection {
@@ -211,7 +217,7 @@ fn segment_groups(draw: &mut Draw, read: Nanos, capacity: Bytes) -> SegmentGroup
 }
 
 /// Merges that are put off; with a fast region, that it is emptied only after a while.
-fn background(draw: &mut Draw, family: Family, flash: &FlashSection) -> Option<BackgroundSection> {
+fn background(draw: &mut Draw, family: DeviceFamily, flash: &FlashSection) -> Option<BackgroundSection> {
     let idle_after = draw.micros(1000.0, 200_000.0);
     if flash.slc_cache.is_some() {
         return Some(BackgroundSection {

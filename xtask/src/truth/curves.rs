@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Prng, Seed};
 use flashlab_device::Operation;
 use flashlab_sim::{Profile, Translation};
 
-use super::lab::{Content, Lab, median};
+use super::lab::{Lab, WrittenContent, median};
 use super::{NEAR, Truth};
 
 /// Throughput has to grow by 2.5 %; what lies between these two is as good as either.
@@ -208,7 +208,7 @@ pub fn content_share(
     noisy: &Profile,
     page: Bytes,
     settle: Bytes,
-    content: Content,
+    content: WrittenContent,
 ) -> Truth {
     let flash = quiet.flash.as_ref();
     if flash.is_none_or(|flash| flash.zeros_program_share == 1.0 && flash.ones_program_share == 1.0) {
@@ -222,7 +222,7 @@ pub fn content_share(
         // In turns, as what is put off changes with time.
         for turn in 0..2 * TURNS {
             let (costs, written) =
-                if turn % 2 == 0 { (&mut random, Content::Random) } else { (&mut other, content) };
+                if turn % 2 == 0 { (&mut random, WrittenContent::Random) } else { (&mut other, content) };
             lab.write_content(written);
             let before = settle.0.div_ceil(page.0);
             lab.sequential(Operation::Write, at, page, before);

@@ -7,7 +7,7 @@ use flashlab_sim::{Profile, SimulatedDevice};
 
 /// What a write puts on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum WrittenContent {
     Random,
     Zeros,
     Ones,
@@ -22,7 +22,7 @@ pub struct Lab {
     device: SimulatedDevice,
     /// Lent to the IO that is in flight; empty where content makes no difference.
     buffer: Buffer,
-    content: Content,
+    content: WrittenContent,
 }
 
 impl Lab {
@@ -48,17 +48,17 @@ impl Lab {
         let device = profile.device().expect("the profile was checked");
         let size = if device.geometry().data.is_used() { LARGEST } else { Bytes::ZERO };
         let buffer = Arena::buffers(1, size).pop().expect("one buffer");
-        let mut lab = Lab { device, buffer, content: Content::Zeros };
-        lab.write_content(Content::Random);
+        let mut lab = Lab { device, buffer, content: WrittenContent::Zeros };
+        lab.write_content(WrittenContent::Random);
         lab
     }
 
     /// What is written from now on.
-    pub fn write_content(&mut self, content: Content) {
+    pub fn write_content(&mut self, content: WrittenContent) {
         match content {
-            Content::Random => Prng::new(Seed(1)).fill(&mut self.buffer),
-            Content::Zeros => self.buffer.fill(0x00),
-            Content::Ones => self.buffer.fill(0xFF),
+            WrittenContent::Random => Prng::new(Seed(1)).fill(&mut self.buffer),
+            WrittenContent::Zeros => self.buffer.fill(0x00),
+            WrittenContent::Ones => self.buffer.fill(0xFF),
         }
         self.content = content;
     }

@@ -7,12 +7,12 @@ use flashlab_sim::profile::{FlashSection, Profile};
 use flashlab_sim::{Translation, layer::LogOrder};
 
 use super::Truth;
-use crate::population::Family;
+use crate::population::DeviceFamily;
 
 const ONE_DIE: &str = "with one die there is no other to tell it from";
 
 /// The truth that the profile says, or that it does not say it.
-pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
+pub fn truth(profile: &Profile, family: DeviceFamily, parameter: Parameter) -> Truth {
     let Some(flash) = &profile.flash else { return Truth::unjudged("it is no flash") };
     let device = Structure { profile, flash, family };
     match parameter {
@@ -79,7 +79,7 @@ pub fn truth(profile: &Profile, family: Family, parameter: Parameter) -> Truth {
 }
 
 /// What sequential writes fill between one expensive one and the next.
-pub fn unit(profile: &Profile, family: Family) -> Bytes {
+pub fn unit(profile: &Profile, family: DeviceFamily) -> Bytes {
     profile.flash.as_ref().map_or(profile.block, |flash| Structure { profile, flash, family }.unit())
 }
 
@@ -87,7 +87,7 @@ pub fn unit(profile: &Profile, family: Family) -> Bytes {
 struct Structure<'a> {
     profile: &'a Profile,
     flash: &'a FlashSection,
-    family: Family,
+    family: DeviceFamily,
 }
 
 impl Structure<'_> {
@@ -126,9 +126,9 @@ impl Structure<'_> {
 
     fn family_word(&self) -> Value {
         let word = match (self.family, &self.profile.translation) {
-            (Family::Page, _) => "page",
-            (Family::Demand, _) => "demand-cached page",
-            (Family::Shared, _) => "shared log-block",
+            (DeviceFamily::Page, _) => "page",
+            (DeviceFamily::Demand, _) => "demand-cached page",
+            (DeviceFamily::Shared, _) => "shared log-block",
             (_, Translation::LogBlocks(options)) if options.order == LogOrder::Any => "log-block",
             _ => "block",
         };

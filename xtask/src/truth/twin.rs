@@ -7,15 +7,15 @@ use flashlab_base::Bytes;
 use flashlab_device::Operation;
 use flashlab_sim::Profile;
 
-use super::lab::Content;
+use super::lab::WrittenContent;
 use super::{Truth, curves, recovery, states, structure};
-use crate::population::{self, Family};
+use crate::population::{self, DeviceFamily};
 
 /// A device without noise. What gives several truths is measured once.
 pub struct Twin {
     profile: Profile,
     noisy: Profile,
-    family: Family,
+    family: DeviceFamily,
     page: Bytes,
     reads: OnceCell<(Truth, Truth)>,
     writes: OnceCell<(Truth, Truth)>,
@@ -29,7 +29,7 @@ const FAST_REGION: &str = "it depends on how full the fast region is";
 
 impl Twin {
     /// The twin of a device.
-    pub fn new(profile: &Profile, family: Family) -> Twin {
+    pub fn new(profile: &Profile, family: DeviceFamily) -> Twin {
         let page = profile.flash.as_ref().map_or(profile.block, |flash| flash.page);
         Twin {
             profile: population::quiet(profile),
@@ -63,10 +63,10 @@ impl Twin {
             Parameter::WriteCostPerIo => self.writes().0.clone(),
             Parameter::WriteSaturationSize => self.writes().1.clone(),
             Parameter::ZerosProgramShare => {
-                curves::content_share(profile, &self.noisy, self.page, self.settle(), Content::Zeros)
+                curves::content_share(profile, &self.noisy, self.page, self.settle(), WrittenContent::Zeros)
             }
             Parameter::OnesProgramShare => {
-                curves::content_share(profile, &self.noisy, self.page, self.settle(), Content::Ones)
+                curves::content_share(profile, &self.noisy, self.page, self.settle(), WrittenContent::Ones)
             }
             Parameter::MisalignmentPenalty => curves::misalignment(profile, &self.noisy, self.page),
             Parameter::StartupIos => self.phases().0.clone(),

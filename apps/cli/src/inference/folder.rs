@@ -48,7 +48,7 @@ pub fn open(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Infe
     let known: Inference = read(&folder, INFERENCE, "begin a new run")?;
     check(path, &known)?;
     let settings: &InferenceSettings = &manifest.settings;
-    let most = flashlab_infer::Settings::usual_budget(settings.target_size);
+    let most = flashlab_infer::InferenceSettings::usual_budget(settings.target_size);
     if let Some(budget) = settings.write_budget.filter(|&budget| budget > most) {
         bail!(Usage(format!(
             "{}: write_budget is {budget}, and no more than twice the capacity, {most}, is ever written: the file is damaged; \

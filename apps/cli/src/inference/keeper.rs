@@ -4,7 +4,7 @@ use std::mem;
 
 use flashlab_analysis::inference::{Finding, Inference};
 use flashlab_base::{Bytes, Nanos};
-use flashlab_infer::{Group, Progress};
+use flashlab_infer::{Group, InferenceProgress};
 use flashlab_plan::Plan;
 use flashlab_samples::{Manifest, RunFolder, SamplesError};
 
@@ -106,7 +106,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-impl Progress for Keeper<'_> {
+impl InferenceProgress for Keeper<'_> {
     fn begin(&mut self, group: &'static Group, index: usize, count: usize) {
         self.number = index + 1;
         let is_left_out = group.writes() && self.manifest.settings.write_budget.is_none();

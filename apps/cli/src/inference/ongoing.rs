@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Inference, Parameter};
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::Settings as BenchSettings;
-use flashlab_infer::{Ended, groups_for};
+use flashlab_infer::{InferenceEnd, groups_for};
 use flashlab_report::shell_word;
 use flashlab_samples::{FolderLock, Manifest, RunFolder, SamplesError};
 
@@ -129,7 +129,7 @@ impl OngoingInference {
         let page = self.folder.path().join(PAGE);
         let (ended, kept) = self.infer_until_the_end(device);
         let missing = match (&ended, &kept) {
-            (Ended::Gone(reason), _) => Some(gone(reason)),
+            (InferenceEnd::Gone(reason), _) => Some(gone(reason)),
             (_, Err(error)) => Some(error.to_string()),
             _ => None,
         };
@@ -157,12 +157,12 @@ impl OngoingInference {
         let (ended, kept) = self.infer_until_the_end(device);
         kept?;
         match ended {
-            Ended::Done => Ok((self.known, None)),
-            Ended::Gone(reason) => {
+            InferenceEnd::Done => Ok((self.known, None)),
+            InferenceEnd::Gone(reason) => {
                 let parameters = self.settings().parameters();
                 Ok((self.known.with_rest(parameters, &gone(&reason)), Some(format!("is gone: {reason}"))))
             }
-            Ended::Interrupted => {
+            InferenceEnd::Interrupted => {
                 self.report_folder();
                 bail!("interrupted")
             }
@@ -177,9 +177,9 @@ impl OngoingInference {
     }
 
     /// How it ended, and whether what is known is in the folder.
-    fn infer_until_the_end(&mut self, device: &mut OpenDevice) -> (Ended, Result<(), SamplesError>) {
+    fn infer_until_the_end(&mut self, device: &mut OpenDevice) -> (InferenceEnd, Result<(), SamplesError>) {
         let chosen = self.manifest.settings.clone();
-        let settings = flashlab_infer::Settings {
+        let settings = flashlab_infer::InferenceSettings {
             seed: chosen.seed,
             write_budget: chosen.write_budget,
             reading_time: chosen.reading_time,
@@ -195,11 +195,11 @@ impl OngoingInference {
 }
 
 /// Why not all is known.
-fn failure(ended: Ended) -> Option<String> {
+fn failure(ended: InferenceEnd) -> Option<String> {
     match ended {
-        Ended::Done => None,
-        Ended::Interrupted => Some("interrupted".to_owned()),
-        Ended::Gone(reason) => Some(gone(&reason)),
+        InferenceEnd::Done => None,
+        InferenceEnd::Interrupted => Some("interrupted".to_owned()),
+        InferenceEnd::Gone(reason) => Some(gone(&reason)),
     }
 }
 

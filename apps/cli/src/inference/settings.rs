@@ -53,7 +53,7 @@ pub struct InferenceSettings {
 impl ProbeOptions {
     /// The settings for a target of this capacity, with a default for each option that is not given.
     pub fn settings(&self, target: String, capacity: Bytes, writes: bool) -> Result<InferenceSettings> {
-        let usual = flashlab_infer::Settings::usual_budget(capacity);
+        let usual = flashlab_infer::InferenceSettings::usual_budget(capacity);
         if let Some(given) = self.write_budget.filter(|&given| writes && given > usual) {
             tell!(
                 "--write-budget {given} is more than an inference ever writes: {usual}, twice the capacity, is used"

@@ -9,13 +9,10 @@ const SEVERAL: &[&str] = &[
     "Axis",
     "Column",
     "Disturbance",
-    "Ended",
     "Experiment",
     "Manifest",
     "Point",
-    "Progress",
     "Series",
-    "Settings",
     "Trace",
     "Verdict",
 ];

@@ -169,7 +169,7 @@ fn dear_ones(costs: [&[f64]; 3]) -> String {
     let listed: Vec<String> = KINDS
         .iter()
         .zip(lumps)
-        .map(|((name, _), lump)| format!("{} with {name}", duration(lump.usual + lump.excess)))
+        .map(|((name, _), lump)| format!("{} ({name})", duration(lump.usual + lump.excess)))
         .collect();
     format!(" Writes that wait for a merge or garbage collection take {}.", listed.join(", "))
 }

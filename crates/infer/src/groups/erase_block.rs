@@ -68,14 +68,14 @@ const ONE_DIE_EACH: f64 = 0.5;
 const FROM_THE_BEGINNING: f64 = 0.6;
 
 /// Writes of one size, and the periods that foretold themselves.
-struct Seen {
+struct PeriodicWrites {
     /// What lies between a write and the next.
     size: Bytes,
     costs: Vec<f64>,
     periods: Vec<Stalls>,
 }
 
-impl Seen {
+impl PeriodicWrites {
     /// The periods in bytes of addresses.
     fn spans(&self) -> impl Iterator<Item = Bytes> {
         self.periods.iter().map(|stalls| self.size * stalls.period as u64)
@@ -84,8 +84,8 @@ impl Seen {
 
 /// All that was looked at.
 struct Witnesses {
-    in_sequence: Seen,
-    in_place: Seen,
+    in_sequence: PeriodicWrites,
+    in_place: PeriodicWrites,
     /// Whether pages are moved when blocks are collected.
     moves_pages: bool,
 }
@@ -147,7 +147,7 @@ fn part(session: &mut Session<'_, '_>, share: f64) -> (Bytes, Nanos) {
 }
 
 /// One page again and again.
-fn in_place(session: &mut Session<'_, '_>, share: f64) -> Result<Seen, Halt> {
+fn in_place(session: &mut Session<'_, '_>, share: f64) -> Result<PeriodicWrites, Halt> {
     let page = page_to_write(session);
     let spot = place(session, 0.77, Bytes::mib(1)) + page * 3;
     let again = |_, count| writes(Location::Sequential, page, count, spot, page);
@@ -157,7 +157,7 @@ fn in_place(session: &mut Session<'_, '_>, share: f64) -> Result<Seen, Halt> {
 
 /// Fresh places in sequence, page by page. What is replaced was written in sequence as well, and lies together: behind the
 /// first blocks those that are replaced hold nothing else, and need not be copied.
-fn pages_in_sequence(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
+fn pages_in_sequence(session: &mut Session<'_, '_>) -> Result<PeriodicWrites, Halt> {
     let page = page_to_write(session);
     // Large blocks take many small writes.
     let factor = (session.capacity().0 / page.0 / LONGEST).next_power_of_two();
@@ -177,8 +177,8 @@ fn grow(
     size: Bytes,
     (budget, time): (Bytes, Nanos),
     pattern: impl Fn(u64, u64) -> Pattern,
-) -> Result<Seen, Halt> {
-    let mut seen = Seen { size, costs: Vec::new(), periods: Vec::new() };
+) -> Result<PeriodicWrites, Halt> {
+    let mut seen = PeriodicWrites { size, costs: Vec::new(), periods: Vec::new() };
     let most = (budget.0 / size.0).min(WRITES_MOST as u64);
     let begin = session.time_left();
     while (seen.costs.len() as u64) < most && begin.since(session.time_left()) < time {
@@ -262,7 +262,7 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
     let parameter = Parameter::EraseBlockSize;
     let picture = picture(seen, candidate.as_ref().map(|candidate| candidate.unit));
     let Some(candidate) = candidate else {
-        let told = |seen: &Seen| {
+        let told = |seen: &PeriodicWrites| {
             let spans: Vec<String> = seen.spans().map(|span| span.to_string()).collect();
             let period =
                 if spans.is_empty() { "no period".to_owned() } else { format!("every {}", spans.join(", ")) };
@@ -347,12 +347,18 @@ fn conclude_granularity(session: &mut Session<'_, '_>, family: Option<Family>) {
     let sure = known.confidence(from).min(known.confidence(Parameter::TranslationFamily));
     let finding = match (session.known().bytes(from), family) {
         (Some(size), Some(family)) => {
-            let evidence = format!("A translation layer of the family '{family}' maps units of {from}.");
+            let evidence = format!(
+                "A translation layer of the family '{family}' maps units of one {}.",
+                from.title().to_lowercase()
+            );
             Finding::found(Parameter::MappingGranularity, size, sure, evidence)
         }
         _ => Finding::undetermined(
             Parameter::MappingGranularity,
-            format!("The mapping granularity of this family is {from}, which is unknown."),
+            format!(
+                "The mapping granularity of this family is the {}, which is unknown.",
+                from.title().to_lowercase()
+            ),
         ),
     };
     let picture = session.inference().get(from).and_then(|finding| finding.picture.clone());

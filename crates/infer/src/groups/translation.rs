@@ -60,7 +60,7 @@ use crate::halt::Halt;
 use crate::session::Session;
 use crate::words::duration;
 use beginnings::suppose_unit;
-use family_costs::Seen;
+use family_costs::FamilyCosts;
 use map_cache::{MapCache, look_for_map_cache};
 use openings::openings;
 use orders::orders;
@@ -159,7 +159,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         );
         return Ok(());
     }
-    let seen = Seen::measure(session)?;
+    let seen = FamilyCosts::measure(session)?;
     let mut evidence = format!(
         "Sequential writes of {} take {}. Relative to that, repeated writes to one offset take {:.1} x, to the device's first page \
          {:.1} x, and to different blocks of one die {:.1} x. Random writes with many in flight take {:.1} x the time of sequential \
@@ -252,7 +252,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 /// The family where it seems to be a page map, and how sure it is: another one if writes leave merges to be done later.
 fn look_for_owed(
     session: &mut Session<'_, '_>,
-    seen: &Seen,
+    seen: &FamilyCosts,
     (sure, visible): (f64, f64),
     evidence: &mut String,
 ) -> Result<(Family, f64), Halt> {
@@ -265,7 +265,7 @@ fn look_for_owed(
 /// `dear` is what places far apart cost.
 fn look_at_orders(
     session: &mut Session<'_, '_>,
-    seen: &Seen,
+    seen: &FamilyCosts,
     dear: f64,
     (family, sure): (Family, f64),
     evidence: &mut String,
@@ -302,7 +302,7 @@ fn is_segment(session: &Session<'_, '_>, unit: Bytes) -> bool {
     span.is_some_and(|span| (unit.0 as f64 / span - 1.0).abs() <= SPAN)
 }
 
-impl Seen {
+impl FamilyCosts {
     /// Whether a page takes so long in sequence that each may be a merge.
     fn takes_long(&self, session: &Session<'_, '_>) -> bool {
         let filled = page_on_die(session, self.size);

@@ -8,7 +8,7 @@ use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{
     Completion, Device, FaultyDevice, InjectedFault, IoError, MemoryDevice, Operation, Request,
 };
-use flashlab_infer::{Ended, GROUPS, Group, Settings, infer, nothing_known};
+use flashlab_infer::{GROUPS, Group, InferenceEnd, InferenceSettings, infer, nothing_known};
 use flashlab_sim::{Profile, SimulatedDevice};
 
 const SMALL: Bytes = Bytes::mib(16);
@@ -16,7 +16,7 @@ const SMALL: Bytes = Bytes::mib(16);
 /// All findings; checks what has to hold of every device: each parameter is answered once, and the budget is kept.
 fn inferred(device: &mut dyn Device) -> Inference {
     let (known, ended) = inferred_until_the_end(device);
-    assert_eq!(ended, Ended::Done);
+    assert_eq!(ended, InferenceEnd::Done);
     let answered: Vec<_> = known.findings.iter().map(|finding| finding.parameter).collect();
     for group in GROUPS {
         for parameter in group.parameters {
@@ -26,9 +26,9 @@ fn inferred(device: &mut dyn Device) -> Inference {
     known
 }
 
-fn inferred_until_the_end(device: &mut dyn Device) -> (Inference, Ended) {
-    let budget = Settings::usual_budget(device.geometry().capacity);
-    let settings = Settings {
+fn inferred_until_the_end(device: &mut dyn Device) -> (Inference, InferenceEnd) {
+    let budget = InferenceSettings::usual_budget(device.geometry().capacity);
+    let settings = InferenceSettings {
         seed: Seed(3),
         write_budget: Some(budget),
         reading_time: Some(Nanos::from_secs(60)),
@@ -92,7 +92,10 @@ fn many_ios_that_fail_cost_their_group_and_no_other() {
 fn a_device_of_which_nothing_is_read_any_more_is_gone() {
     let silent = |io, _: &Request| io > 3000;
     let (_, ended) = inferred_until_the_end(&mut failing(even(), silent));
-    assert!(matches!(&ended, Ended::Gone(reason) if reason.contains("Input/output error")), "{ended:?}");
+    assert!(
+        matches!(&ended, InferenceEnd::Gone(reason) if reason.contains("Input/output error")),
+        "{ended:?}"
+    );
 }
 
 /// A device with a write buffer that answers so many flushes, and no other.
@@ -157,7 +160,7 @@ fn a_device_that_does_not_answer_a_flush_is_gone() {
     let hanging = |flushes| {
         let (device, known, ended) = answering(flushes);
         assert!(device.hangs);
-        assert!(matches!(&ended, Ended::Gone(reason) if reason.contains("flush")), "{ended:?}");
+        assert!(matches!(&ended, InferenceEnd::Gone(reason) if reason.contains("flush")), "{ended:?}");
         known
     };
     hanging(0);
@@ -180,17 +183,17 @@ fn a_device_that_disappears_leaves_what_was_known_and_nothing_else() {
         assert_eq!(Some(finding), whole.get(finding.parameter));
     }
     assert_eq!(known.findings.len(), answered.parameters.len());
-    assert!(matches!(ended, Ended::Gone(_)), "{ended:?}");
+    assert!(matches!(ended, InferenceEnd::Gone(_)), "{ended:?}");
 }
 
 /// How many IOs are done on a small device in memory until the end of the first group that answers something, and which
 /// that is.
 fn first_that_answers() -> (u64, &'static Group) {
-    use flashlab_infer::Progress;
+    use flashlab_infer::InferenceProgress;
     use std::cell::Cell;
     /// Notes how many IOs there were when it ended.
     struct First<'a>(&'a Cell<u64>, Option<(u64, &'static Group)>);
-    impl Progress for First<'_> {
+    impl InferenceProgress for First<'_> {
         fn ended(&mut self, group: &'static Group, _: &Inference, _: &flashlab_plan::Plan) {
             if self.1.is_none() && !group.parameters.is_empty() {
                 self.1 = Some((self.0.get(), group));
@@ -202,9 +205,9 @@ fn first_that_answers() -> (u64, &'static Group) {
         count.set(count.get() + 1);
         100e3
     });
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(3),
-        write_budget: Some(Settings::usual_budget(SMALL)),
+        write_budget: Some(InferenceSettings::usual_budget(SMALL)),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(3600),
         interrupt: &AtomicBool::new(false),
@@ -261,7 +264,7 @@ fn a_device_that_takes_no_writes_is_read_where_it_holds_nothing() {
 #[test]
 fn what_was_not_done_for_want_of_budget_or_time_claims_no_figures() {
     for (budget, time) in [(Bytes(1), Nanos::from_secs(3600)), (SMALL, Nanos(1000))] {
-        let settings = Settings {
+        let settings = InferenceSettings {
             seed: Seed(3),
             write_budget: Some(budget),
             reading_time: Some(time),

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, ReclaimUnit, TimedIo, Unit};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{Ended, GROUPS, Settings, infer, nothing_known};
+use flashlab_infer::{GROUPS, InferenceEnd, InferenceSettings, infer, nothing_known};
 use flashlab_sim::{Profile, SimulatedDevice};
 
 const CAPACITY: Bytes = Bytes::mib(24);
@@ -24,27 +24,27 @@ fn resumed(mut known: Inference) {
         return;
     }
     let mut device = device();
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(5),
-        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(3600),
         interrupt: &AtomicBool::new(false),
     };
-    assert_eq!(infer(&mut device, &settings, &mut known, &mut ()), Ended::Done);
+    assert_eq!(infer(&mut device, &settings, &mut known, &mut ()), InferenceEnd::Done);
 }
 
 /// All that was found, known to be filled.
 fn whole() -> Inference {
     let mut known = nothing_known(&device(), "test");
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(5),
-        write_budget: Some(Settings::usual_budget(CAPACITY)),
+        write_budget: Some(InferenceSettings::usual_budget(CAPACITY)),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(3600),
         interrupt: &AtomicBool::new(false),
     };
-    assert_eq!(infer(&mut device(), &settings, &mut known, &mut ()), Ended::Done);
+    assert_eq!(infer(&mut device(), &settings, &mut known, &mut ()), InferenceEnd::Done);
     known
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use flashlab_analysis::inference::{Finding, Inference, Parameter};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{GROUPS, Settings, infer_groups, nothing_known};
+use flashlab_infer::{GROUPS, InferenceSettings, infer_groups, nothing_known};
 use flashlab_sim::Profile;
 
 /// What is found until the groups that ask for the family, of a device with these sections beside the usual ones.
@@ -19,9 +19,9 @@ fn inferred(controller: &str, sections: &str) -> Inference {
          [noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier_factor = 10\n{sections}"
     );
     let mut device = Profile::parse(&text, "test.toml").unwrap().device().unwrap();
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(3),
-        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(36_000),
         interrupt: &AtomicBool::new(false),

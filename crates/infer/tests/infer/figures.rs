@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::inference::{Inference, Parameter, Value, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_infer::{Settings, infer, nothing_known};
+use flashlab_infer::{InferenceSettings, infer, nothing_known};
 use flashlab_sim::Profile;
 
 /// What is found with the usual budget of a device with jitter and outliers, of which this is the capacity and what is its own.
@@ -17,9 +17,9 @@ fn inferred(capacity: &str, own: &str) -> Inference {
     let mut device = Profile::parse(&toml, "test").unwrap().device().unwrap();
     let mut known = nothing_known(&device, "test");
     let interrupt = AtomicBool::new(false);
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(1),
-        write_budget: Some(Settings::usual_budget(known.capacity)),
+        write_budget: Some(InferenceSettings::usual_budget(known.capacity)),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(4 * 3600),
         interrupt: &interrupt,

@@ -7,23 +7,23 @@ use crate::made_up::MadeUp;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation, Request};
-use flashlab_infer::{Ended, Settings, groups_for, infer, infer_groups, nothing_known};
+use flashlab_infer::{InferenceEnd, InferenceSettings, groups_for, infer, infer_groups, nothing_known};
 
 fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
     inferred_by_transport(device, seed, None)
 }
 
 fn inferred_by_transport(device: &mut dyn Device, seed: u64, transport: Option<&str>) -> Inference {
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(seed),
-        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(4 * 3600),
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(device, "no flash");
     known.identity.transport = transport.map(str::to_owned);
-    assert_eq!(infer(device, &settings, &mut known, &mut ()), Ended::Done);
+    assert_eq!(infer(device, &settings, &mut known, &mut ()), InferenceEnd::Done);
     known
 }
 
@@ -196,9 +196,9 @@ fn pages_of_no_power_of_two_are_not_taken_for_others() {
 fn finds_pages_of(page: Bytes, block: Bytes) {
     let mut device = with_pages_of(page, 1);
     device.block = block;
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(1),
-        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(4 * 3600),
         interrupt: &AtomicBool::new(false),

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::{Device, Operation};
-use flashlab_infer::{Ended, Settings, infer, nothing_known};
+use flashlab_infer::{InferenceEnd, InferenceSettings, infer, nothing_known};
 use flashlab_sim::profile::Profile;
 
 const NOISE: &str = "[noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier_factor = 10.0\nseed = 7\n";
@@ -25,7 +25,7 @@ fn read_only(profile: &Profile, filled: bool) -> Inference {
         device.conditioning().unwrap().condition(&mut writes).unwrap();
     }
     let interrupt = AtomicBool::new(false);
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(3),
         write_budget: None,
         reading_time: Some(Nanos::from_secs(60)),
@@ -33,7 +33,7 @@ fn read_only(profile: &Profile, filled: bool) -> Inference {
         interrupt: &interrupt,
     };
     let mut known = nothing_known(&device, "known");
-    assert_eq!(infer(&mut device, &settings, &mut known, &mut ()), Ended::Done);
+    assert_eq!(infer(&mut device, &settings, &mut known, &mut ()), InferenceEnd::Done);
     assert!(device.now() <= Nanos::from_secs(61), "{}", device.now());
     known
 }

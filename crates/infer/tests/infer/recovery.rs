@@ -6,15 +6,15 @@ use crate::made_up::MadeUp;
 use flashlab_analysis::inference::{Inference, Parameter, Value};
 use flashlab_base::{Bytes, Nanos, Operation, Prng, Seed};
 use flashlab_device::{Device, Request};
-use flashlab_infer::{Settings, infer, nothing_known};
+use flashlab_infer::{InferenceSettings, infer, nothing_known};
 
 /// Of the devices that are made up: so large that the write budget leaves enough to rewrite an eighth.
 const CAPACITY: Bytes = Bytes::gib(64);
 
 fn inferred(device: &mut dyn Device) -> Inference {
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(1),
-        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
         reading_time: Some(Nanos::from_secs(5)),
         writing_time: Nanos::from_secs(24 * 3600),
         interrupt: &AtomicBool::new(false),

@@ -7,7 +7,8 @@ use flashlab_analysis::inference::{Finding, Inference, Parameter};
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::{Device, Request};
 use flashlab_infer::{
-    Ended, GROUPS, Group, Progress, Settings, forget_writes, groups_for, infer, infer_groups, nothing_known,
+    GROUPS, Group, InferenceEnd, InferenceProgress, InferenceSettings, forget_writes, groups_for, infer,
+    infer_groups, nothing_known,
 };
 use flashlab_plan::Plan;
 use flashlab_sim::{Profile, SimulatedDevice};
@@ -29,7 +30,7 @@ struct Interrupts<'a> {
     begun: Vec<&'static str>,
 }
 
-impl Progress for Interrupts<'_> {
+impl InferenceProgress for Interrupts<'_> {
     fn begin(&mut self, group: &'static Group, _: usize, _: usize) {
         let is_first = !self.begun.contains(&group.name);
         self.begun.push(group.name);
@@ -53,9 +54,9 @@ fn inferred_of(
     reading_time: Nanos,
     groups: &'static [Group],
 ) -> (Inference, u64) {
-    let budget = Settings::usual_budget(device.geometry().capacity);
+    let budget = InferenceSettings::usual_budget(device.geometry().capacity);
     let interrupt = AtomicBool::new(false);
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(5),
         write_budget: Some(budget),
         reading_time: Some(reading_time),
@@ -70,10 +71,11 @@ fn inferred_of(
     };
     let mut times = 0;
     loop {
-        let progress: &mut dyn Progress = if as_it_begins.is_some() { &mut interrupts } else { &mut () };
+        let progress: &mut dyn InferenceProgress =
+            if as_it_begins.is_some() { &mut interrupts } else { &mut () };
         match infer_groups(device, &settings, &mut known, progress, groups) {
-            Ended::Done => break,
-            ended => assert_eq!(ended, Ended::Interrupted),
+            InferenceEnd::Done => break,
+            ended => assert_eq!(ended, InferenceEnd::Interrupted),
         }
         times += 1;
         assert!(times <= GROUPS.len() as u64, "it begins again and again");
@@ -175,7 +177,7 @@ struct Notes<'a> {
     ios: u64,
 }
 
-impl Progress for Notes<'_> {
+impl InferenceProgress for Notes<'_> {
     fn begin(&mut self, group: &'static Group, _: usize, _: usize) {
         if group.name == self.of {
             self.begun += 1;
@@ -196,9 +198,9 @@ fn who_is_interrupted_when_a_group_has_told_what_it_supposes_begins_it_again() {
     let run = |interrupt_at: Option<u64>| {
         let (interrupt, count) = (AtomicBool::new(false), Cell::new(0));
         let mut device = Counting { inner: device(), interrupt: &interrupt, at: interrupt_at, count: &count };
-        let settings = Settings {
+        let settings = InferenceSettings {
             seed: Seed(5),
-            write_budget: Some(Settings::usual_budget(device.geometry().capacity) * 2),
+            write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity) * 2),
             reading_time: Some(Nanos::from_secs(60)),
             writing_time: Nanos::from_secs(3600),
             interrupt: &interrupt,
@@ -207,12 +209,12 @@ fn who_is_interrupted_when_a_group_has_told_what_it_supposes_begins_it_again() {
         let last = known.clone();
         let of = "over-provisioning";
         let mut notes = Notes { of, count: &count, begun: 0, before: None, last, ios: 0 };
-        if infer(&mut device, &settings, &mut known, &mut notes) == Ended::Interrupted {
+        if infer(&mut device, &settings, &mut known, &mut notes) == InferenceEnd::Interrupted {
             let before = notes.before.clone().unwrap();
             assert_eq!((&known.findings, &known.provisional), (&before.findings, &before.provisional));
             interrupt.store(false, Ordering::Relaxed);
             known = as_a_file_keeps_it(&known);
-            assert_eq!(infer(&mut device, &settings, &mut known, &mut notes), Ended::Done);
+            assert_eq!(infer(&mut device, &settings, &mut known, &mut notes), InferenceEnd::Done);
         }
         (notes.begun, notes.ios)
     };
@@ -234,10 +236,10 @@ fn who_is_interrupted_in_each_group_begins_it_again() {
 fn what_a_replaced_scratch_file_got_is_not_taken_for_space() {
     let capacity = device().geometry().capacity;
     let interrupt = AtomicBool::new(false);
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(5),
         // The second file is filled, too.
-        write_budget: Some(Settings::usual_budget(capacity) * 2),
+        write_budget: Some(InferenceSettings::usual_budget(capacity) * 2),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(3600),
         interrupt: &interrupt,
@@ -247,7 +249,7 @@ fn what_a_replaced_scratch_file_got_is_not_taken_for_space() {
     infer_groups(&mut device(), &settings, &mut known, &mut (), &GROUPS[..until_spare]);
     assert!(known.written >= capacity, "{}", known.written);
     forget_writes(&mut known, true);
-    assert_eq!(infer(&mut device(), &settings, &mut known, &mut ()), Ended::Done);
+    assert_eq!(infer(&mut device(), &settings, &mut known, &mut ()), InferenceEnd::Done);
     let physical = 1.2 * capacity.0 as f64;
     let of_second = known.get(Parameter::PhysicalCapacity).unwrap().number().unwrap();
     assert!((of_second / physical - 1.0).abs() < 0.03, "{of_second} for {physical}");

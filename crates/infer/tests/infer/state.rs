@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation};
-use flashlab_infer::{Settings, infer, nothing_known};
+use flashlab_infer::{InferenceSettings, infer, nothing_known};
 use flashlab_sim::Profile;
 
 /// A device of which these are the sections.
@@ -20,9 +20,9 @@ fn profile(capacity: &str, sections: &str) -> Profile {
 /// All findings of such a device.
 fn inferred(capacity: &str, sections: &str) -> Inference {
     let mut device = profile(capacity, sections).device().unwrap();
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(7),
-        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(36_000),
         interrupt: &AtomicBool::new(false),

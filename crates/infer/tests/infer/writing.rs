@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use flashlab_analysis::inference::{Inference, Parameter, Value};
 use flashlab_base::{Bytes, Nanos, Operation, Seed};
 use flashlab_device::{Completion, Device, Request, VirtualTime};
-use flashlab_infer::{Settings, infer, nothing_known};
+use flashlab_infer::{InferenceSettings, infer, nothing_known};
 use flashlab_sim::Profile;
 
 /// A drive after it was written from its beginning to its end.
@@ -29,9 +29,9 @@ fn inferred(profile: &Profile) -> Inference {
 /// What is found with the usual budget.
 fn inferred_of(device: &mut dyn Device) -> Inference {
     let interrupt = AtomicBool::new(false);
-    let settings = Settings {
+    let settings = InferenceSettings {
         seed: Seed(1),
-        write_budget: Some(Settings::usual_budget(device.geometry().capacity)),
+        write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
         reading_time: Some(Nanos::from_secs(60)),
         writing_time: Nanos::from_secs(4 * 3600),
         interrupt: &interrupt,

@@ -20,7 +20,7 @@ use flashlab_analysis::inference::{Finding, Parameter, ReclaimUnit};
 use flashlab_base::Bytes;
 
 use super::copied::{WINDOWS_MIN, few_copied};
-use super::overwriting::{Overwriting, Seen, begin};
+use super::overwriting::{Overwriting, PredictedCycle, begin};
 use super::row_cycles::CYCLES_MOST;
 use super::unit_rows::may_be_block;
 use crate::groups::cycles::Cycle;
@@ -74,9 +74,9 @@ impl Overwriting {
         let longest = self.both.len() / WINDOWS_MIN;
         let fits = |&period: &usize| self.one_in > 1 || may_be_block(period);
         let periods: Vec<usize> = (shortest.max(2)..=longest).filter(fits).collect();
-        let seen = |cycle: Cycle| Seen {
+        let seen = |cycle: Cycle| PredictedCycle {
             windows: (cycle.length - cycle.phase) / cycle.period.max(1),
-            ..Seen::unconfirmed(cycle, [None; CYCLES_MOST], false, Some(cycle.phase))
+            ..PredictedCycle::unconfirmed(cycle, [None; CYCLES_MOST], false, Some(cycle.phase))
         };
         // In order, where units are replaced, the first one may be before any stall.
         let begins =

@@ -82,7 +82,7 @@ pub(super) struct Overwriting {
     pub both: Vec<f64>,
     /// What each write took.
     pub writes: Vec<f64>,
-    pub seen: Option<Seen>,
+    pub seen: Option<PredictedCycle>,
     /// A row of pages of all dies, if it is known.
     pub row: Option<Bytes>,
     pub of_rows: Option<UnitOfRows>,
@@ -92,7 +92,7 @@ pub(super) struct Overwriting {
 
 /// A cycle that foretold itself.
 #[derive(Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct PredictedCycle {
     pub cycle: Cycle,
     /// What is too short for an erase block, and was taken away before.
     pub rows: [Option<Rows>; CYCLES_MOST],
@@ -105,20 +105,20 @@ pub(super) struct Seen {
     pub stalled: usize,
 }
 
-impl Seen {
+impl PredictedCycle {
     /// A cycle that has not foretold itself.
     pub(super) fn unconfirmed(
         cycle: Cycle,
         rows: [Option<Rows>; CYCLES_MOST],
         of_writes: bool,
         onset: Option<usize>,
-    ) -> Seen {
-        Seen { cycle, rows, of_writes, onset, windows: 0, stalled: 0 }
+    ) -> PredictedCycle {
+        PredictedCycle { cycle, rows, of_writes, onset, windows: 0, stalled: 0 }
     }
 
     /// Whether it is to be believed rather than one that was found earlier, among fewer writes.
-    fn is_likelier(&self, earlier: Option<Seen>) -> bool {
-        let for_each = |seen: &Seen| seen.cycle.gain / seen.cycle.length as f64;
+    fn is_likelier(&self, earlier: Option<PredictedCycle>) -> bool {
+        let for_each = |seen: &PredictedCycle| seen.cycle.gain / seen.cycle.length as f64;
         earlier.is_none_or(|earlier| self.onset.is_some() || for_each(self) >= for_each(&earlier))
     }
 }
@@ -149,7 +149,9 @@ impl Overwriting {
     /// Whether so much is done from the first stall of a cycle on that blocks as large as those that are written are copied,
     /// and not only erased: that may be logs that are full for the first time, of which there are not many.
     pub(super) fn copies(&self) -> bool {
-        let Some(Seen { cycle, of_writes, onset: Some(onset), .. }) = self.seen else { return false };
+        let Some(PredictedCycle { cycle, of_writes, onset: Some(onset), .. }) = self.seen else {
+            return false;
+        };
         onset <= OPEN_MOST * cycle.period && copies(&cycle, self.costs(of_writes), onset)
     }
 
@@ -188,13 +190,14 @@ impl Overwriting {
             let cycle = late_cycle(costs, shortest)?;
             let onset = self.onset_of(&cycle, costs).filter(|&onset| onset > later)?;
             let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
-            erases.then(|| Seen::unconfirmed(cycle, [None; CYCLES_MOST], of_writes, Some(onset)))
+            erases.then(|| PredictedCycle::unconfirmed(cycle, [None; CYCLES_MOST], of_writes, Some(onset)))
         };
         let narrow = self.candidates(shortest, later).into_iter().filter(|seen| seen.onset.is_some());
-        let found: Vec<Seen> = narrow.chain(of(false)).chain(of(true)).collect();
-        let windows = |seen: &Seen| (self.both.len() - seen.onset.unwrap_or(0)) / seen.cycle.period.max(1);
+        let found: Vec<PredictedCycle> = narrow.chain(of(false)).chain(of(true)).collect();
+        let windows =
+            |seen: &PredictedCycle| (self.both.len() - seen.onset.unwrap_or(0)) / seen.cycle.period.max(1);
         let best = likeliest(&found).map(|seen| self.with_likeliest_period(seen, shortest));
-        let best = best.map(|seen| Seen { windows: windows(&seen), ..seen });
+        let best = best.map(|seen| PredictedCycle { windows: windows(&seen), ..seen });
         self.seen = best.or(self.seen);
         let few = self.one_in > 1 || is_last && self.row == Some(self.size);
         if few && self.seen.is_none_or(|seen| seen.onset.is_none()) {
@@ -209,13 +212,13 @@ impl Overwriting {
 
     /// What begins later, with the part or the multiple of its period that explains the stalls since then best, and from when on
     /// that is.
-    fn with_likeliest_period(&self, seen: Seen, shortest: usize) -> Seen {
+    fn with_likeliest_period(&self, seen: PredictedCycle, shortest: usize) -> PredictedCycle {
         let Some(onset) = seen.onset else { return seen };
         let costs = without(&seen.rows, self.costs(seen.of_writes), 0);
         let cycle = seen.cycle.likeliest_period(&costs, onset, shortest);
         let times = cycle.period as f64 / seen.cycle.period.max(1) as f64;
         let of_all = |windows: usize| (windows as f64 / times).round() as usize;
-        Seen {
+        PredictedCycle {
             cycle,
             onset: Some(self.onset_of(&cycle, &costs).unwrap_or(onset)),
             windows: of_all(seen.windows),
@@ -225,21 +228,21 @@ impl Overwriting {
     }
 
     /// Cycles of different periods, the likeliest first, and from when on they are.
-    fn candidates(&self, shortest: usize, later: usize) -> Vec<Seen> {
+    fn candidates(&self, shortest: usize, later: usize) -> Vec<PredictedCycle> {
         let of = |of_writes| {
             let (cycles, rows) = cycles_of_blocks(self.costs(of_writes), shortest);
             cycles.into_iter().map(move |cycle| (cycle, of_writes, rows))
         };
         let mut all: Vec<_> = of(false).chain(of(true)).collect();
         all.sort_by(|a, b| b.0.gain.total_cmp(&a.0.gain));
-        let mut chosen: Vec<Seen> = Vec::new();
+        let mut chosen: Vec<PredictedCycle> = Vec::new();
         for (cycle, of_writes, rows) in all {
             if chosen.len() < TRIED && chosen.iter().all(|seen| seen.cycle.period != cycle.period) {
                 let costs = &without(&rows, self.costs(of_writes), 0);
                 // Writing back a map takes less than an erase.
                 let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
                 let onset = self.onset_of(&cycle, costs).filter(|&onset| erases && onset > later);
-                chosen.push(Seen::unconfirmed(cycle, rows, of_writes, onset));
+                chosen.push(PredictedCycle::unconfirmed(cycle, rows, of_writes, onset));
             }
         }
         chosen
@@ -303,7 +306,7 @@ fn look_for_cycle(
     let shortest =
         session.known().row_of_all_dies().map_or(0, |row| (row * ROWS_LEAST).0 / size.0 / found.one_in)
             as usize;
-    let mut candidates: Vec<Seen> = Vec::new();
+    let mut candidates: Vec<PredictedCycle> = Vec::new();
     loop {
         let known = found.both.len();
         let soon = candidates.iter().any(|seen| seen.onset.is_some());
@@ -322,13 +325,13 @@ fn look_for_cycle(
             }
             other => other?,
         }
-        let foretold = |seen: &Seen| {
+        let foretold = |seen: &PredictedCycle| {
             let costs = without(&seen.rows, &found.costs(seen.of_writes)[known..], known);
             let (windows, stalled, gain) = seen.cycle.foretells(&costs, known);
             let right = windows >= 1 && stalled as f64 >= FORETOLD * windows as f64 && gain >= FORETOLD_GAIN;
-            right.then_some(Seen { windows, stalled, ..*seen })
+            right.then_some(PredictedCycle { windows, stalled, ..*seen })
         };
-        let mut confirmed: Vec<Seen> = candidates.iter().filter_map(foretold).collect();
+        let mut confirmed: Vec<PredictedCycle> = candidates.iter().filter_map(foretold).collect();
         confirmed.retain(|seen| {
             let costs = without(&seen.rows, found.costs(seen.of_writes), 0);
             !is_by_the_clock(&seen.cycle, &costs, &found.both)
@@ -376,13 +379,15 @@ fn copies(cycle: &Cycle, costs: &[f64], onset: usize) -> bool {
 
 /// What begins later is no buffer's, if it is not much less likely; else the likeliest is taken, or a part of it that is
 /// hardly less likely.
-fn likeliest(seen: &[Seen]) -> Option<Seen> {
-    let most =
-        |seen: &mut dyn Iterator<Item = Seen>| seen.max_by(|a, b| a.cycle.gain.total_cmp(&b.cycle.gain));
+fn likeliest(seen: &[PredictedCycle]) -> Option<PredictedCycle> {
+    let most = |seen: &mut dyn Iterator<Item = PredictedCycle>| {
+        seen.max_by(|a, b| a.cycle.gain.total_cmp(&b.cycle.gain))
+    };
     let best = most(&mut seen.iter().copied())?;
-    let later = |seen: &Seen| seen.onset.is_some() && seen.cycle.gain >= LATER_GAIN * best.cycle.gain;
+    let later =
+        |seen: &PredictedCycle| seen.onset.is_some() && seen.cycle.gain >= LATER_GAIN * best.cycle.gain;
     let best = most(&mut seen.iter().copied().filter(later)).unwrap_or(best);
-    let is_part = |seen: &&Seen| {
+    let is_part = |seen: &&PredictedCycle| {
         let (part, whole) = (seen.cycle.period, best.cycle.period);
         let parts = (whole as f64 / part as f64).round();
         part < whole

@@ -147,10 +147,11 @@ fn evidence(likely: &Likely, written: Option<&Likely>, runs: &[Run]) -> String {
         format!(" Writes were used as well; their error is {}.", times(misfit))
     });
     format!(
-        "A model with pages of {}, {planes} planes, {chunk}, and {channels} channel{s}{cache} explains the times of reads up to {} \
+        "A model with pages of {}, {planes} {}, {chunk}, and {channels} channel{s}{cache} explains the times of reads up to {} \
          best. Per page it has a command of {}, sensing {}, transfer {} and link {}. Its error is {} the scatter of equal \
          reads.{written}",
         Bytes(page),
+        if planes == 1 { "plane" } else { "planes" },
         Bytes(largest),
         duration(command),
         duration(sense),

@@ -58,7 +58,7 @@ const LONGEST: Nanos = Nanos::from_secs(300);
 const REST: Nanos = Nanos::from_secs(5);
 
 /// What was measured, relative to writes in sequence.
-pub(super) struct Seen {
+pub(super) struct FamilyCosts {
     pub size: Bytes,
     pub base: f64,
     /// One page again and again; the cheaper of two.
@@ -245,9 +245,9 @@ fn affordable(session: &Session<'_, '_>) -> Bytes {
     Bytes((session.capacity().0 as f64 * SHARE) as u64).min(session.writes_left())
 }
 
-impl Seen {
+impl FamilyCosts {
     /// Measures all of it.
-    pub(super) fn measure(session: &mut Session<'_, '_>) -> Result<Seen, Halt> {
+    pub(super) fn measure(session: &mut Session<'_, '_>) -> Result<FamilyCosts, Halt> {
         let (size, buffer) = (page_to_write(session), buffer(session));
         let known_dies = session.known().number(Parameter::ParallelUnits);
         let dies = if buffer == Buffer::None { 1.0 } else { known_dies.unwrap_or(DIES).max(1.0) };
@@ -295,7 +295,7 @@ impl Seen {
         let kept = kept || hidden;
         let rows = probing.session.known().number(Parameter::ChunkSize).is_none()
             || probing.session.known().is_likely_to_map_pages();
-        Ok(Seen {
+        Ok(FamilyCosts {
             size,
             base,
             in_place,

@@ -67,7 +67,7 @@ const TOLD: f64 = 0.92;
 const TOLD_TWICE: f64 = 0.94;
 
 /// The writes of one step.
-struct Step {
+struct OpeningStep {
     size: f64,
     /// Where units end that can be told.
     longest: f64,
@@ -98,7 +98,7 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
     let shortest = session.known().row_of_all_dies().map_or(0.0, |row| (row * ROWS_LEAST).0 as f64);
     // What is written comes out of a buffer as many writes later as it holds.
     let buffered = (buffer(session).most(session).0 / page.0).min(BUFFERED_MOST);
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<OpeningStep> = Vec::new();
     let mut found = None;
     while size >= page * LAST_PAGES {
         let count = (WRITES + buffered).min(session.writes_left().0 / page.0 / 2);
@@ -107,7 +107,7 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
         }
         let Some(costs) = if_affordable(write_down(session, page, size, count))? else { break };
         let settled = costs.len().min(buffered as usize);
-        steps.push(Step::new(size, &costs[settled..], capacity));
+        steps.push(OpeningStep::new(size, &costs[settled..], capacity));
         found = likeliest(&steps, shortest);
         let told_by = |(unit, _)| steps.iter().filter(|step| step.gain(unit) >= GAIN_OF_STEP).count();
         if found.map_or(0, told_by) >= ENOUGH {
@@ -177,7 +177,7 @@ fn write_down(
 }
 
 /// The unit, no shorter than `shortest`, that all steps together are likeliest by, and how much likelier than none.
-fn likeliest(steps: &[Step], shortest: f64) -> Option<(f64, f64)> {
+fn likeliest(steps: &[OpeningStep], shortest: f64) -> Option<(f64, f64)> {
     let gain = |unit: f64| {
         let of_steps = steps.iter().filter(|step| step.can_tell(unit)).map(|step| step.gain(unit));
         let gains: Vec<f64> = of_steps.collect();
@@ -211,13 +211,13 @@ fn likeliest(steps: &[Step], shortest: f64) -> Option<(f64, f64)> {
     (gained >= GAIN_LEAST).then_some((rounded, gained))
 }
 
-impl Step {
-    fn new(size: Bytes, costs: &[(f64, f64)], capacity: Bytes) -> Step {
+impl OpeningStep {
+    fn new(size: Bytes, costs: &[(f64, f64)], capacity: Bytes) -> OpeningStep {
         let settled = &costs[costs.len() / SETTLING..];
         let times = settled.iter().map(|&(_, cost)| cost.max(1.0).ln());
         let addresses = settled.iter().map(|&(address, _)| address);
         let size = size.0 as f64;
-        Step {
+        OpeningStep {
             size,
             longest: (settled.len() as f64 * size / PASSED).min(capacity.0 as f64 / UNITS_LEAST),
             costs: addresses.zip(times).collect(),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     fn told(seed: u64, unit: u64, merge: f64) -> Option<(f64, f64)> {
-        let step = |step: u64| Step::new(Bytes(step), &costs(seed, step, unit, merge), Bytes::gib(4));
+        let step = |step: u64| OpeningStep::new(Bytes(step), &costs(seed, step, unit, merge), Bytes::gib(4));
         likeliest(&[3 << 19, 3 << 18, 3 << 17].map(step), 0.0)
     }
 
