@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use flashlab_analysis::Classes;
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::Geometry;
-use flashlab_engine::{Control, Ended, Outcome, Pace};
+use flashlab_engine::{Control, Pace, RunOutcome, StopReason};
 use flashlab_plan::{Choice, Space};
 use flashlab_samples::{Lane, RecordedRun, Recording, RunFolder};
 use flashlab_trace::Trace;
@@ -154,11 +154,11 @@ fn control(interrupt: &AtomicBool, time_limit: Option<Nanos>) -> Control<'_> {
 }
 
 /// What a run that has ended shows.
-fn finished(name: String, classes: &Classes, outcome: &Outcome) -> Result<ClassifiedRun> {
-    if outcome.ended == Ended::Interrupted {
+fn finished(name: String, classes: &Classes, outcome: &RunOutcome) -> Result<ClassifiedRun> {
+    if outcome.ended == StopReason::Interrupted {
         bail!("interrupted after {} IOs", outcome.ios);
     }
-    if outcome.ended == Ended::ObserverSatisfied {
+    if outcome.ended == StopReason::ObserverSatisfied {
         bail!("the samples cannot be written any more: is the disk full?");
     }
     let table = classes.table(outcome.end.since(outcome.begin));

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flashlab_analysis::findings::{Baseline, RunEnd};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_engine::{Control, Ended, Outcome, WAIT_PIECE, run};
+use flashlab_engine::{Control, INTERRUPT_CHECK, RunOutcome, StopReason, run};
 use flashlab_plan::{Pattern, Plan, Space};
 
 use crate::area::{Areas, baseline_area, writes_sequentially};
@@ -304,8 +304,8 @@ impl<'a> Conduct<'a> {
             return Err(BenchError::Lost { target: target(), run: number, loss });
         }
         match (outcome.ended, outcome.first_failure) {
-            (Ended::Interrupted, _) => Err(BenchError::Interrupted),
-            (Ended::DeviceFailed, Some(failure)) => {
+            (StopReason::Interrupted, _) => Err(BenchError::Interrupted),
+            (StopReason::DeviceFailed, Some(failure)) => {
                 Err(BenchError::Device { target: target(), run: number, failure })
             }
             _ => Ok(record),
@@ -335,7 +335,7 @@ impl<'a> Conduct<'a> {
             if now >= until {
                 return Ok(());
             }
-            self.device.wait(now.saturating_add(WAIT_PIECE).min(until));
+            self.device.wait(now.saturating_add(INTERRUPT_CHECK).min(until));
         }
     }
 }
@@ -359,20 +359,20 @@ impl<F> Goal<F> {
 }
 
 /// `None` for a run that did not come to its end.
-fn ended(ended: Ended, satisfied: Option<RunEnd>) -> Option<RunEnd> {
+fn ended(ended: StopReason, satisfied: Option<RunEnd>) -> Option<RunEnd> {
     match ended {
-        Ended::PatternDone => Some(RunEnd::CountReached),
-        Ended::ObserverSatisfied => satisfied,
-        Ended::TimeUsed => Some(RunEnd::BudgetUsed),
-        Ended::Interrupted | Ended::DeviceFailed => None,
+        StopReason::PatternDone => Some(RunEnd::CountReached),
+        StopReason::ObserverSatisfied => satisfied,
+        StopReason::TimeUsed => Some(RunEnd::BudgetUsed),
+        StopReason::Interrupted | StopReason::DeviceFailed => None,
     }
 }
 
 /// A state that ran out of time covers the target only in part.
-fn completed(purpose: Purpose, outcome: &Outcome) -> Purpose {
+fn completed(purpose: Purpose, outcome: &RunOutcome) -> Purpose {
     match purpose {
         Purpose::State { state, .. } => {
-            Purpose::State { state, complete: outcome.ended == Ended::ObserverSatisfied }
+            Purpose::State { state, complete: outcome.ended == StopReason::ObserverSatisfied }
         }
         other => other,
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use flashlab_base::{Bytes, Operation};
 
-use crate::device::{Conditioning, Device, Disturbance, Health, Parallel, Telemetry, VirtualTime};
+use crate::device::{Conditioning, Device, DisturbanceCounters, Health, Parallel, Telemetry, VirtualTime};
 use crate::io::IoError;
 use crate::memory::MemoryDevice;
 
@@ -109,7 +109,10 @@ impl Telemetry for CompleteDevice {
         Some(CompleteDevice::MEDIA_WRITTEN)
     }
 
-    fn disturbance(&mut self) -> Disturbance {
-        Disturbance { device_traffic: Some(CompleteDevice::DEVICE_TRAFFIC), ..Disturbance::default() }
+    fn disturbance(&mut self) -> DisturbanceCounters {
+        DisturbanceCounters {
+            device_traffic: Some(CompleteDevice::DEVICE_TRAFFIC),
+            ..DisturbanceCounters::default()
+        }
     }
 }

@@ -128,13 +128,13 @@ pub trait Telemetry {
     fn media_written(&mut self) -> Option<Bytes>;
 
     /// What disturbed measurements so far, as seen from the calling thread.
-    fn disturbance(&mut self) -> Disturbance;
+    fn disturbance(&mut self) -> DisturbanceCounters;
 }
 
 /// Counters of what may disturb a measurement, since the device was opened. Whoever suspects a disturbance compares
 /// two readings. `None`: not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Disturbance {
+pub struct DisturbanceCounters {
     /// Bytes that any program read from or wrote to the underlying device.
     pub device_traffic: Option<Bytes>,
     /// How long the calling thread was ready to run but had to wait for a CPU.

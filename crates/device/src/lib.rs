@@ -20,7 +20,7 @@ mod wrapper;
 
 pub use buffer::{Arena, Buffer};
 pub use complete::CompleteDevice;
-pub use device::{Conditioning, Device, Disturbance, Health, Parallel, Telemetry, VirtualTime};
+pub use device::{Conditioning, Device, DisturbanceCounters, Health, Parallel, Telemetry, VirtualTime};
 pub use fault::{FaultyDevice, InjectedFault};
 pub use flashlab_base::{Identity, Operation};
 pub use geometry::{DataHandling, Geometry};

@@ -1,21 +1,25 @@
-//! What writes put on the device.
+//! The data that writes carry.
 //!
-//! Zeros, ones and half are there for devices whose program time depends on the content; half of
-//! each 4 KiB random and half of it zeros is Figure 14 of Sun and Zhang. Incompressible content differs from IO to IO, so that a device can neither
-//! compress nor deduplicate it. Stamped content says in each sector where it was meant to go and
-//! which write it came from, so that it can be verified later.
-
-use std::fmt;
+//! # Model
+//! - Zeros, ones and half: for devices whose program time depends on the data. Half is random data in the first half of
+//!   each 4 KiB and zeros in the second (Sun and Zhang, Figure 14).
+//! - Incompressible: differs from IO to IO, so that a device can neither compress nor deduplicate it.
+//! - Stamped: each sector contains its offset and the number of the write, so that [`verify`] can check it later.
+//!
+//! # Invariant
+//! - The expensive part ([`prepare`]) runs once per buffer before the run; [`freshen`] runs before each write and changes
+//!   only a few bytes per 4 KiB.
 
 use flashlab_base::{Bytes, Prng, Seed};
 use flashlab_plan::{Content, PlannedIo};
+use thiserror::Error;
 
 const SECTOR: usize = 512;
-/// Devices compress and deduplicate in units of this at the least.
+/// Devices that compress or deduplicate do so in units of at least 4 KiB; a smaller unit would cost CPU time per write.
 const UNIT: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"flashlab");
 
-/// Fills a fresh buffer with what every write of this content starts from.
+/// Fills a new buffer with the data that all writes of this content have in common.
 pub(crate) fn prepare(buffer: &mut [u8], content: Content, seed: Seed) {
     match content {
         Content::Zeros => buffer.fill(0x00),
@@ -30,7 +34,7 @@ pub(crate) fn prepare(buffer: &mut [u8], content: Content, seed: Seed) {
     }
 }
 
-/// Makes a prepared buffer this IO's own, for a few nanoseconds each 4 KiB.
+/// Adds to a prepared buffer what differs between IOs; takes a few nanoseconds per 4 KiB.
 #[inline]
 pub(crate) fn freshen(buffer: &mut [u8], io: &PlannedIo, process: u32) {
     match io.content {
@@ -55,33 +59,24 @@ pub(crate) fn freshen(buffer: &mut [u8], io: &PlannedIo, process: u32) {
     }
 }
 
-/// A sector that does not hold what a stamped write put there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A sector that does not contain what a stamped write wrote there.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}", match .found {
+    Some(found) => format!("the sector at {} contains data that was written for offset {}", .offset.exact(), found.exact()),
+    None => format!("the sector at {} has no stamp", .offset.exact()),
+})]
 pub struct StampError {
-    /// Where the sector is.
+    /// The sector's offset.
     pub offset: Bytes,
-    /// Where its stamp says that it was meant to go; `None` where it has no stamp.
+    /// The offset in its stamp; `None` for a sector without a stamp.
     pub found: Option<Bytes>,
 }
 
-impl fmt::Display for StampError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.found {
-            Some(found) => {
-                write!(f, "the sector at {} was written for {}", self.offset.exact(), found.exact())
-            }
-            None => write!(f, "the sector at {} has no stamp", self.offset.exact()),
-        }
-    }
-}
-
-impl std::error::Error for StampError {}
-
-/// Checks that every 512-byte sector of `data`, read at `offset`, was written there by a stamped
-/// pattern, and returns the position of the write that each came from.
+/// Checks that a stamped pattern wrote every 512-byte sector of `data`, which was read at `offset`. Returns for each sector
+/// the position of its write in the pattern.
 ///
 /// # Errors
-/// The first sector that is missing its stamp or was written for another place.
+/// The first sector that has no stamp, or the stamp of another offset.
 pub fn verify(data: &[u8], offset: Bytes) -> Result<Vec<u64>, StampError> {
     let word = |sector: &[u8], at: usize| {
         u64::from_le_bytes(sector[at..at + 8].try_into().expect("eight bytes of a whole sector"))

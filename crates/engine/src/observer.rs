@@ -1,13 +1,13 @@
-//! Who looks at every IO while a run goes on.
+//! The trait [`Observer`], which sees every IO of a run.
 
 use std::ops::ControlFlow;
 
 use flashlab_samples::Sample;
 
-/// Sees every IO of one process, on the measuring thread, between that IO and the next one. What it
-/// does has to be short: it delays the pattern.
+/// Sees every IO of one process, in the measuring thread and before the next submission. It has to be fast, because it
+/// delays the pattern.
 pub trait Observer: Send {
-    /// Sees one completed IO. `Break` ends the whole run: the other processes stop as well.
+    /// Sees one completed IO. `Break` ends the run, in all processes.
     fn observe(&mut self, sample: &Sample) -> ControlFlow<()>;
 }
 
@@ -21,7 +21,7 @@ impl Observer for Vec<Sample> {
 impl<A: Observer, B: Observer> Observer for (A, B) {
     #[inline]
     fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
-        // Both see it, whatever the first one says.
+        // Both see it, even if the first one ends the run.
         let first = self.0.observe(sample);
         let second = self.1.observe(sample);
         if first.is_break() { first } else { second }

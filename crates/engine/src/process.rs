@@ -1,40 +1,47 @@
-//! The loop that issues IOs: some processes of a pattern on one device.
+//! The loop that submits IOs: one or several processes of a pattern on one device.
+//!
+//! # Method
+//! 1. [`IoLoop::new`] allocates a slot with two buffers for each IO that may be in flight.
+//! 2. The loop submits every IO that is due, then waits for the next completion or the next due time.
+//! 3. Each completion becomes a sample, which the process's observer sees before the next submission.
+//!
+//! # Invariants
+//! - Between a completion and the next submission the loop allocates nothing and makes no system call.
+//! - The loop ends only when no IO is in flight.
 
 use std::mem;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flashlab_base::{Bytes, Nanos, Operation, Seed};
-use flashlab_device::{Arena, Buffer, Completion, Device, Disturbance, Request};
+use flashlab_device::{Arena, Buffer, Completion, Device, DisturbanceCounters, Request};
 use flashlab_plan::{PlannedIo, Start};
 use flashlab_samples::Sample;
 
 use crate::content;
+use crate::control::INTERRUPT_CHECK;
 use crate::observer::Observer;
-use crate::run::{Ended, Failure, Outcome};
+use crate::outcome::{Failure, RunOutcome, StopReason};
 use crate::write_through::WriteThrough;
 
-/// The longest that a process waits without looking whether the run has been ended.
-pub const WAIT_PIECE: Nanos = Nanos::from_millis(50);
-
-/// What all processes of a run have in common.
+/// The state that all processes of a run share.
 pub(crate) struct Shared<'a> {
-    /// Set when the run has to end: by the caller, or by the process that ended it.
+    /// Set by the process that ends the run for all of them.
     pub stop: &'a AtomicBool,
-    /// Set when the caller wants the run to end.
+    /// Set by the caller to end the run.
     pub interrupt: &'a AtomicBool,
-    /// Whether each write is flushed.
+    /// Whether a flush follows each write.
     pub write_through: bool,
-    /// How long after its beginning no IO is submitted any more.
+    /// How long after its start the run submits IOs.
     pub time_limit: Option<Nanos>,
-    /// How many IOs of all processes failed.
+    /// How many IOs of all processes failed so far.
     pub failed: &'a AtomicU64,
-    /// How many may.
+    /// How many IOs may fail before the run ends.
     pub failures_allowed: u64,
 }
 
 impl Shared<'_> {
-    /// What the processes submit to: the device, or `through` around it.
+    /// The device that the processes submit to: `device` itself, or a [`WriteThrough`] in front of it, kept in `through`.
     pub(crate) fn device<'d>(
         &'d self,
         device: &'d mut dyn Device,
@@ -44,12 +51,12 @@ impl Shared<'_> {
     }
 }
 
-/// What a process does next.
+/// An IO of a process.
 #[derive(Clone, Copy)]
 pub(crate) struct Task {
-    /// What is asked of the device.
+    /// Read, write, flush or discard.
     pub operation: Operation,
-    /// Everything else. Its mode is that of the samples, and means nothing where no data moves.
+    /// Everything else. Its mode goes into the sample; for a flush or discard it has no meaning.
     pub io: PlannedIo,
 }
 
@@ -60,22 +67,22 @@ impl From<PlannedIo> for Task {
     }
 }
 
-/// What one IO in flight leaves behind until it is done.
+/// The loop's record of one IO in flight.
 struct Slot {
     task: Task,
     intended: Option<Nanos>,
     process: u32,
-    /// The buffers of the slot by mode, apart so that reads do not spoil what writes will put. The one
-    /// that is on its way is empty here.
+    /// One buffer for reads and one for writes, so that reads do not overwrite the data of later writes. While an IO is
+    /// in flight it owns its buffer, and an empty one stands here.
     buffers: [Buffer; 2],
 }
 
-/// One process of the pattern, with its tasks in their order.
+/// One process of the pattern: its tasks in order.
 pub(crate) struct Process<'a, I, O> {
     number: u32,
     tasks: I,
     next: Option<Task>,
-    /// When `next` may be submitted.
+    /// The earliest time at which `next` may be submitted.
     ready: Nanos,
     free: Vec<usize>,
     observer: &'a mut O,
@@ -87,13 +94,13 @@ impl<'a, I: Iterator<Item = Task>, O: Observer> Process<'a, I, O> {
         Process { number, tasks, next, ready: Nanos::ZERO, free: Vec::new(), observer }
     }
 
-    /// When the next IO can be submitted, if there is one and a slot for it.
+    /// When the next IO may be submitted; `None` without a next IO or a free slot.
     #[inline]
     fn due(&self) -> Option<Nanos> {
         (self.next.is_some() && !self.free.is_empty()).then_some(self.ready)
     }
 
-    /// Sets when the next IO may start, its predecessor having ended at `now`.
+    /// Sets the earliest time of the next IO, given that the previous one ended at `now`.
     #[inline]
     fn prepare(&mut self, begin: Nanos, now: Nanos) {
         if let Some(next) = &self.next {
@@ -105,31 +112,31 @@ impl<'a, I: Iterator<Item = Task>, O: Observer> Process<'a, I, O> {
     }
 }
 
-/// Some processes of a run, about to be driven on one device.
-pub(crate) struct Drive<'a, 'b, I, O> {
+/// The processes of a run that share one device.
+pub(crate) struct IoLoop<'a, 'b, I, O> {
     device: &'a mut (dyn Device + 'b),
     processes: Vec<Process<'a, I, O>>,
     slots: Vec<Slot>,
     in_flight: usize,
     shared: &'a Shared<'a>,
-    outcome: Outcome,
+    outcome: RunOutcome,
     /// The device's time at which the run began.
     begin: Nanos,
     /// The device's time at which no IO is submitted any more.
     deadline: Nanos,
-    /// A time that the clock has reached, so that a consecutive pattern needs no reading of it.
+    /// The latest known time. A consecutive pattern takes it from completions and never reads the clock.
     now: Nanos,
 }
 
-impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
-    /// Allocates and touches everything that the loop will need.
+impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> IoLoop<'a, 'b, I, O> {
+    /// Allocates everything that the loop needs, and takes the page faults now.
     pub(crate) fn new(
         device: &'a mut (dyn Device + 'b),
         mut processes: Vec<Process<'a, I, O>>,
         depth: u32,
         largest: Bytes,
         shared: &'a Shared<'a>,
-    ) -> Drive<'a, 'b, I, O> {
+    ) -> IoLoop<'a, 'b, I, O> {
         let count = processes.len() * depth as usize;
         let size = if device.geometry().data.is_used() { largest } else { Bytes::ZERO };
         let mut buffers = Arena::buffers(2 * count, size).into_iter();
@@ -141,22 +148,22 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
                 let seed = Seed(slots.len() as u64).derive("content", u64::from(process.number));
                 let mut pair = std::array::from_fn(|_| buffers.next().unwrap_or(Buffer::empty()));
                 let [read, write] = &mut pair;
-                // Touched now, so that no IO pays for the page faults.
+                // Writes to every page now, so that no IO includes a page fault.
                 read.fill(0);
                 content::prepare(write, first.io.content, seed);
                 slots.push(Slot { task: *first, intended: None, process: process.number, buffers: pair });
             }
         }
         let (begin, deadline, now) = (Nanos::ZERO, Nanos::MAX, Nanos::ZERO);
-        let outcome = Outcome::new(begin);
-        Drive { device, processes, slots, in_flight: 0, shared, outcome, begin, deadline, now }
+        let outcome = RunOutcome::new(begin);
+        IoLoop { device, processes, slots, in_flight: 0, shared, outcome, begin, deadline, now }
     }
 
-    /// Runs to the end of the pattern, or until the run is ended otherwise.
-    pub(crate) fn run(mut self) -> Outcome {
+    /// Runs until the pattern or the run ends.
+    pub(crate) fn run(mut self) -> RunOutcome {
         self.begin = self.device.now();
         self.now = self.begin;
-        self.outcome = Outcome::new(self.begin);
+        self.outcome = RunOutcome::new(self.begin);
         self.deadline = self.shared.time_limit.map_or(Nanos::MAX, |limit| self.begin.saturating_add(limit));
         for process in &mut self.processes {
             process.prepare(self.begin, self.begin);
@@ -167,8 +174,8 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
             if self.in_flight == 0 && until.is_none() {
                 break;
             }
-            // A long pause is waited for in pieces, so that the end of the run is heard meanwhile.
-            let until = until.map(|due| due.min(self.now.saturating_add(WAIT_PIECE)));
+            // Long pauses are cut, so that the loop notices an interrupt.
+            let until = until.map(|due| due.min(self.now.saturating_add(INTERRUPT_CHECK)));
             match self.device.wait(until.unwrap_or(Nanos::MAX)) {
                 Some(completion) => self.complete(completion),
                 None => self.now = self.now.max(until.unwrap_or(self.now)),
@@ -180,11 +187,11 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
         self.outcome
     }
 
-    fn disturbance(&mut self) -> Disturbance {
+    fn disturbance(&mut self) -> DisturbanceCounters {
         self.device.telemetry().map(|telemetry| telemetry.disturbance()).unwrap_or_default()
     }
 
-    /// Submits what is due, and returns when the next IO will be.
+    /// Submits every IO that is due, and returns when the next one will be.
     #[inline]
     fn submit_due(&mut self) -> Option<Nanos> {
         let mut next: Option<Nanos> = None;
@@ -207,11 +214,11 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
     fn has_ended(&mut self, due: Nanos) -> bool {
         let shared = self.shared;
         if due.max(self.now) >= self.deadline {
-            self.outcome.end_with(Ended::TimeUsed);
+            self.outcome.end_with(StopReason::TimeUsed);
             return true;
         }
         if shared.interrupt.load(Ordering::Relaxed) {
-            self.outcome.end_with(Ended::Interrupted);
+            self.outcome.end_with(StopReason::Interrupted);
             return true;
         }
         shared.stop.load(Ordering::Relaxed)
@@ -224,19 +231,19 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
         process.next = process.tasks.next();
         let Task { operation, io } = task;
         let intended = matches!(io.start, Start::At(_)).then_some(process.ready);
-        // A queue of closed-loop IOs is filled at once; open-loop ones keep their own times.
+        // Closed-loop IOs fill the queue immediately; open-loop IOs keep their own times.
         process.prepare(self.begin, self.now);
-        let held = &mut self.slots[slot];
+        let in_flight = &mut self.slots[slot];
         let mut buffer = match operation.mode() {
-            Some(mode) => mem::replace(&mut held.buffers[usize::from(mode.is_write())], Buffer::empty()),
+            Some(mode) => mem::replace(&mut in_flight.buffers[usize::from(mode.is_write())], Buffer::empty()),
             None => Buffer::empty(),
         };
         if operation == Operation::Write && !buffer.is_empty() {
-            content::freshen(&mut buffer[..io.size.0 as usize], &io, held.process);
+            content::freshen(&mut buffer[..io.size.0 as usize], &io, in_flight.process);
         }
         let request = Request { tag: slot as u64, operation, offset: io.offset, size: io.size, buffer };
-        held.task = task;
-        held.intended = intended;
+        in_flight.task = task;
+        in_flight.intended = intended;
         self.in_flight += 1;
         self.device.submit(request);
     }
@@ -266,12 +273,12 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
         let process = &mut self.processes[(slot.process - first) as usize];
         process.free.push(index);
         if process.free.len() == 1 {
-            // The queue was full: its next IO waited for this one.
+            // The queue was full, so the next IO had to wait for this one.
             process.prepare(self.begin, completion.completed);
         }
         self.outcome.count(operation, sample.size);
         if process.observer.observe(&sample) == ControlFlow::Break(()) {
-            self.outcome.end_with(Ended::ObserverSatisfied);
+            self.outcome.end_with(StopReason::ObserverSatisfied);
             self.shared.stop.store(true, Ordering::Relaxed);
         }
         if let Err(error) = completion.result {
@@ -282,7 +289,7 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> Drive<'a, 'b, I, O> {
                 self.outcome.loss = self.device.health().and_then(|health| health.loss());
             }
             if error.device_is_gone() || failed > self.shared.failures_allowed {
-                self.outcome.end_with(Ended::DeviceFailed);
+                self.outcome.end_with(StopReason::DeviceFailed);
                 self.shared.stop.store(true, Ordering::Relaxed);
             }
         }

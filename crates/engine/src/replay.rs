@@ -1,10 +1,9 @@
 //! One replay: the IOs of a trace on a device.
 //!
 //! # Model
-//! At the trace's own pace the replay is an open loop: an IO is submitted when it arrived in the trace, whether or not
-//! those before it are done, and its response time counts from then, so that waiting for room in the device's queue
-//! counts as well. As fast as possible it is a closed loop: the next IO is submitted when one of those in flight is
-//! done.
+//! At the recorded pace the replay is an open loop. It submits each IO at its arrival time in the trace, whether or not
+//! earlier IOs have completed. The response time starts at the arrival, so it includes the wait for a place in the device's
+//! queue. As fast as possible the replay is a closed loop: each completion triggers the next submission.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -13,40 +12,42 @@ use flashlab_device::Device;
 use flashlab_plan::{Content, PlannedIo, Start};
 use flashlab_trace::TraceIo;
 
+use crate::control::Control;
+use crate::error::EngineError;
 use crate::observer::Observer;
-use crate::process::{Drive, Process, Shared, Task};
-use crate::run::{Control, EngineError, Outcome};
+use crate::outcome::RunOutcome;
+use crate::process::{IoLoop, Process, Shared, Task};
 
 /// How fast a trace is replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each IO arrives when it did, so many times as fast; above 0.
+    /// Each IO arrives at its recorded time, divided by `speed`.
     Recorded {
-        /// How many times as fast.
+        /// The speed-up, greater than 0; 1 is the recorded pace.
         speed: f64,
     },
-    /// So many IOs are in flight all the time.
+    /// A constant number of IOs is in flight.
     AsFastAsPossible {
-        /// How many.
+        /// The number of IOs in flight.
         depth: u32,
     },
 }
 
-/// Replays `ios`, which the device can serve (see [`Trace::fit`](flashlab_trace::Trace::fit)). The position of a
-/// sample is the IO's place in `ios`; the mode of one that moves no data is told as a write.
+/// Replays `ios`, all of which fit on the device (see [`Trace::fit`](flashlab_trace::Trace::fit)). A sample's position is
+/// the IO's index in `ios`. The sample of a flush or discard has the mode of a write.
 ///
 /// # Errors
-/// [`EngineError::QueueDepth`] when the device does not take so many IOs at once; then none was issued.
+/// [`EngineError::QueueDepth`] when the device accepts fewer IOs in flight. No IO was submitted then.
 pub fn replay<O: Observer>(
     device: &mut (dyn Device + '_),
     ios: &[TraceIo],
     pace: Pace,
     observer: &mut O,
     control: &Control<'_>,
-) -> Result<Outcome, EngineError> {
+) -> Result<RunOutcome, EngineError> {
     let offered = device.geometry().depth;
     let depth = match pace {
-        // A slot for each IO that there may be, and no more than there are IOs.
+        // One slot for each IO that can be in flight, but no more than there are IOs.
         Pace::Recorded { .. } => offered.min(u32::try_from(ios.len()).unwrap_or(offered)).max(1),
         Pace::AsFastAsPossible { depth } => depth,
     };
@@ -56,7 +57,7 @@ pub fn replay<O: Observer>(
     let shared = Shared {
         stop: &AtomicBool::new(false),
         interrupt: control.interrupt,
-        // A trace has flushes of its own.
+        // A trace has its own flushes.
         write_through: false,
         time_limit: control.time_limit,
         failed: &AtomicU64::new(0),
@@ -66,7 +67,7 @@ pub fn replay<O: Observer>(
     let largest = transfers.map(|io| io.size).max().unwrap_or_default();
     let tasks = ios.iter().enumerate().map(|(position, io)| task(position as u64, io, pace));
     let process = Process::new(0, tasks, observer);
-    Ok(Drive::new(device, vec![process], depth, largest, &shared).run())
+    Ok(IoLoop::new(device, vec![process], depth, largest, &shared).run())
 }
 
 fn task(position: u64, io: &TraceIo, pace: Pace) -> Task {

@@ -1,84 +1,99 @@
-//! A device whose writes are answered when they are on the medium.
+//! A wrapper whose writes complete when they are on the medium.
+//!
+//! # Model
+//! A flush follows each write, with the same tag and in the same place of the queue, so the inner device never has more
+//! IOs in flight than the outer one. The write completes when its flush does, as with a file that is opened for
+//! synchronous writes.
+//!
+//! # Invariants
+//! - A flush that takes longer than [`FLUSH_TIMEOUT`] fails its write with [`IoError::GONE`]. It may stay in flight forever,
+//!   so no further flush is submitted.
+//! - After an interrupt no flush is waited for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flashlab_base::{Bytes, Nanos, Operation};
 use flashlab_device::{Buffer, Completion, Device, Health, IoError, Parallel, Request, VirtualTime};
 
-use crate::process::WAIT_PIECE;
+use crate::control::INTERRUPT_CHECK;
 
-/// No device that answers at all takes longer for a flush: the kernel gives up commands sooner, with all that it tries again.
-pub const FLUSH_MOST: Nanos = Nanos::from_secs(600);
+/// The longest time that a working device takes for a flush. Linux aborts a command after 30 s and retries it a few times;
+/// 10 minutes are longer than all of its retries. A shorter timeout would call slow devices dead.
+pub const FLUSH_TIMEOUT: Nanos = Nanos::from_secs(600);
 
-/// What became of a device that took longer, as [`Device::loss`] tells it.
-pub fn unanswered_flush() -> String {
-    format!("did not answer a flush within {FLUSH_MOST}")
+/// The text of [`Health::loss`] for a device that exceeded [`FLUSH_TIMEOUT`].
+pub fn flush_timeout_loss() -> String {
+    format!("did not answer a flush within {FLUSH_TIMEOUT}")
 }
 
-/// The device beneath it, with a flush behind each write: what the write left in a buffer is waited for as well, as the host does that
-/// opens it for synchronous writes.
-///
-/// There are as many requests in flight beneath as above: a flush takes the place of its write. One that is not answered within
-/// [`FLUSH_MOST`] fails its write with [`IoError::GONE`], and one that is not when the run is ended is not waited for. It may be in
-/// flight for ever then, so that nothing else is submitted.
+/// A device in front of `inner` that flushes each write.
 pub(crate) struct WriteThrough<'d> {
     inner: &'d mut dyn Device,
-    /// Set when the run has to end.
+    /// Set by the caller to end the run.
     interrupt: &'d AtomicBool,
     /// How long a flush may take.
-    longest: Nanos,
-    /// Whether one took longer.
-    hangs: bool,
+    timeout: Nanos,
+    /// Whether a flush took longer.
+    has_timed_out: bool,
     /// The tags of the writes in flight.
     writes: Vec<u64>,
-    /// The writes that are done, and whose flush is in flight with the same tag.
-    flushed: Vec<Completion>,
-    /// The tags of flushes that are not waited for: no answer counts for them.
-    given_up: Vec<u64>,
+    /// The completed writes whose flush is in flight.
+    flushing: Vec<Completion>,
+    /// The tags of flushes that are no longer waited for. Their completions are dropped.
+    abandoned: Vec<u64>,
 }
 
 impl<'d> WriteThrough<'d> {
-    /// `inner`, with a flush behind each write, until `interrupt` is set.
+    /// `inner` with a flush after each write, until `interrupt` is set.
     pub(crate) fn new(inner: &'d mut dyn Device, interrupt: &'d AtomicBool) -> WriteThrough<'d> {
-        let (writes, flushed, given_up) = (Vec::new(), Vec::new(), Vec::new());
-        WriteThrough { inner, interrupt, longest: FLUSH_MOST, hangs: false, writes, flushed, given_up }
+        let (writes, flushing, abandoned) = (Vec::new(), Vec::new(), Vec::new());
+        WriteThrough {
+            inner,
+            interrupt,
+            timeout: FLUSH_TIMEOUT,
+            has_timed_out: false,
+            writes,
+            flushing,
+            abandoned,
+        }
     }
 
-    /// The write whose flush waits the longest, and until when it may.
-    fn first_flushed(&self) -> Option<(usize, Nanos)> {
+    /// The index of the write whose flush has waited longest, and the time at which the flush times out.
+    fn first_due(&self) -> Option<(usize, Nanos)> {
         let due =
-            |(place, write): (usize, &Completion)| (place, write.completed.saturating_add(self.longest));
-        self.flushed.iter().enumerate().map(due).min_by_key(|&(_, due)| due)
+            |(index, write): (usize, &Completion)| (index, write.completed.saturating_add(self.timeout));
+        self.flushing.iter().enumerate().map(due).min_by_key(|&(_, due)| due)
     }
 
-    /// What this completion from beneath is above: none for a write, whose flush follows, and for a flush that nobody waits for.
-    fn pass(&mut self, completion: Completion) -> Option<Completion> {
+    /// Turns a completion of the inner device into one of this device. `None` for a write, whose flush is submitted now, and
+    /// for an abandoned flush.
+    fn outer_completion(&mut self, completion: Completion) -> Option<Completion> {
         let tag = completion.tag;
-        if self.given_up.contains(&tag) {
+        if self.abandoned.contains(&tag) {
             return None;
         }
-        if let Some(place) = self.flushed.iter().position(|write| write.tag == tag) {
-            let write = self.flushed.swap_remove(place);
+        if let Some(index) = self.flushing.iter().position(|write| write.tag == tag) {
+            let write = self.flushing.swap_remove(index);
             return Some(Completion { completed: completion.completed, result: completion.result, ..write });
         }
-        let Some(place) = self.writes.iter().position(|&write| write == tag) else { return Some(completion) };
-        self.writes.swap_remove(place);
+        let Some(index) = self.writes.iter().position(|&write| write == tag) else { return Some(completion) };
+        self.writes.swap_remove(index);
         if completion.result.is_err() {
             return Some(completion);
         }
-        if !self.given_up.is_empty() {
-            return Some(self.unflushed(completion));
+        if !self.abandoned.is_empty() {
+            return Some(self.without_flush(completion));
         }
-        self.flushed.push(completion);
+        self.flushing.push(completion);
         let (offset, size) = (Bytes::ZERO, Bytes::ZERO);
         let operation = Operation::Flush;
         self.inner.submit(Request { tag, operation, offset, size, buffer: Buffer::empty() });
         None
     }
 
-    /// A write whose flush is not waited for.
-    fn unflushed(&self, write: Completion) -> Completion {
-        if self.hangs { Completion { result: Err(IoError::GONE), ..write } } else { write }
+    /// The completion of a write whose flush is not waited for.
+    fn without_flush(&self, write: Completion) -> Completion {
+        if self.has_timed_out { Completion { result: Err(IoError::GONE), ..write } } else { write }
     }
 }
 
@@ -102,26 +117,26 @@ impl<'d> flashlab_device::Wrapper for WriteThrough<'d> {
 
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         loop {
-            let Some((first, due)) = self.first_flushed() else {
+            let Some((first, due)) = self.first_due() else {
                 let completion = self.inner.wait(until)?;
-                match self.pass(completion) {
+                match self.outer_completion(completion) {
                     None => continue,
                     passed => return passed,
                 }
             };
-            let piece = self.inner.now().saturating_add(WAIT_PIECE);
-            if let Some(completion) = self.inner.wait(until.min(due).min(piece)) {
-                match self.pass(completion) {
+            let check = self.inner.now().saturating_add(INTERRUPT_CHECK);
+            if let Some(completion) = self.inner.wait(until.min(due).min(check)) {
+                match self.outer_completion(completion) {
                     None => continue,
                     passed => return passed,
                 }
             }
             let now = self.inner.now();
-            self.hangs |= now >= due;
-            if self.hangs || self.interrupt.load(Ordering::Relaxed) {
-                let write = self.flushed.swap_remove(first);
-                self.given_up.push(write.tag);
-                return Some(self.unflushed(Completion { completed: now, ..write }));
+            self.has_timed_out |= now >= due;
+            if self.has_timed_out || self.interrupt.load(Ordering::Relaxed) {
+                let write = self.flushing.swap_remove(first);
+                self.abandoned.push(write.tag);
+                return Some(self.without_flush(Completion { completed: now, ..write }));
             }
             if now >= until {
                 return None;
@@ -146,7 +161,7 @@ impl<'d> flashlab_device::Wrapper for WriteThrough<'d> {
 
 impl Health for WriteThrough<'_> {
     fn loss(&mut self) -> Option<String> {
-        if self.hangs { Some(unanswered_flush()) } else { self.inner.health()?.loss() }
+        if self.has_timed_out { Some(flush_timeout_loss()) } else { self.inner.health()?.loss() }
     }
 
     fn refusal(&mut self) -> Option<String> {
@@ -160,10 +175,10 @@ mod tests {
 
     use super::*;
 
-    static GOES_ON: AtomicBool = AtomicBool::new(false);
-    static ENDS: AtomicBool = AtomicBool::new(true);
+    static NOT_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    static INTERRUPTED: AtomicBool = AtomicBool::new(true);
 
-    /// Each IO takes as long, a flush too, one after the other.
+    /// A device that serves one IO after the other in 10 us each, flushes included.
     fn memory() -> MemoryDevice {
         MemoryDevice::new(Bytes::kib(64), Nanos::from_micros(10))
     }
@@ -173,9 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn a_write_takes_its_flush_as_well_and_a_read_none() {
+    fn a_write_includes_its_flush_and_a_read_does_not() {
         let mut memory = memory();
-        let mut device = WriteThrough::new(&mut memory, &GOES_ON);
+        let mut device = WriteThrough::new(&mut memory, &NOT_INTERRUPTED);
         for (operation, took) in [(Operation::Write, 20), (Operation::Read, 10), (Operation::Write, 20)] {
             device.submit(request(7, operation));
             let done = device.wait(Nanos::MAX).unwrap();
@@ -188,7 +203,7 @@ mod tests {
     #[test]
     fn only_what_would_bypass_the_flush_is_not_passed_on() {
         let mut complete = CompleteDevice::new(memory());
-        let mut device = WriteThrough::new(&mut complete, &GOES_ON);
+        let mut device = WriteThrough::new(&mut complete, &NOT_INTERRUPTED);
         assert_eq!(CompleteDevice::capabilities(&mut device), ["conditioning", "health", "telemetry"]);
         let health = device.health().unwrap();
         assert_eq!(health.loss().as_deref(), Some(CompleteDevice::LOSS));
@@ -200,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_at_once_is_answered_once_each() {
+    fn ios_in_flight_at_the_same_time_complete_once_each() {
         let mut memory = memory();
-        let mut device = WriteThrough::new(&mut memory, &GOES_ON);
+        let mut device = WriteThrough::new(&mut memory, &NOT_INTERRUPTED);
         device.submit(request(1, Operation::Write));
         device.submit(request(2, Operation::Read));
         device.submit(request(3, Operation::Write));
@@ -214,14 +229,16 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_takes_too_long_fails_its_write_and_comes_too_late() {
+    fn a_flush_that_times_out_fails_its_write() {
         let mut memory = memory();
-        let mut device =
-            WriteThrough { longest: Nanos::from_micros(4), ..WriteThrough::new(&mut memory, &GOES_ON) };
+        let mut device = WriteThrough {
+            timeout: Nanos::from_micros(4),
+            ..WriteThrough::new(&mut memory, &NOT_INTERRUPTED)
+        };
         device.submit(request(1, Operation::Write));
         device.submit(request(2, Operation::Write));
         assert!(device.wait(Nanos(13_000)).is_none() && Health::loss(&mut device).is_none());
-        // The other one is not flushed any more.
+        // The second write is not flushed any more.
         for (tag, completed) in [(1, 14), (2, 20)] {
             let done = device.wait(Nanos::MAX).unwrap();
             let completed = Nanos::from_micros(completed);
@@ -232,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_is_not_waited_for_when_the_run_is_ended() {
+    fn an_interrupted_run_waits_for_no_flush() {
         let mut memory = memory();
-        let mut device = WriteThrough::new(&mut memory, &ENDS);
+        let mut device = WriteThrough::new(&mut memory, &INTERRUPTED);
         device.submit(request(1, Operation::Write));
         assert!(device.wait(Nanos(9_000)).is_none());
         let done = device.wait(Nanos(13_000)).unwrap();
@@ -245,7 +262,7 @@ mod tests {
     #[test]
     fn a_write_that_fails_is_not_flushed() {
         let mut memory = memory();
-        let mut device = WriteThrough::new(&mut memory, &GOES_ON);
+        let mut device = WriteThrough::new(&mut memory, &NOT_INTERRUPTED);
         device.submit(Request { offset: Bytes::kib(64), ..request(1, Operation::Write) });
         assert_eq!(device.wait(Nanos::MAX).unwrap().result, Err(IoError::OUT_OF_RANGE));
         assert!(device.wait(Nanos::MAX).is_none());

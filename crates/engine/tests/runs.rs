@@ -12,7 +12,7 @@ use flashlab_device::{
     Completion, Device, FaultyDevice, Geometry, Identity, InjectedFault, IoError, MemoryDevice, Parallel,
     Request, VirtualTime,
 };
-use flashlab_engine::{Control, Ended, EngineError, Observer, Outcome, check, run, verify};
+use flashlab_engine::{Control, EngineError, Observer, RunOutcome, StopReason, check, run, verify};
 use flashlab_plan::{Arrival, Content, Location, Mix, Pattern, Space, Time};
 use flashlab_samples::Sample;
 
@@ -28,7 +28,7 @@ fn baseline(name: &str, count: u64) -> Pattern {
     pattern
 }
 
-fn run_with(device: &mut dyn Device, pattern: &Pattern, control: &Control) -> (Outcome, Vec<Vec<Sample>>) {
+fn run_with(device: &mut dyn Device, pattern: &Pattern, control: &Control) -> (RunOutcome, Vec<Vec<Sample>>) {
     let geometry = device.geometry();
     let space = Space { capacity: geometry.capacity, block: geometry.block };
     let placed = pattern.place(space, Seed(1)).unwrap();
@@ -37,7 +37,7 @@ fn run_with(device: &mut dyn Device, pattern: &Pattern, control: &Control) -> (O
     (outcome, samples)
 }
 
-fn run_all(device: &mut dyn Device, pattern: &Pattern) -> (Outcome, Vec<Vec<Sample>>) {
+fn run_all(device: &mut dyn Device, pattern: &Pattern) -> (RunOutcome, Vec<Vec<Sample>>) {
     let interrupt = AtomicBool::new(false);
     run_with(device, pattern, &Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 })
 }
@@ -53,7 +53,7 @@ fn a_consecutive_pattern_submits_each_io_when_the_last_one_is_done() {
     let offsets: Vec<u64> = samples[0].iter().map(|sample| sample.offset.0 / 32768).collect();
     assert_eq!(offsets, [0, 1, 2, 3]);
     assert!(samples[0].iter().all(|sample| sample.intended == sample.submitted));
-    assert_eq!((outcome.ended, outcome.ios, outcome.read), (Ended::PatternDone, 4, Bytes::kib(128)));
+    assert_eq!((outcome.ended, outcome.ios, outcome.read), (StopReason::PatternDone, 4, Bytes::kib(128)));
     assert_eq!(outcome.end, Nanos(4000));
 }
 
@@ -142,7 +142,7 @@ fn a_time_limit_ends_an_endless_pattern_and_io_in_flight_is_observed() {
     pattern.duration = Some(Nanos(10_000));
     pattern.queue_depth = 4;
     let (outcome, samples) = run_all(&mut device(), &pattern);
-    assert_eq!(outcome.ended, Ended::TimeUsed);
+    assert_eq!(outcome.ended, StopReason::TimeUsed);
     // Submissions stop at 10 us; the four in flight then are still seen.
     assert_eq!(samples[0].len() as u64, outcome.ios);
     assert_eq!(outcome.ios, 13);
@@ -168,7 +168,7 @@ fn an_observer_ends_the_run_for_all_processes() {
     let interrupt = AtomicBool::new(false);
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
     let outcome = run(&mut device, &placed, &mut observers, &control).unwrap();
-    assert_eq!(outcome.ended, Ended::ObserverSatisfied);
+    assert_eq!(outcome.ended, StopReason::ObserverSatisfied);
     assert!((37..=44).contains(&outcome.ios), "{}", outcome.ios);
 }
 
@@ -177,7 +177,7 @@ fn an_interrupt_ends_the_run_with_what_was_measured() {
     let interrupt = AtomicBool::new(true);
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
     let (outcome, samples) = run_with(&mut device(), &baseline("RR", 1000), &control);
-    assert_eq!((outcome.ended, outcome.ios, samples[0].len()), (Ended::Interrupted, 0, 0));
+    assert_eq!((outcome.ended, outcome.ios, samples[0].len()), (StopReason::Interrupted, 0, 0));
     assert!(interrupt.load(Ordering::Relaxed));
 }
 
@@ -199,7 +199,7 @@ fn an_interrupt_is_heard_in_the_middle_of_a_long_pause() {
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
     let mut observers = [InterruptAfterFirst(&interrupt)];
     let outcome = run(&mut device(), &placed, &mut observers, &control).unwrap();
-    assert_eq!((outcome.ended, outcome.ios), (Ended::Interrupted, 1));
+    assert_eq!((outcome.ended, outcome.ios), (StopReason::Interrupted, 1));
     assert!(outcome.end < Nanos::from_secs(1), "{}", outcome.end);
 }
 
@@ -209,14 +209,14 @@ fn failed_ios_are_recorded_and_too_many_end_the_run() {
     let interrupt = AtomicBool::new(false);
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 1 };
     let (outcome, samples) = run_with(&mut one, &baseline("SR", 5), &control);
-    assert_eq!((outcome.ended, outcome.ios, outcome.failed), (Ended::PatternDone, 5, 1));
+    assert_eq!((outcome.ended, outcome.ios, outcome.failed), (StopReason::PatternDone, 5, 1));
     let errnos: Vec<i32> = samples[0].iter().map(|sample| sample.errno).collect();
     assert_eq!(errnos, [0, 0, 5, 0, 0]);
 
     let mut gone = FaultyDevice::new(device(), InjectedFault::GoneFrom(3));
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 1000 };
     let (outcome, samples) = run_with(&mut gone, &baseline("SW", 50), &control);
-    assert_eq!((outcome.ended, samples[0].len()), (Ended::DeviceFailed, 4));
+    assert_eq!((outcome.ended, samples[0].len()), (StopReason::DeviceFailed, 4));
     let failure = outcome.first_failure.unwrap();
     insta::assert_snapshot!(failure, @"a write of 32KiB at offset 96KiB failed: No such device or address (os error 6)");
 }
@@ -279,7 +279,7 @@ fn what_cannot_be_run_is_refused_before_the_first_io() {
     let interrupt = AtomicBool::new(false);
     let control = Control { interrupt: &interrupt, time_limit: None, failures_allowed: 0 };
     let error = run(&mut device, &placed, &mut [Vec::new()], &control).unwrap_err();
-    insta::assert_snapshot!(error, @"queue_depth = 4000: must be from 1 to 1024: the device takes no more IOs at once");
+    insta::assert_snapshot!(error, @"queue_depth = 4000: must be from 1 to 1024: the device accepts no more IOs at the same time");
     let error = run::<Vec<Sample>>(&mut device, &placed, &mut [], &control).unwrap_err();
     assert_eq!(error, EngineError::Observers { processes: 1, observers: 0 });
 
@@ -287,7 +287,7 @@ fn what_cannot_be_run_is_refused_before_the_first_io() {
     (pattern.parallel_degree, pattern.queue_depth) = (4, 256);
     assert_eq!(check(&mut device, &pattern), Ok(()));
     pattern.queue_depth = 257;
-    insta::assert_snapshot!(check(&mut device, &pattern).unwrap_err(), @"queue_depth = 257 with parallel_degree = 4: must be from 1 to 256, as all processes share what the device takes at once");
+    insta::assert_snapshot!(check(&mut device, &pattern).unwrap_err(), @"queue_depth = 257 with parallel_degree = 4: must be from 1 to 256, because all processes share the device's queue");
 }
 
 /// A device that makes its lanes so.
@@ -359,7 +359,7 @@ impl flashlab_device::Wrapper for Lane {
 fn in_four_lanes(
     make: impl Fn(u32) -> io::Result<Lane>,
     observers: &mut [Vec<Sample>; 4],
-) -> Result<Outcome, EngineError> {
+) -> Result<RunOutcome, EngineError> {
     let mut pattern = baseline("RR", 8);
     pattern.parallel_degree = 4;
     let placed = pattern.place(Space { capacity: Bytes::mib(4), block: Bytes(512) }, Seed(1)).unwrap();
@@ -374,7 +374,7 @@ fn failures_count_over_all_processes() {
         |_| Ok(Lane { inner: device(), fails: true, panics: false, opened_by: thread::current().id() });
     // No process alone fails more than is allowed.
     let outcome = in_four_lanes(make, &mut Default::default()).unwrap();
-    assert_eq!(outcome.ended, Ended::DeviceFailed);
+    assert_eq!(outcome.ended, StopReason::DeviceFailed);
     // The eleventh ends the run; the other three may each be at one more.
     assert!((11..=14).contains(&outcome.failed), "{}", outcome.failed);
 }
@@ -391,7 +391,7 @@ fn a_lane_that_cannot_be_set_up_ends_the_run_before_the_first_io() {
 
     let none = |_| Err(io::Error::other("there are no more queues"));
     let error = in_four_lanes(none, &mut samples).unwrap_err();
-    insta::assert_snapshot!(error, @"parallel_degree = 4 with queue_depth = 1 cannot be had here: there are no more queues; take fewer of them");
+    insta::assert_snapshot!(error, @"parallel_degree = 4 with queue_depth = 1 is not possible here: there are no more queues; take fewer processes or a smaller queue depth");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use flashlab_base::{Bytes, Nanos};
-use flashlab_device::Disturbance;
+use flashlab_device::DisturbanceCounters;
 
 use crate::block_device::{BlockDevice, bytes_moved};
 use crate::system::thread_token;
@@ -61,7 +61,7 @@ impl DisturbanceMeter {
     }
 
     /// What happened since the first reading.
-    pub(crate) fn read(&mut self) -> Disturbance {
+    pub(crate) fn read(&mut self) -> DisturbanceCounters {
         let disk = &self.disk;
         let counters = self.counters.get_or_insert_with(|| Counters::open(disk.as_ref()));
         if counters.thread != thread_token() {
@@ -69,7 +69,7 @@ impl DisturbanceMeter {
             counters.cpu_wait = open_cpu_wait();
         }
         let sum = |counters: &[Counter]| counters.iter().map(Counter::since_first).sum::<Option<u64>>();
-        Disturbance {
+        DisturbanceCounters {
             device_traffic: counters.traffic.as_ref().and_then(Counter::since_first).map(Bytes),
             cpu_wait: counters.cpu_wait.as_ref().and_then(Counter::since_first).map(Nanos),
             thermal_throttles: if counters.throttles.is_empty() { None } else { sum(&counters.throttles) },

@@ -29,7 +29,8 @@ use std::time::Duration;
 
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{
-    Completion, Device, Disturbance, Geometry, Health, IoError, Operation, Parallel, Request, Telemetry,
+    Completion, Device, DisturbanceCounters, Geometry, Health, IoError, Operation, Parallel, Request,
+    Telemetry,
 };
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 
@@ -343,7 +344,7 @@ impl Telemetry for RingDevice {
         self.target.media_written()
     }
 
-    fn disturbance(&mut self) -> Disturbance {
+    fn disturbance(&mut self) -> DisturbanceCounters {
         self.meter.read()
     }
 }

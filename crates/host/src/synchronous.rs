@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{
-    Completion, Device, Disturbance, Geometry, Health, IoError, Operation, Parallel, Request, Telemetry,
+    Completion, Device, DisturbanceCounters, Geometry, Health, IoError, Operation, Parallel, Request,
+    Telemetry,
 };
 
 use crate::disturbance::DisturbanceMeter;
@@ -132,7 +133,7 @@ impl Telemetry for SyncDevice {
         self.target.media_written()
     }
 
-    fn disturbance(&mut self) -> Disturbance {
+    fn disturbance(&mut self) -> DisturbanceCounters {
         self.meter.read()
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
 use flashlab_device::{Device, IoError};
-use flashlab_engine::{Control, Ended, Failure, WAIT_PIECE};
+use flashlab_engine::{Control, Failure, INTERRUPT_CHECK, StopReason};
 use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
 use flashlab_samples::Sample;
 
@@ -190,12 +190,12 @@ impl<'d, 's> Session<'d, 's> {
         self.over = outcome.loss.or_else(|| self.device.health()?.loss()).map(Halt::Gone);
         self.check_over()?;
         match (outcome.ended, outcome.first_failure) {
-            (Ended::Interrupted, _) => Err(Halt::Interrupted),
-            (Ended::DeviceFailed, Some(failure)) if failure.error.device_is_gone() => {
+            (StopReason::Interrupted, _) => Err(Halt::Interrupted),
+            (StopReason::DeviceFailed, Some(failure)) if failure.error.device_is_gone() => {
                 Err(Halt::Gone(failure.to_string()))
             }
-            (Ended::DeviceFailed, Some(failure)) => Err(Halt::Failed(self.reason(&failure))),
-            (Ended::TimeUsed, _) => Err(self.short(Halt::Time)),
+            (StopReason::DeviceFailed, Some(failure)) => Err(Halt::Failed(self.reason(&failure))),
+            (StopReason::TimeUsed, _) => Err(self.short(Halt::Time)),
             _ => {
                 self.allowance.has_run = true;
                 let mut samples = samples.concat();
@@ -251,7 +251,7 @@ impl<'d, 's> Session<'d, 's> {
             if now >= until {
                 return Ok(());
             }
-            self.device.wait(until.min(now.saturating_add(WAIT_PIECE)));
+            self.device.wait(until.min(now.saturating_add(INTERRUPT_CHECK)));
         }
     }
 

@@ -21,8 +21,8 @@ mod write_buffer;
 
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{
-    Completion, Conditioning, DataHandling, Device, Disturbance, Geometry, Health, IoError, Operation,
-    Request, Telemetry, VirtualQueue, VirtualTime,
+    Completion, Conditioning, DataHandling, Device, DisturbanceCounters, Geometry, Health, IoError,
+    Operation, Request, Telemetry, VirtualQueue, VirtualTime,
 };
 
 use crate::flash::{CAUSES, Counts, Flash, FlashGeometry, LogicalPage, PageContent, PageContents, Resources};
@@ -272,7 +272,7 @@ impl Telemetry for FlashDevice {
     }
 
     /// Nothing else uses a simulated device.
-    fn disturbance(&mut self) -> Disturbance {
-        Disturbance::default()
+    fn disturbance(&mut self) -> DisturbanceCounters {
+        DisturbanceCounters::default()
     }
 }

@@ -25,7 +25,7 @@ use clap::Args;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Value, Verdict};
 use flashlab_base::{Bytes, Identity, Seed, Target};
 use flashlab_bench::Progress;
-use flashlab_engine::{Control, Ended};
+use flashlab_engine::{Control, StopReason};
 use flashlab_plan::{IoSize, Pattern, Space};
 use flashlab_report::InferenceJson;
 use flashlab_report::units::digits;
@@ -251,7 +251,7 @@ fn write_fully(
             worn.end = Some(refusal.unwrap_or_else(|| format!("takes no more: {failure}")));
             break;
         }
-        if outcome.ended == Ended::Interrupted {
+        if outcome.ended == StopReason::Interrupted {
             bail!("interrupted after {index} of these full writes; earlier rounds are kept");
         }
         worn.full_writes += 1;

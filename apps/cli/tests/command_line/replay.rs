@@ -164,7 +164,7 @@ fn what_cannot_be_replayed_is_refused_with_its_line() {
     insta::assert_snapshot!(wrong(&[small, "--trace", "far.trace", "--fit", "wrap", "--as-fast-as-possible", "--depth", "4000"]), @r"
     2 IOs, 4000 in flight, on sim:./small.toml: 4 KiB to read, 8 KiB to write
     IOs that were moved into the device: 1
-    flashlab: queue_depth = 4000: must be from 1 to 1024: the device takes no more IOs at once
+    flashlab: queue_depth = 4000: must be from 1 to 1024: the device accepts no more IOs at the same time
     ");
     let ran = directory.flashlab(&["replay", "far.trace", "sim:zeus"]);
     insta::assert_snapshot!(ran, @r"

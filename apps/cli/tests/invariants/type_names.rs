@@ -8,7 +8,6 @@ use crate::sources::{code_of, crates};
 const SEVERAL: &[&str] = &[
     "Axis",
     "Column",
-    "Disturbance",
     "Experiment",
     "Manifest",
     "Point",

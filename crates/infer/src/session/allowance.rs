@@ -3,7 +3,7 @@
 use flashlab_analysis::disturbance::{interference, starvation};
 use flashlab_analysis::inference::Finding;
 use flashlab_base::{Bytes, Nanos};
-use flashlab_engine::Outcome;
+use flashlab_engine::RunOutcome;
 
 use crate::halt::Halt;
 
@@ -59,7 +59,7 @@ impl Allowance {
 
     /// Notes what others did on the disk and with the processor.
     /// Nobody else's is what writes that are flushed make a file system write, as `own_journal` says.
-    pub(super) fn note_others(&mut self, outcome: &Outcome, own_journal: bool) {
+    pub(super) fn note_others(&mut self, outcome: &RunOutcome, own_journal: bool) {
         let own = outcome.read + outcome.written;
         let traffic = outcome.disturbance.device_traffic.unwrap_or_default();
         self.moved += own;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use flashlab_analysis::inference::Fill;
 use flashlab_base::{Bytes, Nanos, Operation};
 use flashlab_device::{Buffer, Request};
-use flashlab_engine::{FLUSH_MOST, WAIT_PIECE, unanswered_flush};
+use flashlab_engine::{FLUSH_TIMEOUT, INTERRUPT_CHECK, flush_timeout_loss};
 
 use super::Session;
 use crate::groups::structure::replay::Run;
@@ -50,16 +50,16 @@ impl Session<'_, '_> {
         let operation = Operation::Flush;
         let (offset, size) = (Bytes::ZERO, Bytes::ZERO);
         self.device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
-        let until = self.device.now().saturating_add(FLUSH_MOST);
+        let until = self.device.now().saturating_add(FLUSH_TIMEOUT);
         loop {
             let now = self.device.now();
-            if let Some(done) = self.device.wait(until.min(now.saturating_add(WAIT_PIECE))) {
+            if let Some(done) = self.device.wait(until.min(now.saturating_add(INTERRUPT_CHECK))) {
                 return Ok(done.result.ok().map(|()| done.completed.since(done.submitted)));
             }
             if self.settings.interrupt.load(Ordering::Relaxed) {
                 self.over = Some(Halt::Interrupted);
             } else if now >= until {
-                self.over = Some(Halt::Gone(unanswered_flush()));
+                self.over = Some(Halt::Gone(flush_timeout_loss()));
             }
             self.check_over()?;
         }
