@@ -95,7 +95,7 @@ fn of_host(error: &HostError) -> u8 {
         | HostError::Locked { .. } => REFUSED,
         HostError::NoTarget { .. } | HostError::Empty { .. } | HostError::Depth { .. } => WRONG_INPUT,
         HostError::NoSpace { .. } => WRONG_INPUT,
-        HostError::System { source, .. } if source.kind() == ErrorKind::NotFound => WRONG_INPUT,
+        HostError::System { error, .. } if error.kind() == ErrorKind::NotFound => WRONG_INPUT,
         _ => FAILED,
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use flashlab_base::{Bytes, Identity, ParseTargetError, ProfileName, SimulatedTarget, Target};
 use flashlab_device::Device;
 use flashlab_export::ExportError;
-use flashlab_host::{Consent, Engine, HostError, Inspection, OpenOptions};
+use flashlab_host::{Consent, HostError, Inspection, IoEngine, OpenOptions};
 use flashlab_report::{printable, shell_word};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
@@ -104,7 +104,7 @@ pub fn profile_named(name: &ProfileName) -> Result<Profile> {
 /// How a target is opened.
 #[derive(Clone, Copy)]
 pub struct Opening {
-    engine: Engine,
+    engine: IoEngine,
     depth: u32,
     buffered: bool,
 }
@@ -116,10 +116,10 @@ impl Opening {
             Some(EngineChoice::Sync) if depth > 1 => bail!(Usage(format!(
                 "--engine sync does one IO at a time, but the plan has a queue depth of {depth}: leave --engine away"
             ))),
-            Some(EngineChoice::Sync) => Engine::Synchronous,
-            Some(EngineChoice::IoUring) => Engine::IoUring,
-            None if depth > 1 => Engine::IoUring,
-            None => Engine::Synchronous,
+            Some(EngineChoice::Sync) => IoEngine::Synchronous,
+            Some(EngineChoice::IoUring) => IoEngine::IoUring,
+            None if depth > 1 => IoEngine::IoUring,
+            None => IoEngine::Synchronous,
         };
         Ok(Opening { engine, depth, buffered: options.buffered })
     }
@@ -127,7 +127,7 @@ impl Opening {
     /// As a run was begun.
     pub fn as_before(identity: &Identity, depth: u32) -> Opening {
         let before = identity.engine.as_deref().unwrap_or_default();
-        let engine = if before.starts_with("io_uring") { Engine::IoUring } else { Engine::Synchronous };
+        let engine = if before.starts_with("io_uring") { IoEngine::IoUring } else { IoEngine::Synchronous };
         Opening { engine, depth, buffered: before.contains("buffered") }
     }
 

@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_engine::{Control, Observer, run};
-use flashlab_host::{Engine, OpenOptions};
+use flashlab_host::{IoEngine, OpenOptions};
 use flashlab_plan::{IoSize, Pattern, Space};
 use flashlab_samples::{Lane, Recording, Sample, for_each_batch};
 
@@ -175,7 +175,7 @@ impl Observer for Record {
 
 /// One run as `flashlab bench` makes it; the figures come from its files.
 fn flashlab(path: &Path, engine: &str, depth: u32, seconds: f64) -> Result<Figures, Box<dyn Error>> {
-    let engine = if engine == "synchronous" { Engine::Synchronous } else { Engine::IoUring };
+    let engine = if engine == "synchronous" { IoEngine::Synchronous } else { IoEngine::IoUring };
     let mut device = flashlab_host::open(path, &OpenOptions { engine, depth, ..OpenOptions::default() })?;
     let mut pattern = Pattern::baseline("RR").ok_or("RR is a baseline")?;
     pattern.first.io_size = IoSize::Fixed(BLOCK);

@@ -99,7 +99,7 @@ fn device_curve(
             Ok(()) => Ok(done.completed.since(done.submitted)),
             Err(error) => {
                 let source = io::Error::from_raw_os_error(error.errno);
-                Err(HostError::System { attempt: "measure", path: path.to_owned(), source })
+                Err(HostError::System { attempt: "measure", path: path.to_owned(), error: source })
             }
         }
     })

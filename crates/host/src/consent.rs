@@ -14,8 +14,9 @@
 use std::fmt;
 use std::path::Path;
 
+use crate::error::HostError;
+use crate::inspection::Inspection;
 use crate::node::Node;
-use crate::{HostError, Inspection};
 
 /// How a consent was given; for the record.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,28 +1,35 @@
-//! What can go wrong before the first IO. What goes wrong with an IO is its completion's
-//! [`IoError`](flashlab_device::IoError).
+//! Why a target cannot be opened, inspected or created. The error of an IO is in its completion
+//! ([`IoError`](flashlab_device::IoError)).
+//!
+//! # Invariant
+//! - A message contains the operating system's error, so no variant returns it as its source, too. It would be printed
+//!   twice.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use flashlab_base::Bytes;
+use thiserror::Error;
 
-use crate::{Refusal, system};
+use crate::refusal::Refusal;
+use crate::system;
 
-/// Why a target cannot be opened, inspected or made.
-#[derive(Debug)]
+/// Why a target cannot be opened, inspected or created.
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The operating system said no.
+    /// The operating system reported an error.
+    #[error("cannot {attempt} {path}: {error}{advice}", path = .path.display(), advice = advice(.error))]
     System {
-        /// What was tried, as `open` or `read the capacity of`.
+        /// What failed, for example `open` or `read the capacity of`.
         attempt: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Its answer.
-        source: io::Error,
+        /// The operating system's error.
+        error: io::Error,
     },
     /// The path leads to something that is neither a block device nor a regular file.
+    #[error("{} is a {kind}: give a block device or a regular file (`flashlab devices` lists the devices)", .path.display())]
     NoTarget {
         /// The path.
         path: PathBuf,
@@ -30,27 +37,31 @@ pub enum HostError {
         kind: &'static str,
     },
     /// The target is empty, or smaller than one block.
+    #[error("{} is smaller than one block: give a device with a medium in it, or a file with content", .path.display())]
     Empty {
         /// The path.
         path: PathBuf,
     },
     /// Writing to the target could destroy data.
+    #[error("refusing to write to {}:{}", .path.display(), bullets(.refusals))]
     Refused {
         /// The path.
         path: PathBuf,
         /// Every reason that was found.
         refusals: Vec<Refusal>,
     },
-    /// What was typed or given does not name the target.
+    /// The typed or given name is not the target's.
+    #[error("`{given}` does not name {}: expected {}; nothing was written", .path.display(), .expected.join(" or "))]
     ConsentMismatch {
         /// The target.
         path: PathBuf,
-        /// What was given.
+        /// The given name.
         given: String,
-        /// What would have been accepted.
+        /// The names that are accepted.
         expected: Vec<String>,
     },
     /// This kind of consent does not fit this kind of target.
+    #[error("{} needs {needed} before it is written to", .path.display())]
     WrongConsent {
         /// The target.
         path: PathBuf,
@@ -58,28 +69,39 @@ pub enum HostError {
         needed: &'static str,
     },
     /// The path no longer leads to what the consent was given for.
+    #[error("{} is no longer what it was when you consented to its being overwritten: look at it again (`flashlab \
+         devices`) and start again; nothing was written", .path.display())]
     TargetChanged {
         /// The path.
         path: PathBuf,
     },
     /// Another program has the file locked, as one that measures it does.
+    #[error("{} is being measured by another flashlab, or another program has it locked: wait until that has ended, or \
+         measure another file", .path.display())]
     Locked {
         /// The path.
         path: PathBuf,
     },
     /// The kernel does not offer io_uring to this process.
+    #[error(
+        "the kernel offers no io_uring here ({error}): use the synchronous engine, or allow it (sysctl \
+         kernel.io_uring_disabled=0, or the container's seccomp profile)"
+    )]
     NoRing {
-        /// Its answer.
-        source: io::Error,
+        /// The operating system's error.
+        error: io::Error,
     },
-    /// A queue depth that cannot be had.
+    /// The queue depth is out of range.
+    #[error("a queue depth of {asked} is not possible: choose one from 1 to {most}")]
     Depth {
-        /// What was asked for.
+        /// The requested depth.
         asked: u32,
-        /// The most.
+        /// The largest possible depth.
         most: u32,
     },
     /// The file system has too little room for a scratch file.
+    #[error("no room for a scratch file of {needed} in {}: {free} are free, of which flashlab leaves {reserve} alone; choose \
+         a smaller size or another directory", .directory.display())]
     NoSpace {
         /// The directory.
         directory: PathBuf,
@@ -87,83 +109,28 @@ pub enum HostError {
         needed: Bytes,
         /// How much is free for this user.
         free: Bytes,
-        /// How much of that flashlab leaves alone.
+        /// How much of the free space flashlab does not use.
         reserve: Bytes,
     },
     /// The caller's progress function asked to stop.
+    #[error("interrupted")]
     Interrupted,
 }
 
 impl HostError {
-    pub(crate) fn system(attempt: &'static str, path: &Path, source: io::Error) -> HostError {
-        HostError::System { attempt, path: path.to_owned(), source }
+    pub(crate) fn system(attempt: &'static str, path: &Path, error: io::Error) -> HostError {
+        HostError::System { attempt, path: path.to_owned(), error }
     }
 }
 
-impl fmt::Display for HostError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HostError::System { attempt, path, source } => {
-                write!(f, "cannot {attempt} {}: {source}", path.display())?;
-                f.write_str(advice(source))
-            }
-            HostError::NoTarget { path, kind } => write!(
-                f,
-                "{} is a {kind}: give a block device or a regular file (`flashlab devices` lists the devices)",
-                path.display()
-            ),
-            HostError::Empty { path } => write!(
-                f,
-                "{} is smaller than one block: give a device with a medium in it, or a file with content",
-                path.display()
-            ),
-            HostError::Refused { path, refusals } => {
-                write!(f, "refusing to write to {}:", path.display())?;
-                refusals.iter().try_for_each(|refusal| write!(f, "\n  - {refusal}"))
-            }
-            HostError::ConsentMismatch { path, given, expected } => write!(
-                f,
-                "`{given}` does not name {}: expected {}; nothing was written",
-                path.display(),
-                expected.join(" or ")
-            ),
-            HostError::WrongConsent { path, needed } => {
-                write!(f, "{} needs {needed} before it is written to", path.display())
-            }
-            HostError::TargetChanged { path } => write!(
-                f,
-                "{} is no longer what it was when you consented to its being overwritten: look at it again \
-                 (`flashlab devices`) and start again; nothing was written",
-                path.display()
-            ),
-            HostError::Locked { path } => write!(
-                f,
-                "{} is being measured by another flashlab, or another program has it locked: wait until that has \
-                 ended, or measure another file",
-                path.display()
-            ),
-            HostError::NoRing { source } => write!(
-                f,
-                "the kernel offers no io_uring here ({source}): use the synchronous engine, or allow it \
-                 (sysctl kernel.io_uring_disabled=0, or the container's seccomp profile)"
-            ),
-            HostError::Depth { asked, most } => {
-                write!(f, "a queue depth of {asked} cannot be had: choose one from 1 to {most}")
-            }
-            HostError::NoSpace { directory, needed, free, reserve } => write!(
-                f,
-                "no room for a scratch file of {needed} in {}: {free} are free, of which flashlab leaves \
-                 {reserve} alone; choose a smaller size or another directory",
-                directory.display()
-            ),
-            HostError::Interrupted => f.write_str("interrupted"),
-        }
-    }
+/// The refusals as a list, one per line.
+fn bullets(refusals: &[Refusal]) -> String {
+    refusals.iter().map(|refusal| format!("\n  - {refusal}")).collect()
 }
 
-/// What to do about an answer of the operating system.
-fn advice(source: &io::Error) -> &'static str {
-    match source.raw_os_error() {
+/// What the user can do about an error of the operating system.
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) if system::is_root() => {
             "; root itself may not: a container, a security module or the file system's server forbids it"
         }
@@ -180,16 +147,13 @@ fn advice(source: &io::Error) -> &'static str {
     }
 }
 
-// No `source`: the messages have the operating system's answer in them already.
-impl std::error::Error for HostError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::error::Error;
 
     #[test]
-    fn the_operating_systems_answer_stands_once_in_a_message() {
+    fn a_message_contains_the_operating_systems_error_once() {
         let error =
             HostError::system("open", Path::new("/dev/x"), io::Error::from_raw_os_error(libc::ENOENT));
         let mut message = error.to_string();

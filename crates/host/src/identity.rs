@@ -10,33 +10,13 @@ use std::time::UNIX_EPOCH;
 
 use flashlab_base::{Bytes, Identity};
 
+use crate::beneath::{device_beneath, is_in_memory};
 use crate::block_device::BlockDevice;
-use crate::inspection::is_in_memory;
 use crate::machine;
 use crate::node::{DeviceNumber, Node};
 use crate::nvme;
 use crate::scsi;
 use crate::surroundings::Surroundings;
-
-/// The block device that a target is, or that it lies on.
-///
-/// `None` where there is none (tmpfs, network file systems), or where it is not known.
-/// `mount` is the mount through which it was opened.
-pub(crate) fn device_beneath(
-    node: Node,
-    mount: Option<u64>,
-    surroundings: &Surroundings,
-) -> Option<BlockDevice> {
-    let number = match node {
-        Node::Device(number) => number,
-        Node::File { file_system, .. } => match BlockDevice::numbered(file_system) {
-            Some(device) => return Some(device),
-            // The files of btrfs have a number that is no device's.
-            None => surroundings.mount_of(file_system, mount)?.source_device?,
-        },
-    };
-    BlockDevice::numbered(number)
-}
 
 /// Everything that can be found out about a target of this capacity.
 pub(crate) fn identify(

@@ -14,15 +14,16 @@ use std::path::{Path, PathBuf};
 
 use flashlab_base::{Bytes, Identity};
 
-use crate::HostError;
+use crate::beneath::is_in_memory;
 use crate::block_device::BlockDevice;
+use crate::error::HostError;
 use crate::identity;
 use crate::node::Node;
 use crate::patience::claim_block_device;
 use crate::refusal::{Reason, Refusal};
 use crate::signature::Content;
 use crate::surroundings::Surroundings;
-use crate::system::{self, DirectAlignment, FileSystem};
+use crate::system::{self, DirectAlignment};
 
 /// What was found out about a target, without opening it for writing.
 #[derive(Clone, Debug)]
@@ -250,26 +251,6 @@ fn warnings(file: &File, path: &Path, node: Node, surroundings: &Surroundings) -
         ));
     }
     warnings
-}
-
-/// The names of the kernel's disks that are memory, or nothing at all.
-const MEMORY_DISKS: [&str; 3] = ["zram", "ram", "nullb"];
-
-/// Whether what is written there stays in the machine's memory.
-pub(crate) fn is_in_memory(file: &File, node: Node, surroundings: &Surroundings) -> bool {
-    let in_memory = |file: &File| FileSystem::of(file).is_ok_and(|system| system.in_memory());
-    match node {
-        Node::File { .. } => in_memory(file),
-        Node::Device(_) => {
-            match identity::device_beneath(node, None, surroundings).map(|device| device.disk()) {
-                Some(disk) if MEMORY_DISKS.iter().any(|prefix| disk.name().starts_with(prefix)) => true,
-                Some(disk) => {
-                    disk.loop_file().and_then(|path| File::open(path).ok()).is_some_and(|f| in_memory(&f))
-                }
-                None => false,
-            }
-        }
-    }
 }
 
 /// Whether a target's file system, or its device, takes direct IO.

@@ -34,9 +34,9 @@ use flashlab_device::{
 };
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 
-use crate::HostError;
 use crate::clock::{SPIN, use_precise_timers};
 use crate::disturbance::DisturbanceMeter;
+use crate::error::HostError;
 use crate::target::Target;
 
 /// The most IOs in flight: in one ring, and in all lanes of a device together.
@@ -75,7 +75,7 @@ pub struct RingDevice {
 impl RingDevice {
     pub(crate) fn new(target: Arc<Target>) -> Result<RingDevice, HostError> {
         let depth = target.geometry.depth;
-        let ring = build(depth).map_err(|source| HostError::NoRing { source })?;
+        let ring = build(depth).map_err(|error| HostError::NoRing { error })?;
         Ok(RingDevice {
             ring,
             slots: (0..depth).map(|_| Slot { request: None, submitted: Nanos::ZERO, done: 0 }).collect(),

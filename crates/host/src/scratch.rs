@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use flashlab_base::{Bytes, Prng, Seed};
 use flashlab_device::Arena;
 
-use crate::HostError;
 use crate::consent::Consent;
+use crate::error::HostError;
 use crate::node::Node;
 use crate::system::{self, FileSystem};
 

@@ -17,15 +17,19 @@ use std::path::Path;
 use flashlab_base::{Bytes, Identity};
 use flashlab_device::{Arena, DataHandling, Geometry, IoError, Operation, Request};
 
+use crate::beneath::{device_beneath, is_in_memory};
 use crate::block_device::BlockDevice;
 use crate::clock::Clock;
 use crate::consent::Consent;
+use crate::error::HostError;
+use crate::identity;
 use crate::inspection::{self, generation, held_refusal};
 use crate::node::Node;
+use crate::nvme;
+use crate::options::{IoEngine, OpenOptions};
 use crate::patience::open_exclusively;
 use crate::surroundings::Surroundings;
 use crate::system::{self, DirectAlignment};
-use crate::{Engine, HostError, OpenOptions, identity, nvme};
 
 /// The smallest IO of the patterns, where nothing demands a larger one.
 const SMALLEST_BLOCK: Bytes = Bytes(512);
@@ -67,7 +71,7 @@ impl Target {
             check_when_open(path, node, consent, &file, capacity)?;
         }
         let mount = system::mount_id(&file);
-        let beneath = identity::device_beneath(node, mount, &surroundings);
+        let beneath = device_beneath(node, mount, &surroundings);
         let block = if direct { block(&file, node, beneath.as_ref()) } else { SMALLEST_BLOCK };
         let capacity = capacity.round_down(block);
         if capacity == Bytes::ZERO {
@@ -75,7 +79,7 @@ impl Target {
         }
         let name = options.name.clone().unwrap_or_else(|| path.display().to_string());
         let mut identity = identity::identify(&name, node, mount, capacity, &surroundings);
-        let in_memory = inspection::is_in_memory(&file, node, &surroundings);
+        let in_memory = is_in_memory(&file, node, &surroundings);
         identity.engine = Some(engine_name(options.engine, direct, in_memory));
         // Another scratch file is as good.
         identity.file = if is_scratch { None } else { identity::file(&opened) };
@@ -159,10 +163,10 @@ pub(crate) fn io_error(error: &io::Error) -> IoError {
     error.raw_os_error().map_or(IoError::IO, |errno| IoError { errno })
 }
 
-fn engine_name(engine: Engine, direct: bool, in_memory: bool) -> String {
+fn engine_name(engine: IoEngine, direct: bool, in_memory: bool) -> String {
     let engine = match engine {
-        Engine::Synchronous => "synchronous",
-        Engine::IoUring => "io_uring",
+        IoEngine::Synchronous => "synchronous",
+        IoEngine::IoUring => "io_uring",
     };
     let way = if direct { "O_DIRECT" } else { "buffered (page cache)" };
     let medium = if in_memory { ", in memory" } else { "" };

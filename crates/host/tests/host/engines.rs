@@ -10,9 +10,12 @@ use std::thread;
 use crate::support::{Directory, LoopDevice, Undo, run};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Buffer, Completion, Device, IoError, Operation, Request};
-use flashlab_host::{Engine, HostError, OpenOptions, ScratchFile, consent_to_overwrite_file, inspect, open};
+use flashlab_host::{
+    HostError, IoEngine, OpenOptions, ScratchFile, consent_to_overwrite_file, inspect, open,
+};
 
-const ENGINES: [(Engine, u32); 3] = [(Engine::Synchronous, 1), (Engine::IoUring, 1), (Engine::IoUring, 32)];
+const ENGINES: [(IoEngine, u32); 3] =
+    [(IoEngine::Synchronous, 1), (IoEngine::IoUring, 1), (IoEngine::IoUring, 32)];
 const BLOCK: Bytes = Bytes::kib(4);
 
 fn scratch(test: &str, size: Bytes) -> (Directory, ScratchFile) {
@@ -22,7 +25,7 @@ fn scratch(test: &str, size: Bytes) -> (Directory, ScratchFile) {
     (directory, scratch)
 }
 
-fn writable(scratch: &ScratchFile, engine: Engine, depth: u32) -> OpenOptions {
+fn writable(scratch: &ScratchFile, engine: IoEngine, depth: u32) -> OpenOptions {
     OpenOptions { engine, depth, write: Some(scratch.consent()), ..OpenOptions::default() }
 }
 
@@ -174,7 +177,7 @@ fn a_file_in_memory_is_marked_as_such() {
         println!("skipped: no tmpfs at /dev/shm");
         return;
     };
-    let device = open(scratch.path(), &writable(&scratch, Engine::Synchronous, 1)).unwrap();
+    let device = open(scratch.path(), &writable(&scratch, IoEngine::Synchronous, 1)).unwrap();
     let identity = device.identity();
     assert!(identity.engine.as_ref().unwrap().ends_with("in memory"), "{identity:?}");
     assert_eq!((identity.file_system.as_deref(), identity.backing_device), (Some("tmpfs"), None));
@@ -296,7 +299,7 @@ fn a_file_that_is_cut_short_or_removed_is_lost() {
         assert_eq!(device.health().unwrap().loss().as_deref(), Some("was removed while it was measured"));
     }
     let (_directory, scratch) = scratch("not-lost", Bytes::mib(1));
-    let mut device = open(scratch.path(), &writable(&scratch, Engine::Synchronous, 1)).unwrap();
+    let mut device = open(scratch.path(), &writable(&scratch, IoEngine::Synchronous, 1)).unwrap();
     assert_eq!(device.health().unwrap().loss(), None, "a scratch file needs no name");
 }
 
@@ -320,7 +323,7 @@ fn a_file_is_measured_by_one_at_a_time() {
     assert!(again.is_some_and(|opened| opened.is_ok()));
 
     let (_directory, scratch) = scratch("locked-scratch", Bytes::mib(1));
-    let first = open(scratch.path(), &writable(&scratch, Engine::Synchronous, 1)).unwrap();
+    let first = open(scratch.path(), &writable(&scratch, IoEngine::Synchronous, 1)).unwrap();
     drop(first);
     let consent = consent_to_overwrite_file(&inspect(scratch.path()).unwrap()).unwrap();
     let stranger = open(scratch.path(), &OpenOptions { write: Some(consent), ..OpenOptions::default() });
@@ -351,7 +354,7 @@ fn another_file_of_the_same_name_is_told_from_the_first() {
 #[test]
 fn lanes_together_have_as_many_ios_in_flight_as_a_ring() {
     let (_directory, scratch) = scratch("many-lanes", Bytes::mib(1));
-    let mut device = open(scratch.path(), &writable(&scratch, Engine::IoUring, 1024)).unwrap();
+    let mut device = open(scratch.path(), &writable(&scratch, IoEngine::IoUring, 1024)).unwrap();
     assert_eq!(device.parallel().unwrap().lanes(4).unwrap().len(), 4);
     let error = device.parallel().unwrap().lanes(5).err().unwrap().to_string();
     assert_eq!(error, "5 queues of 1024 are more than 4096 IOs in flight");
@@ -419,7 +422,7 @@ fn a_loop_device_with_large_blocks_takes_no_smaller_ios() {
 fn dropping_a_device_waits_for_what_is_in_flight() {
     let (_directory, scratch) = scratch("dropped", Bytes::mib(4));
     for round in 0..20 {
-        let mut device = open(scratch.path(), &writable(&scratch, Engine::IoUring, 32)).unwrap();
+        let mut device = open(scratch.path(), &writable(&scratch, IoEngine::IoUring, 32)).unwrap();
         for tag in 0..32 {
             device.submit(request(tag, Operation::Read, (round + tag) * BLOCK.0, BLOCK, buffer()));
         }
