@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use flashlab_export::LoopDevice;
-use flashlab_export::fuse::{FILE, unmount_what_is_left};
+use flashlab_export::fuse::{FILE, unmount_abandoned};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The process, as its server has it; when this is dropped it clears up.
@@ -108,7 +108,7 @@ pub fn caretaker() -> Result<()> {
 fn take_down(mount: &Path) {
     for _ in 0..100 {
         drop(LoopDevice::all_over(&mount.join(FILE)));
-        if unmount_what_is_left(mount).is_ok() {
+        if unmount_abandoned(mount).is_ok() {
             return;
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -1,9 +1,9 @@
-//! The processors stay awake while the disk is used.
+//! Keeps idle CPUs awake while programs use the disk.
 //!
 //! # Model
-//! An IO crosses from thread to thread several times, and each time a processor that sleeps has to wake up, which here
-//! takes longer than the rest of its way. Where the system allows it, idle processors wait awake from the first IO on,
-//! until the disk was not used for a while. A disk that nobody uses costs nothing.
+//! An IO passes through several threads. If a CPU sleeps each time, waking it takes longer than everything else, above all
+//! in a virtual machine. From the first IO on, the kernel is asked to keep idle CPUs out of sleep states, until the disk
+//! was idle for [`IDLE_TIME`]. An unused disk costs no power.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,17 +14,18 @@ use flashlab_host::IdleProcessors;
 
 use crate::locks::lock;
 
-/// For how long after its last IO a disk counts as used, at least.
-const WHILE: Duration = Duration::from_millis(500);
+/// The idle time after which CPUs may sleep: long enough for programs that pause between IOs, and at most twice this time
+/// passes before the CPUs sleep again.
+const IDLE_TIME: Duration = Duration::from_millis(500);
 
-/// Sees to it that processors are awake; `None` where the system does not allow it.
+/// Keeps idle CPUs awake; `None` if the system does not allow it.
 pub struct AwakeCpus(Option<(Arc<Shared>, Thread)>);
 
 struct Shared {
-    processors: Mutex<IdleProcessors>,
-    /// Whether there was an IO since the thread looked last.
+    cpus: Mutex<IdleProcessors>,
+    /// Whether an IO came since the thread last checked.
     used: AtomicBool,
-    /// Changed by who has the lock of the processors.
+    /// Changed only under the lock of `cpus`.
     awake: AtomicBool,
     ending: AtomicBool,
 }
@@ -32,20 +33,20 @@ struct Shared {
 impl AwakeCpus {
     /// Starts the thread that lets processors sleep again.
     pub fn start() -> AwakeCpus {
-        let Ok(processors) = IdleProcessors::open() else { return AwakeCpus(None) };
+        let Ok(cpus) = IdleProcessors::open() else { return AwakeCpus(None) };
         let shared = Arc::new(Shared {
-            processors: Mutex::new(processors),
+            cpus: Mutex::new(cpus),
             used: AtomicBool::new(false),
             awake: AtomicBool::new(false),
             ending: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
         let thread = Builder::new().name("awake".to_owned()).spawn(move || own.let_sleep());
-        // Without the thread they would stay awake for ever.
+        // Without the thread nothing would let the CPUs sleep again: then they are not kept awake at all.
         AwakeCpus(thread.ok().map(|handle| (shared, handle.thread().clone())))
     }
 
-    /// There is an IO.
+    /// Wakes the CPUs, unless they are awake. Every IO calls it.
     #[inline]
     pub fn used(&self) {
         let Some((shared, thread)) = &self.0 else { return };
@@ -70,9 +71,9 @@ impl Drop for AwakeCpus {
 
 impl Shared {
     fn wake(&self) {
-        let mut processors = lock(&self.processors);
-        // IOs take their time all the same.
-        let _ = processors.stay_awake(true);
+        let mut cpus = lock(&self.cpus);
+        // Without it IOs are served as well, but later.
+        let _ = cpus.stay_awake(true);
         self.awake.store(true, Ordering::SeqCst);
     }
 
@@ -82,15 +83,15 @@ impl Shared {
                 std::thread::park();
                 continue;
             }
-            std::thread::park_timeout(WHILE);
+            std::thread::park_timeout(IDLE_TIME);
             if self.used.swap(false, Ordering::AcqRel) {
                 continue;
             }
-            let mut processors = lock(&self.processors);
-            let _ = processors.stay_awake(false);
+            let mut cpus = lock(&self.cpus);
+            let _ = cpus.stay_awake(false);
             self.awake.store(false, Ordering::SeqCst);
-            drop(processors);
-            // One that came in between saw them awake.
+            drop(cpus);
+            // An IO between the two lines above saw the CPUs awake and did not wake them.
             if self.used.load(Ordering::SeqCst) {
                 self.wake();
             }

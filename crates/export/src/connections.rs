@@ -1,8 +1,8 @@
-//! Connections of outsiders, each answered by a thread of its own.
+//! Answers the connections of other programs, each in a thread of its own.
 //!
 //! # Invariants
-//! - there are never more than [`MOST`]: they would take the files and the memory that the server needs. A client too
-//!   many makes the oldest one go, so that nobody who holds connections and says nothing keeps others out.
+//! - there are at most [`CONNECTIONS_MAX`] at a time: more could use up the file descriptors and the memory of the server.
+//!   One more connection closes the oldest, so that silent clients keep nobody out.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,18 +13,18 @@ use std::time::Duration;
 
 use crate::locks::lock;
 
-/// So many connections are answered at a time.
-pub(crate) const MOST: usize = 64;
+/// The most connections at a time; a status monitor and a person need one each.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
 
 /// A connection that can be ended from another thread.
 pub(crate) trait Connection: Send + Sync + 'static {
-    /// Whoever waits for it wakes up with an error, or finds its end.
+    /// Closes it; a thread that waits for data wakes up.
     fn hang_up(&self);
 }
 
 impl Connection for UnixStream {
     fn hang_up(&self) {
-        // One that has ended already needs no end.
+        // It fails only if the connection has ended already.
         let _ = self.shutdown(Shutdown::Both);
     }
 }
@@ -35,10 +35,11 @@ impl Connection for TcpStream {
     }
 }
 
-/// Starts a thread of this name that hands each connection which comes in to `converse`. It ends with the process.
+/// Starts a thread that accepts connections, and for each connection a thread that runs `converse`. They are called
+/// `name` and end with the process.
 ///
 /// # Errors
-/// When there can be no thread.
+/// When the system starts no thread.
 pub(crate) fn answer<C: Connection>(
     name: &'static str,
     mut accept: impl FnMut() -> io::Result<C> + Send + 'static,
@@ -48,13 +49,13 @@ pub(crate) fn answer<C: Connection>(
     let work = move || {
         loop {
             let Ok(connection) = accept() else {
-                // No file is free for it: that may pass.
+                // Without a free file descriptor none can be accepted; there may be one soon.
                 std::thread::sleep(Duration::from_millis(10));
                 continue;
             };
             let (connection, converse, others) = (Arc::new(connection), converse.clone(), Arc::clone(&open));
             let mut open = lock(&open);
-            while open.len() >= MOST
+            while open.len() >= CONNECTIONS_MAX
                 && let Some(oldest) = open.pop_front()
             {
                 oldest.hang_up();
@@ -64,7 +65,7 @@ pub(crate) fn answer<C: Connection>(
             let own = Arc::clone(&connection);
             let work = move || {
                 converse(&own);
-                // Others may know it still.
+                // The list of open connections may still hold it, so that dropping it would not close it.
                 own.hang_up();
                 lock(&others).retain(|other| !Arc::ptr_eq(other, &own));
             };

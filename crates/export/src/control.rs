@@ -29,7 +29,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::connections;
-use crate::fault_rules::{FaultInjector, FaultRule, ParseFaultRuleError};
+use crate::fault_grammar::ParseFaultRuleError;
+use crate::fault_rules::{FaultInjector, FaultRule};
 use crate::live::LiveDisk;
 use crate::status::Status;
 
@@ -376,7 +377,7 @@ mod tests {
         let mut line = String::new();
         last.read_line(&mut line).unwrap();
         assert!(line.starts_with("{\"ok\""), "{line}");
-        assert!(threads() < 2 * connections::MOST, "{} threads", threads());
+        assert!(threads() < 2 * connections::CONNECTIONS_MAX, "{} threads", threads());
     }
 
     fn threads() -> usize {

@@ -1,12 +1,15 @@
-//! Answers that are held until they are due, and the thread that sends them.
+//! Sends each answer at its due time.
 //!
-//! # Model
-//! One thread owns the sending. It sleeps in the kernel until a while before the earliest deadline (the lead, calibrated
-//! at start: how late this machine wakes a sleeper) and spins for the rest, with an eye on what arrives meanwhile.
+//! # Method
+//! One thread sends all answers:
+//! 1. It sleeps in the kernel until the lead before the earliest due time. The lead is how late this machine wakes a
+//!    sleeping thread ([`calibrate_lead`]).
+//! 2. It spins until the due time. An earlier answer that arrives meanwhile becomes the next one.
+//! 3. It sends the answer.
 //!
 //! # Invariants
-//! - nothing is sent before it is due;
-//! - everything that was handed over is sent, also when the thread is told to end.
+//! - no answer is sent before it is due;
+//! - every answer is sent, also those that wait when the [`Deadlines`] are dropped.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -20,7 +23,7 @@ use flashlab_host::{Clock, use_precise_timers};
 
 use crate::locks::lock;
 
-/// How long before a deadline a sleeper has to be woken, from how late this machine woke it in some tries.
+/// The time by which a sleeping thread must wake before a due time: how late this machine wakes it in nine of ten tries.
 pub fn calibrate_lead(clock: Clock) -> Nanos {
     const TRIES: usize = 60;
     const SLEEP: Nanos = Nanos(150_000);
@@ -33,26 +36,28 @@ pub fn calibrate_lead(clock: Clock) -> Nanos {
         })
         .collect();
     late.sort_unstable();
-    // Nine of ten; more of the processor is not worth what the last would gain.
+    // Covering the slowest wake-ups too would spin longer, which takes CPU time from the programs that use the disk. The
+    // 5 us are for the thread's own work; the bounds keep one odd calibration from doing harm.
     Nanos((late[TRIES * 9 / 10] + 5_000).clamp(10_000, 120_000))
 }
 
-/// Keeps the calling thread until `due`: asleep until `lead` before it, and spinning for the rest.
+/// Blocks the calling thread until `due`: it sleeps until `lead` before that, and then spins.
 pub fn wait_until(clock: Clock, lead: Nanos, due: Nanos) {
     if due.since(clock.now()) > lead {
         use_precise_timers();
         clock.sleep_in_the_kernel(Nanos(due.0 - lead.0));
     }
     while clock.now() < due {
-        // Others spin as well, and programs have to run: they may have the processor first.
+        // Other threads spin too, and programs must run: they get the CPU first.
         std::thread::yield_now();
     }
 }
 
-/// How long after an answer the thread stays awake for the next.
+/// The time that the thread spins after an answer before it sleeps. A program that waits for each answer sends its next IO
+/// within some 10 us, and waking up would take longer than that IO.
 const LINGER: Nanos = Nanos(50_000);
 
-/// Holds answers of type `T` until they are due.
+/// Sends answers of type `T` at their due times.
 pub struct Deadlines<T: Send + 'static> {
     shared: Arc<Shared<T>>,
     thread: Option<JoinHandle<()>>,
@@ -61,28 +66,29 @@ pub struct Deadlines<T: Send + 'static> {
 struct Shared<T> {
     queue: Mutex<Queue<T>>,
     changed: Condvar,
-    /// The earliest deadline, for the thread while it spins.
+    /// The earliest due time, which the thread reads while it spins.
     earliest: AtomicU64,
 }
 
 struct Queue<T> {
-    held: BinaryHeap<Held<T>>,
+    waiting: BinaryHeap<Waiting<T>>,
+    /// The number of answers so far.
     entered: u64,
-    sleeping: bool,
-    ending: bool,
+    is_sleeping: bool,
+    is_ending: bool,
 }
 
-/// An answer; the greatest is the next.
-struct Held<T> {
+/// An answer that waits for its due time. The greatest is sent next: the earliest due, and of these the first handed over.
+struct Waiting<T> {
     due: Nanos,
     entered: u64,
     answer: T,
 }
 
 impl<T: Send + 'static> Deadlines<T> {
-    /// Starts the thread. `send` is given each answer when it is due.
+    /// Starts the thread, which calls `send` with each answer when it is due.
     pub fn start(clock: Clock, lead: Nanos, send: impl FnMut(T) + Send + 'static) -> Deadlines<T> {
-        let queue = Queue { held: BinaryHeap::new(), entered: 0, sleeping: false, ending: false };
+        let queue = Queue { waiting: BinaryHeap::new(), entered: 0, is_sleeping: false, is_ending: false };
         let shared = Arc::new(Shared {
             queue: Mutex::new(queue),
             changed: Condvar::new(),
@@ -96,15 +102,15 @@ impl<T: Send + 'static> Deadlines<T> {
         Deadlines { shared, thread: Some(thread) }
     }
 
-    /// Hands over an answer.
-    pub fn hold(&self, due: Nanos, answer: T) {
+    /// Hands over an answer to send at `due`.
+    pub fn send_at(&self, due: Nanos, answer: T) {
         let mut queue = lock(&self.shared.queue);
         queue.entered += 1;
         let entered = queue.entered;
-        queue.held.push(Held { due, entered, answer });
+        queue.waiting.push(Waiting { due, entered, answer });
         if due.0 < self.shared.earliest.load(Memory::Relaxed) {
             self.shared.earliest.store(due.0, Memory::Release);
-            if queue.sleeping {
+            if queue.is_sleeping {
                 self.shared.changed.notify_one();
             }
         }
@@ -113,7 +119,7 @@ impl<T: Send + 'static> Deadlines<T> {
 
 impl<T: Send + 'static> Drop for Deadlines<T> {
     fn drop(&mut self) {
-        lock(&self.shared.queue).ending = true;
+        lock(&self.shared.queue).is_ending = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -125,26 +131,24 @@ impl<T> Shared<T> {
     fn work(&self, clock: Clock, lead: Nanos, mut send: impl FnMut(T)) {
         use_precise_timers();
         let mut queue = lock(&self.queue);
-        // Whether it spun in vain since the last answer.
-        let mut rested = true;
+        // Whether the thread has spun for LINGER since the last answer and may sleep.
+        let mut has_lingered = true;
         loop {
-            let due = queue.held.peek().map_or(Nanos::MAX, |next| next.due);
+            let due = queue.waiting.peek().map_or(Nanos::MAX, |next| next.due);
             self.earliest.store(due.0, Memory::Release);
             let left = due.since(clock.now());
             if left == Nanos::ZERO {
-                let answer = queue.held.pop().expect("the one that is due").answer;
+                let answer = queue.waiting.pop().expect("the one that is due").answer;
                 drop(queue);
                 send(answer);
                 queue = lock(&self.queue);
-                rested = false;
+                has_lingered = false;
             } else if due == Nanos::MAX {
-                if queue.ending {
+                if queue.is_ending {
                     return;
                 }
-                if !rested {
-                    // A program that waits for each answer asks again at once: waking up would cost more than its next
-                    // IO may take.
-                    rested = true;
+                if !has_lingered {
+                    has_lingered = true;
                     drop(queue);
                     let until = clock.now() + LINGER;
                     while clock.now() < until && self.earliest.load(Memory::Acquire) == u64::MAX {
@@ -153,15 +157,15 @@ impl<T> Shared<T> {
                     queue = lock(&self.queue);
                     continue;
                 }
-                queue.sleeping = true;
+                queue.is_sleeping = true;
                 queue = self.changed.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
-                queue.sleeping = false;
+                queue.is_sleeping = false;
             } else if left > lead {
-                queue.sleeping = true;
+                queue.is_sleeping = true;
                 let sleep = Duration::from_nanos(left.0 - lead.0);
                 let woken = self.changed.wait_timeout(queue, sleep);
                 queue = woken.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-                queue.sleeping = false;
+                queue.is_sleeping = false;
             } else {
                 drop(queue);
                 while clock.now().0 < self.earliest.load(Memory::Acquire) {
@@ -173,31 +177,31 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Held<T> {
+impl<T> Waiting<T> {
     fn key(&self) -> (Nanos, u64) {
         (self.due, self.entered)
     }
 }
 
-impl<T> Ord for Held<T> {
-    fn cmp(&self, other: &Held<T>) -> Ordering {
+impl<T> Ord for Waiting<T> {
+    fn cmp(&self, other: &Waiting<T>) -> Ordering {
         other.key().cmp(&self.key())
     }
 }
 
-impl<T> PartialOrd for Held<T> {
-    fn partial_cmp(&self, other: &Held<T>) -> Option<Ordering> {
+impl<T> PartialOrd for Waiting<T> {
+    fn partial_cmp(&self, other: &Waiting<T>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> PartialEq for Held<T> {
-    fn eq(&self, other: &Held<T>) -> bool {
+impl<T> PartialEq for Waiting<T> {
+    fn eq(&self, other: &Waiting<T>) -> bool {
         self.key() == other.key()
     }
 }
 
-impl<T> Eq for Held<T> {}
+impl<T> Eq for Waiting<T> {}
 
 #[cfg(test)]
 mod tests {
@@ -213,10 +217,10 @@ mod tests {
             sent.send((due, clock.now())).unwrap();
         });
         let begin = clock.now();
-        // The first is far off, so that the thread sleeps when an earlier one comes.
+        // The first is far in the future, so that the thread sleeps when an earlier one arrives.
         for after in [30_000_000, 5_000_000, 200_000, 0, 5_000_000, 100_000] {
             let due = begin + Nanos(after);
-            deadlines.hold(due, due);
+            deadlines.send_at(due, due);
         }
         drop(deadlines);
         let sent: Vec<(Nanos, Nanos)> = got.iter().collect();

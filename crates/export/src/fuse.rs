@@ -1,13 +1,12 @@
 //! A live disk as a file, through FUSE: `DIR/disk`.
 //!
 //! # Model
-//! The kernel's requests are read by [`fuser`]; each is begun at once, and its answer is sent when it is due, by the
-//! thread of [`Deadlines`], or by the reading thread itself when it is due already. The file is opened for direct IO
-//! whatever the program asks for: there is no page cache between it and the disk. A loop device over it is a block
-//! device.
+//! [`fuser`] reads the kernel's requests in one thread, which begins each of them at once. The answer is sent when it is
+//! due: by the thread of [`Deadlines`], or by the reading thread if it is due already. Every program that opens the file
+//! gets direct IO, so that no page cache hides the disk. A loop device over the file makes it a block device.
 //!
 //! # Invariants
-//! - the file's size never changes; cutting or growing it does nothing, as with a block device;
+//! - the size of the file never changes: truncating and extending do nothing, as on a block device;
 //! - every request is answered.
 
 use std::ffi::OsStr;
@@ -35,19 +34,19 @@ use crate::locks::lock;
 
 /// The file's name in the directory.
 pub const FILE: &str = "disk";
-/// What is mounted, by its name.
+/// The source of the mount, as `/proc/mounts` shows it.
 const NAME: &str = "flashlab";
 const FILE_NODE: INodeNo = INodeNo(2);
-/// What the kernel may believe without asking again: nothing here changes.
+/// The time that the kernel may cache attributes and names: long, because they never change.
 const VALID: Duration = Duration::from_secs(3600);
-/// The largest request that is taken. Linux makes them of 1 MiB, or of what `fs.fuse.max_pages_limit` allows.
-const LARGEST: u32 = 8 << 20;
-/// How many requests the kernel may have outstanding.
-const OUTSTANDING: u16 = 1024;
-/// Buffers for reads that are kept for the next ones.
-const SPARE: usize = 64;
+/// The largest write request. Linux makes requests of 1 MiB, or as large as `fs.fuse.max_pages_limit` allows.
+const REQUEST_BYTES_MAX: u32 = 8 << 20;
+/// The most asynchronous requests that the kernel sends before it waits for answers.
+const REQUESTS_MAX: u16 = 1024;
+/// The most read buffers that are kept for later reads.
+const SPARE_BUFFERS_MAX: usize = 64;
 
-/// A mounted disk; it is unmounted when this is dropped.
+/// A mounted disk; dropping it unmounts it.
 pub struct FuseMount {
     session: Option<BackgroundSession>,
     file: PathBuf,
@@ -57,7 +56,7 @@ impl FuseMount {
     /// Mounts `disk` on the directory.
     ///
     /// # Errors
-    /// When FUSE is not there or not allowed, or the directory is not one or is busy.
+    /// When FUSE is missing or not permitted, or `directory` is no directory or busy.
     pub fn new(disk: Arc<LiveDisk>, directory: &Path, lead: Nanos) -> io::Result<FuseMount> {
         let mut config = Config::default();
         config.mount_options = vec![
@@ -68,24 +67,24 @@ impl FuseMount {
             MountOption::NoSuid,
         ];
         let root = rustix::process::geteuid().is_root();
-        // A user who is not root may let others in only where the system's configuration allows it.
+        // Only root may always let other users in; for others it depends on /etc/fuse.conf.
         config.acl = if root { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(1);
         let session = Session::new(Export::new(disk, lead), directory, &config)?;
         Ok(FuseMount { session: Some(session.spawn()?), file: directory.join(FILE) })
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Whether the kernel still asks for the file: it was not unmounted by somebody else.
-    pub fn is_there(&self) -> bool {
+    /// Whether it is still mounted: nobody else unmounted it.
+    pub fn is_mounted(&self) -> bool {
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
     }
 
-    /// Unmounts, and says whether that could be done: it cannot while a program uses the file.
+    /// Unmounts the disk; false if a program uses the file.
     ///
     /// # Errors
     /// When the system refuses for another reason.
@@ -94,10 +93,10 @@ impl FuseMount {
         if !session.guard.is_finished() && !unmount(self.directory(), false)? {
             return Ok(false);
         }
-        // The kernel lets go a moment later, and not while the disk is mounted elsewhere as well.
+        // The kernel ends the session a moment later, and not while the disk is mounted at another place too.
         for _ in 0..100 {
             if session.guard.is_finished() {
-                // Its own end would unmount once more, whatever is mounted there by then.
+                // Dropping the session would unmount again, whatever is mounted there by then.
                 std::mem::forget(self.session.take());
                 return Ok(true);
             }
@@ -106,11 +105,11 @@ impl FuseMount {
         Ok(false)
     }
 
-    /// Takes the file away from the programs that use it; their IOs fail when this process has ended.
+    /// Unmounts the disk while programs use it. Their IOs fail after this process has ended.
     pub fn abandon(mut self) {
-        // What cannot be unmounted stays, as when the process is killed.
+        // If it cannot be unmounted it stays mounted, as after a killed server.
         let _ = unmount(self.directory(), true);
-        // Its own end would wait for those programs.
+        // Dropping the session would wait for those programs.
         if let Some(session) = self.session.take() {
             std::mem::forget(session);
         }
@@ -121,51 +120,51 @@ impl FuseMount {
     }
 }
 
-/// Unmounts the disk that a server which is no more left on this directory, from under its users.
+/// Unmounts the disk that a killed server left mounted on this directory, also if programs use it.
 ///
 /// # Errors
 /// The system's.
-pub fn unmount_what_is_left(directory: &Path) -> io::Result<()> {
+pub fn unmount_abandoned(directory: &Path) -> io::Result<()> {
     match flashlab_host::mounted_on(directory).is_some_and(|source| source == Path::new(NAME)) {
         true => unmount(directory, true).map(drop),
         false => Ok(()),
     }
 }
 
-/// Unmounts `directory`, from under its users if `lazily`; false if they keep it.
+/// Unmounts `directory`, with `lazily` also if programs use it; false if programs use it and `lazily` is not set.
 fn unmount(directory: &Path, lazily: bool) -> io::Result<bool> {
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(directory, flags) {
-        // Somebody else did it.
+        // It is unmounted already.
         Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(true),
         Err(rustix::io::Errno::BUSY) => Ok(false),
         Err(rustix::io::Errno::PERM) => {
             let flags = if lazily { "-uz" } else { "-u" };
             let output = Command::new("fusermount3").arg(flags).arg("--").arg(directory).output()?;
-            let said = String::from_utf8_lossy(&output.stderr);
+            let message = String::from_utf8_lossy(&output.stderr);
             match output.status.success() {
                 true => Ok(true),
-                false if said.contains("busy") => Ok(false),
-                false => Err(io::Error::other(said.trim().to_owned())),
+                false if message.contains("busy") => Ok(false),
+                false => Err(io::Error::other(message.trim().to_owned())),
             }
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// An answer on its way to the kernel.
-struct Reply {
+/// An answer, with the handle through which the kernel receives it.
+struct FuseAnswer {
     answer: PendingAnswer,
-    way: Way,
+    reply: FuseReply,
 }
 
-enum Way {
+enum FuseReply {
     Data(ReplyData, Vec<u8>),
     Written(ReplyWrite, u32),
     Empty(ReplyEmpty),
 }
 
-/// What sending an answer takes.
+/// Sends answers to the kernel and counts them.
 #[derive(Clone)]
 struct Sender {
     disk: Arc<LiveDisk>,
@@ -173,26 +172,25 @@ struct Sender {
 }
 
 impl Sender {
-    fn send(&self, reply: Reply) {
-        let Reply { answer, way } = reply;
-        // What the way back costs from here on is in the overhead, which is added.
+    fn send(&self, FuseAnswer { answer, reply }: FuseAnswer) {
+        // The time from here to the program is a part of the transport latency, which `finish` adds.
         let result = self.disk.finish(&answer, self.disk.clock().now());
         let error = result.err().map(|IoError { errno }| Errno::from_i32(errno));
         let mut buffer = None;
-        match (way, error) {
-            (Way::Data(reply, data), None) => {
+        match (reply, error) {
+            (FuseReply::Data(reply, data), None) => {
                 reply.data(&data);
                 buffer = Some(data);
             }
-            (Way::Written(reply, size), None) => reply.written(size),
-            (Way::Empty(reply), None) => reply.ok(),
-            (Way::Data(reply, _), Some(error)) => reply.error(error),
-            (Way::Written(reply, _), Some(error)) => reply.error(error),
-            (Way::Empty(reply), Some(error)) => reply.error(error),
+            (FuseReply::Written(reply, size), None) => reply.written(size),
+            (FuseReply::Empty(reply), None) => reply.ok(),
+            (FuseReply::Data(reply, _), Some(error)) => reply.error(error),
+            (FuseReply::Written(reply, _), Some(error)) => reply.error(error),
+            (FuseReply::Empty(reply), Some(error)) => reply.error(error),
         }
         if let Some(buffer) = buffer {
             let mut spare = lock(&self.spare);
-            if spare.len() < SPARE {
+            if spare.len() < SPARE_BUFFERS_MAX {
                 spare.push(buffer);
             }
         }
@@ -201,7 +199,7 @@ impl Sender {
 
 struct Export {
     sender: Sender,
-    deadlines: Deadlines<Reply>,
+    deadlines: Deadlines<FuseAnswer>,
     size: Bytes,
     owner: (u32, u32),
 }
@@ -211,7 +209,7 @@ impl Export {
         let (clock, size) = (disk.clock(), disk.geometry().capacity);
         let sender = Sender { disk, spare: Arc::default() };
         let own = sender.clone();
-        let deadlines = Deadlines::start(clock, lead, move |reply| own.send(reply));
+        let deadlines = Deadlines::start(clock, lead, move |answered| own.send(answered));
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Export { sender, deadlines, size, owner }
     }
@@ -222,12 +220,12 @@ impl Export {
         disk.begin(disk.clock().now(), Io { operation, offset, size, durable: false, data })
     }
 
-    fn reply(&self, answer: PendingAnswer, way: Way) {
-        let reply = Reply { answer, way };
+    fn reply(&self, answer: PendingAnswer, reply: FuseReply) {
+        let answered = FuseAnswer { answer, reply };
         if answer.due <= self.sender.disk.clock().now() {
-            self.sender.send(reply);
+            self.sender.send(answered);
         } else {
-            self.deadlines.hold(answer.due, reply);
+            self.deadlines.send_at(answer.due, answered);
         }
     }
 
@@ -269,7 +267,7 @@ impl Export {
         }
     }
 
-    /// How much of a range lies on the disk.
+    /// The length of the part of a range that lies on the disk.
     fn within(&self, offset: u64, size: u64) -> u64 {
         size.min(self.size.0.saturating_sub(offset))
     }
@@ -277,12 +275,12 @@ impl Export {
 
 impl Filesystem for Export {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // What the kernel refuses it does without.
+        // The disk works without each of these; the kernel may refuse them.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_READ);
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
-        let _ = config.set_max_write(LARGEST);
-        let _ = config.set_max_background(OUTSTANDING);
-        let _ = config.set_congestion_threshold(OUTSTANDING);
+        let _ = config.set_max_write(REQUEST_BYTES_MAX);
+        let _ = config.set_max_background(REQUESTS_MAX);
+        let _ = config.set_congestion_threshold(REQUESTS_MAX);
         Ok(())
     }
 
@@ -343,7 +341,7 @@ impl Filesystem for Export {
         }
         let mut buffer = self.buffer(size as usize);
         let answer = self.begin(Operation::Read, offset, size, Data::Read(&mut buffer));
-        self.reply(answer, Way::Data(reply, buffer));
+        self.reply(answer, FuseReply::Data(reply, buffer));
     }
 
     fn write(
@@ -363,7 +361,7 @@ impl Filesystem for Export {
             return reply.error(Errno::ENOSPC);
         }
         let answer = self.begin(Operation::Write, offset, size, Data::Write(&data[..size as usize]));
-        self.reply(answer, Way::Written(reply, size as u32));
+        self.reply(answer, FuseReply::Written(reply, size as u32));
     }
 
     fn flush(
@@ -374,13 +372,13 @@ impl Filesystem for Export {
         _lock: LockOwner,
         reply: ReplyEmpty,
     ) {
-        // A close of the file, which makes nothing durable.
+        // The kernel calls this when a program closes the file, which makes nothing durable.
         reply.ok();
     }
 
     fn fsync(&self, _request: &Request, _node: INodeNo, _file: FileHandle, _data: bool, reply: ReplyEmpty) {
         let answer = self.begin(Operation::Flush, 0, 0, Data::Nothing);
-        self.reply(answer, Way::Empty(reply));
+        self.reply(answer, FuseReply::Empty(reply));
     }
 
     fn fallocate(
@@ -397,14 +395,14 @@ impl Filesystem for Export {
         const ZERO_RANGE: i32 = 16;
         let size = self.within(offset, length);
         if mode & (PUNCH_HOLE | ZERO_RANGE) == 0 {
-            // All room is there already, and there will be no more.
+            // All of the disk is allocated already, and it cannot grow.
             return if size == length { reply.ok() } else { reply.error(Errno::ENOSPC) };
         }
         if size == 0 {
             return reply.ok();
         }
         let answer = self.begin(Operation::Discard, offset, size, Data::Nothing);
-        self.reply(answer, Way::Empty(reply));
+        self.reply(answer, FuseReply::Empty(reply));
     }
 
     fn readdir(

@@ -1,4 +1,4 @@
-//! A setup from keys and values, as they stand on a command line.
+//! Parses a [`Setup`] from keys and values, as nbdkit's command line has them.
 //!
 //! # Keys
 //!
@@ -7,19 +7,19 @@
 //! | `target` | the device: `sim:NAME[@STATE]` or `sim:./FILE.toml[@STATE]` |
 //! | `profile` | the device, as the file of its profile |
 //! | `state` | a saved state to begin with |
-//! | `size` | how large the disk is, as `4GiB`; the profile's size if not given |
-//! | `backing` | the file that keeps the data; memory if not given |
+//! | `size` | the capacity, such as `4GiB`; the profile's if not given |
+//! | `backing` | the file that stores the data; memory if not given |
 //! | `overwrite-file` | `true`: the backing file may be one that flashlab did not make |
-//! | `no-data` | `true`: no data is kept, reads give zeroes |
-//! | `volatile-cache` | how much a power loss takes back at most, as `64MiB` |
-//! | `fault` | what goes wrong; may be given again |
-//! | `seed` | what faults are drawn with that bring no seed of their own; 1 if not given |
-//! | `control` | where the control socket is made |
-//! | `metrics` | the port of the metrics for Prometheus, on this machine alone; 0 takes a free one |
-//! | `record` | the folder that every read and write is recorded into |
+//! | `no-data` | `true`: no data is stored, reads return zeroes |
+//! | `volatile-cache` | the most data that a power loss takes back, such as `64MiB` |
+//! | `fault` | a fault rule (module `fault_grammar`); may be repeated |
+//! | `seed` | the seed of fault rules that bring none of their own; 1 if not given |
+//! | `control` | the path of the control socket |
+//! | `metrics` | the port of the metrics for Prometheus, on the loopback interface; 0 takes a free one |
+//! | `record` | the folder into which every read and write is recorded |
 //!
 //! # Invariants
-//! - nothing is made, and nothing but profiles and states is opened.
+//! - parsing makes no file, and opens only profiles and saved states.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -31,22 +31,22 @@ use crate::error::ExportError;
 use crate::recorder::RecordingDestination;
 use crate::setup::{DataPlacement, Setup};
 
-/// How much a power loss takes back at most, if nothing is said of it.
+/// The most data that a power loss takes back, unless `volatile-cache` says otherwise.
 pub const VOLATILE: Bytes = Bytes::mib(64);
 
-/// The keys, as a help text has them.
+/// The help text of the keys.
 pub const HELP: &str = "\
 target=sim:NAME[@STATE]   the device: one of the zoo, or sim:./FILE.toml
 profile=FILE.toml         the device: a profile, instead of target
 state=FILE                a saved state of the device to begin with
-size=SIZE                 how large the disk is; the profile's size if not given
+size=SIZE                 the capacity; the profile's if not given
 backing=FILE              keep the data in this file; in memory if not given
 overwrite-file=true       the backing file may be one that flashlab did not make
-no-data=true              keep no data: reads give zeroes
-volatile-cache=SIZE       what a power loss takes back at most (64MiB)
-fault=KIND[,KEY=VALUE]... what goes wrong; may be given again
-seed=N                    what faults are drawn with (1)
-control=SOCKET            where the control socket is made
+no-data=true              keep no data: reads return zeroes
+volatile-cache=SIZE       the most data that a power loss takes back (64MiB)
+fault=KIND[,KEY=VALUE]... a fault rule; may be repeated
+seed=N                    the seed of fault rules (1)
+control=SOCKET            the path of the control socket
 metrics=PORT              serve metrics for Prometheus on this port
 record=DIR                record every read and write into this folder";
 
@@ -188,17 +188,17 @@ mod tests {
     }
 
     #[test]
-    fn every_key_that_is_taken_is_in_the_help() {
-        let told: Vec<&str> = HELP.lines().map(|line| line.split_once('=').unwrap().0).collect();
-        for key in &told {
+    fn every_key_in_the_help_is_accepted() {
+        let keys: Vec<&str> = HELP.lines().map(|line| line.split_once('=').unwrap().0).collect();
+        for key in &keys {
             let refused = setup(&[(key, "")]).err().unwrap_or_default();
             assert!(!refused.contains("no such key"), "{key}: {refused}");
         }
-        assert_eq!(told.len(), 13);
+        assert_eq!(keys.len(), 13);
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn a_wrong_key_or_value_is_refused_with_the_reason() {
         let wrong = |keys: &[(&str, &str)]| setup(keys).unwrap_err();
         insta::assert_snapshot!(wrong(&[]), @"which device? Give target=sim:NAME (`flashlab sim list` names them) or profile=FILE.toml");
         insta::assert_snapshot!(wrong(&[("target", "/dev/sda")]), @"target=/dev/sda: this is no simulated device: give sim:NAME (`flashlab sim list` names them)");

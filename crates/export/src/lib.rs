@@ -1,20 +1,22 @@
 //! Any device as a live disk.
 //!
 //! # Model
-//! A [`LiveDisk`] is a [`Device`](flashlab_device::Device) in virtual time, asked by the wall clock, with data kept beside
-//! it. A transport takes IOs from the operating system or from the network, lets the disk say what to answer and when,
-//! and holds the answers until then: [`fuse`] (with a loop device over it), `ublk`, and NBD through nbdkit's plugin.
+//! A [`LiveDisk`] couples a simulated [`Device`](flashlab_device::Device), which computes in virtual time when an IO
+//! completes, with a [`DataStore`], which holds the bytes. A transport receives IOs from the operating system or the
+//! network, hands them to the disk, and sends each answer when it is due. The transports are [`fuse`] (optionally with a
+//! loop device over it), [`ublk`], and NBD through the plugin for nbdkit.
 //!
 //! # Invariants
-//! - an answer is never sent before the device would have given it, less what the transport costs, which was measured;
-//! - where an answer is late, it is counted;
-//! - nothing that was flushed is lost when the server is killed.
+//! - no answer leaves before its due time: the completion time of the device, less the measured transport latency;
+//! - a late answer is counted as late;
+//! - a killed server loses no data that was flushed.
 
 mod awake;
 mod connections;
 mod control;
 mod deadlines;
 mod error;
+mod fault_grammar;
 mod fault_rules;
 #[cfg(feature = "fuse")]
 pub mod fuse;
@@ -25,6 +27,7 @@ mod latency_probe;
 mod live;
 mod locks;
 mod loop_device;
+mod medium;
 mod metrics;
 mod model;
 pub mod nbd;
@@ -35,13 +38,15 @@ mod status;
 mod store;
 mod transport_latency;
 pub mod ublk;
+mod undo_copies;
 
 pub use control::{
     COMMAND_LENGTH_MAX, ControlClient, ControlCommand, ControlCommandError, ControlReply, ControlServer,
 };
 pub use deadlines::{Deadlines, calibrate_lead, wait_until};
 pub use error::ExportError;
-pub use fault_rules::{FaultInjector, FaultRule, ParseFaultRuleError};
+pub use fault_grammar::ParseFaultRuleError;
+pub use fault_rules::{FaultInjector, FaultKind, FaultOperation, FaultRule};
 pub use http::{HttpRequest, HttpRequestError, serve_metrics};
 pub use io::{Data, Io, PendingAnswer};
 pub use keys::HELP as KEYS_HELP;

@@ -1,8 +1,8 @@
 //! A loop block device over a file, through `losetup`.
 //!
 //! # Model
-//! Direct IO is on: what is written to the block device goes to the file beneath at once, in the sizes in which the
-//! block layer has it. util-linux knows the kernel's ways to set one up, old and new; flashlab asks it.
+//! With direct IO a write to the block device reaches the file at once, in the sizes that the block layer makes. The tool
+//! `losetup` of util-linux knows the old and new kernel interfaces for loop devices, so flashlab runs it.
 
 use std::fs::File;
 use std::io;
@@ -12,35 +12,35 @@ use std::time::Duration;
 
 use flashlab_base::Bytes;
 
-/// A loop device; it is detached when this is dropped.
+/// A loop device; dropping it detaches it.
 pub struct LoopDevice {
     path: PathBuf,
-    /// The file beneath, as the kernel names it.
-    beneath: String,
+    /// The backing file, as the kernel names it.
+    backing_file: String,
 }
 
 impl LoopDevice {
-    /// Puts a block device with sectors of `block` over `file`.
+    /// Makes a block device with sectors of `block` over `file`.
     ///
     /// # Errors
-    /// When `losetup` is not there or fails; its words are in the error.
+    /// When `losetup` is missing or fails; its message is in the error.
     pub fn attach(file: &Path, block: Bytes) -> io::Result<LoopDevice> {
         let sector = block.0.clamp(512, 4096).to_string();
         let arguments = ["--find", "--show", "--direct-io=on", "--sector-size", &sector];
         let output = losetup(Command::new("losetup").args(arguments).arg(file))?;
         let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        let beneath = beneath(&path).unwrap_or_default();
-        Ok(LoopDevice { path, beneath })
+        let backing_file = backing_file(&path).unwrap_or_default();
+        Ok(LoopDevice { path, backing_file })
     }
 
-    /// Those that stand over this file, whoever put them there: they are detached when they are dropped.
+    /// All loop devices over this file, whoever attached them. Dropping them detaches them.
     pub fn all_over(file: &Path) -> Vec<LoopDevice> {
         let names = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let over = names.filter_map(|name| {
             let path = Path::new("/dev").join(name.file_name());
-            let beneath = beneath(&path)?;
-            // To make one is to detach it in the end: only of those that are meant.
-            (Path::new(beneath.trim_end()) == file).then(|| LoopDevice { path, beneath })
+            let backing_file = backing_file(&path)?;
+            // Lazily: a LoopDevice of another file would be detached when it is dropped.
+            (Path::new(backing_file.trim_end()) == file).then(|| LoopDevice { path, backing_file })
         });
         over.collect()
     }
@@ -50,32 +50,31 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Detaches the device, and says whether it is: one that is in use stays until its last user lets go of it, and is
-    /// then detached by the kernel.
+    /// Detaches the device; false if it is in use. Then the kernel detaches it when its last user closes it.
     ///
     /// # Errors
     /// As [`LoopDevice::attach`].
     pub fn try_detach(&self) -> io::Result<bool> {
-        // While it is open its name is given to nobody else, between looking whose it is and detaching it.
+        // The kernel gives the name of an open device to nobody else: it stays ours from the check to the detaching.
         let open = File::open(&self.path);
         if !self.is_attached() {
             return Ok(true);
         }
-        let asked = losetup(Command::new("losetup").arg("--detach").arg(&self.path));
+        let detached = losetup(Command::new("losetup").arg("--detach").arg(&self.path));
         drop(open);
-        // The kernel lets go of the file beneath a moment later.
+        // The kernel releases the backing file a moment later.
         for _ in 0..100 {
             if !self.is_attached() {
                 return Ok(true);
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        asked.map(|_| false)
+        detached.map(|_| false)
     }
 
-    /// Whether it is there, and still ours: once detached its name may be given to somebody else's file.
+    /// Whether it is still attached to our file: after detaching, its name may belong to another file.
     pub fn is_attached(&self) -> bool {
-        beneath(&self.path).is_some_and(|beneath| beneath == self.beneath)
+        backing_file(&self.path).is_some_and(|file| file == self.backing_file)
     }
 }
 
@@ -85,8 +84,8 @@ impl Drop for LoopDevice {
     }
 }
 
-/// The file beneath a loop device; `None` if it is detached.
-fn beneath(path: &Path) -> Option<String> {
+/// The backing file of a loop device; `None` if it is detached.
+fn backing_file(path: &Path) -> Option<String> {
     let name = path.file_name()?;
     std::fs::read_to_string(Path::new("/sys/block").join(name).join("loop/backing_file")).ok()
 }

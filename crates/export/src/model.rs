@@ -1,14 +1,14 @@
-//! A device in virtual time that is asked by the wall clock.
+//! Computes when a simulated device completes each IO of a live disk.
 //!
-//! # Model
-//! The device's clock is moved to the moment at which an IO arrived, the IO is handed to it, and when it will be done
-//! is taken from it at once ([`VirtualTime::next_completion`](flashlab_device::VirtualTime::next_completion)). Holding the answer until
-//! then is the transport's part. A device without a virtual clock is waited for.
+//! # Method
+//! 1. An IO that finds the device's queue full enters it when the next IO completes.
+//! 2. The device's virtual clock advances to that time, and the device receives the IO.
+//! 3. The device predicts the completion time ([`VirtualTime::next_completion`](flashlab_device::VirtualTime::next_completion)), without advancing its clock to it: later IOs may
+//!    still arrive before. A device that cannot predict is waited for.
 //!
 //! # Invariants
-//! - no more IOs are with the device than its depth: those that find it full come in when the next is done, as a host's
-//!   queue would have it;
-//! - the device's clock never runs ahead of the wall clock by more than that.
+//! - the device never has more IOs at a time than its queue depth;
+//! - its clock runs ahead of the wall clock only as far as an IO waits for a full queue.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,17 +21,17 @@ use flashlab_sim::{SimulatedDevice, Statistics};
 
 use crate::io::Data;
 
-/// A device that can be served: what is asked of it beside IOs has an answer for those that know none.
+/// A device that can be a live disk. Devices without power cuts, counters or a saved state keep the defaults.
 pub trait ServedDevice: Device + Send {
-    /// The power fails and comes back: what is only in volatile memory is gone.
+    /// Loses what is only in volatile memory, as when the power fails and returns.
     fn power_cut(&mut self) {}
 
-    /// What it did, if it counts.
+    /// Its counters, if it has any.
     fn statistics(&self) -> Option<Statistics> {
         None
     }
 
-    /// Its state as bytes, if it has one that can be restored. Nothing is in flight.
+    /// Its state as bytes, if it can be restored. No IO is in flight.
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
@@ -61,13 +61,13 @@ impl ServedDevice for SimulatedDevice {
 
 impl ServedDevice for MemoryDevice {}
 
-/// A device and the IOs that it will have done at a time that lies ahead.
+/// A device with the completion times of the IOs that it still works on.
 pub(crate) struct Model {
     pub device: Box<dyn ServedDevice>,
     data: DataHandling,
     depth: usize,
-    /// When the IOs will be done that are with the device.
-    ahead: BinaryHeap<Reverse<Nanos>>,
+    /// The completion times of the IOs in the device's queue.
+    in_flight: BinaryHeap<Reverse<Nanos>>,
     buffer: Buffer,
 }
 
@@ -77,18 +77,18 @@ impl Model {
         Model {
             data: geometry.data,
             depth: geometry.depth.max(1) as usize,
-            ahead: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
             buffer: Buffer::empty(),
             device,
         }
     }
 
-    /// Whether the device keeps the data itself.
+    /// Whether the device stores the data itself.
     pub fn keeps_data(&self) -> bool {
         self.data.is_stored()
     }
 
-    /// When an IO that arrived at `arrived` is done by the device's model, and how.
+    /// The completion time of an IO that arrived at `arrived`, and its result.
     pub fn serve(
         &mut self,
         arrived: Nanos,
@@ -97,7 +97,7 @@ impl Model {
         data: &mut Data<'_>,
     ) -> (Nanos, Result<(), IoError>) {
         let enters = self.enter(arrived);
-        // Nothing is in flight with the device: this moves its clock.
+        // Every earlier IO was completed in advance, so that this only advances the clock.
         self.device.wait(enters);
         let buffer = self.lend(size, data);
         self.device.submit(Request { tag: 0, operation, offset, size, buffer });
@@ -111,7 +111,7 @@ impl Model {
         if !done.buffer.is_empty() {
             self.buffer = done.buffer;
         }
-        self.ahead.push(Reverse(done.completed));
+        self.in_flight.push(Reverse(done.completed));
         (done.completed, done.result)
     }
 
@@ -123,19 +123,20 @@ impl Model {
         }
     }
 
-    /// When an IO that arrived now finds room in the device's queue.
+    /// When an IO that arrives at `arrived` finds room in the device's queue.
     fn enter(&mut self, arrived: Nanos) -> Nanos {
         let mut enters = arrived;
-        while let Some(&Reverse(done)) = self.ahead.peek()
-            && (done <= enters || self.ahead.len() >= self.depth)
+        while let Some(&Reverse(done)) = self.in_flight.peek()
+            && (done <= enters || self.in_flight.len() >= self.depth)
         {
             enters = enters.max(done);
-            self.ahead.pop();
+            self.in_flight.pop();
         }
         enters
     }
 
-    /// A buffer with what is written, or with room for what is read, where that makes a difference to the device.
+    /// The buffer that the device needs for an IO: with the written bytes if it looks at content, with room for a read if it
+    /// stores data, and otherwise none.
     fn lend(&mut self, size: Bytes, data: &Data<'_>) -> Buffer {
         let needed = match data {
             Data::Nothing => false,
@@ -151,7 +152,7 @@ impl Model {
         let mut buffer = std::mem::replace(&mut self.buffer, Buffer::empty());
         if let Data::Write(bytes) = data {
             buffer[..bytes.len()].copy_from_slice(bytes);
-            // A write that is widened to whole blocks has no content beyond what was written.
+            // The range may be wider than the bytes, because it was widened to whole blocks.
             buffer[bytes.len()..(size.0 as usize).max(bytes.len())].fill(0);
         }
         buffer
@@ -171,20 +172,20 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_keeps_data_is_given_it() {
+    fn a_device_that_stores_data_receives_it() {
         let mut model = Model::new(Box::new(MemoryDevice::new(Bytes::mib(1), Nanos(MS))));
         let written = [7; 512];
         assert_eq!(serve(&mut model, 0, Operation::Write, &mut Data::Write(&written)), Nanos(MS));
         let mut read = [0; 512];
-        // It came while the first was served, and the device does one after the other.
+        // It arrived while the device served the first IO, and the device serves one at a time.
         assert_eq!(serve(&mut model, MS / 2, Operation::Read, &mut Data::Read(&mut read)), Nanos(2 * MS));
         assert_eq!(read, written);
-        // After a rest the device is idle.
+        // Later the device is idle.
         assert_eq!(serve(&mut model, 10 * MS, Operation::Read, &mut Data::Read(&mut read)), Nanos(11 * MS));
     }
 
     #[test]
-    fn what_finds_the_device_full_comes_in_when_the_next_is_done() {
+    fn an_io_that_finds_the_queue_full_enters_when_the_next_completes() {
         let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "emmc").unwrap();
         let mut profile = profile.resized(Bytes::mib(256)).unwrap();
         profile.controller.depth = 2;
@@ -192,7 +193,7 @@ mod tests {
         let mut done: Vec<Nanos> =
             (0..6).map(|_| serve(&mut model, 0, Operation::Write, &mut Data::Nothing)).collect();
         done.sort_unstable();
-        assert_eq!(model.ahead.len(), 2);
-        assert_eq!(model.device.now(), done[3], "the last came in when the fourth was done");
+        assert_eq!(model.in_flight.len(), 2);
+        assert_eq!(model.device.now(), done[3], "the last entered when the fourth completed");
     }
 }

@@ -1,12 +1,12 @@
-//! A small NBD client: to see that a server is ready, and to measure the way to it.
+//! A small NBD client: it checks that a server is ready, and measures its transport latency.
 //!
 //! # Model
-//! The fixed newstyle handshake with `NBD_OPT_GO`, reads and writes with simple replies, one at a time (the NBD project's
-//! protocol description, sections "Fixed newstyle negotiation" and "Transmission"). A server that is asked for the
-//! export [`PROBE_EXPORT`] gives one whose IOs take [`PROBE_EXPORT_RESPONSE`] and touch nothing, so that a measurement disturbs nobody.
+//! The client uses the fixed newstyle handshake with `NBD_OPT_GO`, and then reads and writes with simple replies, one at a
+//! time (the NBD project's protocol description, sections "Fixed newstyle negotiation" and "Transmission"). flashlab's
+//! plugin for nbdkit has a second export, [`PROBE_EXPORT`]: its IOs take [`PROBE_EXPORT_RESPONSE`] and reach no data.
 //!
 //! # Invariants
-//! - what a server sends is not believed: no length of its is allocated, and nothing panics.
+//! - no bytes from a server cause a panic, or an allocation of more than [`OPTION_REPLY_BYTES_MAX`].
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,9 +19,9 @@ use flashlab_host::Clock;
 use crate::latency_probe::{PROBE_RESPONSE, latency_curve, mark_probe_write};
 use crate::transport_latency::TransportLatency;
 
-/// The export that is there to be measured.
+/// The name of the export that measures the transport latency.
 pub const PROBE_EXPORT: &str = "flashlab-transport-latency";
-/// How long its IOs take.
+/// The server's response time of its IOs.
 pub const PROBE_EXPORT_RESPONSE: Nanos = PROBE_RESPONSE;
 
 const GREETING: u64 = u64::from_be_bytes(*b"NBDMAGIC");
@@ -40,10 +40,10 @@ const ERROR: u32 = 1 << 31;
 const COMMAND_READ: u16 = 0;
 const COMMAND_WRITE: u16 = 1;
 const COMMAND_DISCONNECT: u16 = 2;
-/// How long a server that is measured may take for an answer.
+/// The time that a server has for an answer while its transport latency is measured.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longer than any answer to an option has to be.
-const LONGEST: u32 = 1 << 16;
+/// The longest reply to an option: the protocol limits strings to 4096 bytes, and the other fields are short.
+const OPTION_REPLY_BYTES_MAX: u32 = 1 << 16;
 
 /// A connection to an NBD server.
 pub struct NbdClient {
@@ -53,51 +53,26 @@ pub struct NbdClient {
 }
 
 impl NbdClient {
-    /// Connects to the export of this name at a Unix socket.
+    /// Connects to the export of this name at the Unix socket `socket`.
     ///
     /// # Errors
-    /// When nobody listens, or the server speaks otherwise or refuses; its words are in the error.
+    /// When no server listens, it does not follow the protocol, or it refuses; its message is in the error.
     pub fn connect(socket: &Path, export: &str) -> io::Result<NbdClient> {
         NbdClient::greet(UnixStream::connect(socket)?, export)
     }
 
     fn greet(mut stream: UnixStream, export: &str) -> io::Result<NbdClient> {
-        if take_u64(&mut stream)? != GREETING || take_u64(&mut stream)? != OPTIONS {
-            return Err(wrong("it does not greet as an NBD server of the new style does"));
-        }
-        let flags = take_u16(&mut stream)? & (FIXED_NEWSTYLE | NO_ZEROES);
-        if flags & FIXED_NEWSTYLE == 0 {
-            return Err(wrong("it is an NBD server of before 2010"));
-        }
-        let mut ask = u32::from(flags).to_be_bytes().to_vec();
-        ask.extend(OPTIONS.to_be_bytes());
-        ask.extend(GO.to_be_bytes());
-        ask.extend((export.len() as u32 + 6).to_be_bytes());
-        ask.extend((export.len() as u32).to_be_bytes());
-        ask.extend(export.as_bytes());
-        ask.extend(0_u16.to_be_bytes());
-        stream.write_all(&ask)?;
-        let mut size = None;
-        loop {
-            if take_u64(&mut stream)? != OPTION_REPLY || take_u32(&mut stream)? != GO {
-                return Err(wrong("it answers another question than it was asked"));
-            }
-            let (kind, length) = (take_u32(&mut stream)?, take_u32(&mut stream)?);
-            if length > LONGEST {
-                return Err(wrong("its answer is longer than any answer is"));
-            }
-            let mut content = vec![0; length as usize];
-            stream.read_exact(&mut content)?;
-            match (kind, size) {
-                (ACK, Some(size)) => return Ok(NbdClient { stream, size, requests: 0 }),
-                (INFO, _) => size = export_size(&content).or(size),
-                (kind, _) if kind & ERROR != 0 => {
-                    let words = String::from_utf8_lossy(&content);
-                    return Err(io::Error::other(format!("the NBD server refuses ({kind:#x}): {words}")));
-                }
-                _ => return Err(wrong("it does not tell the size of its disk")),
-            }
-        }
+        let flags = read_greeting(&mut stream)?;
+        let mut request = u32::from(flags).to_be_bytes().to_vec();
+        request.extend(OPTIONS.to_be_bytes());
+        request.extend(GO.to_be_bytes());
+        request.extend((export.len() as u32 + 6).to_be_bytes());
+        request.extend((export.len() as u32).to_be_bytes());
+        request.extend(export.as_bytes());
+        request.extend(0_u16.to_be_bytes());
+        stream.write_all(&request)?;
+        let size = read_export_size(&mut stream)?;
+        Ok(NbdClient { stream, size, requests: 0 })
     }
 
     /// The size of the disk.
@@ -110,9 +85,8 @@ impl NbdClient {
     /// # Errors
     /// Of the disk, or of the connection.
     pub fn read(&mut self, offset: Bytes, data: &mut [u8]) -> io::Result<()> {
-        self.requests += 1;
-        self.ask(COMMAND_READ, offset, data.len() as u32)?;
-        self.reply()?;
+        self.request(COMMAND_READ, offset, data.len() as u32)?;
+        read_reply(&mut self.stream, self.requests)?;
         self.stream.read_exact(data)
     }
 
@@ -121,29 +95,13 @@ impl NbdClient {
     /// # Errors
     /// Of the disk, or of the connection.
     pub fn write(&mut self, offset: Bytes, data: &[u8]) -> io::Result<()> {
-        self.requests += 1;
-        self.ask(COMMAND_WRITE, offset, data.len() as u32)?;
+        self.request(COMMAND_WRITE, offset, data.len() as u32)?;
         self.stream.write_all(data)?;
-        self.reply()
+        read_reply(&mut self.stream, self.requests)
     }
 
-    /// What the server says to the last request.
-    fn reply(&mut self) -> io::Result<()> {
-        let mut reply = [0; 16];
-        self.stream.read_exact(&mut reply)?;
-        let mut reply = reply.as_slice();
-        let (magic, error) = (take_u32(&mut reply)?, take_u32(&mut reply)?);
-        if magic != REPLY || take_u64(&mut reply)? != self.requests {
-            return Err(wrong("it answers another request than it was given"));
-        }
-        match error {
-            0 => Ok(()),
-            // NBD's numbers are Linux's.
-            error => Err(io::Error::from_raw_os_error(error as i32)),
-        }
-    }
-
-    fn ask(&mut self, command: u16, offset: Bytes, length: u32) -> io::Result<()> {
+    fn request(&mut self, command: u16, offset: Bytes, length: u32) -> io::Result<()> {
+        self.requests += 1;
         let mut request = [0; 28];
         request[0..4].copy_from_slice(&REQUEST.to_be_bytes());
         request[6..8].copy_from_slice(&command.to_be_bytes());
@@ -156,12 +114,12 @@ impl NbdClient {
 
 impl Drop for NbdClient {
     fn drop(&mut self) {
-        // Whoever is gone already needs no goodbye.
-        let _ = self.ask(COMMAND_DISCONNECT, Bytes::ZERO, 0);
+        // A server that is gone already needs no request to disconnect.
+        let _ = self.request(COMMAND_DISCONNECT, Bytes::ZERO, 0);
     }
 }
 
-/// What is lost on the way to the export [`PROBE_EXPORT`] of the server at `socket`, and back.
+/// The transport latency of the server at `socket`, measured with its export [`PROBE_EXPORT`].
 ///
 /// # Errors
 /// When the server cannot be read from or written to.
@@ -180,7 +138,7 @@ pub fn measure(socket: &Path, clock: Clock, block: Bytes) -> io::Result<Transpor
         client.read(offset, &mut data)?;
         Ok::<_, io::Error>(clock.now().since(asked))
     })?;
-    // Should the server not be the one that forgets it, it says what it is.
+    // A server that does not know the probe export stores the writes; their bytes then say what they are.
     mark_probe_write(&mut data);
     let write = latency_curve(size, block, |offset, size| {
         let asked = clock.now();
@@ -188,6 +146,65 @@ pub fn measure(socket: &Path, clock: Clock, block: Bytes) -> io::Result<Transpor
         Ok::<_, io::Error>(clock.now().since(asked))
     })?;
     Ok(TransportLatency { read, write })
+}
+
+/// Parses what a server sends in a handshake, and returns the size of its disk.
+///
+/// # Errors
+/// When the bytes end early, do not follow the protocol, or refuse the export.
+pub fn parse_handshake(mut bytes: &[u8]) -> io::Result<Bytes> {
+    read_greeting(&mut bytes)?;
+    read_export_size(&mut bytes)
+}
+
+/// Reads the greeting of a server, and returns the handshake flags that the client shares with it.
+fn read_greeting(from: &mut impl Read) -> io::Result<u16> {
+    if take_u64(from)? != GREETING || take_u64(from)? != OPTIONS {
+        return Err(wrong("it does not greet as an NBD server of the new style does"));
+    }
+    let flags = take_u16(from)? & (FIXED_NEWSTYLE | NO_ZEROES);
+    match flags & FIXED_NEWSTYLE {
+        0 => Err(wrong("it is an NBD server of before 2010")),
+        _ => Ok(flags),
+    }
+}
+
+/// Reads the replies to `NBD_OPT_GO` up to the acknowledgement, and returns the size of the disk.
+fn read_export_size(from: &mut impl Read) -> io::Result<Bytes> {
+    let mut size = None;
+    loop {
+        if take_u64(from)? != OPTION_REPLY || take_u32(from)? != GO {
+            return Err(wrong("it replies to another option than the client sent"));
+        }
+        let (kind, length) = (take_u32(from)?, take_u32(from)?);
+        if length > OPTION_REPLY_BYTES_MAX {
+            return Err(wrong("its reply is longer than the protocol allows"));
+        }
+        let mut content = vec![0; length as usize];
+        from.read_exact(&mut content)?;
+        match (kind, size) {
+            (ACK, Some(size)) => return Ok(size),
+            (INFO, _) => size = export_size(&content).or(size),
+            (kind, _) if kind & ERROR != 0 => {
+                let message = String::from_utf8_lossy(&content);
+                return Err(io::Error::other(format!("the NBD server refuses ({kind:#x}): {message}")));
+            }
+            _ => return Err(wrong("it does not send the size of its disk")),
+        }
+    }
+}
+
+/// Reads the reply to the request with this number.
+fn read_reply(from: &mut impl Read, request: u64) -> io::Result<()> {
+    let (magic, error, number) = (take_u32(from)?, take_u32(from)?, take_u64(from)?);
+    if magic != REPLY || number != request {
+        return Err(wrong("it answers another request than the client sent"));
+    }
+    match error {
+        0 => Ok(()),
+        // NBD uses Linux's error numbers.
+        error => Err(io::Error::from_raw_os_error(error as i32)),
+    }
 }
 
 fn export_size(info: &[u8]) -> Option<Bytes> {
@@ -215,7 +232,10 @@ fn take_u64(from: &mut impl Read) -> io::Result<u64> {
 }
 
 fn wrong(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("no NBD server that is understood: {what}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("this is no NBD server that flashlab understands: {what}"),
+    )
 }
 
 #[cfg(test)]
@@ -224,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server sends in a handshake, and after it.
+    /// What a server sends in a handshake.
     fn hello(size: u64) -> Vec<u8> {
         let mut sent = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
         for (kind, content) in [(INFO, export(size)), (ACK, Vec::new())] {
@@ -241,12 +261,12 @@ mod tests {
         [&INFO_EXPORT.to_be_bytes()[..], &size.to_be_bytes(), &[0, 1]].concat()
     }
 
-    /// A client of a server that sends this whatever it is asked.
+    /// A client of a server that sends these bytes whatever it receives.
     fn client(sent: &[u8]) -> io::Result<NbdClient> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(sent).unwrap();
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
-        // It is kept open by a thread, so that the client can write.
+        // A thread keeps the connection open, so that the client can write.
         std::thread::spawn(move || io::copy(&mut theirs, &mut io::sink()));
         NbdClient::greet(ours, "")
     }
@@ -273,6 +293,7 @@ mod tests {
             let at = at % sent.len();
             sent[at] = value;
             sent.truncate(length);
+            prop_assert_eq!(parse_handshake(&sent).is_ok(), client(&sent).is_ok());
             if let Ok(mut client) = client(&sent) {
                 prop_assert!(client.read(Bytes::ZERO, &mut [0; 512]).is_err());
             }

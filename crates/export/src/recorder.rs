@@ -1,4 +1,4 @@
-//! The samples of what a live disk serves, in the folder of a run.
+//! Records the IOs of a live disk as samples, in the folder of a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ pub struct Recorder {
     disk: Arc<LiveDisk>,
 }
 
-/// Where samples go, and what the manifest says of them.
+/// Where samples are written, and what the manifest says about them.
 #[derive(Clone, Debug)]
 pub struct RecordingDestination {
-    /// The folder, which must not be there.
+    /// The folder, which must not exist.
     pub folder: PathBuf,
     /// The command line.
     pub command: Vec<String>,
@@ -25,10 +25,10 @@ pub struct RecordingDestination {
 }
 
 impl Recorder {
-    /// Makes the folder and begins.
+    /// Makes the folder and starts recording.
     ///
     /// # Errors
-    /// When the folder is there already, or cannot be made.
+    /// When the folder exists, or cannot be made.
     pub fn start(to: &RecordingDestination, disk: Arc<LiveDisk>) -> Result<Recorder, SamplesError> {
         let identity = disk.identity().clone();
         let settings =
@@ -44,7 +44,7 @@ impl Recorder {
         Ok(Recorder { recording, disk })
     }
 
-    /// Ends the recording: all samples are in closed files.
+    /// Stops recording and closes the files.
     ///
     /// # Errors
     /// When a file could not be written.

@@ -1,4 +1,4 @@
-//! What a live disk did, counted while it does it.
+//! Counts the IOs of a live disk, by class.
 //!
 //! # Invariants
 //! - counting an IO allocates nothing.
@@ -8,10 +8,10 @@ use flashlab_device::Operation;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// The classes of IOs that are counted apart.
+/// The classes of IOs, one for each operation.
 pub const CLASSES: [&str; 4] = ["read", "write", "discard", "flush"];
 
-/// How IOs were served, by class.
+/// The counters and histograms of all classes.
 pub struct Counters {
     classes: [Class; 4],
     in_flight: u64,
@@ -29,10 +29,10 @@ struct Class {
     lateness: Histogram<u64>,
 }
 
-/// How an IO was served.
+/// One IO after its answer was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct IoOutcome {
-    /// What it was.
+    /// Its operation.
     pub operation: Operation,
     /// Its size.
     pub bytes: u64,
@@ -40,19 +40,19 @@ pub struct IoOutcome {
     pub failed: bool,
     /// The response time that the model asked for.
     pub asked: Nanos,
-    /// The response time that the program saw, as far as the server knows.
+    /// The response time that the program saw: that of the server plus the transport latency.
     pub delivered: Nanos,
-    /// By how much the answer was sent after it was due.
+    /// The time from the due time until the answer was sent.
     pub lateness: Nanos,
-    /// Whether the model wanted it faster than the transport can be.
+    /// Whether the model asked for less than the transport latency.
     pub is_too_fast: bool,
 }
 
-/// An answer this late is counted as late: less is the noise of any clock.
+/// The lateness from which an answer counts as late. Reading the clock and sending take some microseconds by themselves.
 const LATE: Nanos = Nanos(5_000);
 
 impl Counters {
-    /// Nothing was served.
+    /// Counters of no IO.
     pub fn new() -> Counters {
         let histogram =
             || Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("these bounds are legal");
@@ -69,7 +69,7 @@ impl Counters {
         Counters { classes: [class(), class(), class(), class()], in_flight: 0, in_flight_max: 0 }
     }
 
-    /// An IO came in.
+    /// An IO arrived.
     pub fn enter(&mut self) {
         self.in_flight += 1;
         self.in_flight_max = self.in_flight_max.max(self.in_flight);
@@ -94,7 +94,7 @@ impl Counters {
         class.lateness.saturating_record(outcome.lateness.0);
     }
 
-    /// What was counted.
+    /// The counters so far.
     pub fn summary(&self) -> IoSummary {
         let classes = CLASSES.iter().zip(&self.classes).map(|(name, class)| ClassSummary {
             class: name,
@@ -117,37 +117,37 @@ impl Default for Counters {
     }
 }
 
-/// What a live disk did so far.
+/// The IOs of a live disk so far.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct IoSummary {
-    /// IOs that are being served.
+    /// IOs that wait for their answer.
     pub in_flight: u64,
-    /// The most that were at once.
+    /// The most that waited at one time.
     pub in_flight_max: u64,
-    /// By class.
+    /// The IOs of each class.
     pub classes: Vec<ClassSummary>,
 }
 
-/// What one class of IOs did.
+/// The IOs of one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassSummary {
     /// Its name.
     pub class: &'static str,
-    /// How many were answered.
+    /// The number of answered IOs.
     pub ios: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Those that failed.
+    /// The number of failed IOs.
     pub errors: u64,
-    /// Those that the model wanted faster than the transport can be.
+    /// IOs for which the model asked for less than the transport latency.
     pub faster_than_the_transport: u64,
-    /// Of the others, those that were answered more than 5 us after they were due.
+    /// Of the other IOs, those answered more than 5 us after they were due.
     pub late: u64,
     /// The response times that the model asked for.
     pub asked: Percentiles,
-    /// The response times that the program saw, as far as the server knows.
+    /// The response times that programs saw: those of the server plus the transport latency.
     pub delivered: Percentiles,
-    /// By how much answers were sent after they were due.
+    /// The times from the due time until the answer was sent.
     pub lateness: Percentiles,
 }
 

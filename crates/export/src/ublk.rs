@@ -1,13 +1,14 @@
 //! A live disk as a block device of the kernel, through ublk: `/dev/ublkbN`.
 //!
 //! # Model
-//! Each queue has a thread, which alone may talk to it. It begins what came, answers what is due, and waits on its ring
-//! until the next request, or until a lead before the next deadline; the rest it spins, with an eye on what comes
-//! meanwhile.
+//! The kernel driver `ublk_drv` passes requests to a server in queues. Each queue has one thread, which alone may use it:
+//! 1. It begins all requests that arrived.
+//! 2. It answers all requests that are due.
+//! 3. It waits on the queue's io_uring until the next request, or until the lead before the next due time; then it spins.
 //!
 //! # Invariants
-//! - nothing is answered before it is due;
-//! - every request is answered, also while the device is being stopped.
+//! - no request is answered before it is due;
+//! - every request is answered, also while the device stops.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,24 +26,24 @@ use flashlab_host::{UblkDevice, UblkOperation, UblkQueue, UblkShape};
 use crate::io::{Data, Io, PendingAnswer};
 use crate::live::LiveDisk;
 
-/// How many requests a queue holds.
+/// The number of requests that a queue holds: as many as block drivers usually have.
 const DEPTH: u16 = 128;
-/// Each queue has a thread and the buffers of its depth.
+/// The most queues. Each has a thread, which spins, and 128 MiB of buffers ([`DEPTH`] of [`REQUEST_BYTES_MAX`]).
 const QUEUES_MAX: usize = 4;
-/// The largest request; the kernel splits what is larger.
-const LARGEST: Bytes = Bytes::mib(1);
+/// The largest request; the kernel splits larger ones.
+const REQUEST_BYTES_MAX: Bytes = Bytes::mib(1);
 
-/// A disk as a block device; it is stopped and deleted when this is dropped.
+/// A disk as a block device; dropping it stops and deletes the device.
 pub struct Ublk {
     device: Arc<UblkDevice>,
     queues: Vec<JoinHandle<io::Result<()>>>,
 }
 
 impl Ublk {
-    /// Makes a block device of the disk, or takes the device with the number `recover` over, whose server was killed.
+    /// Makes a block device of the disk. With `recover` it takes over the device of that number, whose server was killed.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] when the kernel has no ublk, and the kernel's others.
+    /// [`io::ErrorKind::NotFound`] when the kernel has no ublk; other errors are the kernel's.
     pub fn start(disk: &Arc<LiveDisk>, lead: Nanos, recover: Option<u32>) -> io::Result<Ublk> {
         let device = match recover {
             Some(number) => UblkDevice::recover(number)?,
@@ -58,7 +59,7 @@ impl Ublk {
             ublk.queues.push(thread);
         }
         drop(ready);
-        // A thread that fails says nothing, and tells why at its end.
+        // A thread that fails hangs up without a message; its result says why.
         if answers.iter().count() < ublk.queues.len() {
             return Err(ublk.end().err().unwrap_or_else(|| io::Error::other("a queue ended by itself")));
         }
@@ -71,12 +72,12 @@ impl Ublk {
         self.device.path()
     }
 
-    /// Stops the device and deletes it, unless it is mounted or another program claims it, which is answered with false.
+    /// Stops and deletes the device; false if it is mounted or another program claims it.
     ///
     /// # Errors
     /// The kernel's.
     pub fn try_end(&mut self) -> io::Result<bool> {
-        // A second claim is refused; a device that has gone already is nobody's.
+        // The kernel refuses a second claim. A device that is gone already cannot be claimed, and is deleted.
         let claim = flashlab_host::claim_block_device(&self.path());
         match claim {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
@@ -87,7 +88,7 @@ impl Ublk {
         }
     }
 
-    /// Stops the device and deletes it; the IOs of programs that use it fail, and it is deleted when they let go of it.
+    /// Stops and deletes the device. The IOs of programs that use it fail; it disappears when they close it.
     ///
     /// # Errors
     /// The kernel's.
@@ -123,12 +124,12 @@ fn shape(disk: &LiveDisk) -> UblkShape {
         block,
         queues: processors.min(QUEUES_MAX) as u16,
         depth: DEPTH,
-        largest: LARGEST,
+        largest: REQUEST_BYTES_MAX,
     }
 }
 
-/// What one queue's thread does, whatever happens to it: the requests of a queue that nobody serves would wait for ever
-/// while this process lives, so that they are made to fail.
+/// Serves one queue; after an error or a panic it stops the device. The requests of a queue that nobody serves would
+/// otherwise wait as long as this process lives.
 fn serve_or_stop(
     device: &UblkDevice,
     index: u16,
@@ -141,43 +142,43 @@ fn serve_or_stop(
     served.inspect_err(|_| drop(device.stop()))
 }
 
-/// Serves one queue until its end. `ready` is told, or hung up on, when the queue is there.
+/// Serves one queue until the device stops. It sends to `ready` when the queue exists, or hangs up if it cannot be made.
 fn serve(device: &UblkDevice, index: u16, disk: &LiveDisk, lead: Nanos, ready: Sender<()>) -> io::Result<()> {
     let queue = device.queue(index)?;
-    let mut worker = Worker { queue, disk, held: BinaryHeap::new(), answers: vec![None; DEPTH_MAX] };
+    let mut worker = Worker { queue, disk, waiting: BinaryHeap::new(), answers: vec![None; DEPTH_MAX] };
     let _ = ready.send(());
     drop(ready);
     worker.work(lead)
 }
 
-/// A queue may have been made with another depth by the server that was killed.
+/// The most requests of a queue. A recovered queue has the depth that its killed server gave it.
 const DEPTH_MAX: usize = 4096;
 
 struct Worker<'a> {
     queue: UblkQueue,
     disk: &'a LiveDisk,
-    /// When the answers are due, with their tags.
-    held: BinaryHeap<Reverse<(Nanos, u16)>>,
-    /// By tag.
+    /// Due times of the answers that wait, with the tags of their requests.
+    waiting: BinaryHeap<Reverse<(Nanos, u16)>>,
+    /// The answers and the sizes of their requests, by tag.
     answers: Vec<Option<(PendingAnswer, Bytes)>>,
 }
 
 impl Worker<'_> {
     fn work(&mut self, lead: Nanos) -> io::Result<()> {
         let clock = self.disk.clock();
-        while !(self.queue.is_over() && self.held.is_empty()) {
+        while !(self.queue.is_over() && self.waiting.is_empty()) {
             while let Some(tag) = self.queue.arrived() {
                 self.begin(tag, clock.now());
             }
-            while let Some(&Reverse((due, tag))) = self.held.peek()
+            while let Some(&Reverse((due, tag))) = self.waiting.peek()
                 && due <= clock.now()
             {
-                self.held.pop();
-                self.answer(tag);
+                self.waiting.pop();
+                self.send_answer(tag);
             }
-            let left = self.held.peek().map(|Reverse((due, _))| due.since(clock.now()));
+            let left = self.waiting.peek().map(|Reverse((due, _))| due.since(clock.now()));
             match left {
-                // Other queues' threads and programs have to run as well.
+                // The threads of other queues, and programs, need the CPU too.
                 Some(left) if left <= lead => {
                     self.queue.wait(Some(Nanos::ZERO))?;
                     std::thread::yield_now();
@@ -206,11 +207,11 @@ impl Worker<'_> {
         };
         let (offset, size, durable) = (request.offset, request.size, request.durable);
         let answer = self.disk.begin(arrived, Io { operation, offset, size, durable, data });
-        self.held.push(Reverse((answer.due, tag)));
+        self.waiting.push(Reverse((answer.due, tag)));
         self.answers[usize::from(tag)] = Some((answer, size));
     }
 
-    fn answer(&mut self, tag: u16) {
+    fn send_answer(&mut self, tag: u16) {
         let Some((answer, size)) = self.answers[usize::from(tag)].take() else { return };
         let result = self.disk.finish(&answer, self.disk.clock().now());
         self.queue.commit(tag, result.map(|()| size));

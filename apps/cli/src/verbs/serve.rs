@@ -216,7 +216,7 @@ impl Way {
                 if loop_device.as_ref().is_some_and(|device| !device.is_attached()) {
                     bail!("{} was detached by somebody else: the disk is served no more", path.display());
                 }
-                if !mount.is_there() {
+                if !mount.is_mounted() {
                     bail!("{} was unmounted by somebody else: the disk is served no more", path.display());
                 }
             }
