@@ -3,7 +3,7 @@
 use flashlab_analysis::Comparison;
 
 use crate::comparison::{figure, groups, in_words, letter, measured_rows, run_name, sentences, title};
-use crate::terminal::{BOLD, DIM, Layout, Writer};
+use crate::writer::{BOLD, DIM, Layout, Writer};
 
 const TITLE: usize = 18;
 const COLUMN: usize = 12;

@@ -33,6 +33,8 @@ mod terminal;
 pub mod units;
 mod verdict;
 mod warnings;
+mod words;
+mod writer;
 
 pub use advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 pub use class_table::class_table;
@@ -41,5 +43,6 @@ pub use compare_terminal::compare_terminal;
 pub use html::html;
 pub use inference::{InferenceJson, InferenceRun, advice_terminal, inference_html, inference_terminal};
 pub use method::shell_word;
-pub use terminal::{Layout, terminal};
+pub use terminal::terminal;
 pub use units::printable;
+pub use writer::Layout;

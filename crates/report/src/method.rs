@@ -7,9 +7,9 @@ use maud::{Markup, html};
 
 use crate::page::{Section, facts};
 use crate::points::is_own_plan;
-use crate::summary::date;
 use crate::table3;
 use crate::units::{self, grouped};
+use crate::words::date;
 
 /// Method and identity.
 pub fn sections(findings: &Findings) -> Vec<Section> {

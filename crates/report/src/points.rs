@@ -8,8 +8,8 @@ use flashlab_analysis::findings::{Experiment, Findings, MicroBenchmark, Point, R
 use maud::Markup;
 
 use crate::page;
-use crate::terminal::{DIM, Writer};
 use crate::units;
+use crate::writer::{DIM, Writer};
 
 /// Whether plans were run as they are written, without the baselines that the methodology begins with.
 pub(crate) fn is_own_plan(findings: &Findings) -> bool {

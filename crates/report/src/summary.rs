@@ -1,6 +1,6 @@
 //! The top of the report: what a reader who reads nothing else should have read.
 
-use flashlab_analysis::findings::{Findings, Hint, Verdict};
+use flashlab_analysis::findings::{Findings, Hint};
 use maud::{Markup, html};
 
 use crate::page::{Section, note};
@@ -9,6 +9,7 @@ use crate::table3::{self, BaselineFigure, Column};
 use crate::units;
 use crate::verdict;
 use crate::warnings::warnings_html;
+use crate::words::{capitalised, date, verdict_words};
 
 /// Verdict and Table 3's row, warnings, hints.
 pub fn sections(findings: &Findings) -> Vec<Section> {
@@ -61,14 +62,6 @@ fn about(findings: &Findings) -> String {
         parts.push(format!("{} run", findings.method.thoroughness));
     }
     parts.join(" · ")
-}
-
-/// An RFC 3339 instant in UTC as people write it; anything else as it is.
-pub fn date(rfc3339: &str) -> String {
-    match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16), rfc3339.ends_with('Z')) {
-        (Some(day), Some("T"), Some(minute), true) => format!("{day} {minute} UTC"),
-        _ => rfc3339.to_owned(),
-    }
 }
 
 /// The four baselines, each with a bar to one scale.
@@ -154,33 +147,6 @@ fn hint(hint: &Hint) -> Markup {
                 p.advice { (hint.advice) }
                 p.evidence { (hint.evidence) }
             }
-        }
-    }
-}
-
-/// A verdict's class in the style, its sign, and its words.
-pub fn verdict_words(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
-    match verdict {
-        Verdict::Holds => ("holds", "✓", "Holds"),
-        Verdict::DoesNotHold => ("fails", "✗", "Does not hold"),
-        Verdict::NotSupportedByThisMeasurement => ("open", "?", "Not decided"),
-    }
-}
-
-pub(crate) fn capitalised(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn instants_are_shown_to_the_minute_and_odd_ones_as_they_are() {
-        assert_eq!(date("2025-11-21T04:08:59.123Z"), "2025-11-21 04:08 UTC");
-        for odd in ["", "yesterday", "2025-11-21T04:08:59+01:00", "äöüäöüäöü"] {
-            assert_eq!(date(odd), odd);
         }
     }
 }

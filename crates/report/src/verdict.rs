@@ -17,7 +17,8 @@ const EXPENSIVE: f64 = 1.5;
 /// What to know of the device, most important first.
 pub fn sentences(findings: &Findings) -> Vec<String> {
     if let Some(why) = findings.disturbance.forbids() {
-        let advice = "The figures may show the disturbance and not the device: measure again on an idle machine.";
+        let advice =
+            "The figures may show the disturbance and not the device: measure again on an idle machine.";
         return vec![format!("{why}."), advice.to_owned()];
     }
     [random_writes(findings), locality(findings), reads(findings), partitions(findings), hints(findings)]

@@ -5,7 +5,7 @@
 use flashlab_analysis::findings::{Severity, Warning};
 use maud::{Markup, html};
 
-use crate::summary::capitalised;
+use crate::words::capitalised;
 
 /// Warnings of one kind, of which equal messages are counted.
 struct WarningKind<'a> {

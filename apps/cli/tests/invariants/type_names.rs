@@ -5,16 +5,7 @@ use std::collections::BTreeMap;
 use crate::sources::{code_of, crates};
 
 /// Names that still stand for several types; the list may only shrink.
-const SEVERAL: &[&str] = &[
-    "Axis",
-    "Column",
-    "Experiment",
-    "Manifest",
-    "Point",
-    "Series",
-    "Trace",
-    "Verdict",
-];
+const SEVERAL: &[&str] = &["Axis", "Column", "Experiment", "Manifest", "Point", "Series", "Trace", "Verdict"];
 
 #[test]
 fn one_name_stands_for_one_type() {

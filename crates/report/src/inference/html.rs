@@ -11,8 +11,8 @@ use super::{InferenceRun, by_evidence, confidence, pictures, titles};
 use crate::advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 use crate::charts::Chart;
 use crate::page::{Section, facts, figure, figures, page};
-use crate::summary::{capitalised, date};
 use crate::units::{UNKNOWN, exactly, sentence};
+use crate::words::{capitalised, date};
 
 /// Advice, the groups of parameters with pictures and evidence, and how the findings came about.
 pub fn inference_html(run: &InferenceRun<'_>) -> String {

@@ -5,8 +5,8 @@ use flashlab_base::Bytes;
 
 use super::{InferenceRun, by_evidence, confidence};
 use crate::advice::Advised;
-use crate::summary::date;
-use crate::terminal::{BOLD, DIM, Layout, Writer};
+use crate::words::date;
+use crate::writer::{BOLD, DIM, Layout, Writer};
 
 /// Columns before the evidence, which stands below; where there is no room for all of them the figures have a line of
 /// their own.

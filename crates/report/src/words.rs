@@ -1,0 +1,39 @@
+//! Words and dates that several pages show.
+
+use flashlab_analysis::findings::Verdict;
+
+/// An RFC 3339 instant in UTC as people write it; anything else as it is.
+pub fn date(rfc3339: &str) -> String {
+    match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16), rfc3339.ends_with('Z')) {
+        (Some(day), Some("T"), Some(minute), true) => format!("{day} {minute} UTC"),
+        _ => rfc3339.to_owned(),
+    }
+}
+
+/// A verdict's class in the style, its sign, and its words.
+pub fn verdict_words(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
+    match verdict {
+        Verdict::Holds => ("holds", "✓", "Holds"),
+        Verdict::DoesNotHold => ("fails", "✗", "Does not hold"),
+        Verdict::NotSupportedByThisMeasurement => ("open", "?", "Not decided"),
+    }
+}
+
+/// The words with a capital first letter.
+pub fn capitalised(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_shown_to_the_minute_and_odd_ones_as_they_are() {
+        assert_eq!(date("2025-11-21T04:08:59.123Z"), "2025-11-21 04:08 UTC");
+        for odd in ["", "yesterday", "2025-11-21T04:08:59+01:00", "äöüäöüäöü"] {
+            assert_eq!(date(odd), odd);
+        }
+    }
+}
