@@ -1,5 +1,6 @@
 //! `cargo xtask`: tasks of flashlab's developers.
 
+mod compare_score;
 mod foreign;
 mod hidden;
 mod population;
@@ -28,6 +29,8 @@ struct Arguments {
 enum Task {
     /// Judges `flashlab infer` on random devices whose truth it does not know
     InferScore(InferScore),
+    /// Judges `flashlab compare` on synthetic pairs of runs whose truth is known
+    CompareScore(compare_score::CompareScore),
 }
 
 /// Judges `flashlab infer` on random devices whose truth it does not know.
@@ -66,8 +69,14 @@ pub struct InferScore {
 }
 
 fn main() -> ExitCode {
-    let Task::InferScore(arguments) = Arguments::parse().task;
-    match infer_score(&arguments) {
+    let done = match Arguments::parse().task {
+        Task::InferScore(arguments) => infer_score(&arguments),
+        Task::CompareScore(arguments) => {
+            compare_score::compare_score(&arguments);
+            Ok(())
+        }
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

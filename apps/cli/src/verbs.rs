@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod caretaker;
+pub mod compare;
 pub mod devices;
 pub mod infer;
 pub mod live;
@@ -38,6 +39,7 @@ pub enum Verb {
     WearOut(wear_out::WearOut),
     Resume(resume::Resume),
     Report(report::Report),
+    Compare(compare::Compare),
     Plan(plan::PlanCommand),
     Devices(devices::Devices),
     Sim(sim::Sim),
@@ -61,6 +63,7 @@ impl Verb {
             Verb::WearOut(wear_out) => wear_out.run(),
             Verb::Resume(resume) => resume.run(),
             Verb::Report(report) => report.run(),
+            Verb::Compare(compare) => compare.run(),
             Verb::Plan(plan) => plan.run(),
             Verb::Devices(devices) => devices.run(),
             Verb::Sim(sim) => sim.run(),

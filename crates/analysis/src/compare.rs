@@ -1,31 +1,65 @@
-//! Devices or runs side by side: what differs, and what only seems to.
+//! Whether devices, or runs, differ: by how much, at which quantile and with which confidence.
 //!
-//! Each run is compared with the first, point by point and baseline by baseline. Model: a
-//! repetition's mean is the point's true mean times an error, independent between repetitions, so
-//! that the logarithms of the means are compared with Welch's t-test. With three repetitions their
-//! scatter is itself badly known, and by luck may come out far too small; it is never taken for
-//! less than what the runs know of their own precision. What was run once, as the baselines, is
-//! taken to scatter between repetitions as much as nine tenths of the points do that were repeated
-//! in the same session. Hundreds of tests are made at once, hence
-//! the p-values are adjusted (Benjamini and Hochberg 1995) so that of the differences shown at
-//! most one in twenty is expected to be false, and where nothing differs at all, nothing at all is
-//! shown nineteen times out of twenty.
+//! # Model
+//! Each run is compared with the first, experiment by experiment, reads and writes apart: median,
+//! 90th, 99th and 99.9th percentile, and the mean. What is compared is two runs, not two device
+//! models: whatever changed between them (state, temperature, other load) is part of the ratio.
 //!
-//! What is compared is two runs, not two device models: whatever changed between them (state,
-//! temperature, other load) is part of the difference.
+//! # Method
+//! 1. Each figure gets an interval that holds for dependent IOs (`level`).
+//! 2. Where the repetitions of a run scatter more than their IOs explain, its intervals widen. Three
+//!    repetitions of one experiment do not show that, those of all experiments together do.
+//! 3. Two figures give a ratio with its interval and its p-value (`ratio`).
+//! 4. One correction (Holm) covers all p-values of the comparison.
+//!
+//! # Invariants
+//! - between runs that do not differ, any difference is reported in at most one comparison of
+//!   twenty (`cargo xtask compare-score` measures it);
+//! - what only some of the runs have is listed, never left out silently.
 
+mod level;
+mod ratio;
+
+use flashlab_base::Mode;
 use serde::Serialize;
 
-use crate::findings::{Characteristics, Findings, Point, RunSummary};
-use crate::point::mean;
-use crate::student::{quantile_95, two_sided_p};
+use crate::findings::Characteristics;
 
-/// Adjusted p-values below this show a difference.
-pub const DIFFERENCE_P: f64 = 0.05;
-/// A session with fewer repeated points than this does not tell how much repetitions scatter.
-const REPEATED_MIN: usize = 10;
-/// The degrees of freedom of a session's variance: as many as those points.
-const SESSION_DEGREES: f64 = REPEATED_MIN as f64;
+use level::repetition_variance;
+pub use level::{Responses, Statistic};
+pub use ratio::{FALSE_DIFFERENCE_P, Ratio, RatioVerdict};
+use ratio::{Pair, holm};
+
+/// How finely a distribution is drawn: as many quantiles for each factor of ten towards the tail.
+const QUANTILES_PER_DECADE: usize = 20;
+
+/// Which experiment response times are of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExperimentKey {
+    /// The micro-benchmark, or `baseline`.
+    pub micro_benchmark: String,
+    /// The parameter that varies, as `IOSize`; empty for a baseline.
+    pub parameter: String,
+    /// `SR`, `RR`, `SW`, `RW`, or a mix as `SR/RW`.
+    pub pattern: String,
+    /// The parameter's value.
+    pub value: f64,
+    /// The value as a person writes it.
+    pub label: String,
+    /// Of the experiment's reads, or of its writes.
+    pub mode: Mode,
+}
+
+/// A run, for comparing it.
+#[derive(Clone, Debug)]
+pub struct ComparedRun {
+    /// Its device.
+    pub device: String,
+    /// Its columns of Table 3.
+    pub characteristics: Characteristics,
+    /// Its response times.
+    pub experiments: Vec<(ExperimentKey, Responses)>,
+}
 
 /// Runs side by side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,8 +68,12 @@ pub struct Comparison {
     pub devices: Vec<String>,
     /// The columns of Table 3.
     pub characteristics: Vec<FigureRow>,
-    /// The baselines and the points that the first run and at least one other have.
-    pub points: Vec<PointRow>,
+    /// The experiments that the first run and at least one other have.
+    pub experiments: Vec<ExperimentRow>,
+    /// The experiments that are not in all runs.
+    pub missing: Vec<MissingRow>,
+    /// How many tests were corrected together.
+    pub tests: usize,
 }
 
 /// One column of Table 3.
@@ -49,206 +87,145 @@ pub struct FigureRow {
     pub ratios: Vec<Option<f64>>,
 }
 
-/// One point, or one baseline.
+/// One experiment in all runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PointRow {
-    /// The micro-benchmark, or `baseline`.
-    pub micro_benchmark: String,
-    /// `SR`, `RR`, `SW`, `RW` or a mix.
-    pub pattern: String,
-    /// The varying parameter as a person writes it.
-    pub label: String,
-    /// Mean response time for each run; null where not measured.
-    pub response_ns_mean: Vec<Option<f64>>,
-    /// Each run against the first; null for the first itself and where not measured.
-    pub differences: Vec<Option<Difference>>,
+pub struct ExperimentRow {
+    /// Which.
+    #[serde(flatten)]
+    pub key: ExperimentKey,
+    /// How many IOs each run has; null where it has none.
+    pub ios: Vec<Option<u64>>,
+    /// The distribution of each run's response times, for a plot.
+    pub distributions: Vec<Option<Vec<QuantilePoint>>>,
+    /// Each run against the first, a ratio for each statistic; null for the first itself and where
+    /// not measured.
+    pub ratios: Vec<Option<Vec<StatisticRatio>>>,
 }
 
-/// One run's point against the first run's.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Difference {
-    /// This mean response time over the first run's.
-    pub ratio: f64,
-    /// The probability that runs without a difference differ as much, adjusted for all the tests
-    /// of the comparison; null where either was run once in a session without repetitions.
-    pub p: Option<f64>,
-    /// Whether a difference is shown: `p` is below [`DIFFERENCE_P`].
-    pub shown: bool,
+/// A point of a distribution function.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct QuantilePoint {
+    /// The share of response times that are not longer.
+    pub share: f64,
+    /// The response time.
+    pub response_ns: f64,
 }
 
-impl Difference {
-    /// `1.52 times (p = 0.003)`, or `no difference shown`.
-    pub fn describe(&self) -> String {
-        match self.p {
-            Some(p) if self.shown => format!("{:.2} times (p = {p:.1e})", self.ratio),
-            Some(_) => "no difference shown".to_owned(),
-            None => "no difference shown (too few repetitions)".to_owned(),
+/// One statistic's ratio.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StatisticRatio {
+    /// Which.
+    pub statistic: Statistic,
+    /// The ratio, its interval and what follows.
+    #[serde(flatten)]
+    pub ratio: Ratio,
+}
+
+/// An experiment that some runs lack.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MissingRow {
+    /// Which.
+    #[serde(flatten)]
+    pub key: ExperimentKey,
+    /// The runs that have it, by their place in the list of devices.
+    pub runs: Vec<usize>,
+}
+
+/// Compares each of `runs` with the first.
+pub fn compare(runs: &[ComparedRun]) -> Comparison {
+    let repetition_variances: Vec<Vec<f64>> = runs.iter().map(repetition_variances).collect();
+    let (mut experiments, mut missing) = (Vec::new(), Vec::new());
+    for key in keys(runs) {
+        let found: Vec<Option<&Responses>> = runs.iter().map(|run| run.find(key)).collect();
+        if found.iter().any(Option::is_none) {
+            let has = (0..runs.len()).filter(|&run| found[run].is_some()).collect();
+            missing.push(MissingRow { key: key.clone(), runs: has });
+        }
+        if found[0].is_some() && found.iter().flatten().count() > 1 {
+            experiments.push((key, found));
         }
     }
-}
-
-/// A point with its runs, to be found in the other findings.
-struct Measured<'a> {
-    micro_benchmark: &'a str,
-    pattern: &'a str,
-    label: &'a str,
-    value: f64,
-    response_ns_mean: f64,
-    /// The logarithm of the mean; none where nothing tells how uncertain it is.
-    estimate: Option<Estimate>,
-}
-
-/// A mean of logarithms with its uncertainty.
-#[derive(Clone, Copy)]
-struct Estimate {
-    level: f64,
-    squared_error: f64,
-    degrees: f64,
-}
-
-impl Measured<'_> {
-    fn is_of(&self, other: &Measured) -> bool {
-        self.micro_benchmark == other.micro_benchmark
-            && self.pattern == other.pattern
-            && self.value == other.value
-    }
-}
-
-/// Compares each of `findings` with the first.
-pub fn compare(findings: &[&Findings]) -> Comparison {
-    let measured: Vec<Vec<Measured>> = findings.iter().map(|findings| all_points(findings)).collect();
-    let mut points: Vec<PointRow> = match measured.split_first() {
-        Some((first, others)) => first.iter().filter_map(|point| row(point, others)).collect(),
-        None => Vec::new(),
-    };
-    adjust(&mut points);
-    Comparison {
-        devices: findings.iter().map(|findings| findings.characteristics.device.clone()).collect(),
-        characteristics: figures(findings),
-        points,
-    }
-}
-
-/// The baselines and all points of the micro-benchmarks.
-fn all_points(findings: &Findings) -> Vec<Measured<'_>> {
-    let session = session_variance(findings);
-    let baselines = findings.baselines.iter().map(|baseline| Measured {
-        micro_benchmark: "baseline",
-        pattern: &baseline.pattern,
-        label: "",
-        value: 0.0,
-        response_ns_mean: baseline.run.response.mean_ns,
-        estimate: estimate(std::slice::from_ref(&baseline.run), session),
-    });
-    let points = findings.micro_benchmarks.iter().flat_map(|micro| {
-        micro.experiments.iter().flat_map(move |experiment| {
-            experiment.points.iter().map(move |point: &Point| Measured {
-                micro_benchmark: &micro.name,
-                pattern: &experiment.pattern,
-                label: &point.label,
-                value: point.value,
-                response_ns_mean: point.response_ns_mean,
-                estimate: estimate(&point.runs, session),
-            })
+    let pairs: Vec<Vec<Option<Vec<Pair>>>> = experiments
+        .iter()
+        .map(|(_, found)| {
+            let of = |run: usize| {
+                Some(pairs_of(
+                    (found[0]?, &repetition_variances[0]),
+                    (found[run]?, &repetition_variances[run]),
+                ))
+            };
+            (0..runs.len()).map(|run| of(run).filter(|_| run > 0)).collect()
         })
-    });
-    baselines.chain(points).filter(|point| point.response_ns_mean > 0.0).collect()
-}
-
-/// The variance between repetitions that nine tenths of the repeated points do not exceed; none
-/// where too few points were repeated.
-fn session_variance(findings: &Findings) -> Option<f64> {
-    let points = findings.micro_benchmarks.iter().flat_map(|micro| &micro.experiments);
-    let mut variances: Vec<f64> = points
-        .flat_map(|experiment| &experiment.points)
-        .filter_map(|point| variance(&logarithms(&point.runs)))
         .collect();
-    variances.sort_by(f64::total_cmp);
-    (variances.len() >= REPEATED_MIN).then(|| variances[variances.len() * 9 / 10])
-}
-
-/// The logarithms of the repetitions' means.
-fn logarithms(runs: &[RunSummary]) -> Vec<f64> {
-    runs.iter().map(|run| run.response.mean_ns).filter(|&ns| ns > 0.0).map(f64::ln).collect()
-}
-
-/// The sample variance; none of fewer than two.
-fn variance(values: &[f64]) -> Option<f64> {
-    let level = mean(values)?;
-    let squares = values.iter().map(|value| (value - level).powi(2)).sum::<f64>();
-    (values.len() > 1).then(|| squares / (values.len() - 1) as f64)
-}
-
-/// The first run's point beside the others'; none where no other has it.
-fn row(first: &Measured, others: &[Vec<Measured>]) -> Option<PointRow> {
-    let found: Vec<Option<&Measured>> =
-        others.iter().map(|points| points.iter().find(|point| point.is_of(first))).collect();
-    if found.iter().all(Option::is_none) {
-        return None;
-    }
-    let mut row = PointRow {
-        micro_benchmark: first.micro_benchmark.to_owned(),
-        pattern: first.pattern.to_owned(),
-        label: first.label.to_owned(),
-        response_ns_mean: vec![Some(first.response_ns_mean)],
-        differences: vec![None],
+    let p_values: Vec<f64> = pairs.iter().flatten().flatten().flatten().map(Pair::p).collect();
+    let tests = p_values.len();
+    let mut corrected = holm(&p_values).into_iter();
+    let mut ratios = |pairs: Vec<Pair>| -> Vec<StatisticRatio> {
+        let ratio = |(statistic, pair): (Statistic, Pair)| {
+            let p = corrected.next().expect("each pair has a p-value, in this order");
+            StatisticRatio { statistic, ratio: pair.ratio(p, tests) }
+        };
+        Statistic::ALL.into_iter().zip(pairs).map(ratio).collect()
     };
-    for point in found {
-        row.response_ns_mean.push(point.map(|point| point.response_ns_mean));
-        row.differences.push(point.map(|point| Difference {
-            ratio: point.response_ns_mean / first.response_ns_mean,
-            p: welch_p(first.estimate, point.estimate),
-            shown: false,
-        }));
+    let mut rows = Vec::new();
+    for ((key, found), pairs) in experiments.into_iter().zip(pairs) {
+        rows.push(ExperimentRow {
+            key: key.clone(),
+            ios: found.iter().map(|found| found.map(|found| found.count() as u64)).collect(),
+            distributions: found.iter().map(|found| found.map(distribution)).collect(),
+            ratios: pairs.into_iter().map(|pairs| pairs.map(&mut ratios)).collect(),
+        });
     }
-    Some(row)
+    Comparison {
+        devices: runs.iter().map(|run| run.device.clone()).collect(),
+        characteristics: figures(runs),
+        experiments: rows,
+        missing,
+        tests,
+    }
 }
 
-/// The level of a point's repetitions; of a single one with the variance of its `session`.
-fn estimate(runs: &[RunSummary], session: Option<f64>) -> Option<Estimate> {
-    let logs = logarithms(runs);
-    let (between, degrees) = match variance(&logs) {
-        Some(variance) => (variance, (logs.len() - 1) as f64),
-        None => (session?, SESSION_DEGREES),
+impl ComparedRun {
+    fn find(&self, key: &ExperimentKey) -> Option<&Responses> {
+        self.experiments.iter().find(|(other, _)| other == key).map(|(_, responses)| responses)
+    }
+}
+
+/// All experiments, in the order of the first run that has them.
+fn keys(runs: &[ComparedRun]) -> Vec<&ExperimentKey> {
+    let mut keys: Vec<&ExperimentKey> = Vec::new();
+    for (key, _) in runs.iter().flat_map(|run| &run.experiments) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// Of each statistic, by how much the levels of the run's repetitions vary.
+fn repetition_variances(run: &ComparedRun) -> Vec<f64> {
+    let levels = |statistic| run.experiments.iter().map(move |(_, responses)| responses.level(statistic));
+    Statistic::ALL.into_iter().map(|statistic| repetition_variance(levels(statistic))).collect()
+}
+
+/// A pair for each statistic, from response times and the variances of repetitions' levels.
+fn pairs_of<'a>(first: (&'a Responses, &[f64]), other: (&'a Responses, &[f64])) -> Vec<Pair<'a>> {
+    let level = |(responses, repetition_variances): (&'a Responses, &[f64]), index: usize| {
+        (responses.level(Statistic::ALL[index]), repetition_variances[index])
     };
-    // Of a logarithm, the standard error is the relative one of the value.
-    let within: Vec<f64> =
-        runs.iter().filter_map(|run| run.precision).map(|p| (p / quantile_95(30.0)).powi(2)).collect();
-    let variance = between.max(mean(&within).unwrap_or(0.0));
-    Some(Estimate { level: mean(&logs)?, squared_error: variance / logs.len() as f64, degrees })
+    (0..Statistic::ALL.len())
+        .map(|index| Pair { first: level(first, index), other: level(other, index) })
+        .collect()
 }
 
-/// Welch's t-test; none where the uncertainty of either is not known.
-fn welch_p(first: Option<Estimate>, other: Option<Estimate>) -> Option<f64> {
-    let (a, b) = (first?, other?);
-    let error = a.squared_error + b.squared_error;
-    if a.level == b.level {
-        return Some(1.0);
-    }
-    if error == 0.0 {
-        // Deterministic devices, which differ.
-        return Some(0.0);
-    }
-    let degrees = error * error / (a.squared_error.powi(2) / a.degrees + b.squared_error.powi(2) / b.degrees);
-    Some(two_sided_p((a.level - b.level) / error.sqrt(), degrees))
-}
-
-/// Replaces the p-values by Benjamini and Hochberg's and decides which differences are shown.
-fn adjust(points: &mut [PointRow]) {
-    let mut tested: Vec<&mut Difference> = points
-        .iter_mut()
-        .flat_map(|row| row.differences.iter_mut().flatten())
-        .filter(|difference| difference.p.is_some())
-        .collect();
-    let raw = |difference: &Difference| difference.p.unwrap_or(1.0);
-    tested.sort_by(|a, b| raw(b).total_cmp(&raw(a)));
-    let total = tested.len();
-    let mut least = 1.0_f64;
-    for (i, difference) in tested.into_iter().enumerate() {
-        least = least.min(raw(difference) * total as f64 / (total - i) as f64);
-        difference.p = Some(least);
-        difference.shown = least < DIFFERENCE_P;
-    }
+/// Quantiles that are as dense in the tail as in the middle, up to the largest value.
+fn distribution(responses: &Responses) -> Vec<QuantilePoint> {
+    let decades = (responses.count() as f64).log10();
+    let steps = (decades * QUANTILES_PER_DECADE as f64).ceil() as usize;
+    let point = |share: f64| QuantilePoint { share, response_ns: responses.quantile_ns(share) };
+    let lower = (1..QUANTILES_PER_DECADE).map(|step| 0.5 * step as f64 / QUANTILES_PER_DECADE as f64);
+    let upper = (0..=steps).map(|step| 1.0 - 0.5 * 10f64.powf(-(step as f64) / QUANTILES_PER_DECADE as f64));
+    lower.chain(upper).chain([1.0]).map(point).collect()
 }
 
 /// The columns of Table 3 with their names in `uflip_table3.csv`.
@@ -271,8 +248,8 @@ fn columns(characteristics: &Characteristics) -> [(&'static str, Option<f64>); 1
     ]
 }
 
-fn figures(findings: &[&Findings]) -> Vec<FigureRow> {
-    let table: Vec<_> = findings.iter().map(|findings| columns(&findings.characteristics)).collect();
+fn figures(runs: &[ComparedRun]) -> Vec<FigureRow> {
+    let table: Vec<_> = runs.iter().map(|run| columns(&run.characteristics)).collect();
     let Some(first) = table.first() else { return Vec::new() };
     (0..first.len())
         .map(|i| {

@@ -29,7 +29,10 @@ mod trace;
 
 pub use characteristics::characteristics;
 pub use classes::{ClassRow, ClassTable, Classes, Done, Locality};
-pub use compare::{Comparison, DIFFERENCE_P, Difference, FigureRow, PointRow, compare};
+pub use compare::{
+    ComparedRun, Comparison, ExperimentKey, ExperimentRow, FALSE_DIFFERENCE_P, FigureRow, MissingRow,
+    QuantilePoint, Ratio, RatioVerdict, Responses, Statistic, StatisticRatio, compare,
+};
 pub use hints::hints;
 pub use lingering::lingering;
 pub use phases::{io_ignore_and_count, phases};

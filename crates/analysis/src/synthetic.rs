@@ -1,12 +1,8 @@
 //! Response times of which the truth is known, for the tests of the estimators.
 
-use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
+use flashlab_base::{Prng, Seed};
 
-use crate::characteristics::characteristics;
-use crate::findings::{
-    Baseline, Distribution, Disturbance, Experiment, FINDINGS_VERSION, Findings, Method, MicroBenchmark,
-    RunEnd, RunSummary,
-};
+use crate::findings::{Baseline, Distribution, Experiment, MicroBenchmark, RunEnd, RunSummary};
 use crate::phases::phases;
 use crate::point::point;
 
@@ -223,41 +219,4 @@ pub(crate) fn measure(row: &Row, source: &mut Source, noise: f64) -> (Vec<Baseli
         micro("Pause", "RW", &pauses),
     ];
     (baselines, micros)
-}
-
-/// Findings with the characteristics that follow from them.
-pub(crate) fn findings(
-    device: &str,
-    baselines: Vec<Baseline>,
-    micro_benchmarks: Vec<MicroBenchmark>,
-) -> Findings {
-    let identity = Identity { target: device.to_owned(), ..Identity::default() };
-    Findings {
-        version: FINDINGS_VERSION,
-        flashlab: String::new(),
-        started: String::new(),
-        characteristics: characteristics(&identity, &baselines, &micro_benchmarks),
-        identity,
-        method: Method {
-            thoroughness: "full".to_owned(),
-            state: "random".to_owned(),
-            seed: Seed(0),
-            io_size: Bytes::kib(32),
-            target_size: Bytes::gib(1),
-            pause: Nanos::from_secs(1),
-            repetitions: 3,
-            precision_goal: 0.05,
-            overhead_ns_per_io: None,
-            clock_ns_per_reading: None,
-            elapsed: Nanos::ZERO,
-            bytes_written: Bytes::ZERO,
-            endurance_share: None,
-        },
-        lingering: None,
-        disturbance: Disturbance::of(&baselines, &micro_benchmarks),
-        baselines,
-        micro_benchmarks,
-        hints: Vec::new(),
-        warnings: Vec::new(),
-    }
 }

@@ -11,6 +11,7 @@
 //! - What the folder has, with all of its samples, is not measured again: resuming is starting with a folder.
 
 mod area;
+mod compared;
 mod conduct;
 mod error;
 mod estimate;
@@ -39,6 +40,7 @@ use flashlab_device::Device;
 use flashlab_plan::{Choice, Experiment, Pattern, Plan};
 use flashlab_samples::{Recording, RunFolder};
 
+pub use compared::compared_run;
 pub use error::BenchError;
 pub use overhead::Overhead;
 pub use progress::{Progress, Silent};
@@ -105,7 +107,7 @@ pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
         records: &records,
         torn: torn.iter().map(|path| path.display().to_string()).collect(),
     };
-    examine::examine(&folder, &context)
+    examine::examine(&folder.segment_index()?, &context)
 }
 
 /// What measuring costs on this machine: the engine's loop, the recording and the statistics that run

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::Warning;
 use flashlab_engine::Observer;
-use flashlab_samples::{Lane, Recording, RunFolder, Sample, SamplesError};
+use flashlab_samples::{Lane, Recording, RunFolder, Sample, SamplesError, SegmentIndex};
 
 use crate::examine::{Source, each_of};
 use crate::record::{Purpose, RunRecord};
@@ -117,11 +117,11 @@ pub(crate) fn records(folder: &RunFolder) -> Result<Vec<RunRecord>, BenchError> 
 
 impl Source for Store {
     fn each(&self, run: u32, see: &mut dyn FnMut(&Sample)) -> Result<(), BenchError> {
-        self.folder.each(run, see)
+        Ok(self.folder.each_sample(run, see)?)
     }
 }
 
-impl Source for RunFolder {
+impl Source for SegmentIndex {
     fn each(&self, run: u32, see: &mut dyn FnMut(&Sample)) -> Result<(), BenchError> {
         Ok(self.each_sample(run, see)?)
     }

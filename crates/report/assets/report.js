@@ -81,6 +81,9 @@ function xScale(drawing) {
   if (drawing.x.scale === 'log2') {
     return { time: false, distr: 3, log: 2, range: (u, low, high) => [low / 1.15, high * 1.15] };
   }
+  if (drawing.x.scale === 'log10') {
+    return { time: false, distr: 3, log: 10, range: (u, low, high) => [low / 1.05, high * 1.05] };
+  }
   const margin = drawing.x.scale === 'ordinal' ? 0.4 : 0;
   return {
     time: false,
@@ -97,6 +100,9 @@ function xAxis(chart) {
   };
   if (x.scale === 'log2') {
     axis.splits = (u, index, low, high) => doublings(chart, low, high);
+    axis.filter = (u, splits) => splits;
+  } else if (x.scale === 'log10') {
+    axis.splits = (u, index, low, high) => logSplits(low, high);
     axis.filter = (u, splits) => splits;
   } else if (x.scale === 'ordinal') {
     axis.splits = (u, index, low, high) => ordinals(chart, low, high);

@@ -1,44 +1,63 @@
 //! The page that compares several runs.
 
-use flashlab_analysis::{Comparison, Difference, FigureRow, PointRow};
+use flashlab_analysis::{
+    Comparison, ExperimentRow, FigureRow, QuantilePoint, RatioVerdict, Statistic, StatisticRatio,
+};
 use maud::{Markup, html};
 
 use crate::charts::{Axis, Chart, Drawing, Figures, Series};
 use crate::comparison::{
-    differences, figure, groups, in_words, letter, measured_rows, run_name, sentences, title,
+    ExperimentGroup, experiment_name, figure, group_name, groups, interval, letter, measured_rows, method,
+    missing, ratios_of, run_name, sentences, statistic_name, statistic_over, title, verdict_sentence,
+    verdict_word,
 };
 use crate::page::{Section, figures, note, page};
 use crate::units;
+use crate::words::capitalised;
 
 /// How many colours the style has for runs; further runs begin again.
 const RUN_COLOURS: usize = 6;
 
-/// One self-contained page: Table 3 side by side, a plot for each pattern of each micro-benchmark,
-/// and every point with its significance test.
+/// One self-contained page: Table 3 side by side, the distributions over each other, the ratios over
+/// each parameter, every ratio with its interval, and what cannot be compared.
 pub fn compare_html(comparison: &Comparison) -> String {
-    let charts = charts(comparison);
+    let groups = groups(&comparison.experiments);
+    let distributions: Vec<Chart> = groups
+        .iter()
+        .enumerate()
+        .map(|(index, group)| distribution_chart(comparison, group, index))
+        .collect();
+    let curves: Vec<Chart> = groups
+        .iter()
+        .filter(|group| group.len() > 1)
+        .enumerate()
+        .map(|(index, group)| ratio_chart(comparison, group, index))
+        .collect();
     let names: Vec<&str> = comparison.devices.iter().map(String::as_str).collect();
-    let sections = [
-        Section { id: "verdict", short: "Verdict", heading: "", body: verdict(comparison) },
-        Section {
-            id: "table3",
-            short: "Table 3",
-            heading: "Characteristics side by side",
-            body: characteristics(comparison),
-        },
-        Section {
-            id: "patterns",
-            short: "Patterns",
-            heading: "Response times",
-            body: if charts.is_empty() {
-                note("The runs have no micro-benchmark in common.")
-            } else {
-                figures(&charts)
-            },
-        },
-        Section { id: "points", short: "Points", heading: "Every point", body: points(comparison) },
+    let section = |id, short, heading, body| Section { id, short, heading, body };
+    let mut sections = vec![
+        section("verdict", "Verdict", "", verdict(comparison)),
+        section("table3", "Table 3", "Characteristics side by side", characteristics(comparison)),
     ];
-    let charts: Vec<&Chart> = charts.iter().collect();
+    if !curves.is_empty() {
+        sections.push(section("ratios", "Ratios", "Ratios over each parameter", figures(&curves)));
+    }
+    let body = if distributions.is_empty() {
+        note("The runs have no experiment in common.")
+    } else {
+        figures(&distributions)
+    };
+    sections.push(section("distributions", "Distributions", "Distributions of the response times", body));
+    sections.push(section("experiments", "Experiments", "Every experiment", experiments(comparison)));
+    if !comparison.missing.is_empty() {
+        sections.push(section(
+            "missing",
+            "Not compared",
+            "What only some of the runs have",
+            lacking(comparison),
+        ));
+    }
+    let charts: Vec<&Chart> = curves.iter().chain(&distributions).collect();
     page(&format!("{}: compared", names.join(" and ")), &sections, &charts, env!("CARGO_PKG_VERSION"))
 }
 
@@ -55,11 +74,8 @@ fn verdict(comparison: &Comparison) -> Markup {
                 }
             }
         }
-        p.verdict { (sentences(comparison).join(" ")) }
-        p.note {
-            "Differences are those of a t-test between the repetitions, adjusted for the number of points compared "
-            "(p below 0.05). What differs is the runs: their state, temperature and other load are part of it."
-        }
+        @for sentence in sentences(comparison) { p.verdict { (sentence) } }
+        p.note { (method(comparison)) }
     }
 }
 
@@ -73,7 +89,7 @@ fn characteristics(comparison: &Comparison) -> Markup {
                     tr {
                         td {}
                         @for run in runs {
-                            th scope="col" { (run_name(comparison, run)) }
+                            th scope="col" { (letter(run)) }
                             @if run > 0 { th scope="col" { "÷ A" } }
                         }
                     }
@@ -102,108 +118,173 @@ fn colour(run: usize) -> String {
     format!("run{}", run % RUN_COLOURS)
 }
 
-/// One for each pattern of each micro-benchmark; a single point is no curve.
-fn charts(comparison: &Comparison) -> Vec<Chart> {
-    groups(&comparison.points)
-        .into_iter()
-        .filter(|range| range.len() > 1)
-        .enumerate()
-        .map(|(index, range)| chart(comparison, &comparison.points[range], index))
-        .collect()
-}
-
-fn chart(comparison: &Comparison, points: &[PointRow], index: usize) -> Chart {
-    let first = &points[0];
-    let words = |run: usize| format!("{}: {}.", letter(run), in_words(points, run));
-    let caption: Vec<String> = (1..comparison.devices.len()).map(words).collect();
-    let series = |run: usize| Series {
-        name: letter(run),
-        colour: colour(run),
-        points: colour(run),
-        style: "line",
-        values: Figures(
-            points
-                .iter()
-                .map(|point| point.response_ns_mean.get(run).copied().flatten().filter(|&ns| ns > 0.0))
-                .collect(),
-        ),
-        band: None,
+/// The ratio to A at the median and at the 99th percentile over the values of a parameter.
+fn ratio_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, index: usize) -> Chart {
+    let caption: Vec<String> = (1..comparison.devices.len())
+        .map(|run| {
+            let [median, p99] =
+                [Statistic::P50, Statistic::P99].map(|statistic| statistic_over(group, run, statistic));
+            format!("{}'s median: {median}. Its p99: {p99}.", letter(run))
+        })
+        .collect();
+    let series = |run: usize, statistic: Statistic, style| {
+        let found: Vec<Option<&StatisticRatio>> = group
+            .iter()
+            .map(|row| ratios_of(row, run).iter().find(|found| found.statistic == statistic))
+            .collect();
+        let edge = |of: &dyn Fn(&StatisticRatio) -> Option<f64>| {
+            Figures(found.iter().map(|found| of((*found)?)).collect())
+        };
+        Series {
+            name: format!("{} {}", letter(run), statistic_name(statistic)),
+            colour: colour(run),
+            points: colour(run),
+            style,
+            values: edge(&|found| Some(found.ratio.ratio)),
+            band: Some((edge(&|found| Some(found.ratio.low)), edge(&|found| found.ratio.high))),
+        }
     };
     Chart {
-        id: format!("compared-{index}"),
-        title: format!("{} {}", first.micro_benchmark, first.pattern),
+        id: format!("ratios-{index}"),
+        title: group_name(&group[0].key),
         caption: caption.join(" "),
         wide: false,
         drawing: Drawing {
             x: Axis {
-                label: first.micro_benchmark.clone(),
+                label: group[0].key.parameter.clone(),
                 scale: "ordinal",
                 unit: String::new(),
-                labels: points.iter().map(|point| point.label.clone()).collect(),
+                labels: group.iter().map(|row| row.key.label.clone()).collect(),
             },
-            y: Axis {
-                label: "response time".to_owned(),
-                scale: "log10",
-                unit: "ns".to_owned(),
-                labels: Vec::new(),
-            },
-            values: Figures((0..points.len()).map(|index| Some(index as f64)).collect()),
-            series: (0..comparison.devices.len()).map(series).collect(),
+            y: axis("response time relative to A", "log10", "ratio"),
+            values: Figures((0..group.len()).map(|index| Some(index as f64)).collect()),
+            series: (1..comparison.devices.len())
+                .flat_map(|run| [series(run, Statistic::P50, "line"), series(run, Statistic::P99, "dashed")])
+                .collect(),
+            marks: Vec::new(),
+            level: Some((1.0, "A".to_owned())),
+        },
+    }
+}
+
+/// The distribution functions of all runs over each other, at the value where the runs differ most.
+fn distribution_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, index: usize) -> Chart {
+    let row = most_different(group);
+    let of_several = if group.len() > 1 {
+        format!("The value of {} at which the runs differ most. ", row.key.parameter)
+    } else {
+        String::new()
+    };
+    let sentences: Vec<String> =
+        (1..comparison.devices.len()).map(|run| verdict_sentence(row, run)).collect();
+    let mut times: Vec<f64> =
+        row.distributions.iter().flatten().flatten().map(|point| point.response_ns).collect();
+    times.sort_by(f64::total_cmp);
+    times.dedup();
+    times.retain(|&time| time > 0.0);
+    let series = |run: usize, points: &[QuantilePoint]| Series {
+        name: letter(run),
+        colour: colour(run),
+        points: colour(run),
+        style: "solid",
+        values: Figures(times.iter().map(|&time| share_until(points, time)).collect()),
+        band: None,
+    };
+    let distributions = row.distributions.iter().enumerate();
+    Chart {
+        id: format!("distribution-{index}"),
+        title: experiment_name(&row.key),
+        caption: format!("{of_several}{}", sentences.join(" ")),
+        wide: false,
+        drawing: Drawing {
+            x: axis("response time", "log10", "ns"),
+            y: axis("share of the IOs that take at most this", "linear", "share"),
+            values: Figures(times.iter().copied().map(Some).collect()),
+            series: distributions.filter_map(|(run, points)| Some(series(run, points.as_deref()?))).collect(),
             marks: Vec::new(),
             level: None,
         },
     }
 }
 
-/// The table of all points, folded away.
-fn points(comparison: &Comparison) -> Markup {
-    let count = comparison.points.len();
-    let shown = (1..comparison.devices.len())
-        .map(|run| differences(&comparison.points, run).filter(|found| found.shown).count())
-        .sum::<usize>();
+fn axis(label: &str, scale: &'static str, unit: &str) -> Axis {
+    Axis { label: label.to_owned(), scale, unit: unit.to_owned(), labels: Vec::new() }
+}
+
+/// The experiment with the smallest p-value.
+fn most_different<'a>(group: &ExperimentGroup<'a>) -> &'a ExperimentRow {
+    let p = |row: &ExperimentRow| {
+        let ratios = row.ratios.iter().flatten().flatten();
+        ratios.map(|found| found.ratio.p).fold(f64::INFINITY, f64::min)
+    };
+    group.iter().copied().min_by(|a, b| p(a).total_cmp(&p(b))).expect("a group has an experiment")
+}
+
+/// The share of response times up to `time`; none outside of the measured ones.
+fn share_until(points: &[QuantilePoint], time: f64) -> Option<f64> {
+    let after = points.partition_point(|point| point.response_ns <= time);
+    let is_beyond = points.last().is_none_or(|last| last.response_ns < time);
+    (after > 0 && !is_beyond).then(|| points[after - 1].share)
+}
+
+/// The table of all ratios, folded away.
+fn experiments(comparison: &Comparison) -> Markup {
+    let count = comparison.experiments.len();
+    let all = comparison.experiments.iter().flat_map(|row| row.ratios.iter().flatten().flatten());
+    let differ =
+        |found: &&StatisticRatio| matches!(found.ratio.verdict, RatioVerdict::Faster | RatioVerdict::Slower);
+    let shown = all.filter(differ).count();
     html! {
         details.runs {
-            summary { (count) @if count == 1 { " point, " } @else { " points, " } (shown) " differences shown" }
-            div.scroll tabindex="0" role="region" aria-label="Table of all points" {
+            summary {
+                (count) @if count == 1 { " experiment, " } @else { " experiments, " }
+                (shown) " of " (comparison.tests) " ratios show a difference"
+            }
+            div.scroll tabindex="0" role="region" aria-label="Table of all experiments" {
                 table.figures.sortable.compared {
                     thead {
                         tr {
-                            @for heading in ["Benchmark", "Pattern", "Parameter"] { th scope="col" { (heading) } }
-                            @for run in 0..comparison.devices.len() {
-                                th scope="col" { (letter(run)) " µs" }
-                                @if run > 0 { th scope="col" { (letter(run)) " against A" } }
+                            @for heading in ["Experiment", "Run", "Statistic", "A", "Run's", "Ratio", "95 % interval", "Verdict"] {
+                                th scope="col" { (heading) }
                             }
                         }
                     }
-                    tbody { @for point in &comparison.points { "\n" (point_row(comparison, point)) } }
+                    tbody {
+                        @for row in &comparison.experiments {
+                            @for run in 1..comparison.devices.len() {
+                                @for found in ratios_of(row, run) { "\n" (ratio_row(row, run, found)) }
+                            }
+                        }
+                    }
                 }
             }
         }
     }
 }
 
-fn point_row(comparison: &Comparison, point: &PointRow) -> Markup {
-    let mean = |run: usize| point.response_ns_mean.get(run).copied().flatten();
+fn ratio_row(row: &ExperimentRow, run: usize, found: &StatisticRatio) -> Markup {
+    let ratio = &found.ratio;
+    let differs = matches!(ratio.verdict, RatioVerdict::Faster | RatioVerdict::Slower);
+    let needed = ratio.ios_needed.map(|ios| format!(", about {} IOs would tell", units::about(ios)));
     html! {
         tr {
-            td { (point.micro_benchmark) }
-            td { (point.pattern) }
-            td { (point.label) }
-            @for run in 0..comparison.devices.len() {
-                td { (mean(run).map_or(units::UNKNOWN.to_owned(), |ns| format!("{:.1}", ns / 1e3))) }
-                @if run > 0 { (difference(point.differences.get(run).and_then(Option::as_ref))) }
-            }
+            td { (experiment_name(&row.key)) }
+            td { (letter(run)) }
+            td { (statistic_name(found.statistic)) }
+            td data-value=(ratio.first_ns) { (units::time(ratio.first_ns)) }
+            td data-value=(ratio.other_ns) { (units::time(ratio.other_ns)) }
+            td.shown[differs] data-value=(ratio.ratio) { (units::ratio(ratio.ratio)) }
+            td data-value=(ratio.low) { (interval(ratio)) }
+            td { (verdict_word(ratio.verdict)) (needed.unwrap_or_default()) }
         }
     }
 }
 
-fn difference(found: Option<&Difference>) -> Markup {
+fn lacking(comparison: &Comparison) -> Markup {
     html! {
-        @match found {
-            None => td { (units::UNKNOWN) },
-            Some(found) => td.shown[found.shown] data-value=(if found.shown { found.ratio } else { 1.0 }) {
-                (found.describe())
-            },
+        @for (runs, names) in missing(comparison) {
+            p.intro { (capitalised(&runs)) ":" }
+            ul { @for name in names { li { (name) } } }
         }
     }
 }

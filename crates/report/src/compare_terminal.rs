@@ -1,26 +1,46 @@
 //! The comparison of several runs for a terminal.
 
-use flashlab_analysis::Comparison;
+use flashlab_analysis::{Comparison, ExperimentRow, Statistic, StatisticRatio};
 
-use crate::comparison::{figure, groups, in_words, letter, measured_rows, run_name, sentences, title};
+use crate::comparison::{
+    experiment_name, figure, group_name, groups, interval, letter, measured_rows, method, missing, ratios_of,
+    run_name, sentences, statistic_name, statistic_over, title, verdict_sentence, verdict_word,
+};
+use crate::units;
 use crate::writer::{BOLD, DIM, Layout, Writer};
 
 const TITLE: usize = 18;
 const COLUMN: usize = 12;
+/// Of a statistic's name, under its experiment.
+const STATISTIC: usize = 10;
+/// Of the experiments that only some runs have, how many are named; the page names all.
+const NAMED_MOST: usize = 4;
 
-/// Runs side by side as a text that ends with a line feed: Table 3's columns, then for each pattern
-/// of each micro-benchmark whether a difference is shown.
+/// Runs side by side as a text that ends with a line feed: verdict, Table 3's columns, each
+/// experiment with its ratios, and what cannot be compared.
 pub fn compare_terminal(comparison: &Comparison, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     for run in 0..comparison.devices.len() {
         out.wrapped("", &run_name(comparison, run), BOLD);
     }
     out.blank();
-    out.wrapped("", &sentences(comparison).join(" "), "");
+    for sentence in sentences(comparison) {
+        out.wrapped("", &sentence, "");
+    }
     out.blank();
     characteristics(&mut out, comparison);
-    out.blank();
-    patterns(&mut out, comparison);
+    for group in groups(&comparison.experiments) {
+        out.blank();
+        match group.as_slice() {
+            [row] => experiment(&mut out, comparison, row),
+            rows => curve(&mut out, comparison, rows),
+        }
+    }
+    lacking(&mut out, comparison);
+    if comparison.tests > 0 {
+        out.blank();
+        out.wrapped("", &method(comparison), DIM);
+    }
     out.report();
     out.text
 }
@@ -41,15 +61,48 @@ fn characteristics(out: &mut Writer<'_>, comparison: &Comparison) {
     }
 }
 
-fn patterns(out: &mut Writer<'_>, comparison: &Comparison) {
-    for range in groups(&comparison.points) {
-        let points = &comparison.points[range];
-        let name = format!("{} {}", points[0].micro_benchmark, points[0].pattern);
-        let words = |run: usize| match comparison.devices.len() {
-            2 => in_words(points, run),
-            _ => format!("{}: {}", letter(run), in_words(points, run)),
-        };
-        let words: Vec<String> = (1..comparison.devices.len()).map(words).collect();
-        out.wrapped(&format!("{name:<TITLE$} "), &words.join("; "), "");
+/// An experiment of one value: every statistic.
+fn experiment(out: &mut Writer<'_>, comparison: &Comparison, row: &ExperimentRow) {
+    out.wrapped("", &experiment_name(&row.key), BOLD);
+    for run in 1..comparison.devices.len() {
+        for StatisticRatio { statistic, ratio } in ratios_of(row, run) {
+            let name = format!("  {:<STATISTIC$}", statistic_name(*statistic));
+            let [first, other] = [ratio.first_ns, ratio.other_ns].map(units::time);
+            let text = format!(
+                "A {first}, {} {other}: {} ({}), {}",
+                letter(run),
+                units::ratio(ratio.ratio),
+                interval(ratio),
+                verdict_word(ratio.verdict)
+            );
+            out.wrapped(&name, &text, "");
+        }
+        out.wrapped("  ", &verdict_sentence(row, run), "");
+    }
+}
+
+/// An experiment of several values: how many of them differ.
+fn curve(out: &mut Writer<'_>, comparison: &Comparison, rows: &[&ExperimentRow]) {
+    let parameter = &rows[0].key.parameter;
+    let heading = format!("{}, {} values of {parameter}", group_name(&rows[0].key), rows.len());
+    out.wrapped("", &heading, BOLD);
+    for run in 1..comparison.devices.len() {
+        for statistic in [Statistic::P50, Statistic::P99] {
+            let name = match comparison.devices.len() {
+                2 => format!("  {:<STATISTIC$}", statistic_name(statistic)),
+                _ => format!("  {} {:<STATISTIC$}", letter(run), statistic_name(statistic)),
+            };
+            out.wrapped(&name, &statistic_over(rows, run, statistic), "");
+        }
+    }
+}
+
+fn lacking(out: &mut Writer<'_>, comparison: &Comparison) {
+    for (runs, names) in missing(comparison) {
+        out.blank();
+        let more = names.len().saturating_sub(NAMED_MOST);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = names[..names.len().min(NAMED_MOST)].join(", ");
+        out.wrapped("", &units::sentence(&format!("{runs} {named}{more}")), DIM);
     }
 }

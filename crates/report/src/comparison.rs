@@ -2,15 +2,16 @@
 //!
 //! # Model
 //! Runs are called A, B, C and so on, because two runs of one device have the same name. All are
-//! compared with A. Points are grouped by micro-benchmark and pattern.
+//! compared with A. Experiments are grouped by micro-benchmark, pattern, and reads or writes.
 //!
-//! Invariant: a difference is called one only where the significance test of
-//! [`compare`](fn@flashlab_analysis::compare) shows it; Table 3's ratios are not tested, and are
-//! never said to differ.
+//! Invariant: a difference is called one only where [`compare`](fn@flashlab_analysis::compare) shows
+//! it; Table 3's ratios are not tested, and are never said to differ.
 
-use std::ops::Range;
-
-use flashlab_analysis::{Comparison, Difference, FigureRow, PointRow};
+use flashlab_analysis::{
+    Comparison, ExperimentKey, ExperimentRow, FigureRow, MissingRow, Ratio, RatioVerdict, Statistic,
+    StatisticRatio,
+};
+use flashlab_base::Mode;
 
 use crate::table3::short;
 use crate::units::{self, UNKNOWN};
@@ -69,67 +70,214 @@ pub fn measured_rows(comparison: &Comparison) -> impl Iterator<Item = &FigureRow
     comparison.characteristics.iter().filter(|row| row.values.iter().any(Option::is_some))
 }
 
-/// Where the points of each pattern of each micro-benchmark are.
-pub fn groups(points: &[PointRow]) -> Vec<Range<usize>> {
-    let same = |a: &PointRow, b: &PointRow| a.micro_benchmark == b.micro_benchmark && a.pattern == b.pattern;
-    let mut start = 0;
-    let ranges = points.chunk_by(same).map(|group| {
-        let range = start..start + group.len();
-        start = range.end;
-        range
-    });
-    ranges.collect()
+/// Experiments of one micro-benchmark and pattern, reads or writes, in the order of the parameter.
+pub type ExperimentGroup<'a> = Vec<&'a ExperimentRow>;
+
+/// The experiments by micro-benchmark, pattern and mode, in the order of their first one.
+pub fn groups(rows: &[ExperimentRow]) -> Vec<ExperimentGroup<'_>> {
+    let curve = |row: &ExperimentRow| {
+        let ExperimentKey { micro_benchmark, parameter, pattern, mode, .. } = row.key.clone();
+        (micro_benchmark, parameter, pattern, mode)
+    };
+    let mut groups: Vec<ExperimentGroup<'_>> = Vec::new();
+    for row in rows {
+        match groups.iter_mut().find(|group| curve(group[0]) == curve(row)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    groups
 }
 
-/// The differences of one run from the first over some points.
-pub fn differences(points: &[PointRow], run: usize) -> impl Iterator<Item = &Difference> {
-    points.iter().filter_map(move |point| point.differences.get(run)?.as_ref())
+/// `granularity RW`; with `reads` or `writes` where the pattern does not say which.
+pub fn group_name(key: &ExperimentKey) -> String {
+    let name = match key.micro_benchmark == key.pattern {
+        true => key.pattern.clone(),
+        false => format!("{} {}", key.micro_benchmark, key.pattern),
+    };
+    match (key.pattern.as_str(), key.mode) {
+        ("SR" | "RR" | "SW" | "RW", _) => name,
+        (_, Mode::Read) => format!("{name} reads"),
+        (_, Mode::Write) => format!("{name} writes"),
+    }
 }
 
-/// `no difference shown`, or `3 of 12 points differ, 1.48× to 2.10×`.
-pub fn in_words(points: &[PointRow], run: usize) -> String {
-    let tested = differences(points, run).count();
-    let shown: Vec<f64> =
-        differences(points, run).filter(|found| found.shown).map(|found| found.ratio).collect();
-    if tested == 0 {
+/// `granularity RW 32KiB`.
+pub fn experiment_name(key: &ExperimentKey) -> String {
+    format!("{} {}", group_name(key), key.label).trim_end().to_owned()
+}
+
+/// `median`, `p99`.
+pub fn statistic_name(statistic: Statistic) -> &'static str {
+    match statistic {
+        Statistic::P50 => "median",
+        _ => statistic.name(),
+    }
+}
+
+/// What a ratio shows, in a word or three.
+pub fn verdict_word(verdict: RatioVerdict) -> &'static str {
+    match verdict {
+        RatioVerdict::Faster => "faster",
+        RatioVerdict::Slower => "slower",
+        RatioVerdict::Equal => "equal",
+        RatioVerdict::CannotBeTold => "cannot be told",
+    }
+}
+
+/// `1.85× to 1.95×`.
+pub fn interval(ratio: &Ratio) -> String {
+    match ratio.high {
+        Some(high) => format!("{} to {}", units::ratio(ratio.low), units::ratio(high)),
+        None if ratio.low > 0.0 => format!("{} or more", units::ratio(ratio.low)),
+        None => "too few IOs".to_owned(),
+    }
+}
+
+/// The ratios of one run to A, one for each statistic; none where it lacks the experiment.
+pub fn ratios_of(row: &ExperimentRow, run: usize) -> &[StatisticRatio] {
+    row.ratios.get(run).and_then(Option::as_deref).unwrap_or_default()
+}
+
+/// How a run differs from A in one experiment: `B is slower than A at the median (1.90×) and equal within 10 % at the
+/// mean. At p99.9 it cannot be told: about 30 000 IOs of each would tell.`
+pub fn verdict_sentence(row: &ExperimentRow, run: usize) -> String {
+    let with =
+        |wanted: RatioVerdict| ratios_of(row, run).iter().filter(move |found| found.ratio.verdict == wanted);
+    let named = |wanted: RatioVerdict| -> Vec<String> {
+        with(wanted).map(|found| statistic_name(found.statistic).to_owned()).collect()
+    };
+    let with_ratio = |wanted: RatioVerdict| -> Vec<String> {
+        let named = |found: &StatisticRatio| {
+            format!("{} ({})", statistic_name(found.statistic), units::ratio(found.ratio.ratio))
+        };
+        with(wanted).map(named).collect()
+    };
+    let all = ratios_of(row, run);
+    if let [first, .., last] = all
+        && all.iter().all(|found| found.ratio.verdict == first.ratio.verdict)
+        && matches!(first.ratio.verdict, RatioVerdict::Faster | RatioVerdict::Slower)
+    {
+        let word = verdict_word(first.ratio.verdict);
+        let (median, mean) = (units::ratio(first.ratio.ratio), units::ratio(last.ratio.ratio));
+        return format!(
+            "{} is {word} than A at every quantile (median {median}) and in the mean ({mean}).",
+            letter(run)
+        );
+    }
+    let clauses: Vec<String> = [
+        ("slower than A at ", with_ratio(RatioVerdict::Slower)),
+        ("faster than A at ", with_ratio(RatioVerdict::Faster)),
+        ("equal to A within 10 % at ", named(RatioVerdict::Equal)),
+    ]
+    .into_iter()
+    .filter(|(_, named)| !named.is_empty())
+    .map(|(words, named)| format!("{words}{}", listed(&named)))
+    .collect();
+    let mut sentences = Vec::new();
+    if !clauses.is_empty() {
+        sentences.push(format!("{} is {}.", letter(run), listed(&clauses)));
+    }
+    let unknown = named(RatioVerdict::CannotBeTold);
+    if !unknown.is_empty() {
+        let needed = with(RatioVerdict::CannotBeTold).filter_map(|found| found.ratio.ios_needed).max();
+        let would_tell = needed
+            .map_or(String::new(), |ios| format!(": about {} IOs of each would tell", units::about(ios)));
+        sentences.push(format!(
+            "At {} it cannot be told{would_tell}.",
+            listed(&unknown).replace("median", "the median")
+        ));
+    }
+    sentences.join(" ")
+}
+
+/// How a statistic of a run differs from A's over several experiments: `slower at 5 of 12 values (1.30× to 2.10×), equal
+/// at 4, cannot be told at 3`.
+pub fn statistic_over(rows: &[&ExperimentRow], run: usize, statistic: Statistic) -> String {
+    let found: Vec<&Ratio> = rows
+        .iter()
+        .flat_map(|row| ratios_of(row, run))
+        .filter(|found| found.statistic == statistic)
+        .map(|found| &found.ratio)
+        .collect();
+    if found.is_empty() {
         return "not measured in both".to_owned();
     }
-    if differences(points, run).all(|found| found.p.is_none()) {
-        return "no difference shown (too few repetitions)".to_owned();
-    }
-    let (Some(least), Some(most)) =
-        (shown.iter().copied().reduce(f64::min), shown.iter().copied().reduce(f64::max))
-    else {
-        return "no difference shown".to_owned();
+    let of = [RatioVerdict::Slower, RatioVerdict::Faster, RatioVerdict::Equal, RatioVerdict::CannotBeTold];
+    let clause = |verdict: RatioVerdict| {
+        let ratios: Vec<f64> =
+            found.iter().filter(|ratio| ratio.verdict == verdict).map(|ratio| ratio.ratio).collect();
+        let (least, most) =
+            (ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?);
+        let range = match verdict {
+            RatioVerdict::Equal | RatioVerdict::CannotBeTold => String::new(),
+            _ if units::ratio(least) == units::ratio(most) => format!(" ({})", units::ratio(least)),
+            _ => format!(" ({} to {})", units::ratio(least), units::ratio(most)),
+        };
+        Some((verdict_word(verdict), ratios.len(), range))
     };
-    let (least, most) = (units::ratio(least), units::ratio(most));
-    let range = if least == most { least } else { format!("{least} to {most}") };
-    let differ = if shown.len() == 1 { "differs" } else { "differ" };
-    format!("{} of {tested} points {differ}, {range}", shown.len())
+    let clauses = of.into_iter().filter_map(clause).enumerate().map(|(index, (word, count, range))| {
+        let of_all = if index == 0 { format!(" of {}", found.len()) } else { String::new() };
+        format!("{word} at {count}{of_all}{range}")
+    });
+    clauses.collect::<Vec<_>>().join(", ")
 }
 
-/// One sentence for each run after the first.
+/// One or two sentences for each run after the first.
 pub fn sentences(comparison: &Comparison) -> Vec<String> {
+    let rows: Vec<&ExperimentRow> = comparison.experiments.iter().collect();
     (1..comparison.devices.len())
         .map(|run| {
-            let shown = || differences(&comparison.points, run).filter(|found| found.shown);
-            let tested = differences(&comparison.points, run).filter(|found| found.p.is_some()).count();
-            let slower = shown().filter(|found| found.ratio > 1.0).count();
-            let faster = shown().count() - slower;
             let name = letter(run);
-            if tested == 0 {
-                format!("{name} and A have no repeated points in common: no difference can be shown.")
-            } else if slower + faster == 0 {
-                format!("Between {name} and A no difference is shown in any of {tested} points.")
-            } else {
-                let rest =
-                    if slower + faster < tested { "; in the others no difference is shown" } else { "" };
-                format!(
-                    "Of {tested} points {name} is slower than A in {slower} and faster in {faster}{rest}."
-                )
+            match rows.as_slice() {
+                rows if rows.iter().all(|row| ratios_of(row, run).is_empty()) => {
+                    format!("{name} and A have no experiment in common, so that nothing can be compared.")
+                }
+                [row] => verdict_sentence(row, run),
+                rows => format!(
+                    "{name}'s median: {}. Its p99: {}.",
+                    statistic_over(rows, run, Statistic::P50),
+                    statistic_over(rows, run, Statistic::P99)
+                ),
             }
         })
         .collect()
+}
+
+/// What the figures mean and what they do not.
+pub fn method(comparison: &Comparison) -> String {
+    format!(
+        "Each ratio has a 95 % confidence interval that holds for dependent IOs and for few repetitions. Holm's correction \
+         covers all {} ratios: if nothing differs, a difference is reported in at most one comparison of twenty. \
+         \u{201c}Equal\u{201d} means that the whole interval lies within 10 % of A. Runs are compared, not device \
+         models: their states, temperature and other load are part of the ratios.",
+        units::grouped(comparison.tests as u64)
+    )
+}
+
+/// What only some of the runs have, by the runs that have it: `only A has`, and the experiments.
+pub fn missing(comparison: &Comparison) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
+    for MissingRow { key, runs } in &comparison.missing {
+        match found.iter_mut().find(|(of, _)| of == runs) {
+            Some((_, names)) => names.push(experiment_name(key)),
+            None => found.push((runs.clone(), vec![experiment_name(key)])),
+        }
+    }
+    let named = |runs: Vec<usize>| {
+        let letters: Vec<String> = runs.into_iter().map(letter).collect();
+        format!("only {} {}", listed(&letters), if letters.len() == 1 { "has" } else { "have" })
+    };
+    found.into_iter().map(|(runs, names)| (named(runs), names)).collect()
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }
 
 #[cfg(test)]

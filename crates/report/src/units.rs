@@ -52,6 +52,24 @@ pub fn grouped(number: u64) -> String {
     shown
 }
 
+/// About how many, with two significant digits: `30 000`, `15 million`.
+pub fn about(count: u64) -> String {
+    const MILLION: u64 = 1_000_000;
+    let size = 10u64.pow(count.max(10).ilog10() - 1);
+    let rounded = count.div_ceil(size) * size;
+    if rounded < MILLION { grouped(rounded) } else { format!("{} million", digits_of_million(rounded)) }
+}
+
+/// Millions with a digit behind the point where it is not 0.
+fn digits_of_million(count: u64) -> String {
+    let millions = count as f64 / 1e6;
+    if millions >= 10.0 || millions.fract() == 0.0 {
+        grouped(millions as u64)
+    } else {
+        format!("{millions:.1}")
+    }
+}
+
 /// `value` with three significant digits, and all of those before the point; small values with two.
 pub fn digits(value: f64) -> String {
     let size = value.abs();
@@ -122,6 +140,12 @@ mod tests {
         for value in [f64::NAN, f64::INFINITY] {
             assert_eq!([time(value), rate(value), ratio(value), percent(value)], [UNKNOWN; 4]);
         }
+    }
+
+    #[test]
+    fn counts_are_rounded_up_to_two_digits() {
+        let shown = [7, 123, 29_500, 999_001, 1_430_000, 14_619_836].map(about);
+        assert_eq!(shown, ["7", "130", "30\u{202f}000", "1 million", "1.5 million", "15 million"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! ```
 //! Everything but the last line is computed from the files above it, and can be again.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -240,6 +241,15 @@ impl RunFolder {
         Ok(self.files()?.last().map(|segment| segment.run))
     }
 
+    /// The segments of all runs, for reading many runs: the folder is listed once, not once for each run.
+    pub fn segment_index(&self) -> Result<SegmentIndex, SamplesError> {
+        let mut index = SegmentIndex::default();
+        for segment in self.files()? {
+            index.0.entry(segment.run).or_default().push(segment.path);
+        }
+        Ok(index)
+    }
+
     /// Shows every sample of a run, each process's by position; IOs of one queue that end in another row
     /// group than their neighbours come a little later.
     pub fn each_sample(&self, run: u32, mut see: impl FnMut(&Sample)) -> Result<(), SamplesError> {
@@ -322,6 +332,23 @@ impl RunFolder {
         let failed = |source| SamplesError::io("read", &samples, source);
         let entries = fs::read_dir(&samples).map_err(failed)?;
         entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
+    }
+}
+
+/// The closed segments of each run.
+#[derive(Debug, Default)]
+pub struct SegmentIndex(BTreeMap<u32, Vec<PathBuf>>);
+
+impl SegmentIndex {
+    /// Shows every sample of a run, as [`RunFolder::each_sample`] does; none of a run without segments.
+    ///
+    /// # Errors
+    /// When a segment cannot be read or is damaged.
+    pub fn each_sample(&self, run: u32, mut see: impl FnMut(&Sample)) -> Result<(), SamplesError> {
+        let segments = self.0.get(&run).map_or(&[][..], Vec::as_slice);
+        let mut see_batch =
+            |columns: &Columns| (0..columns.len()).for_each(|index| see(&columns.sample(index)));
+        segments.iter().try_for_each(|path| for_each_batch(path, &mut see_batch))
     }
 }
 

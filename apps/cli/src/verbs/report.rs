@@ -1,24 +1,22 @@
-//! `flashlab report`: what a finished or interrupted run shows, whatever verb made it; and comparisons of runs.
+//! `flashlab report`: what a finished or interrupted run shows, whatever verb made it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use flashlab_analysis::compare;
-use flashlab_analysis::findings::Findings;
 use flashlab_samples::{RunFolder, SamplesError};
 
 use crate::arguments::InferencePrintOptions;
 use crate::exit::Usage;
-use crate::{files, inference, measurement, output, recordings};
+use crate::{files, inference, measurement, recordings};
 
-/// Show a run and rebuild its report, or compare runs
+/// Show a run and rebuild its report
 #[derive(Args)]
 pub struct Report {
-    /// The folder of a run, whatever verb made it; several to compare the others with the first
-    #[arg(required = true, value_name = "RUN")]
-    runs: Vec<PathBuf>,
-    /// Where the page goes; report.html in the run's folder, or comparison.html, if not given
+    /// The folder of a run, whatever verb made it
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Where the page goes; report.html in the run's folder if not given
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -26,9 +24,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Shows the run, or compares the runs.
+    /// Shows the run.
     pub fn run(self) -> Result<()> {
-        let [run] = self.runs.as_slice() else { return self.comparison() };
+        let run = &self.run;
         if inference::folder::is_inference(run) {
             return inference::show::show(run, self.output.as_deref(), self.print);
         }
@@ -50,34 +48,6 @@ impl Report {
             Some(path) => page(&folder, path, json),
             None => measurement::report(&folder, json).map_err(with_advice),
         }
-    }
-
-    fn comparison(&self) -> Result<()> {
-        for run in &self.runs {
-            let kind = match () {
-                () if inference::folder::is_inference(run) => "an inference",
-                () if recordings::open(run).is_some() => "a recording",
-                () => continue,
-            };
-            bail!(Usage(format!(
-                "{} is {kind}: only runs of flashlab bench and flashlab run are compared",
-                run.display()
-            )));
-        }
-        let found = self
-            .runs
-            .iter()
-            .map(|run| Ok(flashlab_bench::rebuild(run)?.0))
-            .collect::<Result<Vec<Findings>>>()?;
-        let comparison = compare(&found.iter().collect::<Vec<_>>());
-        let path = self.output.as_deref().unwrap_or(Path::new("comparison.html"));
-        files::write_page(path, &flashlab_report::compare_html(&comparison))?;
-        let path = path.display().to_string();
-        if self.print.json {
-            tell!("report: {path}");
-            return output::json(&comparison);
-        }
-        output::text(&flashlab_report::compare_terminal(&comparison, &output::layout(Some(path))))
     }
 }
 

@@ -74,7 +74,7 @@ fn every_verb_prints_one_json_document() {
         &["sim", "list", "--json"],
         &["sim", "show", "zeus", "--json"],
         &["report", "a", "--json"],
-        &["report", "a", "b", "--json"],
+        &["compare", "a", "b", "--json"],
     ];
     for command in commands {
         let ran = directory.succeeds(command);
@@ -149,14 +149,27 @@ fn runs_are_compared() {
     for (folder, seed) in [("a", "1"), ("b", "2")] {
         directory.succeeds(&["run", "short.toml", "sim:zeus", "--output", folder, "--seed", seed]);
     }
-    let ran = directory.succeeds(&["report", "a", "b", "--output", "both.html"]);
-    assert!(ran.out.contains("no difference shown"), "{ran}");
+    let ran = directory.succeeds(&["compare", "a", "b", "--output", "both.html"]);
+    assert!(ran.out.contains("B's median: equal at 8 of 8."), "{ran}");
     assert!(ran.out.ends_with("Report: both.html\n"), "{ran}");
-    let ran = directory.flashlab(&["report", "a", "b", "--output", "no/such/folder.html"]);
+    let document = directory.succeeds(&["compare", "a", "b", "--json"]);
+    let document: Value = serde_json::from_str(&document.out).unwrap();
+    let experiment = &document["experiments"][0];
+    assert_eq!(experiment["ratios"][1][0]["statistic"], "p50", "{experiment}");
+    assert!(experiment["ratios"][1][0]["low"].as_f64() <= Some(1.0), "{experiment}");
+    let ran = directory.flashlab(&["compare", "a", "b", "--output", "no/such/folder.html"]);
     insta::assert_snapshot!(ran, @r"
     exit 2
     flashlab: cannot write no/such/folder.html: No such file or directory (os error 2); choose another file with --output
     ");
+    let ran = directory.flashlab(&["compare", "a", "./a"]);
+    insta::assert_snapshot!(ran, @r"
+    exit 2
+    flashlab: ./a and a are the same run: to see how runs of one device differ, repeat it with another --seed and compare the two
+    ");
+    let ran = directory.flashlab(&["report", "a", "b", "--json"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(ran.err.contains("flashlab compare a b --json"), "{ran}");
 }
 
 #[test]

@@ -20,7 +20,8 @@ fn of_the_program() {
       wear-out   Wear a device out: infer it, then write it fully many times and infer it again, for
                  some rounds
       resume     Resume an interrupted run of bench, run or infer as it was begun
-      report     Show a run and rebuild its report, or compare runs
+      report     Show a run and rebuild its report
+      compare    Compare runs of bench or run: ratios with confidence intervals at each quantile
       plan       Show the plans that come with flashlab, or check one of yours
       devices    List the block devices, and what flashlab would refuse to write to, and why
       sim        List and show the simulated devices, save their states, run traces and plans in virtual
@@ -340,19 +341,36 @@ fn of_sim() {
 #[test]
 fn of_report() {
     insta::assert_snapshot!(help(&["report", "-h"]), @r"
-    Show a run and rebuild its report, or compare runs
+    Show a run and rebuild its report
 
-    Usage: flashlab report [OPTIONS] <RUN>...
+    Usage: flashlab report [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>...  The folder of a run, whatever verb made it; several to compare the others with the first
+      <RUN>  The folder of a run, whatever verb made it
 
     Options:
-      -o, --output <FILE>  Where the page goes; report.html in the run's folder, or comparison.html, if
-                           not given
+      -o, --output <FILE>  Where the page goes; report.html in the run's folder if not given
           --advise         Print advice, too: partitions, file systems, sizes, each with its reason and
                            command; of an inference only
           --json           Print one JSON document; with --advise, the advice alone
+      -h, --help           Print help
+    ");
+}
+
+#[test]
+fn of_compare() {
+    insta::assert_snapshot!(help(&["compare", "-h"]), @r"
+    Compare runs of bench or run: ratios with confidence intervals at each quantile
+
+    Usage: flashlab compare [OPTIONS] <RUN> <OTHER>...
+
+    Arguments:
+      <RUN>       The folder of the run that the others are compared with
+      <OTHER>...  The folders of the other runs
+
+    Options:
+      -o, --output <FILE>  Where the page goes [default: comparison.html]
+          --json           Print one JSON document
       -h, --help           Print help
     ");
 }

@@ -27,11 +27,13 @@ pub struct Synthetic {
     run: u32,
     /// 1 for the device as it is, 2 for one that is twice as slow.
     slowness: f64,
+    /// What each run measured, by the run's number.
+    pub responses: BTreeMap<u32, Vec<u64>>,
 }
 
 impl Synthetic {
     pub fn new(seed: Seed, slowness: f64) -> Synthetic {
-        Synthetic { prng: Prng::new(seed), run: 0, slowness }
+        Synthetic { prng: Prng::new(seed), run: 0, slowness, responses: BTreeMap::new() }
     }
 
     /// Multiplicative noise with a median of one and `sigma` on the logarithmic scale.
@@ -81,7 +83,9 @@ impl Synthetic {
 
     fn summary(&mut self, responses: &[u64], io_ignore: u64, size: f64, repetition: u32) -> RunSummary {
         self.run += 1;
-        let response = distribution(&responses[io_ignore as usize..]);
+        let counted = &responses[io_ignore as usize..];
+        self.responses.insert(self.run, counted.to_vec());
+        let response = distribution(counted);
         RunSummary {
             run: self.run,
             repetition,
@@ -274,7 +278,7 @@ impl Synthetic {
     }
 
     /// The whole run.
-    pub fn findings(mut self, seed: Seed) -> (Findings, Traces) {
+    pub fn findings(&mut self, seed: Seed) -> (Findings, Traces) {
         let (baselines, mut traces): (Vec<Baseline>, Vec<Trace>) =
             BASELINES.iter().map(|pattern| self.baseline(pattern)).unzip();
         let (lingering, lingering_trace) = self.lingering();

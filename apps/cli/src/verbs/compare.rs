@@ -1,0 +1,75 @@
+//! `flashlab compare`: by how much runs differ, at which quantile and with which confidence.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use flashlab_analysis::{ComparedRun, compare};
+
+use crate::arguments::JsonOption;
+use crate::exit::Usage;
+use crate::{files, inference, output, recordings};
+
+/// Compare runs of bench or run: ratios with confidence intervals at each quantile
+#[derive(Args)]
+pub struct Compare {
+    /// The folder of the run that the others are compared with
+    #[arg(value_name = "RUN")]
+    first: PathBuf,
+    /// The folders of the other runs
+    #[arg(required = true, value_name = "OTHER")]
+    others: Vec<PathBuf>,
+    /// Where the page goes
+    #[arg(long, short, value_name = "FILE", default_value = "comparison.html")]
+    output: PathBuf,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+impl Compare {
+    /// Compares the runs, writes the page and prints the summary.
+    pub fn run(self) -> Result<()> {
+        let folders: Vec<&Path> =
+            std::iter::once(&self.first).chain(&self.others).map(PathBuf::as_path).collect();
+        check(&folders)?;
+        let runs: Vec<ComparedRun> =
+            folders.iter().map(|folder| Ok(flashlab_bench::compared_run(folder)?)).collect::<Result<_>>()?;
+        let comparison = compare(&runs);
+        files::write_page(&self.output, &flashlab_report::compare_html(&comparison))?;
+        let page = self.output.display().to_string();
+        if self.json.json {
+            tell!("report: {page}");
+            return output::json(&comparison);
+        }
+        output::text(&flashlab_report::compare_terminal(&comparison, &output::layout(Some(page))))
+    }
+}
+
+/// Refuses what has no experiments, and a run that is compared with itself.
+fn check(folders: &[&Path]) -> Result<()> {
+    let mut known: HashMap<PathBuf, &Path> = HashMap::new();
+    for folder in folders {
+        let kind = match () {
+            () if inference::folder::is_inference(folder) => Some("an inference"),
+            () if recordings::open(folder).is_some() => Some("a recording"),
+            () => None,
+        };
+        if let Some(kind) = kind {
+            let folder = folder.display();
+            bail!(Usage(format!(
+                "{folder} is {kind}: only runs of flashlab bench and flashlab run are compared"
+            )));
+        }
+        // What does not exist gets its error when it is opened.
+        let Ok(place) = folder.canonicalize() else { continue };
+        if let Some(same) = known.insert(place, folder) {
+            let (folder, same) = (folder.display(), same.display());
+            bail!(Usage(format!(
+                "{folder} and {same} are the same run: to see how runs of one device differ, repeat it with another \
+                 --seed and compare the two"
+            )));
+        }
+    }
+    Ok(())
+}

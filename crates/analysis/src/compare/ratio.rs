@@ -1,0 +1,158 @@
+//! The ratio of one figure of two devices, with its confidence interval, p-value and verdict.
+//!
+//! # Model
+//! The two figures are independent, each with a confidence interval of its own ([`level`](super::level)).
+//!
+//! # Method
+//! 1. The interval of the difference of the logarithms follows from the two intervals by MOVER
+//!    (Zou and Donner 2008): each side combines the distances to the ends that matter for it, so
+//!    that skewed intervals stay skewed.
+//! 2. The p-value is the confidence at which the interval just reaches a ratio of 1.
+//! 3. All p-values of a comparison are corrected together by Holm's method (1979), which bounds the
+//!    probability of any false difference, whatever the dependence between the tests.
+//!
+//! # Invariants
+//! - swapping the devices inverts ratio and interval and keeps the p-value;
+//! - a difference is reported only where the corrected p-value is below [`FALSE_DIFFERENCE_P`].
+
+use serde::{Deserialize, Serialize};
+
+use super::level::{Level, LogInterval};
+
+/// The probability of any false difference in a comparison.
+pub const FALSE_DIFFERENCE_P: f64 = 0.05;
+/// The confidence of the intervals that are shown.
+const CONFIDENCE: f64 = 0.95;
+/// Ratios within 10 % of 1 count as equal for who chooses a device; half of the repeatability that
+/// SNIA's steady state allows (20 %).
+const EQUAL_WITHIN: f64 = 1.1;
+/// The p-value is searched between these; a smaller one is reported as the smaller of them.
+const P_MIN: f64 = 1e-9;
+/// Where an interval has no upper end: this many times the IOs, from which on there may be one.
+const UNBOUNDED_FACTOR: f64 = 10.0;
+/// Bisections of the p-value's logarithm: nine decades to better than 0.1 %.
+const BISECTIONS: usize = 14;
+
+/// One figure of another device relative to the first one's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The first device's figure.
+    pub first_ns: f64,
+    /// The other device's figure.
+    pub other_ns: f64,
+    /// The other over the first.
+    pub ratio: f64,
+    /// The lower end of the ratio's 95 % confidence interval.
+    pub low: f64,
+    /// The upper end; null where too few IOs lie beyond the quantile.
+    pub high: Option<f64>,
+    /// The probability of a ratio as far from 1 between equal devices, corrected for all tests of
+    /// the comparison.
+    pub p: f64,
+    /// What follows.
+    pub verdict: RatioVerdict,
+    /// The IOs of each device from which a ratio of 1.1 would show; only beside "cannot be told".
+    pub ios_needed: Option<u64>,
+}
+
+/// What a ratio shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RatioVerdict {
+    /// The other device's figure is smaller.
+    Faster,
+    /// The other device's figure is larger.
+    Slower,
+    /// The whole interval lies within 10 % of 1.
+    Equal,
+    /// Too few IOs for either.
+    CannotBeTold,
+}
+
+/// Two figures to compare, each with the variance of repetitions' levels in its run.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub first: (Level<'a>, f64),
+    pub other: (Level<'a>, f64),
+}
+
+impl Pair<'_> {
+    /// The interval of the ratio's logarithm.
+    fn interval(&self, confidence: f64) -> LogInterval {
+        let ((first, first_variance), (other, other_variance)) = (self.first, self.other);
+        let (a, b) = (first.log(), other.log());
+        let of_first = first.interval(confidence, first_variance);
+        let of_other = other.interval(confidence, other_variance);
+        LogInterval {
+            low: b - a - (b - of_other.low).hypot(of_first.high - a),
+            high: b - a + (of_other.high - b).hypot(a - of_first.low),
+        }
+    }
+
+    fn excludes_one(&self, p: f64) -> bool {
+        let interval = self.interval(1.0 - p);
+        interval.low > 0.0 || interval.high < 0.0
+    }
+
+    /// The two-sided p-value of a ratio of 1, not corrected.
+    pub fn p(&self) -> f64 {
+        if self.excludes_one(P_MIN) {
+            return P_MIN;
+        }
+        let (mut excluding, mut including) = (0.0, P_MIN.ln());
+        for _ in 0..BISECTIONS {
+            let middle = 0.5 * (excluding + including);
+            let half = if self.excludes_one(f64::exp(middle)) { &mut excluding } else { &mut including };
+            *half = middle;
+        }
+        f64::exp(excluding)
+    }
+
+    /// The ratio with its verdict; `p` is the corrected p-value, `tests` how many were corrected
+    /// together.
+    pub fn ratio(&self, p: f64, tests: usize) -> Ratio {
+        let interval = self.interval(CONFIDENCE);
+        let log = self.other.0.log() - self.first.0.log();
+        let equal = EQUAL_WITHIN.ln();
+        let verdict = if p < FALSE_DIFFERENCE_P {
+            if log > 0.0 { RatioVerdict::Slower } else { RatioVerdict::Faster }
+        } else if interval.low > -equal && interval.high < equal {
+            RatioVerdict::Equal
+        } else {
+            RatioVerdict::CannotBeTold
+        };
+        Ratio {
+            first_ns: self.first.0.value_ns,
+            other_ns: self.other.0.value_ns,
+            ratio: log.exp(),
+            low: interval.low.exp(),
+            high: interval.high.is_finite().then(|| interval.high.exp()),
+            p,
+            verdict,
+            ios_needed: (verdict == RatioVerdict::CannotBeTold).then(|| self.ios_needed(tests)),
+        }
+    }
+
+    /// How many IOs of each device would show a ratio of [`EQUAL_WITHIN`]: the interval shrinks with
+    /// their square root. Where it has no upper end, the least that gives it one.
+    fn ios_needed(&self, tests: usize) -> u64 {
+        let interval = self.interval(1.0 - FALSE_DIFFERENCE_P / tests.max(1) as f64);
+        let count = self.first.0.count().min(self.other.0.count()) as f64;
+        let half = 0.5 * (interval.high - interval.low);
+        let factor =
+            if half.is_finite() { (half / EQUAL_WITHIN.ln()).powi(2).max(1.0) } else { UNBOUNDED_FACTOR };
+        (count * factor).ceil() as u64
+    }
+}
+
+/// Holm's correction, in the order of the values given.
+pub(super) fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
+    let (mut corrected, mut largest) = (vec![1.0; p.len()], 0.0_f64);
+    for (rank, &index) in order.iter().enumerate() {
+        largest = largest.max(p[index] * (p.len() - rank) as f64).min(1.0);
+        corrected[index] = largest;
+    }
+    corrected
+}

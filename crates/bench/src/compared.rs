@@ -1,0 +1,95 @@
+//! From the folder of a run to the response times that a comparison needs.
+//!
+//! # Method
+//! 1. The findings say which runs belong to which experiment, and which IOs count ([`rebuild`](crate::rebuild)).
+//! 2. The samples of these runs give the response times in the order in which the IOs were submitted, reads and writes
+//!    apart. Failed IOs are in no figure.
+
+use std::path::Path;
+
+use flashlab_analysis::findings::{Findings, RunSummary};
+use flashlab_analysis::{ComparedRun, ExperimentKey, Responses};
+use flashlab_base::Mode;
+use flashlab_samples::SegmentIndex;
+
+use crate::BenchError;
+
+/// The name of the baselines among the micro-benchmarks.
+const BASELINE: &str = "baseline";
+
+/// The run in this folder, finished or not, for [`compare`](fn@flashlab_analysis::compare).
+///
+/// # Errors
+/// When the folder holds no run, or its files are damaged.
+pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
+    let (findings, _) = crate::rebuild(path)?;
+    let (folder, ..) = crate::open_run(path)?;
+    let segments = folder.segment_index()?;
+    let mut experiments = Vec::new();
+    for (key, runs) in experiment_runs(&findings) {
+        experiments.extend(responses(&segments, &key, &runs)?);
+    }
+    Ok(ComparedRun {
+        device: findings.characteristics.device.clone(),
+        characteristics: findings.characteristics,
+        experiments,
+    })
+}
+
+/// All experiments of a run, each with its repetitions. The mode is not known here; it is that of the reads.
+fn experiment_runs(findings: &Findings) -> Vec<(ExperimentKey, Vec<&RunSummary>)> {
+    let baselines = findings.baselines.iter().map(|baseline| {
+        let key = ExperimentKey {
+            micro_benchmark: BASELINE.to_owned(),
+            parameter: String::new(),
+            pattern: baseline.pattern.clone(),
+            value: 0.0,
+            label: String::new(),
+            mode: Mode::Read,
+        };
+        (key, vec![&baseline.run])
+    });
+    let points = findings.micro_benchmarks.iter().flat_map(|micro| {
+        micro.experiments.iter().flat_map(move |experiment| {
+            experiment.points.iter().map(move |point| {
+                let key = ExperimentKey {
+                    micro_benchmark: micro.name.clone(),
+                    parameter: micro.parameter.clone(),
+                    pattern: experiment.pattern.clone(),
+                    value: point.value,
+                    label: point.label.clone(),
+                    mode: Mode::Read,
+                };
+                (key, point.runs.iter().collect())
+            })
+        })
+    });
+    baselines.chain(points).collect()
+}
+
+/// The response times of an experiment's reads and of its writes, whichever it has.
+fn responses(
+    segments: &SegmentIndex,
+    key: &ExperimentKey,
+    runs: &[&RunSummary],
+) -> Result<Vec<(ExperimentKey, Responses)>, BenchError> {
+    let mut repetitions: [Vec<Vec<u64>>; 2] = Default::default();
+    for run in runs {
+        let mut counted = Vec::new();
+        segments.each_sample(run.run, |sample| {
+            if sample.errno == 0 && sample.position >= run.io_ignore {
+                counted.push((sample.submitted, sample.mode, sample.response().0));
+            }
+        })?;
+        // Several processes come one after the other.
+        counted.sort_by_key(|&(submitted, ..)| submitted);
+        for (mode, of_mode) in [Mode::Read, Mode::Write].into_iter().zip(&mut repetitions) {
+            let responses = counted.iter().filter(|&&(_, of, _)| of == mode);
+            of_mode.push(responses.map(|&(.., response)| response).collect());
+        }
+    }
+    let found = [Mode::Read, Mode::Write].into_iter().zip(&repetitions).filter_map(|(mode, repetitions)| {
+        Some((ExperimentKey { mode, ..key.clone() }, Responses::new(repetitions)?))
+    });
+    Ok(found.collect())
+}
