@@ -30,7 +30,7 @@ use crate::illegal::Illegal;
 use crate::layer::{FrontLayer, Layer};
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Placement, Profile, translation};
-use controller::{Buffers, Controller, Costs, Groups, Options};
+use controller::{Buffers, Controller, Costs, Groups, Options, RequestContext};
 use limit::Bucket;
 
 pub use crate::profile::{FlushPolicy, Limit};
@@ -159,7 +159,8 @@ impl FlashDevice {
             self.flash.set_host_contents(LogicalPage((request.offset.0 / page) as u32), kinds);
         }
         let FlashDevice { controller, layer, flash, .. } = self;
-        controller.serve(layer, flash, request.operation, (request.offset, request.size), stream, now)
+        let mut context = RequestContext { layer, flash, stream };
+        controller.serve(&mut context, request.operation, (request.offset, request.size), now)
     }
 }
 

@@ -17,6 +17,7 @@
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{IoError, Operation};
 
+use super::controller::RequestContext;
 use super::{FlashDevice, stream_of};
 use crate::flash::{Cause, Counts, LogicalPage};
 use crate::layer::Layer;
@@ -129,8 +130,8 @@ impl FlashDevice {
                 }
                 std::hint::black_box(layer.prefetch(flash.geometry(), &pages));
                 for &(operation, offset, size) in &batch {
-                    let stream = stream_of(placement, offset);
-                    controller.serve(layer, flash, operation, (offset, size), stream, Nanos::ZERO)?;
+                    let mut context = RequestContext { layer, flash, stream: stream_of(placement, offset) };
+                    controller.serve(&mut context, operation, (offset, size), Nanos::ZERO)?;
                 }
                 wrong?;
                 if batch.is_empty() {

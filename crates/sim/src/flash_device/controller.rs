@@ -1,14 +1,15 @@
 //! The controller between the host and the flash: commands, the link, the buffers.
 //!
 //! # Model
-//! Each request costs the controller its command, one after the other, and a switch where it goes to another
-//! segment group than the one before it. Data passes the link at its bandwidth while the flash works. A write is
-//! done when its pages are programmed, or without waiting for that when the write buffer takes them. Writing part
-//! of a page that is on the flash reads the rest of it first.
+//! 1. The controller takes one command after the other. A command takes longer when its request goes to another segment
+//!    group than the one before it, or jumps.
+//! 2. The data crosses the link at its bandwidth, while the flash works.
+//! 3. A write is complete when its pages are programmed. With a write buffer it is complete when the buffer has taken them.
+//! 4. A write of a part of a page reads the other sectors of the page first, if the page is on the flash.
 //!
 //! # Invariants
-//! - what is asked of the layer depends on the requests only, not on the times: see
-//!   [`FlashDevice::condition`](super::FlashDevice).
+//! - the requests alone decide what the layer does, and times do not: so a device can be conditioned without times
+//!   ([`FlashDevice::condition`](super::FlashDevice)).
 
 mod reads;
 mod writes;
@@ -20,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use super::read_buffer::ReadBuffer;
 use super::write_buffer::{Sectors, WriteBuffer};
 use crate::flash::{Flash, LogicalPage, Timing};
-use crate::layer::{Layer, Pages};
+use crate::layer::{Exhausted, Layer, Pages};
 use crate::profile::FlushPolicy;
 
-/// What the controller's own work takes.
+/// The times of the controller's own work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Costs {
     pub(super) read_command: Nanos,
@@ -31,7 +32,7 @@ pub(super) struct Costs {
     /// Nanoseconds for a byte over the link.
     pub(super) read_ns_per_byte: f64,
     pub(super) write_ns_per_byte: f64,
-    /// What a write costs more that does not begin near the end of the one before it.
+    /// The time that a write takes longer when it does not begin near the end of the write before it.
     pub(super) write_jump: Nanos,
     pub(super) read_jump: Nanos,
     /// The time to switch between segment groups.
@@ -50,7 +51,7 @@ pub(super) struct Groups {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Buffers {
     pub(super) write: Option<(FlushPolicy, u32)>,
-    /// Pages that may be on their way out of the write buffer.
+    /// Pages of the write buffer that may be on their way to the flash.
     pub(super) in_flight: Option<u32>,
     pub(super) flush_group: u32,
     pub(super) read: u32,
@@ -62,13 +63,13 @@ pub(super) struct Buffers {
 pub(super) struct Options {
     pub(super) costs: Costs,
     pub(super) groups: Option<Groups>,
-    /// What is larger comes as several commands.
+    /// A larger request comes as several commands.
     pub(super) largest_command: Option<Bytes>,
-    /// How far from the end of the last one a request may begin without a jump.
+    /// How far from the end of the request before it a request may begin without a jump.
     pub(super) reach: Bytes,
-    /// From when on a resting device works for itself.
+    /// The idle time after which the layer begins to work for itself.
     pub(super) idle_after: Nanos,
-    /// Whether work is put off until the host waits.
+    /// Whether dies leave their backlogs alone while the host sends nothing.
     pub(super) idle_sleeps: bool,
 }
 
@@ -102,6 +103,25 @@ pub(super) struct Controller {
     reads: Option<ReadBuffer>,
     /// Why nothing can be written any more.
     exhausted: Option<String>,
+}
+
+/// What serves a request of the host: the layer and its flash, with the host's hint which writes belong together.
+pub(super) struct RequestContext<'a, T, L> {
+    pub(super) layer: &'a mut L,
+    pub(super) flash: &'a mut Flash<T>,
+    pub(super) stream: u16,
+}
+
+impl<T: Timing, L: Layer> RequestContext<'_, T, L> {
+    #[inline]
+    fn read(&mut self, pages: Pages, at: Nanos) -> Nanos {
+        self.layer.read(self.flash, pages, at)
+    }
+
+    #[inline]
+    fn write(&mut self, pages: Pages, at: Nanos) -> Result<Nanos, Exhausted> {
+        self.layer.write(self.flash, pages, self.stream, at)
+    }
 }
 
 /// The bytes of a page that a request covers.
@@ -198,31 +218,29 @@ impl Controller {
     #[inline]
     pub(super) fn serve<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         operation: Operation,
         (offset, size): (Bytes, Bytes),
-        stream: u16,
         now: Nanos,
     ) -> Result<Nanos, IoError> {
         if now > self.quiet {
-            self.rest(layer, flash, now);
+            self.pass_idle_time(context, now);
         }
         let served = match operation {
             Operation::Read => {
                 let mut at = now;
                 for (offset, size) in self.commands(offset, size) {
-                    at = self.read(layer, flash, offset, size, at);
+                    at = self.read(context, offset, size, at);
                 }
                 Ok(at)
             }
             Operation::Write => {
-                layer.accepts(self.cover(offset, size).pages)?;
+                context.layer.accepts(self.cover(offset, size).pages)?;
                 self.commands(offset, size)
-                    .try_fold(now, |at, (offset, size)| self.write(layer, flash, offset, size, stream, at))
+                    .try_fold(now, |at, (offset, size)| self.write(context, offset, size, at))
             }
             Operation::Discard => {
-                self.discard(layer, flash, offset, size);
+                self.discard(context, offset, size);
                 Ok(self.command(
                     self.options.costs.write_command,
                     self.options.costs.write_switch,
@@ -230,7 +248,7 @@ impl Controller {
                     now,
                 ))
             }
-            Operation::Flush => self.flush(layer, flash, now),
+            Operation::Flush => self.flush(context, now),
         };
         let end = served.map_err(|exhausted| {
             self.exhausted.get_or_insert(exhausted.reason);
@@ -240,7 +258,7 @@ impl Controller {
         Ok(end)
     }
 
-    /// The device is not idle before it has answered: what makes an answer late is no rest.
+    /// The device is not idle before it has answered: the time by which noise delays an answer is not idle time.
     pub(super) fn works_until(&mut self, answered: Nanos) {
         self.answered = self.answered.max(answered);
     }
@@ -255,14 +273,14 @@ impl Controller {
             .map(move |offset| (Bytes(offset), Bytes(largest.min(end - offset))))
     }
 
-    /// What a device does that nobody asks for anything until `now`.
-    fn rest<T: Timing, L: Layer>(&mut self, layer: &mut L, flash: &mut Flash<T>, now: Nanos) {
+    /// The host sends nothing until `now`: lets the layer collect, and the dies work on their backlogs or not.
+    fn pass_idle_time<T: Timing, L: Layer>(&mut self, context: &mut RequestContext<'_, T, L>, now: Nanos) {
         if self.options.idle_sleeps {
-            flash.sleep(self.quiet, now);
+            context.flash.sleep(self.quiet, now);
         }
         let from = self.quiet.max(self.answered).saturating_add(self.options.idle_after);
         if from < now {
-            layer.idle(flash, from, now);
+            context.layer.idle(context.flash, from, now);
         }
     }
 

@@ -1,24 +1,22 @@
-//! Writes, and what else changes what is held: whole pages and parts of them, on their way through the write buffer.
+//! Writes, discards and flushes: whole pages and parts of pages, through the write buffer to the flash.
 
 use flashlab_base::{Bytes, Nanos};
 
 use super::super::write_buffer::{Leaving, Sectors, WriteBuffer};
-use super::Controller;
-use crate::flash::{Cause, Flash, LogicalPage, Timing};
+use super::{Controller, RequestContext};
+use crate::flash::{Cause, LogicalPage, Timing};
 use crate::layer::{Exhausted, Layer, Pages};
 
 impl Controller {
     pub(super) fn write<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         offset: Bytes,
         size: Bytes,
-        stream: u16,
         now: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let is_near = offset.0.abs_diff(self.last_write_end.0) <= self.options.reach.0;
-        let jump = if is_near { Nanos::ZERO } else { self.options.costs.write_jump };
+        let is_adjacent = offset.0.abs_diff(self.last_write_end.0) <= self.options.reach.0;
+        let jump = if is_adjacent { Nanos::ZERO } else { self.options.costs.write_jump };
         self.last_write_end = offset + size;
         let taken = self.command(
             self.options.costs.write_command + jump,
@@ -37,7 +35,7 @@ impl Controller {
         let first = Nanos(first).max(taken);
         let whole = self.whole;
         if covered.head == whole && covered.tail == whole {
-            let end = self.write_whole(layer, flash, covered.pages, stream, first)?;
+            let end = self.write_whole(context, covered.pages, first)?;
             return Ok(end.max(carried));
         }
         let Pages { first: LogicalPage(number), count } = covered.pages;
@@ -45,15 +43,15 @@ impl Controller {
         let middle_from = u32::from(covered.head != whole);
         let middle_to = count - u32::from(covered.tail != whole && count > 1);
         if middle_from == 1 {
-            end = end.max(self.write_part(layer, flash, LogicalPage(number), covered.head, stream, first)?);
+            end = end.max(self.write_part(context, LogicalPage(number), covered.head, first)?);
         }
         if middle_to > middle_from {
             let middle = Pages { first: LogicalPage(number + middle_from), count: middle_to - middle_from };
-            end = end.max(self.write_whole(layer, flash, middle, stream, first)?);
+            end = end.max(self.write_whole(context, middle, first)?);
         }
         if middle_to < count {
             let last = LogicalPage(number + count - 1);
-            end = end.max(self.write_part(layer, flash, last, covered.tail, stream, first)?);
+            end = end.max(self.write_part(context, last, covered.tail, first)?);
         }
         Ok(end)
     }
@@ -62,41 +60,37 @@ impl Controller {
     #[inline]
     fn write_whole<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         pages: Pages,
-        stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        if self.writes.as_mut().is_none_or(|buffer| buffer.passes(pages)) {
-            return self.pass(layer, flash, pages, stream, at);
+        if self.writes.as_mut().is_none_or(|buffer| buffer.lets_through(pages)) {
+            return self.send_pages(context, pages, at);
         }
         let whole = self.whole;
         let mut end = at;
         for page in pages.each() {
-            end = self.hold(layer, flash, page, whole, stream, end)?;
+            end = self.buffer(context, page, whole, end)?;
         }
         Ok(end)
     }
 
     /// Sends whole pages through the write buffer to the flash; returns when the buffer has taken them.
-    fn pass<T: Timing, L: Layer>(
+    fn send_pages<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         pages: Pages,
-        stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let Some(buffer) = &mut self.writes else { return layer.write(flash, pages, stream, at) };
+        let Some(buffer) = &mut self.writes else { return context.write(pages, at) };
         let (mut first, mut left, mut accepted) = (pages.first.0, pages.count, at);
         while left > 0 {
-            let count = left.min(buffer.most());
-            let piece = Pages { first: LogicalPage(first), count };
+            let count = left.min(buffer.largest_group());
+            let group = Pages { first: LogicalPage(first), count };
             accepted = buffer.slots_free(count, accepted);
-            let end = layer.write(flash, piece, stream, accepted)?;
+            let end = context.write(group, accepted)?;
             buffer.take_slots(count, end);
-            if buffer.waits() {
+            if buffer.waits_for_flash() {
                 accepted = end;
             }
             first += count;
@@ -108,35 +102,31 @@ impl Controller {
     /// Writes part of a page.
     fn write_part<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         page: LogicalPage,
         part: Sectors,
-        stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         if self.writes.is_some() {
-            return self.hold(layer, flash, page, part, stream, at);
+            return self.buffer(context, page, part, at);
         }
-        let ready = self.read_rest(layer, flash, page, at);
-        layer.write(flash, Pages { first: page, count: 1 }, stream, ready)
+        let ready = self.read_for_partial_write(context, page, at);
+        context.write(Pages { first: page, count: 1 }, ready)
     }
 
-    /// Puts sectors of a page into the write buffer and sends on what has to leave.
-    fn hold<T: Timing, L: Layer>(
+    /// Puts sectors of a page into the write buffer, and sends to the flash what has to leave it.
+    fn buffer<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         page: LogicalPage,
         part: Sectors,
-        stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         let Some(buffer) = &mut self.writes else { return Ok(at) };
         buffer.put(page, part);
         let mut accepted = at;
         while let Some(leaving) = self.writes.as_mut().and_then(|buffer| buffer.take_due(page)) {
-            accepted = self.send(layer, flash, leaving, stream, accepted)?;
+            accepted = self.send(context, leaving, accepted)?;
         }
         Ok(accepted)
     }
@@ -144,38 +134,35 @@ impl Controller {
     /// Sends pages that leave the write buffer to the flash.
     fn send<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         leaving: Leaving,
-        stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let ready = if leaving.partial { self.read_rest(layer, flash, leaving.pages.first, at) } else { at };
-        self.pass(layer, flash, leaving.pages, stream, ready)
+        let ready =
+            if leaving.partial { self.read_for_partial_write(context, leaving.pages.first, at) } else { at };
+        self.send_pages(context, leaving.pages, ready)
     }
 
-    /// Reads a page of which a part will be overwritten.
-    fn read_rest<T: Timing, L: Layer>(
+    /// Reads a page of which a write changes only a part.
+    fn read_for_partial_write<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         page: LogicalPage,
         at: Nanos,
     ) -> Nanos {
-        if !layer.holds(page) {
+        if !context.layer.holds(page) {
             return at;
         }
-        let before = flash.counts().pages_read(Cause::Host);
-        let ready = layer.read(flash, Pages { first: page, count: 1 }, at);
-        let read = (flash.counts().pages_read(Cause::Host) - before) as u32;
-        flash.counts_mut().charge_reads(Cause::Host, Cause::PartialPage, read);
+        let before = context.flash.counts().pages_read(Cause::Host);
+        let ready = context.read(Pages { first: page, count: 1 }, at);
+        let read = (context.flash.counts().pages_read(Cause::Host) - before) as u32;
+        context.flash.counts_mut().charge_reads(Cause::Host, Cause::PartialPage, read);
         ready
     }
 
     pub(super) fn discard<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         offset: Bytes,
         size: Bytes,
     ) {
@@ -190,17 +177,17 @@ impl Controller {
         if let Some(buffer) = &mut self.reads {
             buffer.forget(pages);
         }
-        layer.trim(flash, pages);
+        context.layer.trim(context.flash, pages);
     }
 
     pub(super) fn flush<T: Timing, L: Layer>(
         &mut self,
-        layer: &mut L,
-        flash: &mut Flash<T>,
+        context: &mut RequestContext<'_, T, L>,
         now: Nanos,
     ) -> Result<Nanos, Exhausted> {
+        context.stream = 0;
         while let Some(leaving) = self.writes.as_mut().and_then(WriteBuffer::take_oldest) {
-            self.send(layer, flash, leaving, 0, now)?;
+            self.send(context, leaving, now)?;
         }
         Ok(self.writes.as_ref().map_or(now, |buffer| buffer.all_free().max(now)))
     }
