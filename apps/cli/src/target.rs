@@ -96,9 +96,17 @@ fn check_memory(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
-/// The profile of the zoo or in the file of this name.
+/// The profile of the zoo or in the file of this name. Prints a warning for each old key in the file.
 pub fn profile_named(name: &ProfileName) -> Result<Profile> {
-    Profile::named(name, files::profile)
+    let mut warnings = Vec::new();
+    let profile: Result<Profile> = Profile::named(name, |file| {
+        let text = files::profile(file)?;
+        warnings = Profile::warnings(&text, file);
+        Ok(text)
+    });
+    let profile = profile?;
+    warnings.iter().for_each(|warning| tell!("{warning}"));
+    Ok(profile)
 }
 
 /// How a target is opened.

@@ -24,7 +24,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use flashlab_base::{Bytes, ProfileName, Seed, Target};
+use flashlab_base::{Bytes, Seed, Target};
 use flashlab_sim::Profile;
 
 use crate::error::ExportError;
@@ -59,6 +59,7 @@ impl Setup {
         let (mut profile, mut state, mut size, mut backing) = (None, None, None, None);
         let (mut may_overwrite, mut no_data, mut volatile, mut faults) = (false, false, VOLATILE, Vec::new());
         let (mut control, mut metrics, mut record, mut seed) = (None, None, None, Seed(1));
+        let mut notices = Vec::new();
         for (key, value) in keys {
             let wrong = |what: &str| ExportError::Key(format!("{key}={value}: {what}"));
             match key {
@@ -71,11 +72,11 @@ impl Setup {
                             "this is no simulated device: give sim:NAME (`flashlab sim list` names them)",
                         ));
                     };
-                    profile = Some(profile_named(&target.profile)?);
+                    profile = Some(Profile::named(&target.profile, |file| read_profile(file, &mut notices))?);
                     state = target.state.map(PathBuf::from).or(state);
                 }
                 "profile" => {
-                    profile = Some(Profile::parse(&profile_text(Path::new(value))?, value)?);
+                    profile = Some(Profile::parse(&read_profile(value, &mut notices)?, value)?);
                 }
                 "state" => state = Some(PathBuf::from(value)),
                 "size" => size = Some(size_of(value).map_err(|error| wrong(&error))?),
@@ -121,7 +122,7 @@ impl Setup {
             (None, true) => DataPlacement::Nowhere,
             (None, false) => DataPlacement::Memory,
         };
-        Ok(Setup { profile, state, data, volatile, faults, seed, control, metrics, record })
+        Ok(Setup { profile, state, data, volatile, faults, seed, control, metrics, record, notices })
     }
 }
 
@@ -133,13 +134,12 @@ fn record_to(folder: &str) -> RecordingDestination {
     }
 }
 
-fn profile_named(name: &ProfileName) -> Result<Profile, ExportError> {
-    Profile::named(name, |file| profile_text(Path::new(file)))
-}
-
-fn profile_text(file: &Path) -> Result<String, ExportError> {
-    flashlab_host::read_text(file, "profile")
-        .map_err(|error| ExportError::Key(format!("cannot read the profile {}: {error}", file.display())))
+/// The text of a profile's file. Adds a notice for each old key in it.
+fn read_profile(file: &str, notices: &mut Vec<String>) -> Result<String, ExportError> {
+    let text = flashlab_host::read_text(Path::new(file), "profile")
+        .map_err(|error| ExportError::Key(format!("cannot read the profile {file}: {error}")))?;
+    notices.extend(Profile::warnings(&text, file));
+    Ok(text)
 }
 
 fn state_of(file: &Path, profile: &Profile) -> Result<Vec<u8>, ExportError> {
@@ -185,6 +185,30 @@ mod tests {
         assert_eq!((setup.profile.name.as_str(), setup.profile.capacity), ("zeus", Bytes::gib(1)));
         assert_eq!(setup.data, DataPlacement::File { path: PathBuf::from("/tmp/disk"), may_overwrite: true });
         assert_eq!((setup.faults.len(), setup.volatile), (2, VOLATILE));
+    }
+
+    #[test]
+    fn an_old_key_of_a_profile_becomes_a_notice() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("old.toml");
+        let file = file.to_str().unwrap();
+        let text = Profile::named(&"tlc-sata".parse().unwrap(), |_| -> Result<String, ExportError> {
+            unreachable!()
+        });
+        let text = text.unwrap().to_toml();
+        std::fs::write(file, &text).unwrap();
+        assert_eq!(setup(&[("profile", file)]).unwrap().notices, [""; 0]);
+        let old = text
+            .replace("version = 2", "version = 1")
+            .replace("gathers_multi_plane_pages", "rows_wait")
+            .replace("[flash.slc_cache]", "[flash.fast]");
+        std::fs::write(file, &old).unwrap();
+        let target = format!("sim:{file}");
+        for key in [("profile", file), ("target", &target)] {
+            let notices = setup(&[key]).unwrap().notices;
+            assert!(!notices.is_empty(), "{old}");
+            assert!(notices.iter().all(|notice| notice.starts_with(&format!("warning: {file}: `flash."))));
+        }
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct Setup {
     pub metrics: Option<u16>,
     /// Where reads and writes are recorded.
     pub record: Option<RecordingDestination>,
+    /// Warnings about what the setup was read from, such as old keys of a profile.
+    pub notices: Vec<String>,
 }
 
 /// A live disk with its control socket and recording, and what must be saved when it stops.
@@ -97,7 +99,7 @@ impl Setup {
     /// See [`ExportError`].
     pub fn start(self) -> Result<DiskServer, ExportError> {
         self.check()?;
-        let mut notices = Vec::new();
+        let mut notices = self.notices.clone();
         let state_file = match &self.data {
             DataPlacement::File { path, .. } => Some(state_file_of(path)),
             DataPlacement::Nowhere | DataPlacement::Memory => None,

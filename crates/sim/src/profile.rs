@@ -26,7 +26,7 @@ pub use controller::{
 };
 pub use disk::{DiskSection, Seek};
 pub use flash::{Energy, FlashSection, PerPage, SlcCacheSection};
-use renamed::renamed_keys;
+use renamed::{RenamedKey, renamed_keys};
 pub use throughput::{LingeringReads, Oscillation, Startup, Throughput, ThroughputClass, ThroughputLine};
 
 /// The version of the profile format that this program writes. It reads version 1 too, in which some keys have other names.
@@ -127,12 +127,16 @@ impl Profile {
         Ok(profile)
     }
 
-    /// What a user should change in a profile's text although it can be read: keys that have another name now.
-    pub fn warnings(text: &str) -> Vec<String> {
-        renamed_keys(text)
-            .iter()
-            .map(|key| format!("`{}` is named `{}` since version 2 of the profile format", key.old, key.new))
-            .collect()
+    /// A warning for each old key in the text of `file`, a profile of version 1.
+    pub fn warnings(text: &str, file: &str) -> Vec<String> {
+        let warning = |key: &RenamedKey| {
+            let RenamedKey { old, new } = key;
+            format!(
+                "warning: {file}: `{old}` is named `{new}` since version 2 of the profile format; \
+                 `flashlab sim show` prints the profile with the new keys"
+            )
+        };
+        renamed_keys(text).iter().map(warning).collect()
     }
 
     /// The profile as TOML; [`Profile::parse`] reads it back.
@@ -140,9 +144,9 @@ impl Profile {
         toml::to_string(self).expect("a profile is made of texts and numbers")
     }
 
-    /// The same device with another capacity, as a maker's series has it: its fast region keeps its share of the device,
-    /// and a capacity that has too few blocks for all the dies gets smaller blocks, by halves, down to 32 pages, and then
-    /// fewer dies.
+    /// The same device with another capacity, as in a series of one maker. The SLC cache keeps its share of the device. When the
+    /// capacity has too few blocks for all dies, the blocks become smaller, by halves, down to 32 pages. After that the
+    /// number of dies becomes smaller.
     ///
     /// # Errors
     /// When the profile's parts do not fit together even so.
@@ -380,12 +384,12 @@ mod tests {
         assert_eq!((buffer.flush_group, buffer.in_flight), (Some(Bytes::kib(16)), Some(Bytes::kib(64))));
         assert_eq!(profile.controller.background.unwrap().max_backlog, 2);
         assert!(matches!(&profile.translation, Translation::SharedLogs(logs) if logs.reclaim_batch == 2));
-        assert_eq!(Profile::warnings(&text).len(), 9);
-        insta::assert_snapshot!(Profile::warnings(&text)[0], @"`flash.rows_wait` is named `gathers_multi_plane_pages` since version 2 of the profile format");
+        assert_eq!(Profile::warnings(&text, "old.toml").len(), 9);
+        insta::assert_snapshot!(Profile::warnings(&text, "old.toml")[0], @"warning: old.toml: `flash.rows_wait` is named `gathers_multi_plane_pages` since version 2 of the profile format; `flashlab sim show` prints the profile with the new keys");
 
         let printed = profile.to_toml();
         assert!(printed.starts_with("version = 2"), "{printed}");
-        assert_eq!(Profile::warnings(&printed), [""; 0]);
+        assert_eq!(Profile::warnings(&printed, "new.toml"), [""; 0]);
         assert_eq!(Profile::parse(&printed, "printed"), Ok(profile));
     }
 
@@ -402,7 +406,7 @@ mod tests {
         for profile in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/profiles")).unwrap() {
             let text = std::fs::read_to_string(profile.unwrap().path()).unwrap();
             assert!(text.contains("version = 2"), "{text}");
-            assert_eq!(Profile::warnings(&text), [""; 0]);
+            assert_eq!(Profile::warnings(&text, "any.toml"), [""; 0]);
         }
     }
 }

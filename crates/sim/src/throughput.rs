@@ -32,8 +32,8 @@ pub struct ThroughputDevice {
     ends: [Bytes; 2],
     /// How many IOs of the oscillating class were served.
     oscillated: u64,
-    /// Random writes that are still absorbed, as a real number because rest restores it gradually.
-    absorbable: f64,
+    /// Random writes that are left of the start-up phase, as a real number, because idle time restores them gradually.
+    startup_left: f64,
     last_random_write: Nanos,
     /// Until when reads are slow.
     slow_until: Nanos,
@@ -42,14 +42,14 @@ pub struct ThroughputDevice {
 }
 
 impl ThroughputDevice {
-    /// The rested device that `profile` describes.
+    /// The device that `profile` describes, after a long idle time.
     pub(crate) fn new(profile: &Profile, model: Throughput) -> ThroughputDevice {
         ThroughputDevice {
             model,
             busy_until: Nanos::ZERO,
             ends: [Bytes(u64::MAX); 2],
             oscillated: 0,
-            absorbable: profile.startup.map_or(0.0, |startup| startup.ios as f64),
+            startup_left: profile.startup.map_or(0.0, |startup| startup.ios as f64),
             last_random_write: Nanos::ZERO,
             slow_until: Nanos::ZERO,
             noise: NoiseSource::new(profile.noise.unwrap_or_default()),
@@ -91,15 +91,15 @@ impl ThroughputDevice {
         if class != ThroughputClass::RandomWrite {
             return 1.0;
         }
-        let rested = start.since(self.last_random_write).0 as f64 / startup.idle.0.max(1) as f64;
+        let idle = start.since(self.last_random_write).0 as f64 / startup.idle.0.max(1) as f64;
         // A device that is kept busy must not win its start-up phase back between two writes.
-        if rested >= 0.5 {
-            self.absorbable = (self.absorbable + rested * startup.ios as f64).min(startup.ios as f64);
+        if idle >= 0.5 {
+            self.startup_left = (self.startup_left + idle * startup.ios as f64).min(startup.ios as f64);
         }
-        if self.absorbable < 1.0 {
+        if self.startup_left < 1.0 {
             return 1.0;
         }
-        self.absorbable -= 1.0;
+        self.startup_left -= 1.0;
         startup.factor
     }
 
@@ -239,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn the_start_up_phase_is_as_long_as_the_profile_says_and_comes_back_after_rest() {
+    fn the_start_up_phase_is_as_long_as_the_profile_says_and_comes_back_after_idle_time() {
         let mut device = zeus("[startup]\nios = 125\nfactor = 0.1\nidle = \"2s\"\n");
         let count_cheap = |times: &[f64]| times.iter().filter(|&&us| us < 400.0).count();
         assert_eq!(count_cheap(&random_writes(&mut device, 500)), 125);
         assert_eq!(count_cheap(&random_writes(&mut device, 500)), 0);
-        let rested = device.now() + Nanos::from_secs(2);
-        assert!(device.wait(rested).is_none());
+        let later = device.now() + Nanos::from_secs(2);
+        assert!(device.wait(later).is_none());
         assert_eq!(count_cheap(&random_writes(&mut device, 500)), 125);
     }
 

@@ -87,7 +87,7 @@ const LEFT: &[(&str, usize)] = &[
     ("crates/report", 29),
     ("crates/reproduce", 2),
     ("crates/samples", 1),
-    ("crates/sim", 181),
+    ("crates/sim", 3),
     ("docs", 60),
     ("tests", 2),
     ("xtask", 59),

@@ -20,7 +20,7 @@ pub enum Cause {
     WearLevelling,
     /// Data was read too often or is too old.
     Refresh,
-    /// Data moves from the fast region to the others.
+    /// Data moves from the SLC cache to the other blocks.
     Fold,
 }
 

@@ -99,7 +99,7 @@ impl FlashGeometry {
         })
     }
 
-    /// The same array whose first `blocks` blocks are of fast cells.
+    /// The same array whose first `blocks` blocks are an SLC cache.
     ///
     /// # Errors
     /// When that leaves a die without other blocks.
@@ -149,13 +149,13 @@ impl FlashGeometry {
         self.planes.divisor()
     }
 
-    /// The row of a page, and its plane.
+    /// The multi-plane page that a page belongs to, and the page's plane.
     #[inline]
-    pub fn row(&self, page: u32) -> (u32, u32) {
+    pub fn multi_plane_page(&self, page: u32) -> (u32, u32) {
         self.planes.divide(page)
     }
 
-    /// How many blocks are of fast cells; they come first.
+    /// How many blocks the SLC cache has; they are the array's first.
     #[inline]
     pub fn slc_blocks(&self) -> u32 {
         self.slc_blocks

@@ -1,15 +1,18 @@
 //! How long the operations of an array take: dies and channels that are busy until a time.
 //!
 //! # Model
-//! An operation begins when it was asked for, its die is free and, for a transfer, its channel. Reads and programs
-//! of consecutive pages go row by row, a row being one page of each plane (multi-plane operation). Times follow
-//! El Maghraoui et al., equations 1 to 3: one row takes command + array + transfer; in cache mode the array
-//! works on a row while the one before or after is transferred, so that p rows take
-//! command + array + p move + (p - 1) max(transfer, array) + transfer.
+//! An operation begins when the layer asked for it and its die is free. A transfer also needs the channel. A multi-plane
+//! page is one page of each plane, and a die reads and programs it at once. Times follow El Maghraoui et al., equations 1
+//! to 3:
+//! - one multi-plane page takes command + array + transfer;
+//! - in cache mode the array works on one multi-plane page while the next one is transferred. So p of them take
+//!   command + array + p move + (p - 1) max(transfer, array) + transfer.
 //!
-//! Work may be deferred ([`Flash::defer`](super::Flash::defer)): the books are kept at once, the time is owed. It is worked off while
-//! the die rests, in slices before each operation of the host, and in the foreground when more is owed than the
-//! array has spare blocks for.
+//! A layer may defer work ([`Flash::defer`](super::Flash::defer)). What the flash holds changes at once, and the time goes to the die's
+//! backlog. The die works on its backlog
+//! 1. while it is idle;
+//! 2. in slices, before each operation of the host;
+//! 3. in the foreground, when the backlog has more pieces than the array has spare blocks for.
 
 use std::collections::VecDeque;
 
@@ -28,7 +31,7 @@ pub struct PageRun {
     pub first: u32,
     /// How many pages.
     pub pages: u32,
-    /// Whether it lies in the slc region.
+    /// Whether it lies in the SLC cache.
     pub slc: bool,
 }
 
@@ -44,7 +47,7 @@ pub trait Timing {
     /// Reads as many pages of the die `source` as the run has, and programs them as the run.
     fn relocate(&mut self, source: PageRun, target: PageRun, scale: f32, at: Nanos) -> Nanos;
 
-    /// Erases a block of a die; `fast` as in [`PageRun`].
+    /// Erases a block of a die; `slc` as in [`PageRun`].
     fn erase(&mut self, die: u32, slc: bool, at: Nanos) -> Nanos;
 
     /// Begins deferred work on `die`. Until [`Timing::end_deferral`] the die gets no other work.
@@ -95,8 +98,8 @@ impl Timing for Untimed {
     fn sleep(&mut self, _: Nanos, _: Nanos) {}
 }
 
-/// The time of one row after the other in a block, which repeats after up to four rows: cells of several
-/// bits have slc and slow pages.
+/// The times of the multi-plane pages of a block. They repeat after up to four of them, because cells of several bits
+/// have fast and slow pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageTimes {
     times: [Nanos; 4],
@@ -112,19 +115,19 @@ impl PageTimes {
         PageTimes { times: all, count: count as u32 }
     }
 
-    /// The time of `rows` rows from row `first` on.
+    /// The time of `count` multi-plane pages from the one with the number `first` on.
     #[inline]
-    pub fn sum(&self, first: u32, rows: u32) -> Nanos {
+    pub fn sum(&self, first: u32, count: u32) -> Nanos {
         if self.count == 1 {
-            return self.times[0] * u64::from(rows);
+            return self.times[0] * u64::from(count);
         }
         let cycle: u64 = self.times[..self.count as usize].iter().map(|time| time.0).sum();
-        let rest = rows % self.count;
-        let tail: u64 = (0..rest).map(|i| self.times[((first + i) % self.count) as usize].0).sum();
-        Nanos(cycle * u64::from(rows / self.count) + tail)
+        let remainder = count % self.count;
+        let tail: u64 = (0..remainder).map(|i| self.times[((first + i) % self.count) as usize].0).sum();
+        Nanos(cycle * u64::from(count / self.count) + tail)
     }
 
-    /// The mean time of a row.
+    /// The mean time of a multi-plane page.
     pub fn mean(&self) -> Nanos {
         Nanos(self.sum(0, self.count).0 / u64::from(self.count))
     }
@@ -133,9 +136,9 @@ impl PageTimes {
 /// The times of one kind of cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellTimes {
-    /// From the array into the register, by row.
+    /// From the array into the register, by multi-plane page.
     pub read: PageTimes,
-    /// From the register into the array, by row.
+    /// From the register into the array, by multi-plane page.
     pub program: PageTimes,
     /// A block.
     pub erase: Nanos,
@@ -150,44 +153,45 @@ pub struct Times {
     pub transfer: Nanos,
     /// T_move: between the data and the cache register.
     pub register_move: Nanos,
-    /// Whether consecutive rows go in cache mode.
+    /// Whether consecutive multi-plane pages go in cache mode.
     pub cache_mode: bool,
-    /// Whether a row is programmed only when its last page has come, however the pages came.
+    /// Whether a die programs a multi-plane page only when its last page has come, in one run or in several.
     pub gathers_multi_plane_pages: bool,
-    /// Whether a die still has the row that it read last, while it does nothing else.
+    /// Whether a die's register keeps the multi-plane page that it read last, until the die's next operation.
     pub reuses_page_register: bool,
     /// Whether pages can be copied within a die without passing the channel.
     pub copy_back: bool,
-    /// What the controller takes for each page that is copied, while the die waits.
+    /// The controller's time for each page that is copied, while the die waits.
     pub copy: Nanos,
     /// The cells.
     pub cells: CellTimes,
-    /// The cells of the slc region.
+    /// The cells of the SLC cache.
     pub slc_cells: CellTimes,
 }
 
-/// Work that may wait, and when it is done.
+/// How much work a die may defer, and when it does that work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Background {
-    /// How long a die rests before it begins.
+    /// The idle time after which a die begins to work on its backlog.
     pub idle_after: Nanos,
-    /// What is done of it before each read of the host.
+    /// The part of the backlog that a die does before each read of the host.
     pub read_slice: Nanos,
-    /// What is done of it before each other operation.
+    /// The part that it does before each other operation.
     pub slice: Nanos,
-    /// How many pieces of work a die may owe; what is more is done in the foreground.
+    /// The most pieces of work in a backlog. A die does further ones in the foreground.
     pub max_backlog: usize,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Die {
     free: Nanos,
-    /// The block and row that its register holds since it was read.
-    row: Option<(u32, u32)>,
+    /// The block and the number of the multi-plane page that its register has since it was read.
+    in_register: Option<(u32, u32)>,
     /// From when on the register can take the next page in cache mode.
     register_free: Nanos,
     worked: Nanos,
-    owed: VecDeque<Nanos>,
+    /// The times of its deferred work, the oldest first.
+    backlog: VecDeque<Nanos>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -201,10 +205,10 @@ struct Channel {
 pub struct Resources {
     times: Times,
     background: Option<Background>,
-    /// Whether what is done now may wait.
-    set_aside: bool,
-    /// When it was asked for, and how long its die had worked before.
-    asked: Option<(Nanos, Nanos)>,
+    /// Whether the operations that come now are deferred work.
+    defers: bool,
+    /// When deferred work began, and how long its die had worked before.
+    deferred_from: Option<(Nanos, Nanos)>,
     planes: u32,
     dies: Vec<Die>,
     channels: Vec<Channel>,
@@ -218,8 +222,8 @@ impl Resources {
         Resources {
             times,
             background,
-            set_aside: false,
-            asked: None,
+            defers: false,
+            deferred_from: None,
             planes: geometry.planes(),
             dies: vec![Die::default(); geometry.dies() as usize],
             channels: vec![Channel::default(); geometry.channels() as usize],
@@ -237,23 +241,23 @@ impl Resources {
         self.channels.iter().map(|channel| channel.worked)
     }
 
-    /// When everything is done that was asked for, but for what is owed.
+    /// When all dies have done their operations, without their backlogs.
     pub fn all_free(&self) -> Nanos {
         self.dies.iter().map(|die| die.free).max().unwrap_or_default()
     }
 
-    /// How long a die has yet to work on what was put off.
-    pub fn owed(&self, die: u32) -> Nanos {
-        Nanos(self.dies[die as usize].owed.iter().map(|time| time.0).sum())
+    /// How long a die has still to work on its backlog.
+    pub fn backlog(&self, die: u32) -> Nanos {
+        Nanos(self.dies[die as usize].backlog.iter().map(|time| time.0).sum())
     }
 
     fn cells(&self, slc: bool) -> &CellTimes {
         if slc { &self.times.slc_cells } else { &self.times.cells }
     }
 
-    /// The first row of a run, and how many rows it touches.
+    /// The first multi-plane page of a run, and how many the run lies in.
     #[inline]
-    fn rows(&self, run: PageRun) -> (u32, u32) {
+    fn multi_plane_pages(&self, run: PageRun) -> (u32, u32) {
         if self.planes == 1 {
             return (run.first, run.pages);
         }
@@ -261,20 +265,20 @@ impl Resources {
         (first, (run.first + run.pages).div_ceil(self.planes) - first)
     }
 
-    /// When `die` can begin an operation that was asked for at `at`.
+    /// When `die` can begin an operation that comes at `at`. It first works on its backlog.
     #[inline]
     fn begin(&mut self, die: u32, reads: bool, at: Nanos) -> Nanos {
         let state = &mut self.dies[die as usize];
         let Some(background) = &self.background else { return at.max(state.free) };
-        if self.set_aside {
-            // What is put off now cannot be done in the rest before it was asked for.
-            if self.asked.is_none() {
-                state.rest_until(at, background);
-                self.asked = Some((at, state.worked));
+        if self.defers {
+            // Work that is deferred now cannot be done in the idle time before the layer asked for it.
+            if self.deferred_from.is_none() {
+                state.idle_until(at, background);
+                self.deferred_from = Some((at, state.worked));
             }
             return at.max(state.free);
         }
-        if state.owed.is_empty() || state.rest_until(at, background) {
+        if state.backlog.is_empty() || state.idle_until(at, background) {
             return at.max(state.free);
         }
         let slice = state.work_off(if reads { background.read_slice } else { background.slice });
@@ -289,15 +293,15 @@ impl Resources {
         channel.worked += time;
     }
 
-    /// The controller's part in copying a run, which is programmed at `end`.
+    /// When the controller has handled a copied run, which the die has programmed at `end`.
     #[inline]
-    fn check_copied(&mut self, target: PageRun, end: Nanos) -> Nanos {
+    fn handle_copied(&mut self, target: PageRun, end: Nanos) -> Nanos {
         if self.times.copy == Nanos::ZERO {
             return end;
         }
-        let checked = end + self.times.copy * u64::from(target.pages);
-        self.occupy_die(target.die, end, checked);
-        checked
+        let handled = end + self.times.copy * u64::from(target.pages);
+        self.occupy_die(target.die, end, handled);
+        handled
     }
 
     #[inline]
@@ -309,30 +313,30 @@ impl Resources {
     fn occupy_die(&mut self, die: u32, from: Nanos, until: Nanos) {
         let state = &mut self.dies[die as usize];
         state.free = until;
-        state.row = None;
+        state.in_register = None;
         state.worked += until.since(from);
     }
 }
 
 impl Die {
-    /// Works on what is owed while it rests before `at`. Returns whether all is done.
-    fn rest_until(&mut self, at: Nanos, background: &Background) -> bool {
-        let rested = at.since(self.free).since(background.idle_after);
-        self.work_off(rested);
-        self.owed.is_empty()
+    /// Works on the backlog in the idle time before `at`. Returns whether all of it is done.
+    fn idle_until(&mut self, at: Nanos, background: &Background) -> bool {
+        let idle = at.since(self.free).since(background.idle_after);
+        self.work_off(idle);
+        self.backlog.is_empty()
     }
 
-    /// Does up to `time` of what is owed; returns how much that was.
+    /// Does up to `time` of the backlog; returns how much that was.
     fn work_off(&mut self, time: Nanos) -> Nanos {
         let mut left = time;
-        while let Some(piece) = self.owed.front_mut() {
+        while let Some(piece) = self.backlog.front_mut() {
             let done = left.min(*piece);
             *piece = *piece - done;
             left = left - done;
             if piece.0 > 0 {
                 break;
             }
-            self.owed.pop_front();
+            self.backlog.pop_front();
         }
         let done = time - left;
         self.worked += done;
@@ -343,40 +347,40 @@ impl Die {
 impl Timing for Resources {
     #[inline]
     fn read(&mut self, run: PageRun, at: Nanos) -> Nanos {
-        let (first, rows) = self.rows(run);
+        let (first, count) = self.multi_plane_pages(run);
         let times = self.times;
         let array = self.cells(run.slc).read;
         let transfer = times.transfer * u64::from(run.pages);
         let start = self.begin(run.die, true, at);
         let state = &mut self.dies[run.die as usize];
-        let kept = times.reuses_page_register && state.row == Some((run.block, first));
-        let sense = if kept { Nanos::ZERO } else { array.sum(first, 1) };
+        let is_in_register = times.reuses_page_register && state.in_register == Some((run.block, first));
+        let sense = if is_in_register { Nanos::ZERO } else { array.sum(first, 1) };
         let sensed = start + times.command + sense;
         let leaves = sensed.max(self.channel_free(run.die));
-        let rest = array.sum(first + 1, rows - 1);
-        let end = if times.cache_mode && rows > 1 {
-            let row = transfer.0 / u64::from(rows);
-            leaves + times.register_move * u64::from(rows) + Nanos(rest.0.max(transfer.0 - row) + row)
+        let others = array.sum(first + 1, count - 1);
+        let end = if times.cache_mode && count > 1 {
+            let one = transfer.0 / u64::from(count);
+            leaves + times.register_move * u64::from(count) + Nanos(others.0.max(transfer.0 - one) + one)
         } else {
-            leaves + rest + transfer
+            leaves + others + transfer
         };
         self.occupy_channel(run.die, leaves, transfer);
         self.occupy_die(run.die, start, end);
-        self.dies[run.die as usize].row = Some((run.block, first + rows - 1));
+        self.dies[run.die as usize].in_register = Some((run.block, first + count - 1));
         end
     }
 
     #[inline]
     fn program(&mut self, run: PageRun, scale: f32, at: Nanos) -> Nanos {
-        let (first, rows) = self.rows(run);
+        let (first, count) = self.multi_plane_pages(run);
         let times = self.times;
         let array = self.cells(run.slc).program;
         let transfer = times.transfer * u64::from(run.pages);
-        // Of a row that waits in the register only the transfer takes time.
+        // The last multi-plane page may lack pages: its pages take their transfer, and wait in the register.
         let complete = if times.gathers_multi_plane_pages {
             (run.first + run.pages) / self.planes - first
         } else {
-            rows
+            count
         };
         let mut work = array.sum(first, complete);
         let mut last = array.sum(first + complete.saturating_sub(1), complete.min(1));
@@ -394,11 +398,11 @@ impl Timing for Resources {
         let free = self.begin(run.die, false, at);
         let register_free = self.dies[run.die as usize].register_free;
         let start = at.max(register_free).max(self.channel_free(run.die));
-        let row = transfer.0 / u64::from(rows);
-        let loaded = start + times.command + Nanos(row) + times.register_move;
+        let one = transfer.0 / u64::from(count);
+        let loaded = start + times.command + Nanos(one) + times.register_move;
         let programs = loaded.max(free);
-        let moves = times.register_move * u64::from(rows - 1);
-        let end = programs + moves + Nanos((transfer.0 - row).max(work.0 - last.0)) + last;
+        let moves = times.register_move * u64::from(count - 1);
+        let end = programs + moves + Nanos((transfer.0 - one).max(work.0 - last.0)) + last;
         self.occupy_channel(run.die, start + times.command, transfer);
         self.occupy_die(run.die, free.max(start), end);
         self.dies[run.die as usize].register_free = end - last;
@@ -410,19 +414,19 @@ impl Timing for Resources {
         if source.die != target.die || !self.times.copy_back || source.slc != target.slc {
             let read = self.read(source, at);
             let end = self.program(target, scale, read);
-            return self.check_copied(target, end);
+            return self.handle_copied(target, end);
         }
         let times = self.times;
-        let (first, rows) = self.rows(target);
+        let (first, count) = self.multi_plane_pages(target);
         let cells = self.cells(target.slc);
-        let (reads, mut programs) = (cells.read.sum(0, rows), cells.program.sum(first, rows));
+        let (reads, mut programs) = (cells.read.sum(0, count), cells.program.sum(first, count));
         if scale != 1.0 {
             programs = scaled(programs, scale);
         }
         let start = self.begin(target.die, false, at);
-        let end = start + times.command * u64::from(rows) + reads + programs;
+        let end = start + times.command * u64::from(count) + reads + programs;
         self.occupy_die(target.die, start, end);
-        self.check_copied(target, end)
+        self.handle_copied(target, end)
     }
 
     #[inline]
@@ -434,10 +438,11 @@ impl Timing for Resources {
     }
 
     fn begin_deferral(&mut self, die: u32) -> Deferral {
-        self.set_aside = self.background.is_some();
+        self.defers = self.background.is_some();
         let before = Deferral { die: self.dies[die as usize].free, channel: self.channel_free(die) };
-        if self.set_aside {
-            // It is done in rests, and has not to wait for what other dies transfer: that would count as its work.
+        if self.defers {
+            // The die will do this work while it is idle. It must not wait for transfers of other dies here, because the
+            // wait would count as work.
             self.channels[self.attached[die as usize] as usize].free = Nanos::ZERO;
         }
         before
@@ -445,19 +450,19 @@ impl Timing for Resources {
 
     fn end_deferral(&mut self, die: u32, before: Deferral) {
         let Some(background) = self.background else { return };
-        self.set_aside = false;
+        self.defers = false;
         let channel = self.attached[die as usize] as usize;
         self.channels[channel].free = before.channel;
         let state = &mut self.dies[die as usize];
-        let Some((asked, worked)) = self.asked.take() else { return };
-        // Not the time since `before`: the die may have been idle until the work was asked for.
+        let Some((from, worked)) = self.deferred_from.take() else { return };
+        // Not the time since `before`: the die may have been idle until the work came.
         let work = state.worked - worked;
         state.worked = worked;
-        state.free = before.die.max(asked);
+        state.free = before.die.max(from);
         state.register_free = state.register_free.min(state.free);
-        state.owed.push_back(work);
-        while state.owed.len() > background.max_backlog {
-            let piece = state.owed[0];
+        state.backlog.push_back(work);
+        while state.backlog.len() > background.max_backlog {
+            let piece = state.backlog[0];
             let done = state.work_off(piece);
             state.free += done;
         }
@@ -466,7 +471,7 @@ impl Timing for Resources {
     fn sleep(&mut self, from: Nanos, until: Nanos) {
         for die in &mut self.dies {
             if let Some(background) = &self.background {
-                die.rest_until(from, background);
+                die.idle_until(from, background);
             }
             die.free = die.free.max(until);
         }

@@ -236,7 +236,7 @@ pub struct BackgroundSection {
     /// Whether it is done while the host asks for nothing; otherwise only while the host waits for another die.
     #[serde(default = "yes")]
     pub while_idle: bool,
-    /// How many merges a die may owe, having that many blocks to spare. More are done in the foreground.
+    /// The most merges that a die may defer; it has a spare block for each. It does further ones in the foreground.
     #[serde(alias = "pieces")]
     pub max_backlog: u32,
 }

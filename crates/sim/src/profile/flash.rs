@@ -8,16 +8,16 @@ use crate::flash::{CellTimes, FlashGeometry, PageTimes, Reliability, Times};
 use crate::illegal::{Illegal, check_duration};
 use crate::layer::SlcCacheOptions;
 
-/// One time, or one for each kind of row: `"200us"` or `["200us", "900us"]`.
+/// One time, or one for each kind of multi-plane page: `"200us"` or `["200us", "900us"]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
     expecting = "expected a duration with its unit such as \"200us\", or a list of one to four"
 )]
 pub enum PerPage {
-    /// Every row takes the same.
+    /// All multi-plane pages take the same time.
     All(Nanos),
-    /// Fast and slow pages: the rows of a block take these times in turn.
+    /// Fast and slow pages: the multi-plane pages of a block take these times round-robin.
     Alternating(Vec<Nanos>),
 }
 
@@ -55,7 +55,7 @@ pub struct FlashSection {
     pub page: Bytes,
     /// The pages of a block in one plane.
     pub pages_per_block: u32,
-    /// How many planes of a die work together. The pages of a row, one of each, are programmed at once.
+    /// How many planes of a die work together. A multi-plane page, one page of each, is programmed at once.
     pub planes: u32,
     /// How many dies there are.
     pub dies: u32,
@@ -77,11 +77,11 @@ pub struct FlashSection {
     pub register_move: Nanos,
     /// Whether consecutive pages are read and programmed in cache mode.
     pub cache_mode: bool,
-    /// Whether pages that come one by one wait in the die's register until their row is complete, as where the controller
+    /// Whether pages that come one by one wait in the die's register until their multi-plane page is complete, as where the controller
     /// gathers them; otherwise each is programmed when it comes.
     #[serde(alias = "rows_wait")]
     pub gathers_multi_plane_pages: bool,
-    /// Whether a die still has the row that it read last, so that reading it again takes the transfer only.
+    /// Whether a die keeps the multi-plane page that it read last, so that a second read of it takes only the transfer.
     #[serde(alias = "keeps_row")]
     pub reuses_page_register: bool,
     /// Whether pages are copied within a die without passing the channel.
@@ -92,7 +92,7 @@ pub struct FlashSection {
     pub zeros_program_share: f64,
     /// The share of the program time that a page of ones takes.
     pub ones_program_share: f64,
-    /// Blocks of fast cells (SLC) in front of the others.
+    /// The SLC cache in front of the other blocks.
     #[serde(alias = "fast", skip_serializing_if = "Option::is_none")]
     pub slc_cache: Option<SlcCacheSection>,
     /// How blocks age. By default they do not.
@@ -102,7 +102,7 @@ pub struct FlashSection {
     pub energy: Energy,
 }
 
-/// `[flash.fast]`: the region of fast cells.
+/// `[flash.slc_cache]`: the SLC cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlcCacheSection {
@@ -117,7 +117,7 @@ pub struct SlcCacheSection {
     /// From how much on writes that continue one another go past the region. By default they never do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bypass_from: Option<Bytes>,
-    /// How much of it is emptied while the host rests. By default all of it.
+    /// How much of it the device makes free while the host is idle. Default: all of it.
     #[serde(alias = "refill", default, skip_serializing_if = "Option::is_none")]
     pub idle_reclaim: Option<Bytes>,
 }
@@ -214,8 +214,8 @@ impl FlashSection {
         })
     }
 
-    /// Gives it the fast region of `other`, and what comes back of that in a pause, so many times as large; one that becomes
-    /// smaller still has two blocks of each die.
+    /// Takes the SLC cache of `other`, and its `idle_reclaim`, `factor` times as large. A smaller cache still has two blocks
+    /// of each die.
     pub(crate) fn resize_slc_cache(&mut self, other: &FlashSection, factor: f64) {
         let least = self.page * u64::from(self.block_pages()) * u64::from(self.dies) * 2;
         let resized = |size: Bytes| {
@@ -315,7 +315,7 @@ impl FlashSection {
             let legal = "1 to 65536 with all planes together";
             return Err(Illegal::new("flash.pages_per_block", self.pages_per_block, legal));
         }
-        let rows = |cells: &str, read: &PerPage, program: &PerPage| {
+        let check_times = |cells: &str, read: &PerPage, program: &PerPage| {
             for (key, times) in [("read", read), ("program", program)] {
                 if !(1..=4).contains(&times.count()) {
                     return Err(Illegal::new(format!("{cells}.{key}"), times.count(), "one to four times"));
@@ -324,9 +324,9 @@ impl FlashSection {
             }
             Ok(())
         };
-        rows("flash", &self.read, &self.program)?;
+        check_times("flash", &self.read, &self.program)?;
         if let Some(fast) = &self.slc_cache {
-            rows("flash.slc_cache", &fast.read, &fast.program)?;
+            check_times("flash.slc_cache", &fast.read, &fast.program)?;
             check_duration("flash.slc_cache.erase", fast.erase)?;
             if fast.size == Bytes::ZERO {
                 return Err(Illegal::new("flash.slc_cache.size", fast.size, "from one page on"));

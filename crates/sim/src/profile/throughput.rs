@@ -50,15 +50,15 @@ pub enum ThroughputClass {
     RandomWrite,
 }
 
-/// After rest, some random writes are absorbed at a lower cost (uFLIP section 4.2).
+/// The start-up phase: after idle time, some random writes take less time (uFLIP section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Startup {
-    /// How many random writes a rested device absorbs.
+    /// How many random writes the start-up phase has when the device was idle for `idle`.
     pub ios: u64,
-    /// What an absorbed one costs, relative to the model.
+    /// The time of a random write in the start-up phase, relative to the model's.
     pub factor: f64,
-    /// How long without random writes until the device is wholly rested again.
+    /// The time without random writes after which the whole start-up phase is back.
     #[serde(alias = "rest")]
     pub idle: Nanos,
 }

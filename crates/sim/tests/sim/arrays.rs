@@ -3,7 +3,7 @@
 use flashlab_base::Nanos;
 use flashlab_sim::flash::{CellTimes, FlashGeometry, PageTimes, Resources, Times};
 
-/// 50 us to read a page, 500 us to program it, 2 ms to erase a block, 10 us to transfer a page; fast cells
+/// 50 us to read a page, 500 us to program it, 2 ms to erase a block, 10 us to transfer a page; SLC cells
 /// take 20 us, 100 us and 1 ms.
 pub fn times() -> Times {
     let cells = |read, program, erase| CellTimes {

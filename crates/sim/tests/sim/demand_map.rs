@@ -58,10 +58,10 @@ fn a_request_reads_each_map_page_once() {
     layer.write(&mut flash, all, 0, Nanos::ZERO).unwrap();
     assert_eq!(flash.counts().pages_read(Cause::Map), 0);
     let (mut flash, mut layer) = small(12, 4);
-    // The entries 0 to 3 make room for 4 to 7: map page 0 is programmed at once for all four.
+    // The entries 4 to 7 evict 0 to 3: map page 0 is programmed once for all four.
     layer.write(&mut flash, all, 0, Nanos::ZERO).unwrap();
     assert_eq!(flash.counts().pages_programmed(Cause::Map), 1);
-    // Map page 1 is programmed for 4 to 7, map page 0 is read; then it makes room for 4 to 7 as clean.
+    // Map page 1 is programmed for 4 to 7, map page 0 is read; then 4 to 7, which are clean, are evicted.
     layer.read(&mut flash, all, Nanos::ZERO);
     assert_eq!(flash.counts().pages_programmed(Cause::Map), 2);
     assert_eq!(flash.counts().pages_read(Cause::Map), 2);

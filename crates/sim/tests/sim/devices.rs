@@ -178,7 +178,7 @@ fn second_merge(flash: &str, background: &str, rest: Nanos) -> u64 {
 }
 
 #[test]
-fn what_is_owed_is_done_in_rests_unless_the_profile_says_otherwise() {
+fn a_backlog_is_done_in_idle_time_unless_the_profile_says_otherwise() {
     let one = "[controller.background]\nmax_backlog = 1\n";
     let (none, long) = (Nanos::ZERO, Nanos::from_secs(1));
     assert_eq!(second_merge("", one, long), 320_000);
@@ -195,7 +195,7 @@ fn the_controller_takes_its_time_for_each_page_that_is_copied() {
 }
 
 #[test]
-fn what_is_read_again_or_ahead_comes_from_the_buffer() {
+fn repeated_reads_and_read_ahead_come_from_the_buffer() {
     let buffer = "[controller]\nread_buffer = { size = \"32KiB\", read_ahead = \"16KiB\" }\n";
     let mut device = device(&format!("{PLAIN}{buffer}"));
     timed(&mut device, Operation::Write, 0, 1 << 20);
@@ -355,7 +355,7 @@ fn bytes_that_are_no_state_are_refused() {
 
 #[test]
 fn every_request_is_served_or_fails_with_a_reason() {
-    // Twelve blocks' worth of a thousand random writes on the least spare space that is allowed.
+    // Twelve blocks' worth of a thousand random writes with the least over-provisioning that is allowed.
     let mut device = device("[flash]\nover_provisioning = 0.04\n");
     let mut random = Prng::new(Seed(5));
     for _ in 0..20_000 {
@@ -536,7 +536,7 @@ fn a_die_that_is_full_of_valid_pages_is_passed_over_while_another_one_has_room()
         assert_eq!(done, Ok(()), "{pages} from {page} on: {:?}", device.refusal());
     };
     (0..4096).for_each(|page| write(page, 1));
-    // The turns of the second die take what lay on the first one, which only writes the first page again and again.
+    // The second die takes over pages of the first one, which only writes the first page repeatedly.
     for page in (2..2048).step_by(2) {
         write(0, 1);
         write(page, 1);

@@ -36,7 +36,7 @@ fn a_row_waits_in_the_register_for_its_last_page() {
     let mut device = device(&format!("{FLASH}planes = 4\ngathers_multi_plane_pages = true\n{CONTROLLER}"));
     let times = [0, 1, 2, 3].map(|page| timed(&mut device, Operation::Write, page * 4096, &PAGE));
     assert_eq!(times, [110, 110, 110, 310]);
-    // A row and a half: 6 transfers and one program; the other half pays for its row.
+    // One and a half multi-plane pages: 6 transfers and one program; the other half pays for the second program.
     assert_eq!(timed(&mut device, Operation::Write, 4 * 4096, &[7; 6 * 4096]), 10 + 600 + 200);
     assert_eq!(timed(&mut device, Operation::Write, 10 * 4096, &[7; 2 * 4096]), 10 + 200 + 200);
 }

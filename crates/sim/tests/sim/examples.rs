@@ -293,7 +293,7 @@ fn shared_logs_take_pages_of_all_blocks() {
     let mut bench = shared_logs(4, 2).fill();
     // Eight pages of four blocks fill both logs, none of them the first of its block.
     assert_eq!(bench.write_each([1, 5, 9, 13, 2, 6, 10, 14]), [""; 8]);
-    // The first log makes room: each of the four blocks is merged, which empties the second log too.
+    // The first log is reclaimed: each of the four blocks is merged, so the second log has no valid page either.
     assert_eq!(bench.write(3, 1), "16 copied, 5 erased, 4 full");
     assert_eq!(bench.write_each([7, 11, 15]), [""; 3]);
     // So the second log is only erased.
@@ -304,7 +304,7 @@ fn shared_logs_take_pages_of_all_blocks() {
 }
 
 #[test]
-fn several_shared_logs_make_room_at_once() {
+fn several_shared_logs_are_reclaimed_in_a_batch() {
     let mut bench = shared_logs_reclaiming(2, 4, 2).fill();
     assert_eq!(bench.write_each([1, 5, 9, 13, 2, 6, 10, 14]), [""; 8]);
     // As with one at once, and the second log is erased with the first.

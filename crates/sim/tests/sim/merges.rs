@@ -42,13 +42,13 @@ fn a_merge_that_waits_is_as_much_work_on_a_channel_that_others_use() {
         // All at the same time, so that the channel is always in use.
         bench.write(random.below(128) as u32, 1, SECOND);
         for die in 0..4 {
-            assert!(bench.flash.timing().owed(die) <= merge * 2, "{}", bench.flash.timing().owed(die));
+            assert!(bench.flash.timing().backlog(die) <= merge * 2, "{}", bench.flash.timing().backlog(die));
         }
     }
 }
 
 #[test]
-fn a_merge_that_waits_is_owed_and_done_while_the_die_rests() {
+fn a_deferred_merge_is_done_while_the_die_is_idle() {
     let background = Background {
         idle_after: Nanos::from_micros(100),
         slice: Nanos::ZERO,
@@ -70,12 +70,12 @@ fn a_merge_that_waits_is_owed_and_done_while_the_die_rests() {
             assert_eq!(end, SECOND * 2 + merge + write);
             continue;
         }
-        // It waits. The second that the die had rested before is no part of it.
+        // The merge is deferred. The die's idle second before it does not count.
         assert_eq!(end, SECOND * 2 + write);
-        assert_eq!(bench.flash.timing().owed(0), merge);
-        // A second later it is done, and another one is owed; only one may be, so the next write waits for it.
+        assert_eq!(bench.flash.timing().backlog(0), merge);
+        // A second later it is done, and another one is deferred. Only one may be, so the next write waits for it.
         assert_eq!(bench.write(1, 1, SECOND * 3), SECOND * 3 + write);
-        assert_eq!(bench.flash.timing().owed(0), merge);
+        assert_eq!(bench.flash.timing().backlog(0), merge);
         let soon = SECOND * 3 + write;
         assert_eq!(bench.write(5, 1, soon), soon + merge + write);
     }

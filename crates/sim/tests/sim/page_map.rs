@@ -122,7 +122,7 @@ fn with_everything_at_once_every_read_is_right_and_times_change_nothing() {
         let mut layer = PageMap::new(&geometry, &options).unwrap();
         random_load(&mut untimed, &mut layer, seed);
         for cause in [Cause::Reclaim, Cause::Refresh, Cause::WearLevelling] {
-            // The other policies collect every block again and again, which levels by itself.
+            // The other policies collect every block repeatedly, which levels the wear by itself.
             let levelled = policy != VictimPolicy::Greedy && cause == Cause::WearLevelling;
             assert!(levelled || untimed.counts().blocks_erased(cause) > 10, "{cause:?}, {policy:?}");
         }

@@ -27,7 +27,7 @@ const CHOICES_4: [f64; 9] = [1.3378, 1.5947, 2.0370, 2.3942, 2.9298, 3.8160, 5.5
 const CHOICES_10: [f64; 9] = [1.2612, 1.4867, 1.8796, 2.1980, 2.6754, 3.4636, 5.0002, 7.3652, 9.2842];
 
 /// Alpha, the share of the writes that go to hot pages, the share of pages that are hot; one FIFO frontier, and two
-/// collected apart with the best split of the spare space.
+/// collected apart with the best split of the over-provisioning.
 const HOT_COLD: [(f64, f64, f64, f64, f64); 6] = [
     (0.8, 0.80, 0.20, 3.0345, 1.9975),
     (0.8, 0.90, 0.10, 3.5329, 1.4810),
@@ -169,7 +169,7 @@ fn best_split(alpha: f64, writes: f64, pages: f64) -> (f64, f64) {
         writes * fifo_formula(alpha * pages / hot_share)
             + (1.0 - writes) * fifo_formula(alpha * (1.0 - pages) / (1.0 - hot_share))
     };
-    // Golden section: the sum has one minimum between the splits that leave either pool no spare space.
+    // Golden section: the sum has one minimum between the splits that leave a pool without over-provisioning.
     let ratio = (5f64.sqrt() - 1.0) / 2.0;
     let (mut low, mut high) = (alpha * pages + 1e-9, 1.0 - alpha * (1.0 - pages) - 1e-9);
     while high - low > 1e-9 {

@@ -142,7 +142,7 @@ fn a_device_that_has_no_spare_block_left_can_only_be_read() {
 }
 
 #[test]
-fn a_fast_region_whose_blocks_have_failed_is_passed_over() {
+fn an_slc_cache_whose_blocks_have_failed_is_bypassed() {
     let geometry = geometry().with_slc_blocks(4).unwrap();
     let reliability = Reliability { slc_endurance: 5, ..Reliability::default() };
     let behind = PageMapOptions {
@@ -159,7 +159,7 @@ fn a_fast_region_whose_blocks_have_failed_is_passed_over() {
 }
 
 #[test]
-fn worn_flash_is_read_again_and_again() {
+fn worn_flash_needs_read_retries() {
     let geometry = geometry();
     let reliability =
         Reliability { retries_worn_per_million: 1_000_000, seed: Seed(9), ..Reliability::default() };

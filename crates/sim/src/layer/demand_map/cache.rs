@@ -50,8 +50,8 @@ impl Cache {
         self.slot_of[page as usize] != NONE
     }
 
-    /// Makes a cached entry the newest; `false` when it is not cached.
-    pub(super) fn touch(&mut self, page: u32) -> bool {
+    /// Makes a cached entry the most recently used one; `false` when it is not cached.
+    pub(super) fn use_entry(&mut self, page: u32) -> bool {
         let slot = self.slot_of[page as usize];
         if slot == NONE {
             return false;
@@ -63,12 +63,12 @@ impl Cache {
         true
     }
 
-    /// The entry that has to go before another one can come.
-    pub(super) fn in_the_way(&self) -> Option<u32> {
+    /// The entry that the next insertion evicts: the least recently used one, if the cache is full.
+    pub(super) fn next_evicted(&self) -> Option<u32> {
         (self.slots.len() == self.limit as usize).then(|| self.slots[self.oldest as usize].page)
     }
 
-    /// Puts an entry into the cache, clean, in the place of [`Cache::in_the_way`] if there is one.
+    /// Puts an entry into the cache, clean, and evicts [`Cache::next_evicted`].
     pub(super) fn insert(&mut self, page: u32) {
         let entry = Slot { page, newer: NONE, older: NONE };
         let slot = if self.slots.len() == self.limit as usize {
@@ -93,13 +93,13 @@ impl Cache {
     }
 
     /// A cached entry changed.
-    pub(super) fn soil(&mut self, page: u32) {
+    pub(super) fn mark_dirty(&mut self, page: u32) {
         debug_assert!(self.contains(page));
         set_bits(&mut self.dirty, page, 1);
     }
 
     /// The entries of `count` pages from `first` on were written to the flash.
-    pub(super) fn clean(&mut self, first: u32, count: u32) {
+    pub(super) fn mark_clean(&mut self, first: u32, count: u32) {
         clear_bits(&mut self.dirty, first, count);
     }
 
@@ -166,17 +166,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_entry_in_the_way_is_the_least_recently_used() {
+    fn the_least_recently_used_entry_is_evicted_next() {
         let (mut cache, mut model) = (Cache::new(5, 20), VecDeque::new());
         let mut random = Prng::new(Seed(1));
         for _ in 0..10_000 {
             let page = random.below(20) as u32;
             let expected = (model.len() == 5).then(|| model[0]);
-            assert_eq!(cache.in_the_way(), expected);
+            assert_eq!(cache.next_evicted(), expected);
             assert_eq!(cache.contains(page), model.contains(&page));
-            if !cache.touch(page) {
-                if let Some(page) = cache.in_the_way() {
-                    cache.clean(page, 1);
+            if !cache.use_entry(page) {
+                if let Some(page) = cache.next_evicted() {
+                    cache.mark_clean(page, 1);
                 }
                 cache.insert(page);
                 if expected.is_some() {
@@ -184,7 +184,7 @@ mod tests {
                 }
             }
             if page.is_multiple_of(3) {
-                cache.soil(page);
+                cache.mark_dirty(page);
             }
             assert!(cache.fits(5, 20));
             let mut other = cache.clone();

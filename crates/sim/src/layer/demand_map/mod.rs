@@ -2,18 +2,20 @@
 //! ASPLOS 2009).
 //!
 //! # Model
-//! The map's entries stand on map pages, which lie in blocks of their own; where those are is in memory (the global
-//! translation directory). A request needs the entries of its pages: those that are not cached are read, once for each
-//! map page and request. The entry that was used least recently makes room. If it is dirty, its map page is read and
-//! written again, with all dirty entries of that page (batch update), which stay, clean. Collecting moves data: entries that are cached
-//! become dirty (lazy copying), of the others the map pages are written again, each once for all that a request moved.
-//! Map pages are collected like data pages, for [`Cause::Map`].
+//! The entries of the map lie on map pages, in blocks of their own. The places of the map pages are in memory (the global
+//! translation directory).
+//! 1. A request needs the entries of its pages. Entries that are not cached are read, each map page once a request.
+//! 2. A new entry evicts the least recently used one. If that one is dirty, its map page is read, and written again with
+//!    all dirty entries of the page (batch update). Those stay in the cache as clean entries.
+//! 3. Garbage collection moves data. Cached entries of moved pages become dirty (lazy copying). For the others the map
+//!    pages are written again, each once for all moves of a request.
+//! 4. Map pages are collected like data pages, for [`Cause::Map`].
 //!
 //! # Invariants
 //! - an entry that is newer than its map page is dirty in the cache, or its map page is stale and queued;
 //! - nothing is queued when a write returns.
 //!
-//! What is in memory here of the whole map stands for the content of the map pages.
+//! The simulator has the whole map in memory. That stands for the content of the map pages.
 
 mod cache;
 mod options;
@@ -71,13 +73,13 @@ impl DemandMap {
         &self.pages
     }
 
-    /// Where a map page stands among the logical pages.
+    /// The logical page that a map page has, behind the host's.
     fn of_map(&self, map_page: u32) -> Pages {
         Pages { first: LogicalPage(self.host_pages + map_page), count: 1 }
     }
 
     /// Brings the entries of pages into the cache.
-    fn look_up<T: Timing>(
+    fn load_entries<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
         pages: Pages,
@@ -85,8 +87,8 @@ impl DemandMap {
     ) -> Result<Nanos, Exhausted> {
         let (mut end, mut loaded) = (at, None);
         for LogicalPage(page) in pages.each() {
-            if !self.cache.touch(page) {
-                if let Some(oldest) = self.cache.in_the_way().filter(|&page| self.cache.is_dirty(page)) {
+            if !self.cache.use_entry(page) {
+                if let Some(oldest) = self.cache.next_evicted().filter(|&page| self.cache.is_dirty(page)) {
                     end = self.write_map_page(flash, oldest / self.entries_per_page, end)?;
                 }
                 let map_page = page / self.entries_per_page;
@@ -113,17 +115,17 @@ impl DemandMap {
         let end = self.pages.append_map(flash, page, read)?;
         let first = map_page * self.entries_per_page;
         let entries = self.entries_per_page.min(self.host_pages - first);
-        self.cache.clean(first, entries);
+        self.cache.mark_clean(first, entries);
         #[cfg(test)]
         self.note_on_flash(first..first + entries);
         self.stale[map_page as usize] = false;
         Ok(end)
     }
 
-    /// The entry of a page changed without the host's needing it.
-    fn change(&mut self, page: u32) {
+    /// Garbage collection or a trim changed the entry of a page: a cached one becomes dirty, another's map page stale.
+    fn note_change(&mut self, page: u32) {
         if self.cache.contains(page) {
-            self.cache.soil(page);
+            self.cache.mark_dirty(page);
             return;
         }
         let map_page = page / self.entries_per_page;
@@ -132,12 +134,12 @@ impl DemandMap {
         }
     }
 
-    /// Writes the map pages of what was moved. That may move more.
-    fn settle<T: Timing>(&mut self, flash: &mut Flash<T>, at: Nanos) -> Result<(), Exhausted> {
+    /// Writes the stale map pages. That may collect, and so make others stale.
+    fn write_stale_map_pages<T: Timing>(&mut self, flash: &mut Flash<T>, at: Nanos) -> Result<(), Exhausted> {
         let (mut end, mut written) = (at, 0);
         loop {
             let mut moved = self.pages.take_moved();
-            moved.drain(..).for_each(|page| self.change(page));
+            moved.drain(..).for_each(|page| self.note_change(page));
             self.pages.give_back_moved(moved);
             let Some(map_page) = self.queue.pop() else { return Ok(()) };
             if !self.stale[map_page as usize] {
@@ -145,7 +147,8 @@ impl DemandMap {
             }
             if written > flash.geometry().pages() {
                 self.queue.push(map_page);
-                let reason = "writing the map moves data for ever: it has no space to spare".to_owned();
+                let reason =
+                    "writing the map moves data without end: it has too little over-provisioning".to_owned();
                 return Err(Exhausted { reason });
             }
             match self.write_map_page(flash, map_page, end) {
@@ -211,27 +214,27 @@ impl Layer for DemandMap {
         while part.first.0 < pages.first.0 + pages.count {
             // The entries of a part stay in the cache until its pages have their places.
             part.count = (pages.first.0 + pages.count - part.first.0).min(self.cache.limit());
-            let known = self.look_up(flash, part, at)?;
+            let known = self.load_entries(flash, part, at)?;
             end = end.max(self.pages.write(flash, part, stream, known)?);
-            part.each().for_each(|page| self.cache.soil(page.0));
+            part.each().for_each(|page| self.cache.mark_dirty(page.0));
             part.first.0 += part.count;
         }
-        self.settle(flash, end)?;
+        self.write_stale_map_pages(flash, end)?;
         Ok(end)
     }
 
     fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
-        // A read does not fail for want of space: a dirty entry that finds none stays, and the next write fails.
-        let known = self.look_up(flash, pages, at).unwrap_or(at);
+        // A read never fails for lack of free blocks: a dirty entry that cannot be written stays, and the next write fails.
+        let known = self.load_entries(flash, pages, at).unwrap_or(at);
         let end = self.pages.fetch(flash, pages, Cause::Host, known);
-        let _ = self.settle(flash, end);
+        let _ = self.write_stale_map_pages(flash, end);
         end
     }
 
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
         for page in pages.each() {
             if self.pages.holds(page) {
-                self.change(page.0);
+                self.note_change(page.0);
             }
         }
         self.pages.trim(flash, pages);
@@ -239,12 +242,12 @@ impl Layer for DemandMap {
 
     fn idle<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
         self.pages.idle(flash, from, until);
-        // What finds no space stays queued, and the next write fails.
-        let _ = self.settle(flash, from);
+        // A map page for which no block is free stays queued, and the next write fails.
+        let _ = self.write_stale_map_pages(flash, from);
     }
 
-    /// The cache is lost. What was dirty is found again beside the data, where each page says which it is; the
-    /// time and the map pages that this takes are not counted.
+    /// The cache is lost. The device rebuilds the dirty entries from the data pages, whose spare areas hold their logical
+    /// numbers. The time and the map writes of that are not counted.
     fn power_cut(&mut self) {
         self.cache.clear();
         self.queue.clear();

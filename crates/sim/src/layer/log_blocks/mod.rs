@@ -12,16 +12,16 @@
 //! - BAST (Kim et al. 2002; Sun and Zhang, section 2): a few logs that take pages in any order;
 //! - block map: logs that take pages in order only, which are replacement blocks. Any write elsewhere costs a whole
 //!   block. With no logs at all, each request does;
-//! - extents: logs of which the controller knows from where to where they hold pages. They take the pages before
-//!   and behind those, so that writing in ascending or descending order is cheap, and nothing else is; what writes
-//!   all of a log's pages again makes it worthless, and costs an erase only;
+//! - extents: for each log the controller has the first and the last page on record. A log takes the page before the first
+//!   and the page after the last one. So only ascending and descending writes need no merge. A write that covers all
+//!   pages of a log makes them invalid, and costs one erase;
 //! - chunk map (Ajwani et al., section 3.3: "every chunk is mapped once, except for the active chunk, which is mapped
 //!   twice"): one log in order, and a block of the size of a chunk, 512 KiB for instance. A chunk
 //!   over several dies is a block on each of them, with small stripes.
 //!
 //! Random writes stay cheap within dies x logs x block size (uFLIP's locality area), sequential ones
-//! in as many partitions as there are logs. Merges of different dies go on at the same time, so addresses that
-//! fall on one die again and again lose that (uFLIP's large increments).
+//! in as many partitions as there are logs. Merges of different dies go on at the same time, so
+//! writes whose addresses all lie on one die do not gain from that (uFLIP's large increments).
 //!
 //! # Invariants
 //! - a logical block with a log has a data block, and nothing is written to it before they are merged;
@@ -253,7 +253,7 @@ impl LogBlocks {
         (pages, flash.program(place, part.logical, pages, Cause::Host, at))
     }
 
-    /// Merges a log with its data block. The time may be owed.
+    /// Merges a log with its data block, as deferred work.
     #[inline(never)]
     fn merge<T: Timing>(&mut self, flash: &mut Flash<T>, index: u32, at: Nanos) -> Result<(), Exhausted> {
         let log = self.logs[index as usize];

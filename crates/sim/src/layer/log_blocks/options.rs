@@ -54,7 +54,7 @@ pub struct LogBlocksOptions {
     pub logs: u32,
     /// Which pages a log takes. Default: any.
     pub order: LogOrder,
-    /// Which log makes room. Default: round robin.
+    /// The log that is merged when another one is needed. Default: round-robin.
     pub replacement: Replacement,
     /// Whether a log can become the data block. Otherwise all merges are full ones. Default: it can.
     pub switch_merges: bool,

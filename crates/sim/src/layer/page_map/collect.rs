@@ -1,4 +1,4 @@
-//! Making room: which block is opened, and how a victim is emptied and erased.
+//! Garbage collection: which block is opened, how the valid pages of a victim move, and when a block is erased.
 
 use flashlab_base::Nanos;
 
@@ -9,9 +9,9 @@ use crate::layer::bits::{clear_bits, for_each_set, set_bits};
 use crate::layer::contract::Exhausted;
 
 impl PageMap {
-    /// Makes sure that the open block at `index` has a page left, collecting if the die has too few free blocks.
+    /// Opens another block when the open block at `index` is full; first collects if the die has too few free blocks.
     #[cold]
-    pub(super) fn make_room<T: Timing>(
+    pub(super) fn ensure_free_page<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
         die: u32,
@@ -33,7 +33,9 @@ impl PageMap {
             self.collect(flash, die, pool as u32, at)?;
             turns += 1;
             if turns > 2 * flash.geometry().blocks() {
-                let reason = format!("die {die} gains no free block by collecting: it has no space to spare");
+                let reason = format!(
+                    "die {die} gains no free block by collecting: it has too little over-provisioning"
+                );
                 return Err(Exhausted { reason });
             }
         }
@@ -72,7 +74,8 @@ impl PageMap {
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         let exhausted = |what: &str| {
-            let reason = format!("die {die} has no free block and {what}: it has no space to spare");
+            let reason =
+                format!("die {die} has no free block and {what}: it has too little over-provisioning");
             Err(Exhausted { reason })
         };
         let Some(victim) = self.victims.take(pool) else {
@@ -82,7 +85,7 @@ impl PageMap {
             self.victims.close(victim, pool);
             return exhausted("every closed block holds nothing but valid pages");
         }
-        if !self.has_room_for(victim, die, pool) {
+        if !self.has_pages_for(victim, die, pool) {
             self.victims.close(victim, pool);
             self.wear_out(die);
             return Err(self.only_read());
@@ -97,14 +100,14 @@ impl PageMap {
     }
 
     /// Whether a closed block's pages can be moved away now.
-    pub(super) fn can_empty<T: Timing>(&self, flash: &Flash<T>, block: u32) -> bool {
+    pub(super) fn can_reclaim<T: Timing>(&self, flash: &Flash<T>, block: u32) -> bool {
         self.worn_out.is_none()
             && self.victims.is_closed(block)
-            && self.has_room_for(block, flash.geometry().die(block), self.victims.pool(block))
+            && self.has_pages_for(block, flash.geometry().die(block), self.victims.pool(block))
     }
 
     /// Moves the pages of a closed block away and erases it, although it is not the next victim.
-    pub(super) fn empty<T: Timing>(
+    pub(super) fn reclaim<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
         block: u32,
@@ -132,7 +135,7 @@ impl PageMap {
         self.back[(block * self.pages_per_block) as usize] >= self.host_pages
     }
 
-    fn has_room_for(&self, block: u32, die: u32, pool: u32) -> bool {
+    fn has_pages_for(&self, block: u32, die: u32, pool: u32) -> bool {
         let index = self.frontier_index(die, self.stream_of(block, pool), true);
         !self.free[die as usize].is_empty()
             || self.victims.valid(block) <= self.pages_per_block - self.frontiers[index].page
@@ -155,7 +158,7 @@ impl PageMap {
         let mut logical = std::mem::take(&mut self.moving_logical);
         logical.clear();
         logical.extend(moving.iter().map(|&page| self.back[page as usize]));
-        // The map's entries lie far apart: loading them all first lets the processor overlap the misses.
+        // The map's entries lie far apart in memory: when all are loaded first, the cache misses overlap.
         std::hint::black_box(logical.iter().fold(0, |sum, &page| sum ^ self.map[page as usize]));
 
         let stream = self.stream_of(victim, pool);
@@ -171,8 +174,8 @@ impl PageMap {
                 self.open_block(flash, die, stream, index, at);
             }
             let frontier = self.frontiers[index];
-            let room = (self.pages_per_block - frontier.page) as usize;
-            let part = done..(done + room).min(moving.len());
+            let free = (self.pages_per_block - frontier.page) as usize;
+            let part = done..(done + free).min(moving.len());
             let target = frontier.block * self.pages_per_block + frontier.page;
             for (to, &page) in (target..).zip(&logical[part.clone()]) {
                 self.map[page as usize] = to;
@@ -241,7 +244,7 @@ impl PageMap {
     /// Nothing more is written, because of a die.
     fn wear_out(&mut self, die: u32) {
         self.worn_out.get_or_insert(die);
-        // No open block takes a page any more: what is written from now on asks for room, and is refused.
+        // Open blocks count as full, so that each write from now on needs another block and is refused.
         self.frontiers.iter_mut().for_each(|frontier| frontier.page = self.pages_per_block);
     }
 
@@ -266,9 +269,9 @@ impl PageMap {
         match coldest {
             Some(block)
                 if flash.blocks()[block as usize].erases + spread < self.most_erased
-                    && self.can_empty(flash, block) =>
+                    && self.can_reclaim(flash, block) =>
             {
-                self.empty(flash, block, Cause::WearLevelling, at)
+                self.reclaim(flash, block, Cause::WearLevelling, at)
             }
             _ => at,
         }

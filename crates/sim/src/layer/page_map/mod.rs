@@ -1,18 +1,19 @@
-//! A page map: every logical page may lie anywhere.
+//! A page map: every logical page may lie on any physical page.
 //!
 //! # Model
-//! Pages are appended to open blocks, one for each die and stream. A page's old place becomes invalid. When a die
-//! has too few free blocks, a victim's valid pages are appended to the open block of the collector (or of the
-//! stream itself) on the same die and the victim is erased. Free blocks are taken with the fewest erases first
-//! (dynamic wear levelling); when a block lags too far behind, its cold data moves (static wear levelling). A
-//! block that fails at its erase is not used again; when a die has lost too many, the device can only be read. Data
-//! that was read too often or is too old is written again.
+//! 1. The map appends pages to open blocks, one for each die and stream. The old copy of a page becomes invalid.
+//! 2. When a die has too few free blocks, garbage collection takes a victim. It appends the victim's valid pages to an open
+//!    block on the same die (its own, or the stream's), and erases the victim.
+//! 3. The free block with the fewest erases is used next (dynamic wear levelling). When a block lags too far behind, its
+//!    cold data moves (static wear levelling).
+//! 4. A block that fails at its erase is not used again. When a die has lost too many blocks, the device can only be read.
+//! 5. Data that was read too often, or is too old, is written again.
 //!
 //! # Invariants
 //! - `map[l] = p` if and only if `p` is valid and `back[p] = l`;
 //! - the valid pages of all blocks are the mapped logical pages;
-//! - a die keeps one block free for its collector, so a collection that has begun ends;
-//! - a victim without an invalid page would bring nothing: that is [`Exhausted`], not another turn.
+//! - a die keeps one block free for garbage collection, so a collection that has begun ends;
+//! - a victim without an invalid page frees nothing: the write fails with [`Exhausted`], and no other victim is tried.
 
 mod ages;
 mod collect;
@@ -78,7 +79,7 @@ pub struct PageMap {
     level_free_blocks: bool,
     wear_spread: Option<u32>,
     most_erased: u32,
-    /// By die: how many blocks may yet fail.
+    /// By die: how many more blocks may fail.
     spare: Vec<u32>,
     /// The die that has none left: nothing is written any more.
     worn_out: Option<u32>,
@@ -88,7 +89,7 @@ pub struct PageMap {
     pages_per_block: u32,
     /// The logical pages from this one on hold a map, and never share a block with the host's.
     host_pages: u32,
-    /// Whether collections tell which logical pages they moved, in `moved`.
+    /// Whether garbage collection lists the logical pages that it moved in `moved`.
     report_moves: bool,
     #[serde(skip)]
     moved: Vec<u32>,
@@ -167,7 +168,7 @@ impl PageMap {
         self.append(flash, pages, self.streams - 1, Cause::Map, at)
     }
 
-    /// Takes the host's pages that collections moved since the last time.
+    /// Takes the list of the host's pages that garbage collection moved since the last call.
     pub(super) fn take_moved(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.moved)
     }
@@ -244,20 +245,24 @@ impl PageMap {
         count: u32,
         stream: u32,
     ) -> (u32, u32) {
-        let (dies, row) = (geometry.dies(), geometry.planes());
+        let (dies, planes) = (geometry.dies(), geometry.planes());
         if dies == 1 {
             return (0, count);
         }
         match self.striping {
             Striping::Static => {
-                let (stripe, within) = geometry.row(page.0);
-                (geometry.die(stripe), count.min(row - within))
+                let (stripe, within) = geometry.multi_plane_page(page.0);
+                (geometry.die(stripe), count.min(planes - within))
             }
             Striping::WriteOrder => {
                 let die = self.next_die;
                 let index = self.frontier_index(die, stream, false);
-                // A full block gives way to an empty one; both begin a row, as no row is cut by a block's end.
-                let left = if row == 1 { 1 } else { row - geometry.row(self.frontiers[index].page).1 };
+                // When the block is full, the next one is empty: both begin a multi-plane page, since none crosses blocks.
+                let left = if planes == 1 {
+                    1
+                } else {
+                    planes - geometry.multi_plane_page(self.frontiers[index].page).1
+                };
                 if count >= left {
                     self.next_die = if die + 1 == dies { 0 } else { die + 1 };
                 }
@@ -282,9 +287,9 @@ impl PageMap {
             let (die, wanted) = self.choose_die(flash.geometry(), LogicalPage(page), left, stream);
             let index = self.frontier_index(die, stream, false);
             if self.frontiers[index].page == self.pages_per_block
-                && let Err(exhausted) = self.make_room(flash, die, stream, index, at)
+                && let Err(exhausted) = self.ensure_free_page(flash, die, stream, index, at)
             {
-                // In write order a die may come to hold more than its share, and another one has room.
+                // In write order a die may get more than its share of the pages, and another die has a free page.
                 full_dies += 1;
                 if self.striping == Striping::Static || full_dies == flash.geometry().dies() {
                     return Err(exhausted);
@@ -361,8 +366,8 @@ impl Layer for PageMap {
     fn prefetch(&self, geometry: &FlashGeometry, pages: &[LogicalPage]) -> u32 {
         let mut sum = 0;
         for pages in pages.chunks(PREFETCHED) {
-            // A load that needs what another one brings waits for it. Step by step for all pages, the misses of a
-            // step overlap.
+            // A load that needs another load's result waits for it. Each step loads for all pages, so the cache misses
+            // of a step overlap.
             let mut found = [UNMAPPED; PREFETCHED];
             for (found, page) in found.iter_mut().zip(pages) {
                 *found = self.map[page.0 as usize];

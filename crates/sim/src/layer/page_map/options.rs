@@ -14,7 +14,7 @@ use crate::layer::options::OptionsError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Striping {
-    /// On the die after that of the last write, row by row.
+    /// Round-robin over the dies, in the order of the writes; each die gets a multi-plane page.
     #[default]
     WriteOrder,
     /// On the die that the logical page's number gives, so that pages that are written together elsewhere are not

@@ -99,7 +99,7 @@ impl PageMap {
         for (index, &Frontier { block, page }) in self.frontiers.iter().enumerate() {
             let (die, stream) = ((index / per_die) as u32, (index % per_die) as u32 % self.streams);
             if block == NO_BLOCK {
-                ensure(page == pages, || "no block is open, but has room".to_owned())?;
+                ensure(page == pages, || "no block is open, but one has free pages".to_owned())?;
                 continue;
             }
             // A worn out map calls its open blocks full, so that nothing more is written.

@@ -1,4 +1,4 @@
-//! Data that was read too often, or is too old, is written again.
+//! Refresh: data that was read too often, or is too old, is written again.
 //!
 //! # Model
 //! Reading a block disturbs its other pages, so a block is refreshed when enough of its pages were read since its erase.
@@ -37,8 +37,8 @@ impl PageMap {
         let Some(disturbance) = &mut self.disturbance else { return };
         let reads = &mut disturbance.reads[block as usize];
         *reads = reads.saturating_add(pages);
-        if *reads >= disturbance.limit && self.can_empty(flash, block) {
-            self.empty(flash, block, Cause::Refresh, at);
+        if *reads >= disturbance.limit && self.can_reclaim(flash, block) {
+            self.reclaim(flash, block, Cause::Refresh, at);
         }
     }
 
@@ -54,8 +54,8 @@ impl PageMap {
                 break;
             }
             ages.order.pop_front();
-            if current && self.can_empty(flash, block) {
-                now = self.empty(flash, block, Cause::Refresh, now);
+            if current && self.can_reclaim(flash, block) {
+                now = self.reclaim(flash, block, Cause::Refresh, now);
             } else if current {
                 open.push((begun, block));
             }

@@ -4,10 +4,10 @@
 //! # Model
 //! A die has one sequential log block and a ring of random log blocks. A write to the beginning of a
 //! logical block opens the sequential log, and writes that continue it go there; when another block needs it, it becomes
-//! the data block (switch merge), after the rest was copied behind it (partial merge). All other pages that no
+//! the data block (switch merge), after the missing pages were copied to it (partial merge). All other pages that no
 //! longer fit into their data block are appended to the newest random log, whatever block they belong to. When the
-//! ring is full the oldest random log makes room, or several of them at once: each logical block that has pages in it is
-//! merged as a whole (full merge), so that one write may cost as many merges as a log has pages.
+//! ring is full, the oldest random log is reclaimed, or a batch of them. Each logical block that has valid pages in it is
+//! merged as a whole (full merge). So one write may cost a merge for each page of a log.
 //!
 //! # Invariants
 //! - `newest` of a held page is where it lies in a log, or [`NONE`] if it lies in the data block;
@@ -201,7 +201,7 @@ impl SharedLogs {
         Ok(end)
     }
 
-    /// Opens the next random log of a die; the one that was there makes room. Its time may be owed.
+    /// Opens the next random log of a die. When all are in use, it reclaims a batch of the oldest, as deferred work.
     fn open_random<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -270,7 +270,7 @@ impl SharedLogs {
         Ok(end)
     }
 
-    /// Merges the sequential log of a die with its data block. The time may be owed.
+    /// Merges the sequential log of a die with its data block, as deferred work.
     #[inline(never)]
     fn merge_sequential<T: Timing>(
         &mut self,
@@ -283,9 +283,9 @@ impl SharedLogs {
             return flash.defer(die as u32, |flash| self.merge_full(flash, log.owner, at)).map(drop);
         }
         let copied = flash.defer(die as u32, |flash| {
-            let (geometry, rest) = (*flash.geometry(), log.written..self.blocks.pages_per_block());
+            let (geometry, missing) = (*flash.geometry(), log.written..self.blocks.pages_per_block());
             let place = |offset| self.place(&geometry, log.owner, offset);
-            let (copied, end) = self.blocks.copy(flash, log.owner, log.block, rest, place, at);
+            let (copied, end) = self.blocks.copy(flash, log.owner, log.block, missing, place, at);
             self.blocks.replace(flash, log.owner, log.block, end);
             copied
         });

@@ -18,7 +18,7 @@ pub struct SharedLogsOptions {
     pub stripe_pages: u32,
     /// How many random log blocks a die has, at least 1. Default: 4.
     pub logs: u32,
-    /// How many random logs make room at once when the last one is full, 1 to `logs`. Default: 1.
+    /// How many random logs are reclaimed in a batch when the last one is full, 1 to `logs`. Default: 1.
     #[serde(alias = "reclaimed_at_once")]
     pub reclaim_batch: u32,
     /// How the flash ages, as the flash was told. Blocks that failed are not used again. Default: it does not.

@@ -1,14 +1,16 @@
-//! A region of fast cells in front of another layer (an SLC cache).
+//! An SLC cache in front of another layer.
 //!
 //! # Model
-//! The array's first blocks, [`FlashGeometry::slc_blocks`], are a log on each of their dies: what the host writes goes
-//! there first, striped over the dies row by row. When a die's part is full, its oldest block is folded: the pages
-//! that are still valid are read and written to the layer behind ([`Cause::Fold`]), together with the pages after
-//! them that are in the region too, so that the layer behind is written in long runs. Overwritten pages are
-//! dropped. While the host rests, the region folds ahead. Sequential data may go past it.
+//! The array's first blocks, [`FlashGeometry::slc_blocks`], are the cache: a log of blocks on each of their dies.
+//! 1. A write of the host goes to the cache, round-robin over the dies, a multi-plane page to each. A long sequential
+//!    write may bypass the cache.
+//! 2. When a die's log is full, the cache folds its oldest block ([`Cause::Fold`]): it reads the valid pages, writes them to
+//!    the layer behind, and erases the block. Overwritten pages are invalid and not copied.
+//! 3. With a page it folds the pages after it that are in the cache too, so that the layer behind is written in long runs.
+//! 4. While the host sends nothing, the cache folds ahead.
 //!
 //! # Invariants
-//! - a page is valid in the region, or held by the layer behind, or neither;
+//! - a page is valid in the cache, or held by the layer behind, or neither;
 //! - `place[l] = p` if and only if `p` is valid, and then `back[p] = l`;
 //! - a fold that the layer behind refuses loses nothing.
 
@@ -22,13 +24,13 @@ use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
 use crate::layer::options::ensure;
 
-/// What a fast region can be told.
+/// The options of an SLC cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlcCacheOptions {
-    /// Writes that continue one another go past the region from this many pages on. Default: never.
+    /// Sequential writes bypass the cache from this number of pages on. Default: never.
     pub bypass_from: Option<u32>,
-    /// How many free blocks the region makes while the host rests; default: as many as it can.
+    /// How many free blocks the cache makes while the host is idle. Default: as many as it can.
     pub idle_reclaim_blocks: u32,
     /// How the flash ages, as the flash was told. Default: it does not.
     #[serde(skip)]
@@ -53,30 +55,30 @@ struct Log {
     free: VecDeque<u32>,
 }
 
-/// A fast region in front of a layer.
+/// An SLC cache in front of a layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlcCache<L> {
     behind: L,
-    /// By logical page: where it lies in the region.
+    /// By logical page: where it lies in the cache.
     place: Vec<u32>,
-    /// By page of the region: the logical page that was written to it.
+    /// By page of the cache: the logical page that was written to it.
     back: Vec<u32>,
-    /// By block of the region: how many pages are valid.
+    /// By block of the cache: how many pages are valid.
     valid: Vec<u32>,
     logs: Vec<Log>,
     next_log: u32,
     pages_per_block: u32,
     bypass_from: Option<u32>,
     idle_reclaim_blocks: usize,
-    /// Where the last write ended, and how many pages had continued one another.
+    /// Where the most recent write ended, and how many pages the sequential run has by then.
     sequence: (u32, u32),
 }
 
 impl<L: Layer> SlcCache<L> {
-    /// An empty region over erased flash, in front of `behind`.
+    /// An empty cache over erased flash, in front of `behind`.
     ///
     /// # Errors
-    /// When the array has no fast blocks that can be used.
+    /// When the array has no SLC blocks that can be used.
     pub fn new(
         geometry: &FlashGeometry,
         behind: L,
@@ -90,14 +92,14 @@ impl<L: Layer> SlcCache<L> {
         }
         logs.retain(|log| !log.free.is_empty());
         if logs.is_empty() {
-            let legal = "at least 1 that is not bad from the factory, for a fast region".to_owned();
+            let legal = "at least 1 that is not bad from the factory, for an SLC cache".to_owned();
             return Err(OptionsError { key: "slc_blocks", value: geometry.slc_blocks().into(), legal });
         }
-        let fast_pages = geometry.slc_blocks() * pages_per_block;
+        let slc_pages = geometry.slc_blocks() * pages_per_block;
         Ok(SlcCache {
             place: vec![NONE; behind.pages() as usize],
             behind,
-            back: vec![NONE; fast_pages as usize],
+            back: vec![NONE; slc_pages as usize],
             valid: vec![0; geometry.slc_blocks() as usize],
             logs,
             next_log: 0,
@@ -113,12 +115,12 @@ impl<L: Layer> SlcCache<L> {
         &self.behind
     }
 
-    /// How many blocks of the region are free.
+    /// How many blocks of the cache are free.
     pub fn free_blocks(&self) -> usize {
         self.logs.iter().map(|log| log.free.len()).sum()
     }
 
-    /// Checks this region, which was read from outside bytes, against its options and `flash`; `behind` does the same for
+    /// Checks this cache, which was read from outside bytes, against its options and `flash`; `behind` does the same for
     /// the layer behind.
     ///
     /// # Errors
@@ -140,7 +142,7 @@ impl<L: Layer> SlcCache<L> {
             && (self.back.len(), self.valid.len()) == ((blocks * pages) as usize, blocks as usize)
             && logs <= geometry.dies().min(blocks) as usize
             && ((self.next_log as usize) < logs || (logs, self.next_log) == (0, 0));
-        ensure(alike, || "the fast region is that of another device".to_owned())?;
+        ensure(alike, || "the SLC cache is that of another device".to_owned())?;
         self.check_pages(flash)?;
         self.check_blocks(flash)
     }
@@ -156,12 +158,12 @@ impl<L: Layer> SlcCache<L> {
             };
             let twice = self.behind.holds(LogicalPage(page));
             ensure(known && !twice, || {
-                format!("the page {page} is said to lie at {place} of the fast region")
+                format!("the page {page} is said to lie at {place} of the SLC cache")
             })?;
         }
         let logical = |&page: &u32| page == NONE || (page as usize) < self.place.len();
         ensure(valid == self.valid && self.back.iter().all(logical), || {
-            "the fast region has another number of valid pages".to_owned()
+            "the SLC cache has another number of valid pages".to_owned()
         })
     }
 
@@ -176,22 +178,22 @@ impl<L: Layer> SlcCache<L> {
             let first = blocks.len();
             for (block, written) in open.chain(full).chain(free) {
                 let state = flash.blocks().get(block as usize).filter(|state| state.written == written);
-                ensure(state.is_some(), || format!("{written} pages of the fast block {block} are written"))?;
+                ensure(state.is_some(), || format!("{written} pages of the SLC block {block} are written"))?;
                 blocks.push(block);
             }
             let mut dies = blocks[first..].iter().map(|&block| flash.geometry().die(block));
             let die = dies.next();
-            ensure(dies.all(|other| Some(other) == die), || "a fast log lies on several dies".to_owned())?;
+            ensure(dies.all(|other| Some(other) == die), || "an SLC log lies on several dies".to_owned())?;
         }
         blocks.sort_unstable();
         let usable = (0..flash.geometry().slc_blocks()).filter(|&block| !flash.failed(block));
         ensure(usable.eq(blocks.iter().copied()), || {
-            format!("a block of the fast region is not one of free, open and full: {blocks:?}")
+            format!("a block of the SLC cache is not one of free, open and full: {blocks:?}")
         })
     }
 
-    /// Whether a write continues the ones before for so long that it goes past the region.
-    fn goes_past(&mut self, pages: Pages) -> bool {
+    /// Whether a write is part of a sequential run that is long enough to bypass the cache.
+    fn bypasses(&mut self, pages: Pages) -> bool {
         let (next, length) = self.sequence;
         let before = if pages.first.0 == next { length } else { 0 };
         let length = before.saturating_add(pages.count);
@@ -199,7 +201,7 @@ impl<L: Layer> SlcCache<L> {
         self.bypass_from.is_some_and(|from| length >= from)
     }
 
-    /// Forgets what the region has of these pages.
+    /// Invalidates what the cache has of these pages.
     fn forget(&mut self, pages: Pages) {
         for LogicalPage(page) in pages.each() {
             let place = std::mem::replace(&mut self.place[page as usize], NONE);
@@ -209,7 +211,7 @@ impl<L: Layer> SlcCache<L> {
         }
     }
 
-    /// Writes pages to the region; returns how many did not find a place, because all its blocks have failed.
+    /// Writes pages to the cache; returns how many did not find a place, because all its blocks have failed.
     fn write_here<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -217,11 +219,11 @@ impl<L: Layer> SlcCache<L> {
         at: Nanos,
     ) -> Result<(Nanos, u32), Exhausted> {
         let (mut page, mut left, mut end) = (pages.first.0, pages.count, at);
-        let row = flash.geometry().planes();
+        let planes = flash.geometry().planes();
         while left > 0 {
-            let Some((block, first)) = self.make_room(flash, at)? else { return Ok((end, left)) };
-            let in_row = row - first % row;
-            let count = left.min(in_row);
+            let Some((block, first)) = self.open_page(flash, at)? else { return Ok((end, left)) };
+            let to_fill = planes - first % planes;
+            let count = left.min(to_fill);
             let part = Pages { first: LogicalPage(page), count };
             self.forget(part);
             if part.each().any(|page| self.behind.holds(page)) {
@@ -237,7 +239,7 @@ impl<L: Layer> SlcCache<L> {
             end = end.max(flash.program(place, part.first, count, Cause::Host, at));
             let log = &mut self.logs[self.next_log as usize];
             log.open = Some((block, first + count));
-            if count == in_row {
+            if count == to_fill {
                 self.next_log = (self.next_log + 1) % self.logs.len() as u32;
             }
             page += count;
@@ -246,9 +248,9 @@ impl<L: Layer> SlcCache<L> {
         Ok((end, 0))
     }
 
-    /// The block that the next page goes to, and its number in it. Folds if none is free; `None` when the region
+    /// The block that the next page goes to, and its number in it. Folds if none is free; `None` when the cache
     /// has no blocks any more.
-    fn make_room<T: Timing>(
+    fn open_page<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
         at: Nanos,
@@ -307,9 +309,9 @@ impl<L: Layer> SlcCache<L> {
         logical != NONE && self.place[logical as usize] == physical
     }
 
-    /// Writes a page, and those after it that are in the region too, to the layer behind. A run ends where a
+    /// Writes a page, and those after it that are in the cache too, to the layer behind. A run ends where a
     /// multiple of the pages of a block of each die does: a layer behind that maps blocks gets whole ones, and one that
-    /// maps pages gets what was written in order in that order, as runs of fewer would take turns.
+    /// maps pages gets sequential data in its order. (With shorter runs, pages of several logs would alternate.)
     fn fold_run<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -335,7 +337,7 @@ impl<L: Layer> SlcCache<L> {
         Ok(end)
     }
 
-    /// How many pages from `page` on, which is in the region, lie behind one another in one block of it.
+    /// How many pages from `page` on, which is in the cache, lie behind one another in one block of it.
     fn run(&self, page: u32, last: u32) -> u32 {
         let place = self.place[page as usize];
         let in_block = self.pages_per_block - place % self.pages_per_block;
@@ -354,7 +356,7 @@ impl<L: Layer> SlcCache<L> {
         end
     }
 
-    /// Folds a run of each log at once, again and again; returns when it had enough.
+    /// Folds a run of each log at the same time, repeatedly. Returns when it stopped.
     fn fold_ahead<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) -> Nanos {
         let mut now = from;
         while now < until && self.free_blocks() < self.idle_reclaim_blocks {
@@ -363,7 +365,7 @@ impl<L: Layer> SlcCache<L> {
                 if let Some(page) = self.oldest(index) {
                     match self.fold_run(flash, page, now) {
                         Ok(folded) => end = end.max(folded),
-                        // The next write will say so.
+                        // The next write reports the error.
                         Err(_) => return now,
                     }
                 } else if !self.logs[index].full.is_empty() {
@@ -396,13 +398,13 @@ impl<L: Layer> Layer for SlcCache<L> {
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         let (end, left) =
-            if self.goes_past(pages) { (at, pages.count) } else { self.write_here(flash, pages, at)? };
+            if self.bypasses(pages) { (at, pages.count) } else { self.write_here(flash, pages, at)? };
         if left == 0 {
             return Ok(end);
         }
-        let rest = Pages { first: LogicalPage(pages.first.0 + pages.count - left), count: left };
-        let written = self.behind.write(flash, rest, stream, at)?;
-        self.forget(rest);
+        let bypassing = Pages { first: LogicalPage(pages.first.0 + pages.count - left), count: left };
+        let written = self.behind.write(flash, bypassing, stream, at)?;
+        self.forget(bypassing);
         Ok(end.max(written))
     }
 

@@ -1,8 +1,8 @@
 //! Zones: the host writes each zone in order and resets it as a whole (NVMe zoned namespaces, ZNS).
 //!
 //! # Model
-//! A zone is a number of blocks spread over the dies. Its pages are dealt out row by row to its blocks, so a zone is
-//! written at the speed of all dies it lies on. It takes its blocks, the least erased ones of their dies, with its first
+//! A zone is a number of blocks spread over the dies. Its multi-plane pages go round-robin to its blocks, so a
+//! zone is written at the speed of all its dies. It takes its blocks, the least erased ones of their dies, with its first
 //! write, and gives them back erased when the host discards all of it. Nothing is ever moved: write
 //! amplification is 1. A block that fails when it is erased is given to no zone any more; when a die has none left, the
 //! device can only be read.
@@ -42,7 +42,7 @@ pub struct Zones {
     blocks: Vec<u32>,
     blocks_per_zone: u32,
     zone_pages: u32,
-    row: u32,
+    planes: u32,
     dies: u32,
     active: u32,
     most_active: u32,
@@ -67,7 +67,7 @@ impl Zones {
             blocks: vec![u32::MAX; zones * blocks_per_zone as usize],
             blocks_per_zone,
             zone_pages,
-            row: geometry.planes(),
+            planes: geometry.planes(),
             dies,
             active: 0,
             most_active: options.active_zones,
@@ -85,7 +85,7 @@ impl Zones {
         let zone_pages = blocks * geometry.pages_per_block();
         let zones = (options.logical_pages / zone_pages) as usize;
         let alike = (self.blocks_per_zone, self.zone_pages) == (blocks, zone_pages)
-            && (self.row, self.dies) == (geometry.planes(), geometry.dies())
+            && (self.planes, self.dies) == (geometry.planes(), geometry.dies())
             && self.most_active == options.active_zones
             && (self.zones.len(), self.blocks.len()) == (zones, zones * blocks as usize)
             && self.free.len() == geometry.dies() as usize;
@@ -124,21 +124,24 @@ impl Zones {
 
     /// How many pages of the block `i` of a zone are written when `written` pages of the zone are.
     fn written_to(&self, i: u32, written: u32) -> u32 {
-        let (rows, rest) = (written / self.row, written % self.row);
-        let (rounds, last) = (rows / self.blocks_per_zone, rows % self.blocks_per_zone);
+        let (multi_plane_pages, partial) = (written / self.planes, written % self.planes);
+        let rounds = multi_plane_pages / self.blocks_per_zone;
+        let last = multi_plane_pages % self.blocks_per_zone;
         let more = match i.cmp(&last) {
-            Ordering::Less => self.row,
-            Ordering::Equal => rest,
+            Ordering::Less => self.planes,
+            Ordering::Equal => partial,
             Ordering::Greater => 0,
         };
-        rounds * self.row + more
+        rounds * self.planes + more
     }
 
     /// Where a page of a zone lies, and how many pages follow it there.
     fn place(&self, zone: u32, page: u32) -> (PageAddress, u32) {
-        let (row, plane) = (page / self.row, page % self.row);
-        let block = self.blocks[(zone * self.blocks_per_zone + row % self.blocks_per_zone) as usize];
-        (PageAddress { block, page: row / self.blocks_per_zone * self.row + plane }, self.row - plane)
+        let (multi_plane_page, plane) = (page / self.planes, page % self.planes);
+        let (round, index) =
+            (multi_plane_page / self.blocks_per_zone, multi_plane_page % self.blocks_per_zone);
+        let block = self.blocks[(zone * self.blocks_per_zone + index) as usize];
+        (PageAddress { block, page: round * self.planes + plane }, self.planes - plane)
     }
 
     /// Gives a zone its blocks.
@@ -154,7 +157,7 @@ impl Zones {
         }
         for index in places {
             let free = &mut self.free[(index % self.dies) as usize];
-            let (_, block) = free.pop_first().expect("as many were counted");
+            let (_, block) = free.pop_first().expect("the die has enough free blocks");
             self.blocks[index as usize] = block;
         }
         self.zones[zone as usize].begun = true;

@@ -1,4 +1,4 @@
-//! A fast region: what folding costs, counted by hand; the cliff when it is full; nothing is lost.
+//! The SLC cache: the cost of folding, counted by hand; the cliff when it is full; nothing is lost.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -198,7 +198,7 @@ fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + Deserializ
         assert!(loaded == layer, "seed {seed}: saved and loaded");
         let small = geometry.with_slc_blocks(geometry.slc_blocks() - 1).unwrap();
         let other = loaded.complete(&options, &Flash::new(small, Untimed), |_| Ok(()));
-        assert_eq!(other, Err("the fast region is that of another device".to_owned()), "seed {seed}");
+        assert_eq!(other, Err("the SLC cache is that of another device".to_owned()), "seed {seed}");
         let damaged = loaded.complete(&options, &untimed, |_| Err("no".to_owned()));
         assert_eq!(damaged, Err("no".to_owned()), "seed {seed}: the layer behind is damaged");
 
@@ -224,9 +224,9 @@ fn nothing_is_lost_in_front_of_any_layer() {
 }
 
 #[test]
-fn an_array_without_fast_blocks_has_no_fast_region() {
+fn an_array_without_slc_blocks_has_no_slc_cache() {
     let geometry = FlashGeometry::new(Bytes::kib(4), 4, 1, 10, 1, 1).unwrap();
     let behind = page_map(&geometry, 16);
     let error = SlcCache::new(&geometry, behind, &SlcCacheOptions::default()).unwrap_err().to_string();
-    insta::assert_snapshot!(error, @"`slc_blocks` is 0; it may be at least 1 that is not bad from the factory, for a fast region");
+    insta::assert_snapshot!(error, @"`slc_blocks` is 0; it may be at least 1 that is not bad from the factory, for an SLC cache");
 }
