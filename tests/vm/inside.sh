@@ -1,8 +1,8 @@
 #!/bin/busybox sh
-# What the virtual machine of run.sh does: its one process. The story: drives of every kind are told to
-# flashlab's user as they are; each that is in use, or carries something, is refused and not written to;
+# What the virtual machine of run.sh does: its one process. It tests that `flashlab devices` shows drives of
+# every kind as they are; that each drive that is in use, or carries something, is refused and not written to;
 # a drive that is taken away in the middle ends the measurement with an error; and what was
-# measured until then can be gone on with. And a simulated disk is served as a block device, whose server is killed.
+# measured until then can be resumed. And a simulated disk is served as a block device, whose server is killed.
 #
 # Prints `ok NAME`, `FAILED NAME` with what was seen indented beneath it, or `skipped NAME`.
 

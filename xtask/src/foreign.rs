@@ -122,7 +122,7 @@ fn plain(parameter: Parameter) -> Truth {
         | Parameter::WriteBufferSize
         | Parameter::SlcCacheSize => 0.into(),
         Parameter::WriteBufferFlush => Truth::NotIdentifiable("there is no write buffer"),
-        Parameter::SlcCacheRefill => Truth::NotIdentifiable("there is no fast region"),
+        Parameter::SlcCacheRefill => Truth::NotIdentifiable("there is no SLC cache"),
         Parameter::ZerosProgramShare | Parameter::OnesProgramShare => 1.0.into(),
         Parameter::LingeringTime => 0.into(),
         _ => Truth::unjudged("it would have to be measured"),

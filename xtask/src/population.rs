@@ -230,7 +230,7 @@ mod tests {
             ("contents", share(&|_, flash| flash.zeros_program_share != 1.0)),
             ("write buffers", share(&|device, _| device.controller.write_buffer.is_some())),
             ("read buffers", share(&|device, _| device.controller.read_buffer.is_some())),
-            ("fast regions", share(&|_, flash| flash.slc_cache.is_some())),
+            ("SLC caches", share(&|_, flash| flash.slc_cache.is_some())),
             ("background work", share(&|device, _| device.controller.background.is_some())),
         ] {
             assert!(count > 25, "{what}: {count} of 500");

@@ -57,7 +57,7 @@ fn write_all(out: &mut String, set: Set, outcomes: &[ProbeOutcome], only: &[Para
     writeln!(
         out,
         "{:<22}{:>6} {:>8}{:>6}{:>6}{:>6}{:>6} {:>9}{:>7}{:>7}",
-        "parameter", "rule", "devices", "exact", "<=3%", "wrong", "sure", "undeterm.", "hidden", "denied"
+        "parameter", "rule", "devices", "exact", "<=3%", "wrong", "at 0.95", "undeterm.", "hidden", "denied"
     )?;
     for &parameter in only {
         let tally = Tally::of(of(outcomes, parameter).map(|(_, answer)| answer));
@@ -77,7 +77,7 @@ fn write_all(out: &mut String, set: Set, outcomes: &[ProbeOutcome], only: &[Para
     }
     writeln!(
         out,
-        "\n<=3%: the exact ones among them. sure: wrong with a confidence of at least 0.95. hidden: not identifiable, \
+        "\n<=3%: the exact ones among them. at 0.95: wrong with a confidence of at least 0.95. hidden: not identifiable, \
          which is right. denied: not identifiable, which is wrong. Devices whose truth is not known are not counted."
     )?;
     goals(out, outcomes, only)?;
@@ -87,7 +87,7 @@ fn write_all(out: &mut String, set: Set, outcomes: &[ProbeOutcome], only: &[Para
 }
 
 /// How many of the answers are right that do not rightly say that nothing is to be found, by rule, and how many of all are
-/// wrong and sure; by family.
+/// wrong at a confidence of 0.95 or more; by family.
 fn goals(out: &mut String, outcomes: &[ProbeOutcome], only: &[Parameter]) -> std::fmt::Result {
     let by_rule = |family: Option<&str>, of: Rule| {
         let answers = outcomes
@@ -104,7 +104,7 @@ fn goals(out: &mut String, outcomes: &[ProbeOutcome], only: &[Parameter]) -> std
     writeln!(
         out,
         "\n{:<18}{:>8} {:>24}{:>24}{:>24}",
-        "family", "devices", "equal", "within 3 %", "wrong and sure"
+        "family", "devices", "equal", "within 3 %", "wrong at 0.95"
     )?;
     let families: BTreeSet<&str> = outcomes.iter().map(|outcome| outcome.family).collect();
     for family in families.into_iter().map(Some).chain([None]) {
@@ -169,8 +169,8 @@ fn worst(out: &mut String, set: Set, outcomes: &[ProbeOutcome]) -> std::fmt::Res
         .filter(|(_, answer)| is_bad(answer))
         .collect();
     bad.sort_by(|(a, x), (b, y)| {
-        let sure = y.finding.confidence.total_cmp(&x.finding.confidence);
-        sure.then(x.parameter.cmp(&y.parameter)).then(a.seed.cmp(&b.seed))
+        let by_confidence = y.finding.confidence.total_cmp(&x.finding.confidence);
+        by_confidence.then(x.parameter.cmp(&y.parameter)).then(a.seed.cmp(&b.seed))
     });
     writeln!(out, "\nWrong answers ({}), the surest first", bad.len())?;
     for (outcome, answer) in bad.iter().take(WORST) {

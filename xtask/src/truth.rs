@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! - the truth of a device depends on its seed alone;
-//! - what the harness cannot tell for sure is not judged, and says why.
+//! - what the harness cannot decide is not judged, and says why.
 
 mod curves;
 mod lab;

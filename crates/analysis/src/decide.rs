@@ -4,7 +4,7 @@
 //! | question | module |
 //! | --- | --- |
 //! | do two or more samples differ, and by how much | [`ranks`] |
-//! | how large is it, and how sure is that | [`level`] |
+//! | how large is it, and with which interval | [`level`] |
 //! | from which IO on is it another level | [`change`] |
 //! | the line through a few figures whose errors are known, and whether it is one | [`mod@weighted_line`] |
 //! | pages, planes and blocks from reads across boundaries | [`boundaries`] |

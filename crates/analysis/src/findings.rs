@@ -1,4 +1,4 @@
-//! The document that a run ends with: what was found, how sure it is, and what to doubt.
+//! The document that a run ends with: what was found, with which confidence, and what to doubt.
 //!
 //! This is `summary.json` and what `--json` prints. Field names carry their units. `null` is "not
 //! measured" or "not known", never zero. Everything here can be computed again from the samples
@@ -135,7 +135,7 @@ pub struct Phases {
     pub running_ns_mean: f64,
     /// Length of one oscillation of the running phase in IOs; null where none was found.
     pub period_ios: Option<u64>,
-    /// How sure each is, from 0 to 1.
+    /// The confidence of the start-up phase, from 0 to 1.
     pub startup_confidence: f64,
     /// As above, for the period.
     pub period_confidence: f64,

@@ -8,8 +8,8 @@
 //! skewness is left widens the interval (both as in Tafazzoli and Wilson's Skart, IIE Transactions
 //! 43(2), 2011).
 //!
-//! Looking again and again until the interval happens to be narrow would make it a lie. Therefore
-//! it is computed only at counts that grow by a quarter, and it is not given before
+//! A run that looked after every IO would stop when the interval is narrow by chance, and the interval would then be
+//! wrong too often. Therefore it is computed only at counts that grow by a quarter, and it is not given before
 //! 1024 IOs, or 256 IOs and 8 periods where the period is known. What was never seen is in no
 //! interval: one IO in ten thousand that takes a thousand times as long doubles the mean, and a
 //! run of a thousand IOs most likely does not hold it.

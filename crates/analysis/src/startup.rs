@@ -9,14 +9,13 @@
 use crate::point::mean;
 use crate::student::two_sided_p;
 
-/// A start-up phase shorter than this is not told from chance.
+/// A start-up phase shorter than this cannot be distinguished from chance.
 pub const STARTUP_IOS_MIN: usize = 8;
 /// Fewer IOs than this are not analysed.
 const IOS_MIN: usize = 64;
 /// The running phase is cut into at least this many stretches.
 const STRETCHES_MIN: usize = 8;
-/// A level this close to the other (as a difference of logarithms) is none of its own, however
-/// sure the difference is.
+/// Two levels whose logarithms differ by less than this count as one level, even where the difference is significant.
 const LEVEL_DIFFERENCE_MIN: f64 = 0.02;
 /// An IO is of a new kind if it lies this far (as a logarithm: a factor of two) beyond all others.
 const NEW_KIND: f64 = std::f64::consts::LN_2;

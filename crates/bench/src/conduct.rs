@@ -142,7 +142,7 @@ impl<'a> Conduct<'a> {
         first.map_or(Nanos::ZERO, |record| Nanos(record.end_ns - record.begin_ns))
     }
 
-    /// Sequential reads, random writes, sequential reads again (uFLIP section 4.3).
+    /// Sequential reads, random writes, sequential reads once more (uFLIP section 4.3).
     fn lingering(&mut self) -> Result<(), BenchError> {
         let lengths = self.settings.lengths();
         let [before, writes, after] = lengths.lingering;

@@ -141,7 +141,7 @@ fn advice(error: &io::Error) -> &'static str {
         }
         Some(libc::EROFS) => "; it is read-only: make it writable (`blockdev --setrw`), or only read from it",
         Some(libc::ENOMEDIUM) => "; put a medium in",
-        Some(libc::ENOSPC) => "; make room there",
+        Some(libc::ENOSPC) => "; free some space there",
         Some(libc::ETXTBSY) => "; it is in use, as swap space or as a running program",
         _ => "",
     }

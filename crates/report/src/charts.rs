@@ -134,7 +134,7 @@ pub fn lingering(findings: &Findings, traces: &Traces) -> Option<Chart> {
     let trace = traces.traces.iter().find(|trace| trace.name == "lingering")?;
     Some(Chart {
         id: "lingering".to_owned(),
-        title: "Sequential reads, random writes, sequential reads again".to_owned(),
+        title: "Sequential reads, random writes, sequential reads once more".to_owned(),
         caption: findings.lingering.as_ref().map(|found| sentence(&found.evidence)).unwrap_or_default(),
         wide: true,
         drawing: trace_drawing(trace),

@@ -96,7 +96,7 @@ pub(crate) const FIGURE_5: Reproduction = reproduction(
     },
 );
 
-/// Reads, random writes, and reads again, as the run had them.
+/// Reads, random writes, and reads once more, as the run had them.
 fn lingering_picture(traces: &Traces) -> FigurePicture {
     let mut series = Vec::new();
     if let Some(trace) = traces.traces.iter().find(|trace| trace.name == "lingering") {

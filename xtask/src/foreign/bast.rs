@@ -1,6 +1,6 @@
 //! Log blocks of one data block each, as Kim et al. wrote them down ("A space-efficient flash translation layer for
 //! CompactFlash systems", IEEE Transactions on Consumer Electronics 48(2), 2002): a block map, and a few log blocks whose
-//! pages are mapped. One chip, one operation after the other. The log that was used least recently makes room.
+//! pages are mapped. One chip, one operation after the other. The least recently used log is evicted.
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Prng};

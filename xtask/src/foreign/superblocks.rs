@@ -99,7 +99,7 @@ impl Superblocks {
     }
 
     /// A new open superblock, when the last one is full.
-    fn make_room(&mut self, at: u64) {
+    fn collect_until_free(&mut self, at: u64) {
         while self.next == self.pages {
             self.open = self.free.pop().expect("one superblock is free");
             self.next = 0;
@@ -159,7 +159,7 @@ impl Model for Superblocks {
                 }
                 let whole = offset <= page * self.page && (page + 1) * self.page <= end;
                 let ready = if whole { at } else { self.read_page(logical, at) };
-                self.make_room(ready);
+                self.collect_until_free(ready);
                 self.programmed += 1;
                 self.append(logical, ready)
             })

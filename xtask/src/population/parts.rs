@@ -97,16 +97,16 @@ pub fn flash(
         slc_cache: None,
         ..FlashSection::default()
     }
-    .with_fast_region(draw, family, capacity)
+    .with_slc_cache(draw, family, capacity)
 }
 
-trait WithFastRegion {
-    fn with_fast_region(self, draw: &mut Draw, family: DeviceFamily, capacity: Bytes) -> FlashSection;
+trait WithSlcCache {
+    fn with_slc_cache(self, draw: &mut Draw, family: DeviceFamily, capacity: Bytes) -> FlashSection;
 }
 
-impl WithFastRegion for FlashSection {
+impl WithSlcCache for FlashSection {
     /// A fifth of the devices with a page map have an SLC cache.
-    fn with_fast_region(self, draw: &mut Draw, family: DeviceFamily, capacity: Bytes) -> FlashSection {
+    fn with_slc_cache(self, draw: &mut Draw, family: DeviceFamily, capacity: Bytes) -> FlashSection {
         if !family.maps_pages() || !draw.chance(0.2) {
             return self;
         }
@@ -216,7 +216,7 @@ fn segment_groups(draw: &mut Draw, read: Nanos, capacity: Bytes) -> SegmentGroup
     SegmentGroups { count, span: Bytes(span), switch, write_switch }
 }
 
-/// Merges that are put off; with a fast region, that it is emptied only after a while.
+/// Deferred merges; with an SLC cache, that it is folded only after a while.
 fn background(draw: &mut Draw, family: DeviceFamily, flash: &FlashSection) -> Option<BackgroundSection> {
     let idle_after = draw.micros(1000.0, 200_000.0);
     if flash.slc_cache.is_some() {

@@ -202,7 +202,7 @@ pub fn useful_depth(quiet: &Profile, noisy: &Profile, page: Bytes) -> Truth {
 
 /// What aligned sequential writes of one page cost with this content, relative to random content. While the host waits for an
 /// outlier a write buffer gets emptied; so it is measured without noise and with it. A device that puts work off does a part of
-/// it before each write once it owes some; so it is measured as well when a part of it was overwritten. All are right.
+/// it before each write once some is deferred; so it is measured as well when a part of it was overwritten. All are right.
 pub fn content_share(
     quiet: &Profile,
     noisy: &Profile,
@@ -219,7 +219,7 @@ pub fn content_share(
         lab.sequential(Operation::Write, Bytes::ZERO, OVERWRITE, overwritten.0 / OVERWRITE.0);
         let mut at = overwritten.round_up(page);
         let (mut random, mut other) = (Vec::new(), Vec::new());
-        // In turns, as what is put off changes with time.
+        // Alternating, because the backlog changes with time.
         for turn in 0..2 * TURNS {
             let (costs, written) =
                 if turn % 2 == 0 { (&mut random, WrittenContent::Random) } else { (&mut other, content) };

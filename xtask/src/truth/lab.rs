@@ -26,7 +26,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// The device, filled sequentially without times, and rested since for ever: nothing is in flight or owed.
+    /// The device, filled sequentially without times, and idle for ever since: nothing is in flight or deferred.
     pub fn filled(profile: &Profile) -> Lab {
         let mut lab = Lab::empty(profile);
         lab.fill();
@@ -151,7 +151,7 @@ impl Lab {
         end.since(begin).0 as f64 / count as f64
     }
 
-    /// Blocks that were erased to make room.
+    /// Blocks that garbage collection erased.
     pub fn collected(&self) -> u64 {
         self.device.as_flash().map_or(0, |flash| flash.flash().counts().blocks_erased(Cause::Reclaim))
     }

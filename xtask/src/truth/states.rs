@@ -1,4 +1,4 @@
-//! Truths about states: phases of random writes, what they leave behind, and spare space.
+//! Truths about states: phases of random writes, what they leave behind, and over-provisioning.
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::findings::Lingering;
@@ -21,7 +21,7 @@ const REPETITIONS: usize = 4;
 /// Batches of a run, whose means tell how exact that of the whole run is.
 const BATCHES: usize = 4;
 /// Of figures of so many repetitions 19 in 20 are no more standard errors than this off (Student's t, 3 degrees of freedom).
-const SURE: f64 = 3.2;
+const STANDARD_ERRORS: f64 = 3.2;
 /// Fewer reads than these that wait are no effect that lingers, or one.
 const FEW: u64 = 20;
 /// Reads at a time, until they are as before.
@@ -31,16 +31,16 @@ const CHEAPER: f64 = 2.0;
 /// The most random writes that are measured.
 const MOST: u64 = 200_000;
 
-/// What a profile keeps back for later, at the most: its buffers, its fast region, and the merges that it may owe, in
+/// What a profile may defer, at the most: its buffers, its SLC cache, and its backlog of merges, in
 /// random writes. Several times as many show what comes after them.
 fn kept_back(profile: &Profile) -> u64 {
     let Some(flash) = &profile.flash else { return 0 };
     let fast = flash.slc_cache.as_ref().map_or(0, |fast| fast.size.0);
-    fast / IO.0 + owed(profile)
+    fast / IO.0 + deferred_writes(profile)
 }
 
-/// The random writes that it may owe the flash, at the most: those in its buffer, and merges that are put off.
-fn owed(profile: &Profile) -> u64 {
+/// The random writes that it may defer, at the most: those in its buffer, and deferred merges.
+fn deferred_writes(profile: &Profile) -> u64 {
     let dies = profile.flash.as_ref().map_or(0, |flash| u64::from(flash.dies));
     let buffer = profile.controller.write_buffer.map_or(0, |buffer| buffer.size.0);
     let pieces = profile.controller.background.map_or(0, |background| u64::from(background.max_backlog));
@@ -70,8 +70,8 @@ pub fn steady(profile: &Profile, random: &mut Prng) -> Lab {
     };
     let mut ios = (0..writes).map(|_| (Operation::Write, IO * random.below(slots), IO));
     lab.condition(&mut ios);
-    // Nothing is owed after writes without times: a minute may be too short for what writes leave to be done.
-    random_writes(&mut lab, 2 * owed(profile), random);
+    // Nothing is deferred after writes without times: a minute may be too short to work off a backlog.
+    random_writes(&mut lab, 2 * deferred_writes(profile), random);
     lab.rest(REST);
     lab
 }
@@ -81,7 +81,7 @@ fn random_writes(lab: &mut Lab, count: u64, random: &mut Prng) -> Vec<f64> {
     lab.random(Operation::Write, (span, Bytes::ZERO, IO), count, random)
 }
 
-/// Start-up phase and period of random writes. How full the open block of a fast region is when a run begins is chance: after the
+/// Start-up phase and period of random writes. How full the open block of an SLC cache is when a run begins is chance: after the
 /// same number of writes it would be the same each time, and one of few blocks would seem to have a start-up phase of its own.
 pub fn start_up_and_period(profile: &Profile) -> (Truth, Truth) {
     let count = (4 * kept_back(profile) + 16_384).min(MOST);
@@ -131,7 +131,7 @@ fn short_startup(runs: &[Vec<f64>; REPETITIONS]) -> Option<usize> {
     (1..STARTUP_IOS_MIN).find(|&place| dear(place))
 }
 
-/// How long random reads are slower after random writes. What is put off is done while reads are answered late, too: with noise
+/// How long random reads are slower after random writes. The backlog is worked off while reads are answered late, too: with noise
 /// it is another figure, and either is right.
 pub fn lingering_time(profile: &Profile, noisy: &Profile) -> Truth {
     let quiet = quiet_lingering_time(profile);
@@ -162,7 +162,7 @@ fn lingering_times(profile: &Profile) -> [Lingering; REPETITIONS] {
     repeated(|random| {
         let mut lab = steady(profile, random);
         let span = lab.capacity();
-        // What the map owes is written back when reads need its room, and merges may go on only while the host reads.
+        // Dirty map pages are written back when reads need their place, and merges may go on only while the host reads.
         lab.random(Operation::Read, (span, Bytes::ZERO, IO), READS + 2 * entries, random);
         let before = lab.random(Operation::Read, (span, Bytes::ZERO, IO), 2000, random);
         random_writes(&mut lab, writes, random);
@@ -192,10 +192,10 @@ fn lingering_times(profile: &Profile) -> [Lingering; REPETITIONS] {
 /// figure that depends on that, or on how much was written since, is not judged.
 pub fn pause_benefit(profile: &Profile, noisy: &Profile) -> Truth {
     let with_noise = pause_ratio(noisy, steady).0;
-    let quiet = if puts_off(profile) { pause_ratio(profile, steady).0 } else { (1.0, 0.0) };
-    if puts_off(profile) {
+    let quiet = if defers_work(profile) { pause_ratio(profile, steady).0 } else { (1.0, 0.0) };
+    if defers_work(profile) {
         let (_, stages) = pause_ratio(profile, written_in_order);
-        let differs = |&&(early, error): &&Ratio| (early - quiet.0).abs() > NEAR + SURE * error;
+        let differs = |&&(early, error): &&Ratio| (early - quiet.0).abs() > NEAR + STANDARD_ERRORS * error;
         if let Some((early, _)) = stages.iter().find(differs) {
             return Truth::unjudged(format!(
                 "it depends on what was written before: {:.4} or {early:.4}",
@@ -212,9 +212,9 @@ pub fn pause_benefit(profile: &Profile, noisy: &Profile) -> Truth {
     }
 }
 
-/// Whether anything is done behind the host's back: for a buffer, a fast region, a map that is written back, or blocks
+/// Whether anything is done behind the host's back: for a buffer, an SLC cache, a map that is written back, or blocks
 /// whose merge waits.
-fn puts_off(profile: &Profile) -> bool {
+fn defers_work(profile: &Profile) -> bool {
     kept_back(profile) > 0 || entries(profile) > 0
 }
 
@@ -286,7 +286,7 @@ fn batches(costs: &[f64]) -> Vec<f64> {
 pub fn physical_capacity(profile: &Profile) -> Truth {
     let Some(flash) = &profile.flash else { return Truth::unjudged("it is no flash") };
     if flash.slc_cache.is_some() {
-        return Truth::unjudged("what the fast region holds counts once or twice");
+        return Truth::unjudged("what the SLC cache holds counts once or twice");
     }
     let capacity = profile.capacity.round_down(profile.block).0;
     match &profile.translation {

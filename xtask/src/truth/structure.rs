@@ -55,18 +55,18 @@ pub fn truth(profile: &Profile, family: DeviceFamily, parameter: Parameter) -> T
             Some(FlushPolicy::Immediately) => "immediately".into(),
             Some(FlushPolicy::WhenFull) => "when-full".into(),
         },
-        Parameter::SlcCacheSize => device.fast_region().into(),
+        Parameter::SlcCacheSize => device.slc_cache_size().into(),
         Parameter::SlcCacheRefill => match &flash.slc_cache {
-            None => Truth::NotIdentifiable("there is no fast region"),
-            // The region is emptied by whole blocks. Where it stops, some dies may have one more than others, and it is full
+            None => Truth::NotIdentifiable("there is no SLC cache"),
+            // The cache is folded by whole blocks. Where it stops, some dies may have one more than others, and it is full
             // when the first of them has none.
             Some(fast) => match fast.idle_reclaim {
-                None => device.fast_region().into(),
+                None => device.slc_cache_size().into(),
                 Some(refill) => {
-                    let (region, unit) = (device.fast_region(), device.unit());
+                    let (region, unit) = (device.slc_cache_size(), device.unit());
                     let [least, most] =
                         [refill.round_down(unit), refill.round_up(unit)].map(|size| size.min(region));
-                    // The block that is being written is emptied by nothing: all others free are all free, seen from outside.
+                    // The open block is never folded: all others free are all free, seen from outside.
                     let all = (most + unit >= region).then_some(region);
                     let mut sizes: Vec<Bytes> = [least, most].into_iter().chain(all).collect();
                     sizes.dedup();
@@ -135,7 +135,7 @@ impl Structure<'_> {
         word.into()
     }
 
-    /// A buffer that is emptied when it is full keeps a part of itself for what is on its way. Writes that leave one by
+    /// A buffer that is flushed when it is full keeps a part of itself for what is in flight. Writes that leave one by
     /// one find only that part empty, those that leave together all of it.
     fn write_buffer(&self) -> Truth {
         let Some(buffer) = self.profile.controller.write_buffer else { return Bytes::ZERO.into() };
@@ -152,7 +152,7 @@ impl Structure<'_> {
     }
 
     /// Whole blocks, as many on each die.
-    fn fast_region(&self) -> Bytes {
+    fn slc_cache_size(&self) -> Bytes {
         let Some(fast) = &self.flash.slc_cache else { return Bytes::ZERO };
         let dies = u64::from(self.flash.dies);
         let blocks = fast.size.0.div_ceil(self.block().0).div_ceil(dies) * dies;

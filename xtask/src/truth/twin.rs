@@ -25,7 +25,7 @@ pub struct Twin {
 
 /// The noise of the twin is not that of the device.
 const NOISE_OF_TWIN: u64 = 1 << 32;
-const FAST_REGION: &str = "it depends on how full the fast region is";
+const CACHE_FILL: &str = "it depends on how full the SLC cache is";
 
 impl Twin {
     /// The twin of a device.
@@ -58,7 +58,7 @@ impl Twin {
             | Parameter::MisalignmentPenalty
                 if fast =>
             {
-                Truth::unjudged(FAST_REGION)
+                Truth::unjudged(CACHE_FILL)
             }
             Parameter::WriteCostPerIo => self.writes().0.clone(),
             Parameter::WriteSaturationSize => self.writes().1.clone(),

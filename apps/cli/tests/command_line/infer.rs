@@ -285,7 +285,7 @@ fn what_is_wrong_is_told() {
         inference["findings"].as_array_mut().unwrap().push(first);
     });
     damaged("newer", &|inference| inference["version"] = Value::from(1000));
-    damaged("surer", &|inference| inference["findings"][0]["confidence"] = Value::from(2));
+    damaged("too_confident", &|inference| inference["findings"][0]["confidence"] = Value::from(2));
     damaged("less", &|inference| {
         let found = |finding: &&mut Value| finding["value"].is_number();
         inference["findings"].as_array_mut().unwrap().iter_mut().find(found).unwrap()["value"] =
@@ -297,7 +297,7 @@ fn what_is_wrong_is_told() {
         told(&["infer", "file", "--write-budget", "1MiB"]),
         told(&["report", "twice"]),
         told(&["resume", "newer"]),
-        told(&["report", "surer"]),
+        told(&["report", "too_confident"]),
         told(&["report", "less"]),
         told(&["wear-out", "sim:zeus", "--rounds", "1", "--overwrite-file", "--output", "worn"]),
         told(&["infer", "run", "--advise"]),
@@ -310,7 +310,7 @@ fn what_is_wrong_is_told() {
     flashlab: --write-budget, but nothing would be written: add --write
     flashlab: twice/inference.json: write_cost_per_io stands twice: the file is damaged; begin a new run
     flashlab: newer/inference.json: has version 1000, and this program reads version 4
-    flashlab: surer/inference.json: the confidence of write_cost_per_io is 2: it is 0 to 1
+    flashlab: too_confident/inference.json: the confidence of write_cost_per_io is 2: it is 0 to 1
     flashlab: less/inference.json: the value of segment_groups is -2000000000, and can be 1 to 512 on this device: the file is damaged; begin a new run
     flashlab: consent is given, but a simulated device needs none: leave it out
     flashlab: run is a folder: show a run with: flashlab report run --advise; or name a device to infer

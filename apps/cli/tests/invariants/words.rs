@@ -71,26 +71,14 @@ const WORDS: &[(&str, &str)] = &[
     ("gone on with", "resumed"),
 ];
 
-/// Where such words still stand, and how many: the counts may only shrink.
+/// Where such words have to stand, and how many: the counts may only shrink.
 const LEFT: &[(&str, usize)] = &[
-    ("ARCHITECTURE.md", 8),
-    ("CHANGELOG.md", 4),
-    ("README.md", 1),
-    ("apps/cli", 7),
-    ("crates/analysis", 13),
-    ("crates/bench", 5),
-    ("crates/device", 11),
-    ("crates/export", 8),
-    ("crates/host", 1),
-    ("crates/infer", 91),
-    ("crates/plan", 1),
-    ("crates/report", 29),
-    ("crates/reproduce", 2),
-    ("crates/samples", 1),
+    // Keys and parameters of earlier documents, which are still read.
+    ("crates/analysis", 8),
     ("crates/sim", 3),
-    ("docs", 60),
-    ("tests", 2),
-    ("xtask", 59),
+    ("docs", 1),
+    // Labels of patterns and groups, which seed the probes: another label is another sequence of IOs.
+    ("crates/infer", 8),
 ];
 
 struct Hit {

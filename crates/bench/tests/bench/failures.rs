@@ -1,5 +1,5 @@
 //! A device that fails, and a disk without room for the results, at every stage of a bench run: a clear
-//! error, findings from what was measured, and a run that can be gone on with.
+//! error, findings from what was measured, and a run that can be resumed.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,7 +30,7 @@ fn stages() -> Vec<(u64, Purpose)> {
 }
 
 #[test]
-fn a_device_that_vanishes_at_any_stage_leaves_a_run_that_can_be_gone_on_with() {
+fn a_device_that_vanishes_at_any_stage_leaves_a_run_that_can_be_resumed() {
     let stages = stages();
     // The state, three lingering runs, four baselines, and a micro-benchmark.
     assert_eq!(stages.len(), 9, "{stages:?}");

@@ -10,7 +10,7 @@ const CAPACITY: u64 = 16 << 20;
 const BLOCK: u64 = 4096;
 const DAY: Nanos = Nanos::from_secs(24 * 3600);
 
-/// An SD card, with work that is put off.
+/// An SD card, with deferred work.
 fn disk() -> LiveDisk {
     let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "sdcard").unwrap();
     let profile = profile.resized(Bytes(CAPACITY)).unwrap();

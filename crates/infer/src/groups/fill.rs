@@ -49,7 +49,7 @@ use refill::{Full, REST, Refill, affordable, first_lump, refilled};
 
 pub(crate) const GROUP: Group = Group {
     name: "fill",
-    about: "the whole device is filled sequentially: the state that later probes need; does an SLC cache fill up on the way?",
+    about: "the whole device is filled sequentially: the state that later probes need; does an SLC cache fill up meanwhile?",
     parameters: &[],
     supposes: &REGION,
     write_share: 0.4625,

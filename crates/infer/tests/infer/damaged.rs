@@ -1,4 +1,4 @@
-//! Documents that hold what no device has: whatever is not refused is gone on with, and nothing panics.
+//! Documents that hold what no device has: whatever is not refused is used, and nothing panics.
 
 use std::sync::atomic::AtomicBool;
 

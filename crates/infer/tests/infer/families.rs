@@ -1,4 +1,4 @@
-//! Families of translation layers of which a write buffer, what is put off, or going from place to place hides or feigns the merges.
+//! Families of translation layers whose merges are hidden or imitated by a write buffer, deferred work, or switches between segment groups.
 
 use std::sync::atomic::AtomicBool;
 
@@ -53,16 +53,16 @@ fn logs_behind_a_large_buffer_are_seen_where_flushes_answer_many_writes_together
     assert_eq!(known.get(Parameter::OpenBlocks).unwrap().value, Some(4u64.into()));
 }
 
-/// More merges are put off than any probe makes a die owe.
+/// The backlog is longer than any probe fills it.
 const BACKGROUND: &str = "background = { max_backlog = 1000, idle_after = \"1s\", slice = \"500us\" }";
 
 #[test]
-fn merges_that_are_put_off_are_no_page_map() {
+fn deferred_merges_are_no_page_map() {
     assert_family(&inferred(BACKGROUND, "[translation.log_blocks]\nlogs = 5\n"), "log-block");
 }
 
 #[test]
-fn collecting_that_is_put_off_is_no_merge() {
+fn deferred_collection_is_no_merge() {
     assert_family(&inferred(BACKGROUND, "[translation.page_map]\n"), "page");
 }
 

@@ -1,4 +1,4 @@
-//! Devices of which a figure looks like another one: logs that are emptied together look like a larger one, noise hides a fast region,
+//! Devices of which a figure looks like another one: logs that are merged in a batch look like a larger one, noise hides an SLC cache,
 //! and a large buffer looks like one and takes sizes of writes that the flash does not.
 
 use std::sync::atomic::AtomicBool;
@@ -44,7 +44,7 @@ fn value(known: &Inference, parameter: Parameter) -> Option<Value> {
 }
 
 #[test]
-fn logs_that_are_emptied_together_are_counted_one_by_one() {
+fn logs_that_are_merged_in_a_batch_are_counted_one_by_one() {
     for (logs, at_once) in [(6, 3), (7, 2), (5, 1)] {
         let own = format!(
             "{}{LINK}[translation.shared_logs]\nlogs = {logs}\nreclaim_batch = {at_once}\n",
@@ -58,7 +58,7 @@ fn logs_that_are_emptied_together_are_counted_one_by_one() {
 }
 
 #[test]
-fn noise_hides_no_fast_region() {
+fn noise_hides_no_slc_cache() {
     let fast = "[flash.slc_cache]\nsize = \"12MiB\"\nread = \"25us\"\nprogram = \"150us\"\nerase = \"1ms\"\n";
     let known = inferred("96MiB", &format!("{}{fast}{LINK}[translation.page_map]\n", flash(64, 2, "900us")));
     let region = known.get(Parameter::SlcCacheSize).unwrap();
@@ -67,7 +67,7 @@ fn noise_hides_no_fast_region() {
 }
 
 #[test]
-fn a_large_buffer_is_no_fast_region_and_tells_no_size_of_writes() {
+fn a_large_buffer_is_no_slc_cache_and_shows_no_size_of_writes() {
     let buffer = "[controller.write_buffer]\nsize = \"8MiB\"\nflush = \"when-full\"\n";
     let known =
         inferred("128MiB", &format!("{}{LINK}{buffer}[translation.page_map]\n", flash(64, 2, "400us")));

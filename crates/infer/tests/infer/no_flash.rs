@@ -1,5 +1,5 @@
 //! Devices that are no flash, and behave in ways that flash does too, for other reasons: what is said of them is not
-//! what they are not, or not surely.
+//! what they are not, or with little confidence.
 
 use std::sync::atomic::AtomicBool;
 
@@ -40,7 +40,7 @@ fn noise(random: &mut Prng) -> f64 {
 }
 
 /// What is found of these parameters, and is neither nothing (0 or 1) nor unsure.
-fn sure<'a>(known: &'a Inference, parameters: &[Parameter], from: f64) -> Vec<&'a Finding> {
+fn confident<'a>(known: &'a Inference, parameters: &[Parameter], from: f64) -> Vec<&'a Finding> {
     let says = |finding: &&Finding| {
         finding.verdict == Verdict::Found
             && finding.confidence >= from
@@ -73,7 +73,7 @@ fn memory_has_no_pages_and_no_blocks() {
     let mut random = Prng::new(Seed(1));
     let memory = move |request: &Request, _| (10e3 + request.size.0 as f64) * noise(&mut random);
     let known = inferred(&mut MadeUp::new(Bytes::mib(256), memory), 1);
-    assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new());
+    assert_eq!(confident(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new());
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn housekeeping_by_the_clock_is_no_erase_block() {
             time
         };
         let known = inferred(&mut serial(MadeUp::new(Bytes::mib(256), flash)), seed);
-        assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new(), "seed {seed}");
+        assert_eq!(confident(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new(), "seed {seed}");
     }
 }
 
@@ -125,7 +125,7 @@ fn a_hard_disk_is_not_taken_for_flash() {
             100e3 + turn + 10.0 * request.size.0 as f64 * (0.99 + 0.02 * random.unit())
         };
         let known = inferred(&mut serial(MadeUp::new(capacity, disk)), seed);
-        assert_eq!(sure(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new(), "seed {seed}");
+        assert_eq!(confident(&known, &OF_FLASH, 0.8), Vec::<&Finding>::new(), "seed {seed}");
     }
 }
 
@@ -149,7 +149,7 @@ fn a_volume_that_is_throttled_shows_the_throttle_and_no_flash() {
             .into_iter()
             .filter(|parameter| !matches!(parameter, Parameter::SlcCacheSize | Parameter::SlcCacheRefill))
             .collect();
-        assert_eq!(sure(&known, &but_for_the_burst, 0.8), Vec::<&Finding>::new(), "seed {seed}");
+        assert_eq!(confident(&known, &but_for_the_burst, 0.8), Vec::<&Finding>::new(), "seed {seed}");
     }
 }
 

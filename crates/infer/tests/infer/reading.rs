@@ -38,7 +38,7 @@ fn read_only(profile: &Profile, filled: bool) -> Inference {
     known
 }
 
-/// What was found, in words, and how sure that is; or else why nothing was.
+/// What was found, in words, with its confidence; or else why nothing was.
 fn answer(known: &Inference, parameter: Parameter) -> String {
     let finding = known.get(parameter).unwrap();
     match finding.verdict {
@@ -115,7 +115,7 @@ fn what_is_at_hand_of_the_map_is_no_read_buffer() {
 }
 
 #[test]
-fn of_a_device_that_holds_nothing_nothing_is_sure() {
+fn of_an_empty_device_nothing_is_found_with_confidence() {
     let known = read_only(&profile("256MiB", "[flash]\ndies = 4\n"), false);
     for finding in known.findings.iter().filter(|finding| finding.verdict == Verdict::Found) {
         assert!(finding.confidence < 0.95, "{}: {}", finding.parameter, finding.evidence);

@@ -43,11 +43,11 @@ fn a_drive_that_is_slow_until_it_is_rewritten_does_not_recover_by_itself() {
 }
 
 #[test]
-fn a_drive_that_puts_off_merges_recovers_when_they_are_done() {
+fn a_drive_that_defers_merges_recovers_when_they_are_done() {
     let known = inferred_drive("transmemory-1g");
     assert_found(&known, Parameter::RecoveryEnds, true);
     let found = known.get(Parameter::RecoveryTime).unwrap();
-    // What five seconds of merges put off is done beside sequential writes, in slices that are longer than these.
+    // The backlog of five seconds of merges is worked off during sequential writes, in slices that are longer than these.
     let seconds = found.number().unwrap_or_default() / 1e9;
     assert!((5.0..30.0).contains(&seconds), "{seconds}: {}", found.evidence);
 }

@@ -78,7 +78,7 @@ fn inferred_of(
             ended => assert_eq!(ended, InferenceEnd::Interrupted),
         }
         times += 1;
-        assert!(times <= GROUPS.len() as u64, "it begins again and again");
+        assert!(times <= GROUPS.len() as u64, "it never ends");
         interrupt.store(false, Ordering::Relaxed);
         known = as_a_file_keeps_it(&known);
     }
@@ -90,7 +90,7 @@ fn as_a_file_keeps_it(known: &Inference) -> Inference {
     serde_json::from_str(&serde_json::to_string(known).unwrap()).unwrap()
 }
 
-/// What was found, how surely and why. Not what was written for each: a group that answers nothing leaves its count to
+/// What was found, with which confidence and why. Not what was written for each: a group that answers nothing leaves its count to
 /// the one behind it, if that is in the same session.
 fn answers(known: &Inference) -> Vec<String> {
     let told = |finding: &Finding| {

@@ -49,7 +49,7 @@ fn assert_not_identifiable(known: &Inference, parameter: Parameter) {
 }
 
 #[test]
-fn a_page_map_without_buffers_shows_its_spare_space_and_nothing_else() {
+fn a_page_map_without_buffers_shows_its_over_provisioning_and_nothing_else() {
     let known = inferred(
         "64MiB",
         "[flash]\npage = \"4KiB\"\npages_per_block = 48\ndies = 2\nover_provisioning = 0.2\n[controller]\nwrite_command = \
@@ -68,7 +68,7 @@ fn a_page_map_without_buffers_shows_its_spare_space_and_nothing_else() {
 }
 
 #[test]
-fn log_blocks_of_one_data_block_each_show_no_spare_space_but_what_they_put_off() {
+fn log_blocks_of_one_data_block_each_show_no_over_provisioning_but_their_backlog() {
     let known = inferred(
         "128MiB",
         "[flash]\npage = \"4KiB\"\npages_per_block = 64\n[controller.background]\npieces = 20\nidle_after = \"1ms\"\nslice = \
@@ -80,7 +80,7 @@ fn log_blocks_of_one_data_block_each_show_no_spare_space_but_what_they_put_off()
 }
 
 #[test]
-fn a_fast_region_and_a_write_buffer_are_measured() {
+fn an_slc_cache_and_a_write_buffer_are_measured() {
     let known = inferred(
         "192MiB",
         "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 4\nover_provisioning = 0.2\nprogram = \

@@ -121,7 +121,7 @@ fn flushes_tell_what_a_write_buffer_hides() {
     assert_eq!(value(&known, Parameter::ParallelUnits), Some(4u64.into()));
 }
 
-/// Logs that all blocks share, behind a buffer that is emptied when it is full.
+/// Logs that all blocks share, behind a buffer that is flushed when it is full.
 fn logs_behind_a_buffer() -> Profile {
     let toml = "version = 1\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"96MiB\"\n\
                 block = \"512B\"\n[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 4\nchannels = 4\n\
@@ -184,7 +184,7 @@ fn a_flush_that_empties_no_buffer_is_not_relied_on() {
     let mut device = Protected { inner: device, flushed: VecDeque::new() };
     let known = inferred_of(&mut device);
     assert!(known.fill.whole_at.is_some() && known.fill.flushed_nanos.is_none());
-    // What is not seen is not said for sure.
+    // What is not seen is not found with confidence.
     let family = known.get(Parameter::TranslationFamily).unwrap();
     assert!(
         family.value == Some("shared log-block".into()) || family.confidence <= 0.7,

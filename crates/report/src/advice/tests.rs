@@ -63,8 +63,8 @@ fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=i
 }
 
 #[test]
-fn what_is_not_sure_is_withheld() {
-    // Each alone is sure enough; two together are not.
+fn advice_with_too_little_confidence_is_withheld() {
+    // Each finding alone has enough confidence; two together have not.
     insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.94)), @r"
     sgdisk --set-alignment=8192 --new=1:0:0 '/dev/my disk'
     mkfs.f2fs -s 2 -z 1 '/dev/my disk'

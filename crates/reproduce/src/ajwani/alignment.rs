@@ -78,7 +78,7 @@ pub(super) fn ratio_picture(name: &str, title: &str, mut series: Vec<FigureSerie
     )
 }
 
-/// A drive that is rewritten again and again.
+/// A drive that is rewritten repeatedly.
 fn aged(seed: Seed) -> Result<(Vec<Measurement>, FigurePicture)> {
     let patterns = [
         ("sequential read", "aged_sequential_read_over_new", Mode::Read, true),
