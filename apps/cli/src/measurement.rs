@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use flashlab_analysis::findings::Findings;
 use flashlab_base::{Bytes, Identity};
-use flashlab_bench::{Manifest, Settings};
+use flashlab_bench::{BenchManifest, Settings};
 use flashlab_report::shell_word;
 use flashlab_samples::{FolderLock, RunFolder};
 
@@ -21,7 +21,7 @@ use crate::{flash_statistics, output};
 /// A measurement that can be begun or resumed.
 pub struct Measurement {
     folder: RunFolder,
-    manifest: Manifest,
+    manifest: BenchManifest,
     interrupt: Arc<AtomicBool>,
     _lock: FolderLock,
 }
@@ -43,7 +43,7 @@ impl Measurement {
         }
         selection.check(&settings, &Identity { logical_block: Some(geometry.block), ..identity.clone() })?;
         flashlab_bench::check_queues(opened.device.as_mut(), &selection.plans, &settings)?;
-        let manifest = Manifest {
+        let manifest = BenchManifest {
             plans: selection.texts,
             prepared_bytes: prepared.0,
             warnings: opened.warnings.clone(),
@@ -60,7 +60,7 @@ impl Measurement {
     }
 
     /// Takes up a folder that nobody else measures into. Segments that a killed process left torn are set aside.
-    pub fn resumed(folder: RunFolder, manifest: Manifest) -> Result<Measurement> {
+    pub fn resumed(folder: RunFolder, manifest: BenchManifest) -> Result<Measurement> {
         let lock = folder.lock()?;
         for aside in folder.set_torn_segments_aside()? {
             tell!("set aside {}: {}", aside.path.display(), aside.reason);

@@ -172,12 +172,12 @@ pub struct MicroBenchmark {
     /// The unit of its values: `bytes`, `ns`, or `` for a count.
     pub unit: String,
     /// One for each pattern.
-    pub experiments: Vec<Experiment>,
+    pub experiments: Vec<ExperimentFindings>,
 }
 
 /// One pattern over the values of the parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Experiment {
+pub struct ExperimentFindings {
     /// `SR`, `RR`, `SW`, `RW`, or for mixes `SR/RW`.
     pub pattern: String,
     /// In ascending order of the parameter.
@@ -280,7 +280,7 @@ pub struct Hint {
     /// The paper's hint.
     pub paper: String,
     /// Whether it holds here.
-    pub verdict: Verdict,
+    pub verdict: HintVerdict,
     /// What to do on this device, in one sentence.
     pub advice: String,
     /// The figures that decided, in one sentence.
@@ -290,7 +290,7 @@ pub struct Hint {
 /// Whether a hint holds for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum HintVerdict {
     /// It does.
     Holds,
     /// It does not.
@@ -333,13 +333,13 @@ impl Warning {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traces {
     /// One for each baseline and one for the lingering experiment.
-    pub traces: Vec<Trace>,
+    pub traces: Vec<ResponseTrace>,
 }
 
 /// Response times in the order of the IOs, thinned out for a plot: each bucket of IOs keeps its
 /// smallest and its largest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Trace {
+pub struct ResponseTrace {
     /// `SR`, `RR`, `SW`, `RW` or `lingering`.
     pub name: String,
     /// The IO's position in the pattern, ascending.

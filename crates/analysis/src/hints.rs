@@ -6,13 +6,15 @@
 //! where the runs that it comes from were too disturbed.
 
 mod concurrency;
+mod decision;
 mod io_shape;
 
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 
 use crate::characteristics::{locality, partitioning};
-use crate::curve::{baseline, curve, largest, patterns, uncertainty};
-use crate::findings::{Baseline, Disturbance, Hint, MicroBenchmark, Point, Verdict};
+use crate::curve::{baseline, curve, largest};
+use crate::findings::{Baseline, Disturbance, Hint, HintVerdict, MicroBenchmark};
+use decision::{Decision, baseline_noise, choose, exceeds, not_measured};
 
 /// Random writes are expensive when they cost this many times sequential writes.
 const RANDOM_EXPENSIVE: f64 = 2.0;
@@ -37,9 +39,6 @@ const DECIDED_BY: [&[&str]; 7] = [
     &["Ratio"],
     &["ParallelDegree", "Pause"],
 ];
-
-/// A hint's verdict, advice and evidence.
-type Decision = (Verdict, String, String);
 
 /// Decides the seven hints, in their order.
 pub fn hints(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Vec<Hint> {
@@ -71,65 +70,12 @@ fn unless_disturbed(
 ) -> Decision {
     let deciding = micro_benchmarks.iter().filter(|micro| parameters.contains(&micro.parameter.as_str()));
     match Disturbance::of(&[], deciding).forbids() {
-        Some(why) if verdict != Verdict::NotSupportedByThisMeasurement => {
+        Some(why) if verdict != HintVerdict::NotSupportedByThisMeasurement => {
             let advice = "Nothing can be advised: measure again on an idle machine.".to_owned();
-            (Verdict::NotSupportedByThisMeasurement, advice, format!("{why}. {evidence}"))
+            (HintVerdict::NotSupportedByThisMeasurement, advice, format!("{why}. {evidence}"))
         }
         _ => (verdict, advice, evidence),
     }
-}
-
-fn not_measured(what: &str) -> Decision {
-    let advice = format!("Nothing can be advised: run the {what}.");
-    (Verdict::NotSupportedByThisMeasurement, advice, format!("The {what} was not measured."))
-}
-
-fn cannot_tell(evidence: String) -> Decision {
-    let advice = "Nothing can be advised: the effect is within the uncertainty; measure longer.".to_owned();
-    (Verdict::NotSupportedByThisMeasurement, advice, evidence)
-}
-
-/// Whether `ratio`, uncertain by the relative `noise`, is over `limit`; none where it may be either.
-fn exceeds(ratio: f64, noise: f64, limit: f64) -> Option<bool> {
-    if ratio > limit * (1.0 + noise) {
-        Some(true)
-    } else if ratio * (1.0 + noise) <= limit {
-        Some(false)
-    } else {
-        None
-    }
-}
-
-/// The uncertainty of a ratio of two points.
-fn both(a: &Point, b: &Point) -> f64 {
-    uncertainty(a).hypot(uncertainty(b))
-}
-
-fn choose(
-    verdict: Option<bool>,
-    evidence: String,
-    yes: (Verdict, String),
-    no: (Verdict, String),
-) -> Decision {
-    match verdict {
-        Some(true) => (yes.0, yes.1, evidence),
-        Some(false) => (no.0, no.1, evidence),
-        None => cannot_tell(evidence),
-    }
-}
-
-/// Each pattern's curve over `parameter`.
-fn curves<'a>(micro_benchmarks: &'a [MicroBenchmark], parameter: &str) -> Vec<(&'a str, Vec<&'a Point>)> {
-    let names = patterns(micro_benchmarks, parameter);
-    names.into_iter().map(|name| (name, curve(micro_benchmarks, parameter, name))).collect()
-}
-
-fn size(point: &Point) -> Bytes {
-    Bytes(point.value as u64)
-}
-
-fn time(ns: f64) -> Nanos {
-    Nanos(ns.round() as u64)
 }
 
 /// Hint 4, by the locality area (uFLIP section 5.2) and what random writes cost outside it.
@@ -153,20 +99,16 @@ fn focused_area(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> 
         format!("Random writes cost {penalty:.1} times sequential writes, and no less in any area measured.")
     };
     let focus = if locality.area_bytes > 0.0 {
-        (Verdict::Holds, format!("Keep random writes within {area} at a time."))
+        (HintVerdict::Holds, format!("Keep random writes within {area} at a time."))
     } else {
-        (Verdict::DoesNotHold, "Avoid random writes: a focused area makes them no cheaper.".to_owned())
+        (HintVerdict::DoesNotHold, "Avoid random writes: a focused area makes them no cheaper.".to_owned())
     };
     choose(
         exceeds(penalty, noise, RANDOM_EXPENSIVE),
         evidence,
         focus,
-        (Verdict::DoesNotHold, "Random writes need no focused area.".to_owned()),
+        (HintVerdict::DoesNotHold, "Random writes need no focused area.".to_owned()),
     )
-}
-
-fn baseline_noise(baseline: &Baseline) -> f64 {
-    baseline.run.precision.unwrap_or(0.25)
 }
 
 /// Hint 5, by the knee over Partitions (uFLIP section 5.2).
@@ -185,14 +127,14 @@ fn few_partitions(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     if !found.degrades {
         let evidence =
             format!("Up to {n} partitions, the most measured, cost at most {:.1} times one.", found.ratio);
-        return (Verdict::DoesNotHold, format!("Write {n} partitions at once if that helps."), evidence);
+        return (HintVerdict::DoesNotHold, format!("Write {n} partitions at once if that helps."), evidence);
     }
     let evidence = format!(
         "Up to {n} partitions cost at most {:.1} times one, more up to {:.1} times.",
         found.ratio,
         largest(&beyond)
     );
-    (Verdict::Holds, format!("Write at most {n} sequential partitions at once."), evidence)
+    (HintVerdict::Holds, format!("Write at most {n} sequential partitions at once."), evidence)
 }
 
 #[cfg(test)]

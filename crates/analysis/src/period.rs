@@ -57,7 +57,7 @@ pub(crate) fn find(log: &[f64]) -> Period {
     let candidates = peaks(&autocorrelation(&level, longest + 1));
     let verified: Vec<Verified> = candidates.iter().map(|&lag| verify(log, lag, longest)).collect();
     let surest = verified.iter().map(|v| v.p).fold(1.0, f64::min);
-    let significant = |v: &&Verified| v.p < crate::phases::SIGNIFICANT_P && v.share >= SHARE_MIN;
+    let significant = |v: &&Verified| v.p < crate::student::SIGNIFICANT_P && v.share >= SHARE_MIN;
     let best = verified.iter().filter(significant).map(|v| v.share).fold(0.0, f64::max);
     let chosen = verified
         .iter()

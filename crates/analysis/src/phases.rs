@@ -14,10 +14,6 @@ use crate::period::{self, Period};
 use crate::point::mean;
 use crate::startup::{self, Startup};
 
-/// An answer below this p is taken: one false alarm in a thousand, before the safety that the
-/// corrections for looking in many places add.
-pub(crate) const SIGNIFICANT_P: f64 = 1e-3;
-
 /// Finds the phases of a baseline pattern from its response times in nanoseconds, in the order of
 /// the IOs and from the very first one (uFLIP section 4.2).
 ///

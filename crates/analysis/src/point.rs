@@ -1,7 +1,7 @@
 //! Repetitions of a run gathered into a point, and the warning when they disagree (uFLIP
 //! section 5.1: three runs each, differences typically within 5 %).
 
-use crate::findings::{Experiment, MicroBenchmark, Point, RunSummary, Warning};
+use crate::findings::{ExperimentFindings, MicroBenchmark, Point, RunSummary, Warning};
 
 /// Repetitions further apart than this share of their mean are warned of (uFLIP section 5.1).
 pub const SPREAD_LIMIT: f64 = 0.05;
@@ -40,7 +40,7 @@ pub fn spread_warnings(micro_benchmarks: &[MicroBenchmark]) -> Vec<Warning> {
     warnings
 }
 
-fn spread_warning(micro: &MicroBenchmark, experiment: &Experiment, point: &Point) -> Option<Warning> {
+fn spread_warning(micro: &MicroBenchmark, experiment: &ExperimentFindings, point: &Point) -> Option<Warning> {
     let spread = point.spread.filter(|&spread| spread > SPREAD_LIMIT)?;
     let place = match micro.parameter.as_str() {
         "" => String::new(),
@@ -81,7 +81,7 @@ mod tests {
             name: "order".to_owned(),
             parameter: "Incr".to_owned(),
             unit: String::new(),
-            experiments: vec![Experiment {
+            experiments: vec![ExperimentFindings {
                 pattern: "SW".to_owned(),
                 points: vec![point(-1.0, "-1", means.map(run).to_vec())],
             }],

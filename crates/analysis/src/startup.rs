@@ -40,7 +40,7 @@ pub(crate) fn find(log: &[f64]) -> Startup {
     let (before, after) = log.split_at(candidate);
     let factor = (average(after) - average(before)).exp();
     let (surprise, p) = surprise(before, after);
-    let found = p < crate::phases::SIGNIFICANT_P && factor.ln().abs() >= LEVEL_DIFFERENCE_MIN;
+    let found = p < crate::student::SIGNIFICANT_P && factor.ln().abs() >= LEVEL_DIFFERENCE_MIN;
     let evidence = if found {
         format!(
             "start-up phase of {candidate} IOs: the typical response time changes by a factor of {factor:.2} \

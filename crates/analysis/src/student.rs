@@ -2,6 +2,10 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+/// An answer below this p is taken: one false alarm in a thousand, before the safety that the
+/// corrections for looking in many places add.
+pub(crate) const SIGNIFICANT_P: f64 = 1e-3;
+
 /// The distribution with `degrees` of freedom; fewer than a half or undefined count as a half,
 /// which is wider than anything that is asked for here.
 fn student(degrees: f64) -> StudentsT {

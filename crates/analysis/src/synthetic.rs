@@ -2,7 +2,7 @@
 
 use flashlab_base::{Prng, Seed};
 
-use crate::findings::{Baseline, Distribution, Experiment, MicroBenchmark, RunEnd, RunSummary};
+use crate::findings::{Baseline, Distribution, ExperimentFindings, MicroBenchmark, RunEnd, RunSummary};
 use crate::phases::phases;
 use crate::point::point;
 
@@ -76,7 +76,7 @@ pub(crate) fn micro(parameter: &str, pattern: &str, points: &[(f64, f64)]) -> Mi
         name: parameter.to_lowercase(),
         parameter: parameter.to_owned(),
         unit: String::new(),
-        experiments: vec![Experiment { pattern: pattern.to_owned(), points }],
+        experiments: vec![ExperimentFindings { pattern: pattern.to_owned(), points }],
     }
 }
 

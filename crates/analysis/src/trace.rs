@@ -6,15 +6,15 @@
 //!
 //! Invariant: positions ascend strictly and there are at most `max_points` of them.
 
-use crate::findings::{Phases, Trace};
+use crate::findings::{Phases, ResponseTrace};
 
 /// Thins `response_ns`, in the order of the IOs, to at most `max_points` points (at least two are
 /// always allowed). With `phases`, the start-up phase is marked and the second running average
 /// leaves it out.
-pub fn trace(name: &str, response_ns: &[u64], phases: Option<&Phases>, max_points: usize) -> Trace {
+pub fn trace(name: &str, response_ns: &[u64], phases: Option<&Phases>, max_points: usize) -> ResponseTrace {
     let startup = phases.map_or(0, |phases| phases.startup_ios as usize).min(response_ns.len());
     let kept = kept_positions(response_ns, max_points.max(2));
-    let mut trace = Trace { name: name.to_owned(), marks: marks(phases), ..Trace::default() };
+    let mut trace = ResponseTrace { name: name.to_owned(), marks: marks(phases), ..ResponseTrace::default() };
     let (mut sum, mut sum_running, mut next) = (0u128, 0u128, 0);
     for (position, &response) in response_ns.iter().enumerate() {
         sum += u128::from(response);
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn nothing_gives_an_empty_trace() {
         let got = trace("SR", &[], None, 0);
-        assert_eq!(got, Trace { name: "SR".to_owned(), ..Trace::default() });
+        assert_eq!(got, ResponseTrace { name: "SR".to_owned(), ..ResponseTrace::default() });
     }
 
     proptest! {

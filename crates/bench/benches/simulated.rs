@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use flashlab_bench::{Manifest, RunRecord, Settings, Silent, Thoroughness, bench, rebuild};
+use flashlab_bench::{BenchManifest, RunRecord, Settings, Silent, Thoroughness, bench, rebuild};
 use flashlab_device::Device;
 use flashlab_plan::Plan;
 use flashlab_samples::{MANIFEST_VERSION, RunFolder};
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn manifest(device: &mut impl Device) -> Manifest {
+fn manifest(device: &mut impl Device) -> BenchManifest {
     let identity = device.identity();
     let settings = Settings {
         target: identity.target.clone(),
@@ -60,7 +60,7 @@ fn manifest(device: &mut impl Device) -> Manifest {
         ..Settings::new(Thoroughness::Full)
     };
     let plan = |name: &str| Plan::builtin(name).expect("a shipped plan").to_toml();
-    Manifest {
+    BenchManifest {
         version: MANIFEST_VERSION,
         flashlab: env!("CARGO_PKG_VERSION").to_owned(),
         command: Vec::new(),

@@ -15,8 +15,10 @@ use flashlab_engine::{Control, INTERRUPT_CHECK, RunOutcome, StopReason, run};
 use flashlab_plan::{Pattern, Plan, Space};
 
 use crate::area::{Areas, baseline_area, writes_sequentially};
+use crate::error::BenchError;
 use crate::estimate::Known;
 use crate::examine::{baselines, lingering_effect};
+use crate::manifest::BenchManifest;
 use crate::observe::{Until, UntilLong, UntilPrecise};
 use crate::plain::plain_schedule;
 use crate::progress::Progress;
@@ -25,7 +27,6 @@ use crate::schedule::schedule;
 use crate::settings::{BASELINES, IO_SIZE, Settings};
 use crate::step::{Schedule, Step};
 use crate::store::{Record, Store};
-use crate::{BenchError, Manifest};
 
 /// The most reads around the random writes of the lingering effect. On a simulated device whose reads take no time
 /// they would never be over.
@@ -51,7 +52,7 @@ enum Before {
 pub(crate) struct Conduct<'a> {
     pub device: &'a mut dyn Device,
     pub store: &'a mut Store,
-    manifest: &'a Manifest,
+    manifest: &'a BenchManifest,
     pub settings: &'a Settings,
     pub interrupt: &'a AtomicBool,
     pub progress: &'a dyn Progress,
@@ -71,7 +72,7 @@ impl<'a> Conduct<'a> {
     pub fn new(
         device: &'a mut dyn Device,
         store: &'a mut Store,
-        manifest: &'a Manifest,
+        manifest: &'a BenchManifest,
         interrupt: &'a AtomicBool,
         progress: &'a dyn Progress,
     ) -> Conduct<'a> {
@@ -278,7 +279,7 @@ impl<'a> Conduct<'a> {
             run: number,
             purpose: completed(purpose, &outcome),
             seed,
-            pattern: crate::pattern_text(&pattern),
+            pattern: crate::manifest::pattern_text(&pattern),
             io_ignore: pattern.io_ignore,
             io_ignore_wanted: goal.io_ignore_wanted,
             period_ios: goal.period_ios,

@@ -6,17 +6,18 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
-    Baseline, Disturbance, Experiment, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark, Point,
-    RunEnd, RunSummary, Trace, Traces,
+    Baseline, Disturbance, ExperimentFindings, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark,
+    Point, ResponseTrace, RunEnd, RunSummary, Traces,
 };
 use flashlab_analysis::{Precision, Summary, io_ignore_and_count, lingering, phases, point, trace};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Plan;
 use flashlab_samples::Sample;
 
+use crate::error::BenchError;
+use crate::manifest::BenchManifest;
 use crate::record::{Purpose, RunRecord};
 use crate::settings::{BASELINES, IO_SIZE, Settings};
-use crate::{BenchError, Manifest};
 
 /// How many points a trace keeps.
 const TRACE_POINTS: usize = 4000;
@@ -61,7 +62,7 @@ fn baseline(
     record: &RunRecord,
     name: &str,
     count_min: u64,
-) -> Result<(Baseline, Trace), BenchError> {
+) -> Result<(Baseline, ResponseTrace), BenchError> {
     let responses = responses(source, record)?;
     let phases = phases(&responses);
     let (io_ignore, io_count_min) = io_ignore_and_count(&phases, count_min);
@@ -82,7 +83,7 @@ fn baseline(
 pub(crate) fn lingering_effect(
     source: &dyn Source,
     records: &[RunRecord],
-) -> Result<Option<(Lingering, Trace)>, BenchError> {
+) -> Result<Option<(Lingering, ResponseTrace)>, BenchError> {
     let run_for =
         |purpose: Purpose| records.iter().rfind(|record| record.ended.is_some() && record.purpose == purpose);
     let (Some(before_record), Some(writes_record), Some(after_record)) = (
@@ -167,7 +168,7 @@ fn joint_precision(precisions: &BTreeMap<u32, Precision>) -> Option<f64> {
 
 /// What the files tell of a run as a whole.
 pub(crate) struct Context<'a> {
-    pub manifest: &'a Manifest,
+    pub manifest: &'a BenchManifest,
     pub plans: &'a [Plan],
     pub records: &'a [RunRecord],
     /// Segments that were set aside, and why.
@@ -219,7 +220,7 @@ pub(crate) fn baselines(
     source: &dyn Source,
     records: &[RunRecord],
     settings: &Settings,
-) -> Result<(Vec<Baseline>, Vec<Trace>), BenchError> {
+) -> Result<(Vec<Baseline>, Vec<ResponseTrace>), BenchError> {
     let count_min = settings.lengths().io_count_min;
     let named = BASELINES.iter().filter_map(|&name| {
         let purpose = Purpose::Baseline { pattern: name.to_owned() };
@@ -244,7 +245,7 @@ fn micro_benchmarks_of(
         let varied = experiment.vary.as_ref().map(|vary| vary.parameter);
         let parameter = varied.map_or("", |parameter| parameter.name()).to_owned();
         let unit = varied.map_or("", |parameter| parameter.unit()).to_owned();
-        let experiment = Experiment { pattern: experiment.name.clone(), points };
+        let experiment = ExperimentFindings { pattern: experiment.name.clone(), points };
         match found.iter_mut().find(|micro| micro.parameter == parameter) {
             Some(micro) => micro.experiments.push(experiment),
             None => found.push(MicroBenchmark {

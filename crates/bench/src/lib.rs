@@ -17,11 +17,13 @@ mod error;
 mod estimate;
 mod examine;
 mod length;
+mod manifest;
 mod observe;
 mod overhead;
 mod plain;
 mod plausible;
 mod progress;
+mod rebuild;
 mod record;
 mod schedule;
 mod settings;
@@ -31,26 +33,25 @@ mod warnings;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::findings::{Findings, Traces};
 use flashlab_base::{Bytes, Identity};
 use flashlab_device::Device;
-use flashlab_plan::{Choice, Experiment, Pattern, Plan};
+use flashlab_plan::{Choice, Pattern, Plan};
 use flashlab_samples::{Recording, RunFolder};
 
 pub use compared::compared_run;
 pub use error::BenchError;
+pub use manifest::BenchManifest;
 pub use overhead::Overhead;
 pub use progress::{Progress, Silent};
+pub use rebuild::{open_run, rebuild};
 pub use record::{Purpose, RunRecord};
 pub use schedule::{expected_written, most_written};
 pub use settings::{Settings, State, Thoroughness};
 pub use step::{Schedule, Step};
 
-/// The manifest of a bench run.
-pub type Manifest = flashlab_samples::Manifest<Settings>;
+use settings::MOST_REPETITIONS;
 
 /// Measures `device` and leaves samples and records in `folder`, which may hold a part of them already.
 ///
@@ -59,12 +60,12 @@ pub type Manifest = flashlab_samples::Manifest<Settings>;
 pub fn bench(
     device: &mut dyn Device,
     folder: &RunFolder,
-    manifest: &Manifest,
+    manifest: &BenchManifest,
     interrupt: &AtomicBool,
     progress: &dyn Progress,
 ) -> Result<(), BenchError> {
     let settings = &manifest.settings;
-    let plans = plans(folder.path(), manifest)?;
+    let plans = manifest::plans(folder.path(), manifest)?;
     check_target(&device.identity(), settings)?;
     check_runs(&plans, settings)?;
     check_queues(device, &plans, settings)?;
@@ -93,23 +94,6 @@ pub fn bench(
 /// The kind of the warning that a run is not finished.
 const UNFINISHED: &str = "unfinished";
 
-/// Computes the findings of the run in this folder, finished or not.
-///
-/// # Errors
-/// When the folder holds no run, or its files are damaged.
-pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
-    let (folder, manifest, plans) = open_run(path)?;
-    let torn = folder.torn_segments()?;
-    let records = store::records(&folder)?;
-    let context = examine::Context {
-        manifest: &manifest,
-        plans: &plans,
-        records: &records,
-        torn: torn.iter().map(|path| path.display().to_string()).collect(),
-    };
-    examine::examine(&folder.segment_index()?, &context)
-}
-
 /// What measuring costs on this machine: the engine's loop, the recording and the statistics that run
 /// beside it, recorded into `folder` as every run is. The samples are removed again.
 ///
@@ -129,35 +113,6 @@ pub fn overhead(folder: &RunFolder) -> Result<Overhead, BenchError> {
         folder.remove_samples(round)?;
     }
     measured
-}
-
-/// The run in this folder, finished or not: its files, its manifest and its plans.
-///
-/// # Errors
-/// When the folder holds no run, or what its manifest says cannot be.
-pub fn open_run(path: &Path) -> Result<(RunFolder, Manifest, Vec<Plan>), BenchError> {
-    let (folder, manifest) = RunFolder::open::<Settings>(path)?;
-    plausible::manifest(path, &manifest)?;
-    let plans = plans(path, &manifest)?;
-    Ok((folder, manifest, plans))
-}
-
-/// The plans in the manifest of the run in this folder; an error names that file.
-fn plans(path: &Path, manifest: &Manifest) -> Result<Vec<Plan>, BenchError> {
-    let file = path.join("manifest.json");
-    let name = |number| format!("{}: plan {number}", file.display());
-    manifest.plans.iter().zip(1u32..).map(|(text, number)| Ok(Plan::parse(text, &name(number))?)).collect()
-}
-
-/// The shipped plan of this name.
-pub(crate) fn builtin(name: &str) -> Plan {
-    Plan::builtin(name).expect("a test asks for every shipped plan that this crate uses")
-}
-
-/// A pattern as TOML, for the record.
-pub(crate) fn pattern_text(pattern: &Pattern) -> String {
-    let experiment = Experiment { name: "run".to_owned(), pattern: pattern.clone(), vary: None };
-    Plan::new("run", "", "", vec![experiment]).to_toml()
 }
 
 /// Whether the target can take the measurement at all. [`bench()`] looks as well; asking first leaves
@@ -218,8 +173,6 @@ pub fn check_queues(device: &mut dyn Device, plans: &[Plan], settings: &Settings
     Ok(queues.values().try_for_each(|pattern| flashlab_engine::check(device, pattern))?)
 }
 
-/// The most that `--repetitions` takes.
-const MOST_REPETITIONS: u32 = 100;
 /// More runs than anybody waits for.
 const MOST_RUNS: u64 = 100_000;
 

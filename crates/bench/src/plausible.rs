@@ -10,7 +10,9 @@ use std::path::Path;
 use flashlab_base::Bytes;
 use flashlab_samples::SamplesError;
 
-use crate::{MOST_REPETITIONS, Manifest, RunRecord};
+use crate::manifest::BenchManifest;
+use crate::record::RunRecord;
+use crate::settings::MOST_REPETITIONS;
 
 /// More than any device has, in bytes.
 const MOST_BYTES: u64 = 1 << 60;
@@ -19,7 +21,7 @@ const MOST_BYTES: u64 = 1 << 60;
 ///
 /// # Errors
 /// [`SamplesError::Format`] with the file, the key and its legal range.
-pub(crate) fn manifest(path: &Path, manifest: &Manifest) -> Result<(), SamplesError> {
+pub(crate) fn manifest(path: &Path, manifest: &BenchManifest) -> Result<(), SamplesError> {
     let (settings, capacity) = (&manifest.settings, manifest.identity.capacity);
     let (size, goal) = (settings.target_size, settings.precision_goal);
     let wrong = if size == Bytes::ZERO || size > capacity {

@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn no_device_makes_a_run_write_more_than_was_announced() {
-        let plans: Vec<Plan> = Plan::MICRO_BENCHMARKS.map(crate::builtin).to_vec();
+        let plans: Vec<Plan> = Plan::MICRO_BENCHMARKS.map(crate::manifest::builtin).to_vec();
         for seed in 0..60 {
             let mut prng = Prng::new(Seed(seed));
             let thoroughness = if prng.unit() < 0.7 { Thoroughness::Quick } else { Thoroughness::Full };

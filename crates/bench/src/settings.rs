@@ -5,6 +5,9 @@ use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_plan::Choice;
 use serde::{Deserialize, Serialize};
 
+/// The most that `--repetitions` takes.
+pub(crate) const MOST_REPETITIONS: u32 = 100;
+
 /// The baseline IOSize (uFLIP section 5.2: "The remaining experiments were run with IO sizes of
 /// 32KB").
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(32);

@@ -6,9 +6,11 @@ use flashlab_analysis::findings::Warning;
 use flashlab_engine::Observer;
 use flashlab_samples::{Lane, Recording, RunFolder, Sample, SamplesError, SegmentIndex};
 
+use crate::error::BenchError;
 use crate::examine::{Source, each_of};
+use crate::manifest::BenchManifest;
+use crate::plausible;
 use crate::record::{Purpose, RunRecord};
-use crate::{BenchError, Manifest, plausible};
 
 /// The runs of a bench run, on disk.
 pub(crate) struct Store {
@@ -81,7 +83,7 @@ impl Store {
     }
 
     /// Notes in the manifest what the schedule left out: only who knows the device can tell.
-    pub fn note_left_out(&self, manifest: &Manifest, left_out: &[Warning]) -> Result<(), BenchError> {
+    pub fn note_left_out(&self, manifest: &BenchManifest, left_out: &[Warning]) -> Result<(), BenchError> {
         let mut noted = manifest.clone();
         noted.warnings.retain(|(kind, _)| left_out.iter().all(|warning| warning.kind != *kind));
         noted.warnings.extend(left_out.iter().map(|warning| (warning.kind.clone(), warning.message.clone())));

@@ -4,11 +4,15 @@ use flashlab_analysis::disturbance;
 use flashlab_analysis::findings::{Lingering, Warning};
 use flashlab_base::{Bytes, Nanos};
 
-use crate::Manifest;
+use crate::manifest::BenchManifest;
 use crate::record::{Purpose, RunRecord};
 
 /// What was noticed before the first run, and what is missing.
-pub(crate) fn of_preparation(manifest: &Manifest, records: &[RunRecord], torn: &[String]) -> Vec<Warning> {
+pub(crate) fn of_preparation(
+    manifest: &BenchManifest,
+    records: &[RunRecord],
+    torn: &[String],
+) -> Vec<Warning> {
     let general = |kind: &str, message: String| Warning { kind: kind.to_owned(), run: None, message };
     let mut warnings: Vec<Warning> =
         manifest.warnings.iter().map(|(kind, message)| general(kind, message.clone())).collect();

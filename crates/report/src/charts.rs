@@ -11,7 +11,9 @@
 
 use std::collections::BTreeMap;
 
-use flashlab_analysis::findings::{Experiment, Findings, MicroBenchmark, Point, Trace, Traces};
+use flashlab_analysis::findings::{
+    ExperimentFindings, Findings, MicroBenchmark, Point, ResponseTrace, Traces,
+};
 use serde::{Serialize, Serializer};
 
 use crate::units::sentence;
@@ -34,13 +36,13 @@ pub struct Chart {
 #[derive(Clone, Debug, Serialize)]
 pub struct Drawing {
     /// The horizontal axis.
-    pub x: Axis,
+    pub x: ChartAxis,
     /// The vertical axis.
-    pub y: Axis,
+    pub y: ChartAxis,
     /// The x values, ascending; for an ordinal axis 0, 1, 2, ...
     pub values: Figures,
     /// What is drawn over them.
-    pub series: Vec<Series>,
+    pub series: Vec<ChartSeries>,
     /// Vertical lines where something begins.
     pub marks: Vec<(f64, String)>,
     /// A horizontal line to compare with.
@@ -49,7 +51,7 @@ pub struct Drawing {
 
 /// An axis.
 #[derive(Clone, Debug, Serialize)]
-pub struct Axis {
+pub struct ChartAxis {
     /// What it measures, as `IOSize`.
     pub label: String,
     /// `linear`, `ordinal`, `log2` or `log10`.
@@ -62,7 +64,7 @@ pub struct Axis {
 
 /// A line, or dots.
 #[derive(Clone, Debug, Serialize)]
-pub struct Series {
+pub struct ChartSeries {
     /// As in the legend.
     pub name: String,
     /// The colour's name: `sr`, `rr`, `sw`, `rw`, `ink`, `muted`, or `run0` and so on.
@@ -141,9 +143,9 @@ pub fn lingering(findings: &Findings, traces: &Traces) -> Option<Chart> {
     })
 }
 
-fn trace_drawing(trace: &Trace) -> Drawing {
+fn trace_drawing(trace: &ResponseTrace) -> Drawing {
     let mut series = dots(trace);
-    let means = |name: &str, style, values| Series {
+    let means = |name: &str, style, values| ChartSeries {
         name: name.to_owned(),
         colour: "ink".to_owned(),
         points: "ink".to_owned(),
@@ -174,13 +176,13 @@ fn trace_drawing(trace: &Trace) -> Drawing {
     }
 }
 
-fn marks(trace: &Trace) -> Vec<(f64, String)> {
+fn marks(trace: &ResponseTrace) -> Vec<(f64, String)> {
     trace.marks.iter().map(|(position, name)| (*position as f64, name.clone())).collect()
 }
 
 /// The single IOs: those of the lingering experiment's random writes apart from its reads.
-fn dots(trace: &Trace) -> Vec<Series> {
-    let dots = |name: &str, pattern: &str, keep: &dyn Fn(u64) -> bool| Series {
+fn dots(trace: &ResponseTrace) -> Vec<ChartSeries> {
+    let dots = |name: &str, pattern: &str, keep: &dyn Fn(u64) -> bool| ChartSeries {
         name: name.to_owned(),
         colour: colour(pattern).to_owned(),
         points: colour(pattern).to_owned(),
@@ -209,7 +211,7 @@ fn dots(trace: &Trace) -> Vec<Series> {
 }
 
 /// Makes every series as long as the x values, whatever the file held.
-fn pad(series: &mut [Series], length: usize) {
+fn pad(series: &mut [ChartSeries], length: usize) {
     for one in series {
         one.values.0.resize(length, None);
     }
@@ -271,7 +273,7 @@ fn experiments_drawing(micro: &MicroBenchmark) -> Drawing {
     }
 }
 
-fn series(experiment: &Experiment, values: &BTreeMap<u64, (f64, &str)>) -> Series {
+fn series(experiment: &ExperimentFindings, values: &BTreeMap<u64, (f64, &str)>) -> ChartSeries {
     let points: BTreeMap<u64, &Point> =
         experiment.points.iter().map(|point| (order_key(point.value), point)).collect();
     let figures = |figure: &dyn Fn(&Point) -> f64| {
@@ -281,7 +283,7 @@ fn series(experiment: &Experiment, values: &BTreeMap<u64, (f64, &str)>) -> Serie
     let (first, second) =
         experiment.pattern.split_once('/').unwrap_or((&experiment.pattern, &experiment.pattern));
     let repeated = experiment.points.iter().any(|point| point.runs.len() > 1);
-    Series {
+    ChartSeries {
         name: experiment.pattern.clone(),
         colour: colour(first).to_owned(),
         points: colour(second).to_owned(),
@@ -303,8 +305,8 @@ pub(crate) fn order_key(value: f64) -> u64 {
     if value < 0.0 { !bits } else { bits | 1 << 63 }
 }
 
-fn axis(label: &str, scale: &'static str, unit: &str) -> Axis {
-    Axis { label: label.to_owned(), scale, unit: unit.to_owned(), labels: Vec::new() }
+fn axis(label: &str, scale: &'static str, unit: &str) -> ChartAxis {
+    ChartAxis { label: label.to_owned(), scale, unit: unit.to_owned(), labels: Vec::new() }
 }
 
 /// A pattern's name in words.

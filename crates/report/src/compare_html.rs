@@ -5,7 +5,7 @@ use flashlab_analysis::{
 };
 use maud::{Markup, html};
 
-use crate::charts::{Axis, Chart, Drawing, Figures, Series};
+use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::comparison::{
     ExperimentGroup, experiment_name, figure, group_name, groups, interval, letter, measured_rows, method,
     missing, ratios_of, run_name, sentences, statistic_name, statistic_over, title, verdict_sentence,
@@ -135,7 +135,7 @@ fn ratio_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, index: usiz
         let edge = |of: &dyn Fn(&StatisticRatio) -> Option<f64>| {
             Figures(found.iter().map(|found| of((*found)?)).collect())
         };
-        Series {
+        ChartSeries {
             name: format!("{} {}", letter(run), statistic_name(statistic)),
             colour: colour(run),
             points: colour(run),
@@ -150,7 +150,7 @@ fn ratio_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, index: usiz
         caption: caption.join(" "),
         wide: false,
         drawing: Drawing {
-            x: Axis {
+            x: ChartAxis {
                 label: group[0].key.parameter.clone(),
                 scale: "ordinal",
                 unit: String::new(),
@@ -182,7 +182,7 @@ fn distribution_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, inde
     times.sort_by(f64::total_cmp);
     times.dedup();
     times.retain(|&time| time > 0.0);
-    let series = |run: usize, points: &[QuantilePoint]| Series {
+    let series = |run: usize, points: &[QuantilePoint]| ChartSeries {
         name: letter(run),
         colour: colour(run),
         points: colour(run),
@@ -207,8 +207,8 @@ fn distribution_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, inde
     }
 }
 
-fn axis(label: &str, scale: &'static str, unit: &str) -> Axis {
-    Axis { label: label.to_owned(), scale, unit: unit.to_owned(), labels: Vec::new() }
+fn axis(label: &str, scale: &'static str, unit: &str) -> ChartAxis {
+    ChartAxis { label: label.to_owned(), scale, unit: unit.to_owned(), labels: Vec::new() }
 }
 
 /// The experiment with the smallest p-value.

@@ -4,7 +4,7 @@
 //!
 //! Invariant: the figures in a line are those of one run, the middle repetition by its mean.
 
-use flashlab_analysis::findings::{Experiment, Findings, MicroBenchmark, Point, RunSummary};
+use flashlab_analysis::findings::{ExperimentFindings, Findings, MicroBenchmark, Point, RunSummary};
 use maud::Markup;
 
 use crate::page;
@@ -24,7 +24,7 @@ pub(crate) fn tables(out: &mut Writer<'_>, findings: &Findings) {
 /// What the experiments gave that vary nothing: a single point is no curve.
 pub(crate) fn facts(plans: &[&MicroBenchmark]) -> Markup {
     let experiments = plans.iter().flat_map(|plan| &plan.experiments);
-    let fact = |experiment: &'_ Experiment| {
+    let fact = |experiment: &'_ ExperimentFindings| {
         let run = experiment.points.first().and_then(middle)?;
         let [mean, p50, p99, ios, rate] = figures(run);
         let figures = format!("mean {mean}, p50 {p50}, p99 {p99}, {ios} IO/s, {rate}");

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::page::{Section, note};
 use crate::points::is_own_plan;
-use crate::table3::{self, BaselineFigure, Column};
+use crate::table3::{self, BaselineFigure, Table3Column};
 use crate::units;
 use crate::verdict;
 use crate::warnings::warnings_html;
@@ -106,7 +106,7 @@ fn cards_html(findings: &Findings) -> Markup {
     }
 }
 
-fn card(index: usize, column: Column) -> Markup {
+fn card(index: usize, column: Table3Column) -> Markup {
     html! {
         div.card {
             h3 { (term(column.title, column.meaning, index)) }

@@ -7,7 +7,7 @@ use flashlab_analysis::findings::{Characteristics, Findings};
 use crate::units;
 
 /// One column of Table 3 for the device at hand.
-pub struct Column {
+pub struct Table3Column {
     /// Its heading, as `Locality`.
     pub title: &'static str,
     /// Its figure, as `8 MB`; `None` where it was not measured.
@@ -44,7 +44,7 @@ pub fn baselines(row: &Characteristics) -> [BaselineFigure; 4] {
 }
 
 /// The columns after the baselines, in Table 3's order.
-pub fn columns(findings: &Findings) -> Vec<Column> {
+pub fn columns(findings: &Findings) -> Vec<Table3Column> {
     let row = &findings.characteristics;
     vec![
         pause(findings),
@@ -71,7 +71,7 @@ pub fn columns(findings: &Findings) -> Vec<Column> {
     ]
 }
 
-fn pause(findings: &Findings) -> Column {
+fn pause(findings: &Findings) -> Table3Column {
     // A null beside measured pauses is a finding; without them it is a gap.
     let measured = findings.micro_benchmarks.iter().any(|m| {
         m.name == "pause" && m.experiments.iter().any(|e| e.pattern == "RW" && !e.points.is_empty())
@@ -81,7 +81,7 @@ fn pause(findings: &Findings) -> Column {
         None if measured => (Some("no effect".to_owned()), "pauses do not make random writes cheaper"),
         None => (None, ""),
     };
-    Column {
+    Table3Column {
         title: "Pause",
         value,
         detail: detail.to_owned(),
@@ -90,7 +90,7 @@ fn pause(findings: &Findings) -> Column {
     }
 }
 
-fn locality(row: &Characteristics) -> Column {
+fn locality(row: &Characteristics) -> Table3Column {
     let value = row.locality_mb.map(|mb| match mb {
         0.0 => "no area".to_owned(),
         mb => format!("{} MB", short(mb)),
@@ -100,7 +100,7 @@ fn locality(row: &Characteristics) -> Column {
         (Some(0.0), _) => "random writes are expensive in the smallest area too".to_owned(),
         _ => String::new(),
     };
-    Column {
+    Table3Column {
         title: "Locality",
         value,
         detail,
@@ -109,12 +109,12 @@ fn locality(row: &Characteristics) -> Column {
     }
 }
 
-fn partitions(row: &Characteristics) -> Column {
+fn partitions(row: &Characteristics) -> Table3Column {
     let detail = match (row.partitions, row.partition_ratio) {
         (Some(_), Some(ratio)) => format!("{} one partition", units::ratio(ratio)),
         _ => String::new(),
     };
-    Column {
+    Table3Column {
         title: "Partitions",
         value: row.partitions.map(|count| count.to_string()),
         detail,
@@ -123,9 +123,9 @@ fn partitions(row: &Characteristics) -> Column {
     }
 }
 
-fn cost(title: &'static str, ratio: Option<f64>, reference: &str, meaning: &'static str) -> Column {
+fn cost(title: &'static str, ratio: Option<f64>, reference: &str, meaning: &'static str) -> Table3Column {
     let detail = if ratio.is_some() { reference.to_owned() } else { String::new() };
-    Column { title, value: ratio.map(units::ratio), detail, meaning }
+    Table3Column { title, value: ratio.map(units::ratio), detail, meaning }
 }
 
 /// `8` for 8, `0.25` for 0.25.

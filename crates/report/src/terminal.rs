@@ -3,7 +3,7 @@
 //! Invariants: no line is longer than the layout's width (but for a single word that is), and
 //! nothing in it is obeyed by the terminal but our own colours, if they were asked for.
 
-use flashlab_analysis::findings::{Findings, Severity, Verdict};
+use flashlab_analysis::findings::{Findings, HintVerdict, Severity};
 
 use crate::points::{self, is_own_plan};
 use crate::table3::{self, BaselineFigure};
@@ -105,9 +105,9 @@ fn hints(out: &mut Writer<'_>, findings: &Findings) {
     for hint in &findings.hints {
         let (_, sign, _) = verdict_words(hint.verdict);
         let colour = match hint.verdict {
-            Verdict::Holds => GREEN,
-            Verdict::DoesNotHold => RED,
-            Verdict::NotSupportedByThisMeasurement => DIM,
+            HintVerdict::Holds => GREEN,
+            HintVerdict::DoesNotHold => RED,
+            HintVerdict::NotSupportedByThisMeasurement => DIM,
         };
         out.marked(sign, colour, &format!("{} {}", hint.number, hint.advice));
     }

@@ -3,7 +3,7 @@
 //! Invariant: a sentence is written only where every figure in it was measured, and where the measurement
 //! carries it.
 
-use flashlab_analysis::findings::{Findings, Verdict};
+use flashlab_analysis::findings::{Findings, HintVerdict};
 
 use crate::table3::short;
 use crate::units;
@@ -97,11 +97,11 @@ fn partitions(findings: &Findings) -> Option<String> {
 
 fn hints(findings: &Findings) -> Option<String> {
     let count = |verdict| findings.hints.iter().filter(|hint| hint.verdict == verdict).count();
-    let (holds, not) = (count(Verdict::Holds), count(Verdict::DoesNotHold));
+    let (holds, not) = (count(HintVerdict::Holds), count(HintVerdict::DoesNotHold));
     if holds + not == 0 {
         return None;
     }
-    let open = count(Verdict::NotSupportedByThisMeasurement);
+    let open = count(HintVerdict::NotSupportedByThisMeasurement);
     let tail = if open > 0 { format!("; {open} could not be decided") } else { String::new() };
     let (hold, do_not) = (if holds == 1 { "holds" } else { "hold" }, if not == 1 { "does" } else { "do" });
     Some(format!("Of uFLIP's seven design hints {holds} {hold} here and {not} {do_not} not{tail}."))
@@ -110,7 +110,7 @@ fn hints(findings: &Findings) -> Option<String> {
 /// Whether the measurement does not decide the hint of this number.
 fn is_open(findings: &Findings, number: u32) -> bool {
     let hint = findings.hints.iter().find(|hint| hint.number == number);
-    hint.is_some_and(|hint| hint.verdict == Verdict::NotSupportedByThisMeasurement)
+    hint.is_some_and(|hint| hint.verdict == HintVerdict::NotSupportedByThisMeasurement)
 }
 
 /// `23 times`, `1.8 times`.

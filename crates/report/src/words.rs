@@ -1,6 +1,6 @@
 //! Words and dates that several pages show.
 
-use flashlab_analysis::findings::Verdict;
+use flashlab_analysis::findings::HintVerdict;
 
 /// An RFC 3339 instant in UTC as people write it; anything else as it is.
 pub fn date(rfc3339: &str) -> String {
@@ -11,11 +11,11 @@ pub fn date(rfc3339: &str) -> String {
 }
 
 /// A verdict's class in the style, its sign, and its words.
-pub fn verdict_words(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
+pub fn verdict_words(verdict: HintVerdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
-        Verdict::Holds => ("holds", "✓", "Holds"),
-        Verdict::DoesNotHold => ("fails", "✗", "Does not hold"),
-        Verdict::NotSupportedByThisMeasurement => ("open", "?", "Not decided"),
+        HintVerdict::Holds => ("holds", "✓", "Holds"),
+        HintVerdict::DoesNotHold => ("fails", "✗", "Does not hold"),
+        HintVerdict::NotSupportedByThisMeasurement => ("open", "?", "Not decided"),
     }
 }
 

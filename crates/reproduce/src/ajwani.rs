@@ -18,7 +18,7 @@ use flashlab_samples::Sample;
 
 use crate::lab::{Result, condition, consecutive, device, elapsed, numbered, on_all_processors, run};
 use crate::papers::Measurement;
-use crate::{Measured, Reproduction};
+use crate::reproduction::{Measured, Reproduction};
 
 pub(crate) use alignment::FIGURE_3_4;
 pub(crate) use history::{FIGURE_3_3, FIGURE_C_1, FIGURE_C_2, FIGURE_C_3};

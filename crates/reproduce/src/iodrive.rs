@@ -9,7 +9,7 @@ use flashlab_sim::SimulatedDevice;
 use crate::lab::{Result, bytes_per_s, condition, consecutive, device, numbered, on_all_processors, run};
 use crate::papers::{Measurement, paper};
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
-use crate::{Measured, Reproduction};
+use crate::reproduction::{Measured, Reproduction};
 
 /// Figures 1 and 4a.
 pub(crate) const FIGURES: Reproduction = Reproduction {

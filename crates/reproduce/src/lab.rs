@@ -7,7 +7,7 @@ use std::thread;
 
 use flashlab_analysis::findings::{Baseline, Findings, Traces};
 use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_bench::{Manifest, Settings, Silent, bench, rebuild};
+use flashlab_bench::{BenchManifest, Settings, Silent, bench, rebuild};
 use flashlab_device::{Device, Geometry, Operation};
 use flashlab_engine::Control;
 use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Plan, Space, Time};
@@ -154,7 +154,7 @@ pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Resul
     let profile = profile(name)?;
     let wrong = |error: &dyn fmt::Display| ReproduceError::new(name, error);
     let texts = plans.iter().map(Plan::to_toml).collect();
-    let manifest = Manifest {
+    let manifest = BenchManifest {
         version: MANIFEST_VERSION,
         flashlab: env!("CARGO_PKG_VERSION").to_owned(),
         command: Vec::new(),

@@ -15,8 +15,8 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::figure::{Agreement, Figure};
 use crate::lab::{ReproduceError, Result};
-use crate::{Agreement, Figure};
 
 /// The rows of all papers, in the order of the files.
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {

@@ -11,7 +11,7 @@
 mod drawing;
 mod ruler;
 
-use crate::{Agreement, Figure};
+use crate::figure::{Agreement, Figure};
 
 /// How values lie along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl FigureSeries {
         FigureSeries::new(name, Look::PaperPlace, vec![(value, f64::NAN)])
     }
 
-    fn is_the_papers(&self) -> bool {
+    pub(crate) fn is_the_papers(&self) -> bool {
         !matches!(self.look, Look::Line | Look::Dots | Look::Curve)
     }
 }
@@ -118,11 +118,6 @@ impl FigurePicture {
         series: Vec<FigureSeries>,
     ) -> FigurePicture {
         FigurePicture { name: name.to_owned(), title: title.to_owned(), x, y, series }
-    }
-
-    /// The picture as a document.
-    pub fn svg(&self) -> String {
-        drawing::svg(self)
     }
 }
 

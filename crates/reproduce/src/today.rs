@@ -12,7 +12,7 @@ use crate::lab::{
     on_all_processors, run,
 };
 use crate::papers::Measurement;
-use crate::{Measured, Reproduction};
+use crate::reproduction::{Measured, Reproduction};
 
 /// Every device of today that was calibrated.
 pub(crate) const CALIBRATED: Reproduction = Reproduction {

@@ -14,7 +14,7 @@ use flashlab_plan::Plan;
 
 use crate::lab::{Result, Run, benchmark, on_all_processors, plan, profile};
 use crate::papers::Measurement;
-use crate::{Measured, Reproduction};
+use crate::reproduction::{Measured, Reproduction};
 
 /// Table 3.
 pub(crate) const TABLE_3: Reproduction = Reproduction {

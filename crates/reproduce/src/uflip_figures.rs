@@ -15,8 +15,8 @@ use crate::lab::{
 };
 use crate::papers::{Measurement, paper};
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::reproduction::{Measured, Reproduction};
 use crate::uflip::measured;
-use crate::{Measured, Reproduction};
 
 const fn reproduction(
     name: &'static str,

@@ -16,7 +16,7 @@ use crate::lab::{
 };
 use crate::papers::{Measurement, paper};
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
-use crate::{Measured, Reproduction};
+use crate::reproduction::{Measured, Reproduction};
 
 /// Tables 1 and 2.
 pub(crate) const TABLES: Reproduction = Reproduction {

@@ -9,7 +9,7 @@ use flashlab_base::{Bytes, Operation};
 
 use crate::TraceIo;
 use crate::fields::{Expected, next_number, number, sectors, words};
-use crate::parse::{Found, Said};
+use crate::parsed_line::{Found, Said};
 
 pub(crate) const LINE: Expected =
     "MAJOR,MINOR CPU SEQUENCE SECONDS.NANOSECONDS PID ACTION RWBS SECTOR + SECTORS [COMMAND]";

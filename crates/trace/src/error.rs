@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::Format;
+use crate::format::Format;
 
 /// Why a text is not a trace.
 #[derive(Debug, Error)]

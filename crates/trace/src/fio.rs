@@ -8,7 +8,7 @@
 use flashlab_base::{Bytes, Operation};
 
 use crate::fields::{Expected, next_number, range, words};
-use crate::parse::{Found, Said};
+use crate::parsed_line::{Found, Said};
 
 pub(crate) const HEADER: Expected = "`fio version 2 iolog` or `fio version 3 iolog`";
 const LINE_2: Expected = "FILE ACTION [OFFSET LENGTH]";

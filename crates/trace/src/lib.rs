@@ -16,13 +16,16 @@ mod error;
 mod fields;
 mod fio;
 mod fit;
+mod format;
 mod mqsim;
 mod msr;
 mod parse;
+mod parsed_line;
 
 pub use error::TraceError;
 pub use fit::{Fit, Fitted, TraceMisfit};
-pub use parse::{Format, parse};
+pub use format::Format;
+pub use parse::parse;
 
 use flashlab_base::{Bytes, Nanos, Operation};
 

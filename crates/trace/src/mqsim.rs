@@ -3,7 +3,7 @@
 use flashlab_base::Operation;
 
 use crate::fields::{Expected, next_number, number, sectors, words};
-use crate::parse::Found;
+use crate::parsed_line::Found;
 
 pub(crate) const LINE: Expected =
     "NANOSECONDS DEVICE SECTOR SECTORS TYPE, where TYPE is 0 (write) or 1 (read)";

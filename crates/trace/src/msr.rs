@@ -5,7 +5,7 @@
 use flashlab_base::Operation;
 
 use crate::fields::{Expected, number, range};
-use crate::parse::{Found, Said};
+use crate::parsed_line::{Found, Said};
 
 pub(crate) const LINE: Expected = "TIMESTAMP,HOST,DISK,Read or Write,OFFSET,SIZE,RESPONSETIME";
 /// Nanoseconds of a unit of time.

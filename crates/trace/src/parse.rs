@@ -3,76 +3,19 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
-use flashlab_base::{Bytes, Nanos, Operation};
+use flashlab_base::Nanos;
 
 use crate::blkparse::Blkparse;
 use crate::fields::Expected;
 use crate::fio::Fio;
-use crate::{Trace, TraceError, TraceIo, blkparse, fio, mqsim, msr};
+use crate::format::Format;
+use crate::parsed_line::{Found, Said};
+use crate::{Trace, TraceError, TraceIo, mqsim, msr};
 
 /// The longest line. A file without line ends is none of ours.
 const LONGEST_LINE: usize = 64 << 10;
 /// How much of a wrong line is shown.
 const SHOWN: usize = 60;
-
-/// A format of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// fio's `write_iolog`, versions 2 and 3.
-    Fio,
-    /// blkparse's text, in its default format.
-    Blkparse,
-    /// The CSV files of Microsoft Research Cambridge.
-    Msr,
-    /// MQSim's text.
-    Mqsim,
-}
-
-impl Format {
-    /// All of them.
-    pub const ALL: [Format; 4] = [Format::Fio, Format::Blkparse, Format::Msr, Format::Mqsim];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Format::Fio => "fio",
-            Format::Blkparse => "blkparse",
-            Format::Msr => "msr",
-            Format::Mqsim => "mqsim",
-        }
-    }
-
-    /// What its first line is like.
-    pub(crate) const fn line(self) -> Expected {
-        match self {
-            Format::Fio => fio::HEADER,
-            Format::Blkparse => blkparse::LINE,
-            Format::Msr => msr::LINE,
-            Format::Mqsim => mqsim::LINE,
-        }
-    }
-
-    /// The format of a trace with this first line.
-    fn recognised(line: &[u8]) -> Option<Format> {
-        let is = |format: Format| match format {
-            Format::Fio => line.starts_with(b"fio version"),
-            Format::Blkparse => blkparse::is_line(line),
-            Format::Msr => msr::is_line(line),
-            Format::Mqsim => mqsim::is_line(line),
-        };
-        Format::ALL.into_iter().find(|&format| is(format))
-    }
-}
-
-/// An IO as a format's parser finds it in a line.
-pub(crate) struct Found<'a> {
-    /// Nanoseconds from anywhere.
-    pub arrival: u64,
-    pub operation: Operation,
-    pub offset: Bytes,
-    pub size: Bytes,
-    pub source: &'a [u8],
-}
 
 /// A format's own state.
 enum Parser {
@@ -80,13 +23,6 @@ enum Parser {
     Blkparse(Blkparse),
     Msr,
     Mqsim,
-}
-
-/// What a line says: an IO, something else, or that the trace ends before it.
-pub(crate) enum Said<'a> {
-    Io(Found<'a>),
-    Nothing,
-    End,
 }
 
 impl Parser {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_base::Identity;
-use flashlab_bench::{Manifest, Settings};
+use flashlab_bench::{BenchManifest, Settings};
 use flashlab_samples::RunFolder;
 
 use crate::arguments::{ConsentOptions, EngineOptions, InferencePrintOptions};
@@ -62,7 +62,12 @@ impl Resume {
     }
 
     /// The file that was measured is gone; another one in the same place has the same disk beneath.
-    fn measurement_on_scratch(&self, folder: RunFolder, manifest: Manifest, opening: Opening) -> Result<()> {
+    fn measurement_on_scratch(
+        &self,
+        folder: RunFolder,
+        manifest: BenchManifest,
+        opening: Opening,
+    ) -> Result<()> {
         let (size, seed) = (manifest.settings.target_size, manifest.settings.seed);
         let (scratch, name) = scratch::make_again(&manifest.identity, size, seed)?;
         let Opened { mut device, .. } = scratch::open(&scratch, opening)?;

@@ -10,7 +10,7 @@ use super::ranks::Interval;
 
 /// A point of which y is known up to an error.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct WeightedPoint {
     /// Where.
     pub x: f64,
     /// The figure there.
@@ -34,16 +34,16 @@ pub struct WeightedLine {
 
 /// The line of the least squares of deviations, each relative to the point's `unit`; none of fewer than three points, or
 /// of points that have no line.
-pub fn weighted_line(points: &[Point], unit: impl Fn(&Point) -> f64) -> Option<WeightedLine> {
+pub fn weighted_line(points: &[WeightedPoint], unit: impl Fn(&WeightedPoint) -> f64) -> Option<WeightedLine> {
     let shares = weights(points, &unit, 0.0)?;
     let all = || shares.iter().zip(points);
     let estimate = all().map(|(share, point)| share * point.y).sum::<f64>();
     let error = all().map(|(share, point)| (share * point.error).powi(2)).sum::<f64>().sqrt();
-    let by_x = |of: &dyn Fn(&Point) -> f64| -> f64 {
+    let by_x = |of: &dyn Fn(&WeightedPoint) -> f64| -> f64 {
         points.iter().map(|point| point.x * of(point) * unit(point).powi(-2)).sum()
     };
     let slope = by_x(&|point| point.y - estimate) / by_x(&|point| point.x);
-    let deviation = |point: &Point| ((point.y - estimate - slope * point.x) / point.error).powi(2);
+    let deviation = |point: &WeightedPoint| ((point.y - estimate - slope * point.x) / point.error).powi(2);
     let deviations: f64 = points.iter().map(deviation).sum();
     if points.len() < 3 || !(error.is_finite() && slope.is_finite() && deviations.is_finite()) {
         return None;
@@ -55,12 +55,15 @@ pub fn weighted_line(points: &[Point], unit: impl Fn(&Point) -> f64) -> Option<W
 
 /// The weight that each point's y has in the value at `at` of the line of the least squares of deviations, each relative to the
 /// point's `unit`: the value is a weighted sum of the figures, and so is its error. None of points that have no line.
-pub fn weights(points: &[Point], unit: impl Fn(&Point) -> f64, at: f64) -> Option<Vec<f64>> {
-    let weight = |point: &Point| unit(point).powi(-2);
-    let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(|point| of(point) * weight(point)).sum::<f64>();
+pub fn weights(points: &[WeightedPoint], unit: impl Fn(&WeightedPoint) -> f64, at: f64) -> Option<Vec<f64>> {
+    let weight = |point: &WeightedPoint| unit(point).powi(-2);
+    let sum = |of: &dyn Fn(&WeightedPoint) -> f64| {
+        points.iter().map(|point| of(point) * weight(point)).sum::<f64>()
+    };
     let (s, sx, sxx) = (sum(&|_| 1.0), sum(&|point| point.x), sum(&|point| point.x.powi(2)));
     let determinant = s * sxx - sx * sx;
-    let of = |point: &Point| (sxx - sx * point.x + (s * point.x - sx) * at) * weight(point) / determinant;
+    let of =
+        |point: &WeightedPoint| (sxx - sx * point.x + (s * point.x - sx) * at) * weight(point) / determinant;
     let weights: Vec<f64> = points.iter().map(of).collect();
     weights.iter().all(|weight| weight.is_finite()).then_some(weights)
 }
@@ -70,11 +73,11 @@ mod tests {
     use super::*;
     use crate::synthetic::Source;
 
-    fn points(source: &mut Source, bend: f64) -> Vec<Point> {
+    fn points(source: &mut Source, bend: f64) -> Vec<WeightedPoint> {
         let at = |power: i32| {
             let x = 2.0_f64.powi(power);
             let error = 0.01 * (100.0 + 3.0 * x);
-            Point { x, y: 100.0 + 3.0 * x + bend * x * x + error * source.normal(), error }
+            WeightedPoint { x, y: 100.0 + 3.0 * x + bend * x * x + error * source.normal(), error }
         };
         (2..9).map(at).collect()
     }
@@ -97,8 +100,8 @@ mod tests {
 
     #[test]
     fn what_is_no_line_gives_none() {
-        let point = |x, y| Point { x, y, error: 1.0 };
-        let unit = |point: &Point| point.error;
+        let point = |x, y| WeightedPoint { x, y, error: 1.0 };
+        let unit = |point: &WeightedPoint| point.error;
         assert_eq!(weighted_line(&[point(1.0, 1.0), point(2.0, 2.0)], unit), None);
         assert_eq!(weighted_line(&[point(1.0, 1.0), point(1.0, 2.0), point(1.0, 3.0)], unit), None);
         assert_eq!(weighted_line(&[point(1.0, 1.0), point(2.0, f64::NAN), point(3.0, 3.0)], unit), None);

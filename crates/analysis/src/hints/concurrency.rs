@@ -1,8 +1,10 @@
 //! Hints 6 and 7: patterns that are mixed, and IOs that are submitted concurrently or delayed.
 
-use super::{Decision, baseline_noise, both, cannot_tell, choose, curves, exceeds, not_measured, time};
+use super::decision::{
+    Decision, baseline_noise, both, cannot_tell, choose, curves, exceeds, not_measured, time,
+};
 use crate::curve::{baseline, baseline_ns, ios_per_s, uncertainty};
-use crate::findings::{Baseline, MicroBenchmark, Verdict};
+use crate::findings::{Baseline, HintVerdict, MicroBenchmark};
 
 /// Mixing hurts when it costs this many times the baselines, weighted.
 const MIX_PENALTY: f64 = 1.2;
@@ -39,8 +41,8 @@ pub(super) fn mixing(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]
     choose(
         exceeds(penalty, noise, MIX_PENALTY),
         evidence,
-        (Verdict::DoesNotHold, "Keep patterns apart in time.".to_owned()),
-        (Verdict::Holds, "Patterns may be combined freely, two at a time.".to_owned()),
+        (HintVerdict::DoesNotHold, "Keep patterns apart in time.".to_owned()),
+        (HintVerdict::Holds, "Patterns may be combined freely, two at a time.".to_owned()),
     )
 }
 
@@ -59,7 +61,7 @@ pub(super) fn scheduling(baselines: &[Baseline], micro_benchmarks: &[MicroBenchm
         .map(|(gain, _)| gain.advice.as_str())
         .collect();
     if !helping.is_empty() {
-        return (Verdict::DoesNotHold, helping.join(" "), evidence);
+        return (HintVerdict::DoesNotHold, helping.join(" "), evidence);
     }
     match (parallel.is_some() && pause.is_some(), verdicts.iter().all(|v| *v == Some(false))) {
         (false, _) if measured.is_empty() => not_measured("parallelism and the pause micro-benchmark"),
@@ -68,7 +70,9 @@ pub(super) fn scheduling(baselines: &[Baseline], micro_benchmarks: &[MicroBenchm
             (verdict, advice, format!("{evidence} {missing}"))
         }
         (true, false) => cannot_tell(evidence),
-        (true, true) => (Verdict::Holds, "Submit IOs one at a time and without pauses.".to_owned(), evidence),
+        (true, true) => {
+            (HintVerdict::Holds, "Submit IOs one at a time and without pauses.".to_owned(), evidence)
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use flashlab_base::Bytes;
 
-use super::{Decision, both, choose, curves, exceeds, not_measured, size, time};
+use super::decision::{Decision, both, choose, curves, exceeds, not_measured, size, time};
 use crate::curve::io_size;
-use crate::findings::{MicroBenchmark, Point, Verdict};
+use crate::findings::{HintVerdict, MicroBenchmark, Point};
 
 /// Larger IOs pay when a byte costs this many times less in them.
 const GRANULARITY_GAIN: f64 = 1.5;
@@ -38,9 +38,9 @@ pub(super) fn larger_ios(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     choose(
         exceeds(gain, noise, GRANULARITY_GAIN),
         format!("{evidence}, the median of {} patterns.", gains.len()),
-        (Verdict::Holds, "Batch small IOs into larger ones, reads as well.".to_owned()),
+        (HintVerdict::Holds, "Batch small IOs into larger ones, reads as well.".to_owned()),
         (
-            Verdict::DoesNotHold,
+            HintVerdict::DoesNotHold,
             "Small IOs waste nothing here: use the size that the data asks for.".to_owned(),
         ),
     )
@@ -91,7 +91,7 @@ pub(super) fn block_size(micro_benchmarks: &[MicroBenchmark]) -> Decision {
         each.collect::<Vec<_>>().join(", ")
     );
     let holds = (PAPER_SIZE / 2.0..=PAPER_SIZE * 2.0).contains(&knee);
-    let verdict = if holds { Verdict::Holds } else { Verdict::DoesNotHold };
+    let verdict = if holds { HintVerdict::Holds } else { HintVerdict::DoesNotHold };
     (verdict, format!("Use blocks of {}.", Bytes(knee as u64)), evidence)
 }
 
@@ -122,8 +122,8 @@ pub(super) fn alignment(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     choose(
         exceeds(penalty, noise, MISALIGNMENT),
         evidence,
-        (Verdict::Holds, format!("Align IOs to {unit}.")),
-        (Verdict::DoesNotHold, "Alignment to the device's logical block is enough.".to_owned()),
+        (HintVerdict::Holds, format!("Align IOs to {unit}.")),
+        (HintVerdict::DoesNotHold, "Alignment to the device's logical block is enough.".to_owned()),
     )
 }
 

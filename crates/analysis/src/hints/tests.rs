@@ -4,7 +4,7 @@ use super::*;
 use crate::findings::RunSummary;
 use crate::point::point;
 use crate::synthetic::{Source, baseline, measure, micro, run, table3};
-use Verdict::{DoesNotHold, Holds, NotSupportedByThisMeasurement};
+use HintVerdict::{DoesNotHold, Holds, NotSupportedByThisMeasurement};
 
 /// Runs of `size` bytes.
 fn sized(mean_ns: f64, size: f64) -> RunSummary {
@@ -22,7 +22,7 @@ fn granularity(latency_us: f64, us_per_kib: f64) -> MicroBenchmark {
                 .map(|kib| (kib * 1024.0, (latency_us + us_per_kib * kib) * 1e3))
                 .map(|(size, ns)| point(size, Bytes(size as u64).exact(), vec![sized(ns, size)]))
                 .collect();
-            crate::findings::Experiment { pattern: pattern.to_owned(), points }
+            crate::findings::ExperimentFindings { pattern: pattern.to_owned(), points }
         })
         .to_vec();
     all

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::Value;
-
 /// A family of translation layers (Ma, Feng and Li, ACM Computing Surveys 46(3), 2014, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -46,12 +44,6 @@ impl Family {
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl From<Family> for Value {
-    fn from(family: Family) -> Value {
-        family.name().into()
     }
 }
 

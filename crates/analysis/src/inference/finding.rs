@@ -5,7 +5,7 @@ use std::fmt;
 use flashlab_base::{Bytes, Identity, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Parameter, Picture, Unit};
+use super::{Family, Parameter, Picture, Unit};
 
 /// The version of [`Inference`] as a file.
 pub const INFERENCE_VERSION: u32 = 4;
@@ -314,6 +314,12 @@ impl Inference {
     /// What is known of this parameter so far.
     pub fn get(&self, parameter: Parameter) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.parameter == parameter)
+    }
+}
+
+impl From<Family> for Value {
+    fn from(family: Family) -> Value {
+        family.name().into()
     }
 }
 

@@ -23,7 +23,7 @@ impl Conduct<'_> {
         self.state_due = false;
         let Some(plan) = state.plan() else { return Ok(()) };
         self.progress.step(&format!("enforcing the {state} state"));
-        let mut pattern = crate::builtin(plan).experiments.swap_remove(0).pattern;
+        let mut pattern = crate::manifest::builtin(plan).experiments.swap_remove(0).pattern;
         for basic in pattern.basics_mut() {
             basic.io_size = fitting(basic.io_size, self.space.block);
         }
@@ -81,7 +81,7 @@ impl Conduct<'_> {
             run,
             purpose: purpose.clone(),
             seed,
-            pattern: crate::pattern_text(pattern),
+            pattern: crate::manifest::pattern_text(pattern),
             io_ignore: 0,
             io_ignore_wanted: 0,
             period_ios: 1,

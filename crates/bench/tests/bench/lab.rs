@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flashlab_analysis::findings::{Baseline, Findings, Point, Traces};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_bench::{
-    BenchError, Manifest, Progress, Purpose, RunRecord, Schedule, Settings, Thoroughness, bench, rebuild,
+    BenchError, BenchManifest, Progress, Purpose, RunRecord, Schedule, Settings, Thoroughness, bench, rebuild,
 };
 use flashlab_device::Device;
 use flashlab_plan::Plan;
@@ -30,7 +30,7 @@ pub struct Lab {
     directory: PathBuf,
     _temporary: TempDir,
     pub profile: Profile,
-    pub manifest: Manifest,
+    pub manifest: BenchManifest,
 }
 
 impl Lab {
@@ -42,7 +42,7 @@ impl Lab {
             target_size: profile.capacity,
             ..Settings::new(thoroughness)
         };
-        let manifest = Manifest {
+        let manifest = BenchManifest {
             version: MANIFEST_VERSION,
             flashlab: "0.1.0".to_owned(),
             command: Vec::new(),

@@ -1,6 +1,6 @@
 //! What the preparation finds (uFLIP section 4) is what the device's profile says.
 
-use flashlab_analysis::findings::{RunEnd, Verdict};
+use flashlab_analysis::findings::{HintVerdict, RunEnd};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_bench::{Purpose, State, Thoroughness};
 
@@ -148,7 +148,8 @@ fn hints_whose_micro_benchmark_was_left_out_are_not_decided() {
     let measured = Lab::quick("", &["order"]).measure();
     let verdicts: Vec<_> = measured.findings.hints.iter().map(|hint| (hint.number, hint.verdict)).collect();
     assert_eq!(verdicts.len(), 7);
-    let undecided = |number: u32| verdicts[number as usize - 1].1 == Verdict::NotSupportedByThisMeasurement;
+    let undecided =
+        |number: u32| verdicts[number as usize - 1].1 == HintVerdict::NotSupportedByThisMeasurement;
     // Locality (4), partitions (5), mixes and pauses are measured by other micro-benchmarks.
     assert!(undecided(4) && undecided(5), "{verdicts:?}");
     let row = &measured.findings.characteristics;

@@ -16,7 +16,7 @@
 
 mod kinds;
 
-use flashlab_analysis::decide::weighted_line::Point;
+use flashlab_analysis::decide::weighted_line::WeightedPoint;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
@@ -340,7 +340,7 @@ fn doubted(finding: Finding, doublings: &[Doubling], is_settled: bool) -> Findin
 }
 
 /// From which size on larger writes bring nothing.
-fn saturation(points: &[Point], picture: Picture) -> Finding {
+fn saturation(points: &[WeightedPoint], picture: Picture) -> Finding {
     let parameter = Parameter::WriteSaturationSize;
     let doublings = doublings(points);
     let picture = with_lines(picture, &doublings);

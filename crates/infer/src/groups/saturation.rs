@@ -18,7 +18,7 @@
 //! - beyond the largest size the last line goes on, where what doubling brings there is little already;
 //! - the confidence is the chance, and less where no IO was as large.
 
-use flashlab_analysis::decide::weighted_line::{Point, weights};
+use flashlab_analysis::decide::weighted_line::{WeightedPoint, weights};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::sizes::GROWTH;
@@ -42,7 +42,7 @@ struct Time {
 }
 
 impl Time {
-    fn value(&self, points: &[Point]) -> f64 {
+    fn value(&self, points: &[WeightedPoint]) -> f64 {
         self.weights.iter().zip(points).map(|(weight, point)| weight * point.y).sum()
     }
 }
@@ -94,7 +94,7 @@ pub(super) struct Saturated {
 }
 
 /// What doublings of ascending sizes, each twice the one before, bring; and of some larger ones, if they are on the last line.
-pub(super) fn doublings(points: &[Point]) -> Vec<Doubling> {
+pub(super) fn doublings(points: &[WeightedPoint]) -> Vec<Doubling> {
     let mut times = smooth(points);
     let seen = times.len();
     let doubling = |pair: &[Time], is_seen: bool| {
@@ -159,7 +159,7 @@ pub(super) fn open(doublings: &[Doubling], sizes: usize) -> Vec<f64> {
 }
 
 /// The response times on the lines.
-fn smooth(points: &[Point]) -> Vec<Time> {
+fn smooth(points: &[WeightedPoint]) -> Vec<Time> {
     let alone = |index: usize| {
         let weights = (0..points.len()).map(|other| f64::from(other == index)).collect();
         Time { size: points[index].x, weights }
@@ -174,7 +174,7 @@ fn smooth(points: &[Point]) -> Vec<Time> {
 }
 
 /// The pieces of lines that explain the points best, each as its first point and the one behind its last.
-fn pieces(points: &[Point]) -> Vec<(usize, usize)> {
+fn pieces(points: &[WeightedPoint]) -> Vec<(usize, usize)> {
     // The best pieces of the first points, for each number of them: what they cost, and where the last one begins.
     let mut best: Vec<(f64, usize)> = vec![(0.0, 0)];
     for end in 1..=points.len() {
@@ -193,12 +193,12 @@ fn pieces(points: &[Point]) -> Vec<(usize, usize)> {
 }
 
 /// The squared deviations of points from their line, in standard errors, and what the numbers that describe it have to take.
-fn deviations(points: &[Point], (begin, end): (usize, usize)) -> f64 {
+fn deviations(points: &[WeightedPoint], (begin, end): (usize, usize)) -> f64 {
     let numbers = A_NUMBER * (end - begin).min(2) as f64;
     if end - begin <= 2 {
         return numbers;
     }
-    let deviation = |point: &Point| {
+    let deviation = |point: &WeightedPoint| {
         let time = on_line(points, (begin, end), point.x)?.value(points);
         Some(((point.y - time) / point.error).powi(2))
     };
@@ -206,7 +206,7 @@ fn deviations(points: &[Point], (begin, end): (usize, usize)) -> f64 {
 }
 
 /// What an IO of this size takes on the line of some points, by least squares of their errors.
-fn on_line(points: &[Point], (begin, end): (usize, usize), size: f64) -> Option<Time> {
+fn on_line(points: &[WeightedPoint], (begin, end): (usize, usize), size: f64) -> Option<Time> {
     let of_piece = weights(&points[begin..end], |point| point.error, size)?;
     let mut weights = vec![0.0; points.len()];
     weights[begin..end].copy_from_slice(&of_piece);
@@ -219,11 +219,11 @@ mod tests {
     use crate::groups::sizes::tests::points_of;
 
     /// Sizes to 1 MiB.
-    fn points(time: impl Fn(f64) -> f64) -> Vec<Point> {
+    fn points(time: impl Fn(f64) -> f64) -> Vec<WeightedPoint> {
         points_of(8, time)
     }
 
-    fn size(points: &[Point]) -> (f64, bool) {
+    fn size(points: &[WeightedPoint]) -> (f64, bool) {
         let doublings = doublings(points);
         let Saturated { index, chance } = saturated(&doublings).unwrap();
         assert!((0.0..=1.0).contains(&chance));

@@ -18,7 +18,7 @@
 
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
-use flashlab_analysis::decide::weighted_line::{Point, WeightedLine, weighted_line, weights};
+use flashlab_analysis::decide::weighted_line::{WeightedLine, WeightedPoint, weighted_line, weights};
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 
@@ -73,15 +73,15 @@ impl Curve {
     }
 
     /// The median time, once there are enough for its error.
-    pub(super) fn point(&self) -> Option<Point> {
+    pub(super) fn point(&self) -> Option<WeightedPoint> {
         let time = centre(&self.times, 0.95)?;
         let error = ((time.high - time.low) / 4.0).max(1e-6 * time.estimate);
-        (time.estimate > 0.0).then_some(Point { x: self.size.0 as f64, y: time.estimate, error })
+        (time.estimate > 0.0).then_some(WeightedPoint { x: self.size.0 as f64, y: time.estimate, error })
     }
 }
 
 /// By how much the throughput grows from one size to another, with the interval that holds it with 99 %.
-pub(super) fn growth(small: &Point, large: &Point) -> Interval {
+pub(super) fn growth(small: &WeightedPoint, large: &WeightedPoint) -> Interval {
     let estimate = large.x / small.x * small.y / large.y;
     let half = 2.6 * estimate * (small.error / small.y).hypot(large.error / large.y);
     Interval { estimate, low: estimate - half, high: estimate + half }
@@ -102,7 +102,7 @@ pub(super) struct Fit {
 /// The line of medians of ascending sizes that tells A best once `times` as many IOs were done: that of the definition, if it
 /// is no worse than a line that is as long as it is one. `smaller`: sizes below the definition's may be on it.
 /// None of fewer than three sizes of the definition.
-pub(super) fn fit(points: &[Point], smaller: bool, times: f64) -> Option<Fit> {
+pub(super) fn fit(points: &[WeightedPoint], smaller: bool, times: f64) -> Option<Fit> {
     let first = points.iter().position(|point| point.x >= LINE_FROM.0 as f64)?;
     let to = points.iter().rposition(|point| point.x <= LINE_TO.0 as f64)?;
     let line = weighted_line(points.get(first..=to)?, |point| point.y)?;
@@ -120,8 +120,9 @@ pub(super) fn fit(points: &[Point], smaller: bool, times: f64) -> Option<Fit> {
             None => break,
         }
     }
-    let off = |point: &Point| Point { error: point.error.hypot(OFF_LINE * point.y), ..*point };
-    let points: Vec<Point> = points[from..=to].iter().map(off).collect();
+    let off =
+        |point: &WeightedPoint| WeightedPoint { error: point.error.hypot(OFF_LINE * point.y), ..*point };
+    let points: Vec<WeightedPoint> = points[from..=to].iter().map(off).collect();
     let line = Fit { from, to, line: weighted_line(&points, |point| point.error)?, is_line: true };
     let is_exact = defined.half_width() <= line.half_width() * times.max(1.0).sqrt();
     Some(if is_exact { defined } else { line })
@@ -129,13 +130,13 @@ pub(super) fn fit(points: &[Point], smaller: bool, times: f64) -> Option<Fit> {
 
 impl Fit {
     /// Which shares of the time tell A best, for each size; they add up to 1.
-    pub(super) fn shares(&self, points: &[Point]) -> Vec<f64> {
+    pub(super) fn shares(&self, points: &[WeightedPoint]) -> Vec<f64> {
         let sizes = &points[self.from..=self.to];
-        let spent = |part: f64, point: &Point| part.abs() * point.y.powf(1.5);
+        let spent = |part: f64, point: &WeightedPoint| part.abs() * point.y.powf(1.5);
         let best: Vec<f64> = if self.is_line {
             // The first size and another one: which, what it takes tells.
             let first = &sizes[0];
-            let of_two = |other: &Point| {
+            let of_two = |other: &WeightedPoint| {
                 let apart = other.x - first.x;
                 [spent(other.x / apart, first), spent(first.x / apart, other)]
             };
@@ -175,13 +176,13 @@ impl Fit {
 /// The line of IOs of one kind, with its points.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    points: Vec<Point>,
+    points: Vec<WeightedPoint>,
     fit: Fit,
 }
 
 impl Told {
     /// The line of these; `smaller` as for [`fit`]. None of too few sizes.
-    fn of(points: Vec<Point>, smaller: bool) -> Option<Told> {
+    fn of(points: Vec<WeightedPoint>, smaller: bool) -> Option<Told> {
         let fit = fit(&points, smaller, 1.0)?;
         Some(Told { points, fit })
     }
@@ -236,7 +237,7 @@ pub(super) struct Kind {
 
 impl Kind {
     /// The medians that are known, of the smallest sizes on.
-    pub(super) fn points(&self) -> Vec<Point> {
+    pub(super) fn points(&self) -> Vec<WeightedPoint> {
         self.curves.iter().map_while(Curve::point).collect()
     }
 
@@ -323,21 +324,21 @@ pub(super) mod tests {
     use super::*;
 
     /// Sizes from 4 KiB on, as many doublings of it, in microseconds, each known to a hundredth.
-    pub(crate) fn points_of(doublings: i32, time: impl Fn(f64) -> f64) -> Vec<Point> {
+    pub(crate) fn points_of(doublings: i32, time: impl Fn(f64) -> f64) -> Vec<WeightedPoint> {
         let point = |power: i32| {
             let x = 2.0_f64.powi(power);
-            Point { x, y: time(x / 1024.0), error: 0.01 * time(x / 1024.0) }
+            WeightedPoint { x, y: time(x / 1024.0), error: 0.01 * time(x / 1024.0) }
         };
         (12..=12 + doublings).map(point).collect()
     }
 
-    fn points(time: impl Fn(f64) -> f64) -> Vec<Point> {
+    fn points(time: impl Fn(f64) -> f64) -> Vec<WeightedPoint> {
         points_of(10, time)
     }
 
     #[test]
     fn growth_is_of_throughput() {
-        let point = |x, y| Point { x, y, error: 1e-6 };
+        let point = |x, y| WeightedPoint { x, y, error: 1e-6 };
         let estimate = |small, large| growth(&small, &large).estimate;
         assert!((estimate(point(4096.0, 10.0), point(8192.0, 10.0)) - 2.0).abs() < 1e-9);
         assert!((estimate(point(4096.0, 10.0), point(8192.0, 20.0)) - 1.0).abs() < 1e-9);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use flashlab_analysis::inference::{Finding, Picture, Series as Drawn, Style};
+use flashlab_analysis::inference::{Axis, Finding, Picture, Series, Style};
 
 use super::confidence;
-use crate::charts::{Axis, Chart, Drawing, Figures, Series, order_key};
+use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures, order_key};
 use crate::units::sentence;
 
-/// Series have these colours in turn: apart from each other under the kinds of colour blindness.
+/// Series have these colours, in this order: distinguishable under the kinds of colour blindness.
 const COLOURS: [&str; 6] = ["sr", "sw", "rw", "run2", "run1", "run4"];
 
 /// A chart for each picture, with identifiers that begin with `prefix`; findings that share one share the chart.
@@ -99,11 +99,11 @@ fn drawing(picture: &Picture) -> Drawing {
 
 fn drawn(
     index: usize,
-    series: &Drawn,
+    series: &Series,
     is_alone: bool,
     column: &BTreeMap<u64, Vec<f64>>,
     times: &BTreeMap<u64, (f64, usize)>,
-) -> Series {
+) -> ChartSeries {
     let colour = COLOURS[index % COLOURS.len()];
     let mut values = Vec::new();
     for (key, &(_, count)) in times {
@@ -118,7 +118,7 @@ fn drawn(
         Style::Line => "line",
         Style::Fitted => "dashed",
     };
-    Series {
+    ChartSeries {
         name: series.name.clone(),
         colour: colour.to_owned(),
         points: colour.to_owned(),
@@ -128,7 +128,7 @@ fn drawn(
     }
 }
 
-fn axis(axis: &flashlab_analysis::inference::Axis, logarithmic: &'static str) -> Axis {
+fn axis(axis: &Axis, logarithmic: &'static str) -> ChartAxis {
     let scale = if axis.logarithmic { logarithmic } else { "linear" };
-    Axis { label: axis.label.clone(), scale, unit: axis.unit.clone(), labels: Vec::new() }
+    ChartAxis { label: axis.label.clone(), scale, unit: axis.unit.clone(), labels: Vec::new() }
 }

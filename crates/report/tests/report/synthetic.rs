@@ -9,8 +9,9 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
-    Baseline, Characteristics, Distribution, Disturbance, Experiment, FINDINGS_VERSION, Findings, Hint,
-    Lingering, Method, MicroBenchmark, Phases, Point, RunEnd, RunSummary, Trace, Traces, Verdict, Warning,
+    Baseline, Characteristics, Distribution, Disturbance, ExperimentFindings, FINDINGS_VERSION, Findings,
+    Hint, HintVerdict, Lingering, Method, MicroBenchmark, Phases, Point, ResponseTrace, RunEnd, RunSummary,
+    Traces, Warning,
 };
 use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
 
@@ -138,7 +139,7 @@ impl Synthetic {
                         self.point(value, label(value, unit), cost(self, pattern, value), size)
                     })
                     .collect();
-                Experiment { pattern: pattern.to_owned(), points }
+                ExperimentFindings { pattern: pattern.to_owned(), points }
             })
             .collect();
         MicroBenchmark {
@@ -215,7 +216,7 @@ impl Synthetic {
         ]
     }
 
-    fn baseline(&mut self, pattern: &str) -> (Baseline, Trace) {
+    fn baseline(&mut self, pattern: &str) -> (Baseline, ResponseTrace) {
         let responses = self.responses(pattern, 4000);
         let startup = if pattern == "RW" { STARTUP } else { 0 };
         let period = match pattern {
@@ -243,7 +244,7 @@ impl Synthetic {
     }
 
     /// Reads, random writes, and reads of which the first 3000 are slow (uFLIP Figure 5).
-    fn lingering(&mut self) -> (Lingering, Trace) {
+    fn lingering(&mut self) -> (Lingering, ResponseTrace) {
         let mut responses = self.responses("SR", 600);
         responses.extend(self.responses("RW", 800));
         let after: Vec<u64> = (0..2600)
@@ -279,7 +280,7 @@ impl Synthetic {
 
     /// The whole run.
     pub fn findings(&mut self, seed: Seed) -> (Findings, Traces) {
-        let (baselines, mut traces): (Vec<Baseline>, Vec<Trace>) =
+        let (baselines, mut traces): (Vec<Baseline>, Vec<ResponseTrace>) =
             BASELINES.iter().map(|pattern| self.baseline(pattern)).unzip();
         let (lingering, lingering_trace) = self.lingering();
         traces.push(lingering_trace);
@@ -367,7 +368,7 @@ fn distribution(responses: &[u64]) -> Distribution {
     }
 }
 
-fn trace(name: &str, responses: &[u64], startup: usize) -> Trace {
+fn trace(name: &str, responses: &[u64], startup: usize) -> ResponseTrace {
     let mut running = 0.0;
     let mut without = 0.0;
     let (mut means, mut means_without) = (Vec::new(), Vec::new());
@@ -383,7 +384,7 @@ fn trace(name: &str, responses: &[u64], startup: usize) -> Trace {
         0 => vec![(0, "running phase".to_owned())],
         _ => vec![(0, "start-up phase".to_owned()), (startup as u64, "running phase".to_owned())],
     };
-    Trace {
+    ResponseTrace {
         name: name.to_owned(),
         position: (0..responses.len() as u64).collect(),
         response_ns: responses.to_vec(),
@@ -428,7 +429,7 @@ fn method(seed: Seed) -> Method {
 }
 
 fn hints() -> Vec<Hint> {
-    use Verdict::{DoesNotHold, Holds, NotSupportedByThisMeasurement};
+    use HintVerdict::{DoesNotHold, Holds, NotSupportedByThisMeasurement};
     let rows = [
         (
             "Flash devices do incur latency.",

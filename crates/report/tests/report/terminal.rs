@@ -1,6 +1,6 @@
 //! The summary in a terminal, as a person sees it.
 
-use flashlab_analysis::findings::{Characteristics, Verdict, Warning};
+use flashlab_analysis::findings::{Characteristics, HintVerdict, Warning};
 use flashlab_base::Seed;
 use flashlab_report::{Layout, terminal};
 
@@ -81,7 +81,7 @@ fn costs_are_about_the_same_only_when_they_are() {
 fn what_a_hint_leaves_open_is_in_no_sentence() {
     let (mut findings, _) = findings(Seed(1));
     for hint in &mut findings.hints {
-        hint.verdict = Verdict::NotSupportedByThisMeasurement;
+        hint.verdict = HintVerdict::NotSupportedByThisMeasurement;
     }
     let text = terminal(&findings, &Layout::default());
     assert!(!text.contains("Within an area") && !text.contains("partitions at once costs"), "{text}");

@@ -6,7 +6,7 @@ use super::{bandwidth, pattern, rewrite, rewritten};
 use crate::lab::{Result, numbered, on_all_processors};
 use crate::papers::Measurement;
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
-use crate::{Measured, Reproduction};
+use crate::reproduction::{Measured, Reproduction};
 
 /// Figure 3.4.
 pub(crate) const FIGURE_3_4: Reproduction = Reproduction {

@@ -14,7 +14,7 @@ use super::{bandwidth, pattern, rewritten, start_anywhere};
 use crate::lab::{Result, mean, numbered, on_all_processors, run};
 use crate::papers::{Measurement, paper};
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
-use crate::{Measured, Reproduction};
+use crate::reproduction::{Measured, Reproduction};
 
 const PAPER: &str = "Ajwani et al., Characterizing the performance of flash memory storage devices, section 3.3.3, Figure 3.3";
 pub(super) const APPENDIX: &str =

@@ -7,7 +7,7 @@ use super::{pattern, rewritten};
 use crate::lab::{Result, mean, numbered, run};
 use crate::papers::{Measurement, paper};
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
-use crate::{Measured, Reproduction};
+use crate::reproduction::{Measured, Reproduction};
 
 /// Figure 3.2.
 pub(crate) const FIGURE_3_2: Reproduction = Reproduction {

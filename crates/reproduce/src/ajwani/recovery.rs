@@ -9,7 +9,7 @@ use super::{pattern, rewritten};
 use crate::lab::{Result, elapsed, numbered, on_all_processors, run};
 use crate::papers::{Measurement, paper};
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
-use crate::{Measured, Reproduction};
+use crate::reproduction::{Measured, Reproduction};
 
 /// Figure C.4.
 pub(crate) const FIGURE_C_4: Reproduction = Reproduction {

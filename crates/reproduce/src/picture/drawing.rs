@@ -34,8 +34,14 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x22, 0x22, 0x22),
 ];
 
-/// The picture as a document.
-pub(super) fn svg(picture: &FigurePicture) -> String {
+impl FigurePicture {
+    /// The picture as an SVG document.
+    pub fn svg(&self) -> String {
+        svg(self)
+    }
+}
+
+fn svg(picture: &FigurePicture) -> String {
     let mut text = String::new();
     let lines = rows(picture).len() as u32;
     let size = (WIDTH, HEIGHT + LINE * lines + 8);

@@ -1,9 +1,13 @@
 //! What Figures 2 to 19 show of the unknown drive.
 
-use super::{
-    BLOCK, Bytes, Drive, FigureAxis, FigurePicture, FigureSeries, Fill, LARGEST, Look, Measured, Measurement,
-    Operation, Result, Scale, UNKNOWN, mean, paper, times,
-};
+use flashlab_base::Bytes;
+use flashlab_device::Operation;
+
+use super::drive::{BLOCK, Drive, Fill, LARGEST, UNKNOWN, times};
+use crate::lab::{Result, mean};
+use crate::papers::{Measurement, paper};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::reproduction::Measured;
 
 /// The paper's value in a picture.
 fn level(quantity: &str, unit: &str) -> FigureSeries {

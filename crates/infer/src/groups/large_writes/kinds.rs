@@ -4,7 +4,7 @@
 //! As in `sizes`. After a pause the device has ended all that belongs to the write before. Without one a late host finds a part of it
 //! done, whatever the size: so writes without pauses take less by the same at all sizes.
 
-use flashlab_analysis::decide::weighted_line::Point;
+use flashlab_analysis::decide::weighted_line::WeightedPoint;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use crate::groups::sizes::{Fit, Kind, fit};
@@ -37,11 +37,11 @@ impl Kind {
 
 /// The medians of the first kind, with what the second one tells of them: it takes less by the same at all sizes, if they agree on
 /// that.
-pub(super) fn together(kinds: &[Kind]) -> Vec<Point> {
+pub(super) fn together(kinds: &[Kind]) -> Vec<WeightedPoint> {
     let mut points = kinds[0].points();
     let others = kinds.get(1).map(Kind::points).unwrap_or_default();
-    let other_of = |point: &Point| others.iter().find(|other| other.x == point.x).copied();
-    let apart = |point: &Point| {
+    let other_of = |point: &WeightedPoint| others.iter().find(|other| other.x == point.x).copied();
+    let apart = |point: &WeightedPoint| {
         other_of(point).map(|other| (point.y - other.y, (point.error.powi(2) + other.error.powi(2)).recip()))
     };
     let all: Vec<(f64, f64)> = points.iter().filter_map(apart).collect();

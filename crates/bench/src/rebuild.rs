@@ -1,0 +1,40 @@
+//! The findings of a run, computed from its folder alone.
+
+use std::path::Path;
+
+use flashlab_analysis::findings::{Findings, Traces};
+use flashlab_plan::Plan;
+use flashlab_samples::RunFolder;
+
+use crate::error::BenchError;
+use crate::manifest::{BenchManifest, plans};
+use crate::settings::Settings;
+use crate::{examine, plausible, store};
+
+/// Computes the findings of the run in this folder, finished or not.
+///
+/// # Errors
+/// When the folder holds no run, or its files are damaged.
+pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
+    let (folder, manifest, plans) = open_run(path)?;
+    let torn = folder.torn_segments()?;
+    let records = store::records(&folder)?;
+    let context = examine::Context {
+        manifest: &manifest,
+        plans: &plans,
+        records: &records,
+        torn: torn.iter().map(|path| path.display().to_string()).collect(),
+    };
+    examine::examine(&folder.segment_index()?, &context)
+}
+
+/// The run in this folder, finished or not: its files, its manifest and its plans.
+///
+/// # Errors
+/// When the folder holds no run, or what its manifest says cannot be.
+pub fn open_run(path: &Path) -> Result<(RunFolder, BenchManifest, Vec<Plan>), BenchError> {
+    let (folder, manifest) = RunFolder::open::<Settings>(path)?;
+    plausible::manifest(path, &manifest)?;
+    let plans = plans(path, &manifest)?;
+    Ok((folder, manifest, plans))
+}
