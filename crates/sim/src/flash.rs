@@ -24,6 +24,8 @@ mod ledger;
 mod reliability;
 mod timing;
 
+use std::fmt;
+
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +39,24 @@ pub use timing::{Background, CellTimes, Deferral, PageRun, PageTimes, Resources,
 /// A page of the host's address space, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogicalPage(pub u32);
+
+/// A die, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Die(pub u32);
+
+impl Die {
+    /// Its index in a list of all dies.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Die {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
 
 /// A place on the flash: a page of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,7 +225,7 @@ impl<T: Timing> Flash<T> {
     /// Does `work` on `die` as deferred work: what the flash holds changes at once, and the time goes to the die's
     /// backlog, which the die works off while it is idle and before later operations. `work` uses no other die.
     #[inline]
-    pub fn defer<R>(&mut self, die: u32, work: impl FnOnce(&mut Flash<T>) -> R) -> R {
+    pub fn defer<R>(&mut self, die: Die, work: impl FnOnce(&mut Flash<T>) -> R) -> R {
         let deferral = self.timing.begin_deferral(die);
         let result = work(self);
         self.timing.end_deferral(die, deferral);

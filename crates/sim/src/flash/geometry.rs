@@ -2,6 +2,8 @@
 
 use flashlab_base::Bytes;
 
+use super::Die;
+
 /// Division by a number that is known only at run time, without a division.
 ///
 /// Multiplies by the reciprocal (Granlund and Montgomery, "Division by invariant integers using
@@ -163,14 +165,20 @@ impl FlashGeometry {
 
     /// The die that a block lies on.
     #[inline]
-    pub fn die(&self, block: u32) -> u32 {
-        self.dies.divide(block).1
+    pub fn die(&self, block: u32) -> Die {
+        Die(self.dies.divide(block).1)
+    }
+
+    /// The die of a stripe, when the stripes go to the dies round-robin.
+    #[inline]
+    pub fn striped_die(&self, stripe: u32) -> Die {
+        Die(self.dies.divide(stripe).1)
     }
 
     /// The channel that a die is attached to.
     #[inline]
-    pub fn channel(&self, die: u32) -> u32 {
-        self.channels.divide(die).1
+    pub fn channel(&self, die: Die) -> u32 {
+        self.channels.divide(die.0).1
     }
 
     /// The block and the page in it of a page counted over the whole array.

@@ -18,13 +18,13 @@ use std::collections::VecDeque;
 
 use flashlab_base::Nanos;
 
-use super::FlashGeometry;
+use super::{Die, FlashGeometry};
 
 /// A run of consecutive pages of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRun {
     /// The die it lies on.
-    pub die: u32,
+    pub die: Die,
     /// Its block.
     pub block: u32,
     /// The first page in its block.
@@ -48,13 +48,13 @@ pub trait Timing {
     fn relocate(&mut self, source: PageRun, target: PageRun, scale: f32, at: Nanos) -> Nanos;
 
     /// Erases a block of a die; `slc` as in [`PageRun`].
-    fn erase(&mut self, die: u32, slc: bool, at: Nanos) -> Nanos;
+    fn erase(&mut self, die: Die, slc: bool, at: Nanos) -> Nanos;
 
     /// Begins deferred work on `die`. Until [`Timing::end_deferral`] the die gets no other work.
-    fn begin_deferral(&mut self, die: u32) -> Deferral;
+    fn begin_deferral(&mut self, die: Die) -> Deferral;
 
     /// Adds what `die` did since [`Timing::begin_deferral`] to its backlog.
-    fn end_deferral(&mut self, die: u32, deferral: Deferral);
+    fn end_deferral(&mut self, die: Die, deferral: Deferral);
 
     /// No die works on its backlog from `from` to `until`.
     fn sleep(&mut self, from: Nanos, until: Nanos);
@@ -85,15 +85,15 @@ impl Timing for Untimed {
         at
     }
     #[inline]
-    fn erase(&mut self, _: u32, _: bool, at: Nanos) -> Nanos {
+    fn erase(&mut self, _: Die, _: bool, at: Nanos) -> Nanos {
         at
     }
     #[inline]
-    fn begin_deferral(&mut self, _: u32) -> Deferral {
+    fn begin_deferral(&mut self, _: Die) -> Deferral {
         Deferral::default()
     }
     #[inline]
-    fn end_deferral(&mut self, _: u32, _: Deferral) {}
+    fn end_deferral(&mut self, _: Die, _: Deferral) {}
     #[inline]
     fn sleep(&mut self, _: Nanos, _: Nanos) {}
 }
@@ -183,7 +183,7 @@ pub struct Background {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Die {
+struct DieState {
     free: Nanos,
     /// The block and the number of the multi-plane page that its register has since it was read.
     in_register: Option<(u32, u32)>,
@@ -210,7 +210,7 @@ pub struct Resources {
     /// When deferred work began, and how long its die had worked before.
     deferred_from: Option<(Nanos, Nanos)>,
     planes: u32,
-    dies: Vec<Die>,
+    dies: Vec<DieState>,
     channels: Vec<Channel>,
     /// The channel of each die.
     attached: Vec<u32>,
@@ -225,9 +225,9 @@ impl Resources {
             defers: false,
             deferred_from: None,
             planes: geometry.planes(),
-            dies: vec![Die::default(); geometry.dies() as usize],
+            dies: vec![DieState::default(); geometry.dies() as usize],
             channels: vec![Channel::default(); geometry.channels() as usize],
-            attached: (0..geometry.dies()).map(|die| geometry.channel(die)).collect(),
+            attached: (0..geometry.dies()).map(|die| geometry.channel(Die(die))).collect(),
         }
     }
 
@@ -247,8 +247,8 @@ impl Resources {
     }
 
     /// How long a die has still to work on its backlog.
-    pub fn backlog(&self, die: u32) -> Nanos {
-        Nanos(self.dies[die as usize].backlog.iter().map(|time| time.0).sum())
+    pub fn backlog(&self, die: Die) -> Nanos {
+        Nanos(self.dies[die.index()].backlog.iter().map(|time| time.0).sum())
     }
 
     fn cells(&self, slc: bool) -> &CellTimes {
@@ -267,8 +267,8 @@ impl Resources {
 
     /// When `die` can begin an operation that comes at `at`. It first works on its backlog.
     #[inline]
-    fn begin(&mut self, die: u32, reads: bool, at: Nanos) -> Nanos {
-        let state = &mut self.dies[die as usize];
+    fn begin(&mut self, die: Die, reads: bool, at: Nanos) -> Nanos {
+        let state = &mut self.dies[die.index()];
         let Some(background) = &self.background else { return at.max(state.free) };
         if self.defers {
             // Work that is deferred now cannot be done in the idle time before the layer asked for it.
@@ -287,8 +287,8 @@ impl Resources {
     }
 
     #[inline]
-    fn occupy_channel(&mut self, die: u32, from: Nanos, time: Nanos) {
-        let channel = &mut self.channels[self.attached[die as usize] as usize];
+    fn occupy_channel(&mut self, die: Die, from: Nanos, time: Nanos) {
+        let channel = &mut self.channels[self.attached[die.index()] as usize];
         channel.free = from + time;
         channel.worked += time;
     }
@@ -305,20 +305,20 @@ impl Resources {
     }
 
     #[inline]
-    fn channel_free(&self, die: u32) -> Nanos {
-        self.channels[self.attached[die as usize] as usize].free
+    fn channel_free(&self, die: Die) -> Nanos {
+        self.channels[self.attached[die.index()] as usize].free
     }
 
     #[inline]
-    fn occupy_die(&mut self, die: u32, from: Nanos, until: Nanos) {
-        let state = &mut self.dies[die as usize];
+    fn occupy_die(&mut self, die: Die, from: Nanos, until: Nanos) {
+        let state = &mut self.dies[die.index()];
         state.free = until;
         state.in_register = None;
         state.worked += until.since(from);
     }
 }
 
-impl Die {
+impl DieState {
     /// Works on the backlog in the idle time before `at`. Returns whether all of it is done.
     fn idle_until(&mut self, at: Nanos, background: &Background) -> bool {
         let idle = at.since(self.free).since(background.idle_after);
@@ -352,7 +352,7 @@ impl Timing for Resources {
         let array = self.cells(run.slc).read;
         let transfer = times.transfer * u64::from(run.pages);
         let start = self.begin(run.die, true, at);
-        let state = &mut self.dies[run.die as usize];
+        let state = &mut self.dies[run.die.index()];
         let is_in_register = times.reuses_page_register && state.in_register == Some((run.block, first));
         let sense = if is_in_register { Nanos::ZERO } else { array.sum(first, 1) };
         let sensed = start + times.command + sense;
@@ -366,7 +366,7 @@ impl Timing for Resources {
         };
         self.occupy_channel(run.die, leaves, transfer);
         self.occupy_die(run.die, start, end);
-        self.dies[run.die as usize].in_register = Some((run.block, first + count - 1));
+        self.dies[run.die.index()].in_register = Some((run.block, first + count - 1));
         end
     }
 
@@ -396,7 +396,7 @@ impl Timing for Resources {
         }
         // The register takes the next page while the array still programs the last one.
         let free = self.begin(run.die, false, at);
-        let register_free = self.dies[run.die as usize].register_free;
+        let register_free = self.dies[run.die.index()].register_free;
         let start = at.max(register_free).max(self.channel_free(run.die));
         let one = transfer.0 / u64::from(count);
         let loaded = start + times.command + Nanos(one) + times.register_move;
@@ -405,7 +405,7 @@ impl Timing for Resources {
         let end = programs + moves + Nanos((transfer.0 - one).max(work.0 - last.0)) + last;
         self.occupy_channel(run.die, start + times.command, transfer);
         self.occupy_die(run.die, free.max(start), end);
-        self.dies[run.die as usize].register_free = end - last;
+        self.dies[run.die.index()].register_free = end - last;
         end
     }
 
@@ -430,30 +430,30 @@ impl Timing for Resources {
     }
 
     #[inline]
-    fn erase(&mut self, die: u32, slc: bool, at: Nanos) -> Nanos {
+    fn erase(&mut self, die: Die, slc: bool, at: Nanos) -> Nanos {
         let time = self.times.command + self.cells(slc).erase;
         let start = self.begin(die, false, at);
         self.occupy_die(die, start, start + time);
         start + time
     }
 
-    fn begin_deferral(&mut self, die: u32) -> Deferral {
+    fn begin_deferral(&mut self, die: Die) -> Deferral {
         self.defers = self.background.is_some();
-        let before = Deferral { die: self.dies[die as usize].free, channel: self.channel_free(die) };
+        let before = Deferral { die: self.dies[die.index()].free, channel: self.channel_free(die) };
         if self.defers {
             // The die will do this work while it is idle. It must not wait for transfers of other dies here, because the
             // wait would count as work.
-            self.channels[self.attached[die as usize] as usize].free = Nanos::ZERO;
+            self.channels[self.attached[die.index()] as usize].free = Nanos::ZERO;
         }
         before
     }
 
-    fn end_deferral(&mut self, die: u32, before: Deferral) {
+    fn end_deferral(&mut self, die: Die, before: Deferral) {
         let Some(background) = self.background else { return };
         self.defers = false;
-        let channel = self.attached[die as usize] as usize;
+        let channel = self.attached[die.index()] as usize;
         self.channels[channel].free = before.channel;
-        let state = &mut self.dies[die as usize];
+        let state = &mut self.dies[die.index()];
         let Some((from, worked)) = self.deferred_from.take() else { return };
         // Not the time since `before`: the die may have been idle until the work came.
         let work = state.worked - worked;

@@ -206,7 +206,7 @@ fn wears_out<L: Verified>(array: &Array, layer: L, reliability: Reliability) {
     subject.read(subject.pages(0, u32::MAX));
     let mut failed = vec![0; array.dies as usize];
     for block in (0..array.geometry().blocks()).filter(|&block| subject.flash.failed(block)) {
-        failed[array.geometry().die(block) as usize] += 1;
+        failed[array.geometry().die(block).index()] += 1;
     }
     assert!(failed.iter().any(|&failed| failed > 1), "exhausted with {failed:?} failed blocks by die");
 }

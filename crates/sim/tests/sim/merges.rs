@@ -1,7 +1,7 @@
 //! How long merges take, and when: on one die, by hand; on several, where they overlap unless all fall on one.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{Background, Flash, FlashGeometry, LogicalPage, Resources};
+use flashlab_sim::flash::{Background, Die, Flash, FlashGeometry, LogicalPage, Resources};
 use flashlab_sim::layer::{Layer, LogBlocks, LogBlocksOptions, Pages};
 
 use crate::arrays;
@@ -42,7 +42,11 @@ fn a_merge_that_waits_is_as_much_work_on_a_channel_that_others_use() {
         // All at the same time, so that the channel is always in use.
         bench.write(random.below(128) as u32, 1, SECOND);
         for die in 0..4 {
-            assert!(bench.flash.timing().backlog(die) <= merge * 2, "{}", bench.flash.timing().backlog(die));
+            assert!(
+                bench.flash.timing().backlog(Die(die)) <= merge * 2,
+                "{}",
+                bench.flash.timing().backlog(Die(die))
+            );
         }
     }
 }
@@ -72,10 +76,10 @@ fn a_deferred_merge_is_done_while_the_die_is_idle() {
         }
         // The merge is deferred. The die's idle second before it does not count.
         assert_eq!(end, SECOND * 2 + write);
-        assert_eq!(bench.flash.timing().backlog(0), merge);
+        assert_eq!(bench.flash.timing().backlog(Die(0)), merge);
         // A second later it is done, and another one is deferred. Only one may be, so the next write waits for it.
         assert_eq!(bench.write(1, 1, SECOND * 3), SECOND * 3 + write);
-        assert_eq!(bench.flash.timing().backlog(0), merge);
+        assert_eq!(bench.flash.timing().backlog(Die(0)), merge);
         let soon = SECOND * 3 + write;
         assert_eq!(bench.write(5, 1, soon), soon + merge + write);
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contract::{Exhausted, Pages};
 use super::options::ensure;
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::bits::{clear_bits, set_bits};
 
 use space::FreeBlocks;
@@ -97,8 +97,8 @@ impl DataBlocks {
     }
 
     #[inline]
-    pub(super) fn die(&self, block: u32) -> u32 {
-        block % self.dies
+    pub(super) fn die(&self, block: u32) -> Die {
+        Die(block % self.dies)
     }
 
     /// The longest part that begins with a page.
@@ -170,8 +170,8 @@ impl DataBlocks {
     }
 
     /// Takes a free block of a die.
-    pub(super) fn take(&mut self, die: u32) -> Result<u32, Exhausted> {
-        match self.free[die as usize].pop_first() {
+    pub(super) fn take(&mut self, die: Die) -> Result<u32, Exhausted> {
+        match self.free[die.index()].pop_first() {
             Some((_, block)) => Ok(block),
             None => {
                 let reason = format!("die {die} has no spare block left, so what needs one can only be read");
@@ -188,7 +188,7 @@ impl DataBlocks {
         let end = flash.erase(block, Cause::Reclaim, at);
         if !flash.failed(block) {
             let erases = flash.blocks()[block as usize].erases;
-            self.free[flash.geometry().die(block) as usize].insert((erases, block));
+            self.free[flash.geometry().die(block).index()].insert((erases, block));
         }
         end
     }
@@ -311,7 +311,7 @@ impl DataBlocks {
     ) -> Result<(), String> {
         let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
         let geometry = flash.geometry();
-        for (die, free) in (0..).zip(&self.free) {
+        for (die, free) in (0..).map(Die).zip(&self.free) {
             for &(erases, block) in free {
                 let state = flash.blocks().get(block as usize);
                 let right = state.is_some_and(|state| (state.written, state.erases) == (0, erases));

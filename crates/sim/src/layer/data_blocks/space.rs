@@ -63,7 +63,7 @@ impl Space {
         let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
         let mut free = vec![FreeBlocks::new(); geometry.dies() as usize];
         for block in (geometry.slc_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
-            free[geometry.die(block) as usize].insert((0, block));
+            free[geometry.die(block).index()].insert((0, block));
         }
         free
     }

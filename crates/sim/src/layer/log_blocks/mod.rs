@@ -33,7 +33,7 @@ mod options;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::data_blocks::{DataBlocks, NONE, Part, skip_to};
 use crate::layer::options::OptionsError;
@@ -198,7 +198,7 @@ impl LogBlocks {
     /// Opens a log for a logical block, merging another one when all are in use.
     fn open<T: Timing>(&mut self, flash: &mut Flash<T>, owner: u32, at: Nanos) -> Result<u32, Exhausted> {
         let die = self.blocks.die(owner);
-        let list = die * self.logs_per_die..(die + 1) * self.logs_per_die;
+        let list = die.0 * self.logs_per_die..(die.0 + 1) * self.logs_per_die;
         let log = list.min_by_key(|&log| self.logs[log as usize].stamp).expect("a die has a log");
         if self.logs[log as usize].owner != NONE {
             self.merge(flash, log, at)?;
@@ -317,7 +317,7 @@ impl LogBlocks {
             let state = flash.blocks().get(log.block as usize);
             let right = state.is_some_and(|block| block.written == log.written)
                 && self.log_of.get(log.owner as usize) == Some(&index)
-                && self.blocks.die(log.owner) == index / self.logs_per_die
+                && self.blocks.die(log.owner) == Die(index / self.logs_per_die)
                 && log.stamp <= self.uses
                 && self.holds_what_it_says(index);
             ensure(right, || format!("log {index} is {log:?}, its block {state:?}"))?;

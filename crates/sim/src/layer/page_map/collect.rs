@@ -4,7 +4,7 @@ use flashlab_base::Nanos;
 
 use super::victims::VictimPolicy;
 use super::{Frontier, NO_BLOCK, PageMap};
-use crate::flash::{Cause, Flash, PageAddress, Timing};
+use crate::flash::{Cause, Die, Flash, PageAddress, Timing};
 use crate::layer::bits::{clear_bits, for_each_set, set_bits};
 use crate::layer::contract::Exhausted;
 
@@ -14,7 +14,7 @@ impl PageMap {
     pub(super) fn ensure_free_page<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        die: u32,
+        die: Die,
         stream: u32,
         index: usize,
         at: Nanos,
@@ -26,7 +26,7 @@ impl PageMap {
                 return Err(self.only_read());
             }
             let (quota, used) = self.quotas[pool];
-            if self.free[die as usize].len() > self.low_watermark as usize && used < quota {
+            if self.free[die.index()].len() > self.low_watermark as usize && used < quota {
                 self.open_block(flash, die, stream, index, at);
                 return Ok(());
             }
@@ -46,7 +46,7 @@ impl PageMap {
     fn open_block<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        die: u32,
+        die: Die,
         stream: u32,
         index: usize,
         at: Nanos,
@@ -56,7 +56,7 @@ impl PageMap {
         if full != NO_BLOCK {
             self.victims.close(full, pool);
         }
-        let (_, block) = self.free[die as usize].pop_first().expect("the die has a free block");
+        let (_, block) = self.free[die.index()].pop_first().expect("the die has a free block");
         debug_assert_eq!(flash.blocks()[block as usize].written, 0);
         self.quotas[pool as usize].1 += 1;
         self.frontiers[index] = Frontier { block, page: 0 };
@@ -69,7 +69,7 @@ impl PageMap {
     pub(super) fn collect<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        die: u32,
+        die: Die,
         pool: u32,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
@@ -135,9 +135,9 @@ impl PageMap {
         self.back[(block * self.pages_per_block) as usize] >= self.host_pages
     }
 
-    fn has_pages_for(&self, block: u32, die: u32, pool: u32) -> bool {
+    fn has_pages_for(&self, block: u32, die: Die, pool: u32) -> bool {
         let index = self.frontier_index(die, self.stream_of(block, pool), true);
-        !self.free[die as usize].is_empty()
+        !self.free[die.index()].is_empty()
             || self.victims.valid(block) <= self.pages_per_block - self.frontiers[index].page
     }
 
@@ -146,7 +146,7 @@ impl PageMap {
         &mut self,
         flash: &mut Flash<T>,
         victim: u32,
-        die: u32,
+        die: Die,
         pool: u32,
         cause: Cause,
         at: Nanos,
@@ -207,7 +207,7 @@ impl PageMap {
         &mut self,
         flash: &mut Flash<T>,
         block: u32,
-        die: u32,
+        die: Die,
         cause: Cause,
         at: Nanos,
     ) -> Nanos {
@@ -227,13 +227,13 @@ impl PageMap {
         let erases = flash.blocks()[block as usize].erases;
         self.most_erased = self.most_erased.max(erases);
         let order = if self.level_free_blocks { erases } else { 0 };
-        self.free[die as usize].insert((order, block));
+        self.free[die.index()].insert((order, block));
         end
     }
 
     /// A block of a die failed and is not used again. When the die had none to spare, nothing more is written.
-    fn retire(&mut self, die: u32) {
-        let spare = &mut self.spare[die as usize];
+    fn retire(&mut self, die: Die) {
+        let spare = &mut self.spare[die.index()];
         if *spare > 0 {
             *spare -= 1;
         } else {
@@ -242,27 +242,27 @@ impl PageMap {
     }
 
     /// Nothing more is written, because of a die.
-    fn wear_out(&mut self, die: u32) {
+    fn wear_out(&mut self, die: Die) {
         self.worn_out.get_or_insert(die);
         // Open blocks count as full, so that each write from now on needs another block and is refused.
         self.frontiers.iter_mut().for_each(|frontier| frontier.page = self.pages_per_block);
     }
 
     fn only_read(&self) -> Exhausted {
-        let die = self.worn_out.unwrap_or_default();
+        let die = self.worn_out.unwrap_or(Die(0));
         let reason = format!("so many blocks of die {die} have failed that the device can only be read");
         Exhausted { reason }
     }
 
     /// Moves the data of the closed block of the die with the fewest erases, if it lags too far behind.
-    fn level_wear<T: Timing>(&mut self, flash: &mut Flash<T>, erased: u32, die: u32, at: Nanos) -> Nanos {
+    fn level_wear<T: Timing>(&mut self, flash: &mut Flash<T>, erased: u32, die: Die, at: Nanos) -> Nanos {
         let Some(spread) = self.wear_spread else { return at };
         // Looking at every block after every erase would cost more than the erase.
         if !flash.blocks()[erased as usize].erases.is_multiple_of(spread.max(2) / 2) {
             return at;
         }
         let dies = flash.geometry().dies();
-        let candidates = (die..flash.geometry().blocks()).step_by(dies as usize);
+        let candidates = (die.0..flash.geometry().blocks()).step_by(dies as usize);
         let coldest = candidates
             .filter(|&block| self.victims.is_closed(block))
             .min_by_key(|&block| (flash.blocks()[block as usize].erases, block));

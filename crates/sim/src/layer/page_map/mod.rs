@@ -30,7 +30,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_device::vec_in_huge_pages;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::bits::set_bits;
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
@@ -68,7 +68,7 @@ pub struct PageMap {
     /// By pool: how many blocks it may use, and uses.
     quotas: Vec<(u32, u32)>,
     striping: Striping,
-    next_die: u32,
+    next_die: Die,
     streams: u32,
     /// How many of them the host may use.
     host_streams: u32,
@@ -82,7 +82,7 @@ pub struct PageMap {
     /// By die: how many more blocks may fail.
     spare: Vec<u32>,
     /// The die that has none left: nothing is written any more.
-    worn_out: Option<u32>,
+    worn_out: Option<Die>,
     disturbance: Option<Disturbance>,
     ages: Option<Ages>,
     heat: Option<Heat>,
@@ -120,7 +120,7 @@ impl PageMap {
             free: options.free_blocks(geometry),
             quotas,
             striping: options.striping,
-            next_die: 0,
+            next_die: Die(0),
             streams,
             host_streams: streams,
             collect_apart: options.collect_apart,
@@ -197,18 +197,18 @@ impl PageMap {
     }
 
     /// How many blocks of a die are free.
-    pub fn free_blocks(&self, die: u32) -> usize {
-        self.free[die as usize].len()
+    pub fn free_blocks(&self, die: Die) -> usize {
+        self.free[die.index()].len()
     }
 
-    fn frontier_index(&self, die: u32, stream: u32, collector: bool) -> usize {
+    fn frontier_index(&self, die: Die, stream: u32, collector: bool) -> usize {
         let per_die = if self.collect_apart { 2 * self.streams } else { self.streams };
         let offset = if collector && self.collect_apart { self.streams } else { 0 };
-        (die * per_die + offset + stream) as usize
+        (die.0 * per_die + offset + stream) as usize
     }
 
-    fn pool(&self, die: u32, stream: u32) -> u32 {
-        if self.apart { die * self.streams + stream } else { die }
+    fn pool(&self, die: Die, stream: u32) -> u32 {
+        if self.apart { die.0 * self.streams + stream } else { die.0 }
     }
 
     /// Writes pages to stream 1 if they are hot, and to stream 0 if not.
@@ -244,15 +244,15 @@ impl PageMap {
         page: LogicalPage,
         count: u32,
         stream: u32,
-    ) -> (u32, u32) {
+    ) -> (Die, u32) {
         let (dies, planes) = (geometry.dies(), geometry.planes());
         if dies == 1 {
-            return (0, count);
+            return (Die(0), count);
         }
         match self.striping {
             Striping::Static => {
                 let (stripe, within) = geometry.multi_plane_page(page.0);
-                (geometry.die(stripe), count.min(planes - within))
+                (geometry.striped_die(stripe), count.min(planes - within))
             }
             Striping::WriteOrder => {
                 let die = self.next_die;
@@ -264,7 +264,7 @@ impl PageMap {
                     planes - geometry.multi_plane_page(self.frontiers[index].page).1
                 };
                 if count >= left {
-                    self.next_die = if die + 1 == dies { 0 } else { die + 1 };
+                    self.next_die = Die(if die.0 + 1 == dies { 0 } else { die.0 + 1 });
                 }
                 (die, count.min(left))
             }
@@ -294,7 +294,7 @@ impl PageMap {
                 if self.striping == Striping::Static || full_dies == flash.geometry().dies() {
                     return Err(exhausted);
                 }
-                self.next_die = (die + 1) % flash.geometry().dies();
+                self.next_die = Die((die.0 + 1) % flash.geometry().dies());
                 continue;
             }
             full_dies = 0;
@@ -417,11 +417,11 @@ impl Layer for PageMap {
     fn idle<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
         self.refresh_old(flash, from, until);
         let pools = if self.apart { self.streams } else { 1 };
-        for die in 0..flash.geometry().dies() {
-            for pool in die * pools..(die + 1) * pools {
+        for die in (0..flash.geometry().dies()).map(Die) {
+            for pool in die.0 * pools..(die.0 + 1) * pools {
                 let mut now = from;
                 while now < until
-                    && self.free[die as usize].len() < self.high_watermark as usize
+                    && self.free[die.index()].len() < self.high_watermark as usize
                     && self.worn_out.is_none()
                 {
                     let Ok(end) = self.collect(flash, die, pool, now) else { break };

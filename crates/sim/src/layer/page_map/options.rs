@@ -162,7 +162,7 @@ impl PageMapOptions {
         let reserve = self.low_watermark.max(1).saturating_add(against_failures);
         let mut usable = vec![0; geometry.dies() as usize];
         for block in self.usable_blocks(geometry) {
-            usable[geometry.die(block) as usize] += 1;
+            usable[geometry.die(block).index()] += 1;
         }
         let spare = self.spare(geometry, &usable, open, reserve)?;
         let quotas = self.quotas(&usable, streams, reserve)?;
@@ -179,7 +179,7 @@ impl PageMapOptions {
     pub(super) fn free_blocks(&self, geometry: &FlashGeometry) -> Vec<BTreeSet<(u32, u32)>> {
         let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
         for block in self.usable_blocks(geometry) {
-            free[geometry.die(block) as usize].insert((0, block));
+            free[geometry.die(block).index()].insert((0, block));
         }
         free
     }

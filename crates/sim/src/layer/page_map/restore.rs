@@ -2,7 +2,7 @@
 
 use super::options::{PageMapLayout, PageMapOptions};
 use super::{Frontier, NO_BLOCK, PageMap, UNMAPPED};
-use crate::flash::{Flash, FlashGeometry, PageAddress, Timing};
+use crate::flash::{Die, Flash, FlashGeometry, PageAddress, Timing};
 use crate::layer::bits::for_each_set;
 use crate::layer::options::ensure;
 
@@ -46,8 +46,8 @@ impl PageMap {
             && self.spare.len() == dies
             && self.quotas.iter().map(|quota| quota.0).eq(layout.quotas.iter().map(|quota| quota.0))
             && self.upkeep_fits(options, geometry.blocks())
-            && (self.next_die as usize) < dies
-            && self.worn_out.is_none_or(|die| (die as usize) < dies)
+            && self.next_die.index() < dies
+            && self.worn_out.is_none_or(|die| die.index() < dies)
     }
 
     fn has_options_of(
@@ -89,7 +89,7 @@ impl PageMap {
         let mut seen = vec![false; geometry.blocks() as usize];
         let mut once = |block: u32| !std::mem::replace(&mut seen[block as usize], true);
         let mut used = vec![0; self.quotas.len()];
-        for (die, free) in (0..).zip(&self.free) {
+        for (die, free) in (0..).map(Die).zip(&self.free) {
             for &(_, block) in free {
                 let is_free = written(block) == Some(0) && geometry.die(block) == die && !flash.failed(block);
                 ensure(is_free && once(block), || format!("block {block} is not free on die {die}"))?;
@@ -97,7 +97,7 @@ impl PageMap {
         }
         let per_die = self.frontiers.len() / self.free.len();
         for (index, &Frontier { block, page }) in self.frontiers.iter().enumerate() {
-            let (die, stream) = ((index / per_die) as u32, (index % per_die) as u32 % self.streams);
+            let (die, stream) = (Die((index / per_die) as u32), (index % per_die) as u32 % self.streams);
             if block == NO_BLOCK {
                 ensure(page == pages, || "no block is open, but one has free pages".to_owned())?;
                 continue;
@@ -135,7 +135,7 @@ impl PageMap {
         let back = &self.back[first..first + self.pages_per_block as usize];
         let of_map = back[0] >= self.host_pages;
         flash.blocks()[block as usize].written == self.pages_per_block
-            && pool_die == flash.geometry().die(block)
+            && Die(pool_die) == flash.geometry().die(block)
             && back
                 .iter()
                 .all(|&page| (page as usize) < self.map.len() && (page >= self.host_pages) == of_map)

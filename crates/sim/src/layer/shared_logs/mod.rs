@@ -19,7 +19,7 @@ mod verify;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::data_blocks::{DataBlocks, NONE, Part};
 use crate::layer::options::OptionsError;
@@ -118,8 +118,8 @@ impl SharedLogs {
         part: Part,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let die = self.blocks.die(part.block) as usize;
-        let Sequential { owner, written, .. } = self.sequential[die];
+        let die = self.blocks.die(part.block);
+        let Sequential { owner, written, .. } = self.sequential[die.index()];
         if owner == part.block && written == part.offset {
             return self.append_sequential(flash, part, at);
         }
@@ -133,8 +133,8 @@ impl SharedLogs {
             if owner != NONE {
                 self.merge_sequential(flash, die, at)?;
             }
-            let block = self.blocks.take(die as u32)?;
-            self.sequential[die] = Sequential { owner: part.block, block, ..UNUSED };
+            let block = self.blocks.take(die)?;
+            self.sequential[die.index()] = Sequential { owner: part.block, block, ..UNUSED };
             return self.append_sequential(flash, part, at);
         }
         self.append_random(flash, part, at)
@@ -142,7 +142,7 @@ impl SharedLogs {
 
     /// A part is written elsewhere than to the sequential log.
     fn outdate_sequential(&mut self, part: Part) {
-        let log = &mut self.sequential[self.blocks.die(part.block) as usize];
+        let log = &mut self.sequential[self.blocks.die(part.block).index()];
         log.stale |= log.owner == part.block && part.offset < log.written;
     }
 
@@ -153,13 +153,13 @@ impl SharedLogs {
         part: Part,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let die = self.blocks.die(part.block) as usize;
-        let place = PageAddress { block: self.sequential[die].block, page: part.offset };
-        self.sequential[die].written += part.pages;
+        let die = self.blocks.die(part.block);
+        let place = PageAddress { block: self.sequential[die.index()].block, page: part.offset };
+        self.sequential[die.index()].written += part.pages;
         self.set_newest(part, flash.geometry().physical(place));
         self.blocks.set_held(part, true);
         let end = flash.program(place, part.logical, part.pages, Cause::Host, at);
-        if self.sequential[die].written == self.blocks.pages_per_block() {
+        if self.sequential[die.index()].written == self.blocks.pages_per_block() {
             self.merge_sequential(flash, die, at)?;
         }
         Ok(end)
@@ -173,17 +173,17 @@ impl SharedLogs {
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         let (mut part, mut end) = (part, at);
-        let die = self.blocks.die(part.block) as usize;
+        let die = self.blocks.die(part.block);
         let all = self.blocks.pages_per_block();
         while part.pages > 0 {
-            if self.rings[die].written == all {
+            if self.rings[die.index()].written == all {
                 self.open_random(flash, die, at)?;
                 if self.blocks.has_room(flash, part.block, part.offset) {
                     return Ok(end.max(self.write_part(flash, part, at)?));
                 }
             }
             let index = self.index(part.block, part.offset) as u32;
-            let ring = &mut self.rings[die];
+            let ring = &mut self.rings[die.index()];
             let pages = part.pages.min(all - ring.written);
             let place = PageAddress { block: ring.blocks[ring.current as usize], page: ring.written };
             let first = (ring.current * all + ring.written) as usize;
@@ -202,22 +202,17 @@ impl SharedLogs {
     }
 
     /// Opens the next random log of a die. When all are in use, it reclaims a batch of the oldest, as deferred work.
-    fn open_random<T: Timing>(
-        &mut self,
-        flash: &mut Flash<T>,
-        die: usize,
-        at: Nanos,
-    ) -> Result<(), Exhausted> {
-        let ring = &self.rings[die];
+    fn open_random<T: Timing>(&mut self, flash: &mut Flash<T>, die: Die, at: Nanos) -> Result<(), Exhausted> {
+        let ring = &self.rings[die.index()];
         let logs = ring.blocks.len() as u32;
         let next = (ring.current + 1) % logs;
         if ring.blocks[next as usize] != NONE {
             for log in (next..next + self.reclaim_batch).map(|log| log % logs) {
-                flash.defer(die as u32, |flash| self.reclaim(flash, die, log, at))?;
+                flash.defer(die, |flash| self.reclaim(flash, die, log, at))?;
             }
         }
-        let block = self.blocks.take(die as u32)?;
-        let ring = &mut self.rings[die];
+        let block = self.blocks.take(die)?;
+        let ring = &mut self.rings[die.index()];
         ring.blocks[next as usize] = block;
         (ring.current, ring.written) = (next, 0);
         Ok(())
@@ -228,21 +223,21 @@ impl SharedLogs {
     fn reclaim<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        die: usize,
+        die: Die,
         log: u32,
         at: Nanos,
     ) -> Result<(), Exhausted> {
         let all = self.blocks.pages_per_block();
-        let block = self.rings[die].blocks[log as usize];
+        let block = self.rings[die.index()].blocks[log as usize];
         let first = flash.geometry().physical(PageAddress { block, page: 0 });
         let mut end = at;
         for page in 0..all {
-            let owner = self.rings[die].owners[(log * all + page) as usize];
+            let owner = self.rings[die.index()].owners[(log * all + page) as usize];
             if self.newest[owner as usize] == first + page {
                 end = self.merge_full(flash, owner / all, end)?;
             }
         }
-        self.rings[die].blocks[log as usize] = NONE;
+        self.rings[die.index()].blocks[log as usize] = NONE;
         self.blocks.release(flash, block, end);
         Ok(())
     }
@@ -260,10 +255,10 @@ impl SharedLogs {
         let place = |offset| self.place(&geometry, block, offset);
         let (_, end) = self.blocks.copy(flash, block, target, 0..all, place, at);
         let mut end = self.blocks.replace(flash, block, target, end);
-        let log = self.sequential[die as usize];
+        let log = self.sequential[die.index()];
         if log.owner == block {
             end = self.blocks.release(flash, log.block, end);
-            self.sequential[die as usize] = UNUSED;
+            self.sequential[die.index()] = UNUSED;
         }
         self.forget_logged(block);
         flash.counts_mut().full_merges += 1;
@@ -275,21 +270,21 @@ impl SharedLogs {
     fn merge_sequential<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        die: usize,
+        die: Die,
         at: Nanos,
     ) -> Result<(), Exhausted> {
-        let log = self.sequential[die];
+        let log = self.sequential[die.index()];
         if log.stale {
-            return flash.defer(die as u32, |flash| self.merge_full(flash, log.owner, at)).map(drop);
+            return flash.defer(die, |flash| self.merge_full(flash, log.owner, at)).map(drop);
         }
-        let copied = flash.defer(die as u32, |flash| {
+        let copied = flash.defer(die, |flash| {
             let (geometry, missing) = (*flash.geometry(), log.written..self.blocks.pages_per_block());
             let place = |offset| self.place(&geometry, log.owner, offset);
             let (copied, end) = self.blocks.copy(flash, log.owner, log.block, missing, place, at);
             self.blocks.replace(flash, log.owner, log.block, end);
             copied
         });
-        self.sequential[die] = UNUSED;
+        self.sequential[die.index()] = UNUSED;
         self.forget_logged(log.owner);
         match copied {
             0 => flash.counts_mut().switch_merges += 1,
@@ -345,10 +340,10 @@ impl Layer for SharedLogs {
             }
             let die = self.blocks.die(part.block);
             flash.defer(die, |flash| {
-                let log = self.sequential[die as usize];
+                let log = self.sequential[die.index()];
                 if log.owner == part.block {
                     self.blocks.release(flash, log.block, Nanos::ZERO);
-                    self.sequential[die as usize] = UNUSED;
+                    self.sequential[die.index()] = UNUSED;
                 }
                 self.blocks.replace(flash, part.block, NONE, Nanos::ZERO);
             });

@@ -1,7 +1,7 @@
 //! The invariants of a layer with shared logs, to be checked.
 
 use super::{SharedLogs, SharedLogsOptions};
-use crate::flash::{Flash, FlashGeometry, PageAddress, Timing};
+use crate::flash::{Die, Flash, FlashGeometry, PageAddress, Timing};
 use crate::layer::data_blocks::NONE;
 use crate::layer::options::ensure;
 
@@ -30,7 +30,7 @@ impl SharedLogs {
     pub fn verify<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let (geometry, all) = (flash.geometry(), self.blocks.pages_per_block());
         let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
-        for (die, log) in (0..).zip(&self.sequential).filter(|(_, log)| log.owner != NONE) {
+        for (die, log) in (0..).map(Die).zip(&self.sequential).filter(|(_, log)| log.owner != NONE) {
             let known = log.owner < self.blocks.len() && self.blocks.die(log.owner) == die;
             let here = known && written(log.block) == Some(log.written) && geometry.die(log.block) == die;
             ensure(here, || format!("the pages of {log:?}"))?;
@@ -43,7 +43,7 @@ impl SharedLogs {
             .zip(&self.newest)
             .find(|&(index, &newest)| newest != NONE && !self.is_in_a_log(geometry, index, newest));
         ensure(lost.is_none(), || format!("the newest copy of a page, which is {lost:?}"))?;
-        for (die, ring) in (0..).zip(&self.rings) {
+        for (die, ring) in (0..).map(Die).zip(&self.rings) {
             let own = |&block: &u32| block == NONE || geometry.die(block) == die;
             ensure(ring.blocks.iter().all(own), || format!("a random log of die {die} is elsewhere"))?;
             let current = ring.blocks.get(ring.current as usize);
@@ -70,7 +70,7 @@ impl SharedLogs {
         if newest >= geometry.pages() || !self.blocks.holds(owner, offset) {
             return false;
         }
-        let (place, die) = (geometry.place(newest), self.blocks.die(owner) as usize);
+        let (place, die) = (geometry.place(newest), self.blocks.die(owner).index());
         let (sequential, ring) = (&self.sequential[die], &self.rings[die]);
         match ring.blocks.iter().position(|&block| block == place.block) {
             Some(log) => ring.owners[log * all as usize + place.page as usize] == index,

@@ -88,7 +88,7 @@ impl<L: Layer> SlcCache<L> {
         let mut logs = vec![Log::default(); geometry.dies().min(geometry.slc_blocks()) as usize];
         let bad = |block| options.reliability.is_some_and(|reliability| reliability.factory_bad(block));
         for block in (0..geometry.slc_blocks()).filter(|&block| !bad(block)) {
-            logs[geometry.die(block) as usize].free.push_back(block);
+            logs[geometry.die(block).index()].free.push_back(block);
         }
         logs.retain(|log| !log.free.is_empty());
         if logs.is_empty() {

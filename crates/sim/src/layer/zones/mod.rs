@@ -20,7 +20,7 @@ use flashlab_base::Nanos;
 use flashlab_device::IoError;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
 use crate::layer::options::ensure;
@@ -91,13 +91,13 @@ impl Zones {
             && self.free.len() == geometry.dies() as usize;
         ensure(alike, || "the zones are those of another device".to_owned())?;
         let mut seen = vec![false; geometry.blocks() as usize];
-        let mut is_once = |block: u32, die: u32, written: u32| {
+        let mut is_once = |block: u32, die: Die, written: u32| {
             let state = flash.blocks().get(block as usize);
             state.is_some_and(|state| state.written == written && block >= geometry.slc_blocks())
                 && geometry.die(block) == die
                 && !std::mem::replace(&mut seen[block as usize], true)
         };
-        for (die, free) in (0..).zip(&self.free) {
+        for (die, free) in (0..).map(Die).zip(&self.free) {
             let all_free = free.iter().all(|&(_, block)| is_once(block, die, 0));
             ensure(all_free, || format!("a block of die {die} is not free"))?;
         }
@@ -108,7 +108,7 @@ impl Zones {
                     (0..self.blocks_per_zone).all(|i| {
                         let index = number * self.blocks_per_zone + i;
                         let written = self.written_to(i, zone.written);
-                        is_once(self.blocks[index as usize], index % self.dies, written)
+                        is_once(self.blocks[index as usize], Die(index % self.dies), written)
                     })
                 } else {
                     zone.written == 0
@@ -178,7 +178,7 @@ impl Zones {
             flash.erase(block, Cause::Host, Nanos::ZERO);
             if !flash.failed(block) {
                 let erases = flash.blocks()[block as usize].erases;
-                self.free[flash.geometry().die(block) as usize].insert((erases, block));
+                self.free[flash.geometry().die(block).index()].insert((erases, block));
             }
         }
     }
