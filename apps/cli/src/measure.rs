@@ -72,7 +72,7 @@ fn measure_existing(
     let opening = Opening::new(options.engine, selection.depth())?;
     let candidate = Candidate::find(target, selection.writes(&settings), &options.consent)?;
     let identity = candidate.identity();
-    if candidate.is_zoned() && settings.state == State::Random {
+    if candidate.is_zoned() && matches!(settings.state, State::Random | State::Steady) {
         bail!(Usage(format!(
             "{target} has zones, which are written in order and reset as a whole, and cannot be brought to the random \
              state: give --state none, and with flashlab run a plan that only reads or writes in order"

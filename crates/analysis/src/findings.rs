@@ -84,6 +84,9 @@ pub struct Method {
     pub thoroughness: String,
     /// The state that the run started from: `random`, `sequential`, `none`.
     pub state: String,
+    /// How the device was made steady, and whether it is; null for every other state.
+    #[serde(default)]
+    pub steady: Option<SteadyState>,
     /// The seed of everything random.
     pub seed: Seed,
     /// The baseline IOSize.
@@ -122,6 +125,36 @@ pub struct Baseline {
     pub io_count_min: u64,
     /// The running phase.
     pub run: RunSummary,
+}
+
+/// Whether random writes made the device steady, and in how many rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteadyState {
+    /// Whether the last rounds are alike, by the rule of SNIA's Performance Test Specification.
+    pub is_steady: bool,
+    /// The probability that the drift over the last rounds is within the rule's limit; null where it cannot be known.
+    pub confidence: Option<f64>,
+    /// Bytes written randomly.
+    pub written_bytes: u64,
+    /// The same in capacities of the target.
+    pub capacities: f64,
+    /// One clause with the figures that decided.
+    pub evidence: String,
+    /// Each round, in order.
+    pub rounds: Vec<SteadyRound>,
+}
+
+/// A round of random writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteadyRound {
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes written a second; null where the device was conditioned without times.
+    pub throughput_bytes_per_s: Option<f64>,
+    /// Mean response time; null as above.
+    pub response_ns_mean: Option<f64>,
+    /// Bytes that the flash programmed for each byte written; null where the device does not count them.
+    pub write_amplification: Option<f64>,
 }
 
 /// The two-phase model of uFLIP section 4.2.

@@ -21,6 +21,7 @@ mod phases;
 mod point;
 mod precision;
 mod startup;
+mod steady;
 pub mod student;
 mod summary;
 #[cfg(test)]
@@ -39,5 +40,6 @@ pub use phases::{io_ignore_and_count, phases};
 pub use point::{SPREAD_LIMIT, point, spread_warnings};
 pub use precision::Precision;
 pub use startup::STARTUP_IOS_MIN;
+pub use steady::{CAPACITIES_BEFORE, WINDOW, steady_state};
 pub use summary::Summary;
 pub use trace::trace;

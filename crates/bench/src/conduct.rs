@@ -268,7 +268,9 @@ impl<'a> Conduct<'a> {
             time_limit: goal.time_limit,
             failures_allowed: FAILURES_ALLOWED,
         };
+        let media_before = self.media_written();
         let outcome = run(self.device, &placed, &mut observers, &control)?;
+        let media_after = self.media_written();
         let loss = outcome.loss.clone().or_else(|| self.loss());
         // What one process ended because its mean was precise, the others did not end.
         let ends = observers.iter().map(|(_, until)| until.end());
@@ -289,6 +291,9 @@ impl<'a> Conduct<'a> {
             end_ns: outcome.end.0,
             read_bytes: outcome.read.0,
             written_bytes: outcome.written.0,
+            media_written_bytes: media_before
+                .zip(media_after)
+                .map(|(before, after)| after.0.saturating_sub(before.0)),
             other_traffic_bytes: outcome
                 .disturbance
                 .device_traffic
@@ -318,6 +323,11 @@ impl<'a> Conduct<'a> {
         let label = serde_json::to_string(purpose).expect("a purpose is made of texts and numbers");
         let earlier = self.store.finished(purpose).count();
         self.settings.seed.derive(&label, earlier as u64)
+    }
+
+    /// The device's counter of what its flash programmed.
+    fn media_written(&mut self) -> Option<Bytes> {
+        self.device.telemetry()?.media_written()
     }
 
     /// Why a measurement of the device means nothing any more.

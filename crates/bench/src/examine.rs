@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
     Baseline, Disturbance, ExperimentFindings, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark,
-    Point, ResponseTrace, RunEnd, RunSummary, Traces,
+    Point, ResponseTrace, RunEnd, RunSummary, SteadyRound, SteadyState, Traces,
 };
-use flashlab_analysis::{Precision, Summary, io_ignore_and_count, lingering, phases, point, trace};
+use flashlab_analysis::{
+    Precision, Summary, io_ignore_and_count, lingering, phases, point, steady_state, trace,
+};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Plan;
 use flashlab_samples::Sample;
@@ -17,7 +19,7 @@ use flashlab_samples::Sample;
 use crate::error::BenchError;
 use crate::manifest::BenchManifest;
 use crate::record::{Purpose, RunRecord};
-use crate::settings::{BASELINES, IO_SIZE, Settings};
+use crate::settings::{BASELINES, IO_SIZE, Settings, State};
 
 /// How many points a trace keeps.
 const TRACE_POINTS: usize = 4000;
@@ -204,7 +206,7 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
         started: manifest.started.clone(),
         identity: manifest.identity.clone(),
         characteristics,
-        method: method(context, pause),
+        method: method(context, pause, steady(source, context)?),
         baselines,
         lingering,
         micro_benchmarks,
@@ -281,7 +283,7 @@ fn points(
     Ok(groups.into_iter().map(|(value, label, runs)| point(value, label, runs)).collect())
 }
 
-fn method(context: &Context<'_>, pause: Nanos) -> Method {
+fn method(context: &Context<'_>, pause: Nanos, steady: Option<SteadyState>) -> Method {
     let settings = &context.manifest.settings;
     let written: u64 = context.records.iter().map(|record| record.written_bytes).sum();
     let written = Bytes(context.manifest.prepared_bytes + written);
@@ -291,7 +293,8 @@ fn method(context: &Context<'_>, pause: Nanos) -> Method {
     let endurance = context.manifest.identity.rated_endurance.filter(|rated| *rated > Bytes::ZERO);
     Method {
         thoroughness: settings.thoroughness.to_string(),
-        state: state(context.records),
+        state: state(context.records, steady.as_ref()),
+        steady,
         seed: settings.seed,
         io_size: IO_SIZE,
         target_size: settings.target_size,
@@ -313,8 +316,44 @@ fn pause_kept(records: &[RunRecord]) -> Nanos {
     Nanos(pairs.map(|pair| pair[1].pause_ns).max().unwrap_or(0))
 }
 
+/// A round of random writes, from the samples of its timed part.
+pub(crate) fn steady_round(source: &dyn Source, record: &RunRecord) -> Result<SteadyRound, BenchError> {
+    let Purpose::SteadyRound { conditioned_bytes, .. } = record.purpose else {
+        return Ok(SteadyRound::default());
+    };
+    let timed = summarise(source, record, 1)?;
+    let written = record.written_bytes;
+    Ok(SteadyRound {
+        written_bytes: written + conditioned_bytes,
+        throughput_bytes_per_s: Some(timed.throughput_bytes_per_s),
+        response_ns_mean: Some(timed.response.mean_ns),
+        write_amplification: record
+            .media_written_bytes
+            .filter(|_| written > 0)
+            .map(|media| media as f64 / written as f64),
+    })
+}
+
+/// How the device was made steady the last time; `None` where it was not tried.
+fn steady(source: &dyn Source, context: &Context<'_>) -> Result<Option<SteadyState>, BenchError> {
+    let is_round =
+        |record: &&RunRecord| record.ended.is_some() && matches!(record.purpose, Purpose::SteadyRound { .. });
+    let rounds: Vec<&RunRecord> = context.records.iter().filter(is_round).collect();
+    let last =
+        rounds.iter().rposition(|record| matches!(record.purpose, Purpose::SteadyRound { round: 1, .. }));
+    let Some(last) = last else { return Ok(None) };
+    let rounds =
+        rounds[last..].iter().map(|record| steady_round(source, record)).collect::<Result<_, _>>()?;
+    Ok(Some(steady_state(rounds, context.manifest.settings.target_size.0)))
+}
+
 /// The state that the first measurement found, in words.
-fn state(records: &[RunRecord]) -> String {
+fn state(records: &[RunRecord], steady: Option<&SteadyState>) -> String {
+    match steady {
+        Some(steady) if steady.is_steady => return State::Steady.to_string(),
+        Some(_) => return "random writes, not steady".to_owned(),
+        None => {}
+    }
     let mut finished = records.iter().filter(|record| record.ended.is_some());
     let first = finished.find_map(|record| match &record.purpose {
         Purpose::State { state, complete } => Some((state, complete)),

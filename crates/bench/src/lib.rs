@@ -3,7 +3,7 @@
 //! # Model
 //! [`bench()`] brings the device into a state, looks for a lingering effect, runs the baselines long to
 //! find start-up phase and period, makes the [`Schedule`] of the micro-benchmarks and runs it.
-//! [`rebuild`] computes the findings from the files that this left.
+//! [`rebuild()`] computes the findings from the files that this left.
 //!
 //! # Invariants
 //! - Nothing is printed; a [`Progress`] is told.
@@ -48,7 +48,7 @@ pub use progress::{Progress, Silent};
 pub use rebuild::{open_run, rebuild};
 pub use record::{Purpose, RunRecord};
 pub use schedule::{expected_written, most_written};
-pub use settings::{Settings, State, Thoroughness};
+pub use settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, Settings, State, Thoroughness};
 pub use step::{Schedule, Step};
 
 use settings::MOST_REPETITIONS;

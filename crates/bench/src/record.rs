@@ -15,6 +15,13 @@ pub enum Purpose {
         /// Whether all of the target was covered.
         complete: bool,
     },
+    /// Random writes of a part of the target, until the device is steady.
+    SteadyRound {
+        /// From 1.
+        round: u32,
+        /// Bytes of the round that were written before, without their time.
+        conditioned_bytes: u64,
+    },
     /// A long run of a baseline pattern (section 4.2).
     Baseline {
         /// `SR`, `RR`, `SW` or `RW`.
@@ -42,6 +49,11 @@ pub enum Purpose {
 }
 
 impl Purpose {
+    /// Whether it brings the device into a state: no figure of the device's patterns counts its samples.
+    pub fn is_state(&self) -> bool {
+        matches!(self, Purpose::State { .. } | Purpose::SteadyRound { .. })
+    }
+
     /// Whether both are for the same: how much of the target a state covered, and the rounding of a
     /// value that went through a file, are no difference.
     pub fn is_same(&self, other: &Purpose) -> bool {
@@ -86,6 +98,9 @@ pub struct RunRecord {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Bytes that the device programmed into its flash meanwhile; null where it does not count them.
+    #[serde(default)]
+    pub media_written_bytes: Option<u64>,
     /// Bytes that something else read or wrote on the device beneath; null where it is not known.
     pub other_traffic_bytes: Option<u64>,
     /// How long measuring threads waited for a processor; null where it is not known.

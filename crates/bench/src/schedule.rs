@@ -21,7 +21,7 @@ use crate::area::{Areas, baseline_area, state_size};
 use crate::estimate::Known;
 use crate::length::{Allowance, Run};
 use crate::plain::plain_schedule;
-use crate::settings::{IO_SIZE, Settings, State};
+use crate::settings::{CAPACITIES_MOST, IO_SIZE, ROUNDS_PER_CAPACITY, Settings, State};
 use crate::step::{Schedule, Step, left_out_warning};
 
 /// The most that a bench run can write: what a device would that takes no time. `None` where a pattern
@@ -29,7 +29,17 @@ use crate::step::{Schedule, Step, left_out_warning};
 pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option<Bytes> {
     let space = Space { capacity: settings.target_size.round_down(block), block };
     let lengths = settings.lengths();
-    let state = if settings.state == State::None { Bytes::ZERO } else { state_size(space) };
+    let state = match settings.state {
+        State::None => Bytes::ZERO,
+        // The sequential fill, and the random rounds, each of which may end behind its last byte.
+        State::Steady => {
+            let rounds = u64::from(CAPACITIES_MOST) * ROUNDS_PER_CAPACITY;
+            state_size(space)
+                + Bytes(state_size(space).0 - space.capacity.0) * rounds
+                + space.capacity * u64::from(CAPACITIES_MOST)
+        }
+        State::Random | State::Sequential => state_size(space),
+    };
     if !settings.methodology {
         let schedule = plain_schedule(plans, settings, space, Nanos::ZERO);
         let endless = |step: &Step| step.pattern.writes() && step.pattern.io_count.is_none();
@@ -61,6 +71,10 @@ pub fn expected_written(plans: &[Plan], settings: &Settings, block: Bytes) -> By
     let in_time = |time: Nanos| IO_SIZE * (time.0 / USUAL_NS);
     let state = match settings.state {
         State::None => Bytes::ZERO,
+        // A fill, a capacity before the rule's window and the window.
+        State::Steady => {
+            lengths.steady.map_or(space.capacity * 4, |time| in_time(time).min(space.capacity * 4))
+        }
         _ => lengths.state.map_or(space.capacity, |time| in_time(time).min(space.capacity)),
     };
     if !settings.methodology {

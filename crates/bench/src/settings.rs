@@ -34,6 +34,12 @@ impl std::fmt::Display for Thoroughness {
     }
 }
 
+/// Random writes for the steady state at the most, in capacities; twice as many as SNIA's test allows before it gives up
+/// (25 rounds of a minute) would write on a fast drive. Told before the run starts.
+pub const CAPACITIES_MOST: u32 = 10;
+/// Rounds of random writes in a capacity: five of them, the window of the rule, span more than a capacity.
+pub const ROUNDS_PER_CAPACITY: u64 = 4;
+
 /// The state that the device is brought to before it is measured (uFLIP section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -42,6 +48,8 @@ pub enum State {
     Random,
     /// The whole target, written once from end to end.
     Sequential,
+    /// Written from end to end, then randomly until it is steady ([`flashlab_analysis::steady_state`]).
+    Steady,
     /// As it is.
     None,
 }
@@ -51,6 +59,8 @@ impl State {
     pub(crate) fn plan(self) -> Option<&'static str> {
         match self {
             State::Random => Some("random-state"),
+            // What brings a steady device back to its state.
+            State::Steady => Some("random-state"),
             State::Sequential => Some("sequential-state"),
             State::None => None,
         }
@@ -62,6 +72,7 @@ impl std::fmt::Display for State {
         f.write_str(match self {
             State::Random => "random",
             State::Sequential => "sequential",
+            State::Steady => "steady",
             State::None => "none",
         })
     }
@@ -149,6 +160,8 @@ pub(crate) struct Lengths {
     pub settle: Nanos,
     /// The longest that enforcing the state may take.
     pub state: Option<Nanos>,
+    /// The longest that the steady state may take; its bytes are bounded by [`CAPACITIES_MOST`].
+    pub steady: Option<Nanos>,
     /// A baseline has at least so many IOs ...
     pub baseline_ios: u64,
     /// ... and goes on for so long ...
@@ -181,6 +194,7 @@ impl Lengths {
     const QUICK: Lengths = Lengths {
         settle: Nanos::from_secs(3),
         state: Some(Nanos::from_secs(20)),
+        steady: Some(Nanos::from_secs(600)),
         baseline_ios: 2048,
         baseline: Nanos::from_millis(1200),
         baseline_longest: Nanos::from_secs(10),
@@ -197,6 +211,7 @@ impl Lengths {
     const FULL: Lengths = Lengths {
         settle: Nanos::from_secs(10),
         state: None,
+        steady: None,
         baseline_ios: 16_384,
         baseline: Nanos::from_secs(20),
         baseline_longest: Nanos::from_secs(300),

@@ -32,8 +32,7 @@ impl Store {
     /// Takes finished runs for unfinished whose samples are missing or damaged, so that they are measured
     /// again; returns their numbers. No figure counts the state's samples.
     pub fn give_up_damaged(&mut self) -> Result<Vec<u32>, BenchError> {
-        let counts =
-            |record: &RunRecord| record.ended.is_some() && !matches!(record.purpose, Purpose::State { .. });
+        let counts = |record: &RunRecord| record.ended.is_some() && !record.purpose.is_state();
         let mut given_up = Vec::new();
         for index in 0..self.records.len() {
             let record = &self.records[index];

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use crate::charts::{self, Chart};
 use crate::page::{Section, figures, note, page};
 use crate::points::{self, is_own_plan};
+use crate::state::steady_chart;
 use crate::{method, runs, summary};
 
 /// `report.html`: one file that needs nothing else.
@@ -33,7 +34,9 @@ pub fn html(findings: &Findings, traces: &Traces) -> String {
         .filter(|(name, _)| !matches!(*name, "granularity" | "locality"))
         .map(|(_, chart)| chart)
         .collect();
-    let drawn: Vec<&Chart> = baselines.iter().chain(&lingering).chain(micro.iter().map(|(_, c)| c)).collect();
+    let steady = steady_chart(findings);
+    let micro_charts = micro.iter().map(|(_, chart)| chart);
+    let drawn: Vec<&Chart> = steady.iter().chain(&baselines).chain(&lingering).chain(micro_charts).collect();
     let missing: Vec<&str> =
         Plan::MICRO_BENCHMARKS.into_iter().filter(|name| called(name).is_none()).collect();
 
@@ -105,7 +108,8 @@ fn own_plan(findings: &Findings) -> String {
     sections.push(runs::section(findings));
     sections.push(method::definitions(findings));
     let title = format!("{}: flash report", findings.characteristics.device);
-    page(&title, &sections, &charts.iter().collect::<Vec<_>>(), &findings.flashlab)
+    let steady = steady_chart(findings);
+    page(&title, &sections, &steady.iter().chain(&charts).collect::<Vec<_>>(), &findings.flashlab)
 }
 
 fn charts_or_gap<'a>(charts: impl IntoIterator<Item = &'a Chart>, gap: &str) -> Markup {

@@ -27,6 +27,7 @@ mod method;
 mod page;
 mod points;
 mod runs;
+mod state;
 mod summary;
 mod table3;
 mod terminal;

@@ -99,8 +99,16 @@ fn repeat_command(findings: &Findings) -> String {
     if !own_plan && !measured.is_empty() && measured.len() < Plan::MICRO_BENCHMARKS.len() {
         words.extend(["--only".to_owned(), measured.join(",")]);
     }
-    let state = method.state.split(' ').next().unwrap_or_default();
-    if state != if own_plan { "none" } else { "random" } {
+    let state = match &method.steady {
+        Some(_) => "steady",
+        None => method.state.split(' ').next().unwrap_or_default(),
+    };
+    let usual = match (own_plan, method.thoroughness.as_str()) {
+        (true, _) => "none",
+        (false, "full") => "steady",
+        (false, _) => "random",
+    };
+    if state != usual {
         words.extend(["--state".to_owned(), state.to_owned()]);
     }
     let engine = identity.engine.as_deref().unwrap_or_default();

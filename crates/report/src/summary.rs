@@ -3,8 +3,9 @@
 use flashlab_analysis::findings::{Findings, Hint};
 use maud::{Markup, html};
 
-use crate::page::{Section, note};
+use crate::page::{Section, figures, note};
 use crate::points::is_own_plan;
+use crate::state::{state_sentence, steady_chart};
 use crate::table3::{self, BaselineFigure, Table3Column};
 use crate::units;
 use crate::verdict;
@@ -26,7 +27,8 @@ pub fn sections(findings: &Findings) -> Vec<Section> {
 
 /// The top of the report of a person's own plan, of which uFLIP's row and hints say nothing.
 pub fn head(findings: &Findings) -> Section {
-    let body = html! { (device(findings)) (warnings_html(&findings.warnings)) };
+    let body =
+        html! { (device(findings)) (warnings_html(&findings.warnings)) (figures(&steady_chart(findings))) };
     Section { id: "verdict", short: "Warnings", heading: "", body }
 }
 
@@ -34,6 +36,7 @@ fn device(findings: &Findings) -> Markup {
     html! {
         p.eyebrow { (about(findings)) }
         h1 { (findings.characteristics.device) }
+        p.note { (state_sentence(&findings.method)) }
     }
 }
 
@@ -48,6 +51,7 @@ fn verdict_html(findings: &Findings) -> Markup {
         (warnings_html(&findings.warnings))
         (tiles_html(findings))
         (cards_html(findings))
+        (figures(&steady_chart(findings)))
     }
 }
 

@@ -6,6 +6,7 @@
 use flashlab_analysis::findings::{Findings, HintVerdict, Severity};
 
 use crate::points::{self, is_own_plan};
+use crate::state::state_sentence;
 use crate::table3::{self, BaselineFigure};
 use crate::units::{self, UNKNOWN};
 use crate::verdict;
@@ -19,6 +20,7 @@ pub fn terminal(findings: &Findings, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     out.wrapped("", &title(findings), BOLD);
     out.wrapped("", &about(findings), DIM);
+    out.wrapped("", &state_sentence(&findings.method), DIM);
     let sentences = if is_own_plan(findings) { Vec::new() } else { verdict::sentences(findings) };
     if !sentences.is_empty() {
         out.blank();

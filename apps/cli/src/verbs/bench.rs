@@ -21,15 +21,20 @@ pub struct Bench {
     /// Only these micro-benchmarks
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Vec<String>,
-    /// The state that the device is brought to first
-    #[arg(long, value_enum, default_value_t = StateChoice::Random)]
-    state: StateChoice,
+    /// The state that the device is brought to first; steady for a full run, random for a quick one if not given
+    #[arg(long, value_enum)]
+    state: Option<StateChoice>,
+    /// As --state steady: write randomly until the device is steady, at most ten times its capacity
+    #[arg(long, conflicts_with = "state")]
+    until_steady: bool,
 }
 
 /// A state of the device before the first run.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StateChoice {
-    /// Random IOs of random size over the whole target
+    /// Written from end to end, then randomly until throughput, response time and write amplification are steady
+    Steady,
+    /// Random IOs of random size over the whole target, one capacity
     Random,
     /// The whole target, written from end to end
     Sequential,
@@ -40,6 +45,7 @@ pub enum StateChoice {
 impl From<StateChoice> for State {
     fn from(choice: StateChoice) -> State {
         match choice {
+            StateChoice::Steady => State::Steady,
             StateChoice::Random => State::Random,
             StateChoice::Sequential => State::Sequential,
             StateChoice::None => State::None,
@@ -54,8 +60,13 @@ impl Bench {
             (true, _, _) | (false, false, Some(_)) => Thoroughness::Full,
             _ => Thoroughness::Quick,
         };
+        let state = match (self.until_steady, self.state, thoroughness) {
+            (true, ..) | (false, None, Thoroughness::Full) => State::Steady,
+            (false, None, Thoroughness::Quick) => State::Random,
+            (false, Some(choice), _) => choice.into(),
+        };
         let selection = Selection::micro_benchmarks(&self.only)?;
-        let settings = self.options.settings(thoroughness, self.state.into());
+        let settings = self.options.settings(thoroughness, state);
         measure::measure(self.options, selection, settings)
     }
 }

@@ -6,7 +6,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use flashlab_analysis::findings::{SteadyRound, SteadyState};
+use flashlab_analysis::steady_state;
 use flashlab_base::{Bytes, ProfileName, Seed};
+use flashlab_bench::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Plan, Space};
 use flashlab_sim::flash_device::Statistics;
@@ -41,12 +44,15 @@ enum SimAction {
     Precondition {
         /// Its name, or a profile's file
         name: ProfileName,
-        /// The state: random writes of random size, or sequential ones
-        #[arg(long, default_value = "random")]
-        state: FilledState,
-        /// How many times the capacity is written
-        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-        times: u32,
+        /// The state; steady if not given, sequential for a device with zones
+        #[arg(long, value_enum)]
+        state: Option<FilledState>,
+        /// As --state steady
+        #[arg(long, conflicts_with_all = ["state", "times"])]
+        until_steady: bool,
+        /// How many times the capacity is written, with --state random (1 if not given) or sequential
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        times: Option<u32>,
         /// The file that the state is written to
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
@@ -62,7 +68,11 @@ enum SimAction {
 /// A state that a device can be brought into.
 #[derive(Clone, Copy, ValueEnum)]
 enum FilledState {
+    /// Written from end to end, then randomly until the write amplification is steady
+    Steady,
+    /// Random writes of random size
     Random,
+    /// Written from end to end
     Sequential,
 }
 
@@ -76,7 +86,7 @@ impl Sim {
                 let profile = profile_named(&name)?;
                 if json.json { output::json(&profile) } else { output::text(&profile.to_toml()) }
             }
-            SimAction::Precondition { name, state, times, output, seed, json } => {
+            SimAction::Precondition { name, state, until_steady: _, times, output, seed, json } => {
                 let saved = precondition(&name, state, times, &output, seed)?;
                 if json.json { output::json(&saved) } else { output::text(&saved.text()) }
             }
@@ -102,22 +112,28 @@ struct Saved {
     file_bytes: u64,
     written_bytes: u64,
     took_s: f64,
+    /// Whether the device is steady, with the state steady.
+    steady: Option<SteadyState>,
     device: Statistics,
 }
 
 impl Saved {
     fn text(&self) -> String {
-        let Saved { target, file_bytes, written_bytes, took_s, device } = self;
+        let Saved { target, file_bytes, written_bytes, took_s, steady, device } = self;
         let (size, written) = (Bytes(*file_bytes), Bytes(*written_bytes));
         let wear = flash_statistics::wear(device);
-        format!("{target}: {written} written in {took_s:.1} s, a state of {size}\n{wear}\n")
+        let steady = steady.as_ref().map_or(String::new(), |steady| {
+            let is = if steady.is_steady { "steady" } else { "not steady yet" };
+            format!("{is}: {}\n", steady.evidence)
+        });
+        format!("{target}: {written} written in {took_s:.1} s, a state of {size}\n{steady}{wear}\n")
     }
 }
 
 fn precondition(
     name: &ProfileName,
-    state: FilledState,
-    times: u32,
+    state: Option<FilledState>,
+    times: Option<u32>,
     file: &Path,
     seed: Seed,
 ) -> Result<Saved> {
@@ -126,12 +142,36 @@ fn precondition(
     let SimulatedDevice::Flash(mut device) = new_device(&profile)? else {
         bail!(Usage(format!("sim:{name} is a {}, which has no state to save", profile.kind())));
     };
-    if profile.is_zoned() && (times > 1 || matches!(state, FilledState::Random)) {
+    // How often something is written is a number only where it does not end by itself.
+    let usual = match (profile.is_zoned(), times) {
+        (true, _) => FilledState::Sequential,
+        (false, Some(_)) => FilledState::Random,
+        (false, None) => FilledState::Steady,
+    };
+    let state = state.unwrap_or(usual);
+    if matches!(state, FilledState::Steady) && times.is_some() {
+        bail!(Usage(
+            "--times is for --state random and sequential: the steady state ends by itself".to_owned()
+        ));
+    }
+    let times = times.unwrap_or(1);
+    if profile.is_zoned() && (times > 1 || !matches!(state, FilledState::Sequential)) {
         bail!(Usage(format!(
             "sim:{name} has zones, which are written once and in order until they are reset: --state sequential, once"
         )));
     }
-    let written = fill(&mut device, state, times, seed)?;
+    let capacity = device.geometry().capacity;
+    let (written, steady) = match state {
+        FilledState::Steady => {
+            let filled = fill(&mut device, "sequential-state", capacity, seed)?;
+            let steady = write_until_steady(&mut device, seed)?;
+            (filled + Bytes(steady.written_bytes), Some(steady))
+        }
+        FilledState::Random => (fill(&mut device, "random-state", capacity * u64::from(times), seed)?, None),
+        FilledState::Sequential => {
+            (fill(&mut device, "sequential-state", capacity * u64::from(times), seed)?, None)
+        }
+    };
     if let Some(reason) = device.exhausted() {
         bail!("sim:{name} can only be read from now on: {reason}");
     }
@@ -142,34 +182,64 @@ fn precondition(
         file_bytes: bytes.len() as u64,
         written_bytes: written.0,
         took_s: began.elapsed().as_secs_f64(),
+        steady,
         device: device.statistics(),
     })
 }
 
-/// Writes the capacity `times` times with the IOs of uFLIP's state (section 4.1); returns how much that was.
-fn fill(device: &mut FlashDevice, state: FilledState, times: u32, seed: Seed) -> Result<Bytes> {
-    let plan = match state {
-        FilledState::Random => "random-state",
-        FilledState::Sequential => "sequential-state",
-    };
+/// Rounds of random writes until the write amplification is steady, or until as much is written as `bench` writes for it.
+fn write_until_steady(device: &mut FlashDevice, seed: Seed) -> Result<SteadyState> {
+    let capacity = device.geometry().capacity;
+    let size = Bytes(capacity.0 / ROUNDS_PER_CAPACITY).max(device.geometry().block);
+    let mut state = SteadyState::default();
+    for round in 0..u64::from(CAPACITIES_MOST) * ROUNDS_PER_CAPACITY {
+        let before = programs(device);
+        let written = fill(device, "random-state", size, seed.derive("steady", round))?;
+        let after = programs(device);
+        let [all, of_host] = [after[0] - before[0], after[1] - before[1]];
+        let mut rounds = state.rounds;
+        rounds.push(SteadyRound {
+            written_bytes: written.0,
+            write_amplification: (of_host > 0).then(|| all as f64 / of_host as f64),
+            ..SteadyRound::default()
+        });
+        state = steady_state(rounds, capacity.0);
+        if state.is_steady {
+            break;
+        }
+    }
+    Ok(state)
+}
+
+/// Pages that the device programmed, in all and for the host.
+fn programs(device: &FlashDevice) -> [u64; 2] {
+    let operations = device.statistics().operations;
+    let of_host = operations.iter().filter(|operations| operations.cause == flashlab_sim::flash::Cause::Host);
+    [
+        operations.iter().map(|operations| operations.pages_programmed).sum(),
+        of_host.map(|operations| operations.pages_programmed).sum(),
+    ]
+}
+
+/// Writes at least `size` with the IOs of one of uFLIP's states (section 4.1); returns how much that was.
+fn fill(device: &mut FlashDevice, plan: &str, size: Bytes, seed: Seed) -> Result<Bytes> {
     let mut plan = Plan::builtin(plan).expect("the states are shipped");
     let geometry = device.geometry();
     let space = Space { capacity: geometry.capacity, block: geometry.block };
     let placed = plan.experiments.remove(0).pattern.place(space, seed)?;
-    let wanted = Bytes(geometry.capacity.0.saturating_mul(times.into()));
     let mut written = Bytes::ZERO;
     let mut ios = placed.ios(0).map_while(|io| {
-        let more = written < wanted;
-        written += io.size;
+        let more = written < size;
+        written += if more { io.size } else { Bytes::ZERO };
         more.then_some((Operation::Write, io.offset, io.size))
     });
     // A device without this capability has no state: its throughput model depends on nothing that was written.
-    let Some(conditioning) = device.conditioning() else { return Ok(wanted) };
+    let Some(conditioning) = device.conditioning() else { return Ok(size) };
     let conditioned = conditioning.condition(&mut ios);
     let refusal = device.health().and_then(|health| health.refusal());
     if let (Err(error), Some(reason)) = (conditioned, refusal) {
         return Err(error).with_context(|| format!("{} {reason}", device.identity().target));
     }
     conditioned?;
-    Ok(wanted)
+    Ok(written)
 }

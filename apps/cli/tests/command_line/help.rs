@@ -140,14 +140,19 @@ fn of_bench() {
               Only these micro-benchmarks
 
           --state <STATE>
-              The state that the device is brought to first
+              The state that the device is brought to first; steady for a full run, random for a quick
+              one if not given
 
               Possible values:
-              - random:     Random IOs of random size over the whole target
+              - steady:     Written from end to end, then randomly until throughput, response time and
+                write amplification are steady
+              - random:     Random IOs of random size over the whole target, one capacity
               - sequential: The whole target, written from end to end
               - none:       As it is
-              
-              [default: random]
+
+          --until-steady
+              As --state steady: write randomly until the device is steady, at most ten times its
+              capacity
 
       -h, --help
               Print help (see a summary with '-h')
@@ -183,7 +188,7 @@ fn of_run() {
           --json                    Print the findings as one JSON document
           --quick                   Take the plan's quick_values instead of all its values
           --state <STATE>           The state that the device is brought to first [default: none]
-                                    [possible values: random, sequential, none]
+                                    [possible values: steady, random, sequential, none]
       -h, --help                    Print help (see more with '--help')
     ");
 }
@@ -287,13 +292,15 @@ fn of_sim() {
       <NAME>  Its name, or a profile's file
 
     Options:
-          --state <STATE>  The state: random writes of random size, or sequential ones [default: random]
-                           [possible values: random, sequential]
-          --times <N>      How many times the capacity is written [default: 1]
+          --state <STATE>  The state; steady if not given, sequential for a device with zones [possible
+                           values: steady, random, sequential]
+          --until-steady   As --state steady
+          --times <N>      How many times the capacity is written, with --state random (1 if not given)
+                           or sequential
       -o, --output <FILE>  The file that the state is written to
           --seed <SEED>    The seed of everything random [default: 1]
           --json           Print one JSON document
-      -h, --help           Print help
+      -h, --help           Print help (see more with '--help')
     ");
     insta::assert_snapshot!(help(&["sim", "run", "-h"]), @r"
     Replay a trace, or run a plan, in virtual time

@@ -71,7 +71,7 @@ fn recorded_samples_are_a_trace_of_the_same_ios() {
     assert_eq!(report["target"], "sim:./small.toml");
     assert_eq!(report["runs"][0]["name"], "trace");
     assert_eq!(report["runs"][0]["rows"][0]["response"], again["runs"][0]["rows"][0]["response"]);
-    let refused = directory.flashlab(&["report", "samples-1", "samples-1"]);
+    let refused = directory.flashlab(&["compare", "samples-1", "samples-1"]);
     assert_eq!(refused.code, Some(2), "{refused}");
     assert!(refused.err.contains("is a recording"), "{refused}");
 }

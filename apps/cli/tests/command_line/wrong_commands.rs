@@ -43,7 +43,7 @@ fn no_verb_or_an_unknown_one() {
 fn unknown_values_of_options() {
     insta::assert_snapshot!(wrong(&["bench", "--state", "dirty"]), @r"
     error: invalid value 'dirty' for '--state <STATE>'
-      [possible values: random, sequential, none]
+      [possible values: steady, random, sequential, none]
 
     For more information, try '--help'.
     ");
@@ -179,9 +179,9 @@ fn runs_that_are_none() {
     insta::assert_snapshot!(wrong(&["report", "."]), @"flashlab: .: holds no run: there is no manifest.json in it");
     insta::assert_snapshot!(wrong(&["report"]), @r"
     error: the following required arguments were not provided:
-      <RUN>...
+      <RUN>
 
-    Usage: flashlab report <RUN>...
+    Usage: flashlab report <RUN>
 
     For more information, try '--help'.
     ");

@@ -221,7 +221,7 @@ fn runs_and_samples_that_are_damaged() {
     fs::write(&runs, text.replacen("\"run\":", "\"ran\":", 1)).unwrap();
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
-    flashlab: run/runs.jsonl: line 1: missing field `run` at line 1 column 761
+    flashlab: run/runs.jsonl: line 1: missing field `run` at line 1 column 788
     ");
 
     // A line that was being written when the program was killed: its run is left out.

@@ -6,47 +6,134 @@
 use std::sync::atomic::Ordering;
 
 use flashlab_analysis::findings::RunEnd;
-use flashlab_base::Bytes;
+use flashlab_analysis::steady_state;
+use flashlab_base::{Bytes, Nanos};
 use flashlab_engine::Failure;
 use flashlab_plan::{IoSize, Pattern, PlannedIo};
 
 use super::{Before, Conduct, Goal};
 use crate::BenchError;
+use crate::examine::steady_round;
 use crate::observe::UntilWritten;
 use crate::record::{Purpose, RunRecord};
+use crate::settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, State};
+
+/// The timed part of a round on a device that can be conditioned: a quarter, and at most as much as 4,000 IOs of the state
+/// have. Less, and single stalls decide a round's throughput.
+const TIMED_DIVISOR: u64 = 4;
+const TIMED_MOST: Bytes = Bytes::mib(256);
 
 impl Conduct<'_> {
     /// Brings the whole target into the wanted state (uFLIP section 4.1). A resumed run does so
     /// again: what happened to the device meanwhile is not known.
     pub(super) fn enforce_state(&mut self) -> Result<(), BenchError> {
         let state = self.settings.state;
-        self.state_due = false;
-        let Some(plan) = state.plan() else { return Ok(()) };
-        self.progress.step(&format!("enforcing the {state} state"));
+        let is_first = std::mem::replace(&mut self.state_due, false);
+        let limit = self.settings.lengths().state;
+        if state == State::Steady && is_first {
+            self.enforce_steady(self.settings.lengths().steady)?;
+        } else if let Some(plan) = state.plan() {
+            self.progress.step(&format!("enforcing the {state} state"));
+            let purpose = Purpose::State { state: state.to_string(), complete: true };
+            self.write_state(purpose, plan, self.space.capacity, limit)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the target from end to end, then randomly in rounds until it is steady, or until
+    /// [`CAPACITIES_MOST`] are written, or the time is over.
+    fn enforce_steady(&mut self, limit: Option<Nanos>) -> Result<(), BenchError> {
+        let begin = self.device.now();
+        let left = |now: Nanos| limit.map(|limit| Nanos(limit.0.saturating_sub(now.since(begin).0)));
+        let bound = limit.map_or(String::new(), |limit| format!(", in at most {limit}"));
+        self.progress
+            .step(&format!("enforcing the steady state{bound}: sequential writes of the whole target"));
+        let filled = Purpose::State { state: State::Sequential.to_string(), complete: true };
+        self.write_state(filled, "sequential-state", self.space.capacity, limit)?;
+        let size = Bytes(self.space.capacity.0 / ROUNDS_PER_CAPACITY).max(self.space.block);
+        let mut rounds = Vec::new();
+        for round in 1..=CAPACITIES_MOST * ROUNDS_PER_CAPACITY as u32 {
+            let time = left(self.device.now());
+            if time == Some(Nanos::ZERO) {
+                break;
+            }
+            self.progress.step(&format!("enforcing the steady state: round {round} of random writes"));
+            let record = self.steady_round(round, size, time)?;
+            rounds.push(steady_round(&*self.store, &record)?);
+            if steady_state(rounds.clone(), self.space.capacity.0).is_steady {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A round of random writes. A device that can be conditioned computes the times of its last part only.
+    fn steady_round(
+        &mut self,
+        round: u32,
+        size: Bytes,
+        limit: Option<Nanos>,
+    ) -> Result<RunRecord, BenchError> {
+        let timed = Bytes((size.0 / TIMED_DIVISOR).min(TIMED_MOST.0)).max(self.space.block);
+        let pattern = self.state_pattern("random-state");
+        let before = Purpose::State { state: State::Random.to_string(), complete: true };
+        let conditioned = self.condition(&before, &pattern, size - timed)?;
+        let conditioned_bytes = conditioned.as_ref().map_or(0, |record| record.written_bytes);
+        let purpose = Purpose::SteadyRound { round, conditioned_bytes };
+        let rest = if conditioned.is_some() { timed } else { size };
+        let progress = self.progress;
+        let tell = move |share| progress.share(share);
+        let observer = || UntilWritten::new(rest.0, &tell);
+        self.before = Before::Nothing;
+        let record = self.run(purpose, pattern, Goal::of(observer).within(limit))?;
+        self.before = Before::State;
+        self.areas.reset();
+        Ok(record)
+    }
+
+    /// The pattern of a shipped plan for a state, with sizes that the device can take.
+    fn state_pattern(&self, plan: &str) -> Pattern {
         let mut pattern = crate::manifest::builtin(plan).experiments.swap_remove(0).pattern;
         for basic in pattern.basics_mut() {
             basic.io_size = fitting(basic.io_size, self.space.block);
         }
-        let progress = self.progress;
-        let tell = move |share| progress.share(share);
-        let all = self.space.capacity.0;
-        let observer = || UntilWritten::new(all, &tell);
-        let purpose = Purpose::State { state: state.to_string(), complete: true };
-        if self.condition(&purpose, &pattern)? {
-            self.before = Before::State;
-            self.areas.reset();
-            return Ok(());
-        }
-        self.run(purpose, pattern, Goal::of(observer).within(self.settings.lengths().state))?;
-        self.before = Before::State;
-        Ok(())
+        pattern
     }
 
-    /// The state without its time, on a device that can be brought there so. `false` on any other.
-    fn condition(&mut self, purpose: &Purpose, pattern: &Pattern) -> Result<bool, BenchError> {
+    /// Writes `size` with the pattern of a shipped plan, without its time on a device that can be conditioned.
+    fn write_state(
+        &mut self,
+        purpose: Purpose,
+        plan: &str,
+        size: Bytes,
+        limit: Option<Nanos>,
+    ) -> Result<RunRecord, BenchError> {
+        let pattern = self.state_pattern(plan);
+        let progress = self.progress;
+        let tell = move |share| progress.share(share);
+        let observer = || UntilWritten::new(size.0, &tell);
+        let record = match self.condition(&purpose, &pattern, size)? {
+            Some(record) => {
+                self.areas.reset();
+                record
+            }
+            None => self.run(purpose, pattern, Goal::of(observer).within(limit))?,
+        };
+        self.before = Before::State;
+        Ok(record)
+    }
+
+    /// The state without its time, on a device that can be brought there so. `None` on any other.
+    fn condition(
+        &mut self,
+        purpose: &Purpose,
+        pattern: &Pattern,
+        size: Bytes,
+    ) -> Result<Option<RunRecord>, BenchError> {
         let seed = self.seed_for(purpose);
         let placed = pattern.place(self.space, seed)?;
-        let (all, progress, interrupt) = (self.space.capacity.0, self.progress, self.interrupt);
+        let (all, progress, interrupt) = (size.0, self.progress, self.interrupt);
+        let media_before = self.media_written();
         let (mut written, mut told, mut last) = (0, 0, None);
         let mut ios = placed.ios(0).map_while(|io| {
             if written >= all || interrupt.load(Ordering::Relaxed) {
@@ -61,7 +148,7 @@ impl Conduct<'_> {
             Some((io.mode.into(), io.offset, io.size))
         });
         let begin = self.device.now();
-        let Some(conditioning) = self.device.conditioning() else { return Ok(false) };
+        let Some(conditioning) = self.device.conditioning() else { return Ok(None) };
         let conditioned = conditioning.condition(&mut ios);
         let (run, lanes) = self.store.start_run(1)?;
         let recording_stalls = self.store.finish_run(lanes)?;
@@ -77,7 +164,8 @@ impl Conduct<'_> {
             return Err(BenchError::Device { target, run, failure });
         }
         let end = self.device.now();
-        self.store.add(RunRecord {
+        let media_after = self.media_written();
+        let record = RunRecord {
             run,
             purpose: purpose.clone(),
             seed,
@@ -91,14 +179,16 @@ impl Conduct<'_> {
             end_ns: end.0,
             read_bytes: 0,
             written_bytes: written,
+            media_written_bytes: media_before.zip(media_after).map(|(before, after)| after.0 - before.0),
             other_traffic_bytes: None,
             processor_wait_ns: None,
             thermal_throttles: None,
             failed_ios: 0,
             first_failure: None,
             recording_stalls,
-        })?;
-        Ok(true)
+        };
+        self.store.add(record.clone())?;
+        Ok(Some(record))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use flashlab_analysis::findings::{HintVerdict, RunEnd};
 use flashlab_base::{Bytes, Nanos};
-use flashlab_bench::{Purpose, State, Thoroughness};
+use flashlab_bench::{CAPACITIES_MOST, Purpose, State, Thoroughness};
+use flashlab_sim::Profile;
 
 use crate::lab::{CAPACITY, Lab, Measured, assert_near, zeus, zeus_us};
 
@@ -155,4 +156,29 @@ fn hints_whose_micro_benchmark_was_left_out_are_not_decided() {
     let row = &measured.findings.characteristics;
     assert!(row.sr_ms.is_some() && row.reverse_ratio.is_some() && row.in_place_ratio.is_some());
     assert_eq!((row.locality_mb, row.partitions, row.pause_rw_ms), (None, None, None));
+}
+
+#[test]
+fn a_full_run_can_begin_when_the_device_is_steady() {
+    // A page map with little over-provisioning: garbage collection begins after some random writes.
+    let profile = "version = 2\nname = \"small\"\ntitle = \"Small\"\nsource = \"A test\"\nfit = \"none\"\n\
+        capacity = \"32MiB\"\n[flash]\nover_provisioning = 0.1\n";
+    let profile = Profile::parse(profile, "small").unwrap();
+    let measured = |state| {
+        let mut lab = Lab::new(profile.clone(), Thoroughness::Quick, &[]);
+        lab.manifest.settings.state = state;
+        lab.measure()
+    };
+    let once = measured(State::Sequential);
+    assert_eq!(once.findings.method.steady, None);
+    let found = measured(State::Steady);
+    let steady = found.findings.method.steady.as_ref().unwrap();
+    assert!(steady.is_steady, "{}", steady.evidence);
+    assert_eq!(found.findings.method.state, "steady");
+    assert!(steady.capacities >= 2.25 && steady.rounds.len() >= 9, "{steady:?}");
+    let throughput = |index: usize| steady.rounds[index].throughput_bytes_per_s.unwrap();
+    assert!(throughput(steady.rounds.len() - 1) < 0.8 * throughput(0), "{:?}", steady.rounds);
+    let written: u64 = steady.rounds.iter().map(|round| round.written_bytes).sum();
+    assert_eq!(steady.written_bytes, written);
+    assert!(written <= profile.capacity.0 * u64::from(CAPACITIES_MOST) + (64 << 20));
 }

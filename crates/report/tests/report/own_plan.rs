@@ -29,6 +29,9 @@ fn the_terminal_shows_what_each_run_gave() {
     insta::assert_snapshot!(terminal(&own_plan(), &Layout::default()), @r"
     Synthetic SSD 64
     2025-11-21 04:08 UTC, state none, seed 1
+    The device was measured as it was found. It is not known whether the device was
+    steady: random writes of a device that maps pages may become several times
+    slower after more of them. `--until-steady` measures the steady state.
 
     threads          ParallelDegree     mean      p50      p99     IO/s throughput
     reads of a very…              1   368 µs   267 µs   806 µs     2720  89.1 MB/s
@@ -43,6 +46,13 @@ fn the_terminal_shows_what_each_run_gave() {
     insta::assert_snapshot!(narrow, @r"
     Synthetic SSD 64
     2025-11-21 04:08 UTC, state none, seed 1
+    The device was measured as it was found.
+    It is not known whether the device was
+    steady: random writes of a device that
+    maps pages may become several times
+    slower after more of them.
+    `--until-steady` measures the steady
+    state.
 
     threads      Parallel…     mean      p99
     reads of a …         1   368 µs   806 µs
@@ -89,7 +99,7 @@ fn command(findings: &Findings) -> String {
 fn the_command_repeats_what_was_done() {
     let (mut full, _) = findings(Seed(7));
     full.method.target_size = full.identity.capacity;
-    insta::assert_snapshot!(command(&full), @"flashlab bench /dev/synthetic --full --repetitions 3 --seed 7");
+    insta::assert_snapshot!(command(&full), @"flashlab bench /dev/synthetic --full --state random --repetitions 3 --seed 7");
 
     let mut part = full.clone();
     part.method.target_size = Bytes::gib(4);
@@ -101,7 +111,7 @@ fn the_command_repeats_what_was_done() {
 
     let mut scratch = full.clone();
     scratch.identity.target = "scratch file in /mnt/a disk".to_owned();
-    insta::assert_snapshot!(command(&scratch), @"flashlab bench --directory '/mnt/a disk' --size 62500000KiB --full --repetitions 3 --seed 7");
+    insta::assert_snapshot!(command(&scratch), @"flashlab bench --directory '/mnt/a disk' --size 62500000KiB --full --state random --repetitions 3 --seed 7");
 
     let mut plan = own_plan();
     plan.method.target_size = plan.identity.capacity;

@@ -414,6 +414,7 @@ fn method(seed: Seed) -> Method {
     Method {
         thoroughness: "full".to_owned(),
         state: "random".to_owned(),
+        steady: None,
         seed,
         io_size: Bytes(IO_SIZE),
         target_size: Bytes::gib(32),

@@ -1,0 +1,176 @@
+//! Whether random writes have made a device steady.
+//!
+//! # Model
+//! The device is written randomly in rounds of the same size. A device whose flash has free blocks left writes faster
+//! than it can in the long run; garbage collection slows it down until the write amplification no longer grows.
+//!
+//! # Method (SNIA Solid State Storage Performance Test Specification, section 2.1.24)
+//! 1. Of the last [`WINDOW`] rounds each figure that is known is looked at: throughput, mean response time, write
+//!    amplification.
+//! 2. The excursion, the largest less the smallest figure, is at most [`EXCURSION_MOST`] of their mean.
+//! 3. The drift, what the least-squares line changes over the window, is at most [`DRIFT_MOST`] of their mean.
+//! 4. The window begins after [`CAPACITIES_BEFORE`] capacities of random writes: on a new device the rounds before
+//!    garbage collection begins are alike as well.
+//!
+//! The confidence is the probability that the true drift is within the limit, from the scatter around the line
+//! (Student's t with the degrees of freedom of the window). The specification has no such figure.
+
+use crate::findings::{SteadyRound, SteadyState};
+use crate::student::upper_p;
+
+/// The rounds that have to be alike, as in the specification.
+pub const WINDOW: usize = 5;
+/// The largest excursion, relative to the mean, as in the specification.
+const EXCURSION_MOST: f64 = 0.20;
+/// The largest drift over the window, relative to the mean, as in the specification.
+const DRIFT_MOST: f64 = 0.10;
+/// Random writes before the window, in capacities. The specification writes two capacities sequentially instead, and the
+/// rounds of its own tests follow. Less, and a device with over-provisioning of more than a round seems steady before
+/// garbage collection begins.
+pub const CAPACITIES_BEFORE: f64 = 1.0;
+
+/// A figure over the window.
+struct Figure {
+    name: &'static str,
+    excursion: f64,
+    drift: f64,
+    confidence: f64,
+}
+
+/// Judges the rounds so far, on a target of `capacity` bytes.
+pub fn steady_state(rounds: Vec<SteadyRound>, capacity: u64) -> SteadyState {
+    let written: u64 = rounds.iter().map(|round| round.written_bytes).sum();
+    let capacities = written as f64 / capacity.max(1) as f64;
+    let before = rounds.len().saturating_sub(WINDOW);
+    let written_before: u64 = rounds[..before].iter().map(|round| round.written_bytes).sum();
+    let is_late = written_before as f64 >= CAPACITIES_BEFORE * capacity as f64;
+    let figures = figures(&rounds[before..]);
+    let worst = figures.iter().max_by(|a, b| strain(a).total_cmp(&strain(b)));
+    let is_alike = figures.iter().all(|figure| strain(figure) <= 1.0);
+    let is_steady = is_late && worst.is_some() && is_alike;
+    let evidence = match worst {
+        Some(Figure { name, excursion, drift, .. }) if is_late => format!(
+            "over the last {WINDOW} of {} rounds the {name} varied by {:.1} % (at most {:.0} %) and drifted by {:+.1} % (at most \
+             {:.0} %), after {capacities:.1} capacities of random writes",
+            rounds.len(),
+            100.0 * excursion,
+            100.0 * EXCURSION_MOST,
+            100.0 * drift,
+            100.0 * DRIFT_MOST
+        ),
+        _ => format!(
+            "{capacities:.1} capacities of random writes in {} rounds are too few to tell",
+            rounds.len()
+        ),
+    };
+    let confidence = figures.iter().map(|figure| figure.confidence).reduce(f64::min).filter(|_| is_late);
+    SteadyState { is_steady, confidence, written_bytes: written, capacities, evidence, rounds }
+}
+
+/// How far a figure is from its limits: steady up to 1.
+fn strain(figure: &Figure) -> f64 {
+    (figure.excursion / EXCURSION_MOST).max(figure.drift.abs() / DRIFT_MOST)
+}
+
+/// The figures that all rounds of a full window have.
+fn figures(window: &[SteadyRound]) -> Vec<Figure> {
+    if window.len() < WINDOW {
+        return Vec::new();
+    }
+    let known: [(&str, fn(&SteadyRound) -> Option<f64>); 3] = [
+        ("throughput", |round| round.throughput_bytes_per_s),
+        ("mean response time", |round| round.response_ns_mean),
+        ("write amplification", |round| round.write_amplification),
+    ];
+    let of = |(name, value): (&'static str, fn(&SteadyRound) -> Option<f64>)| {
+        let values: Vec<f64> = window.iter().map(value).collect::<Option<_>>()?;
+        (mean(&values) > 0.0).then(|| figure(name, &values))
+    };
+    known.into_iter().filter_map(of).collect()
+}
+
+fn figure(name: &'static str, values: &[f64]) -> Figure {
+    let average = mean(values);
+    let largest = values.iter().copied().fold(f64::MIN, f64::max);
+    let smallest = values.iter().copied().fold(f64::MAX, f64::min);
+    let middle = (values.len() - 1) as f64 / 2.0;
+    let squares: f64 = (0..values.len()).map(|i| (i as f64 - middle).powi(2)).sum();
+    let slope =
+        values.iter().enumerate().map(|(i, value)| (i as f64 - middle) * value).sum::<f64>() / squares;
+    let residual = |(i, value): (usize, &f64)| (value - average - slope * (i as f64 - middle)).powi(2);
+    let degrees = (values.len() - 2) as f64;
+    let variance = values.iter().enumerate().map(residual).sum::<f64>() / degrees;
+    let length = (values.len() - 1) as f64 / average;
+    let (drift, error) = (slope * length, (variance / squares).sqrt() * length);
+    Figure {
+        name,
+        excursion: (largest - smallest) / average,
+        drift,
+        confidence: within(drift, error, degrees),
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The probability that the true drift is within the limit.
+fn within(drift: f64, error: f64, degrees: f64) -> f64 {
+    if error <= 0.0 {
+        return f64::from(u8::from(drift.abs() <= DRIFT_MOST));
+    }
+    let above = upper_p((DRIFT_MOST - drift) / error, degrees);
+    let below = upper_p((DRIFT_MOST + drift) / error, degrees);
+    (1.0 - above - below).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: u64 = 1 << 30;
+
+    /// Rounds of a quarter of the capacity with these write amplifications.
+    fn judged(amplifications: &[f64]) -> SteadyState {
+        let round = |&amplification: &f64| SteadyRound {
+            written_bytes: CAPACITY / 4,
+            throughput_bytes_per_s: None,
+            response_ns_mean: None,
+            write_amplification: Some(amplification),
+        };
+        steady_state(amplifications.iter().map(round).collect(), CAPACITY)
+    }
+
+    #[test]
+    fn equal_rounds_are_steady_after_a_capacity() {
+        assert!(!judged(&[1.0; 8]).is_steady, "the window begins with the device's free blocks");
+        let found = judged(&[1.0; 9]);
+        assert!(found.is_steady, "{found:?}");
+        assert_eq!((found.confidence, found.capacities), (Some(1.0), 2.25));
+    }
+
+    #[test]
+    fn a_drift_within_the_excursion_is_not_steady() {
+        let before = [1.0; 4];
+        let rising: Vec<f64> = before.into_iter().chain([3.0, 3.1, 3.2, 3.3, 3.4]).collect();
+        let found = judged(&rising);
+        assert!(!found.is_steady && found.confidence < Some(0.1), "{found:?}");
+        assert!(found.evidence.contains("drifted by +12.5 %"), "{}", found.evidence);
+    }
+
+    #[test]
+    fn one_round_that_is_apart_is_an_excursion() {
+        let found = judged(&[1.0, 1.0, 1.0, 1.0, 4.0, 4.0, 5.0, 4.0, 4.0]);
+        assert!(!found.is_steady, "{found:?}");
+        let found = judged(&[1.0, 1.0, 1.0, 1.0, 4.0, 4.1, 4.0, 4.1, 4.0]);
+        assert!(found.is_steady && found.confidence > Some(0.9), "{found:?}");
+    }
+
+    #[test]
+    fn rounds_without_figures_are_never_steady() {
+        let round = SteadyRound { written_bytes: CAPACITY, ..SteadyRound::default() };
+        let found = steady_state(vec![round; 20], CAPACITY);
+        assert!(!found.is_steady && found.confidence.is_none(), "{found:?}");
+        assert!(!steady_state(Vec::new(), 0).is_steady);
+    }
+}

@@ -1,0 +1,78 @@
+//! The state that the device was measured in: how it is known to be steady, and what the figures cannot say otherwise.
+
+use flashlab_analysis::findings::{Findings, Method, SteadyRound};
+
+use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
+use crate::units;
+
+/// What the reader has to know of the state before the figures.
+pub fn state_sentence(method: &Method) -> String {
+    let unknown = "It is not known whether the device was steady: random writes of a device that maps pages may become several \
+                   times slower after more of them. `--state steady` measures the steady state.";
+    let partly = method.state.ends_with("(in part)");
+    match (&method.steady, method.state.split(' ').next().unwrap_or_default()) {
+        (Some(steady), _) => {
+            let is = if steady.is_steady { "was steady" } else { "was not steady yet" };
+            let confidence = steady.confidence.filter(|_| steady.is_steady);
+            let confidence = confidence.map_or(String::new(), |confidence| {
+                format!(" The drift is within the limit with a confidence of {}.", units::percent(confidence))
+            });
+            format!("When the runs began, the device {is}: {}.{confidence}", steady.evidence)
+        }
+        (None, "random") if partly => {
+            format!("The device was written randomly for a limited time, less than its capacity once. {unknown}")
+        }
+        (None, "random") => format!("The device was written randomly, its capacity once. {unknown}"),
+        (None, "sequential") => {
+            "The device was written from end to end, so that no garbage collection was due. Random writes may become several \
+             times slower than these figures."
+                .to_owned()
+        }
+        _ => format!("The device was measured as it was found. {unknown}"),
+    }
+}
+
+/// The rounds of random writes: throughput, or write amplification where the device was conditioned without times.
+pub fn steady_chart(findings: &Findings) -> Option<Chart> {
+    let steady = findings.method.steady.as_ref()?;
+    let capacity = findings.method.target_size.0.max(1) as f64;
+    let written = steady.rounds.iter().scan(0, |sum, round| {
+        *sum += round.written_bytes;
+        Some(Some(*sum as f64 / capacity))
+    });
+    let of = |value: fn(&SteadyRound) -> Option<f64>| -> Option<Figures> {
+        let values: Vec<Option<f64>> = steady.rounds.iter().map(value).collect();
+        values.iter().any(Option::is_some).then_some(Figures(values))
+    };
+    let (label, unit, values) = match of(|round| round.throughput_bytes_per_s) {
+        Some(values) => ("throughput", "bytes/s", values),
+        None => ("write amplification", "ratio", of(|round| round.write_amplification)?),
+    };
+    let axis = |label: &str, unit: &str| ChartAxis {
+        label: label.to_owned(),
+        scale: "linear",
+        unit: unit.to_owned(),
+        labels: Vec::new(),
+    };
+    Some(Chart {
+        id: "steady".to_owned(),
+        title: "Random writes until the device is steady".to_owned(),
+        caption: units::sentence(&steady.evidence),
+        wide: true,
+        drawing: Drawing {
+            x: axis("capacities written randomly", ""),
+            y: axis(label, unit),
+            values: Figures(written.collect()),
+            series: vec![ChartSeries {
+                name: label.to_owned(),
+                colour: "rw".to_owned(),
+                points: "rw".to_owned(),
+                style: "line",
+                values,
+                band: None,
+            }],
+            marks: Vec::new(),
+            level: None,
+        },
+    })
+}
