@@ -67,6 +67,9 @@ pub fn steady_state(rounds: Vec<SteadyRound>, capacity: u64) -> SteadyState {
     SteadyState { is_steady, confidence, written_bytes: written, capacities, evidence, rounds }
 }
 
+/// Reads one figure of a round.
+type Read = fn(&SteadyRound) -> Option<f64>;
+
 /// How far a figure is from its limits: steady up to 1.
 fn strain(figure: &Figure) -> f64 {
     (figure.excursion / EXCURSION_MOST).max(figure.drift.abs() / DRIFT_MOST)
@@ -77,12 +80,12 @@ fn figures(window: &[SteadyRound]) -> Vec<Figure> {
     if window.len() < WINDOW {
         return Vec::new();
     }
-    let known: [(&str, fn(&SteadyRound) -> Option<f64>); 3] = [
+    let known: [(&str, Read); 3] = [
         ("throughput", |round| round.throughput_bytes_per_s),
         ("mean response time", |round| round.response_ns_mean),
         ("write amplification", |round| round.write_amplification),
     ];
-    let of = |(name, value): (&'static str, fn(&SteadyRound) -> Option<f64>)| {
+    let of = |(name, value): (&'static str, Read)| {
         let values: Vec<f64> = window.iter().map(value).collect::<Option<_>>()?;
         (mean(&values) > 0.0).then(|| figure(name, &values))
     };

@@ -1,7 +1,7 @@
 //! From the folder of a run to the response times that a comparison needs.
 //!
 //! # Method
-//! 1. The findings say which runs belong to which experiment, and which IOs count ([`rebuild`](crate::rebuild)).
+//! 1. The findings say which runs belong to which experiment, and which IOs count ([`rebuild()`](fn@crate::rebuild)).
 //! 2. The samples of these runs give the response times in the order in which the IOs were submitted, reads and writes
 //!    apart. Failed IOs are in no figure.
 

@@ -6,7 +6,7 @@
 //! plugin for nbdkit has a second export, [`PROBE_EXPORT`]: its IOs take [`PROBE_EXPORT_RESPONSE`] and reach no data.
 //!
 //! # Invariants
-//! - no bytes from a server cause a panic, or an allocation of more than [`OPTION_REPLY_BYTES_MAX`].
+//! - no bytes from a server cause a panic, or an allocation of more than `OPTION_REPLY_BYTES_MAX`.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -3,7 +3,7 @@
 //! # Model
 //! 1. [`inspect`] reports what a path leads to, its make, and why flashlab would refuse to write to it.
 //! 2. A [`Consent`] is the user's permission to overwrite that target and no other.
-//! 3. [`open`] turns the target into a [`Device`](flashlab_device::Device). [`SyncDevice`] serves one IO at a time,
+//! 3. [`open()`] turns the target into a [`Device`](flashlab_device::Device). [`SyncDevice`] serves one IO at a time,
 //!    [`RingDevice`] as many as its depth.
 //!
 //! A [`ScratchFile`] is a target that flashlab creates itself.

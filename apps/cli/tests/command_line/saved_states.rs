@@ -12,7 +12,7 @@ const PROFILE: &str = "version = 1\nname = \"small\"\ntitle = \"Small\"\nsource 
 fn an_old_key_of_a_profile_is_a_warning() {
     let directory = Directory::new();
     directory.write("new.toml", PROFILE);
-    directory.write("old.toml", &format!("{PROFILE}rows_wait = true\n"));
+    directory.write("old.toml", format!("{PROFILE}rows_wait = true\n"));
     let quiet = directory.succeeds(&["sim", "show", "./new.toml"]);
     let shown = directory.succeeds(&["sim", "show", "./old.toml"]);
     assert_eq!(quiet.err, "");
@@ -39,7 +39,7 @@ fn a_saved_state_is_where_a_run_begins() {
     assert_eq!(saved["target"], "sim:./small.toml@aged");
     // The last IO may end behind the fourth capacity.
     let written = saved["written_bytes"].as_u64().unwrap();
-    assert!((4 * 32 << 20..(4 * 32 + 1) << 20).contains(&written), "{written}");
+    assert!(((4 * 32) << 20..(4 * 32 + 1) << 20).contains(&written), "{written}");
     let mean_ns = |target: &str, folder: &str| {
         let arguments = ["run", "short.toml", target, "--state", "none", "--output", folder, "--json"];
         let found: serde_json::Value = serde_json::from_str(&directory.succeeds(&arguments).out).unwrap();
