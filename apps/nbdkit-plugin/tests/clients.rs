@@ -28,7 +28,7 @@ fn have(programs: &[&str]) -> bool {
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err()
     });
     if let Some(program) = missing {
-        println!("skipped: there is no program {program}");
+        flashlab_skip::skip(flashlab_skip::Need::Nbdkit, format_args!("there is no program {program}"));
     }
     missing.is_none()
 }

@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn without_the_kernels_support_the_error_says_so() {
         if std::path::Path::new("/dev/ublk-control").exists() {
-            println!("skipped: there is ublk here");
+            flashlab_skip::skip(flashlab_skip::Need::Kernel, format_args!("there is ublk here"));
             return;
         }
         let error = UblkDevice::recover(0).unwrap_err();

@@ -161,7 +161,7 @@ fn on_one_processor(directory: &Directory, arguments: &[&str]) -> Option<String>
     match ran {
         Ok(output) if output.status.success() => Some(directory.ran(output).out),
         other => {
-            println!("skipped: no taskset here ({other:?})");
+            flashlab_skip::skip(flashlab_skip::Need::Programs, format_args!("no taskset here ({other:?})"));
             None
         }
     }

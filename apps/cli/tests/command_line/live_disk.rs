@@ -35,7 +35,7 @@ impl Server {
             child.stderr.take().unwrap().read_to_string(&mut reason).unwrap();
             child.wait().unwrap();
             assert!(reason.contains("it needs root") || reason.contains("FUSE needs"), "{reason}");
-            println!("skipped: {reason}");
+            flashlab_skip::skip(flashlab_skip::Need::Fuse, &reason);
             return None;
         }
         let ready: Value = serde_json::from_str(&line).unwrap();

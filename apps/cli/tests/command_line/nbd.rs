@@ -20,7 +20,10 @@ fn can_be_done() -> bool {
     let nbdkit = Command::new("nbdkit").arg("--version").stdout(Stdio::null()).status().is_ok();
     let plugin = Path::new(env!("CARGO_BIN_EXE_flashlab")).with_file_name("libflashlab_nbdkit.so").exists();
     if !nbdkit || !plugin {
-        println!("skipped: nbdkit is there: {nbdkit}; the plugin was built: {plugin}");
+        flashlab_skip::skip(
+            flashlab_skip::Need::Nbdkit,
+            format_args!("nbdkit is there: {nbdkit}; the plugin was built: {plugin}"),
+        );
     }
     nbdkit && plugin
 }

@@ -70,7 +70,7 @@ fn a_device_is_overwritten_only_with_consent() {
 fn a_file_system_is_not_overwritten() {
     let Some(disk) = disk(&[]) else { return };
     if let Err(reason) = program("mkfs.ext4", &["-q", &disk.device.0]) {
-        println!("skipped: {reason}");
+        flashlab_skip::skip(flashlab_skip::Need::Programs, &reason);
         return;
     }
     let before = fs::read(disk.directory.path("image")).unwrap();

@@ -189,7 +189,7 @@ fn a_loop_device_that_was_given_to_another_file_is_left_alone() {
     let said = gave_up(server);
     assert!(said.contains(&format!("{device} was detached by somebody else")), "{said}");
     if let Err(reason) = taken {
-        return println!("skipped: {reason}");
+        return flashlab_skip::skip(flashlab_skip::Need::Programs, &reason);
     }
     let beneath = program("losetup", &["--noheadings", "--output", "BACK-FILE", &device]).unwrap();
     program("losetup", &["--detach", &device]).unwrap();
@@ -279,7 +279,7 @@ fn a_block_device_carries_a_file_system() {
     let Some(server) = Server::start(&directory, &["--loop", "--output", "recorded"]) else { return };
     let device = server.path.to_str().unwrap().to_owned();
     if let Err(reason) = program("mkfs.ext4", &["-q", &device]) {
-        println!("skipped: {reason}");
+        flashlab_skip::skip(flashlab_skip::Need::Programs, &reason);
         return server.end();
     }
     let at = mount_point(&directory);

@@ -154,7 +154,7 @@ pub fn program(name: &str, arguments: &[&str]) -> Result<String, String> {
 
 /// The value, or `None` and a printed reason why the test does nothing here.
 fn or_skip<T>(result: Result<T, String>) -> Option<T> {
-    result.map_err(|reason| println!("skipped: {reason}")).ok()
+    result.map_err(|reason| flashlab_skip::skip(flashlab_skip::Need::Root, &reason)).ok()
 }
 
 /// A loop device over a file; detached when this is dropped.

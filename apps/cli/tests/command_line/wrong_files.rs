@@ -244,7 +244,7 @@ fn a_run_with_other_things_than_files() {
     let directory = finished();
     let pipe = directory.path("run/samples/run-00001-00001.parquet");
     if let Err(reason) = crate::support::program("mkfifo", &[pipe.to_str().unwrap()]) {
-        println!("skipped: {reason}");
+        flashlab_skip::skip(flashlab_skip::Need::Programs, &reason);
         return;
     }
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"

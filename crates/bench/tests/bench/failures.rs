@@ -134,7 +134,12 @@ fn a_full_disk_for_the_results_is_an_error_and_what_was_written_is_worth_a_repor
     let directory = lab.path().with_file_name("small");
     let disk = match SmallDisk::mount(&directory, "1m") {
         Ok(disk) => disk,
-        Err(reason) => return println!("skipped: a small file system cannot be mounted: {reason}"),
+        Err(reason) => {
+            return flashlab_skip::skip(
+                flashlab_skip::Need::Root,
+                format_args!("a small file system cannot be mounted: {reason}"),
+            );
+        }
     };
     let lab = lab.in_directory(&directory);
     let error = lab.measure_on(&mut lab.profile.device().unwrap(), &Watch::new()).unwrap_err();

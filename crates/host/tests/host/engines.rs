@@ -174,7 +174,7 @@ fn a_file_in_memory_is_marked_as_such() {
     let directory = std::path::Path::new("/dev/shm");
     let Ok(scratch) = ScratchFile::create(directory, BLOCK, Seed(1), &mut |_| ControlFlow::Continue(()))
     else {
-        println!("skipped: no tmpfs at /dev/shm");
+        flashlab_skip::skip(flashlab_skip::Need::Kernel, format_args!("no tmpfs at /dev/shm"));
         return;
     };
     let device = open(scratch.path(), &writable(&scratch, IoEngine::Synchronous, 1)).unwrap();
@@ -222,7 +222,7 @@ fn discarded_blocks_of_a_file_read_as_zeros() {
         assert!(before.buffer.iter().any(|&byte| byte != 0), "a scratch file is full of data");
         let done = serve(&mut *device, request(0, Operation::Discard, offset, BLOCK, Buffer::empty()));
         if done.result == Err(IoError { errno: libc::EOPNOTSUPP }) {
-            println!("skipped: this file system has no holes");
+            flashlab_skip::skip(flashlab_skip::Need::Kernel, format_args!("this file system has no holes"));
             continue;
         }
         assert_eq!(done.result, Ok(()));
@@ -366,14 +366,14 @@ fn a_scratch_file_is_kept_where_there_are_no_hard_links() {
     // Larger than what is left alone of every file system.
     let image = directory.file("image", Bytes::mib(100));
     if let Err(reason) = run("mkfs.vfat", &[image.to_str().unwrap()]) {
-        println!("skipped: {reason}");
+        flashlab_skip::skip(flashlab_skip::Need::Kernel, &reason);
         return;
     }
     let mounted = directory.0.join("mounted");
     std::fs::create_dir(&mounted).unwrap();
     let at = mounted.to_str().unwrap().to_owned();
     if let Err(reason) = run("mount", &["-o", "loop", image.to_str().unwrap(), &at]) {
-        println!("skipped: {reason}");
+        flashlab_skip::skip(flashlab_skip::Need::Kernel, &reason);
         return;
     }
     let _mount = Undo("umount", vec![at]);

@@ -60,12 +60,15 @@ fn with_partition(test: &str) -> Option<(Directory, LoopDevice, String, Undo)> {
     let disk = LoopDevice::over(&file, &["--partscan"])?;
     let partition = format!("{}p1", disk.name());
     if let Err(reason) = run("addpart", &[disk.name(), "1", "2048", "8192"]) {
-        println!("skipped: no partitions on loop devices here ({reason})");
+        flashlab_skip::skip(
+            flashlab_skip::Need::Root,
+            format_args!("no partitions on loop devices here ({reason})"),
+        );
         return None;
     }
     let undo = Undo("delpart", vec![disk.name().to_owned(), "1".to_owned()]);
     if !Path::new(&partition).exists() {
-        println!("skipped: no node was made for {partition}");
+        flashlab_skip::skip(flashlab_skip::Need::Root, format_args!("no node was made for {partition}"));
         return None;
     }
     Some((directory, disk, partition, undo))
@@ -114,7 +117,10 @@ fn consent_ends_when_the_device_is_replaced_under_the_same_name() {
     let consent = disk.consent();
     run("losetup", &["--detach", disk.name()]).unwrap();
     if let Err(reason) = run("losetup", &[disk.name(), second.to_str().unwrap()]) {
-        println!("skipped: the device's name was taken by another ({reason})");
+        flashlab_skip::skip(
+            flashlab_skip::Need::Root,
+            format_args!("the device's name was taken by another ({reason})"),
+        );
         return;
     }
     assert!(matches!(open_to_write(&disk.path, consent), Err(HostError::TargetChanged { .. })));
@@ -213,7 +219,7 @@ fn swap_space_is_refused_in_use_and_out_of_use() {
     run("mkswap", &[disk.name()]).unwrap();
     assert_refused(&disk.path, early.clone(), Reason::Signature);
     if let Err(reason) = run("swapon", &[disk.name()]) {
-        println!("skipped in part: no swap here ({reason})");
+        flashlab_skip::skip(flashlab_skip::Need::Root, format_args!("in part: no swap here ({reason})"));
         return;
     }
     let _swap = Undo("swapoff", vec![disk.name().to_owned()]);
@@ -229,7 +235,7 @@ fn a_file_is_refused_while_it_is_swap_space() {
     let name = file.to_str().unwrap().to_owned();
     run("chmod", &["600", &name]).unwrap();
     if let Err(reason) = run("mkswap", &[&name]).and_then(|_| run("swapon", &[&name])) {
-        println!("skipped: no swap files here ({reason})");
+        flashlab_skip::skip(flashlab_skip::Need::Root, format_args!("no swap files here ({reason})"));
         return;
     }
     let _swap = Undo("swapoff", vec![name]);

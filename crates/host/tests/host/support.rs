@@ -76,7 +76,10 @@ impl LoopDevice {
         match run("losetup", &arguments) {
             Ok(path) => Some(LoopDevice { path: PathBuf::from(path), _directory: None }),
             Err(reason) => {
-                println!("skipped: no loop device here ({reason})");
+                flashlab_skip::skip(
+                    flashlab_skip::Need::Root,
+                    format_args!("no loop device here ({reason})"),
+                );
                 None
             }
         }

@@ -115,7 +115,7 @@ fn browser() -> Option<&'static str> {
     };
     let found = BROWSERS.iter().find(starts).copied();
     if found.is_none() {
-        println!("skipped: none of {BROWSERS:?} is installed");
+        flashlab_skip::skip(flashlab_skip::Need::Chromium, format_args!("none of {BROWSERS:?} is installed"));
     }
     found
 }

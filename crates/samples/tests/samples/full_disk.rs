@@ -33,7 +33,12 @@ fn a_full_disk_ends_the_run_and_what_was_written_stays() {
     let directory = tempfile::tempdir().unwrap();
     let _disk = match SmallDisk::mount(directory.path()) {
         Ok(disk) => disk,
-        Err(reason) => return println!("skipped: a small file system cannot be mounted: {reason}"),
+        Err(reason) => {
+            return flashlab_skip::skip(
+                flashlab_skip::Need::Root,
+                format_args!("a small file system cannot be mounted: {reason}"),
+            );
+        }
     };
     let folder = folder(&directory.path().join("run"));
     let mut recording = Recording::start(&folder.samples());
@@ -71,7 +76,12 @@ fn a_document_that_has_no_room_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
     let _disk = match SmallDisk::mount(directory.path()) {
         Ok(disk) => disk,
-        Err(reason) => return println!("skipped: a small file system cannot be mounted: {reason}"),
+        Err(reason) => {
+            return flashlab_skip::skip(
+                flashlab_skip::Need::Root,
+                format_args!("a small file system cannot be mounted: {reason}"),
+            );
+        }
     };
     let folder = folder(&directory.path().join("run"));
     folder.write_text("report.html", "the one before").unwrap();

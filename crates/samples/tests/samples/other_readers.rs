@@ -71,7 +71,10 @@ fn is_read_by_all(folder: &RunFolder, expected: &str) {
     let samples = folder.samples();
     for (modules, script) in READERS {
         if let Err(reason) = python(&["-c", &format!("import {modules}")]) {
-            println!("skipped {modules}: {}", reason.lines().last().unwrap_or_default());
+            flashlab_skip::skip(
+                flashlab_skip::Need::Python,
+                format_args!("{modules}: {}", reason.lines().last().unwrap_or_default()),
+            );
             continue;
         }
         let figures = python(&["-c", script, samples.to_str().expect("a temporary path is text")]);

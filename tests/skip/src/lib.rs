@@ -1,0 +1,89 @@
+//! Says that a test was skipped, and fails where that is forbidden.
+//!
+//! A test that needs something which a machine may lack calls [`skip`] and returns. The line goes to standard error past
+//! the capture of the test harness, so that a green run shows what it did not test. `FLASHLAB_REQUIRE` names the needs,
+//! separated by commas, whose absence is a failure: `.ci/run` names all that it installs.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// What a machine may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Root's rights: loop devices, mounts, swap.
+    Root,
+    /// FUSE, with root's rights or without.
+    Fuse,
+    /// A browser of the Chromium family.
+    Chromium,
+    /// A Python with the readers of Parquet that the test names.
+    Python,
+    /// nbdkit with its clients, and the plugin for it.
+    Nbdkit,
+    /// Programs of every Linux distribution: mkfs, gzip, taskset.
+    Programs,
+    /// The papers' tables beside the project.
+    Reference,
+    /// A feature of the kernel or a file system that flashlab can do without.
+    Kernel,
+}
+
+impl Need {
+    /// All of them, with their names in `FLASHLAB_REQUIRE`.
+    const ALL: [(Need, &str); 8] = [
+        (Need::Root, "root"),
+        (Need::Fuse, "fuse"),
+        (Need::Chromium, "chromium"),
+        (Need::Python, "python"),
+        (Need::Nbdkit, "nbdkit"),
+        (Need::Programs, "programs"),
+        (Need::Reference, "reference"),
+        (Need::Kernel, "kernel"),
+    ];
+}
+
+/// Says that the calling test is skipped, or a part of it.
+///
+/// # Panics
+/// Where `FLASHLAB_REQUIRE` names the need, or something that is no need.
+pub fn skip(need: Need, reason: impl Display) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    let required = std::env::var("FLASHLAB_REQUIRE").unwrap_or_default();
+    if is_required(need, &required) {
+        panic!("{test} needs {need:?}, which FLASHLAB_REQUIRE names: {reason}");
+    }
+    // A closed standard error is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
+}
+
+/// Whether a list of names has this need.
+fn is_required(need: Need, list: &str) -> bool {
+    let named = |name: &str| {
+        let found = Need::ALL.into_iter().find(|(_, known)| *known == name);
+        found
+            .unwrap_or_else(|| {
+                panic!("FLASHLAB_REQUIRE: `{name}` is none of {:?}", Need::ALL.map(|(_, known)| known))
+            })
+            .0
+    };
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(named).any(|required| required == need)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_required_by_name() {
+        assert!(is_required(Need::Fuse, "root, fuse"));
+        assert!(!is_required(Need::Kernel, "root,fuse,"));
+        assert!(!is_required(Need::Root, ""));
+    }
+
+    #[test]
+    #[should_panic(expected = "`loops` is none of")]
+    fn what_is_no_need_is_refused() {
+        is_required(Need::Root, "loops");
+    }
+}
