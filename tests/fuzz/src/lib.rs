@@ -1,0 +1,1 @@
+//! Nothing but the fuzz targets in `tests/`.

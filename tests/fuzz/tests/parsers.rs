@@ -1,0 +1,202 @@
+//! Bytes from outside make no parser panic: they give a value or an error.
+//!
+//! # Method
+//! A target takes a valid example and edits it at random: bytes are overwritten, inserted, removed and repeated. Valid
+//! examples get further into a parser than noise does. Each target runs for [`SECONDS`]; `BOLERO_RANDOM_TEST_TIME_MS` makes
+//! it longer. A failure prints the smallest input that fails and `BOLERO_RANDOM_SEED`, with which the same test repeats it.
+//! With cargo-bolero installed, `cargo bolero test --manifest-path tests/fuzz/Cargo.toml NAME` runs a target on libFuzzer.
+
+use std::time::Duration;
+
+use flashlab_analysis::inference::{Inference, Parameter};
+use flashlab_base::{Bytes, Nanos, ProfileName, Seed, Target};
+use flashlab_export::nbd::parse_handshake;
+use flashlab_export::{ControlCommand, FaultRule, HttpRequest};
+use flashlab_plan::Plan;
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
+
+/// How long each target runs: all of them within a minute.
+const SECONDS: u64 = 4;
+
+/// One edit: what is done, where, and with which byte.
+type Edit = (u8, u16, u8);
+
+/// The example that an index chooses, after these edits.
+fn edited(examples: &[Vec<u8>], index: u8, edits: &[Edit]) -> Vec<u8> {
+    let mut bytes = examples[usize::from(index) % examples.len()].clone();
+    for &(kind, place, byte) in edits.iter().take(64) {
+        let place = usize::from(place) % (bytes.len() + 1);
+        match kind % 4 {
+            0 if place < bytes.len() => bytes[place] = byte,
+            1 if place < bytes.len() => drop(bytes.remove(place)),
+            2 => bytes.insert(place, byte),
+            _ => {
+                let end = (place + usize::from(byte)).min(bytes.len());
+                let repeated = bytes[place..end].to_vec();
+                bytes.splice(place..place, repeated);
+            }
+        }
+    }
+    bytes
+}
+
+/// Calls a parser with edited examples.
+fn fuzz(examples: &[Vec<u8>], parse: impl Fn(&[u8]) + std::panic::RefUnwindSafe) {
+    bolero::check!()
+        .with_type::<(u8, Vec<Edit>)>()
+        .with_test_time(Duration::from_secs(SECONDS))
+        .for_each(|(index, edits)| parse(&edited(examples, *index, edits)));
+}
+
+fn texts(examples: &[&str]) -> Vec<Vec<u8>> {
+    examples.iter().map(|example| example.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn values_of_options() {
+    let examples = texts(&[
+        "64MiB",
+        "1GiB",
+        "2.5ms",
+        "1h30m",
+        "12345",
+        "0xdeadbeef",
+        "sim:zeus@state",
+        "sim:./own.toml",
+        "/dev/sda",
+        "erase_block_size",
+        "write:error=5:every=3",
+    ]);
+    fuzz(&examples, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let _ = text.parse::<Bytes>().map(|bytes| bytes.to_string());
+        let _ = text.parse::<Nanos>().map(|time| time.to_string());
+        let _ = text.parse::<Seed>();
+        let _ = text.parse::<Target>().map(|target| target.to_string());
+        let _ = text.parse::<ProfileName>();
+        let _ = text.parse::<Parameter>();
+        let _ = text.parse::<FaultRule>();
+    });
+}
+
+#[test]
+fn plans() {
+    let examples: Vec<Vec<u8>> = Plan::MICRO_BENCHMARKS
+        .iter()
+        .map(|name| Plan::builtin(name).unwrap().to_toml().into_bytes())
+        .collect();
+    fuzz(&examples, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Ok(plan) = Plan::parse(&text, "plan.toml") {
+            // An accepted plan can be written and parsed once more.
+            assert!(Plan::parse(&plan.to_toml(), "again.toml").is_ok(), "{}", plan.to_toml());
+        }
+    });
+}
+
+#[test]
+fn profiles() {
+    let examples: Vec<Vec<u8>> = zoo().iter().map(|profile| profile.to_toml().into_bytes()).collect();
+    fuzz(&examples, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let _ = Profile::warnings(&text, "profile.toml");
+        if let Ok(profile) = Profile::parse(&text, "profile.toml") {
+            assert!(Profile::parse(&profile.to_toml(), "again.toml").is_ok(), "{}", profile.to_toml());
+        }
+    });
+}
+
+#[test]
+fn traces() {
+    let examples = texts(&[
+        "fio version 3 iolog\n0 /dev/sda add\n0 /dev/sda open\n10 /dev/sda read 4096 8192\n20 /dev/sda write 0 4096\n",
+        "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n/dev/sda wait 100\n/dev/sda write 0 4096\n/dev/sda close\n",
+        "  8,0    1        1     0.000000000  1234  Q   W 2048 + 8 [dbench]\n  8,0    1        2     0.000100000  1234  C   W 2048 + 8 [0]\n",
+        "128166372003061629,hm,0,Read,383496192,32768,413\n128166372016382155,hm,0,Write,2822144,4096,1330\n",
+        "1000 0 2048 8 1\n2000 0 4096 16 0\n",
+    ]);
+    fuzz(&examples, |bytes| drop(flashlab_trace::parse(bytes, "trace", None)));
+}
+
+#[test]
+fn saved_states() {
+    let profile = "version = 2\nname = \"small\"\ntitle = \"Small\"\nsource = \"none\"\nfit = \"none\"\n\
+                   capacity = \"4MiB\"\n[flash]\nover_provisioning = 0.3\n";
+    let profile = Profile::parse(profile, "small").unwrap();
+    let Ok(SimulatedDevice::Flash(device)) = profile.device() else { panic!("a profile of flash") };
+    let examples = vec![device.save()];
+    fuzz(&examples, |bytes| {
+        let mut bytes = bytes.to_vec();
+        drop(FlashDevice::restore(&profile, &bytes));
+        // Behind the checksum: magic, version, fingerprint, length and checksum of what follows.
+        if bytes.len() > 32 {
+            let (length, checksum) = (bytes.len() as u64 - 32, crc32fast::hash(&bytes[32..]));
+            bytes[20..28].copy_from_slice(&length.to_le_bytes());
+            bytes[28..32].copy_from_slice(&checksum.to_le_bytes());
+            drop(FlashDevice::restore(&profile, &bytes));
+        }
+    });
+}
+
+#[test]
+fn segments_of_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("samples");
+    let mut recording = flashlab_samples::Recording::start(&whole);
+    std::fs::create_dir_all(&whole).unwrap();
+    let mut lanes = recording.start_run(1, 1).unwrap();
+    for position in 0..200 {
+        let _ = lanes[0].record(&flashlab_samples::Sample {
+            position,
+            process: 0,
+            mode: flashlab_base::Mode::Write,
+            offset: Bytes(position * 4096),
+            size: Bytes::kib(4),
+            intended: Nanos(position * 1000),
+            submitted: Nanos(position * 1000),
+            completed: Nanos(position * 1000 + 500),
+            errno: 0,
+        });
+    }
+    recording.finish_run(lanes).unwrap();
+    let files = std::fs::read_dir(&whole).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+    let examples: Vec<Vec<u8>> = files.collect();
+    let file = folder.path().join("edited.parquet");
+    fuzz(&examples, |bytes| {
+        std::fs::write(&file, bytes).unwrap();
+        let mut count = 0;
+        let _ = flashlab_samples::for_each_batch(&file, |columns| count += columns.len());
+    });
+}
+
+#[test]
+fn inferences() {
+    let examples = texts(&[
+        r#"{"version": 4, "flashlab": "0.1.0", "identity": {"target": "x", "capacity": 1048576}, "findings": []}"#,
+        r#"{"parameter": "erase_block_size", "value": 4194304.0, "confidence": 0.9, "verdict": "found"}"#,
+    ]);
+    fuzz(&examples, |bytes| drop(serde_json::from_slice::<Inference>(bytes)));
+}
+
+#[test]
+fn handshakes_of_nbd_servers() {
+    let mut handshake = b"NBDMAGICIHAVEOPT".to_vec();
+    handshake.extend([0, 3]);
+    handshake.extend(0x0003_e889_0455_65a9_u64.to_be_bytes());
+    handshake.extend([0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0]);
+    fuzz(&[handshake], |bytes| drop(parse_handshake(bytes)));
+}
+
+#[test]
+fn requests_to_a_server() {
+    let examples = texts(&[
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n",
+        "status\n",
+        "fault write:error=5:every=3\n",
+        "power-loss\n",
+    ]);
+    fuzz(&examples, |bytes| {
+        let _ = HttpRequest::parse(bytes);
+        let _ = ControlCommand::parse(bytes);
+    });
+}
