@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use flashlab_analysis::{Classes, Done, Locality};
-use flashlab_base::{Bytes, Operation};
+use flashlab_base::{Bytes, Nanos, Operation};
 use flashlab_engine::Observer;
 use flashlab_plan::PlannedIo;
 use flashlab_samples::{Lane, Sample};
@@ -39,17 +39,38 @@ pub struct ClassObserver<I> {
     /// Where the last IO of each operation ended, by source.
     ends: Vec<[Option<Bytes>; 4]>,
     classes: Classes,
+    /// IOs at the beginning that no class counts: IOIgnore.
+    io_ignore: u64,
+    /// When the first counted IO was to begin, by the device's clock.
+    counted_from: Option<Nanos>,
     lane: Option<Lane>,
 }
 
+/// What an observer has seen of a run.
+pub struct ClassifiedProcess {
+    pub classes: Classes,
+    /// When the first counted IO was to begin, by the device's clock; `None` where none was counted.
+    pub counted_from: Option<Nanos>,
+    pub lane: Option<Lane>,
+}
+
 impl<I: Iterator<Item = Upcoming>> ClassObserver<I> {
-    pub fn new(upcoming: I, lane: Option<Lane>) -> ClassObserver<I> {
-        ClassObserver { upcoming, known: Vec::new(), ends: Vec::new(), classes: Classes::default(), lane }
+    /// `io_ignore` IOs at the beginning are recorded and not counted.
+    pub fn new(upcoming: I, io_ignore: u64, lane: Option<Lane>) -> ClassObserver<I> {
+        ClassObserver {
+            upcoming,
+            known: Vec::new(),
+            ends: Vec::new(),
+            classes: Classes::default(),
+            io_ignore,
+            counted_from: None,
+            lane,
+        }
     }
 
-    /// The classes, and the lane if there is one.
-    pub fn finish(self) -> (Classes, Option<Lane>) {
-        (self.classes, self.lane)
+    /// What it has seen.
+    pub fn finish(self) -> ClassifiedProcess {
+        ClassifiedProcess { classes: self.classes, counted_from: self.counted_from, lane: self.lane }
     }
 
     fn know_next(&mut self) -> Option<()> {
@@ -72,10 +93,11 @@ impl<I: Iterator<Item = Upcoming> + Send> Observer for ClassObserver<I> {
         let Some(&(operation, locality)) = self.known.get(sample.position as usize) else {
             return ControlFlow::Continue(());
         };
-        if sample.errno == 0 {
+        if sample.errno == 0 && sample.position >= self.io_ignore {
+            self.counted_from = self.counted_from.or(Some(Nanos::MAX)).map(|from| from.min(sample.intended));
             let (size, waited) = (sample.size, sample.submitted.since(sample.intended));
             self.classes.add(&Done { operation, locality, size, waited, response: sample.response() });
-        } else {
+        } else if sample.errno != 0 {
             self.classes.add_failed();
         }
         match &mut self.lane {

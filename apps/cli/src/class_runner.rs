@@ -14,7 +14,7 @@ use flashlab_samples::{Lane, RecordedRun, Recording, RunFolder};
 use flashlab_trace::Trace;
 
 use crate::class_document::{ClassDocument, ClassifiedRun, TraceFacts};
-use crate::class_observer::{ClassObserver, Upcoming};
+use crate::class_observer::{ClassObserver, ClassifiedProcess, Upcoming};
 use crate::interrupt::interrupt;
 use crate::recordings;
 use crate::selection::Selection;
@@ -67,13 +67,13 @@ impl<'a> ClassRunner<'a> {
     /// Replays a trace that fits the device.
     pub fn replay(&mut self, trace: &Trace, pace: Pace) -> Result<ClassifiedRun> {
         let lane = self.recorder.start("trace", 1)?.pop().flatten();
-        let mut observer = ClassObserver::new(trace.ios.iter().map(Upcoming::from), lane);
+        let mut observer = ClassObserver::new(trace.ios.iter().map(Upcoming::from), 0, lane);
         let control = control(&self.interrupt, None);
         let outcome =
             flashlab_engine::replay(self.device.as_mut(), &trace.ios, pace, &mut observer, &control)?;
-        let (classes, lane) = observer.finish();
+        let ClassifiedProcess { classes, lane, .. } = observer.finish();
         self.recorder.finish(lane.into_iter().collect())?;
-        finished("trace".to_owned(), &classes, &outcome)
+        finished("trace".to_owned(), &classes, Nanos::ZERO, &outcome)
     }
 
     /// Runs each experiment of the plans at each of its values, one after the other.
@@ -96,19 +96,24 @@ impl<'a> ClassRunner<'a> {
                     .into_iter()
                     .enumerate()
                     .map(|(process, lane)| {
-                        ClassObserver::new(placed.ios(process as u32).map(Upcoming::from), lane)
+                        ClassObserver::new(
+                            placed.ios(process as u32).map(Upcoming::from),
+                            pattern.io_ignore,
+                            lane,
+                        )
                     })
                     .collect();
                 let control = control(&self.interrupt, (!has_end).then_some(ENDLESS_PATTERN_TIME));
                 let outcome = flashlab_engine::run(self.device.as_mut(), &placed, &mut observers, &control)?;
-                let (mut classes, mut lanes) = (Classes::default(), Vec::new());
+                let (mut classes, mut counted_from, mut lanes) = (Classes::default(), Nanos::MAX, Vec::new());
                 for observer in observers {
-                    let (seen, lane) = observer.finish();
-                    classes.merge(&seen);
-                    lanes.extend(lane);
+                    let seen = observer.finish();
+                    classes.merge(&seen.classes);
+                    counted_from = counted_from.min(seen.counted_from.unwrap_or(Nanos::MAX));
+                    lanes.extend(seen.lane);
                 }
                 self.recorder.finish(lanes)?;
-                runs.push(finished(name, &classes, &outcome)?);
+                runs.push(finished(name, &classes, counted_from, &outcome)?);
             }
         }
         Ok(runs)
@@ -154,14 +159,20 @@ fn control(interrupt: &AtomicBool, time_limit: Option<Nanos>) -> Control<'_> {
 }
 
 /// What a run that has ended shows.
-fn finished(name: String, classes: &Classes, outcome: &RunOutcome) -> Result<ClassifiedRun> {
+/// The classes of a run, with rates over the time from `counted_from` to its end.
+fn finished(
+    name: String,
+    classes: &Classes,
+    counted_from: Nanos,
+    outcome: &RunOutcome,
+) -> Result<ClassifiedRun> {
     if outcome.ended == StopReason::Interrupted {
         bail!("interrupted after {} IOs", outcome.ios);
     }
     if outcome.ended == StopReason::ObserverSatisfied {
         bail!("the samples cannot be written any more: is the disk full?");
     }
-    let table = classes.table(outcome.end.since(outcome.begin));
+    let table = classes.table(outcome.end.since(outcome.begin.max(counted_from)));
     let first_failure = outcome.first_failure.map(|failure| failure.to_string());
     Ok(ClassifiedRun { name, table, first_failure })
 }

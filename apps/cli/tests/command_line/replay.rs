@@ -105,6 +105,39 @@ fn a_trace_that_was_compressed_or_is_faster_is_the_same_trace() {
 }
 
 #[test]
+fn ignored_ios_are_recorded_and_not_counted() {
+    let directory = Directory::new();
+    directory.write("flash.toml", FLASH);
+    let run = |io_ignore: u64| {
+        let plan = format!(
+            "version = 1\nname = \"plan\"\ntitle = \"Plan\"\nmode = \"write\"\nlocation = \"random\"\nio_size = \"4KiB\"\n\
+             io_ignore = {io_ignore}\nio_count = 5000\n"
+        );
+        directory.write("plan.toml", plan);
+        let folder = format!("run-{io_ignore}");
+        let ran = directory.succeeds(&[
+            "sim",
+            "run",
+            "./flash.toml",
+            "--plan",
+            "plan.toml",
+            "--json",
+            "--output",
+            &folder,
+        ]);
+        json(&ran.out)["runs"][0].clone()
+    };
+    let (all, late) = (run(0), run(4000));
+    assert_eq!(all["rows"][0]["response"]["count"], 5000);
+    assert_eq!(late["rows"][0]["response"]["count"], 1000);
+    // Garbage collection began meanwhile, so that the late writes are slower; their rate is over their own time.
+    let mean = |run: &serde_json::Value| run["rows"][0]["response"]["mean_ns"].as_f64().unwrap();
+    assert!(mean(&late) > 1.05 * mean(&all), "{late} {all}");
+    let rate = late["rows"][0]["ios_per_s"].as_f64().unwrap();
+    assert!((rate * mean(&late) / 1e9 - 1.0).abs() < 0.05, "{late}");
+}
+
+#[test]
 fn a_plan_is_run_value_by_value() {
     let directory = Directory::new();
     directory.write("flash.toml", FLASH);
