@@ -31,7 +31,7 @@ fn the_terminal_shows_what_each_run_gave() {
     2025-11-21 04:08 UTC, state none, seed 1
     The device was measured as it was found. It is not known whether the device was
     steady: random writes of a device that maps pages may become several times
-    slower after more of them. `--until-steady` measures the steady state.
+    slower after more of them. `--state steady` measures the steady state.
 
     threads          ParallelDegree     mean      p50      p99     IO/s throughput
     reads of a very…              1   368 µs   267 µs   806 µs     2720  89.1 MB/s
@@ -50,9 +50,8 @@ fn the_terminal_shows_what_each_run_gave() {
     It is not known whether the device was
     steady: random writes of a device that
     maps pages may become several times
-    slower after more of them.
-    `--until-steady` measures the steady
-    state.
+    slower after more of them. `--state
+    steady` measures the steady state.
 
     threads      Parallel…     mean      p99
     reads of a …         1   368 µs   806 µs

@@ -15,7 +15,7 @@ fn the_summary_of_a_full_run() {
     2025-11-21 04:08 UTC, full run, state random, 32 KiB IOs, seed 1
     The device was written randomly, its capacity once. It is not known whether the
     device was steady: random writes of a device that maps pages may become several
-    times slower after more of them. `--until-steady` measures the steady state.
+    times slower after more of them. `--state steady` measures the steady state.
 
     A random write takes 9.34 ms, 20 times as long as a sequential one (463 µs).
     Within an area of 8 MB they cost at most 2.10× a sequential write. A random read
@@ -102,7 +102,7 @@ fn what_was_not_measured_is_said_to_be_so() {
     2025-11-21 04:08 UTC, full run, state random, 32 KiB IOs, seed 1
     The device was written randomly, its capacity once. It is not known whether the
     device was steady: random writes of a device that maps pages may become several
-    times slower after more of them. `--until-steady` measures the steady state.
+    times slower after more of them. `--state steady` measures the steady state.
 
     SR seq. read      RR rand. read     SW seq. write     RW rand. write
     –                 –                 –                 –
