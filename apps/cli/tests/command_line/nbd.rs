@@ -1,11 +1,11 @@
 //! `flashlab serve --nbd`: nbdkit runs as a child with flashlab's plugin, and never outlives the server. Where nbdkit is
-//! missing, or the plugin was not built (`cargo build --package flashlab-nbdkit-plugin`), the tests say that they were
+//! missing, or the plugin was not built (`cargo test --workspace` builds it), the tests say that they were
 //! skipped.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -16,9 +16,15 @@ use serde_json::Value;
 
 use crate::support::Directory;
 
+/// The plugin as `cargo test --workspace` leaves it: beside the tests, not beside the program, where `cargo build` puts
+/// it.
+fn plugin() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("libflashlab_nbdkit.so")
+}
+
 fn can_be_done() -> bool {
     let nbdkit = Command::new("nbdkit").arg("--version").stdout(Stdio::null()).status().is_ok();
-    let plugin = Path::new(env!("CARGO_BIN_EXE_flashlab")).with_file_name("libflashlab_nbdkit.so").exists();
+    let plugin = plugin().exists();
     if !nbdkit || !plugin {
         flashlab_skip::skip(
             flashlab_skip::Need::Nbdkit,
@@ -33,6 +39,7 @@ fn serve(directory: &Directory) -> (Child, Value) {
     let arguments =
         ["serve", "sim:uflip-mtron", "--size", "16MiB", "--nbd", "s", "--backing", "disk", "--json"];
     let mut command = directory.command(&arguments);
+    command.env("FLASHLAB_NBDKIT_PLUGIN", plugin());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

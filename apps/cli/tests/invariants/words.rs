@@ -5,7 +5,7 @@
 //! 2. Every sequence that [`WORDS`] lists is a hit.
 //! 3. Of `crates/infer/src` only the string literals count: they are what users see of it.
 //!
-//! To see the hits: `cargo test -p flashlab --test invariants words -- --nocapture`.
+//! To see the hits: `cargo test --workspace --test invariants words -- --nocapture`.
 
 use std::fs;
 use std::path::Path;
