@@ -34,8 +34,9 @@ fn can_be_done() -> bool {
     nbdkit && plugin
 }
 
-/// Serves 16 MiB at the socket `s`, kept in `disk`; returns the process when it says that it is ready.
-fn serve(directory: &Directory) -> (Child, Value) {
+/// Serves 16 MiB at the socket `s`, kept in `disk`; returns the process when it says that it is ready, and `None` if it
+/// ends before.
+fn started(directory: &Directory) -> Option<(Child, Value)> {
     let arguments =
         ["serve", "sim:uflip-mtron", "--size", "16MiB", "--nbd", "s", "--backing", "disk", "--json"];
     let mut command = directory.command(&arguments);
@@ -43,7 +44,11 @@ fn serve(directory: &Directory) -> (Child, Value) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    (child, serde_json::from_str(&line).expect("it is ready"))
+    if line.is_empty() {
+        child.wait().unwrap();
+        return None;
+    }
+    Some((child, serde_json::from_str(&line).expect("it is ready")))
 }
 
 fn send(child: &Child, signal: &str) {
@@ -63,7 +68,7 @@ fn a_signal_takes_everything_down() {
         return;
     }
     let directory = Directory::new();
-    let (mut child, ready) = serve(&directory);
+    let (mut child, ready) = started(&directory).unwrap();
     let path = directory.path("s").canonicalize().unwrap();
     assert_eq!(ready["path"], format!("nbd+unix:///?socket={}", path.display()));
     reads(&directory).unwrap();
@@ -84,7 +89,7 @@ fn a_killed_server_takes_nbdkit_with_it_and_can_be_started_again() {
         return;
     }
     let directory = Directory::new();
-    let (mut child, _) = serve(&directory);
+    let (mut child, _) = started(&directory).unwrap();
     reads(&directory).unwrap();
     send(&child, "KILL");
     child.wait().unwrap();
@@ -93,37 +98,15 @@ fn a_killed_server_takes_nbdkit_with_it_and_can_be_started_again() {
         thread::sleep(Duration::from_millis(10));
     }
     // The backing file is locked until it has ended.
-    let child = loop {
-        let ran = directory.command(&[
-            "serve",
-            "sim:uflip-mtron",
-            "--size",
-            "16MiB",
-            "--nbd",
-            "s",
-            "--backing",
-            "disk",
-        ]);
-        match started(ran) {
-            Some(child) => break child,
-            None => thread::sleep(Duration::from_millis(10)),
-        }
-    };
+    let (mut child, _) = (0..1000)
+        .find_map(|_| {
+            thread::sleep(Duration::from_millis(10));
+            started(&directory)
+        })
+        .expect("the disk can be served again");
     reads(&directory).unwrap();
     send(&child, "TERM");
-    assert_eq!({ child }.wait().unwrap().code(), Some(0));
-}
-
-/// The server, once it is ready; `None` if it ends before.
-fn started(mut command: Command) -> Option<Child> {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    if line.is_empty() {
-        child.wait().unwrap();
-        return None;
-    }
-    Some(child)
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
