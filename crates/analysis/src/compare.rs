@@ -26,9 +26,9 @@ use serde::Serialize;
 use crate::findings::Characteristics;
 
 use level::repetition_variance;
-pub use level::{Responses, Statistic};
+pub use level::{Responses, Statistic, Throughput};
+use ratio::{CONFIDENCE, Pair, holm};
 pub use ratio::{FALSE_DIFFERENCE_P, Ratio, RatioVerdict};
-use ratio::{Pair, holm};
 
 /// How finely a distribution is drawn: as many quantiles for each factor of ten towards the tail.
 const QUANTILES_PER_DECADE: usize = 20;
@@ -185,7 +185,60 @@ pub fn compare(runs: &[ComparedRun]) -> Comparison {
     }
 }
 
+/// A figure with its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The figure.
+    pub value: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// The upper end; `None` where too few IOs lie beyond the quantile.
+    pub high: Option<f64>,
+    /// How many IOs it is known from.
+    pub ios: u64,
+}
+
 impl ComparedRun {
+    /// The response time of each experiment, in nanoseconds, in the order of `experiments`.
+    pub fn response_estimates(&self, statistic: Statistic) -> Vec<Estimate> {
+        let levels = || self.experiments.iter().map(|(_, responses)| responses.level(statistic));
+        let variance = repetition_variance(levels());
+        levels()
+            .map(|level| {
+                let interval = level.interval(CONFIDENCE, variance);
+                let high = interval.high.exp();
+                Estimate {
+                    value: level.value_ns,
+                    low: interval.low.exp(),
+                    high: high.is_finite().then_some(high),
+                    ios: level.count() as u64,
+                }
+            })
+            .collect()
+    }
+
+    /// What each experiment did a second, in the order of `experiments`; `amount` chooses what. `None` where no
+    /// time passed.
+    ///
+    /// With a fixed number of IOs in flight, throughput is that number over the mean response time (Little's law), so
+    /// that it has the mean's interval, relative to its value and turned round.
+    pub fn throughput_estimates(&self, amount: impl Fn(Throughput) -> u64) -> Vec<Option<Estimate>> {
+        let means = self.response_estimates(Statistic::Mean).into_iter();
+        let with_means = means.zip(&self.experiments);
+        with_means
+            .map(|(mean, (_, responses))| {
+                let throughput = responses.throughput()?;
+                let seconds = throughput.duration_ns as f64 / 1e9;
+                if seconds <= 0.0 || mean.low <= 0.0 {
+                    return None;
+                }
+                let value = amount(throughput) as f64 / seconds;
+                let low = mean.high.map_or(0.0, |high| value * mean.value / high);
+                Some(Estimate { value, low, high: Some(value * mean.value / mean.low), ios: mean.ios })
+            })
+            .collect()
+    }
+
     fn find(&self, key: &ExperimentKey) -> Option<&Responses> {
         self.experiments.iter().find(|(other, _)| other == key).map(|(_, responses)| responses)
     }

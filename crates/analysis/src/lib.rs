@@ -12,6 +12,7 @@ mod compare;
 mod curve;
 pub mod decide;
 pub mod disturbance;
+mod expect;
 pub mod findings;
 mod hints;
 pub mod inference;
@@ -31,9 +32,11 @@ mod trace;
 pub use characteristics::characteristics;
 pub use classes::{ClassRow, ClassTable, Classes, Done, Locality};
 pub use compare::{
-    ComparedRun, Comparison, ExperimentKey, ExperimentRow, FALSE_DIFFERENCE_P, FigureRow, MissingRow,
-    QuantilePoint, Ratio, RatioVerdict, Responses, Statistic, StatisticRatio, compare,
+    ComparedRun, Comparison, Estimate, ExperimentKey, ExperimentRow, FALSE_DIFFERENCE_P, FigureRow,
+    MissingRow, QuantilePoint, Ratio, RatioVerdict, Responses, Statistic, StatisticRatio, Throughput,
+    compare,
 };
+pub use expect::{Evidence, Expectation, ExpectationError, ExpectationKind, FigureUnit, Judgement, Outcome};
 pub use hints::hints;
 pub use lingering::lingering;
 pub use phases::{io_ignore_and_count, phases};

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use flashlab_analysis::findings::{Findings, RunSummary};
-use flashlab_analysis::{ComparedRun, ExperimentKey, Responses};
+use flashlab_analysis::{ComparedRun, ExperimentKey, Responses, Throughput};
 use flashlab_base::Mode;
 use flashlab_samples::SegmentIndex;
 
@@ -16,6 +16,7 @@ use crate::BenchError;
 
 /// The name of the baselines among the micro-benchmarks.
 const BASELINE: &str = "baseline";
+const MODES: [Mode; 2] = [Mode::Read, Mode::Write];
 
 /// The run in this folder, finished or not, for [`compare`](fn@flashlab_analysis::compare).
 ///
@@ -74,22 +75,31 @@ fn responses(
     runs: &[&RunSummary],
 ) -> Result<Vec<(ExperimentKey, Responses)>, BenchError> {
     let mut repetitions: [Vec<Vec<u64>>; 2] = Default::default();
+    let mut throughputs = [Throughput::default(); 2];
     for run in runs {
         let mut counted = Vec::new();
         segments.each_sample(run.run, |sample| {
             if sample.errno == 0 && sample.position >= run.io_ignore {
-                counted.push((sample.submitted, sample.mode, sample.response().0));
+                counted.push(sample);
             }
         })?;
         // Several processes come one after the other.
-        counted.sort_by_key(|&(submitted, ..)| submitted);
-        for (mode, of_mode) in [Mode::Read, Mode::Write].into_iter().zip(&mut repetitions) {
-            let responses = counted.iter().filter(|&&(_, of, _)| of == mode);
-            of_mode.push(responses.map(|&(.., response)| response).collect());
+        counted.sort_by_key(|sample| sample.submitted);
+        let start = counted.first().map_or(0, |sample| sample.submitted.0);
+        let end = counted.iter().map(|sample| sample.completed.0).max().unwrap_or(start);
+        for ((mode, of_mode), throughput) in MODES.into_iter().zip(&mut repetitions).zip(&mut throughputs) {
+            let of_this_mode = || counted.iter().filter(|sample| sample.mode == mode);
+            of_mode.push(of_this_mode().map(|sample| sample.response().0).collect());
+            throughput.ios += of_this_mode().count() as u64;
+            throughput.bytes += of_this_mode().map(|sample| sample.size.0).sum::<u64>();
+            throughput.duration_ns += end.saturating_sub(start);
         }
     }
-    let found = [Mode::Read, Mode::Write].into_iter().zip(&repetitions).filter_map(|(mode, repetitions)| {
-        Some((ExperimentKey { mode, ..key.clone() }, Responses::new(repetitions)?))
-    });
+    let found = MODES.into_iter().zip(&repetitions).zip(throughputs).filter_map(
+        |((mode, repetitions), throughput)| {
+            let responses = Responses::new(repetitions)?.with_throughput(throughput);
+            Some((ExperimentKey { mode, ..key.clone() }, responses))
+        },
+    );
     Ok(found.collect())
 }

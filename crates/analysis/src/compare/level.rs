@@ -88,6 +88,17 @@ impl Statistic {
     }
 }
 
+/// What an experiment did, all repetitions together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throughput {
+    /// IOs that count.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// From the first one's start to the last one's end, summed over the repetitions.
+    pub duration_ns: u64,
+}
+
 /// The response times of one experiment on one device: all its repetitions, with the start-up phase
 /// left out.
 #[derive(Clone, Debug)]
@@ -96,6 +107,7 @@ pub struct Responses {
     sorted: Vec<u64>,
     /// Of each statistic, in the order of [`Statistic::ALL`]: its value and its scatter.
     levels: Vec<(f64, Scatter)>,
+    throughput: Option<Throughput>,
 }
 
 impl Responses {
@@ -131,12 +143,22 @@ impl Responses {
             }
         };
         let levels = Statistic::ALL.iter().map(level).collect();
-        Some(Responses { sorted, levels })
+        Some(Responses { sorted, levels, throughput: None })
     }
 
     /// How many IOs there are in all repetitions.
     pub fn count(&self) -> usize {
         self.sorted.len()
+    }
+
+    /// The same with what was done in these times.
+    pub fn with_throughput(self, throughput: Throughput) -> Responses {
+        Responses { throughput: Some(throughput), ..self }
+    }
+
+    /// What was done, where it is known.
+    pub fn throughput(&self) -> Option<Throughput> {
+        self.throughput
     }
 
     /// The response time that a share of `probability` does not exceed, in nanoseconds.

@@ -22,7 +22,7 @@ use super::level::{Level, LogInterval};
 /// The probability of any false difference in a comparison.
 pub const FALSE_DIFFERENCE_P: f64 = 0.05;
 /// The confidence of the intervals that are shown.
-const CONFIDENCE: f64 = 0.95;
+pub(super) const CONFIDENCE: f64 = 0.95;
 /// Ratios within 10 % of 1 count as equal for who chooses a device; half of the repeatability that
 /// SNIA's steady state allows (20 %).
 const EQUAL_WITHIN: f64 = 1.1;
