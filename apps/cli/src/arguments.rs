@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use flashlab_base::{Bytes, Nanos, Seed};
 
 use crate::exit::Usage;
+use crate::expectations::ExpectationOptions;
 
 /// Reads a size above 0.
 pub fn size(text: &str) -> Result<Bytes, String> {
@@ -102,13 +103,23 @@ pub struct JsonOption {
     pub json: bool,
 }
 
-/// What is printed of an inference.
-#[derive(Args, Clone, Copy)]
-pub struct InferencePrintOptions {
-    /// Print advice, too: partitions, file systems, sizes, each with its reason and command; of an inference only
-    #[arg(long)]
-    pub advise: bool,
-    /// Print one JSON document; with --advise, the advice alone
+/// What is printed of a run, and what is expected of it.
+#[derive(Args, Clone)]
+pub struct PrintOptions {
+    /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub expectations: ExpectationOptions,
+}
+
+/// What is printed of an inference.
+#[derive(Args, Clone)]
+pub struct InferencePrintOptions {
+    /// Print advice, too: partitions, file systems, sizes, each with its reason and command; with --json, the advice
+    /// alone; of an inference only
+    #[arg(long)]
+    pub advise: bool,
+    #[command(flatten)]
+    pub print: PrintOptions,
 }

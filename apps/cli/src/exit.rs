@@ -16,6 +16,8 @@ use flashlab_trace::TraceError;
 const FAILED: u8 = 1;
 const WRONG_INPUT: u8 = 2;
 const REFUSED: u8 = 3;
+const NOT_MET: u8 = 4;
+const CANNOT_BE_TOLD: u8 = 5;
 
 /// A mistake in the command line that clap cannot see.
 #[derive(Debug)]
@@ -41,6 +43,23 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+/// Not all expectations are met.
+#[derive(Debug)]
+pub struct Unmet {
+    /// How many.
+    pub summary: String,
+    /// Whether one is known not to be met, or counts as such.
+    pub is_known: bool,
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.summary)
+    }
+}
+
+impl std::error::Error for Unmet {}
+
 /// Prints the error and chooses the exit code.
 pub fn tell(error: &anyhow::Error) -> ExitCode {
     tell!("flashlab: {}", message(error));
@@ -59,6 +78,9 @@ fn message(error: &anyhow::Error) -> String {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<Refused>() {
         return REFUSED;
+    }
+    if let Some(unmet) = error.downcast_ref::<Unmet>() {
+        return if unmet.is_known { NOT_MET } else { CANNOT_BE_TOLD };
     }
     if error.is::<Usage>()
         || error.is::<PlanError>()

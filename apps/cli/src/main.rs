@@ -1,7 +1,8 @@
 //! `flashlab`: the command line.
 //!
 //! Standard output carries results (a summary, or one JSON document with `--json`), standard error everything else.
-//! Exit codes: 0 done, 1 the work failed, 2 the command line or an input file is wrong, 3 refused for safety.
+//! Exit codes: 0 done, 1 the work failed, 2 the command line or an input file is wrong, 3 refused for safety,
+//! 4 an expectation is not met, 5 an expectation cannot be told.
 
 /// Prints a line on standard error.
 macro_rules! tell {
@@ -14,6 +15,7 @@ mod class_document;
 mod class_observer;
 mod class_runner;
 mod exit;
+mod expectations;
 mod files;
 mod flash_statistics;
 mod inference;

@@ -10,7 +10,7 @@ use clap::Args;
 use flashlab_base::{Bytes, Identity, Seed, Target};
 use flashlab_bench::{Settings, State, Thoroughness, expected_written, most_written};
 
-use crate::arguments::{self, ConsentOptions, EngineOptions, ScratchOptions};
+use crate::arguments::{self, ConsentOptions, EngineOptions, PrintOptions, ScratchOptions};
 use crate::exit::Usage;
 use crate::interrupt::interrupt;
 use crate::measurement::Measurement;
@@ -42,9 +42,8 @@ pub struct MeasureOptions {
     /// The run's folder; flashlab-runs/TIME-TARGET if not given
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Print the findings as one JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    print: PrintOptions,
 }
 
 impl MeasureOptions {
@@ -57,6 +56,7 @@ impl MeasureOptions {
 /// Measures the target, or a scratch file.
 pub fn measure(options: MeasureOptions, selection: Selection, settings: Settings) -> Result<()> {
     run_folder::check_output(options.output.as_deref())?;
+    options.print.expectations.check_names(&selection.experiments(&settings))?;
     match options.target.clone() {
         Some(target) => measure_existing(&target, options, selection, settings),
         None => measure_scratch(options, selection, settings),
@@ -93,7 +93,7 @@ fn measure_existing(
     let mut opened = candidate.open(opening)?;
     let output = options.output.as_deref();
     let measurement = Measurement::begin(&mut opened, selection, settings, Bytes::ZERO, output)?;
-    measurement.measure(&mut opened.device, options.json)
+    measurement.measure(&mut opened.device, &options.print)
 }
 
 fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: Settings) -> Result<()> {
@@ -110,7 +110,7 @@ fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: 
     let scratch = scratch::make(&directory, size, settings.seed, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, opening)?;
     let measurement = Measurement::begin(&mut opened, selection, settings, size, options.output.as_deref())?;
-    let measured = measurement.measure(&mut opened.device, options.json);
+    let measured = measurement.measure(&mut opened.device, &options.print);
     scratch::end(scratch, options.scratch.keep_file)?;
     measured
 }

@@ -11,12 +11,13 @@ use flashlab_bench::{BenchManifest, Settings};
 use flashlab_report::shell_word;
 use flashlab_samples::{FolderLock, RunFolder};
 
+use crate::arguments::PrintOptions;
 use crate::interrupt::interrupt;
 use crate::progress::Bar;
 use crate::run_folder::{self, Content};
 use crate::selection::Selection;
 use crate::target::{OpenDevice, Opened};
-use crate::{flash_statistics, output};
+use crate::{expectations, flash_statistics, output};
 
 /// A measurement that can be begun or resumed.
 pub struct Measurement {
@@ -84,7 +85,7 @@ impl Measurement {
     }
 
     /// Measures, and writes the report. The statistics of a simulated device go to standard error.
-    pub fn measure(&self, device: &mut OpenDevice, json: bool) -> Result<()> {
+    pub fn measure(&self, device: &mut OpenDevice, options: &PrintOptions) -> Result<()> {
         let bar = Bar::new();
         let measured =
             flashlab_bench::bench(device.as_mut(), &self.folder, &self.manifest, &self.interrupt, &bar);
@@ -96,29 +97,36 @@ impl Measurement {
             tell!("resume with: flashlab resume {word}");
             return Err(error.into());
         }
-        report(&self.folder, json)?;
+        let reported = report(&self.folder, options);
         if let Some(device) = device.as_flash() {
             tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
         }
-        Ok(())
+        reported
     }
 }
 
 /// Computes the findings and writes every document of the run's folder.
-pub fn report(folder: &RunFolder, json: bool) -> Result<()> {
+pub fn report(folder: &RunFolder, options: &PrintOptions) -> Result<()> {
     let (findings, traces) = flashlab_bench::rebuild(folder.path())?;
     folder.write_json("summary.json", &findings)?;
     folder.write_json("traces.json", &traces)?;
     folder.write_text("report.html", &flashlab_report::html(&findings, &traces))?;
-    print(&findings, &folder.path().join("report.html"), json)
+    print(folder, &findings, &folder.path().join("report.html"), options)
 }
 
-/// Prints the findings, and where their page is.
-pub fn print(findings: &Findings, page: &Path, json: bool) -> Result<()> {
+/// Prints the findings, where their page is, and what became of the expectations.
+pub fn print(folder: &RunFolder, findings: &Findings, page: &Path, options: &PrintOptions) -> Result<()> {
+    let expectations = &options.expectations;
+    let judged = expectations.judge(|expectations| {
+        let run = flashlab_bench::compared_run(folder.path())?;
+        Ok(expectations.iter().flat_map(|expectation| expectation.judge_run(&run)).collect())
+    })?;
     let page = page.display().to_string();
-    if json {
+    if options.json {
         tell!("report: {page}");
-        return output::json(findings);
+        expectations::json(findings, &judged)?;
+    } else {
+        output::text(&flashlab_report::terminal(findings, &output::layout(Some(page))))?;
     }
-    output::text(&flashlab_report::terminal(findings, &output::layout(Some(page))))
+    expectations.conclude(&findings.characteristics.device, &judged, options.json)
 }

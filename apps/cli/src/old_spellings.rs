@@ -36,7 +36,9 @@ pub fn present_command(command: &[String]) -> Option<String> {
         }
         ["sim", "run"] | ["serve", ..] if words.rename("--record", "--output") => vec![words.0],
         ["sim", "precondition"] if words.rename("--out", "--output") => vec![words.0],
-        ["report", ..] if words.names_several(&["--output", "-o"]) => vec![words.with_verb(1, &["compare"])],
+        ["report", ..] if words.names_several(&["--output", "-o", "--expect", "--junit"]) => {
+            vec![words.with_verb(1, &["compare"])]
+        }
         ["serve", ..] if words.asks_a_server() => words.live_commands()?,
         _ => return None,
     };

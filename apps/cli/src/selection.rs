@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use flashlab_base::{Bytes, Identity};
+use flashlab_analysis::ExperimentKey;
+use flashlab_base::{Bytes, Identity, Mode};
 use flashlab_bench::{Settings, State, Thoroughness, check_runs, check_target};
-use flashlab_plan::{Choice, Pattern, Plan, Space};
+use flashlab_plan::{Choice, ExperimentValue, Pattern, Plan, Space};
 
 use crate::exit::Usage;
 use crate::files;
@@ -68,11 +69,8 @@ impl Selection {
         // What is not known yet is assumed to be as fine as it can be.
         let block = identity.logical_block.unwrap_or(Bytes(512));
         let space = Space { capacity: settings.target_size.round_down(block), block };
-        let choice = match settings.thoroughness {
-            Thoroughness::Quick => Choice::Quick,
-            Thoroughness::Full => Choice::Full,
-        };
-        let placed = self.patterns(choice).into_iter().map(|pattern| pattern.place(space, settings.seed));
+        let placed =
+            self.patterns(choice(settings)).into_iter().map(|pattern| pattern.place(space, settings.seed));
         let misfits: Vec<_> = placed.map(Result::err).collect();
         match misfits.first() {
             Some(Some(first)) if misfits.iter().all(Option::is_some) => {
@@ -82,8 +80,41 @@ impl Selection {
         }
     }
 
+    /// The experiments that will be run with these settings, those included that do not fit on the device. The mode is
+    /// that of the reads.
+    pub fn experiments(&self, settings: &Settings) -> Vec<ExperimentKey> {
+        let key =
+            |micro_benchmark: &str, parameter: String, pattern: &str, value: ExperimentValue| ExperimentKey {
+                micro_benchmark: micro_benchmark.to_owned(),
+                parameter,
+                pattern: pattern.to_owned(),
+                value: value.number,
+                label: value.label,
+                mode: Mode::Read,
+            };
+        let none = || ExperimentValue { number: 0.0, label: String::new() };
+        let baselines = ["SR", "RR", "SW", "RW"].map(|name| key("baseline", String::new(), name, none()));
+        let baselines = baselines.into_iter().filter(|_| settings.methodology);
+        let planned = self.plans.iter().flat_map(|plan| {
+            plan.experiments.iter().flat_map(move |experiment| {
+                let parameter =
+                    experiment.vary.as_ref().map_or(String::new(), |vary| vary.parameter.to_string());
+                let runs = experiment.runs(choice(settings));
+                runs.map(move |(value, _)| key(&plan.name, parameter.clone(), &experiment.name, value))
+            })
+        });
+        baselines.chain(planned).collect()
+    }
+
     fn patterns(&self, choice: Choice) -> Vec<Pattern> {
         let experiments = self.plans.iter().flat_map(|plan| &plan.experiments);
         experiments.flat_map(|experiment| experiment.runs(choice).map(|(_, pattern)| pattern)).collect()
+    }
+}
+
+fn choice(settings: &Settings) -> Choice {
+    match settings.thoroughness {
+        Thoroughness::Quick => Choice::Quick,
+        Thoroughness::Full => Choice::Full,
     }
 }

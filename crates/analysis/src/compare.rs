@@ -26,7 +26,7 @@ use serde::Serialize;
 use crate::findings::Characteristics;
 
 use level::repetition_variance;
-pub use level::{Responses, Statistic, Throughput};
+pub use level::{Responses, Statistic, TransferTotals};
 use ratio::{CONFIDENCE, Pair, holm};
 pub use ratio::{FALSE_DIFFERENCE_P, Ratio, RatioVerdict};
 
@@ -222,7 +222,7 @@ impl ComparedRun {
     ///
     /// With a fixed number of IOs in flight, throughput is that number over the mean response time (Little's law), so
     /// that it has the mean's interval, relative to its value and turned round.
-    pub fn throughput_estimates(&self, amount: impl Fn(Throughput) -> u64) -> Vec<Option<Estimate>> {
+    pub fn throughput_estimates(&self, amount: impl Fn(TransferTotals) -> u64) -> Vec<Option<Estimate>> {
         let means = self.response_estimates(Statistic::Mean).into_iter();
         let with_means = means.zip(&self.experiments);
         with_means

@@ -303,19 +303,23 @@ impl Expectation {
         Judgement { expectation: self.text.clone(), of, outcome, evidence }
     }
 
-    fn or_nothing(&self, judged: Vec<Judgement>, keys: &[ExperimentKey]) -> Vec<Judgement> {
-        if judged.is_empty() { self.nothing(keys) } else { judged }
-    }
-
     fn nothing(&self, keys: &[ExperimentKey]) -> Vec<Judgement> {
-        let measured = (0..keys.len()).map(|index| name(keys, index)).collect();
         vec![Judgement {
             expectation: self.text.clone(),
             of: String::new(),
             outcome: Outcome::CannotBeTold,
-            evidence: Evidence::NotMeasured { measured },
+            evidence: Evidence::NotMeasured { measured: expectable_names(keys) },
         }]
     }
+
+    fn or_nothing(&self, judged: Vec<Judgement>, keys: &[ExperimentKey]) -> Vec<Judgement> {
+        if judged.is_empty() { self.nothing(keys) } else { judged }
+    }
+}
+
+/// What expectations can name of these experiments, as they write it: `RW`, `granularity:SR@32KiB`.
+pub fn expectable_names(keys: &[ExperimentKey]) -> Vec<String> {
+    (0..keys.len()).map(|index| name(keys, index)).collect()
 }
 
 impl fmt::Display for Expectation {

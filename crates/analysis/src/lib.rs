@@ -33,10 +33,13 @@ pub use characteristics::characteristics;
 pub use classes::{ClassRow, ClassTable, Classes, Done, Locality};
 pub use compare::{
     ComparedRun, Comparison, Estimate, ExperimentKey, ExperimentRow, FALSE_DIFFERENCE_P, FigureRow,
-    MissingRow, QuantilePoint, Ratio, RatioVerdict, Responses, Statistic, StatisticRatio, Throughput,
+    MissingRow, QuantilePoint, Ratio, RatioVerdict, Responses, Statistic, StatisticRatio, TransferTotals,
     compare,
 };
-pub use expect::{Evidence, Expectation, ExpectationError, ExpectationKind, FigureUnit, Judgement, Outcome};
+pub use expect::{
+    Evidence, Expectation, ExpectationError, ExpectationKind, FigureUnit, Judgement, Outcome,
+    expectable_names,
+};
 pub use hints::hints;
 pub use lingering::lingering;
 pub use phases::{io_ignore_and_count, phases};

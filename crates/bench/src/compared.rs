@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use flashlab_analysis::findings::{Findings, RunSummary};
-use flashlab_analysis::{ComparedRun, ExperimentKey, Responses, Throughput};
+use flashlab_analysis::{ComparedRun, ExperimentKey, Responses, TransferTotals};
 use flashlab_base::Mode;
 use flashlab_samples::SegmentIndex;
 
@@ -75,12 +75,12 @@ fn responses(
     runs: &[&RunSummary],
 ) -> Result<Vec<(ExperimentKey, Responses)>, BenchError> {
     let mut repetitions: [Vec<Vec<u64>>; 2] = Default::default();
-    let mut throughputs = [Throughput::default(); 2];
+    let mut throughputs = [TransferTotals::default(); 2];
     for run in runs {
         let mut counted = Vec::new();
         segments.each_sample(run.run, |sample| {
             if sample.errno == 0 && sample.position >= run.io_ignore {
-                counted.push(sample);
+                counted.push(*sample);
             }
         })?;
         // Several processes come one after the other.

@@ -21,6 +21,7 @@ mod compare_html;
 mod compare_terminal;
 mod comparison;
 mod escape;
+mod expectations;
 mod html;
 mod inference;
 mod method;
@@ -41,6 +42,10 @@ pub use advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 pub use class_table::class_table;
 pub use compare_html::compare_html;
 pub use compare_terminal::compare_terminal;
+pub use expectations::{
+    enumeration, expectations_junit, expectations_markdown, expectations_summary, expectations_terminal,
+    judgement_sentence,
+};
 pub use html::html;
 pub use inference::{InferenceJson, InferenceRun, advice_terminal, inference_html, inference_terminal};
 pub use method::shell_word;

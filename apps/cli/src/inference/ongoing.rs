@@ -117,7 +117,7 @@ impl OngoingInference {
     }
 
     /// Infers what is not known yet, and prints everything that is known then.
-    pub fn infer(mut self, device: &mut OpenDevice, options: InferencePrintOptions) -> Result<()> {
+    pub fn infer(mut self, device: &mut OpenDevice, options: &InferencePrintOptions) -> Result<()> {
         let (known, capacity) = (self.known.capacity, device.as_mut().geometry().capacity);
         if known != capacity {
             let document = self.folder.path().join(INFERENCE);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use flashlab_analysis::ExpectationKind;
 use flashlab_analysis::inference::Inference;
 use flashlab_report::{
     InferenceJson, InferenceRun, Layout, advice, advice_terminal, inference_html, inference_terminal,
@@ -10,16 +11,17 @@ use flashlab_report::{
 };
 use flashlab_samples::{Manifest, RunFolder, SamplesError};
 
-use crate::arguments::InferencePrintOptions;
+use crate::arguments::{InferencePrintOptions, PrintOptions};
 use crate::inference::folder::{self, PAGE, PROBES};
 use crate::inference::settings::InferenceSettings;
-use crate::{files, output};
+use crate::{expectations, files, output};
 
 /// Of a parameter whose group did not run yet.
 const NOT_YET: &str = "not looked at yet";
 
 /// Shows the inference in a run's folder, and writes its page there, or to `page`.
-pub fn show(path: &Path, page: Option<&Path>, options: InferencePrintOptions) -> Result<()> {
+pub fn show(path: &Path, page: Option<&Path>, options: &InferencePrintOptions) -> Result<()> {
+    options.print.expectations.check(ExpectationKind::Inference)?;
     let (folder, mut manifest, known) = folder::open(path)?;
     match page {
         Some(page) => files::write_page(page, &html(&folder, &manifest, &known))?,
@@ -27,7 +29,7 @@ pub fn show(path: &Path, page: Option<&Path>, options: InferencePrintOptions) ->
         None => write_pages(&folder, &manifest, &known).unwrap_or_else(|error| tell!("{error}")),
     }
     if let Some(warning) = unfinished(&manifest.settings, &known, path) {
-        if options.json {
+        if options.print.json {
             tell!("{}", warning.1);
         }
         manifest.warnings.push(warning);
@@ -53,22 +55,27 @@ pub fn print(
     manifest: &Manifest<InferenceSettings>,
     known: &Inference,
     page: &Path,
-    options: InferencePrintOptions,
+    options: &InferencePrintOptions,
 ) -> Result<()> {
     let page = page.display().to_string();
-    if options.json {
+    let PrintOptions { json, expectations } = &options.print;
+    let judged = expectations.judge(|expectations| {
+        Ok(expectations.iter().map(|expectation| expectation.judge_inference(known)).collect())
+    })?;
+    if *json {
         tell!("report: {page}");
-        return match options.advise {
-            true => output::json(&advice(known)),
-            false => output::json(&InferenceJson(known)),
-        };
+        match options.advise {
+            true => output::json(&advice(known))?,
+            false => expectations::json(&InferenceJson(known), &judged)?,
+        }
+    } else {
+        let run = inference_run(manifest, known, &manifest.warnings, &[]);
+        output::text(&inference_terminal(&run, &output::layout(Some(page))))?;
+        if options.advise {
+            output::text(&format!("\n{}", advice_terminal(&advice(known), &output::layout(None))))?;
+        }
     }
-    let run = inference_run(manifest, known, &manifest.warnings, &[]);
-    let table = inference_terminal(&run, &output::layout(Some(page)));
-    if !options.advise {
-        return output::text(&table);
-    }
-    output::text(&format!("{table}\n{}", advice_terminal(&advice(known), &output::layout(None))))
+    expectations.conclude(&manifest.settings.target, &judged, *json)
 }
 
 fn inference_run<'a>(

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use flashlab_analysis::{ComparedRun, compare};
+use flashlab_analysis::{ComparedRun, ExpectationKind, compare};
 
-use crate::arguments::JsonOption;
+use crate::arguments::PrintOptions;
 use crate::exit::Usage;
-use crate::{files, inference, output, recordings};
+use crate::{expectations, files, inference, output, recordings};
 
 /// Compare runs of bench or run: ratios with confidence intervals at each quantile
 #[derive(Args)]
@@ -24,7 +24,7 @@ pub struct Compare {
     #[arg(long, short, value_name = "FILE", default_value = "comparison.html")]
     output: PathBuf,
     #[command(flatten)]
-    json: JsonOption,
+    print: PrintOptions,
 }
 
 impl Compare {
@@ -33,16 +33,26 @@ impl Compare {
         let folders: Vec<&Path> =
             std::iter::once(&self.first).chain(&self.others).map(PathBuf::as_path).collect();
         check(&folders)?;
+        let PrintOptions { json, expectations } = &self.print;
+        expectations.check(ExpectationKind::Comparison)?;
         let runs: Vec<ComparedRun> =
             folders.iter().map(|folder| Ok(flashlab_bench::compared_run(folder)?)).collect::<Result<_>>()?;
         let comparison = compare(&runs);
         files::write_page(&self.output, &flashlab_report::compare_html(&comparison))?;
         let page = self.output.display().to_string();
-        if self.json.json {
+        let judged = expectations.judge(|expectations| {
+            Ok(expectations
+                .iter()
+                .flat_map(|expectation| expectation.judge_comparison(&comparison))
+                .collect())
+        })?;
+        if *json {
             tell!("report: {page}");
-            return output::json(&comparison);
+            expectations::json(&comparison, &judged)?;
+        } else {
+            output::text(&flashlab_report::compare_terminal(&comparison, &output::layout(Some(page))))?;
         }
-        output::text(&flashlab_report::compare_terminal(&comparison, &output::layout(Some(page))))
+        expectations.conclude(&comparison.devices.join(" against "), &judged, *json)
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use flashlab_analysis::ExpectationKind;
 use flashlab_base::{Bytes, Target};
 use flashlab_bench::Settings as BenchSettings;
 use flashlab_report::shell_word;
@@ -57,6 +58,7 @@ impl Infer {
                     .into()
             ));
         }
+        self.print.print.expectations.check(ExpectationKind::Inference)?;
         match &self.target {
             Some(Target::Path(path)) if Path::new(path).is_dir() => {
                 let print = if self.print.advise { " --advise" } else { "" };
@@ -107,7 +109,7 @@ impl Infer {
             );
         }
         let inference = OngoingInference::begin(&mut opened, settings, self.output.as_deref())?;
-        inference.infer(&mut opened.device, self.print)
+        inference.infer(&mut opened.device, &self.print)
     }
 
     fn infer_scratch(&self) -> Result<()> {
@@ -123,7 +125,7 @@ impl Infer {
         let scratch = scratch::make(&directory, size, self.probe.seed, &interrupt, &Bar::new())?;
         let mut opened = scratch::open(&scratch, Opening::new(EngineOptions::default(), DEPTH)?)?;
         let inference = OngoingInference::begin(&mut opened, settings, self.output.as_deref())?;
-        let inferred = inference.infer(&mut opened.device, self.print);
+        let inferred = inference.infer(&mut opened.device, &self.print);
         scratch::end(scratch, self.scratch.keep_file)?;
         inferred
     }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
+use flashlab_analysis::ExpectationKind;
 use flashlab_samples::{RunFolder, SamplesError};
 
-use crate::arguments::InferencePrintOptions;
+use crate::arguments::{InferencePrintOptions, PrintOptions};
 use crate::exit::Usage;
 use crate::{files, inference, measurement, recordings};
 
@@ -28,12 +29,12 @@ impl Report {
     pub fn run(self) -> Result<()> {
         let run = &self.run;
         if inference::folder::is_inference(run) {
-            return inference::show::show(run, self.output.as_deref(), self.print);
+            return inference::show::show(run, self.output.as_deref(), &self.print);
         }
         if self.print.advise {
             bail!(Usage(format!("--advise is for runs of flashlab infer, and {} is none", run.display())));
         }
-        let json = self.print.json;
+        let options = &self.print.print;
         if let Some((folder, manifest)) = recordings::open(run) {
             if self.output.is_some() {
                 bail!(Usage(format!(
@@ -41,21 +42,23 @@ impl Report {
                     run.display()
                 )));
             }
-            return recordings::report(&folder, manifest, json);
+            options.expectations.check_none("a recording")?;
+            return recordings::report(&folder, manifest, options.json);
         }
+        options.expectations.check(ExpectationKind::Run)?;
         let (folder, _, _) = flashlab_bench::open_run(run)?;
         match &self.output {
-            Some(path) => page(&folder, path, json),
-            None => measurement::report(&folder, json).map_err(with_advice),
+            Some(path) => page(&folder, path, options),
+            None => measurement::report(&folder, options).map_err(with_advice),
         }
     }
 }
 
 /// The report of a run in another place: its folder is left as it is, and may be read-only.
-fn page(folder: &RunFolder, path: &Path, json: bool) -> Result<()> {
+fn page(folder: &RunFolder, path: &Path, options: &PrintOptions) -> Result<()> {
     let (findings, traces) = flashlab_bench::rebuild(folder.path())?;
     files::write_page(path, &flashlab_report::html(&findings, &traces))?;
-    measurement::print(&findings, path, json)
+    measurement::print(folder, &findings, path, options)
 }
 
 /// Says how to report on a folder that cannot be written to.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use flashlab_analysis::ExpectationKind;
 use flashlab_base::Identity;
 use flashlab_bench::{BenchManifest, Settings};
 use flashlab_samples::RunFolder;
@@ -50,6 +51,7 @@ impl Resume {
     fn measurement(&self) -> Result<()> {
         let (folder, manifest, plans) = flashlab_bench::open_run(&self.run)?;
         let selection = Selection { texts: manifest.plans.clone(), plans };
+        self.print.print.expectations.check_names(&selection.experiments(&manifest.settings))?;
         let opening = Opening::as_before(&manifest.identity, selection.depth());
         if manifest.settings.target == Settings::SCRATCH {
             return self.measurement_on_scratch(folder, manifest, opening);
@@ -58,7 +60,7 @@ impl Resume {
         let candidate = Candidate::find(&target, selection.writes(&manifest.settings), &self.consent)?;
         check_same(&self.run, &target.to_string(), &manifest.identity, &candidate.identity())?;
         let mut opened = candidate.open(opening)?;
-        Measurement::resumed(folder, manifest)?.measure(&mut opened.device, self.print.json)
+        Measurement::resumed(folder, manifest)?.measure(&mut opened.device, &self.print.print)
     }
 
     /// The file that was measured is gone; another one in the same place has the same disk beneath.
@@ -74,12 +76,13 @@ impl Resume {
         check_same(folder.path(), &name, &manifest.identity, &device.as_mut().identity())?;
         let mut measurement = Measurement::resumed(folder, manifest)?;
         measurement.prepared(scratch.size())?;
-        let measured = measurement.measure(&mut device, self.print.json);
+        let measured = measurement.measure(&mut device, &self.print.print);
         scratch::end(scratch, self.keep_file)?;
         measured
     }
 
     fn inference(&self) -> Result<()> {
+        self.print.print.expectations.check(ExpectationKind::Inference)?;
         let mut inference = OngoingInference::resumed(&self.run)?;
         let settings = inference.settings().clone();
         let is_scratch = settings.target == Settings::SCRATCH;
@@ -98,11 +101,11 @@ impl Resume {
                 }
                 inference.announce_resumption();
                 let mut opened = candidate.open(Opening::new(EngineOptions::default(), DEPTH)?)?;
-                return inference.infer(&mut opened.device, self.print);
+                return inference.infer(&mut opened.device, &self.print);
             }
         }
         tell!("nothing is left to infer: all of it is known");
-        show::show(&self.run, None, self.print)
+        show::show(&self.run, None, &self.print)
     }
 
     /// The file that was probed is gone; another one in the same place has the same disk beneath.
@@ -116,7 +119,7 @@ impl Resume {
             inference.forget_writes(true);
         }
         inference.announce_resumption();
-        let inferred = inference.infer(&mut opened.device, self.print);
+        let inferred = inference.infer(&mut opened.device, &self.print);
         scratch::end(scratch, self.keep_file)?;
         inferred
     }

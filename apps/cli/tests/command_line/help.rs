@@ -70,8 +70,14 @@ fn of_infer() {
           --seed <SEED>             The seed of everything random [default: 1]
       -o, --output <DIR>            The run's folder; flashlab-runs/TIME-TARGET if not given
           --advise                  Print advice, too: partitions, file systems, sizes, each with its
-                                    reason and command; of an inference only
-          --json                    Print one JSON document; with --advise, the advice alone
+                                    reason and command; with --json, the advice alone; of an inference
+                                    only
+          --json                    Print one JSON document
+          --expect <EXPECTATION>    What must hold, as 'RW.p99 < 500us'; more than one may be given.
+                                    Exit code 4: not met, 5: cannot be told
+          --strict                  Exit with 4 where an expectation cannot be told, too
+          --junit <FILE>            Write the answers to this file as JUnit XML
+          --github-summary          Append the answers to GitHub's step summary ($GITHUB_STEP_SUMMARY)
       -h, --help                    Print help
     ");
 }
@@ -128,7 +134,20 @@ fn of_bench() {
               The run's folder; flashlab-runs/TIME-TARGET if not given
 
           --json
-              Print the findings as one JSON document
+              Print one JSON document
+
+          --expect <EXPECTATION>
+              What must hold, as 'RW.p99 < 500us'; more than one may be given. Exit code 4: not met, 5:
+              cannot be told
+
+          --strict
+              Exit with 4 where an expectation cannot be told, too
+
+          --junit <FILE>
+              Write the answers to this file as JUnit XML
+
+          --github-summary
+              Append the answers to GitHub's step summary ($GITHUB_STEP_SUMMARY)
 
           --quick
               Some minutes: thinned values, short runs (the default without TARGET)
@@ -185,7 +204,12 @@ fn of_run() {
           --repetitions <N>         How often each run is repeated [default: 3]
           --seed <SEED>             The seed of everything random [default: 1]
       -o, --output <DIR>            The run's folder; flashlab-runs/TIME-TARGET if not given
-          --json                    Print the findings as one JSON document
+          --json                    Print one JSON document
+          --expect <EXPECTATION>    What must hold, as 'RW.p99 < 500us'; more than one may be given.
+                                    Exit code 4: not met, 5: cannot be told
+          --strict                  Exit with 4 where an expectation cannot be told, too
+          --junit <FILE>            Write the answers to this file as JUnit XML
+          --github-summary          Append the answers to GitHub's step summary ($GITHUB_STEP_SUMMARY)
           --quick                   Take the plan's quick_values instead of all its values
           --state <STATE>           The state that the device is brought to first [default: none]
                                     [possible values: steady, random, sequential, none]
@@ -356,11 +380,17 @@ fn of_report() {
       <RUN>  The folder of a run, whatever verb made it
 
     Options:
-      -o, --output <FILE>  Where the page goes; report.html in the run's folder if not given
-          --advise         Print advice, too: partitions, file systems, sizes, each with its reason and
-                           command; of an inference only
-          --json           Print one JSON document; with --advise, the advice alone
-      -h, --help           Print help
+      -o, --output <FILE>         Where the page goes; report.html in the run's folder if not given
+          --advise                Print advice, too: partitions, file systems, sizes, each with its
+                                  reason and command; with --json, the advice alone; of an inference
+                                  only
+          --json                  Print one JSON document
+          --expect <EXPECTATION>  What must hold, as 'RW.p99 < 500us'; more than one may be given. Exit
+                                  code 4: not met, 5: cannot be told
+          --strict                Exit with 4 where an expectation cannot be told, too
+          --junit <FILE>          Write the answers to this file as JUnit XML
+          --github-summary        Append the answers to GitHub's step summary ($GITHUB_STEP_SUMMARY)
+      -h, --help                  Print help
     ");
 }
 
@@ -376,9 +406,14 @@ fn of_compare() {
       <OTHER>...  The folders of the other runs
 
     Options:
-      -o, --output <FILE>  Where the page goes [default: comparison.html]
-          --json           Print one JSON document
-      -h, --help           Print help
+      -o, --output <FILE>         Where the page goes [default: comparison.html]
+          --json                  Print one JSON document
+          --expect <EXPECTATION>  What must hold, as 'RW.p99 < 500us'; more than one may be given. Exit
+                                  code 4: not met, 5: cannot be told
+          --strict                Exit with 4 where an expectation cannot be told, too
+          --junit <FILE>          Write the answers to this file as JUnit XML
+          --github-summary        Append the answers to GitHub's step summary ($GITHUB_STEP_SUMMARY)
+      -h, --help                  Print help
     ");
 }
 
@@ -450,8 +485,14 @@ fn of_resume() {
                                     TARGET
           --overwrite-file          Consent to overwriting TARGET, a regular file
           --advise                  Print advice, too: partitions, file systems, sizes, each with its
-                                    reason and command; of an inference only
-          --json                    Print one JSON document; with --advise, the advice alone
+                                    reason and command; with --json, the advice alone; of an inference
+                                    only
+          --json                    Print one JSON document
+          --expect <EXPECTATION>    What must hold, as 'RW.p99 < 500us'; more than one may be given.
+                                    Exit code 4: not met, 5: cannot be told
+          --strict                  Exit with 4 where an expectation cannot be told, too
+          --junit <FILE>            Write the answers to this file as JUnit XML
+          --github-summary          Append the answers to GitHub's step summary ($GITHUB_STEP_SUMMARY)
       -h, --help                    Print help
     ");
 }

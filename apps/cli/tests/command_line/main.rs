@@ -6,6 +6,7 @@
 mod attacked;
 mod determinism;
 mod documents;
+mod expectations;
 mod help;
 mod infer;
 mod interruption;

@@ -90,7 +90,7 @@ impl Statistic {
 
 /// What an experiment did, all repetitions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Throughput {
+pub struct TransferTotals {
     /// IOs that count.
     pub ios: u64,
     /// Their bytes.
@@ -107,7 +107,7 @@ pub struct Responses {
     sorted: Vec<u64>,
     /// Of each statistic, in the order of [`Statistic::ALL`]: its value and its scatter.
     levels: Vec<(f64, Scatter)>,
-    throughput: Option<Throughput>,
+    throughput: Option<TransferTotals>,
 }
 
 impl Responses {
@@ -152,12 +152,12 @@ impl Responses {
     }
 
     /// The same with what was done in these times.
-    pub fn with_throughput(self, throughput: Throughput) -> Responses {
+    pub fn with_throughput(self, throughput: TransferTotals) -> Responses {
         Responses { throughput: Some(throughput), ..self }
     }
 
     /// What was done, where it is known.
-    pub fn throughput(&self) -> Option<Throughput> {
+    pub fn throughput(&self) -> Option<TransferTotals> {
         self.throughput
     }
 

@@ -1,7 +1,7 @@
 use flashlab_base::{Mode, Prng, Seed};
 
 use super::{Evidence, Expectation, ExpectationKind, Outcome};
-use crate::compare::{ComparedRun, ExperimentKey, Responses, Throughput, compare};
+use crate::compare::{ComparedRun, ExperimentKey, Responses, TransferTotals, compare};
 use crate::findings::Characteristics;
 
 fn key(micro_benchmark: &str, pattern: &str, label: &str, value: f64, mode: Mode) -> ExperimentKey {
@@ -21,7 +21,7 @@ fn responses(center_ns: u64, seed: u64) -> Responses {
     let mut time = || center_ns * 9 / 10 + random.below(center_ns / 5);
     let repetitions: Vec<Vec<u64>> = (0..3).map(|_| (0..400).map(|_| time()).collect()).collect();
     let duration_ns = repetitions.iter().flatten().sum();
-    Responses::new(&repetitions).unwrap().with_throughput(Throughput {
+    Responses::new(&repetitions).unwrap().with_throughput(TransferTotals {
         ios: 1200,
         bytes: 1200 * 4096,
         duration_ns,

@@ -1,0 +1,154 @@
+//! `--expect`: what was measured is judged, told, written for CI, and decides on the exit code.
+
+// The comments on options are help texts, in which [ ] marks what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use flashlab_analysis::{Expectation, ExpectationKind, ExperimentKey, Judgement, Outcome};
+use serde::Serialize;
+
+use crate::exit::{Unmet, Usage};
+use crate::{files, output};
+
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
+/// What is expected, and where the answer goes.
+#[derive(Args, Clone, Default)]
+pub struct ExpectationOptions {
+    /// What must hold, as 'RW.p99 < 500us'; more than one may be given. Exit code 4: not met, 5: cannot be told
+    #[arg(long, value_name = "EXPECTATION")]
+    expect: Vec<Expectation>,
+    /// Exit with 4 where an expectation cannot be told, too
+    #[arg(long, requires = "expect")]
+    strict: bool,
+    /// Write the answers to this file as JUnit XML
+    #[arg(long, value_name = "FILE", requires = "expect")]
+    junit: Option<PathBuf>,
+    /// Append the answers to GitHub's step summary ($GITHUB_STEP_SUMMARY)
+    #[arg(long, requires = "expect")]
+    github_summary: bool,
+}
+
+/// A document with the judged expectations beside its own keys.
+#[derive(Serialize)]
+struct Judged<'a, T> {
+    #[serde(flatten)]
+    document: &'a T,
+    #[serde(skip_serializing_if = "<[Judgement]>::is_empty")]
+    expectations: &'a [Judgement],
+}
+
+impl ExpectationOptions {
+    /// Refuses expectations that another verb could answer, and files that could not be written, before anything is
+    /// measured.
+    pub fn check(&self, kind: ExpectationKind) -> Result<()> {
+        if let Some(other) = self.expect.iter().find(|expectation| expectation.kind() != kind) {
+            let example = match kind {
+                ExpectationKind::Run => "a figure of a run is expected here, as in 'RW.p99 < 500us'",
+                ExpectationKind::Comparison => "a ratio is expected here, as in 'p99(RW) < 1.2x'",
+                ExpectationKind::Inference => "a parameter is expected here, as in 'erase_block_size = 4MiB'",
+            };
+            let verb = match other.kind() {
+                ExpectationKind::Run => "flashlab bench, run or report",
+                ExpectationKind::Comparison => "flashlab compare",
+                ExpectationKind::Inference => "flashlab infer",
+            };
+            bail!(Usage(format!("--expect '{other}' is for {verb}: {example}")));
+        }
+        if self.github_summary && step_summary().is_none() {
+            bail!(Usage(format!(
+                "--github-summary, but {STEP_SUMMARY} is not set: it is set in a step of GitHub Actions"
+            )));
+        }
+        let folder = self.junit.as_deref().and_then(Path::parent);
+        match folder {
+            Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+                bail!(Usage(format!("--junit: there is no folder {}", folder.display())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses expectations of what has no figures to judge.
+    pub fn check_none(&self, what: &str) -> Result<()> {
+        match self.expect.first() {
+            Some(expectation) => bail!(Usage(format!(
+                "--expect '{expectation}' is for runs of flashlab bench, run, infer and compare, and this is {what}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses an expectation of a run that names none of the experiments that will be measured.
+    pub fn check_names(&self, keys: &[ExperimentKey]) -> Result<()> {
+        self.check(ExpectationKind::Run)?;
+        match self.expect.iter().find(|expectation| !expectation.names_any(keys)) {
+            Some(unknown) => {
+                let names = flashlab_report::enumeration(&flashlab_analysis::expectable_names(keys));
+                bail!(Usage(format!(
+                    "--expect '{unknown}' names nothing that would be measured; there are {names}"
+                )))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The answers; `judge` is not asked where nothing is expected.
+    pub fn judge(
+        &self,
+        judge: impl FnOnce(&[Expectation]) -> Result<Vec<Judgement>>,
+    ) -> Result<Vec<Judgement>> {
+        if self.expect.is_empty() { Ok(Vec::new()) } else { judge(&self.expect) }
+    }
+
+    /// Prints the answers after the report, writes them for CI, and returns an error unless all are met.
+    pub fn conclude(&self, name: &str, judgements: &[Judgement], json: bool) -> Result<()> {
+        if judgements.is_empty() {
+            return Ok(());
+        }
+        match json {
+            true => judgements.iter().for_each(|judgement| {
+                tell!("expectation {}", flashlab_report::judgement_sentence(judgement));
+            }),
+            false => output::text(&format!(
+                "\n{}",
+                flashlab_report::expectations_terminal(judgements, &output::layout(None))
+            ))?,
+        }
+        if let Some(path) = &self.junit {
+            files::write_page(path, &flashlab_report::expectations_junit(name, judgements))?;
+        }
+        if let Some(path) = step_summary().filter(|_| self.github_summary) {
+            let markdown = flashlab_report::expectations_markdown(name, judgements);
+            append(Path::new(&path), &markdown)?;
+        }
+        let has = |outcome| judgements.iter().any(|judgement| judgement.outcome == outcome);
+        match flashlab_report::expectations_summary(judgements) {
+            Some(summary) => {
+                let is_known = has(Outcome::NotMet) || self.strict;
+                Err(Unmet { summary, is_known }.into())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Prints a document with the answers in it.
+pub fn json(document: &impl Serialize, expectations: &[Judgement]) -> Result<()> {
+    output::json(&Judged { document, expectations })
+}
+
+fn step_summary() -> Option<OsString> {
+    std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty())
+}
+
+fn append(path: &Path, text: &str) -> Result<()> {
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+}

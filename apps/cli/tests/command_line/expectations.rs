@@ -1,0 +1,92 @@
+//! `--expect`: what is answered, what is written for CI, and the exit codes.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::Directory;
+
+const BENCH: [&str; 8] =
+    ["bench", "sim:zeus", "--quick", "--size", "64MiB", "--only", "granularity", "--output"];
+
+fn with<'a>(command: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [command, more].concat()
+}
+
+#[test]
+fn a_run_is_held_to_its_bounds() {
+    let directory = Directory::new();
+    let met = directory.flashlab(&with(&BENCH, &["run", "--expect", "RW.p50 < 1s"]));
+    assert_eq!(met.code, Some(0), "{}", met.err);
+    assert!(met.out.contains("✓ RW.p50 < 1s: met: measured "), "{}", met.out);
+
+    let report = ["report", "run", "--json", "--junit", "ci.xml"];
+    let not_met =
+        directory.flashlab(&with(&report, &["--expect", "RW.p50 < 1ns", "--expect", "SR.iops > 1"]));
+    assert_eq!(not_met.code, Some(4), "{}", not_met.err);
+    assert!(not_met.err.contains("of 2 expectations 1 not met"), "{}", not_met.err);
+    let document: Value = serde_json::from_str(&not_met.out).unwrap();
+    assert_eq!(document["expectations"][0]["outcome"], "not_met");
+    assert_eq!(document["expectations"][1]["outcome"], "met");
+    let xml = fs::read_to_string(directory.path("ci.xml")).unwrap();
+    assert!(xml.contains("tests=\"2\" failures=\"1\" errors=\"0\""), "{xml}");
+
+    // Whoever expects no point of a plan by this name is told after the measurement, of which there is only one here.
+    let unknown = ["report", "run", "--expect", "pause:RW.p50 < 1s"];
+    assert_eq!(directory.flashlab(&unknown).code, Some(5));
+    assert_eq!(directory.flashlab(&with(&unknown, &["--strict"])).code, Some(4));
+
+    let mut summary = directory.command(&["report", "run", "--expect", "RW.p50 < 1s", "--github-summary"]);
+    let path = directory.path("step.md");
+    let ran = directory.ran(summary.env("GITHUB_STEP_SUMMARY", &path).output().unwrap());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let markdown = fs::read_to_string(&path).unwrap();
+    assert!(
+        markdown.contains("| ✅ met | `RW.p50 < 1s (RW)` |")
+            || markdown.contains("| ✅ met | `RW.p50 < 1s` |")
+    );
+}
+
+#[test]
+fn a_comparison_and_an_inference_are_held_to_their_bounds() {
+    let directory = Directory::new();
+    directory.succeeds(&with(&BENCH, &["a"]));
+    directory.succeeds(&with(&BENCH, &["b", "--seed", "2"]));
+    let compared = directory.flashlab(&["compare", "a", "b", "--expect", "median(RW) < 0.01x"]);
+    assert_eq!(compared.code, Some(4), "{}", compared.err);
+    directory.succeeds(&["compare", "a", "b", "--expect", "median(RW) < 100x"]);
+
+    let infer = [
+        "infer",
+        "sim:zeus",
+        "--only",
+        "erase_block_size",
+        "--output",
+        "c",
+        "--expect",
+        "erase_block_size = 3MiB",
+    ];
+    let inferred = directory.flashlab(&infer);
+    assert!(matches!(inferred.code, Some(4 | 5)), "{}", inferred.err);
+    assert!(inferred.out.contains("erase_block_size = 3MiB: "), "{}", inferred.out);
+}
+
+#[test]
+fn what_cannot_be_answered_is_refused_before_anything_is_measured() {
+    let directory = Directory::new();
+    for (command, message) in [
+        (with(&BENCH, &["run", "--expect", "XX.p99 < 1us"]), "there are SR, RR, SW, RW, granularity:SR@"),
+        (with(&BENCH, &["run", "--expect", "p99(RW) < 1.2x"]), "is for flashlab compare"),
+        (with(&BENCH, &["run", "--expect", "RW.max < 1us"]), "use p99.9"),
+        (with(&BENCH, &["run", "--expect", "RW.p99 = 1us"]), "never equal"),
+        (with(&BENCH, &["run", "--expect", "RW.p99 < 1MB"]), "is no bound"),
+        (with(&BENCH, &["run", "--strict"]), "--expect"),
+        (with(&BENCH, &["run", "--expect", "RW.p99 < 1s", "--junit", "no/such/ci.xml"]), "no folder no/such"),
+        (vec!["infer", "sim:zeus", "--expect", "RW.p99 < 1us"], "is for flashlab bench"),
+    ] {
+        let ran = directory.flashlab(&command);
+        assert_eq!(ran.code, Some(2), "{command:?}: {}", ran.err);
+        assert!(ran.err.contains(message), "{command:?}: {}", ran.err);
+    }
+    assert_eq!(directory.names(), Vec::<String>::new(), "nothing is left behind");
+}

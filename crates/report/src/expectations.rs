@@ -1,0 +1,223 @@
+//! Judged expectations for people and for CI: lines for a terminal, JUnit XML, Markdown for a step summary of GitHub.
+//!
+//! In JUnit's words an expectation that is not met is a failure, and one that cannot be told an error: nobody reads
+//! it as a success.
+
+use flashlab_analysis::inference::Verdict;
+use flashlab_analysis::{Evidence, FigureUnit, Judgement, Outcome};
+use maud::{Markup, html};
+
+use crate::units;
+use crate::writer::{BOLD, GREEN, Layout, RED, Writer, YELLOW};
+
+/// How many names of what was measured are told.
+const NAMES: usize = 12;
+
+/// A line or two for each judgement.
+pub fn expectations_terminal(judgements: &[Judgement], layout: &Layout) -> String {
+    let mut out = Writer::new(layout);
+    out.line("Expectations", BOLD);
+    for judgement in judgements {
+        let (sign, colour) = match judgement.outcome {
+            Outcome::Met => ("✓", GREEN),
+            Outcome::NotMet => ("✗", RED),
+            Outcome::CannotBeTold => ("?", YELLOW),
+        };
+        out.marked(sign, colour, &judgement_sentence(judgement));
+    }
+    out.text
+}
+
+/// One judgement as a sentence: the expectation, what became of it, and why.
+pub fn judgement_sentence(judgement: &Judgement) -> String {
+    format!("{}: {}: {}", named(judgement), outcome_words(judgement.outcome), evidence_words(judgement))
+}
+
+/// The judgements as a test suite of this name in JUnit's XML, which Jenkins, GitLab and others read.
+pub fn expectations_junit(suite: &str, judgements: &[Judgement]) -> String {
+    let count = |outcome| judgements.iter().filter(|judgement| judgement.outcome == outcome).count();
+    let (failures, errors) = (count(Outcome::NotMet), count(Outcome::CannotBeTold));
+    let suite = units::printable(suite);
+    let body = html! {
+        testsuites tests=(judgements.len()) failures=(failures) errors=(errors) {
+            testsuite name=(suite) tests=(judgements.len()) failures=(failures) errors=(errors) {
+                @for judgement in judgements {
+                    testcase classname=(suite) name=(units::printable(&named(judgement))) { (case(judgement)) }
+                }
+            }
+        }
+    };
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", body.into_string())
+}
+
+/// What a test case has in it.
+fn case(judgement: &Judgement) -> Markup {
+    let message = units::printable(&evidence_words(judgement));
+    match judgement.outcome {
+        Outcome::Met => html! { system-out { (message) } },
+        Outcome::NotMet => html! { failure message=(message) { (message) } },
+        Outcome::CannotBeTold => html! { error message=(message) { (message) } },
+    }
+}
+
+/// The judgements as a table in Markdown under a heading, for `$GITHUB_STEP_SUMMARY`.
+pub fn expectations_markdown(suite: &str, judgements: &[Judgement]) -> String {
+    // In a table a bar ends the cell, even in code; in code nothing else has a meaning but the back-tick.
+    let code = |text: &str| units::printable(text).replace('|', "\\|").replace('`', "'");
+    let cell = |text: &str| code(text).replace('<', "&lt;");
+    let row = |judgement: &Judgement| {
+        let sign = match judgement.outcome {
+            Outcome::Met => "✅",
+            Outcome::NotMet => "❌",
+            Outcome::CannotBeTold => "❔",
+        };
+        let outcome = outcome_words(judgement.outcome);
+        let evidence = cell(&evidence_words(judgement));
+        format!("| {sign} {outcome} | `{}` | {evidence} |\n", code(&named(judgement)))
+    };
+    let rows: String = judgements.iter().map(row).collect();
+    let suite = cell(suite);
+    format!("### flashlab: {suite}\n\n| | Expectation | Measured |\n|---|---|---|\n{rows}\n")
+}
+
+/// How many are not met, and how many cannot be told; `None` where all are met.
+pub fn expectations_summary(judgements: &[Judgement]) -> Option<String> {
+    let count = |outcome| judgements.iter().filter(|judgement| judgement.outcome == outcome).count();
+    let counts = [(count(Outcome::NotMet), "not met"), (count(Outcome::CannotBeTold), "cannot be told")];
+    let parts: Vec<String> = counts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
+    (!parts.is_empty()).then(|| format!("of {} expectations {}", judgements.len(), parts.join(", ")))
+}
+
+/// The expectation, with the experiment that it was applied to where it does not say so itself.
+fn named(judgement: &Judgement) -> String {
+    let Judgement { expectation, of, .. } = judgement;
+    if of.is_empty() || expectation.contains(of.as_str()) {
+        expectation.clone()
+    } else {
+        format!("{expectation} ({of})")
+    }
+}
+
+fn outcome_words(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Met => "met",
+        Outcome::NotMet => "not met",
+        Outcome::CannotBeTold => "cannot be told",
+    }
+}
+
+fn evidence_words(judgement: &Judgement) -> String {
+    match &judgement.evidence {
+        Evidence::Interval { value, low, high, unit, ios } => {
+            interval_words(*value, *low, *high, *unit, *ios)
+        }
+        Evidence::Parameter { value, confidence, verdict: Verdict::Found } => {
+            format!("inferred {value}, with a confidence of {confidence:.2}")
+        }
+        Evidence::Parameter { verdict, .. } => match verdict {
+            Verdict::NotIdentifiable => "not identifiable on this device".to_owned(),
+            _ => "undetermined on this device".to_owned(),
+        },
+        Evidence::NotMeasured { measured } if measured.is_empty() => "nothing was measured".to_owned(),
+        Evidence::NotMeasured { measured } => {
+            format!("nothing of this name was measured; there are {}", enumeration(measured))
+        }
+    }
+}
+
+/// The first names, and how many more there are.
+pub fn enumeration(names: &[String]) -> String {
+    let shown = names[..names.len().min(NAMES)].join(", ");
+    if names.len() > NAMES { format!("{shown} and {} more", names.len() - NAMES) } else { shown }
+}
+
+fn interval_words(value: f64, low: f64, high: Option<f64>, unit: FigureUnit, ios: u64) -> String {
+    let figure = |value: f64| match unit {
+        FigureUnit::Ns => units::time(value),
+        FigureUnit::IosPerS => format!("{} IOPS", units::digits(value)),
+        FigureUnit::BytesPerS => units::rate(value),
+        FigureUnit::Ratio => units::ratio(value),
+    };
+    let ios = units::grouped(ios);
+    match high {
+        Some(high) => {
+            format!(
+                "measured {} from {ios} IOs, with 95 % confidence {} to {}",
+                figure(value),
+                figure(low),
+                figure(high)
+            )
+        }
+        None => format!(
+            "measured {} from {ios} IOs, which is at least {} with 95 % confidence; too few IOs are slower than that \
+             for an upper bound",
+            figure(value),
+            figure(low)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_analysis::{Evidence, FigureUnit, Judgement, Outcome};
+
+    use super::*;
+
+    fn judgement(outcome: Outcome, evidence: Evidence) -> Judgement {
+        Judgement { expectation: "RW.p99 < 500us".into(), of: "baseline:RW".into(), outcome, evidence }
+    }
+
+    fn interval(high: Option<f64>) -> Evidence {
+        Evidence::Interval { value: 4e5, low: 3.5e5, high, unit: FigureUnit::Ns, ios: 1200 }
+    }
+
+    fn three() -> Vec<Judgement> {
+        vec![
+            judgement(Outcome::Met, interval(Some(4.5e5))),
+            judgement(Outcome::NotMet, interval(None)),
+            judgement(Outcome::CannotBeTold, Evidence::NotMeasured { measured: vec!["baseline:SR".into()] }),
+        ]
+    }
+
+    #[test]
+    fn a_judgement_is_a_sentence_with_its_interval() {
+        assert_eq!(
+            judgement_sentence(&three()[0]),
+            "RW.p99 < 500us (baseline:RW): met: measured 400 µs from 1\u{202f}200 IOs, with 95 % confidence 350 µs to \
+             450 µs"
+        );
+        assert!(judgement_sentence(&three()[1]).contains("at least 350 µs"));
+        assert!(judgement_sentence(&three()[2]).ends_with("there are baseline:SR"));
+    }
+
+    #[test]
+    fn junit_counts_what_is_not_met_as_failure_and_what_cannot_be_told_as_error() {
+        let xml = expectations_junit("disk \"a\" <1>\u{1b}", &three());
+        assert!(xml.starts_with("<?xml version=\"1.0\""), "{xml}");
+        assert!(xml.contains("<testsuite name=\"disk &quot;a&quot; &lt;1&gt;"), "{xml}");
+        assert!(xml.contains("tests=\"3\" failures=\"1\" errors=\"1\""), "{xml}");
+        assert!(!xml.contains('\u{1b}'), "{xml}");
+        assert_eq!(xml.matches("<testcase").count(), 3);
+        assert_eq!((xml.matches("</failure>").count(), xml.matches("</error>").count()), (1, 1));
+    }
+
+    #[test]
+    fn a_name_breaks_no_table_in_markdown() {
+        let markdown = expectations_markdown("a|b", &three());
+        assert!(markdown.starts_with("### flashlab: a\\|b\n"), "{markdown}");
+        assert_eq!(markdown.lines().filter(|line| line.starts_with("| ")).count(), 4, "{markdown}");
+    }
+
+    #[test]
+    fn the_summary_counts_what_is_not_met() {
+        assert_eq!(
+            expectations_summary(&three()),
+            Some("of 3 expectations 1 not met, 1 cannot be told".into())
+        );
+        assert_eq!(expectations_summary(&three()[..1]), None);
+    }
+}
