@@ -5,6 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 
+/// Makes a file that grows past `ulimit -f` an error of the write, which is told like any other; without a handler the
+/// kernel would end the program without a word.
+pub fn report_file_limit() -> Result<()> {
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
+        .context("cannot listen to signals")?;
+    Ok(())
+}
+
 /// A flag that is set at the first signal. The second signal ends the program at once, for a device that does not
 /// answer any more. Signals are caught from the first call on.
 pub fn interrupt() -> Result<Arc<AtomicBool>> {

@@ -43,6 +43,9 @@ use clap::Parser;
 fn main() -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Err(error) = interrupt::report_file_limit() {
+        return exit::tell(&error);
+    }
     let result = match old_spellings::present_command(&words) {
         Some(command) => Err(exit::Usage(format!("this command has a new spelling: {command}")).into()),
         None => verbs::CommandLine::parse().verb.run(),

@@ -69,6 +69,14 @@ impl Measurement {
         Ok(Measurement { folder, manifest, interrupt: interrupt()?, _lock: lock })
     }
 
+    /// Forgets what was measured. What a simulated device holds ends with the program, so that runs on another one would
+    /// give other figures; from the beginning they are the same to the byte.
+    pub fn begin_anew(&self) -> Result<()> {
+        flashlab_bench::check_records(&self.folder)?;
+        tell!("a simulated device is as it was before the first run: everything is measured anew");
+        Ok(self.folder.remove_runs()?)
+    }
+
     /// Notes that more was written to prepare the target.
     pub fn prepared(&mut self, bytes: Bytes) -> Result<()> {
         self.manifest.prepared_bytes += bytes.0;

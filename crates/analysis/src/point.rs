@@ -29,18 +29,30 @@ fn spread(means: &[f64]) -> Option<f64> {
     Some((largest - smallest) / mean)
 }
 
-/// A warning for each point whose repetitions lie further apart than [`SPREAD_LIMIT`].
-pub fn spread_warnings(micro_benchmarks: &[MicroBenchmark]) -> Vec<Warning> {
+/// A warning for each point whose repetitions lie further apart than [`SPREAD_LIMIT`]. A simulated device knows no other
+/// load.
+pub fn spread_warnings(micro_benchmarks: &[MicroBenchmark], is_simulated: bool) -> Vec<Warning> {
+    let remedy = match is_simulated {
+        true => "its state differs from one to the next: give each run more time",
+        false => "look for other load on the machine, or give each run more time",
+    };
     let mut warnings = Vec::new();
     for micro in micro_benchmarks {
         for experiment in &micro.experiments {
-            warnings.extend(experiment.points.iter().filter_map(|p| spread_warning(micro, experiment, p)));
+            warnings.extend(
+                experiment.points.iter().filter_map(|p| spread_warning(micro, experiment, p, remedy)),
+            );
         }
     }
     warnings
 }
 
-fn spread_warning(micro: &MicroBenchmark, experiment: &ExperimentFindings, point: &Point) -> Option<Warning> {
+fn spread_warning(
+    micro: &MicroBenchmark,
+    experiment: &ExperimentFindings,
+    point: &Point,
+    remedy: &str,
+) -> Option<Warning> {
     let spread = point.spread.filter(|&spread| spread > SPREAD_LIMIT)?;
     let place = match micro.parameter.as_str() {
         "" => String::new(),
@@ -50,8 +62,8 @@ fn spread_warning(micro: &MicroBenchmark, experiment: &ExperimentFindings, point
         kind: "spread".to_owned(),
         run: point.runs.first().map(|run| run.run),
         message: format!(
-            "{}, {}{place}: the {} repetitions lie {:.0} % of their mean apart (over {:.0} %); look for \
-             other load on the machine, or give each run more time",
+            "{}, {}{place}: the {} repetitions lie {:.0} % of their mean apart (over {:.0} %); \
+             {remedy}",
             micro.name,
             experiment.pattern,
             point.runs.len(),
@@ -86,12 +98,17 @@ mod tests {
                 points: vec![point(-1.0, "-1", means.map(run).to_vec())],
             }],
         };
-        assert_eq!(spread_warnings(&[micro([100.0, 102.0, 104.9])]), []);
-        let warnings = spread_warnings(&[micro([100.0, 100.0, 106.0])]);
+        assert_eq!(spread_warnings(&[micro([100.0, 102.0, 104.9])], false), []);
+        let warnings = spread_warnings(&[micro([100.0, 100.0, 106.0])], false);
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].message.starts_with("order, SW at Incr = -1: the 3 repetitions lie 6 %"));
         let mut single = micro([100.0, 100.0, 106.0]);
         single.parameter.clear();
-        assert!(spread_warnings(&[single])[0].message.starts_with("order, SW: the 3 repetitions lie 6 %"));
+        assert!(
+            spread_warnings(&[single.clone()], false)[0]
+                .message
+                .starts_with("order, SW: the 3 repetitions lie 6 %")
+        );
+        assert!(!spread_warnings(&[single], true)[0].message.contains("other load"));
     }
 }

@@ -302,7 +302,7 @@ impl<'a> Conduct<'a> {
             thermal_throttles: outcome.disturbance.thermal_throttles,
             failed_ios: outcome.failed,
             first_failure: outcome.first_failure.map(|failure| failure.to_string()),
-            recording_stalls: stalls,
+            recording_stalls: outcome.disturbance.cpu_wait.map_or(0, |_| stalls),
         };
         self.store.add(record.clone())?;
         let target = || self.device.identity().target;

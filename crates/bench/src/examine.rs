@@ -12,7 +12,7 @@ use flashlab_analysis::findings::{
 use flashlab_analysis::{
     Precision, Summary, io_ignore_and_count, lingering, phases, point, steady_state, trace,
 };
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::{Bytes, Nanos, Target};
 use flashlab_plan::Plan;
 use flashlab_samples::Sample;
 
@@ -195,9 +195,10 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
         flashlab_analysis::characteristics(&manifest.identity, &baselines, &micro_benchmarks);
     let hints = flashlab_analysis::hints(&baselines, &micro_benchmarks);
     let disturbance = Disturbance::of(&baselines, &micro_benchmarks);
+    let is_simulated = settings.target.parse::<Target>().is_ok_and(|target| target.is_simulated());
     let mut warnings = crate::warnings::of_preparation(manifest, records, torn);
     warnings.extend(crate::warnings::of_runs(records));
-    warnings.extend(flashlab_analysis::spread_warnings(&micro_benchmarks));
+    warnings.extend(flashlab_analysis::spread_warnings(&micro_benchmarks, is_simulated));
     let pause = pause_kept(records);
     warnings.extend(crate::warnings::of_pause(lingering.as_ref(), pause));
     let findings = Findings {

@@ -50,6 +50,7 @@ pub use record::{Purpose, RunRecord};
 pub use schedule::{expected_written, most_written};
 pub use settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, Settings, State, Thoroughness};
 pub use step::{Schedule, Step};
+pub use store::check_records;
 
 use settings::MOST_REPETITIONS;
 

@@ -111,6 +111,6 @@ pub struct RunRecord {
     pub failed_ios: u64,
     /// The first of them, for people.
     pub first_failure: Option<String>,
-    /// How often measuring waited for the recording to be written.
+    /// How often measuring waited for the recording to be written; 0 in virtual time, and of a state.
     pub recording_stalls: u64,
 }

@@ -100,6 +100,14 @@ impl Store {
     }
 }
 
+/// Whether what the folder says of its runs can be true.
+///
+/// # Errors
+/// [`BenchError::Damaged`] where it cannot.
+pub fn check_records(folder: &RunFolder) -> Result<(), BenchError> {
+    records(folder).map(drop)
+}
+
 /// Every run that was begun, in their order. Of a run with several lines the last one counts: a run whose
 /// samples were found damaged has another one, which takes it back.
 pub(crate) fn records(folder: &RunFolder) -> Result<Vec<RunRecord>, BenchError> {

@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use crate::error::HostError;
+use crate::system;
 
 /// The kernel's number of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,7 +66,15 @@ impl Node {
     /// When nothing is there, or neither a block device nor a regular file.
     pub(crate) fn at(path: &Path) -> Result<Node, HostError> {
         let metadata = fs::metadata(path).map_err(|e| HostError::system("look at", path, e))?;
-        Node::of(&metadata).map_err(|kind| HostError::NoTarget { path: path.to_owned(), kind })
+        let no_target = |kind| HostError::NoTarget { path: path.to_owned(), kind };
+        let node = Node::of(&metadata).map_err(no_target)?;
+        // A write to one of them changes the kernel's settings.
+        match node {
+            Node::File { .. } if system::is_made_by_the_kernel(path) => {
+                Err(no_target("file of the kernel, which holds no data"))
+            }
+            _ => Ok(node),
+        }
     }
 }
 
@@ -87,6 +96,15 @@ mod tests {
         assert!(matches!(Node::at(Path::new("/")), Err(HostError::NoTarget { kind: "directory", .. })));
         let error = Node::at(Path::new("/dev/null")).unwrap_err().to_string();
         assert!(error.contains("character device"), "{error}");
+        for file in [
+            "/proc/self/mem",
+            "/proc/version",
+            "/sys/kernel/uevent_seqnum",
+            "/sys/block/../kernel/uevent_seqnum",
+        ] {
+            let error = Node::at(Path::new(file)).unwrap_err().to_string();
+            assert!(error.contains("file of the kernel"), "{error}");
+        }
         assert!(matches!(Node::at(Path::new("/nowhere")), Err(HostError::System { .. })));
     }
 }

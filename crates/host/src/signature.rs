@@ -41,8 +41,8 @@ const KIB: usize = 1024;
 
 /// How much of the start is looked at: the farthest magic bytes are VMFS's, at 2 MiB.
 const START: usize = 2048 * KIB + 4096;
-/// How much of the end is looked at: ZFS's last label starts up to 768 KiB before it.
-const END: usize = 1024 * KIB;
+/// How much of the end is looked at: Promise's RAID has its label up to 1,544 KiB before it.
+const END: usize = 1600 * KIB;
 
 /// The parts of a device that are looked at.
 pub(crate) struct Content {
@@ -93,6 +93,9 @@ impl Content {
         self.swap(&mut found);
         self.md(&mut found);
         self.zfs(&mut found);
+        self.unix(&mut found);
+        self.file_vault(&mut found);
+        self.checked_raid(&mut found);
         found
     }
 
@@ -138,10 +141,13 @@ impl Content {
     fn minix(&self, found: &mut Vec<Signature>) {
         let zone_shift = self.number(1024 + 10).map(u16::from_le_bytes);
         if zone_shift.is_some_and(|shift| shift <= 6) {
-            for magic in [b"\x7F\x13", b"\x8F\x13", b"\x68\x24", b"\x78\x24"] {
-                self.expect(found, "Minix file system", 1024 + 16, magic, false);
+            for magic in [[0x7F, 0x13], [0x8F, 0x13], [0x68, 0x24], [0x78, 0x24]] {
+                let [low, high] = magic;
+                self.expect(found, "Minix file system", 1024 + 16, &magic, false);
+                self.expect(found, "Minix file system", 1024 + 16, &[high, low], false);
             }
             self.expect(found, "Minix file system", 1024 + 24, b"\x5A\x4D", false);
+            self.expect(found, "Minix file system", 1024 + 24, b"\x4D\x5A", false);
         }
     }
 
@@ -190,6 +196,44 @@ impl Content {
         }
         if let Some(sector) = (self.capacity / 512).checked_sub(16) {
             self.expect(found, "md RAID member (1.0)", (sector & !7) * 512, b"\xFC\x4E\x2B\xA9", false);
+        }
+    }
+
+    /// UFS and System V: a number in either byte order, at one of four places.
+    fn unix(&self, found: &mut Vec<Signature>) {
+        const UFS: [u32; 6] = [0x1954_0119, 0x0001_1954, 0x0019_5612, 0x0009_5014, 0x0061_2195, 0x0523_1994];
+        const SYSTEM_V: u32 = 0xFD18_7E20;
+        let both_orders = |number: u32| [number.to_le_bytes(), number.to_be_bytes()];
+        for kib in [0, 8, 64, 256] {
+            for magic in UFS.into_iter().flat_map(both_orders) {
+                self.expect(found, "UFS file system", kib * KIB as u64 + 1372, &magic, false);
+            }
+        }
+        for kib in [0, 9, 15, 18] {
+            for magic in both_orders(SYSTEM_V) {
+                self.expect(found, "System V file system", kib * KIB as u64 + 512 + 504, &magic, false);
+            }
+        }
+    }
+
+    /// FileVault 2: two magic bytes, and version 1.
+    fn file_vault(&self, found: &mut Vec<Signature>) {
+        if self.number(8).map(u16::from_le_bytes) == Some(1) {
+            self.expect(found, "FileVault volume", 88, b"CS", false);
+        }
+    }
+
+    /// JMicron and VIA RAID: two magic bytes in the last sector, and a checksum.
+    fn checked_raid(&self, found: &mut Vec<Signature>) {
+        let Some(offset) = (self.capacity / 512).checked_sub(1).map(|sector| sector * 512) else { return };
+        let Some(label) = self.at(offset, 128) else { return };
+        let words = label.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+        if matches!(words.fold(0, u16::wrapping_add), 0 | 1) {
+            self.expect(found, "JMicron RAID member", offset, b"JM", false);
+        }
+        let sum = label[..50].iter().fold(0, |sum: u8, &byte| sum.wrapping_add(byte));
+        if label[2] <= 2 && sum == label[50] {
+            self.expect(found, "VIA RAID member", offset, b"\x55\xAA", false);
         }
     }
 
@@ -269,7 +313,8 @@ mod tests {
         let nilfs = CAPACITY / 4096 * 4096 - 4096;
         let zfs = 0x00BA_B10C_u64.to_be_bytes();
         let last_label = CAPACITY / (256 << 10) * (256 << 10) - (256 << 10);
-        let cases: [(&str, &[Piece]); 15] = [
+        let last_sector = CAPACITY - 512;
+        let cases: [(&str, &[Piece]); 20] = [
             ("ext2, ext3 or ext4 file system", &[(1080, b"\x53\xEF")]),
             ("Minix file system", &[(1040, b"\x8F\x13")]),
             ("NILFS2 file system", &[(1024, b"\x02\0\0\0"), (1030, b"\x34\x34")]),
@@ -284,6 +329,11 @@ mod tests {
             ("md RAID member (1.0)", &[(md_1_0, b"\xFC\x4E\x2B\xA9")]),
             ("ZFS pool member", &[(128 << 10, &zfs)]),
             ("ZFS pool member", &[((512 << 10) - 1024, &zfs)]),
+            ("UFS file system", &[(0x2000 + 1372, b"\x54\x19\x01\x00")]),
+            ("System V file system", &[(9 * 1024 + 1016, b"\xFD\x18\x7E\x20")]),
+            ("FileVault volume", &[(8, b"\x01\0"), (88, b"CS")]),
+            ("JMicron RAID member", &[(last_sector, b"JM\0\0\xB6\xB2")]),
+            ("VIA RAID member", &[(last_sector, b"\x55\xAA\x01"), (last_sector + 50, b"\0")]),
             ("ZFS pool member", &[(last_label + (200 << 10), &zfs)]),
         ];
         for (name, pieces) in cases {
@@ -292,6 +342,129 @@ mod tests {
         }
         let absurd_block = content(&[(1048, b"\x20\0\0\0"), (1080, b"\x53\xEF")]);
         assert!(names(&absurd_block).is_empty());
+    }
+
+    /// What `blkid -k` calls the formats, and what they are called here.
+    const LIBBLKID: &[(&str, &str)] = &[
+        ("linux_raid_member", "md RAID member (1.0)"),
+        ("ddf_raid_member", "DDF RAID member"),
+        ("isw_raid_member", "Intel RAID member"),
+        ("lsi_mega_raid_member", "LSI MegaRAID member"),
+        ("via_raid_member", "VIA RAID member"),
+        ("silicon_medley_raid_member", "Silicon Image RAID member"),
+        ("nvidia_raid_member", "NVIDIA RAID member"),
+        ("promise_fasttrack_raid_member", "Promise RAID member"),
+        ("hpt45x_raid_member", "HighPoint RAID member"),
+        ("hpt37x_raid_member", "HighPoint RAID member"),
+        ("adaptec_raid_member", "Adaptec RAID member"),
+        ("jmicron_raid_member", "JMicron RAID member"),
+        ("bcache", "Bcachefs or bcache device"),
+        ("bcachefs", "Bcachefs file system"),
+        ("ceph_bluestore", "Ceph BlueStore device"),
+        ("drbd", "DRBD member"),
+        ("drbdmanage_control_volume", "DRBD management volume"),
+        ("drbdproxy_datalog", "DRBD proxy log"),
+        ("LVM2_member", "LVM physical volume"),
+        ("LVM1_member", "LVM1 physical volume"),
+        ("DM_snapshot_cow", "device-mapper snapshot"),
+        ("DM_verity_hash", "dm-verity volume"),
+        ("DM_integrity", "dm-integrity volume"),
+        ("crypto_LUKS", "LUKS volume"),
+        ("VMFS_volume_member", "VMFS volume"),
+        ("ubi", "UBI volume"),
+        ("vdo", "VDO volume"),
+        ("stratis", "Stratis pool member"),
+        ("BitLocker", "BitLocker volume"),
+        ("cs_fvault2", "FileVault volume"),
+        ("vfat", "FAT file system"),
+        ("swsuspend", "hibernated system"),
+        ("swap", "swap space"),
+        ("xfs", "XFS file system"),
+        ("xfs_external_log", "XFS log"),
+        ("exfs", "EXFS file system"),
+        ("ext4dev", EXT),
+        ("ext4", EXT),
+        ("ext3", EXT),
+        ("ext2", EXT),
+        ("jbd", EXT),
+        ("reiserfs", "ReiserFS file system"),
+        ("reiser4", "Reiser4 file system"),
+        ("jfs", "JFS file system"),
+        ("udf", "UDF file system"),
+        ("iso9660", "ISO 9660 file system"),
+        ("zfs_member", "ZFS pool member"),
+        ("hfsplus", "HFS+ file system"),
+        ("hfs", "HFS file system"),
+        ("ufs", "UFS file system"),
+        ("hpfs", "HPFS file system"),
+        ("sysv", "System V file system"),
+        ("xenix", "Xenix file system"),
+        ("ntfs", "NTFS file system"),
+        ("ReFS", "ReFS file system"),
+        ("cramfs", "cramfs file system"),
+        ("romfs", "romfs file system"),
+        ("minix", "Minix file system"),
+        ("gfs", "GFS2 file system"),
+        ("gfs2", "GFS2 file system"),
+        ("ocfs", "OCFS file system"),
+        ("ocfs2", "OCFS2 file system"),
+        ("oracleasm", "Oracle ASM disk"),
+        ("vxfs", "VxFS file system"),
+        ("squashfs", "SquashFS file system"),
+        ("squashfs3", "SquashFS file system"),
+        ("nss", "NetWare storage (NSS)"),
+        ("btrfs", "Btrfs file system"),
+        ("ubifs", "UBIFS file system"),
+        ("bfs", "BFS file system"),
+        ("VMFS", "VMFS file system"),
+        ("befs", "BeFS file system"),
+        ("nilfs2", "NILFS2 file system"),
+        ("exfat", "exFAT file system"),
+        ("f2fs", "F2FS file system"),
+        ("mpool", "Mpool device"),
+        ("apfs", "APFS container"),
+        ("zonefs", "zonefs file system"),
+        ("erofs", "EROFS file system"),
+        ("scoutfs_meta", "scoutfs device"),
+        ("scoutfs_data", "scoutfs device"),
+    ];
+    const EXT: &str = "ext2, ext3 or ext4 file system";
+
+    /// Formats that a function looks for, beside those of the tables.
+    const BY_FUNCTION: [&str; 14] = [
+        EXT,
+        "Minix file system",
+        "NILFS2 file system",
+        "HFS+ file system",
+        "HFS file system",
+        "swap space",
+        "hibernated system",
+        "md RAID member (1.0)",
+        "ZFS pool member",
+        "UFS file system",
+        "System V file system",
+        "FileVault volume",
+        "JMicron RAID member",
+        "VIA RAID member",
+    ];
+
+    #[test]
+    fn every_format_that_libblkid_knows_is_known() {
+        let in_tables: Vec<&str> = AT_START.iter().chain(AT_END).map(|&(name, ..)| name).collect();
+        for &(theirs, ours) in LIBBLKID {
+            let is_known = in_tables.contains(&ours) || BY_FUNCTION.contains(&ours);
+            assert!(is_known, "{theirs}");
+        }
+        let Ok(output) = std::process::Command::new("blkid").arg("-k").output() else {
+            flashlab_skip::skip(
+                flashlab_skip::Need::Programs,
+                "blkid is not there: compared with the list in this test",
+            );
+            return;
+        };
+        for theirs in String::from_utf8(output.stdout).unwrap().lines() {
+            assert!(LIBBLKID.iter().any(|&(name, _)| name == theirs), "blkid knows {theirs}");
+        }
     }
 
     #[test]

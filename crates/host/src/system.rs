@@ -2,11 +2,13 @@
 //!
 //! Invariant: nothing here opens a file by path.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use flashlab_base::Bytes;
 
@@ -133,6 +135,37 @@ impl FileSystem {
         const HUGETLBFS: u64 = 0x9584_58f6;
         [TMPFS, RAMFS, HUGETLBFS].contains(&(self.magic & 0xFFFF_FFFF))
     }
+}
+
+/// Whether the path is on a file system that the kernel makes up, as those under /proc and /sys. What cannot be found
+/// out is found out when it is opened.
+pub(crate) fn is_made_by_the_kernel(path: &Path) -> bool {
+    /// procfs, sysfs, debugfs, tracefs, cgroup, cgroup2, securityfs, efivarfs, bpf, configfs, pstore, selinuxfs,
+    /// binfmt_misc, devpts and fusectl, as in linux/magic.h.
+    const KINDS: [u64; 15] = [
+        0x9FA0,
+        0x6265_6572,
+        0x6462_6720,
+        0x7472_6163,
+        0x0027_E0EB,
+        0x6367_7270,
+        0x7363_6673,
+        0xDE5E_81E4,
+        0xCAFE_4A11,
+        0x6265_6570,
+        0x6165_676C,
+        0xF97C_FF8C,
+        0x4249_4E4D,
+        0x1CD1,
+        0x6573_5543,
+    ];
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let mut status = MaybeUninit::<libc::statfs64>::uninit();
+    // SAFETY: the path ends with a zero byte, and the status is written to where it is said to be.
+    let result = unsafe { libc::statfs64(path.as_ptr(), status.as_mut_ptr()) };
+    // SAFETY: the call succeeded, so that it is initialised.
+    // The kernel's numbers have 32 bits, whatever the field has.
+    result == 0 && KINDS.contains(&u64::from(unsafe { status.assume_init() }.f_type as u32))
 }
 
 /// The file or device that an open loop device serves from: the device number of the file system

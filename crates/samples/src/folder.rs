@@ -236,6 +236,22 @@ impl RunFolder {
         self.segments(run)?.iter().try_for_each(remove)
     }
 
+    /// Removes every run with its samples, so that the folder is as it was before the first one.
+    pub fn remove_runs(&self) -> Result<(), SamplesError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| SamplesError::io("remove", &path, source)
+        };
+        for path in self.entries()? {
+            fs::remove_file(&path).map_err(failed(&path))?;
+        }
+        let runs = self.path.join(RUNS);
+        match fs::remove_file(&runs) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(&runs)(error)),
+            _ => Ok(()),
+        }
+    }
+
     /// The highest number of a run that has samples, finished or not.
     pub fn last_run(&self) -> Result<Option<u32>, SamplesError> {
         Ok(self.files()?.last().map(|segment| segment.run))

@@ -192,9 +192,13 @@ impl Profile {
         self.flash.is_some() && matches!(self.translation, Translation::Zones(_))
     }
 
-    /// How it works, in a word or two: its translation layer, or that it is a throughput model.
+    /// How it works, in a word or two: its translation layer, or which model without flash it is.
     pub fn kind(&self) -> &'static str {
-        if self.flash.is_some() { self.translation.kind() } else { "throughput model" }
+        match (&self.flash, &self.disk) {
+            (Some(_), _) => self.translation.kind(),
+            (None, Some(_)) => "hard disk",
+            (None, None) => "throughput model",
+        }
     }
 
     fn check(&self) -> Result<(), Illegal> {

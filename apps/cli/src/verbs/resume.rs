@@ -60,7 +60,11 @@ impl Resume {
         let candidate = Candidate::find(&target, selection.writes(&manifest.settings), &self.consent)?;
         check_same(&self.run, &target.to_string(), &manifest.identity, &candidate.identity())?;
         let mut opened = candidate.open(opening)?;
-        Measurement::resumed(folder, manifest)?.measure(&mut opened.device, &self.print.print)
+        let measurement = Measurement::resumed(folder, manifest)?;
+        if target.is_simulated() {
+            measurement.begin_anew()?;
+        }
+        measurement.measure(&mut opened.device, &self.print.print)
     }
 
     /// The file that was measured is gone; another one in the same place has the same disk beneath.

@@ -189,3 +189,27 @@ fn names_with_spaces_are_told_as_a_shell_takes_them() {
     assert_eq!(ran.code, Some(1), "{ran}");
     assert!(ran.err.contains("resume with: flashlab resume 'my run'\n"), "{ran}");
 }
+
+#[test]
+fn on_a_simulated_device_the_figures_are_those_of_a_run_without_interruption() {
+    let plan = "version = 1\nname = \"writes\"\ntitle = \"Writes\"\nvary = \"IOSize\"\n\
+                values = [4096, 8192, 16384, 32768, 65536, 131072]\nmode = \"write\"\nlocation = \"random\"\n\
+                io_size = \"4KiB\"\nio_count = 20000\n";
+    let directory = Directory::new();
+    directory.write("writes.toml", plan);
+    let arguments = |run| ["run", "writes.toml", "sim:tlc-sata", "--size", "64MiB", "--output", run];
+    let ran = directory.start(&arguments("run")).until("run 1 of 18").until_runs("run", 2).signal("INT");
+    assert_eq!(ran.code, Some(1), "{ran}");
+    let resumed = directory.succeeds(&["resume", "run"]);
+    assert!(resumed.err.contains("everything is measured anew"), "{resumed}");
+    directory.succeeds(&arguments("straight"));
+    let samples = |run| {
+        let folder = directory.path(run).join("samples");
+        let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let named =
+            |path: &std::path::PathBuf| (path.file_name().unwrap().to_owned(), fs::read(path).unwrap());
+        files.iter().map(named).collect::<Vec<_>>()
+    };
+    assert!(samples("run") == samples("straight"), "the samples are the same to the byte");
+}

@@ -151,7 +151,7 @@ impl Conduct<'_> {
         let Some(conditioning) = self.device.conditioning() else { return Ok(None) };
         let conditioned = conditioning.condition(&mut ios);
         let (run, lanes) = self.store.start_run(1)?;
-        let recording_stalls = self.store.finish_run(lanes)?;
+        self.store.finish_run(lanes)?;
         if interrupt.load(Ordering::Relaxed) {
             return Err(BenchError::Interrupted);
         }
@@ -185,7 +185,7 @@ impl Conduct<'_> {
             thermal_throttles: None,
             failed_ios: 0,
             first_failure: None,
-            recording_stalls,
+            recording_stalls: 0,
         };
         self.store.add(record.clone())?;
         Ok(Some(record))
