@@ -34,6 +34,7 @@ mod target;
 mod trace_replay;
 mod traces;
 mod transport_latency;
+mod unwritten;
 mod verbs;
 
 use std::process::ExitCode;

@@ -17,7 +17,7 @@ use crate::measurement::Measurement;
 use crate::progress::Bar;
 use crate::selection::Selection;
 use crate::target::{self, Candidate, Opening};
-use crate::{run_folder, scratch};
+use crate::{run_folder, scratch, unwritten};
 
 /// The options of every verb that measures plans.
 #[derive(Args)]
@@ -91,6 +91,9 @@ fn measure_existing(
     tell!("measuring {} of {target}", settings.target_size);
     announce(&settings, &selection, &identity, Bytes::ZERO, target.is_simulated());
     let mut opened = candidate.open(opening)?;
+    if let Some(remedy) = unwritten::remedy(settings.state) {
+        unwritten::warn(&mut opened, target, settings.target_size, settings.seed, remedy)?;
+    }
     let output = options.output.as_deref();
     let measurement = Measurement::begin(&mut opened, selection, settings, Bytes::ZERO, output)?;
     measurement.measure(&mut opened.device, &options.print)

@@ -15,6 +15,7 @@
 //!   measuring thread waits, and the wait is counted: no sample is dropped.
 //! - Bytes from outside are refused with a [`SamplesError`], never with a panic.
 
+mod checksum;
 mod columns;
 mod error;
 mod folder;

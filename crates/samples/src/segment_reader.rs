@@ -4,9 +4,11 @@
 //! with its samples or with a [`SamplesError`].
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Once;
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
@@ -14,7 +16,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use crate::columns::{COLUMNS, Column, Columns, SAMPLES_VERSION, VERSION_KEY, Values};
-use crate::{SamplesError, regular_file};
+use crate::{SamplesError, checksum, regular_file};
 
 /// How many samples are shown at once.
 const BATCH: u64 = 1 << 16;
@@ -54,11 +56,33 @@ pub fn for_each_batch_of(
 /// dictionary that is not there); here those are damaged as any other.
 fn guarded<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, SamplesError> {
     // Whatever state a panic leaves behind is dropped with the error: no step follows it.
-    match catch_unwind(AssertUnwindSafe(step)) {
+    match silently(|| catch_unwind(AssertUnwindSafe(step))) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(SamplesError::format(path, format!("no samples: {error}"))),
         Err(panic) => Err(SamplesError::format(path, format!("damaged: {}", panic_message(panic.as_ref())))),
     }
+}
+
+thread_local! {
+    /// Whether a panic of this thread is an answer, of which nothing is printed.
+    static IS_SILENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `step` without a message and a backtrace where it panics.
+fn silently<T>(step: impl FnOnce() -> T) -> T {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let told = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !IS_SILENT.get() {
+                told(panic);
+            }
+        }));
+    });
+    let before = IS_SILENT.replace(true);
+    let result = step();
+    IS_SILENT.set(before);
+    result
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
@@ -69,15 +93,19 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
-fn open(file: File) -> Result<SerializedFileReader<File>, ParquetError> {
-    let reader = SerializedFileReader::new(file)?;
+fn open(mut file: File) -> Result<SerializedFileReader<File>, ParquetError> {
+    let reader = SerializedFileReader::new(file.try_clone()?)?;
     let metadata = reader.metadata().file_metadata();
     if metadata.schema().get_fields() != COLUMNS.get_fields() {
         return Err(general("its columns are not those of samples"));
     }
     let version = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == VERSION_KEY);
     match version.and_then(|pair| pair.value.as_deref()) {
-        Some(SAMPLES_VERSION) => Ok(reader),
+        Some(SAMPLES_VERSION) => {
+            let pairs = metadata.key_value_metadata().map_or(&[][..], Vec::as_slice);
+            checksum::verify(&mut file, pairs, reader.metadata().row_groups())?;
+            Ok(reader)
+        }
         Some(other) => Err(general(&format!(
             "its samples have version {other}; this program reads version {SAMPLES_VERSION}"
         ))),

@@ -25,6 +25,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, Serial
 use parquet::schema::types::ColumnPath;
 
 use crate::SamplesError;
+use crate::checksum::Checksummed;
 use crate::columns::{COLUMNS, Columns, SAMPLES_VERSION, VERSION_KEY};
 
 /// Lower levels take more room for offsets, and higher ones take no less.
@@ -35,7 +36,7 @@ const OFFSET_BROTLI_LEVEL: u32 = 4;
 pub(crate) struct SegmentFile {
     path: PathBuf,
     part: PathBuf,
-    writer: Option<SerializedFileWriter<BufWriter<File>>>,
+    writer: Option<SerializedFileWriter<Checksummed<BufWriter<File>>>>,
 }
 
 impl SegmentFile {
@@ -43,7 +44,7 @@ impl SegmentFile {
         let part = path.with_extension("part");
         let mut segment = SegmentFile { path: path.to_owned(), part, writer: None };
         let created = File::create(&segment.part).and_then(|file| {
-            let file = BufWriter::with_capacity(1 << 18, file);
+            let file = Checksummed::new(BufWriter::with_capacity(1 << 18, file));
             SerializedFileWriter::new(file, Arc::clone(&COLUMNS), properties()).map_err(into_io)
         });
         segment.writer = Some(created.map_err(|source| segment.failed(source))?);
@@ -58,8 +59,15 @@ impl SegmentFile {
     }
 
     pub fn finish(mut self) -> Result<(), SamplesError> {
-        let Some(writer) = self.writer.take() else { return Ok(()) };
-        let closed = writer.into_inner().map_err(into_io).and_then(|mut file| file.flush());
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        let close = || {
+            // What the library still keeps is not in the checksum yet.
+            writer.flush()?;
+            let checksum = writer.inner().entry(writer.flushed_row_groups());
+            writer.append_key_value_metadata(checksum);
+            writer.into_inner().map_err(into_io)?.into_inner().flush()
+        };
+        let closed = close();
         closed.and_then(|()| fs::rename(&self.part, &self.path)).map_err(|source| self.failed(source))
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_analysis::ExpectationKind;
-use flashlab_base::{Bytes, Target};
+use flashlab_base::{Bytes, SimulatedTarget, Target};
 use flashlab_bench::Settings as BenchSettings;
 use flashlab_report::shell_word;
 
@@ -19,7 +19,7 @@ use crate::inference::settings::{DEPTH, ProbeOptions};
 use crate::interrupt::interrupt;
 use crate::progress::Bar;
 use crate::target::{self, Candidate, Opening};
-use crate::{run_folder, scratch};
+use crate::{run_folder, scratch, unwritten};
 
 /// Infer the hidden parameters of a device, each with evidence and confidence
 #[derive(Args)]
@@ -97,16 +97,15 @@ impl Infer {
         if is_simulated {
             settings.announce(&target.to_string(), &identity, "");
         }
-        if let Target::Simulated(simulated) = target
-            && !writes
-            && simulated.state.is_none()
-            && opened.device.as_flash().is_some()
-        {
-            tell!(
-                "nothing was ever written to it, and reads of empty pages do not reach the flash: leave out --read-only, \
-                 or infer a state: flashlab sim precondition {0} --output FILE; flashlab infer sim:{0}@FILE --read-only",
-                simulated.profile
-            );
+        if !writes {
+            let remedy = match target {
+                Target::Simulated(SimulatedTarget { profile, .. }) => format!(
+                    "leave out --read-only, or infer a state: flashlab sim precondition {profile} --output FILE; flashlab \
+                     infer sim:{profile}@FILE --read-only"
+                ),
+                Target::Path(_) => "write to it first, or infer it with --write".to_owned(),
+            };
+            unwritten::warn(&mut opened, target, settings.target_size, self.probe.seed, &remedy)?;
         }
         let inference = OngoingInference::begin(&mut opened, settings, self.output.as_deref())?;
         inference.infer(&mut opened.device, &self.print)

@@ -164,3 +164,26 @@ fn a_full_disk_for_the_results_ends_a_run_that_goes_on_when_there_is_room() {
     assert_eq!(all_lines[..done.len()], done, "a simulated device gives the same again");
     assert_eq!(all.lines().filter(|line| !line.contains("\"ended\":null")).count(), 12);
 }
+
+#[test]
+fn space_that_was_never_written_is_told() {
+    let directory = Directory::new();
+    directory.write("short.toml", SHORT_RUNS);
+    directory.file("holes", 16 << 20);
+    let run =
+        |target, run| directory.succeeds(&["run", "short.toml", target, "--overwrite-file", "--output", run]);
+    let ran = run("holes", "a");
+    assert!(ran.err.contains("16 MiB of 16 MiB of holes are holes that were never written"), "{ran}");
+    let summary = fs::read_to_string(directory.path("a/summary.json")).unwrap();
+    assert!(summary.contains("\"never_written\""), "the warning is in the report, too");
+
+    directory.write("full", vec![1; 16 << 20]);
+    assert!(!run("full", "b").err.contains("never written"));
+
+    let fresh =
+        |arguments: &[&str]| directory.succeeds(arguments).err.contains("nothing was ever written to it");
+    let target = ["run", "short.toml", "sim:tlc-sata", "--size", "64MiB", "--output"];
+    assert!(fresh(&[&target[..], &["c"]].concat()));
+    assert!(!fresh(&[&target[..], &["d", "--state", "sequential"]].concat()));
+    assert!(fresh(&["infer", "sim:tlc-sata", "--read-only", "--only", "read_page_size", "--output", "e"]));
+}

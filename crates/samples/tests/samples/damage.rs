@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use flashlab_base::Seed;
-use flashlab_samples::{Manifest, RunFolder, SamplesError, for_each_batch};
+use flashlab_samples::{Manifest, RunFolder, Sample, SamplesError, for_each_batch};
 use proptest::prelude::*;
 
 use crate::synthetic::{folder, manifest, mixed_ios, record};
@@ -96,6 +96,33 @@ fn cases(usual: u32) -> ProptestConfig {
     // PROPTEST_CASES asks for another number.
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig { cases: asked.unwrap_or(usual), failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// The samples of a segment.
+fn samples(bytes: &[u8]) -> Result<Vec<Sample>, SamplesError> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run-00001-00000.parquet");
+    std::fs::write(&path, bytes).unwrap();
+    let mut samples = Vec::new();
+    for_each_batch(&path, |columns| samples.extend((0..columns.len()).map(|index| columns.sample(index))))?;
+    Ok(samples)
+}
+
+#[test]
+fn no_flipped_bit_changes_a_figure() {
+    let whole = samples(&SEGMENT).unwrap();
+    let footer = SEGMENT.len() - 2500;
+    let flips = (0..footer).step_by(23).chain(footer..SEGMENT.len());
+    let mut refused = 0;
+    for place in flips {
+        let mut damaged = SEGMENT.clone();
+        damaged[place] ^= 1 << (place % 8);
+        match samples(&damaged) {
+            Ok(read) => assert!(read == whole, "byte {place} of {}", SEGMENT.len()),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 1000, "{refused}");
 }
 
 proptest! {

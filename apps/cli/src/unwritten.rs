@@ -1,0 +1,51 @@
+//! The warning of space that was never written: reads of it do not reach the flash, and the first writes to it find free
+//! blocks.
+
+use anyhow::Result;
+use flashlab_base::{Bytes, Seed, Target};
+use flashlab_bench::State;
+use flashlab_host::NeverWritten;
+
+use crate::target::{OpenDevice, Opened};
+
+/// What to do about it when plans are measured in this state; `None` where the state leaves none.
+pub fn remedy(state: State) -> Option<&'static str> {
+    match state {
+        State::Steady | State::Sequential => None,
+        // Random writes of one capacity leave out a share of about 1/e.
+        State::Random => Some(
+            "after random writes of one capacity about a third of it still is; --state steady writes all of it",
+        ),
+        State::None => Some("--state sequential or --state steady writes all of it first"),
+    }
+}
+
+/// Adds the warning to those of the target, and tells it, where a measurement of the first `size` bytes would meet such
+/// space. `remedy` is what to do about it, as a sentence without a full stop.
+pub fn warn(opened: &mut Opened, target: &Target, size: Bytes, seed: Seed, remedy: &str) -> Result<()> {
+    let found = match (target, &opened.device) {
+        (Target::Simulated(simulated), OpenDevice::Simulated(device)) => {
+            let is_new = simulated.state.is_none() && device.as_flash().is_some();
+            is_new.then(|| "the simulated flash is new: nothing was ever written to it".to_owned())
+        }
+        (Target::Path(path), _) => match flashlab_host::never_written(path.as_ref(), size, seed)? {
+            found if !found.is_any() => None,
+            NeverWritten::Holes(bytes) => {
+                Some(format!("{bytes} of {size} of {target} are holes that were never written"))
+            }
+            NeverWritten::Zeroes { zero, read } => Some(format!(
+                "{zero} of {read} blocks of {target} that were looked at hold only zeroes, as space does that was never \
+                 written or was trimmed"
+            )),
+        },
+        _ => None,
+    };
+    if let Some(found) = found {
+        let message = format!(
+            "{found}: reads of such space do not reach the flash, and writes to it find free blocks; {remedy}"
+        );
+        tell!("{message}");
+        opened.warnings.push(("never_written".to_owned(), message));
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! The checksum of a segment: a damaged file is refused, not read as other figures.
+//!
+//! Parquet has checksums of pages, which the library verifies and does not write, and none of the footer. This one is in
+//! the footer's key-value metadata, where other readers pass it over. It covers every byte before the footer, and what
+//! the footer says of these bytes: where the columns are, how they are packed and how many values they have.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use crc32fast::Hasher;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
+
+/// Its key in the footer.
+const KEY: &str = "flashlab.crc32";
+
+/// Computes the checksum of what is written.
+pub(crate) struct Checksummed<W> {
+    inner: W,
+    hasher: Hasher,
+    bytes: u64,
+}
+
+impl<W> Checksummed<W> {
+    pub fn new(inner: W) -> Checksummed<W> {
+        Checksummed { inner, hasher: Hasher::new(), bytes: 0 }
+    }
+
+    pub fn into_inner(self) -> W {
+        self.inner
+    }
+
+    /// The entry of the footer, once all row groups are written.
+    pub fn entry(&self, groups: &[RowGroupMetaData]) -> KeyValue {
+        let mut hasher = self.hasher.clone();
+        hasher.update(description(groups).as_bytes());
+        KeyValue::new(KEY.to_owned(), format!("{} {:08x}", self.bytes, hasher.finalize()))
+    }
+}
+
+impl<W: Write> Write for Checksummed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Compares a segment with its checksum. One of an earlier flashlab has none.
+pub(crate) fn verify(
+    file: &mut File,
+    pairs: &[KeyValue],
+    groups: &[RowGroupMetaData],
+) -> Result<(), ParquetError> {
+    let Some(expected) = pairs.iter().find(|pair| pair.key == KEY) else { return Ok(()) };
+    let expected = expected.value.as_deref().unwrap_or_default();
+    let bytes = expected.split(' ').next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let mut read = Checksummed::new(io::sink());
+    file.seek(SeekFrom::Start(0))?;
+    io::copy(&mut file.take(bytes), &mut read)?;
+    match read.entry(groups).value.as_deref() {
+        Some(found) if found == expected => Ok(()),
+        _ => Err(ParquetError::General("it is damaged: its checksum is another one".to_owned())),
+    }
+}
+
+/// What the footer says of the row groups.
+fn description(groups: &[RowGroupMetaData]) -> String {
+    let mut text = String::new();
+    for group in groups {
+        let _ = writeln!(text, "{}", group.num_rows());
+        for column in group.columns() {
+            let _ = writeln!(
+                text,
+                "{} {} {} {} {:?} {:?}",
+                column.column_path(),
+                column.num_values(),
+                column.uncompressed_size(),
+                column.compression(),
+                column.byte_range(),
+                column.dictionary_page_offset(),
+            );
+        }
+    }
+    text
+}
