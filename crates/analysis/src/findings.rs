@@ -4,7 +4,7 @@
 //! measured" or "not known", never zero. Everything here can be computed again from the samples
 //! and the manifest of the run.
 
-use flashlab_base::{Bytes, Identity, Nanos, Seed};
+use flashlab_base::{Bytes, Identity, Mode, Nanos, Seed};
 use serde::{Deserialize, Serialize};
 
 /// The version of this document's format.
@@ -247,6 +247,12 @@ pub struct RunSummary {
     pub throughput_bytes_per_s: f64,
     /// IOs a second, over the same time.
     pub ios_per_s: f64,
+    /// Reads and writes apart, whichever there are; reads first.
+    #[serde(default)]
+    pub modes: Vec<ModeFigures>,
+    /// What the flash wrote for each byte that the host wrote; null where it is not known, or nothing was written.
+    #[serde(default)]
+    pub write_amplification: Option<f64>,
     /// IOs that failed; they are in no other figure.
     pub failed_ios: u64,
     /// The 95 % confidence interval's half width relative to the mean, honest for autocorrelated
@@ -256,6 +262,32 @@ pub struct RunSummary {
     pub ended: RunEnd,
     /// The kinds of warnings that concern this run, as `interference`; its figures are doubtful then.
     pub flags: Vec<String>,
+}
+
+/// The figures of a run's reads, or of its writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModeFigures {
+    /// Of reads, or of writes.
+    pub mode: Mode,
+    /// Response times of the counted IOs.
+    pub response: Distribution,
+    /// Bytes a second, over the run's time.
+    pub throughput_bytes_per_s: f64,
+    /// IOs a second, over the run's time.
+    pub ios_per_s: f64,
+    /// What was done in equal parts of the run, its start-up phase included.
+    pub over_time: OverTime,
+}
+
+/// What was completed in each interval of a run, from its beginning to its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OverTime {
+    /// How long an interval is.
+    pub interval_ns: u64,
+    /// IOs a second, of each interval.
+    pub ios_per_s: Vec<f64>,
+    /// Bytes a second, of each interval.
+    pub bytes_per_s: Vec<f64>,
 }
 
 /// How far runs were disturbed by something else than the device and the plan.

@@ -62,6 +62,8 @@ pub(crate) fn run(mean_ns: f64) -> RunSummary {
         response: Distribution { count: 1000, mean_ns, ..Distribution::default() },
         throughput_bytes_per_s: 32768.0 * 1e9 / mean_ns,
         ios_per_s: 1e9 / mean_ns,
+        modes: Vec::new(),
+        write_amplification: None,
         failed_ios: 0,
         precision: Some(0.001),
         ended: RunEnd::PrecisionReached,

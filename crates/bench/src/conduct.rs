@@ -268,9 +268,9 @@ impl<'a> Conduct<'a> {
             time_limit: goal.time_limit,
             failures_allowed: FAILURES_ALLOWED,
         };
-        let media_before = self.media_written();
+        let media_before = self.programmed();
         let outcome = run(self.device, &placed, &mut observers, &control)?;
-        let media_after = self.media_written();
+        let media_after = self.programmed();
         let loss = outcome.loss.clone().or_else(|| self.loss());
         // What one process ended because its mean was precise, the others did not end.
         let ends = observers.iter().map(|(_, until)| until.end());
@@ -325,9 +325,9 @@ impl<'a> Conduct<'a> {
         self.settings.seed.derive(&label, earlier as u64)
     }
 
-    /// The device's counter of what its flash programmed.
-    fn media_written(&mut self) -> Option<Bytes> {
-        self.device.telemetry()?.media_written()
+    /// What its flash programmed so far.
+    fn programmed(&mut self) -> Option<Bytes> {
+        self.device.telemetry()?.programmed()
     }
 
     /// Why a measurement of the device means nothing any more.

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
     Baseline, Disturbance, ExperimentFindings, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark,
-    Point, ResponseTrace, RunEnd, RunSummary, SteadyRound, SteadyState, Traces,
+    ModeFigures, OverTime, Point, ResponseTrace, RunEnd, RunSummary, SteadyRound, SteadyState, Traces,
 };
 use flashlab_analysis::{
     Precision, Summary, io_ignore_and_count, lingering, phases, point, steady_state, trace,
 };
-use flashlab_base::{Bytes, Nanos, Target};
+use flashlab_base::{Bytes, Mode, Nanos, Target};
 use flashlab_plan::Plan;
 use flashlab_samples::Sample;
 
@@ -131,10 +131,19 @@ pub(crate) fn summarise(
     let mut precisions: BTreeMap<u32, Precision> = BTreeMap::new();
     let (mut bytes, mut ios, mut failed_ios) = (0u64, 0u64, 0u64);
     let (mut first, mut last) = (Nanos::MAX, Nanos::ZERO);
+    let mut modes = MODES.map(|_| ModeCount::new(record));
     each_of(source, record, |sample| {
         if sample.errno != 0 {
             failed_ios += 1;
-        } else if sample.position >= record.io_ignore {
+            return;
+        }
+        let is_counted = sample.position >= record.io_ignore;
+        let [reads, writes] = &mut modes;
+        match sample.mode {
+            Mode::Read => reads.add(sample, is_counted),
+            Mode::Write => writes.add(sample, is_counted),
+        }
+        if is_counted {
             summary.add(sample.response().0);
             let precision = precisions.entry(sample.process);
             precision.or_insert_with(|| Precision::with_period(record.period_ios)).add(sample.response().0);
@@ -153,11 +162,78 @@ pub(crate) fn summarise(
         response: summary.distribution(),
         throughput_bytes_per_s: per_second(bytes),
         ios_per_s: per_second(ios),
+        modes: MODES
+            .into_iter()
+            .zip(modes)
+            .filter_map(|(mode, count)| count.figures(mode, seconds))
+            .collect(),
+        write_amplification: write_amplification(record),
         failed_ios,
         precision: joint_precision(&precisions),
         ended,
         flags: crate::warnings::flags(record),
     })
+}
+
+/// How many intervals show how a run went on.
+const INTERVALS: usize = 20;
+const MODES: [Mode; 2] = [Mode::Read, Mode::Write];
+
+/// Counts the reads, or the writes, of a run.
+struct ModeCount {
+    summary: Summary,
+    bytes: u64,
+    ios: u64,
+    begin: Nanos,
+    interval: u64,
+    over_time: [(u64, u64); INTERVALS],
+}
+
+impl ModeCount {
+    fn new(record: &RunRecord) -> ModeCount {
+        let duration = record.end_ns.saturating_sub(record.begin_ns);
+        ModeCount {
+            summary: Summary::new(),
+            bytes: 0,
+            ios: 0,
+            begin: Nanos(record.begin_ns),
+            interval: duration.div_ceil(INTERVALS as u64).max(1),
+            over_time: [(0, 0); INTERVALS],
+        }
+    }
+
+    fn add(&mut self, sample: &Sample, is_counted: bool) {
+        let place = sample.completed.since(self.begin).0 / self.interval;
+        let (ios, bytes) = &mut self.over_time[(place as usize).min(INTERVALS - 1)];
+        *ios += 1;
+        *bytes += sample.size.0;
+        if is_counted {
+            self.summary.add(sample.response().0);
+            self.bytes += sample.size.0;
+            self.ios += 1;
+        }
+    }
+
+    fn figures(self, mode: Mode, seconds: f64) -> Option<ModeFigures> {
+        let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+        let rate = |amount: u64| amount as f64 * 1e9 / self.interval as f64;
+        (self.ios > 0).then(|| ModeFigures {
+            mode,
+            response: self.summary.distribution(),
+            throughput_bytes_per_s: per_second(self.bytes),
+            ios_per_s: per_second(self.ios),
+            over_time: OverTime {
+                interval_ns: self.interval,
+                ios_per_s: self.over_time.iter().map(|&(ios, _)| rate(ios)).collect(),
+                bytes_per_s: self.over_time.iter().map(|&(_, bytes)| rate(bytes)).collect(),
+            },
+        })
+    }
+}
+
+fn write_amplification(record: &RunRecord) -> Option<f64> {
+    let written = record.written_bytes;
+    (written > 0).then_some(record.media_written_bytes? as f64 / written as f64)
 }
 
 /// The half width of the mean over all processes, from those of each: independent means of about

@@ -232,6 +232,8 @@ mod tests {
             response: Distribution { mean_ns, ..Distribution::default() },
             throughput_bytes_per_s: 0.0,
             ios_per_s: 0.0,
+            modes: Vec::new(),
+            write_amplification: None,
             failed_ios: 0,
             precision: None,
             ended: RunEnd::BudgetUsed,

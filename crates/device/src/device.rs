@@ -127,6 +127,12 @@ pub trait Telemetry {
     /// counter may be coarse and may lag behind. `None`: the device does not count them.
     fn media_written(&mut self) -> Option<Bytes>;
 
+    /// As [`Telemetry::media_written`], for whoever may look inside: a simulated device knows it whether or not the device
+    /// that it stands for counts it.
+    fn programmed(&mut self) -> Option<Bytes> {
+        self.media_written()
+    }
+
     /// What disturbed measurements so far, as seen from the calling thread.
     fn disturbance(&mut self) -> DisturbanceCounters;
 }

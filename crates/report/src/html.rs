@@ -97,8 +97,9 @@ fn own_plan(findings: &Findings) -> String {
     let (varied, single): (Vec<&MicroBenchmark>, Vec<&MicroBenchmark>) =
         findings.micro_benchmarks.iter().partition(|plan| !plan.parameter.is_empty());
     let plans = varied.into_iter().enumerate();
-    let charts: Vec<Chart> =
+    let mut charts: Vec<Chart> =
         plans.map(|(index, plan)| charts::micro_benchmark(findings, plan, index)).collect();
+    charts.extend(points::over_time(findings));
     let body = html! { (points::facts(&single)) (figures(&charts)) };
     let mut sections = vec![
         summary::head(findings),

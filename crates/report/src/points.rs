@@ -4,11 +4,16 @@
 //!
 //! Invariant: the figures in a line are those of one run, the middle repetition by its mean.
 
-use flashlab_analysis::findings::{ExperimentFindings, Findings, MicroBenchmark, Point, RunSummary};
+use flashlab_analysis::findings::{
+    Distribution, ExperimentFindings, Findings, MicroBenchmark, Point, RunSummary,
+};
+use flashlab_base::Mode;
 use maud::Markup;
 
+use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::page;
 use crate::units;
+use crate::words::mode_words;
 use crate::writer::{DIM, Writer};
 
 /// Whether plans were run as they are written, without the baselines that the methodology begins with.
@@ -26,9 +31,16 @@ pub(crate) fn facts(plans: &[&MicroBenchmark]) -> Markup {
     let experiments = plans.iter().flat_map(|plan| &plan.experiments);
     let fact = |experiment: &'_ ExperimentFindings| {
         let run = experiment.points.first().and_then(middle)?;
-        let [mean, p50, p99, ios, rate] = figures(run);
-        let figures = format!("mean {mean}, p50 {p50}, p99 {p99}, {ios} IO/s, {rate}");
-        Some((experiment.pattern.clone(), figures))
+        let in_words = |counted: Counted<'_>| {
+            let [mean, p50, p90, p99, p999, max, ios, rate] = counted.figures();
+            format!(
+                "{}: mean {mean}, p50 {p50}, p90 {p90}, p99 {p99}, p99.9 {p999}, max {max}, {ios} IO/s, {rate}",
+                counted.name
+            )
+        };
+        let mut figures: Vec<String> = counted(run).into_iter().map(in_words).collect();
+        figures.extend(run.write_amplification.map(|factor| format!("write amplification {factor:.2}")));
+        Some((experiment.pattern.clone(), figures.join("; ")))
     };
     let found: Vec<(String, String)> = experiments.filter_map(fact).collect();
     if found.is_empty() {
@@ -38,41 +50,93 @@ pub(crate) fn facts(plans: &[&MicroBenchmark]) -> Markup {
 }
 
 /// Below this width a line has only the mean and p99.
-const WIDE: usize = 78;
+const WIDE: usize = 79;
 
 fn table(out: &mut Writer<'_>, plan: &MicroBenchmark) {
     let wide = out.width() >= WIDE;
+    let is_single = plan.experiments.len() == 1;
     out.blank();
-    let headings = ["mean", "p50", "p99", "IO/s", "throughput"].map(str::to_owned);
-    out.line(&row(wide, &plan.name, &plan.parameter, headings), DIM);
+    let title = match plan.parameter.as_str() {
+        "" => plan.name.clone(),
+        parameter => format!("{}: {parameter}", plan.name),
+    };
+    let headings = ["mean", "p50", "p90", "p99", "p99.9", "max", "IO/s", "bytes/s"].map(str::to_owned);
+    out.line(&heading(wide, &title, headings), DIM);
+    let mut factors = Vec::new();
     for experiment in &plan.experiments {
         for point in &experiment.points {
             let Some(run) = middle(point) else { continue };
-            out.line(&row(wide, &experiment.pattern, &point.label, figures(run)), "");
+            factors.extend(run.write_amplification);
+            let name = match (is_single, point.label.as_str()) {
+                (_, "") => experiment.pattern.clone(),
+                (true, label) => label.to_owned(),
+                (false, label) => format!("{} {label}", experiment.pattern),
+            };
+            for (index, counted) in counted(run).into_iter().enumerate() {
+                let name = if index == 0 { name.as_str() } else { "" };
+                out.line(&row(wide, name, counted.name, counted.figures()), "");
+            }
         }
+    }
+    factors.sort_by(f64::total_cmp);
+    if let (Some(least), Some(most)) = (factors.first(), factors.last()) {
+        let (least, most) = (format!("{least:.2}"), format!("{most:.2}"));
+        let range = if least == most { most } else { format!("{least} to {most}") };
+        out.line(&format!("write amplification {range}"), DIM);
     }
 }
 
-fn figures(run: &RunSummary) -> [String; 5] {
-    let response = &run.response;
-    [
-        units::time(response.mean_ns),
-        units::time(response.p50_ns as f64),
-        units::time(response.p99_ns as f64),
-        units::digits(run.ios_per_s),
-        units::rate(run.throughput_bytes_per_s),
-    ]
+/// The IOs of a run that a line is of.
+struct Counted<'a> {
+    name: &'static str,
+    response: &'a Distribution,
+    ios_per_s: f64,
+    bytes_per_s: f64,
 }
 
-fn row(wide: bool, name: &str, value: &str, [mean, p50, p99, ios, rate]: [String; 5]) -> String {
+/// Reads and writes apart.
+fn counted(run: &RunSummary) -> Vec<Counted<'_>> {
+    let modes = run.modes.iter().map(|mode| Counted {
+        name: mode_words(mode.mode),
+        response: &mode.response,
+        ios_per_s: mode.ios_per_s,
+        bytes_per_s: mode.throughput_bytes_per_s,
+    });
+    modes.collect()
+}
+
+impl Counted<'_> {
+    fn figures(&self) -> [String; 8] {
+        let response = self.response;
+        [
+            units::time(response.mean_ns),
+            units::time(response.p50_ns as f64),
+            units::time(response.p90_ns as f64),
+            units::time(response.p99_ns as f64),
+            units::time(response.p999_ns as f64),
+            units::time(response.max_ns as f64),
+            units::digits(self.ios_per_s),
+            units::rate(self.bytes_per_s),
+        ]
+    }
+}
+
+fn row(wide: bool, name: &str, mode: &str, [mean, p50, _, p99, p999, max, ios, rate]: [String; 8]) -> String {
     let row = if wide {
-        let (name, value) = (cut(name, 16), cut(value, 14));
-        format!("{name:<16} {value:>14} {mean:>8} {p50:>8} {p99:>8} {ios:>8} {rate:>10}")
+        let name = cut(name, 14);
+        format!("{name:<14} {mode:<6} {mean:>7} {p50:>7} {p99:>7} {p999:>7} {max:>7} {ios:>7} {rate:>9}")
     } else {
-        let (name, value) = (cut(name, 12), cut(value, 9));
-        format!("{name:<12} {value:>9} {mean:>8} {p99:>8}")
+        let name = cut(name, 12);
+        format!("{name:<12} {mode:<6} {mean:>8} {p99:>8}")
     };
     row.trim_end().to_owned()
+}
+
+/// A row with one text in place of the name and the mode.
+fn heading(wide: bool, title: &str, headings: [String; 8]) -> String {
+    let length = if wide { 21 } else { 19 };
+    let figures = row(wide, "", "", headings).split_off(length);
+    format!("{:<length$}{figures}", cut(title, length))
 }
 
 /// A person's own names may be longer than their column.
@@ -81,6 +145,57 @@ fn cut(text: &str, length: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(length - 1).chain(['…']).collect()
+}
+
+/// How each experiment went on, in IOs and bytes a second, drawn for the middle repetition of its last point.
+pub(crate) fn over_time(findings: &Findings) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for plan in &findings.micro_benchmarks {
+        for experiment in &plan.experiments {
+            let last = experiment.points.last();
+            let Some((point, run)) = last.and_then(|point| Some((point, middle(point)?))) else { continue };
+            let place = match point.label.as_str() {
+                "" => String::new(),
+                label => format!(", {} {label}", plan.parameter),
+            };
+            charts.push(Chart {
+                id: format!("over-time-{}", charts.len()),
+                title: format!("{}{place} over time", experiment.pattern),
+                caption: "What was completed in each twentieth of the run, its start-up phase included."
+                    .to_owned(),
+                wide: false,
+                drawing: over_time_drawing(run),
+            });
+        }
+    }
+    charts
+}
+
+fn over_time_drawing(run: &RunSummary) -> Drawing {
+    let axis = |label: &str, unit: &str| ChartAxis {
+        label: label.to_owned(),
+        scale: "linear",
+        unit: unit.to_owned(),
+        labels: Vec::new(),
+    };
+    let interval = run.modes.first().map_or(0, |mode| mode.over_time.interval_ns) as f64;
+    let count = run.modes.iter().map(|mode| mode.over_time.bytes_per_s.len()).max().unwrap_or(0);
+    let series = run.modes.iter().map(|mode| ChartSeries {
+        name: mode_words(mode.mode).to_owned(),
+        colour: if mode.mode == Mode::Read { "rr" } else { "rw" }.to_owned(),
+        points: if mode.mode == Mode::Read { "rr" } else { "rw" }.to_owned(),
+        style: "line",
+        values: Figures(mode.over_time.bytes_per_s.iter().copied().map(Some).collect()),
+        band: None,
+    });
+    Drawing {
+        x: axis("time", "ns"),
+        y: axis("throughput", "bytes/s"),
+        values: Figures((0..count).map(|index| Some((index as f64 + 0.5) * interval)).collect()),
+        series: series.collect(),
+        marks: Vec::new(),
+        level: None,
+    }
 }
 
 fn middle(point: &Point) -> Option<&RunSummary> {

@@ -2,18 +2,20 @@
 //!
 //! Invariant: a column has one unit, so that its figures can be compared at a glance and sorted.
 
-use flashlab_analysis::findings::{Findings, RunEnd, RunSummary};
+use flashlab_analysis::findings::{Distribution, Findings, RunEnd, RunSummary};
 use maud::{Markup, html};
 
 use crate::page::{Section, note};
 use crate::units::UNKNOWN;
+use crate::words::mode_words;
 
-const HEADINGS: [&str; 19] = [
+const HEADINGS: [&str; 21] = [
     "Run",
     "Benchmark",
     "Pattern",
     "Parameter",
     "Rep.",
+    "IO",
     "IOs",
     "Mean µs",
     "Min µs",
@@ -25,6 +27,7 @@ const HEADINGS: [&str; 19] = [
     "Std dev µs",
     "MB/s",
     "IO/s",
+    "Write amplification",
     "Precision %",
     "Ended",
     "Flags",
@@ -64,7 +67,7 @@ fn rows(findings: &Findings) -> Vec<Markup> {
     let mut rows = Vec::new();
     for baseline in &findings.baselines {
         let place = Place { benchmark: "baseline", pattern: &baseline.pattern, label: "", value: 0.0 };
-        rows.push(row(&place, &baseline.run));
+        rows.extend(rows_of(&place, &baseline.run));
     }
     for micro in &findings.micro_benchmarks {
         for experiment in &micro.experiments {
@@ -75,15 +78,43 @@ fn rows(findings: &Findings) -> Vec<Markup> {
                     label: &point.label,
                     value: point.value,
                 };
-                rows.extend(point.runs.iter().map(|run| row(&place, run)));
+                rows.extend(point.runs.iter().flat_map(|run| rows_of(&place, run)));
             }
         }
     }
     rows
 }
 
-fn row(place: &Place<'_>, run: &RunSummary) -> Markup {
-    let response = &run.response;
+/// A row for all IOs of a run, and where it reads and writes a row for each.
+fn rows_of(place: &Place<'_>, run: &RunSummary) -> Vec<Markup> {
+    let all = Counted {
+        name: match run.modes.as_slice() {
+            [one] => mode_words(one.mode),
+            _ => "all",
+        },
+        response: &run.response,
+        bytes_per_s: run.throughput_bytes_per_s,
+        ios_per_s: run.ios_per_s,
+    };
+    let apart = run.modes.iter().filter(|_| run.modes.len() > 1).map(|mode| Counted {
+        name: mode_words(mode.mode),
+        response: &mode.response,
+        bytes_per_s: mode.throughput_bytes_per_s,
+        ios_per_s: mode.ios_per_s,
+    });
+    std::iter::once(all).chain(apart).map(|counted| row(place, run, &counted)).collect()
+}
+
+/// Which IOs of a run a row is of.
+struct Counted<'a> {
+    name: &'static str,
+    response: &'a Distribution,
+    bytes_per_s: f64,
+    ios_per_s: f64,
+}
+
+fn row(place: &Place<'_>, run: &RunSummary, counted: &Counted<'_>) -> Markup {
+    let response = counted.response;
     let nanoseconds = [
         response.mean_ns,
         response.min_ns as f64,
@@ -95,7 +126,11 @@ fn row(place: &Place<'_>, run: &RunSummary) -> Markup {
         response.standard_deviation_ns,
     ];
     let microseconds = nanoseconds.into_iter().map(|ns| (ns / 1e3, 1));
-    let rates = [(run.throughput_bytes_per_s / 1e6, 2), (run.ios_per_s, 0)];
+    let rates = [
+        (counted.bytes_per_s / 1e6, 2),
+        (counted.ios_per_s, 0),
+        (run.write_amplification.unwrap_or(f64::NAN), 2),
+    ];
     let precision = [(run.precision.map_or(f64::NAN, |precision| precision * 100.0), 1)];
     let figures = microseconds.chain(rates).chain(precision);
     html! {
@@ -105,6 +140,7 @@ fn row(place: &Place<'_>, run: &RunSummary) -> Markup {
             td { (place.pattern) }
             td data-value=(place.value) { (place.label) }
             td { (run.repetition) }
+            td { (counted.name) }
             td { (response.count) }
             @for (figure, decimals) in figures { td { (written(figure, decimals)) } }
             td { (ended(run.ended)) @if run.failed_ios > 0 { ", " (run.failed_ios) " failed" } }

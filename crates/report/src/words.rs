@@ -1,6 +1,7 @@
 //! Words and dates that several pages show.
 
 use flashlab_analysis::findings::HintVerdict;
+use flashlab_base::Mode;
 
 /// An RFC 3339 instant in UTC as people write it; anything else as it is.
 pub fn date(rfc3339: &str) -> String {
@@ -23,6 +24,14 @@ pub fn verdict_words(verdict: HintVerdict) -> (&'static str, &'static str, &'sta
 pub fn capitalised(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+/// What IOs of a mode are called.
+pub fn mode_words(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Read => "reads",
+        Mode::Write => "writes",
+    }
 }
 
 #[cfg(test)]

@@ -268,8 +268,12 @@ impl Health for FlashDevice {
 
 impl Telemetry for FlashDevice {
     fn media_written(&mut self) -> Option<Bytes> {
+        self.counts_media_writes.then(|| self.programmed()).flatten()
+    }
+
+    fn programmed(&mut self) -> Option<Bytes> {
         let pages = CAUSES.map(|cause| self.flash.counts().pages_programmed(cause)).iter().sum::<u64>();
-        self.counts_media_writes.then(|| self.flash.geometry().page() * pages)
+        Some(self.flash.geometry().page() * pages)
     }
 
     /// Nothing else uses a simulated device.

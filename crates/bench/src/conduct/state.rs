@@ -133,7 +133,7 @@ impl Conduct<'_> {
         let seed = self.seed_for(purpose);
         let placed = pattern.place(self.space, seed)?;
         let (all, progress, interrupt) = (size.0, self.progress, self.interrupt);
-        let media_before = self.media_written();
+        let media_before = self.programmed();
         let (mut written, mut told, mut last) = (0, 0, None);
         let mut ios = placed.ios(0).map_while(|io| {
             if written >= all || interrupt.load(Ordering::Relaxed) {
@@ -164,7 +164,7 @@ impl Conduct<'_> {
             return Err(BenchError::Device { target, run, failure });
         }
         let end = self.device.now();
-        let media_after = self.media_written();
+        let media_after = self.programmed();
         let record = RunRecord {
             run,
             purpose: purpose.clone(),

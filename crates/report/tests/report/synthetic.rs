@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
     Baseline, Characteristics, Distribution, Disturbance, ExperimentFindings, FINDINGS_VERSION, Findings,
-    Hint, HintVerdict, Lingering, Method, MicroBenchmark, Phases, Point, ResponseTrace, RunEnd, RunSummary,
-    Traces, Warning,
+    Hint, HintVerdict, Lingering, Method, MicroBenchmark, ModeFigures, OverTime, Phases, Point,
+    ResponseTrace, RunEnd, RunSummary, Traces, Warning,
 };
-use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Identity, Mode, Nanos, Prng, Seed};
 
 const STARTUP: u64 = 125;
 const PERIOD: u64 = 128;
@@ -93,6 +93,18 @@ impl Synthetic {
             io_ignore,
             throughput_bytes_per_s: size * 1e9 / response.mean_ns,
             ios_per_s: 1e9 / response.mean_ns,
+            modes: vec![ModeFigures {
+                mode: Mode::Write,
+                response: response.clone(),
+                throughput_bytes_per_s: size * 1e9 / response.mean_ns,
+                ios_per_s: 1e9 / response.mean_ns,
+                over_time: OverTime {
+                    interval_ns: 1_000_000,
+                    ios_per_s: vec![1e9 / response.mean_ns; 20],
+                    bytes_per_s: vec![size * 1e9 / response.mean_ns; 20],
+                },
+            }],
+            write_amplification: Some(1.5),
             failed_ios: 0,
             precision: Some(
                 1.96 * response.standard_deviation_ns / response.mean_ns / (response.count as f64).sqrt(),
