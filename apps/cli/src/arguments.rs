@@ -103,12 +103,29 @@ pub struct JsonOption {
     pub json: bool,
 }
 
-/// What is printed of a run, and what is expected of it.
-#[derive(Args, Clone)]
-pub struct PrintOptions {
+/// The options of verbs that print a table.
+#[derive(Args, Clone, Copy)]
+pub struct TableOptions {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+    /// Print the table as CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+impl TableOptions {
+    /// Whether a program reads standard output, so that nothing else may be printed there.
+    pub fn is_for_a_program(self) -> bool {
+        self.json || self.csv
+    }
+}
+
+/// What is printed of a run, and what is expected of it.
+#[derive(Args, Clone)]
+pub struct PrintOptions {
+    #[command(flatten)]
+    pub table: TableOptions,
     #[command(flatten)]
     pub expectations: ExpectationOptions,
 }

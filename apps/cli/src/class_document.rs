@@ -3,11 +3,12 @@
 use anyhow::{Result, anyhow};
 use flashlab_analysis::ClassTable;
 use flashlab_base::Nanos;
-use flashlab_report::class_table;
+use flashlab_report::{class_rows, class_table};
 use flashlab_sim::flash_device::Statistics;
 use serde::Serialize;
 
-use crate::{flash_statistics, output};
+use crate::arguments::TableOptions;
+use crate::{csv_table, flash_statistics, output};
 
 /// The version of the JSON document.
 const VERSION: u32 = 1;
@@ -56,10 +57,13 @@ impl ClassDocument {
     }
 
     /// Prints the document; returns an error if IOs failed.
-    pub fn print(&self, json: bool) -> Result<()> {
-        match json {
-            true => output::json(self)?,
-            false => output::text(&self.text())?,
+    pub fn print(&self, table: TableOptions) -> Result<()> {
+        match (table.json, table.csv) {
+            (true, _) => output::json(self)?,
+            (_, true) => {
+                csv_table::print(&class_rows(self.runs.iter().map(|run| (run.name.as_str(), &run.table))))?
+            }
+            _ => output::text(&self.text())?,
         }
         self.failure().map_or(Ok(()), Err)
     }

@@ -12,6 +12,7 @@ use clap::Args;
 use flashlab_analysis::{Expectation, ExpectationKind, ExperimentKey, Judgement, Outcome};
 use serde::Serialize;
 
+use crate::arguments::TableOptions;
 use crate::exit::{Unmet, Usage};
 use crate::{files, output};
 
@@ -107,11 +108,11 @@ impl ExpectationOptions {
     }
 
     /// Prints the answers after the report, writes them for CI, and returns an error unless all are met.
-    pub fn conclude(&self, name: &str, judgements: &[Judgement], json: bool) -> Result<()> {
+    pub fn conclude(&self, name: &str, judgements: &[Judgement], table: TableOptions) -> Result<()> {
         if judgements.is_empty() {
             return Ok(());
         }
-        match json {
+        match table.is_for_a_program() {
             true => judgements.iter().for_each(|judgement| {
                 tell!("expectation {}", flashlab_report::judgement_sentence(judgement));
             }),

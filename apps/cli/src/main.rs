@@ -14,6 +14,7 @@ mod caretaker;
 mod class_document;
 mod class_observer;
 mod class_runner;
+mod csv_table;
 mod exit;
 mod expectations;
 mod files;

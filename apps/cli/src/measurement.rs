@@ -17,7 +17,7 @@ use crate::progress::Bar;
 use crate::run_folder::{self, Content};
 use crate::selection::Selection;
 use crate::target::{OpenDevice, Opened};
-use crate::{expectations, flash_statistics, output};
+use crate::{csv_table, expectations, flash_statistics, output};
 
 /// A measurement that can be begun or resumed.
 pub struct Measurement {
@@ -130,11 +130,15 @@ pub fn print(folder: &RunFolder, findings: &Findings, page: &Path, options: &Pri
         Ok(expectations.iter().flat_map(|expectation| expectation.judge_run(&run)).collect())
     })?;
     let page = page.display().to_string();
-    if options.json {
+    let table = options.table;
+    if table.is_for_a_program() {
         tell!("report: {page}");
-        expectations::json(findings, &judged)?;
+        match table.csv {
+            true => csv_table::print(&flashlab_report::run_rows(findings))?,
+            false => expectations::json(findings, &judged)?,
+        }
     } else {
         output::text(&flashlab_report::terminal(findings, &output::layout(Some(page))))?;
     }
-    expectations.conclude(&findings.characteristics.device, &judged, options.json)
+    expectations.conclude(&findings.characteristics.device, &judged, table)
 }

@@ -5,12 +5,13 @@ use std::path::Path;
 use anyhow::Result;
 use flashlab_analysis::{ClassTable, Classes, Done, Locality};
 use flashlab_base::{Bytes, Identity, Mode, Nanos};
-use flashlab_report::class_table;
+use flashlab_report::{class_rows, class_table};
 use flashlab_samples::{Manifest, RecordedRun, RecordingSettings, RunFolder, Sample};
 use serde::Serialize;
 
-use crate::output;
+use crate::arguments::TableOptions;
 use crate::run_folder::{self, Content};
+use crate::{csv_table, output};
 
 /// The version of the JSON document.
 const VERSION: u32 = 1;
@@ -50,7 +51,7 @@ struct Run {
 }
 
 /// Shows the classes of IOs of each run of a recording.
-pub fn report(folder: &RunFolder, manifest: Manifest<RecordingSettings>, json: bool) -> Result<()> {
+pub fn report(folder: &RunFolder, manifest: Manifest<RecordingSettings>, table: TableOptions) -> Result<()> {
     let RecordingSettings { target, recorded_by } = manifest.settings;
     let runs = folder.runs::<RecordedRun>()?.into_iter().map(|RecordedRun { run, name }| {
         let mut seen = Seen::default();
@@ -59,8 +60,13 @@ pub fn report(folder: &RunFolder, manifest: Manifest<RecordingSettings>, json: b
     });
     let (runs, started) = (runs.collect::<Result<Vec<_>>>()?, manifest.started);
     let document = Document { version: VERSION, target, recorded_by, started, runs };
-    if json {
+    if table.json {
         return output::json(&document);
+    }
+    if table.csv {
+        return csv_table::print(&class_rows(
+            document.runs.iter().map(|run| (run.name.as_str(), &run.table)),
+        ));
     }
     let mut text =
         format!("{}, recorded by {} at {}\n", document.target, document.recorded_by, document.started);

@@ -27,6 +27,7 @@ mod inference;
 mod method;
 mod page;
 mod points;
+mod rows;
 mod runs;
 mod state;
 mod summary;
@@ -49,6 +50,9 @@ pub use expectations::{
 pub use html::html;
 pub use inference::{InferenceJson, InferenceRun, advice_terminal, inference_html, inference_terminal};
 pub use method::shell_word;
+pub use rows::{
+    ParameterRow, RatioRow, RunClassRow, RunRow, class_rows, parameter_rows, ratio_rows, run_rows,
+};
 pub use terminal::terminal;
 pub use units::printable;
 pub use writer::Layout;

@@ -7,14 +7,14 @@ use flashlab_analysis::ExpectationKind;
 use flashlab_analysis::inference::Inference;
 use flashlab_report::{
     InferenceJson, InferenceRun, Layout, advice, advice_terminal, inference_html, inference_terminal,
-    shell_word,
+    parameter_rows, shell_word,
 };
 use flashlab_samples::{Manifest, RunFolder, SamplesError};
 
 use crate::arguments::{InferencePrintOptions, PrintOptions};
 use crate::inference::folder::{self, PAGE, PROBES};
 use crate::inference::settings::InferenceSettings;
-use crate::{expectations, files, output};
+use crate::{csv_table, expectations, files, output};
 
 /// Of a parameter whose group did not run yet.
 const NOT_YET: &str = "not looked at yet";
@@ -29,7 +29,7 @@ pub fn show(path: &Path, page: Option<&Path>, options: &InferencePrintOptions) -
         None => write_pages(&folder, &manifest, &known).unwrap_or_else(|error| tell!("{error}")),
     }
     if let Some(warning) = unfinished(&manifest.settings, &known, path) {
-        if options.print.json {
+        if options.print.table.json {
             tell!("{}", warning.1);
         }
         manifest.warnings.push(warning);
@@ -58,15 +58,17 @@ pub fn print(
     options: &InferencePrintOptions,
 ) -> Result<()> {
     let page = page.display().to_string();
-    let PrintOptions { json, expectations } = &options.print;
+    let PrintOptions { table, expectations } = &options.print;
     let judged = expectations.judge(|expectations| {
         Ok(expectations.iter().map(|expectation| expectation.judge_inference(known)).collect())
     })?;
-    if *json {
+    if table.is_for_a_program() {
         tell!("report: {page}");
-        match options.advise {
-            true => output::json(&advice(known))?,
-            false => expectations::json(&InferenceJson(known), &judged)?,
+        match (options.advise, table.csv) {
+            (true, true) => csv_table::print(&advice(known))?,
+            (true, false) => output::json(&advice(known))?,
+            (false, true) => csv_table::print(&parameter_rows(known))?,
+            (false, false) => expectations::json(&InferenceJson(known), &judged)?,
         }
     } else {
         let run = inference_run(manifest, known, &manifest.warnings, &[]);
@@ -75,7 +77,7 @@ pub fn print(
             output::text(&format!("\n{}", advice_terminal(&advice(known), &output::layout(None))))?;
         }
     }
-    expectations.conclude(&manifest.settings.target, &judged, *json)
+    expectations.conclude(&manifest.settings.target, &judged, *table)
 }
 
 fn inference_run<'a>(

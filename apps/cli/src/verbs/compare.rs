@@ -9,7 +9,7 @@ use flashlab_analysis::{ComparedRun, ExpectationKind, compare};
 
 use crate::arguments::PrintOptions;
 use crate::exit::Usage;
-use crate::{expectations, files, inference, output, recordings};
+use crate::{csv_table, expectations, files, inference, output, recordings};
 
 /// Compare runs of bench or run: ratios with confidence intervals at each quantile
 #[derive(Args)]
@@ -33,7 +33,7 @@ impl Compare {
         let folders: Vec<&Path> =
             std::iter::once(&self.first).chain(&self.others).map(PathBuf::as_path).collect();
         check(&folders)?;
-        let PrintOptions { json, expectations } = &self.print;
+        let PrintOptions { table, expectations } = &self.print;
         expectations.check(ExpectationKind::Comparison)?;
         let runs: Vec<ComparedRun> =
             folders.iter().map(|folder| Ok(flashlab_bench::compared_run(folder)?)).collect::<Result<_>>()?;
@@ -46,13 +46,16 @@ impl Compare {
                 .flat_map(|expectation| expectation.judge_comparison(&comparison))
                 .collect())
         })?;
-        if *json {
+        if table.is_for_a_program() {
             tell!("report: {page}");
-            expectations::json(&comparison, &judged)?;
+            match table.csv {
+                true => csv_table::print(&flashlab_report::ratio_rows(&comparison))?,
+                false => expectations::json(&comparison, &judged)?,
+            }
         } else {
             output::text(&flashlab_report::compare_terminal(&comparison, &output::layout(Some(page))))?;
         }
-        expectations.conclude(&comparison.devices.join(" against "), &judged, *json)
+        expectations.conclude(&comparison.devices.join(" against "), &judged, *table)
     }
 }
 

@@ -7,14 +7,14 @@ use flashlab_host::{Inspection, Refusal};
 use flashlab_report::printable;
 use serde::Serialize;
 
-use crate::arguments::JsonOption;
-use crate::output;
+use crate::arguments::TableOptions;
+use crate::{csv_table, output};
 
 /// List the block devices, and what flashlab would refuse to write to, and why
 #[derive(Args)]
 pub struct Devices {
     #[command(flatten)]
-    json: JsonOption,
+    table: TableOptions,
 }
 
 #[derive(Serialize)]
@@ -29,8 +29,12 @@ impl Devices {
     /// Prints the list.
     pub fn run(self) -> Result<()> {
         let found = flashlab_host::devices();
-        if self.json.json {
-            return output::json(&found.iter().map(listed).collect::<Vec<_>>());
+        let listed = || found.iter().map(listed).collect::<Vec<_>>();
+        if self.table.json {
+            return output::json(&listed());
+        }
+        if self.table.csv {
+            return csv_table::print(&listed());
         }
         if found.is_empty() {
             return output::text("no block device here has a capacity\n");

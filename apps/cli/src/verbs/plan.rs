@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use flashlab_plan::{Choice, Plan};
 use serde::Serialize;
 
-use crate::arguments::JsonOption;
-use crate::{files, output};
+use crate::arguments::{JsonOption, TableOptions};
+use crate::{csv_table, files, output};
 
 /// Show the plans that come with flashlab, or check one of yours
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub struct PlanCommand {
 #[derive(Subcommand)]
 enum PlanAction {
     /// List the plans that come with flashlab
-    List(JsonOption),
+    List(TableOptions),
     /// Print a plan's file
     Show {
         /// Its name
@@ -41,7 +41,7 @@ impl PlanCommand {
     /// Prints what the action asks for.
     pub fn run(self) -> Result<()> {
         match self.action {
-            PlanAction::List(json) => list(json.json),
+            PlanAction::List(table) => list(table),
             PlanAction::Show { name, json } => show(&name, json.json),
             PlanAction::Check { file, json } => {
                 let plan = Plan::parse(&files::plan(&file)?, &file.display().to_string())?;
@@ -102,11 +102,14 @@ impl Description {
     }
 }
 
-fn list(json: bool) -> Result<()> {
+fn list(table: TableOptions) -> Result<()> {
     let plans: Vec<Plan> = Plan::builtins().iter().map(|builtin| builtin.plan()).collect();
-    if json {
-        let all: Vec<Description> = plans.iter().map(Description::of).collect();
-        return output::json(&all);
+    let all = || plans.iter().map(Description::of).collect::<Vec<_>>();
+    if table.json {
+        return output::json(&all());
+    }
+    if table.csv {
+        return csv_table::print(&all());
     }
     let line = |plan: &Plan| {
         let parameter = plan.parameter.map_or("", |parameter| parameter.name());

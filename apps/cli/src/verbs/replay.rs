@@ -7,7 +7,7 @@ use clap::Args;
 use flashlab_base::{Bytes, Target};
 use flashlab_report::shell_word;
 
-use crate::arguments::{self, ConsentOptions, EngineOptions, JsonOption};
+use crate::arguments::{self, ConsentOptions, EngineOptions, TableOptions};
 use crate::class_runner::ClassRunner;
 use crate::exit::Usage;
 use crate::target::{Candidate, Opening};
@@ -31,7 +31,7 @@ pub struct Replay {
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    json: JsonOption,
+    table: TableOptions,
 }
 
 impl Replay {
@@ -63,6 +63,6 @@ impl Replay {
             let (facts, run) = replay.run(runner, &target, self.size, "a larger device")?;
             Ok((Some(facts), vec![run]))
         })?;
-        document.print(self.json.json)
+        document.print(self.table)
     }
 }

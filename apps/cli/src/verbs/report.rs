@@ -43,7 +43,7 @@ impl Report {
                 )));
             }
             options.expectations.check_none("a recording")?;
-            return recordings::report(&folder, manifest, options.json);
+            return recordings::report(&folder, manifest, options.table);
         }
         options.expectations.check(ExpectationKind::Run)?;
         let (folder, _, _) = flashlab_bench::open_run(run)?;

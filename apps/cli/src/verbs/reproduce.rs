@@ -8,9 +8,9 @@ use clap::Args;
 use flashlab_base::Seed;
 use flashlab_reproduce::{ALL, Figure, FigurePicture, Reproduction, find};
 
-use crate::arguments::{self, JsonOption};
+use crate::arguments::{self, TableOptions};
 use crate::exit::Usage;
-use crate::output;
+use crate::{csv_table, output};
 
 /// Print a table or figure of a paper next to what flashlab measures on the zoo's devices
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub struct Reproduce {
     #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Seed,
     #[command(flatten)]
-    json: JsonOption,
+    table: TableOptions,
 }
 
 impl Reproduce {
@@ -51,12 +51,16 @@ impl Reproduce {
             if let Some(folder) = &self.pictures {
                 draw(folder, &outcome.pictures)?;
             }
-            if !self.json.json {
+            if !self.table.is_for_a_program() {
                 output::text(&table(reproduction, &outcome.figures))?;
             }
             figures.extend(outcome.figures);
         }
-        if self.json.json { output::json(&figures) } else { Ok(()) }
+        match (self.table.json, self.table.csv) {
+            (true, _) => output::json(&figures),
+            (_, true) => csv_table::print(&figures),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -16,11 +16,11 @@ use flashlab_sim::flash_device::Statistics;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 use serde::Serialize;
 
-use crate::arguments::{self, JsonOption};
+use crate::arguments::{self, JsonOption, TableOptions};
 use crate::exit::Usage;
 use crate::target::{new_device, profile_named};
 use crate::verbs::sim_run::SimRun;
-use crate::{flash_statistics, output};
+use crate::{csv_table, flash_statistics, output};
 
 /// List and show the simulated devices, save their states, run traces and plans in virtual time
 #[derive(Args)]
@@ -32,7 +32,7 @@ pub struct Sim {
 #[derive(Subcommand)]
 enum SimAction {
     /// List the zoo
-    List(JsonOption),
+    List(TableOptions),
     /// Print a device's profile, with its source and its fit
     Show {
         /// Its name, or a profile's file
@@ -80,7 +80,8 @@ impl Sim {
     /// Does what the action says.
     pub fn run(self) -> Result<()> {
         match self.action {
-            SimAction::List(json) if json.json => output::json(&zoo()),
+            SimAction::List(table) if table.json => output::json(&zoo()),
+            SimAction::List(table) if table.csv => csv_table::print(&zoo()),
             SimAction::List(_) => output::text(&list(&zoo())),
             SimAction::Show { name, json } => {
                 let profile = profile_named(&name)?;

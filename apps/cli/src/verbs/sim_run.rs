@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_base::{Bytes, Seed, SimulatedTarget};
 
-use crate::arguments::{self, JsonOption};
+use crate::arguments::{self, TableOptions};
 use crate::class_runner::ClassRunner;
 use crate::exit::Usage;
 use crate::selection::Selection;
@@ -40,7 +40,7 @@ pub struct SimRun {
     #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Seed,
     #[command(flatten)]
-    json: JsonOption,
+    table: TableOptions,
 }
 
 enum Work<'a> {
@@ -82,6 +82,6 @@ impl SimRun {
             }
             Work::Plan(selection) => Ok((None, runner.run_plans(&selection, self.seed)?)),
         })?;
-        document.print(self.json.json)
+        document.print(self.table)
     }
 }

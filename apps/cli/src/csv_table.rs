@@ -1,0 +1,74 @@
+//! Rows as CSV on standard output: what `--csv` prints.
+//!
+//! The columns are the fields of the rows in their order. A field of a nested object is `outer.inner`; a list of plain
+//! values is one text. What is null is empty.
+
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::output;
+
+/// Prints `rows`, which serialize as a list of objects.
+pub fn print(rows: &impl Serialize) -> Result<()> {
+    output::text(&text(&serde_json::to_value(rows)?)?)
+}
+
+fn text(rows: &Value) -> Result<String> {
+    let rows: Vec<Map<String, Value>> =
+        rows.as_array().into_iter().flatten().map(|row| flat("", row)).collect();
+    // The columns in the order in which they are first met.
+    let mut columns: Vec<&String> = Vec::new();
+    for name in rows.iter().flat_map(Map::keys) {
+        if !columns.contains(&name) {
+            columns.push(name);
+        }
+    }
+    if columns.is_empty() {
+        return Ok(String::new());
+    }
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(&columns)?;
+    for row in &rows {
+        writer.write_record(columns.iter().map(|&name| row.get(name).map_or(String::new(), cell)))?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+fn flat(outer: &str, value: &Value) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let name = if outer.is_empty() { name.clone() } else { format!("{outer}.{name}") };
+        match value {
+            Value::Object(_) => fields.extend(flat(&name, value)),
+            Value::Array(values) if values.iter().any(|value| value.is_object() || value.is_array()) => {}
+            _ => _ = fields.insert(name, value.clone()),
+        }
+    }
+    fields
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join("; "),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_keep_their_order_and_quote_what_has_to_be_quoted() {
+        let rows = serde_json::json!([
+            {"z": 1, "a": {"b": null, "c": [1, "x"]}, "list": [{"no": 1}]},
+            {"z": 2.5, "a": {"b": "say \"hi\", you", "c": []}, "new": true},
+        ]);
+        let printed = text(&rows).unwrap();
+        assert_eq!(printed, "z,a.b,a.c,new\n1,,1; x,\n2.5,\"say \"\"hi\"\", you\",,true\n");
+        assert_eq!(text(&serde_json::json!([])).unwrap(), "");
+    }
+}

@@ -1,0 +1,162 @@
+//! The tables of a report as rows of plain figures, for CSV: every figure in the unit that its name ends with.
+
+use flashlab_analysis::findings::{Distribution, Findings, ModeFigures, RunSummary};
+use flashlab_analysis::inference::{Finding, Inference, Value, Verdict};
+use flashlab_analysis::{ClassRow, ClassTable, Comparison, ExperimentKey, StatisticRatio};
+use flashlab_base::Mode;
+use serde::Serialize;
+
+/// The reads, or the writes, of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunRow {
+    /// The plan, or `baseline`.
+    pub plan: String,
+    /// The pattern.
+    pub experiment: String,
+    /// The parameter that varies; empty where none does.
+    pub parameter: String,
+    /// Its value.
+    pub value: f64,
+    /// The value as a person writes it.
+    pub label: String,
+    /// The run's number.
+    pub run: u32,
+    /// From 1.
+    pub repetition: u32,
+    /// Of reads, or of writes.
+    pub mode: Mode,
+    /// Response times.
+    #[serde(flatten)]
+    pub response: Distribution,
+    /// IOs a second.
+    pub ios_per_s: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Of the whole run.
+    pub write_amplification: Option<f64>,
+    /// IOs that failed, of the whole run.
+    pub failed_ios: u64,
+    /// What to doubt about the run.
+    pub flags: String,
+}
+
+/// A row for each run's reads, and one for its writes.
+pub fn run_rows(findings: &Findings) -> Vec<RunRow> {
+    let baselines = findings
+        .baselines
+        .iter()
+        .flat_map(|baseline| rows_of(&baseline.run, ["baseline", &baseline.pattern, "", ""], 0.0));
+    let points = findings.micro_benchmarks.iter().flat_map(|micro| {
+        micro.experiments.iter().flat_map(move |experiment| {
+            experiment.points.iter().flat_map(move |point| {
+                let names = [micro.name.as_str(), &experiment.pattern, &micro.parameter, &point.label];
+                point.runs.iter().flat_map(move |run| rows_of(run, names, point.value))
+            })
+        })
+    });
+    baselines.chain(points).collect()
+}
+
+fn rows_of(run: &RunSummary, [plan, experiment, parameter, label]: [&str; 4], value: f64) -> Vec<RunRow> {
+    let row = |mode: &ModeFigures| RunRow {
+        plan: plan.to_owned(),
+        experiment: experiment.to_owned(),
+        parameter: parameter.to_owned(),
+        value,
+        label: label.to_owned(),
+        run: run.run,
+        repetition: run.repetition,
+        mode: mode.mode,
+        response: mode.response.clone(),
+        ios_per_s: mode.ios_per_s,
+        bytes_per_s: mode.throughput_bytes_per_s,
+        write_amplification: run.write_amplification,
+        failed_ios: run.failed_ios,
+        flags: run.flags.join(" "),
+    };
+    run.modes.iter().map(row).collect()
+}
+
+/// One statistic of one experiment, of another run against the first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RatioRow {
+    /// The first run's device.
+    pub first: String,
+    /// The other run's device.
+    pub other: String,
+    /// Which experiment.
+    #[serde(flatten)]
+    pub key: ExperimentKey,
+    /// The ratio and its verdict.
+    #[serde(flatten)]
+    pub ratio: StatisticRatio,
+}
+
+/// A row for each ratio of a comparison.
+pub fn ratio_rows(comparison: &Comparison) -> Vec<RatioRow> {
+    let first = comparison.devices.first().cloned().unwrap_or_default();
+    let mut rows = Vec::new();
+    for experiment in &comparison.experiments {
+        for (other, ratios) in comparison.devices.iter().zip(&experiment.ratios) {
+            rows.extend(ratios.iter().flatten().map(|ratio| RatioRow {
+                first: first.clone(),
+                other: other.clone(),
+                key: experiment.key.clone(),
+                ratio: ratio.clone(),
+            }));
+        }
+    }
+    rows
+}
+
+/// One inferred parameter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ParameterRow {
+    /// Its name.
+    pub parameter: &'static str,
+    /// Its value; empty where none was found.
+    pub value: Option<Value>,
+    /// The value's unit.
+    pub unit: &'static str,
+    /// The probability that it is right.
+    pub confidence: f64,
+    /// `found`, `undetermined` or `not identifiable`.
+    pub verdict: Verdict,
+    /// What was done and what was seen.
+    pub evidence: String,
+    /// What was written to find it.
+    pub bytes_written: u64,
+}
+
+/// A row for each parameter of an inference.
+pub fn parameter_rows(inference: &Inference) -> Vec<ParameterRow> {
+    let row = |finding: &Finding| ParameterRow {
+        parameter: finding.parameter.name(),
+        value: finding.value.clone(),
+        unit: finding.parameter.unit().name(),
+        confidence: finding.confidence,
+        verdict: finding.verdict,
+        evidence: finding.evidence.clone(),
+        bytes_written: finding.bytes_written.0,
+    };
+    inference.findings.iter().map(row).collect()
+}
+
+/// One class of IOs of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunClassRow {
+    /// The run's name.
+    pub run: String,
+    /// The class.
+    #[serde(flatten)]
+    pub class: ClassRow,
+}
+
+/// A row for each class of these runs.
+pub fn class_rows<'a>(runs: impl IntoIterator<Item = (&'a str, &'a ClassTable)>) -> Vec<RunClassRow> {
+    let rows = |(run, table): (&str, &'a ClassTable)| {
+        let run = run.to_owned();
+        table.rows.iter().map(move |class| RunClassRow { run: run.clone(), class: class.clone() })
+    };
+    runs.into_iter().flat_map(rows).collect()
+}
