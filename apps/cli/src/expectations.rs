@@ -12,7 +12,6 @@ use clap::Args;
 use flashlab_analysis::{Expectation, ExpectationKind, ExperimentKey, Judgement, Outcome};
 use serde::Serialize;
 
-use crate::arguments::TableOptions;
 use crate::exit::{Unmet, Usage};
 use crate::{files, output};
 
@@ -107,12 +106,12 @@ impl ExpectationOptions {
         if self.expect.is_empty() { Ok(Vec::new()) } else { judge(&self.expect) }
     }
 
-    /// Prints the answers after the report, writes them for CI, and returns an error unless all are met.
-    pub fn conclude(&self, name: &str, judgements: &[Judgement], table: TableOptions) -> Result<()> {
+    /// Prints the answers after the report (on standard error where a program reads standard output), writes them for CI, and returns an error unless all are met.
+    pub fn conclude(&self, name: &str, judgements: &[Judgement], for_a_program: bool) -> Result<()> {
         if judgements.is_empty() {
             return Ok(());
         }
-        match table.is_for_a_program() {
+        match for_a_program {
             true => judgements.iter().for_each(|judgement| {
                 tell!("expectation {}", flashlab_report::judgement_sentence(judgement));
             }),

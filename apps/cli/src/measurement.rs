@@ -140,5 +140,5 @@ pub fn print(folder: &RunFolder, findings: &Findings, page: &Path, options: &Pri
     } else {
         output::text(&flashlab_report::terminal(findings, &output::layout(Some(page))))?;
     }
-    expectations.conclude(&findings.characteristics.device, &judged, table)
+    expectations.conclude(&findings.characteristics.device, &judged, table.is_for_a_program())
 }

@@ -18,6 +18,7 @@ pub mod run;
 pub mod serve;
 pub mod sim;
 pub mod sim_run;
+pub mod sweep;
 pub mod wear_out;
 
 use anyhow::Result;
@@ -43,6 +44,7 @@ pub enum Verb {
     Plan(plan::PlanCommand),
     Devices(devices::Devices),
     Sim(sim::Sim),
+    Sweep(sweep::Sweep),
     Replay(replay::Replay),
     Serve(serve::Serve),
     Live(live::Live),
@@ -67,6 +69,7 @@ impl Verb {
             Verb::Plan(plan) => plan.run(),
             Verb::Devices(devices) => devices.run(),
             Verb::Sim(sim) => sim.run(),
+            Verb::Sweep(sweep) => sweep.run(),
             Verb::Replay(replay) => replay.run(),
             Verb::Serve(serve) => serve.run(),
             Verb::Live(live) => live.run(),

@@ -31,6 +31,7 @@ mod rows;
 mod runs;
 mod state;
 mod summary;
+mod sweep;
 mod table3;
 mod terminal;
 pub mod units;
@@ -51,8 +52,10 @@ pub use html::html;
 pub use inference::{InferenceJson, InferenceRun, advice_terminal, inference_html, inference_terminal};
 pub use method::shell_word;
 pub use rows::{
-    ParameterRow, RatioRow, RunClassRow, RunRow, class_rows, parameter_rows, ratio_rows, run_rows,
+    ParameterRow, RatioRow, RunClassRow, RunRow, class_rows, middle_rows, parameter_rows, ratio_rows,
+    run_rows,
 };
+pub use sweep::{Sweep, SweepPoint, sweep_html, sweep_terminal};
 pub use terminal::terminal;
 pub use units::printable;
 pub use writer::Layout;

@@ -198,7 +198,8 @@ fn over_time_drawing(run: &RunSummary) -> Drawing {
     }
 }
 
-fn middle(point: &Point) -> Option<&RunSummary> {
+/// The middle repetition by its mean.
+pub(crate) fn middle(point: &Point) -> Option<&RunSummary> {
     let mut runs: Vec<&RunSummary> = point.runs.iter().collect();
     runs.sort_by(|a, b| a.response.mean_ns.total_cmp(&b.response.mean_ns));
     runs.get(runs.len().saturating_sub(1) / 2).copied()

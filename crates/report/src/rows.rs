@@ -6,6 +6,8 @@ use flashlab_analysis::{ClassRow, ClassTable, Comparison, ExperimentKey, Statist
 use flashlab_base::Mode;
 use serde::Serialize;
 
+use crate::points;
+
 /// The reads, or the writes, of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunRow {
@@ -55,6 +57,19 @@ pub fn run_rows(findings: &Findings) -> Vec<RunRow> {
         })
     });
     baselines.chain(points).collect()
+}
+
+/// As [`run_rows`], but the middle repetition of each point only.
+pub fn middle_rows(findings: &Findings) -> Vec<RunRow> {
+    let mut middle = findings.clone();
+    for micro in &mut middle.micro_benchmarks {
+        for experiment in &mut micro.experiments {
+            for point in &mut experiment.points {
+                point.runs = points::middle(point).cloned().into_iter().collect();
+            }
+        }
+    }
+    run_rows(&middle)
 }
 
 fn rows_of(run: &RunSummary, [plan, experiment, parameter, label]: [&str; 4], value: f64) -> Vec<RunRow> {

@@ -77,7 +77,7 @@ pub fn print(
             output::text(&format!("\n{}", advice_terminal(&advice(known), &output::layout(None))))?;
         }
     }
-    expectations.conclude(&manifest.settings.target, &judged, *table)
+    expectations.conclude(&manifest.settings.target, &judged, table.is_for_a_program())
 }
 
 fn inference_run<'a>(

@@ -26,6 +26,7 @@ fn of_the_program() {
       devices    List the block devices, and what flashlab would refuse to write to, and why
       sim        List and show the simulated devices, save their states, run traces and plans in virtual
                  time
+      sweep      Run a plan on a simulated device with other values of its profile's keys, on all cores
       replay     Replay a trace on a real device, in real time
       serve      Serve a simulated device as a live disk
       live       Ask a running server what it did, arm faults, fail its power
@@ -73,6 +74,7 @@ fn of_infer() {
                                     reason and command; with --json, the advice alone; of an inference
                                     only
           --json                    Print one JSON document
+          --csv                     Print the table as CSV
           --expect <EXPECTATION>    What must hold, as 'RW.p99 < 500us'; more than one may be given.
                                     Exit code 4: not met, 5: cannot be told
           --strict                  Exit with 4 where an expectation cannot be told, too
@@ -135,6 +137,9 @@ fn of_bench() {
 
           --json
               Print one JSON document
+
+          --csv
+              Print the table as CSV
 
           --expect <EXPECTATION>
               What must hold, as 'RW.p99 < 500us'; more than one may be given. Exit code 4: not met, 5:
@@ -205,6 +210,7 @@ fn of_run() {
           --seed <SEED>             The seed of everything random [default: 1]
       -o, --output <DIR>            The run's folder; flashlab-runs/TIME-TARGET if not given
           --json                    Print one JSON document
+          --csv                     Print the table as CSV
           --expect <EXPECTATION>    What must hold, as 'RW.p99 < 500us'; more than one may be given.
                                     Exit code 4: not met, 5: cannot be told
           --strict                  Exit with 4 where an expectation cannot be told, too
@@ -240,6 +246,7 @@ fn of_plan() {
 
     Options:
           --json  Print one JSON document
+          --csv   Print the table as CSV
       -h, --help  Print help
     ");
     insta::assert_snapshot!(help(&["plan", "show", "-h"]), @r"
@@ -277,6 +284,7 @@ fn of_devices() {
 
     Options:
           --json  Print one JSON document
+          --csv   Print the table as CSV
       -h, --help  Print help
     ");
 }
@@ -305,6 +313,7 @@ fn of_sim() {
 
     Options:
           --json  Print one JSON document
+          --csv   Print the table as CSV
       -h, --help  Print help
     ");
     insta::assert_snapshot!(help(&["sim", "precondition", "-h"]), @r"
@@ -353,6 +362,7 @@ fn of_sim() {
       -o, --output <DIR>         Record each IO as a sample into this new folder
           --seed <SEED>          The seed of everything random in a plan [default: 1]
           --json                 Print one JSON document
+          --csv                  Print the table as CSV
       -h, --help                 Print help (see more with '--help')
     ");
     insta::assert_snapshot!(help(&["sim", "show", "-h"]), @r"
@@ -385,6 +395,7 @@ fn of_report() {
                                   reason and command; with --json, the advice alone; of an inference
                                   only
           --json                  Print one JSON document
+          --csv                   Print the table as CSV
           --expect <EXPECTATION>  What must hold, as 'RW.p99 < 500us'; more than one may be given. Exit
                                   code 4: not met, 5: cannot be told
           --strict                Exit with 4 where an expectation cannot be told, too
@@ -408,6 +419,7 @@ fn of_compare() {
     Options:
       -o, --output <FILE>         Where the page goes [default: comparison.html]
           --json                  Print one JSON document
+          --csv                   Print the table as CSV
           --expect <EXPECTATION>  What must hold, as 'RW.p99 < 500us'; more than one may be given. Exit
                                   code 4: not met, 5: cannot be told
           --strict                Exit with 4 where an expectation cannot be told, too
@@ -433,6 +445,7 @@ fn of_reproduce() {
           --seed <SEED>     The seed of the IOs; what is random inside the devices follows from their
                             profiles [default: 1]
           --json            Print one JSON document
+          --csv             Print the table as CSV
       -h, --help            Print help
     ");
 }
@@ -488,6 +501,7 @@ fn of_resume() {
                                     reason and command; with --json, the advice alone; of an inference
                                     only
           --json                    Print one JSON document
+          --csv                     Print the table as CSV
           --expect <EXPECTATION>    What must hold, as 'RW.p99 < 500us'; more than one may be given.
                                     Exit code 4: not met, 5: cannot be told
           --strict                  Exit with 4 where an expectation cannot be told, too
@@ -528,6 +542,7 @@ fn of_replay() {
           --overwrite-file          Consent to overwriting TARGET, a regular file
       -o, --output <DIR>            Record each IO as a sample into this new folder
           --json                    Print one JSON document
+          --csv                     Print the table as CSV
       -h, --help                    Print help (see more with '--help')
     ");
 }

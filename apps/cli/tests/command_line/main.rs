@@ -19,5 +19,6 @@ mod saved_states;
 mod serve;
 mod storage;
 mod support;
+mod sweep;
 mod wrong_commands;
 mod wrong_files;

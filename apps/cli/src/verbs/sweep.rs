@@ -1,0 +1,338 @@
+//! `flashlab sweep`: a plan on a simulated device with other values of its keys, on all cores.
+//!
+//! # Model
+//! Each combination of the values is a profile of its own, written beside its run, so that every run can be repeated,
+//! reported and compared by itself. The runs share nothing: neither their order nor the number of cores changes a figure.
+
+// The comments on options are help texts, in which [ ] marks what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use flashlab_base::{Bytes, Identity, ProfileName, Seed, SimulatedTarget, Target};
+use flashlab_bench::{BenchManifest, Settings, Silent, Thoroughness};
+use flashlab_report::{Sweep as SweepDocument, SweepPoint};
+use flashlab_sim::Profile;
+use serde::Serialize;
+
+use crate::arguments::{self, TableOptions};
+use crate::exit::Usage;
+use crate::interrupt::interrupt;
+use crate::run_folder::{self, Content};
+use crate::selection::Selection;
+use crate::target::{self, OpenDevice, new_device};
+use crate::verbs::bench::StateChoice;
+use crate::{csv_table, files, output};
+
+/// More combinations than anybody reads a table of.
+const MOST_POINTS: usize = 1000;
+const DOCUMENT: &str = "sweep.json";
+const PAGE: &str = "sweep.html";
+
+/// Run a plan on a simulated device with other values of its profile's keys, on all cores
+#[derive(Args)]
+pub struct Sweep {
+    /// sim:NAME or sim:./profile.toml
+    target: Target,
+    /// A key of the profile and its values, as flash.over_provisioning=0.07,0.15,0.28; with more than one --set, all
+    /// combinations
+    #[arg(long = "set", required = true, value_name = "KEY=VALUE,...")]
+    sets: Vec<Setting>,
+    /// A plan's file, or the name of one that comes with flashlab (see flashlab plan list)
+    #[arg(long)]
+    plan: String,
+    /// Take the plan's quick_values instead of all its values
+    #[arg(long)]
+    quick: bool,
+    /// The state that each device is brought to first
+    #[arg(long, value_enum, default_value_t = StateChoice::Steady)]
+    state: StateChoice,
+    /// Another capacity than the profile's
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
+    size: Option<Bytes>,
+    /// How often each run is repeated
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repetitions: u32,
+    /// The seed of everything random
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
+    seed: Seed,
+    /// The sweep's folder; flashlab-runs/TIME-TARGET if not given
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    table: TableOptions,
+}
+
+/// A key and its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    key: String,
+    values: Vec<String>,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Setting, String> {
+        let wrong = || "write a key and its values, as flash.over_provisioning=0.07,0.15,0.28".to_owned();
+        let (key, values) = text.split_once('=').ok_or_else(wrong)?;
+        let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+        let key = key.trim();
+        if key.split('.').any(str::is_empty) || values.iter().any(String::is_empty) {
+            return Err(wrong());
+        }
+        if let Some(twice) = values.iter().enumerate().find(|(index, value)| values[..*index].contains(value))
+        {
+            return Err(format!("the value {} is given twice", twice.1));
+        }
+        Ok(Setting { key: key.to_owned(), values })
+    }
+}
+
+/// One combination of values, ready to be run.
+struct Point {
+    values: Vec<String>,
+    profile: Profile,
+    /// The folder of its run, beneath the sweep's.
+    folder: String,
+}
+
+/// A row of the table in CSV.
+#[derive(Serialize)]
+struct CsvRow<'a> {
+    #[serde(flatten)]
+    values: serde_json::Map<String, serde_json::Value>,
+    #[serde(flatten)]
+    row: &'a flashlab_report::RunRow,
+}
+
+impl Sweep {
+    /// Runs all combinations, writes the page and prints the table.
+    pub fn run(self) -> Result<()> {
+        run_folder::check_output(self.output.as_deref())?;
+        let Target::Simulated(SimulatedTarget { profile: name, state: None }) = &self.target else {
+            bail!(Usage(format!(
+                "{} is not swept: give a simulated device without a saved state, as sim:tlc-sata",
+                self.target
+            )))
+        };
+        let profile = target::profile_named(name)?;
+        let points = self.points(&profile)?;
+        let thoroughness = if self.quick { Thoroughness::Quick } else { Thoroughness::Full };
+        let settings = |profile: &Profile| Settings {
+            methodology: false,
+            state: self.state.into(),
+            seed: self.seed,
+            repetitions: self.repetitions,
+            target: self.target.to_string(),
+            target_size: profile.capacity,
+            ..Settings::new(thoroughness)
+        };
+        let selection = Selection::named(&self.plan)?;
+        for point in &points {
+            selection.check(&settings(&point.profile), &point.profile.identity())?;
+        }
+        let manifest =
+            run_folder::manifest(settings(&profile), profile.identity(), "none needed: simulated".into());
+        let folder = run_folder::create(
+            self.output.as_deref(),
+            &manifest,
+            &self.target.to_string(),
+            Content::Documents,
+        )?;
+        tell!(
+            "{} runs of {} on {}, of which up to {} at a time",
+            points.len(),
+            self.plan,
+            self.target,
+            cores()
+        );
+        let rows = self.run_all(folder.path(), &points, &settings)?;
+        let document = SweepDocument {
+            device: profile.name.clone(),
+            plan: selection.plans.first().map_or(String::new(), |plan| plan.name.clone()),
+            state: flashlab_bench::State::from(self.state).to_string(),
+            flashlab: env!("CARGO_PKG_VERSION").to_owned(),
+            keys: self.sets.iter().map(|set| set.key.clone()).collect(),
+            points: rows,
+        };
+        folder.write_json(DOCUMENT, &document)?;
+        folder.write_text(PAGE, &flashlab_report::sweep_html(&document))?;
+        self.print(&document, &folder.path().join(PAGE))
+    }
+
+    fn print(&self, document: &SweepDocument, page: &Path) -> Result<()> {
+        let page = page.display().to_string();
+        if !self.table.is_for_a_program() {
+            return output::text(&flashlab_report::sweep_terminal(document, &output::layout(Some(page))));
+        }
+        tell!("report: {page}");
+        if self.table.json {
+            return output::json(document);
+        }
+        let rows = document.points.iter().flat_map(|point| {
+            let values = document.keys.iter().cloned().zip(point.values.iter().cloned().map(Into::into));
+            let values: serde_json::Map<_, _> = values.collect();
+            point.rows.iter().map(move |row| CsvRow { values: values.clone(), row })
+        });
+        csv_table::print(&rows.collect::<Vec<_>>())
+    }
+
+    /// Every combination, the last key's values changing first.
+    fn points(&self, profile: &Profile) -> Result<Vec<Point>> {
+        for (index, set) in self.sets.iter().enumerate() {
+            if self.sets[..index].iter().any(|other| other.key == set.key) {
+                bail!(Usage(format!("--set {} is given twice: give all its values at once", set.key)));
+            }
+        }
+        let count = self.sets.iter().try_fold(1usize, |count, set| count.checked_mul(set.values.len()));
+        if count.is_none_or(|count| count > MOST_POINTS) {
+            bail!(Usage(format!("more than {MOST_POINTS} combinations: give fewer values")));
+        }
+        let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+        for set in &self.sets {
+            let longer = |values: &Vec<String>| {
+                let values = values.clone();
+                set.values.iter().map(move |value| [&values[..], std::slice::from_ref(value)].concat())
+            };
+            combinations = combinations.iter().flat_map(longer).collect();
+        }
+        let mut text = profile.to_toml();
+        if let Some(size) = self.size {
+            text = profile.resized(size)?.to_toml();
+        }
+        let point = |(index, values): (usize, Vec<String>)| {
+            let mut table: toml::Table = toml::from_str(&text).context("a profile is TOML")?;
+            for (set, value) in self.sets.iter().zip(&values) {
+                put(&mut table, &set.key, value).map_err(Usage)?;
+            }
+            let pairs = self.sets.iter().zip(&values).map(|(set, value)| format!("{}={value}", set.key));
+            let name = pairs.collect::<Vec<_>>().join(" ");
+            let profile = Profile::parse(&toml::to_string(&table)?, &format!("--set {name}"))?;
+            Ok(Point { values, profile, folder: format!("point-{:03}", index + 1) })
+        };
+        combinations.into_iter().enumerate().map(point).collect()
+    }
+
+    /// Runs all points, as many at a time as there are cores, and returns their rows in the order of the points.
+    fn run_all(
+        &self,
+        folder: &Path,
+        points: &[Point],
+        settings: &(impl Fn(&Profile) -> Settings + Sync),
+    ) -> Result<Vec<SweepPoint>> {
+        let interrupt = interrupt()?;
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let done: Mutex<Vec<(usize, Result<SweepPoint>)>> = Mutex::default();
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(point) = points.get(index) else { return };
+                if failed.load(Ordering::Relaxed) || interrupt.load(Ordering::Relaxed) {
+                    return;
+                }
+                let result = self.run_point(folder, point, settings(&point.profile), &interrupt);
+                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                done.push((index, result));
+                tell!("{} of {} are done: {}", done.len(), points.len(), self.in_words(&point.values));
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..cores().min(points.len()) {
+                scope.spawn(work);
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        done.sort_by_key(|(index, _)| *index);
+        let rows = done.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>>>()?;
+        if rows.len() < points.len() {
+            return Err(anyhow!("interrupted; what was run is in {}", folder.display()));
+        }
+        Ok(rows)
+    }
+
+    fn run_point(
+        &self,
+        folder: &Path,
+        point: &Point,
+        settings: Settings,
+        interrupt: &AtomicBool,
+    ) -> Result<SweepPoint> {
+        let path = folder.join(&point.folder);
+        let file = folder.join(format!("{}.toml", point.folder));
+        fs::write(&file, point.profile.to_toml())
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        let named = ProfileName::File(file.display().to_string());
+        let named = Target::Simulated(SimulatedTarget { profile: named, state: None });
+        let name = target::absolute(&named)?.to_string();
+        let mut device = OpenDevice::Simulated(Box::new(new_device(&point.profile)?));
+        let identity = Identity { target: name.clone(), ..point.profile.identity() };
+        let settings = Settings { target: name, ..settings };
+        let selection = Selection::named(&self.plan)?;
+        let manifest = BenchManifest {
+            plans: selection.texts,
+            ..run_folder::manifest(settings, identity, "none needed: simulated".to_owned())
+        };
+        let run = flashlab_samples::RunFolder::create(&path, &manifest)?;
+        flashlab_bench::bench(device.as_mut(), &run, &manifest, interrupt, &Silent)?;
+        let (findings, traces) = flashlab_bench::rebuild(&path)?;
+        run.write_json("summary.json", &findings)?;
+        run.write_json("traces.json", &traces)?;
+        files::write_page(&path.join("report.html"), &flashlab_report::html(&findings, &traces))?;
+        let rows = flashlab_report::middle_rows(&findings);
+        Ok(SweepPoint { values: point.values.clone(), run: point.folder.clone(), rows })
+    }
+
+    fn in_words(&self, values: &[String]) -> String {
+        let pairs = self.sets.iter().zip(values).map(|(set, value)| format!("{} = {value}", set.key));
+        pairs.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Sets a key of a profile to a value, which gets the type that the key has, or the one that it looks like.
+fn put(table: &mut toml::Table, key: &str, value: &str) -> Result<(), String> {
+    let (sections, name) = match key.rsplit_once('.') {
+        Some((sections, name)) => (sections.split('.').collect(), name),
+        None => (Vec::new(), key),
+    };
+    let mut place = table;
+    for section in sections {
+        let entry = place.entry(section).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        place = entry
+            .as_table_mut()
+            .ok_or_else(|| format!("--set {key}: {section} is no section of the profile"))?;
+    }
+    let wrong = |kind: &str| format!("--set {key}={value}: {key} is {kind}");
+    let typed = match place.get(name) {
+        Some(toml::Value::String(_)) => toml::Value::String(value.to_owned()),
+        Some(toml::Value::Float(_)) => {
+            toml::Value::Float(value.parse().map_err(|_| wrong("a number, as 0.07"))?)
+        }
+        Some(toml::Value::Integer(_)) => {
+            toml::Value::Integer(value.parse().map_err(|_| wrong("a whole number"))?)
+        }
+        Some(toml::Value::Boolean(_)) => {
+            toml::Value::Boolean(value.parse().map_err(|_| wrong("true or false"))?)
+        }
+        Some(toml::Value::Table(_)) => {
+            return Err(format!("--set {key}: it is a section; name one of its keys"));
+        }
+        Some(_) | None => toml::from_str::<toml::Table>(&format!("value = {value}"))
+            .ok()
+            .and_then(|mut parsed| parsed.remove("value"))
+            .unwrap_or_else(|| toml::Value::String(value.to_owned())),
+    };
+    place.insert(name.to_owned(), typed);
+    Ok(())
+}

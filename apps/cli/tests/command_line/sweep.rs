@@ -1,0 +1,89 @@
+//! `flashlab sweep`, and `--csv`.
+
+use serde_json::Value;
+
+use crate::support::Directory;
+
+const PLAN: &str = "version = 1\nname = \"rw\"\ntitle = \"\"\nmode = \"write\"\nlocation = \"random\"\n\
+                    io_size = \"4KiB\"\nio_count = 3000\n";
+
+#[test]
+fn less_over_provisioning_costs_write_amplification() {
+    let directory = Directory::new();
+    directory.write("rw.toml", PLAN);
+    let set = "flash.over_provisioning=0.1,0.4";
+    let sweep = [
+        "sweep",
+        "sim:tlc-sata",
+        "--size",
+        "256MiB",
+        "--set",
+        set,
+        "--plan",
+        "rw.toml",
+        "--json",
+        "--output",
+    ];
+    let run = |output| {
+        let ran = directory.succeeds(&[&sweep[..], &[output]].concat());
+        serde_json::from_str::<Value>(&ran.out).unwrap()
+    };
+    let document = run("a");
+    let amplification =
+        |point: usize| document["points"][point]["rows"][0]["write_amplification"].as_f64().unwrap();
+    assert!(amplification(0) > 1.5 * amplification(1), "{document}");
+    assert_eq!(document["points"][1]["values"][0], "0.4");
+    assert_eq!(document["points"], run("b")["points"], "the cores' order changes nothing");
+
+    // Each point is a run, and its profile repeats it.
+    directory.succeeds(&["report", "a/point-001"]);
+    let again =
+        ["run", "rw.toml", "sim:./a/point-002.toml", "--state", "steady", "--repetitions", "1", "--csv"];
+    let ran = directory.succeeds(&[&again[..], &["--output", "c"]].concat());
+    let mut lines = ran.out.lines();
+    let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let row: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let mean = columns.iter().position(|&name| name == "mean_ns").unwrap();
+    assert_eq!(document["points"][1]["rows"][0]["mean_ns"].to_string(), row[mean]);
+}
+
+#[test]
+fn what_cannot_be_swept_is_told_before_anything_is_run() {
+    let directory = Directory::new();
+    directory.write("rw.toml", PLAN);
+    for (target, set, message) in [
+        ("sim:tlc-sata", "flash.nope=1", "unknown field `nope`"),
+        ("sim:tlc-sata", "flash.over_provisioning=much", "flash.over_provisioning is a number"),
+        ("sim:tlc-sata", "flash.over_provisioning=-3", "it may be 0 to 100"),
+        ("sim:tlc-sata", "flash=1", "it is a section"),
+        ("sim:tlc-sata", "flash.channels", "write a key and its values"),
+        ("sim:tlc-sata", "flash.channels=2,2", "is given twice"),
+        ("rw.toml", "flash.channels=2", "give a simulated device without a saved state"),
+    ] {
+        let ran =
+            directory.flashlab(&["sweep", target, "--set", set, "--plan", "rw.toml", "--output", "out"]);
+        assert_eq!(ran.code, Some(2), "{ran}");
+        assert!(ran.err.contains(message), "{ran}");
+    }
+    assert_eq!(directory.names(), ["rw.toml"]);
+}
+
+#[test]
+fn every_table_is_csv() {
+    let directory = Directory::new();
+    for (command, columns) in [
+        (&["sim", "list"][..], "version,name,title"),
+        (&["plan", "list"], "name,title,description"),
+        (
+            &["infer", "sim:zeus", "--only", "erase_block_size", "--output", "i"],
+            "parameter,value,unit,confidence",
+        ),
+        (&["sim", "run", "sim:zeus", "--plan", "baselines"], "run,operation,locality"),
+        (&["reproduce", "zeus"], "device,quantity,unit,paper"),
+    ] {
+        let ran = directory.succeeds(&[command, &["--csv"]].concat());
+        assert!(ran.out.starts_with(columns), "{command:?}: {}", ran.out.lines().next().unwrap_or_default());
+        assert!(ran.out.lines().count() > 1, "{command:?}");
+    }
+    assert_eq!(directory.flashlab(&["sim", "list", "--csv", "--json"]).code, Some(2));
+}

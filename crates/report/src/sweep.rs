@@ -1,0 +1,264 @@
+//! A sweep: one plan on a simulated device with other values of its keys, as one table and as pictures.
+
+use std::collections::BTreeSet;
+
+use flashlab_base::Mode;
+use maud::html;
+use serde::Serialize;
+
+use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
+use crate::page::{Section, figures, page};
+use crate::rows::RunRow;
+use crate::units;
+use crate::words::mode_words;
+use crate::writer::{BOLD, DIM, Layout, Writer};
+
+/// What a sweep gave.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sweep {
+    /// The device that was varied.
+    pub device: String,
+    /// The plan.
+    pub plan: String,
+    /// The state that each device was brought to first.
+    pub state: String,
+    /// The version of flashlab.
+    pub flashlab: String,
+    /// The keys that were set, as `flash.over_provisioning`.
+    pub keys: Vec<String>,
+    /// Each combination of values, in the order in which they were given.
+    pub points: Vec<SweepPoint>,
+}
+
+/// One combination of values.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SweepPoint {
+    /// A value for each key.
+    pub values: Vec<String>,
+    /// The folder of its run.
+    pub run: String,
+    /// The middle repetition of each experiment, reads and writes apart.
+    pub rows: Vec<RunRow>,
+}
+
+/// The table for a terminal.
+pub fn sweep_terminal(sweep: &Sweep, layout: &Layout) -> String {
+    let mut out = Writer::new(layout);
+    out.wrapped("", &title(sweep), BOLD);
+    out.wrapped("", &format!("state {}", sweep.state), DIM);
+    out.blank();
+    let (keys, rows) = table(sweep);
+    let widths: Vec<usize> = (0..keys.len())
+        .map(|column| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.chain([keys[column].chars().count()]).max().unwrap_or(0)
+        })
+        .collect();
+    let line = |cells: &[String]| {
+        let cells = cells.iter().zip(&widths).enumerate();
+        let padded = cells.map(|(column, (cell, &width))| match column < sweep.keys.len() + 2 {
+            true => format!("{cell:<width$}"),
+            false => format!("{cell:>width$}"),
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    out.line(&line(&keys), DIM);
+    rows.iter().for_each(|row| out.line(&line(row), ""));
+    out.report();
+    out.text
+}
+
+/// The page with its pictures.
+pub fn sweep_html(sweep: &Sweep) -> String {
+    let charts = charts(sweep);
+    let (headings, rows) = table(sweep);
+    let table = html! {
+        div.scroll tabindex="0" role="region" aria-label="All figures" {
+            table.figures.sortable {
+                thead { tr { @for heading in &headings { th scope="col" { (heading) } } } }
+                tbody { @for row in &rows { tr { @for cell in row { td { (cell) } } } } }
+            }
+        }
+    };
+    let head = html! {
+        p.eyebrow { "Sweep" }
+        h1 { (title(sweep)) }
+        p.note { "Each device was brought to the state " (sweep.state) " first. The figures are those of the middle repetition." }
+    };
+    let sections = [
+        Section { id: "sweep", short: "", heading: "", body: head },
+        Section { id: "pictures", short: "Pictures", heading: "Over the values", body: figures(&charts) },
+        Section { id: "table", short: "Table", heading: "All figures", body: table },
+    ];
+    page(&title(sweep), &sections, &charts.iter().collect::<Vec<_>>(), &sweep.flashlab)
+}
+
+fn title(sweep: &Sweep) -> String {
+    format!("{}: {} over {}", sweep.device, sweep.plan, sweep.keys.join(" and "))
+}
+
+/// The headings, and a row for each combination, experiment and mode.
+fn table(sweep: &Sweep) -> (Vec<String>, Vec<Vec<String>>) {
+    let figures = ["experiment", "IOs", "mean", "p50", "p99", "p99.9", "IO/s", "bytes/s", "WA"];
+    let keys = sweep.keys.iter().map(|key| short(key).to_owned());
+    let headings = keys.chain(figures.map(str::to_owned)).collect();
+    let mut rows = Vec::new();
+    for point in &sweep.points {
+        for row in &point.rows {
+            let response = &row.response;
+            let figures = [
+                series_name(row),
+                mode_words(row.mode).to_owned(),
+                units::time(response.mean_ns),
+                units::time(response.p50_ns as f64),
+                units::time(response.p99_ns as f64),
+                units::time(response.p999_ns as f64),
+                units::digits(row.ios_per_s),
+                units::rate(row.bytes_per_s),
+                row.write_amplification.map_or(units::UNKNOWN.to_owned(), |factor| format!("{factor:.2}")),
+            ];
+            rows.push(point.values.iter().cloned().chain(figures).collect());
+        }
+    }
+    (headings, rows)
+}
+
+/// The last part of a key, which says what it is.
+fn short(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+fn series_name(row: &RunRow) -> String {
+    if row.label.is_empty() { row.experiment.clone() } else { format!("{} {}", row.experiment, row.label) }
+}
+
+/// A line: an experiment's reads or writes, with one value for each key but the first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Line {
+    experiment: usize,
+    is_write: bool,
+    others: Vec<String>,
+    name: String,
+}
+
+/// How a figure is drawn.
+struct Drawn {
+    id: &'static str,
+    label: &'static str,
+    unit: &'static str,
+    scale: &'static str,
+    of: fn(&RunRow) -> Option<f64>,
+}
+
+const DRAWN: [Drawn; 3] = [
+    Drawn {
+        id: "throughput",
+        label: "throughput",
+        unit: "bytes/s",
+        scale: "linear",
+        of: |row| Some(row.bytes_per_s),
+    },
+    Drawn {
+        id: "p99",
+        label: "response time at p99",
+        unit: "ns",
+        scale: "log10",
+        of: |row| Some(row.response.p99_ns as f64).filter(|&ns| ns > 0.0),
+    },
+    Drawn {
+        id: "write-amplification",
+        label: "write amplification",
+        unit: "ratio",
+        scale: "linear",
+        of: |row| row.write_amplification.filter(|_| row.mode == Mode::Write),
+    },
+];
+
+const COLOURS: [&str; 10] = ["rr", "rw", "sr", "sw", "run1", "run2", "run3", "run4", "run5", "run0"];
+
+fn charts(sweep: &Sweep) -> Vec<Chart> {
+    let first = short(&sweep.keys[0]);
+    DRAWN
+        .iter()
+        .filter_map(|drawn| {
+            let series = series(sweep, drawn);
+            (!series.is_empty()).then(|| Chart {
+                id: drawn.id.to_owned(),
+                title: format!("{} over {first}", units::sentence(drawn.label).trim_end_matches('.')),
+                caption: "One line for each experiment, reads and writes apart.".to_owned(),
+                wide: true,
+                drawing: Drawing {
+                    x: ChartAxis {
+                        label: first.to_owned(),
+                        scale: "ordinal",
+                        unit: String::new(),
+                        labels: firsts(sweep),
+                    },
+                    y: ChartAxis {
+                        label: drawn.label.to_owned(),
+                        scale: drawn.scale,
+                        unit: drawn.unit.to_owned(),
+                        labels: Vec::new(),
+                    },
+                    values: Figures((0..firsts(sweep).len()).map(|index| Some(index as f64)).collect()),
+                    series,
+                    marks: Vec::new(),
+                    level: None,
+                },
+            })
+        })
+        .collect()
+}
+
+/// The values of the first key, in the order in which they were given.
+fn firsts(sweep: &Sweep) -> Vec<String> {
+    let mut firsts: Vec<String> = Vec::new();
+    for point in &sweep.points {
+        if !firsts.contains(&point.values[0]) {
+            firsts.push(point.values[0].clone());
+        }
+    }
+    firsts
+}
+
+fn series(sweep: &Sweep, drawn: &Drawn) -> Vec<ChartSeries> {
+    let firsts = firsts(sweep);
+    let lines: BTreeSet<Line> = sweep.points.iter().flat_map(|point| lines_of(sweep, point)).collect();
+    let drawn_lines = lines.iter().enumerate().filter_map(|(index, line)| {
+        let value = |first: &String| {
+            let point = sweep
+                .points
+                .iter()
+                .find(|point| point.values[0] == *first && point.values[1..] == line.others[..])?;
+            let place = lines_of(sweep, point).position(|found| found == *line)?;
+            (drawn.of)(&point.rows[place])
+        };
+        let values: Vec<Option<f64>> = firsts.iter().map(value).collect();
+        let colour = COLOURS[index % COLOURS.len()].to_owned();
+        values.iter().any(Option::is_some).then(|| ChartSeries {
+            name: line.name.clone(),
+            colour: colour.clone(),
+            points: colour,
+            style: "line",
+            values: Figures(values),
+            band: None,
+        })
+    });
+    drawn_lines.collect()
+}
+
+/// The line of each row of a point.
+fn lines_of<'a>(sweep: &'a Sweep, point: &'a SweepPoint) -> impl Iterator<Item = Line> + 'a {
+    point.rows.iter().map(move |row| {
+        let same = |other: &&RunRow| series_name(other) != series_name(row);
+        let experiment = point.rows.iter().take_while(same).count();
+        let others = sweep.keys[1..].iter().zip(&point.values[1..]);
+        let others: String = others.map(|(key, value)| format!(", {} {value}", short(key))).collect();
+        Line {
+            experiment,
+            is_write: row.mode == Mode::Write,
+            others: point.values[1..].to_vec(),
+            name: format!("{} {}{others}", series_name(row), mode_words(row.mode)),
+        }
+    })
+}
