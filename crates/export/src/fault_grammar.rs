@@ -9,6 +9,8 @@
 //! | `torn` | a write stores only its first sectors of 512 bytes, and reports success |
 //! | `lost-flush` | a flush makes nothing durable, and reports success |
 //! | `stall` | it takes longer by `for` (1 s if not given) |
+//! | `slow` | it takes `by` times as long (10 if not given) |
+//! | `corrupt` | a read returns one flipped bit, and reports success |
 //! | `dead` | it and all later ones fail with ENXIO |
 //! | `worn` | a write to a worn block fails with EIO; `share` of the blocks of `block` bytes are worn |
 //! | `power-loss` | it fails, data that was not flushed is lost, and all later ones fail until `power-on` |
@@ -19,6 +21,8 @@
 //! | `nth` | only the IO with this number, from 0 |
 //! | `share` | this share, chosen at random with `seed` |
 //! | `count` | at most this number |
+//! | `from`, `to` | only those that touch bytes from this offset on, and before that one |
+//! | `after`, `until` | only those that arrive so long after the disk started, and earlier than that |
 
 use std::str::FromStr;
 
@@ -52,8 +56,19 @@ impl FromStr for FaultRule {
         let wrong = |what: String| ParseFaultRuleError(format!("{text:?} is no fault: {what}"));
         let mut parts = text.split(',').map(str::trim);
         let kind = parts.next().unwrap_or("");
-        let mut fault =
-            FaultRule { kind: FaultKind::Torn, on: None, nth: None, share: None, count: None, seed: None };
+        let mut fault = FaultRule {
+            kind: FaultKind::Torn,
+            on: None,
+            nth: None,
+            share: None,
+            count: None,
+            from_bytes: None,
+            to_bytes: None,
+            after_ns: None,
+            until_ns: None,
+            seed: None,
+        };
+        let mut factor = 10.0;
         let (mut errno, mut longer, mut block) = (IoError::IO.errno, Nanos::from_secs(1), Bytes::mib(1));
         let mut given = Vec::new();
         for part in parts {
@@ -62,7 +77,24 @@ impl FromStr for FaultRule {
             };
             let number =
                 || value.parse().map_err(|_| wrong(format!("{key}={value}: {key} is a whole number from 0")));
+            let place = || {
+                value
+                    .parse::<Bytes>()
+                    .map_err(|_| wrong(format!("{key}={value}: {key} is an offset, as 1GiB")))
+            };
+            let time = || {
+                value.parse::<Nanos>().map_err(|_| wrong(format!("{key}={value}: {key} is a time, as 90s")))
+            };
             match key {
+                "from" => fault.from_bytes = Some(place()?.0),
+                "to" => fault.to_bytes = Some(place()?.0),
+                "after" => fault.after_ns = Some(time()?.0),
+                "until" => fault.until_ns = Some(time()?.0),
+                "by" => {
+                    let parsed = value.parse().ok().filter(|by| (0.0..=1e6).contains(by));
+                    factor =
+                        parsed.ok_or_else(|| wrong(format!("by={value}: a factor from 0 to 1000000")))?;
+                }
                 "on" => fault.on = on(value).map_err(wrong)?,
                 "nth" => fault.nth = Some(number()?),
                 "count" => fault.count = Some(number()?),
@@ -83,7 +115,8 @@ impl FromStr for FaultRule {
                 }
                 _ => {
                     return Err(wrong(format!(
-                        "there is no key {key:?}; there are on, nth, share, count, seed, errno, for, block"
+                        "there is no key {key:?}; there are on, nth, share, count, from, to, after, until, seed, \
+                         errno, for, by, block"
                     )));
                 }
             }
@@ -94,25 +127,34 @@ impl FromStr for FaultRule {
             "torn" => FaultKind::Torn,
             "lost-flush" => FaultKind::LostFlush,
             "stall" => FaultKind::Stall { for_ns: longer.0 },
+            "slow" => FaultKind::Slow { by: factor },
+            "corrupt" => FaultKind::Corrupt,
             "dead" => FaultKind::Dead,
             "worn" => FaultKind::Worn { block_bytes: block.0 },
             "power-loss" => FaultKind::PowerLoss,
             _ => {
                 return Err(wrong(format!(
-                    "there is no kind {kind:?}; there are error, torn, lost-flush, stall, dead, worn, power-loss"
+                    "there is no kind {kind:?}; there are error, torn, lost-flush, stall, slow, corrupt, dead, \
+                     worn, power-loss"
                 )));
             }
         };
-        for (key, kinds) in [("errno", "error"), ("for", "stall"), ("block", "worn")] {
+        for (key, kinds) in [("errno", "error"), ("for", "stall"), ("by", "slow"), ("block", "worn")] {
             if given.contains(&key) && kind != kinds {
                 return Err(wrong(format!("{key} belongs to {kinds}")));
             }
         }
-        if given.contains(&"on") && matches!(kind, "torn" | "worn" | "lost-flush") {
+        if given.contains(&"on") && matches!(kind, "torn" | "worn" | "lost-flush" | "corrupt") {
             return Err(wrong(format!("{kind} strikes one kind of IO only: leave on out")));
         }
         if fault.nth.is_some() && (fault.share.is_some() || kind == "worn") {
             return Err(wrong("nth names one IO: it goes neither with share nor with worn".to_owned()));
+        }
+        if fault.from_bytes.unwrap_or(0) >= fault.to_bytes.unwrap_or(u64::MAX) {
+            return Err(wrong("from is before to, or nothing lies between them".to_owned()));
+        }
+        if fault.after_ns.unwrap_or(0) >= fault.until_ns.unwrap_or(u64::MAX) {
+            return Err(wrong("after is before until, or no time lies between them".to_owned()));
         }
         Ok(fault)
     }
@@ -147,13 +189,13 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_a_rule_or_an_error(
-            text in "(error|torn|stall|worn|dead|.{0,8})(,(on|nth|share|count|seed|errno|for|block|.{0,3})=?.{0,12}){0,4}",
+            text in "(error|torn|stall|slow|corrupt|worn|dead|.{0,8})(,(on|nth|share|count|from|to|after|until|by|seed|errno|for|block|.{0,3})=?.{0,12}){0,4}",
             range in (0..u64::MAX / 2, 0..1_u64 << 30),
         ) {
             if let Ok(fault) = text.parse::<FaultRule>() {
                 let mut faults = FaultInjector::default();
                 faults.arm(fault);
-                faults.effect_on(Operation::Write, Bytes(range.0), Bytes(range.1));
+                faults.effect_on(Nanos(range.0), Operation::Write, Bytes(range.0), Bytes(range.1));
             }
         }
     }
@@ -161,10 +203,12 @@ mod tests {
     #[test]
     fn a_wrong_rule_is_refused_with_the_reason() {
         let message = |text: &str| text.parse::<FaultRule>().unwrap_err().to_string();
-        insta::assert_snapshot!(message("explode"), @r#""explode" is no fault: there is no kind "explode"; there are error, torn, lost-flush, stall, dead, worn, power-loss"#);
+        insta::assert_snapshot!(message("explode"), @r#""explode" is no fault: there is no kind "explode"; there are error, torn, lost-flush, stall, slow, corrupt, dead, worn, power-loss"#);
         insta::assert_snapshot!(message("error,share=1.5"), @r#""error,share=1.5" is no fault: share=1.5: it is from 0 to 1"#);
         insta::assert_snapshot!(message("torn,on=read"), @r#""torn,on=read" is no fault: torn strikes one kind of IO only: leave on out"#);
         insta::assert_snapshot!(message("error,errno=ESTRANGE"), @r#""error,errno=ESTRANGE" is no fault: errno=ESTRANGE: a number from 1 to 4095, or EIO, ENXIO, ENOMEM, EINVAL, ENOSPC, EROFS, ENODATA, ETIMEDOUT, EREMOTEIO"#);
+        insta::assert_snapshot!(message("error,from=2MiB,to=1MiB"), @r#""error,from=2MiB,to=1MiB" is no fault: from is before to, or nothing lies between them"#);
+        insta::assert_snapshot!(message("slow,by=-1"), @r#""slow,by=-1" is no fault: by=-1: a factor from 0 to 1000000"#);
         insta::assert_snapshot!(message("stall,5s"), @r#""stall,5s" is no fault: "5s" is not KEY=VALUE"#);
     }
 }

@@ -28,6 +28,18 @@ pub struct FaultRule {
     /// At most to this number of IOs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// Only to IOs that touch bytes from this offset on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_bytes: Option<u64>,
+    /// Only to IOs that touch bytes before this offset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_bytes: Option<u64>,
+    /// Only to IOs that arrive this long after the disk started, or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_ns: Option<u64>,
+    /// Only to IOs that arrive earlier than this after the disk started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
     /// The seed of the random choice; the injector's if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -51,6 +63,13 @@ pub enum FaultKind {
         /// The additional response time.
         for_ns: u64,
     },
+    /// It takes this many times as long.
+    Slow {
+        /// The factor, 0 or more.
+        by: f64,
+    },
+    /// A read returns one flipped bit, and reports success.
+    Corrupt,
     /// The IO and all later ones fail with ENXIO.
     Dead,
     /// Writes to a share of the blocks fail, always to the same blocks.
@@ -76,6 +95,20 @@ pub enum FaultOperation {
     Discard,
 }
 
+impl FaultRule {
+    /// Whether an IO touches the bytes that are meant. A flush touches none.
+    fn is_there(&self, offset: Bytes, size: Bytes) -> bool {
+        let (from, to) = (self.from_bytes.unwrap_or(0), self.to_bytes.unwrap_or(u64::MAX));
+        let is_bounded = self.from_bytes.is_some() || self.to_bytes.is_some();
+        !is_bounded || (size.0 > 0 && offset.0 < to && offset.0.saturating_add(size.0) > from)
+    }
+
+    fn is_then(&self, arrived: Nanos) -> bool {
+        self.after_ns.is_none_or(|after| arrived.0 >= after)
+            && self.until_ns.is_none_or(|until| arrived.0 < until)
+    }
+}
+
 impl FaultOperation {
     fn matches(self, operation: Operation) -> bool {
         matches!(
@@ -89,18 +122,35 @@ impl FaultOperation {
 }
 
 /// The effect of all armed rules on one IO.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultEffect {
     /// It fails with this error.
     pub error: Option<IoError>,
-    /// Its response takes longer by this time.
+    /// Its response takes this many times as long.
+    pub slow_down: f64,
+    /// And longer by this time.
     pub extra_time: Nanos,
+    /// Which bit of a read is flipped.
+    pub flipped_bit: Option<u64>,
     /// Only this number of bytes of a write is stored.
     pub torn_bytes: Option<u64>,
     /// A flush makes nothing durable.
     pub lost_flush: bool,
     /// The power fails with it.
     pub power_loss: bool,
+}
+
+impl FaultEffect {
+    /// What an IO is like that no rule strikes.
+    pub const NONE: FaultEffect = FaultEffect {
+        error: None,
+        slow_down: 1.0,
+        extra_time: Nanos::ZERO,
+        flipped_bit: None,
+        torn_bytes: None,
+        lost_flush: false,
+        power_loss: false,
+    };
 }
 
 /// The armed fault rules of a live disk.
@@ -166,16 +216,22 @@ impl FaultInjector {
         self.armed.is_empty() && self.off.is_none()
     }
 
-    /// The effect on the next IO. Counts it against the rules.
-    pub fn effect_on(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> FaultEffect {
-        let mut effect = FaultEffect::default();
+    /// The effect on the next IO, which arrives this long after the disk started. Counts it against the rules.
+    pub fn effect_on(
+        &mut self,
+        arrived: Nanos,
+        operation: Operation,
+        offset: Bytes,
+        size: Bytes,
+    ) -> FaultEffect {
+        let mut effect = FaultEffect::NONE;
         match self.off {
             Some(Off::Dead) => return FaultEffect { error: Some(IoError::GONE), ..effect },
             Some(Off::NoPower) => return FaultEffect { error: Some(IoError::IO), ..effect },
             None => {}
         }
         for armed in &mut self.armed {
-            if !armed.strikes(operation, offset, size) {
+            if !armed.strikes(arrived, operation, offset, size) {
                 continue;
             }
             match armed.rule.kind {
@@ -184,6 +240,8 @@ impl FaultInjector {
                 FaultKind::Stall { for_ns } => {
                     effect.extra_time = effect.extra_time.saturating_add(Nanos(for_ns))
                 }
+                FaultKind::Slow { by } => effect.slow_down *= by,
+                FaultKind::Corrupt => effect.flipped_bit = Some(armed.prng.below(size.0.max(1) * 8)),
                 FaultKind::Torn => effect.torn_bytes = Some(armed.prng.below(size.0.div_ceil(512)) * 512),
                 FaultKind::LostFlush => effect.lost_flush = true,
                 FaultKind::Dead => {
@@ -197,19 +255,21 @@ impl FaultInjector {
                 }
             }
         }
-        self.armed.retain(|armed| !armed.is_over());
+        self.armed.retain(|armed| !armed.is_over(arrived));
         effect
     }
 }
 
 impl ArmedRule {
-    fn strikes(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> bool {
-        let FaultRule { kind, on, nth, share, count, seed: _ } = self.rule;
+    fn strikes(&mut self, arrived: Nanos, operation: Operation, offset: Bytes, size: Bytes) -> bool {
+        let FaultRule { kind, on, nth, share, count, .. } = self.rule;
         let is_selected = match kind {
             FaultKind::Torn | FaultKind::Worn { .. } => operation == Operation::Write,
             FaultKind::LostFlush => operation == Operation::Flush,
+            FaultKind::Corrupt => operation == Operation::Read,
             _ => on.is_none_or(|on| on.matches(operation)),
         };
+        let is_selected = is_selected && self.rule.is_there(offset, size) && self.rule.is_then(arrived);
         if !is_selected || count.is_some_and(|count| self.struck >= count) {
             return false;
         }
@@ -229,9 +289,10 @@ impl ArmedRule {
         strikes
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over(&self, arrived: Nanos) -> bool {
         let by_number = self.rule.nth.is_some_and(|nth| self.seen > nth);
-        by_number || self.rule.count.is_some_and(|count| self.struck >= count)
+        let by_time = self.rule.until_ns.is_some_and(|until| arrived.0 >= until);
+        by_number || by_time || self.rule.count.is_some_and(|count| self.struck >= count)
     }
 }
 
@@ -246,7 +307,7 @@ mod tests {
     }
 
     fn judge(faults: &mut FaultInjector, operation: Operation) -> FaultEffect {
-        faults.effect_on(operation, Bytes::ZERO, Bytes::kib(4))
+        faults.effect_on(Nanos::ZERO, operation, Bytes::ZERO, Bytes::kib(4))
     }
 
     #[test]
@@ -285,11 +346,31 @@ mod tests {
     }
 
     #[test]
+    fn a_place_and_a_time_bound_a_rule() {
+        let mut faults =
+            faults(&["error,from=1MiB,to=2MiB,after=10s,until=20s", "slow,by=3", "corrupt,after=30s"]);
+        let mut at = |seconds, operation, mib: f64| {
+            let offset = Bytes((mib * 1024.0 * 1024.0) as u64);
+            faults.effect_on(Nanos::from_secs(seconds), operation, offset, Bytes::kib(4))
+        };
+        assert_eq!(at(5, Operation::Read, 1.5).error, None, "too early");
+        assert_eq!(at(10, Operation::Read, 2.0).error, None, "behind the end");
+        assert_eq!(at(10, Operation::Read, 0.999).error, Some(IoError::IO), "it reaches in");
+        assert_eq!(at(10, Operation::Flush, 1.5).slow_down, 3.0);
+        assert_eq!(at(20, Operation::Read, 1.5).error, None, "too late");
+        assert_eq!(at(29, Operation::Read, 1.5).flipped_bit, None);
+        assert!(at(30, Operation::Read, 1.5).flipped_bit.unwrap() < 4096 * 8);
+        assert_eq!(at(30, Operation::Write, 1.5).flipped_bit, None, "what is written is right");
+        assert_eq!(faults.armed().count(), 2, "the first is over");
+    }
+
+    #[test]
     fn worn_blocks_are_always_the_same_and_can_be_read() {
         let mut faults = faults(&["worn,share=0.25,block=64KiB"]);
         let mut worn = |operation| -> Vec<bool> {
-            let at =
-                |block: u64| faults.effect_on(operation, Bytes(block << 16), Bytes::kib(4)).error.is_some();
+            let at = |block: u64| {
+                faults.effect_on(Nanos::ZERO, operation, Bytes(block << 16), Bytes::kib(4)).error.is_some()
+            };
             (0..4000).map(at).collect()
         };
         let first = worn(Operation::Write);

@@ -126,8 +126,8 @@ impl LiveDisk {
         let no_power_loss = self.power.read().unwrap_or_else(PoisonError::into_inner);
         let power_losses = self.power_losses.load(Ordering::Acquire);
         let effect = match self.any_fault.load(Ordering::Acquire) {
-            true => self.fault_effect(operation, offset, size),
-            false => FaultEffect::default(),
+            true => self.with_faults(|faults| faults.effect_on(arrived, operation, offset, size)),
+            false => FaultEffect::NONE,
         };
         let (done, result) = match effect.error {
             Some(error) => (arrived, Err(error)),
@@ -138,7 +138,19 @@ impl LiveDisk {
             // If the store cannot take everything back, more than it should survives; the IOs fail either way.
             let _ = self.lose_power();
         }
-        let asked = done.since(arrived).saturating_add(effect.extra_time).min(RESPONSE_MAX);
+        if let (Ok(()), Some(bit), Data::Read(buffer)) = (&result, effect.flipped_bit, &mut data)
+            && let Some(byte) = buffer.get_mut((bit / 8) as usize)
+        {
+            *byte ^= 1 << (bit % 8);
+        }
+        let response = done.since(arrived);
+        // A float has not every nanosecond: a response that no rule changes stays what it is.
+        let response = if effect.slow_down == 1.0 {
+            response
+        } else {
+            Nanos((response.0 as f64 * effect.slow_down) as u64)
+        };
+        let asked = response.saturating_add(effect.extra_time).min(RESPONSE_MAX);
         let transport_latency =
             self.transport_latency.get().map_or(Nanos::ZERO, |latency| latency.of(operation, size));
         let is_too_fast = asked <= transport_latency;
@@ -169,7 +181,7 @@ impl LiveDisk {
         // A read returns the stored bytes: other programs, such as udev, also look at a new block device.
         let result = match self.device_keeps_data || operation == Operation::Write {
             true => Ok(()),
-            false => self.move_data(operation, (offset, size), false, &mut data, &FaultEffect::default()),
+            false => self.move_data(operation, (offset, size), false, &mut data, &FaultEffect::NONE),
         };
         PendingAnswer {
             due: arrived + response,
@@ -227,10 +239,6 @@ impl LiveDisk {
             let _ = record.lane.record(&sample);
         }
         result
-    }
-
-    fn fault_effect(&self, operation: Operation, offset: Bytes, size: Bytes) -> FaultEffect {
-        self.with_faults(|faults| faults.effect_on(operation, offset, size))
     }
 
     /// When the device model completes the IO, and the result of moving its data.
