@@ -60,6 +60,18 @@ impl fmt::Display for Unmet {
 
 impl std::error::Error for Unmet {}
 
+/// Another process of flashlab ended with this exit code, and told why.
+#[derive(Debug)]
+pub struct Ended(pub u8);
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server ended before the disk was ready")
+    }
+}
+
+impl std::error::Error for Ended {}
+
 /// Prints the error and chooses the exit code.
 pub fn tell(error: &anyhow::Error) -> ExitCode {
     tell!("flashlab: {}", message(error));
@@ -78,6 +90,9 @@ fn message(error: &anyhow::Error) -> String {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<Refused>() {
         return REFUSED;
+    }
+    if let Some(&Ended(code)) = error.downcast_ref::<Ended>() {
+        return code;
     }
     if let Some(unmet) = error.downcast_ref::<Unmet>() {
         return if unmet.is_known { NOT_MET } else { CANNOT_BE_TOLD };

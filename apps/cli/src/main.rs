@@ -15,6 +15,7 @@ mod class_document;
 mod class_observer;
 mod class_runner;
 mod csv_table;
+mod daemon;
 mod exit;
 mod expectations;
 mod files;

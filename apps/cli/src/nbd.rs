@@ -39,7 +39,8 @@ pub fn serve(
     let mut asked = false;
     for signal in signals.forever() {
         match (signal, nbdkit.process.try_wait().context("cannot wait for nbdkit")?) {
-            (_, Some(status)) if asked && status.success() => break,
+            // Asked by a signal, or on the control socket, which is nbdkit's.
+            (_, Some(status)) if status.success() => break,
             (_, Some(status)) => return Err(ended(status)),
             (SIGCHLD, None) => {}
             // Somebody is in a hurry.

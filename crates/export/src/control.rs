@@ -52,6 +52,8 @@ pub enum ControlCommand {
     PowerLoss,
     /// Restore the power.
     PowerOn,
+    /// End the server, as SIGTERM does.
+    Stop,
 }
 
 /// Why a line is no command.
@@ -68,7 +70,7 @@ pub enum ControlCommandError {
     #[error("the line has no end: a command ends with a newline")]
     Unterminated,
     /// No command has this name and these arguments.
-    #[error("unknown command: there are status, fault, clear-faults, power-loss and power-on")]
+    #[error("unknown command: there are status, fault, clear-faults, power-loss, power-on and stop")]
     Unknown,
     /// The fault rule is wrong.
     #[error(transparent)]
@@ -93,6 +95,7 @@ impl ControlCommand {
             ("clear-faults", "") => ControlCommand::ClearFaults,
             ("power-loss", "") => ControlCommand::PowerLoss,
             ("power-on", "") => ControlCommand::PowerOn,
+            ("stop", "") => ControlCommand::Stop,
             _ => return Err(ControlCommandError::Unknown),
         })
     }
@@ -115,6 +118,13 @@ impl ControlCommand {
             ControlCommand::PowerOn => {
                 disk.with_faults(FaultInjector::power_on);
                 json!({ "ok": true })
+            }
+            ControlCommand::Stop => {
+                let process = rustix::process::getpid();
+                match rustix::process::kill_process(process, rustix::process::Signal::TERM) {
+                    Ok(()) => json!({ "ok": true }),
+                    Err(error) => json!({ "error": error.to_string() }),
+                }
             }
             ControlCommand::PowerLoss => match disk.lose_power() {
                 Ok(blocks) => json!({ "ok": { "blocks_of_4_kib_lost": blocks } }),
@@ -412,7 +422,7 @@ mod tests {
         insta::assert_snapshot!(reasons(b"\xff\xfe\npower-on\n").join("; "), @"a command is text in UTF-8, and this line is not; ok");
         insta::assert_snapshot!(reasons(b"power-on\nstatus").join("; "), @"ok; the line has no end: a command ends with a newline");
         insta::assert_snapshot!(reasons(&[b'a'; 5000]).join("; "), @"the line is longer than 4096 bytes");
-        insta::assert_snapshot!(reasons(b"stat\n").join("; "), @"unknown command: there are status, fault, clear-faults, power-loss and power-on");
+        insta::assert_snapshot!(reasons(b"stat\n").join("; "), @"unknown command: there are status, fault, clear-faults, power-loss, power-on and stop");
         insta::assert_snapshot!(reasons(b"").join("; "), @"");
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -17,7 +17,7 @@ use crate::arguments::JsonOption;
 use crate::exit::Usage;
 use crate::{flash_statistics, output};
 
-/// Ask a running server what it did, arm faults, fail its power
+/// Ask a running server what it did, arm faults, fail its power, end it
 #[derive(Args)]
 pub struct Live {
     #[command(subcommand)]
@@ -50,6 +50,8 @@ enum LiveAction {
     PowerLoss(ServerOption),
     /// Bring the power back
     PowerOn(ServerOption),
+    /// End the server, as Ctrl-C does, and wait until it has ended
+    Stop(ServerOption),
 }
 
 /// Which server.
@@ -72,6 +74,7 @@ impl Live {
             LiveAction::ClearFaults(server) => say(&mut server.connect()?, "clear-faults").map(drop),
             LiveAction::PowerLoss(server) => say(&mut server.connect()?, "power-loss").map(drop),
             LiveAction::PowerOn(server) => say(&mut server.connect()?, "power-on").map(drop),
+            LiveAction::Stop(server) => server.stop(),
         }
     }
 }
@@ -86,7 +89,25 @@ impl ServerOption {
             ))
         })
     }
+
+    fn stop(&self) -> Result<()> {
+        say(&mut self.connect()?, "stop")?;
+        let begun = Instant::now();
+        while ControlClient::connect(&self.control).is_ok() {
+            if begun.elapsed() > STOP_PATIENCE {
+                bail!(
+                    "the disk is in use: it is served until it is unmounted and the last program has closed it; stop it \
+                     again to end it at once, and what is not flushed is lost"
+                );
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
 }
+
+/// How long a server may take to end before it counts as in use.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 fn say(server: &mut ControlClient, command: &str) -> Result<Value> {
     match server.ask(command).context("the server does not answer")? {

@@ -20,6 +20,7 @@ use signal_hook::iterator::Signals;
 
 use crate::arguments;
 use crate::caretaker::Caretaker;
+use crate::daemon;
 use crate::exit::Usage;
 use crate::nbd;
 use crate::output;
@@ -77,6 +78,12 @@ pub struct Serve {
     /// The seed of faults that bring none of their own
     #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Seed,
+    /// Return when the disk is ready; the server goes on until flashlab live stop ends it
+    #[arg(long)]
+    daemon: bool,
+    /// Where the server's messages go with --daemon; a file in the temporary directory if not given
+    #[arg(long, value_name = "FILE", requires = "daemon")]
+    log: Option<PathBuf>,
     /// Print one line of JSON when the disk is ready
     #[arg(long)]
     json: bool,
@@ -86,6 +93,7 @@ impl Serve {
     /// Serves the device until a signal comes.
     pub fn run(self) -> Result<()> {
         match &self.target {
+            Target::Simulated(_) if self.daemon => daemon::start(self.log.as_deref()),
             Target::Simulated(target) => serve_target(&self, target),
             Target::Path(path) => bail!(Usage(format!(
                 "{path} is no simulated device: give sim:NAME (`flashlab sim list` names them)"

@@ -29,7 +29,7 @@ fn of_the_program() {
       sweep      Run a plan on a simulated device with other values of its profile's keys, on all cores
       replay     Replay a trace on a real device, in real time
       serve      Serve a simulated device as a live disk
-      live       Ask a running server what it did, arm faults, fail its power
+      live       Ask a running server what it did, arm faults, fail its power, end it
       reproduce  Print a table or figure of a paper next to what flashlab measures on the zoo's devices
       help       Print this message or the help of the given subcommand(s)
 
@@ -550,7 +550,7 @@ fn of_replay() {
 #[test]
 fn of_live() {
     insta::assert_snapshot!(help(&["live", "-h"]), @r"
-    Ask a running server what it did, arm faults, fail its power
+    Ask a running server what it did, arm faults, fail its power, end it
 
     Usage: flashlab live <COMMAND>
 
@@ -560,6 +560,7 @@ fn of_live() {
       clear-faults  Disarm all faults
       power-loss    Fail the power: what was not flushed is lost
       power-on      Bring the power back
+      stop          End the server, as Ctrl-C does, and wait until it has ended
       help          Print this message or the help of the given subcommand(s)
 
     Options:
@@ -632,6 +633,10 @@ fn of_serve() {
           --fault <FAULT>          What goes wrong from the start: KIND[,KEY=VALUE]..., as
                                    error,on=write,share=0.01 (see docs/serve.md); may be repeated
           --seed <SEED>            The seed of faults that bring none of their own [default: 1]
+          --daemon                 Return when the disk is ready; the server goes on until flashlab live
+                                   stop ends it
+          --log <FILE>             Where the server's messages go with --daemon; a file in the temporary
+                                   directory if not given
           --json                   Print one line of JSON when the disk is ready
       -h, --help                   Print help
     ");

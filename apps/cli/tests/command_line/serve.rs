@@ -375,3 +375,34 @@ fn what_cannot_be_served_is_told() {
     assert!(large.contains("exit 2") && large.contains("does not fit into the"), "{large}");
     assert!(directory.names().iter().all(|name| name == "mount"), "nothing is left");
 }
+
+#[test]
+fn a_daemon_serves_until_it_is_stopped() {
+    let directory = Directory::new();
+    let at = mount_point(&directory);
+    let serve = ["serve", "sim:zeus", "--size", "16MiB", "--fuse", &at, "--daemon"];
+    let ran = directory.flashlab(&[&serve[..], &["--control", "socket", "--log", "log"]].concat());
+    if ran.code != Some(0) {
+        assert!(ran.err.contains("FUSE needs"), "{ran}");
+        flashlab_skip::skip(flashlab_skip::Need::Fuse, &ran.err);
+        return;
+    }
+    assert!(ran.out.contains("/disk  control socket"), "{ran}");
+    let disk = std::path::Path::new(&at).join("disk");
+    let read = || {
+        let mut block = [0; 4096];
+        fs::File::open(&disk).unwrap().read_exact_at(&mut block, 0).unwrap();
+        block
+    };
+    assert_eq!(read(), [0; 4096]);
+    directory.succeeds(&["live", "fault", "socket", "corrupt,from=0B,to=4KiB,count=1"]);
+    assert_eq!(read().iter().map(|byte| byte.count_ones()).sum::<u32>(), 1, "one bit is another one");
+    assert_eq!(read(), [0; 4096]);
+    directory.succeeds(&["live", "stop", "socket"]);
+    assert!(!disk.exists(), "it is taken down");
+    assert_eq!(directory.flashlab(&["live", "stop", "socket"]).code, Some(2));
+
+    let refused = directory.flashlab(&["serve", "sim:nothing", "--fuse", &at, "--daemon", "--log", "log"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.err.contains("nothing"), "{refused}");
+}

@@ -1,0 +1,79 @@
+//! `serve --daemon`: the same command once more, in the background, until it says that the disk is ready.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::exit::Ended;
+use crate::output;
+
+const DAEMON: &str = "--daemon";
+const LOG: &str = "--log";
+
+/// Starts this command without `--daemon`, and prints its first line, which says where the disk is. Its messages go to
+/// `log`.
+///
+/// # Errors
+/// When it ends before the disk is ready: its messages are printed, and its exit code is the error's.
+pub fn start(log: Option<&Path>) -> Result<()> {
+    let default = || std::env::temp_dir().join(format!("flashlab-serve-{}.log", std::process::id()));
+    let log: PathBuf = log.map_or_else(default, Path::to_owned);
+    let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+    let words = server_words(std::env::args_os().skip(1));
+    // This program, also where its file was replaced meanwhile; Ctrl-C is not for it.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("flashlab").args(words).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+    let mut server = command.spawn().context("cannot start the server")?;
+    let mut ready = String::new();
+    BufReader::new(server.stdout.take().context("its output is piped")?).read_line(&mut ready)?;
+    if ready.is_empty() {
+        let status = server.wait().context("cannot wait for the server")?;
+        let told = fs::read_to_string(&log).unwrap_or_default();
+        tell!("{}", told.trim_end());
+        // What went wrong is told, and nobody looks for it in a file.
+        let _ = fs::remove_file(&log);
+        return match status.code().and_then(|code| u8::try_from(code).ok()) {
+            Some(code) => Err(Ended(code).into()),
+            None => Err(anyhow!("the server ended ({status})")),
+        };
+    }
+    tell!("its messages are in {}", log.display());
+    output::text(&ready)
+}
+
+/// The words of the command without the options that are for this process.
+fn server_words(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut is_value = false;
+    for word in words {
+        let was_value = std::mem::replace(&mut is_value, word == LOG);
+        let is_log = was_value || is_value || word.as_encoded_bytes().starts_with(b"--log=");
+        if !is_log && word != DAEMON {
+            kept.push(word);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_gets_all_words_but_those_of_the_daemon() {
+        let of = |command: &str| -> Vec<String> {
+            let words = command.split(' ').map(OsString::from);
+            server_words(words).into_iter().map(|word| word.into_string().unwrap()).collect()
+        };
+        assert_eq!(
+            of("serve sim:a --daemon --log f --loop --log=g --seed 1"),
+            ["serve", "sim:a", "--loop", "--seed", "1"]
+        );
+    }
+}
