@@ -119,13 +119,9 @@ fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
         setup.check()?;
         return nbd::serve(socket, &keys, &mut signals, |path| ready(arguments.json, path, Some(&control)));
     }
-    if arguments.loop_device || arguments.ublk {
-        // A block device may become somebody's swap space, and the threads are still to be started.
-        let refused = keep_in_memory();
-        if !refused.is_empty() {
-            tell!("swap space on this disk is not safe: {}", refused.join("; "));
-        }
-    }
+    // A block device may become somebody's swap space, and the threads are still to be started.
+    let is_block_device = arguments.loop_device || arguments.ublk;
+    let swap_risks = if is_block_device { keep_in_memory() } else { Vec::new() };
     let session = setup.start()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
     let way = Way::open(arguments, &session, &mut caretaker)?;
@@ -145,7 +141,7 @@ fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
         }
     }
     ready(arguments.json, &way.path(), session.control())?;
-    let taken = way.wait(&mut signals);
+    let taken = way.wait(&mut signals, &swap_risks);
     let closed = way.close(&mut signals);
     session.stop()?;
     closed.and(taken)
@@ -208,8 +204,10 @@ impl Way {
         Ok(Way::Files { loop_device: loop_device.transpose()?, mount })
     }
 
-    /// Waits for the first signal, or until somebody else takes the disk away, which is an error.
-    fn wait(&self, signals: &mut Signals) -> Result<()> {
+    /// Waits for the first signal, or until somebody else takes the disk away, which is an error. When the disk becomes
+    /// swap space, it tells what makes that unsafe.
+    fn wait(&self, signals: &mut Signals, swap_risks: &[String]) -> Result<()> {
+        let mut is_told = swap_risks.is_empty();
         const LOOK: Duration = Duration::from_millis(50);
         const LOOKS_FOR_SIGNALS: u32 = 10;
         loop {
@@ -218,6 +216,10 @@ impl Way {
                     return Ok(());
                 }
                 std::thread::sleep(LOOK);
+            }
+            if !is_told && is_swap_space(&self.path()) {
+                is_told = true;
+                tell!("swap space on this disk is not safe: {}", swap_risks.join("; "));
             }
             if let Way::Files { loop_device, mount } = self {
                 let path = self.path();
@@ -286,6 +288,16 @@ impl Way {
             Way::Ublk(ublk) => drop(ublk.end()),
         }
     }
+}
+
+/// Whether the kernel swaps to this device.
+fn is_swap_space(device: &Path) -> bool {
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    swaps
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .any(|name| Path::new(name) == device)
 }
 
 fn no_ublk(error: std::io::Error, recover: Option<u32>) -> anyhow::Error {
