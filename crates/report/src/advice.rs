@@ -8,7 +8,7 @@
 //! - Advice below [`LEAST_CONFIDENCE`] is withheld, with the reason and the command that would bring it.
 //! - Commands are printed and never run. They name the device where it is a block device, else `DEVICE`.
 
-use flashlab_analysis::inference::{Inference, Parameter, Value, Verdict};
+use flashlab_analysis::inference::{Family, Inference, Parameter, Value, Verdict};
 use flashlab_base::Bytes;
 use serde::Serialize;
 
@@ -24,6 +24,9 @@ const EXT4_BLOCK: Bytes = Bytes::kib(4);
 const F2FS_SEGMENT: Bytes = Bytes::mib(2);
 /// The largest section for erase blocks of half of it or less: f2fs cleans whole sections, and larger ones take long.
 const F2FS_SECTION_MOST: Bytes = Bytes::mib(64);
+/// The fewest sections of f2fs: it reserves some for each log and for cleaning, and with less `mkfs.f2fs` fails or gives most
+/// of the device away.
+const F2FS_SECTIONS_LEAST: u64 = 64;
 /// The smallest alignment of a partition, which is the default of fdisk(8) and sgdisk(8).
 const ALIGNMENT_LEAST: Bytes = Bytes::mib(1);
 
@@ -77,7 +80,7 @@ struct Unsupported {
 /// The advice that the findings support.
 pub fn advice(inference: &Inference) -> Advised {
     use Parameter::{EraseBlockSize, MappingGranularity, OpenBlocks, UsefulQueueDepth};
-    use Parameter::{WritePageSize, WriteSaturationSize};
+    use Parameter::{TranslationFamily, WritePageSize, WriteSaturationSize};
     let mut advised = Advised::default();
     let device = match inference.identity.kind.as_str() {
         "block device" => shell_word(&inference.identity.target),
@@ -100,17 +103,41 @@ pub fn advice(inference: &Inference) -> Advised {
             }
         }
     };
-    say("partition alignment", &[EraseBlockSize], &|found| alignment(Bytes(found[0]), sector, &device));
-    say("ext4", &[WritePageSize, EraseBlockSize], &|found| ext4(Bytes(found[0]), Bytes(found[1]), &device));
-    say("f2fs", &[EraseBlockSize], &|found| f2fs(Bytes(found[0]), &device));
-    say("write streams", &[OpenBlocks, EraseBlockSize], &|found| streams(found[0], Bytes(found[1]), &device));
+    let capacity = inference.capacity;
+    if maps_pages(inference) {
+        // Its erase blocks matter to nobody but itself: nothing that a host writes shares one with anything for long.
+        say("partition alignment", &[TranslationFamily, WritePageSize], &|found| {
+            alignment_of_pages(Bytes(found[1]), sector, &device)
+        });
+        say("ext4", &[TranslationFamily], &|_| Ok(default_file_system("ext4", "mkfs.ext4 -b 4096", &device)));
+        say("f2fs", &[TranslationFamily], &|_| Ok(default_file_system("f2fs", "mkfs.f2fs", &device)));
+    } else {
+        say("partition alignment", &[EraseBlockSize], &|found| alignment(Bytes(found[0]), sector, &device));
+        say("ext4", &[WritePageSize, EraseBlockSize], &|found| {
+            ext4(Bytes(found[0]), Bytes(found[1]), &device)
+        });
+        say("f2fs", &[EraseBlockSize], &|found| f2fs(Bytes(found[0]), capacity, &device));
+        say("write streams", &[OpenBlocks, EraseBlockSize], &|found| {
+            streams(found[0], Bytes(found[1]), &device)
+        });
+    }
     say("sequential writes", &[WriteSaturationSize], &|found| large_writes(Bytes(found[0]), &device));
     say("random writes", &[MappingGranularity], &|found| random_writes(Bytes(found[0]), &device));
     say("queue depth", &[UsefulQueueDepth], &|found| queue_depth(found[0], &device));
     advised
 }
 
-/// The values of these parameters, with the probability that all are right.
+/// Whether the device is known to map pages, so that every page may lie anywhere.
+pub(crate) fn maps_pages(inference: &Inference) -> bool {
+    let finding =
+        inference.get(Parameter::TranslationFamily).filter(|found| found.confidence >= LEAST_CONFIDENCE);
+    match finding.and_then(|finding| finding.value.as_ref()) {
+        Some(Value::Word(name)) => Family::named(name).is_some_and(Family::maps_pages),
+        _ => false,
+    }
+}
+
+/// The values of these parameters, with the probability that all are right. A word has no value here, and is 0.
 fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64), Unsupported> {
     let measurable = |reason| Unsupported { reason, is_measurable: true };
     let final_answer = |reason| Unsupported { reason, is_measurable: false };
@@ -123,6 +150,7 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
         };
         match (&finding.value, finding.verdict) {
             (Some(Value::Number(number)), _) if *number >= 1.0 => values.push(number.round() as u64),
+            (Some(Value::Word(_)), Verdict::Found) => values.push(0),
             (_, Verdict::Found) => {
                 return Err(final_answer(format!("{title}: {}", finding.value_in_words())));
             }
@@ -202,11 +230,43 @@ fn ext4(page: Bytes, unit: Bytes, device: &str) -> Drafted {
     ))
 }
 
-fn f2fs(unit: Bytes, device: &str) -> Drafted {
+/// Where pages may lie anywhere, only whole pages matter.
+fn alignment_of_pages(page: Bytes, sector: Bytes, device: &str) -> Drafted {
+    let aligned = ALIGNMENT_LEAST.round_up(page);
+    if !aligned.is_multiple_of(sector) {
+        return Err(format!("a write page of {page} is no multiple of the sector of {sector}"));
+    }
+    Ok((
+        format!("begin partitions at multiples of {}", exactly(aligned)),
+        format!("sgdisk --set-alignment={} --new=1:0:0 {device}", aligned.0 / sector.0),
+        format!(
+            "the device maps pages: a partition that begins at a write page of {page} shares none with its neighbour, and \
+             erase blocks do not matter to the host"
+        ),
+    ))
+}
+
+fn default_file_system(name: &str, command: &str, device: &str) -> (String, String, String) {
+    (
+        format!("make {name} without options for erase blocks"),
+        format!("{command} {device}"),
+        "the device maps pages, and collects its garbage itself: a file system gains nothing by writing whole erase blocks"
+            .to_owned(),
+    )
+}
+
+fn f2fs(unit: Bytes, capacity: Bytes, device: &str) -> Drafted {
     let section = Bytes(least_common_multiple(unit.0, F2FS_SEGMENT.0));
     // Larger sections take too long to clean, but a section cannot be smaller than an erase block.
     if section > F2FS_SECTION_MOST.max(unit * 2) {
         return Err(format!("sections of whole erase blocks of {unit} would be as large as {section}"));
+    }
+    let sections = capacity.0 / section.0;
+    if sections < F2FS_SECTIONS_LEAST {
+        return Err(format!(
+            "the device has only {sections} sections of {section}, and f2fs needs {F2FS_SECTIONS_LEAST} for its logs and for \
+             cleaning"
+        ));
     }
     let segments = section.0 / F2FS_SEGMENT.0;
     Ok((

@@ -6,6 +6,7 @@ mod groups;
 mod html;
 mod json;
 mod pictures;
+mod plain;
 mod terminal;
 
 use flashlab_analysis::inference::{Finding, Inference, Verdict};

@@ -63,6 +63,30 @@ fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=i
 }
 
 #[test]
+fn a_page_mapped_device_is_told_nothing_of_erase_blocks() {
+    let mut known = all_known(Bytes::mib(128), 0.99);
+    known.findings.push(Finding::found(Parameter::TranslationFamily, Family::Page, 0.99, "measured"));
+    insta::assert_snapshot!(commands(&known), @r"
+    sgdisk --set-alignment=2048 --new=1:0:0 '/dev/my disk'
+    mkfs.ext4 -b 4096 '/dev/my disk'
+    mkfs.f2fs '/dev/my disk'
+    dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
+    fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
+    fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
+    ");
+}
+
+#[test]
+fn a_section_of_f2fs_fits_the_device() {
+    let sections = |unit| {
+        commands(&all_known(unit, 0.99)).lines().find(|line| line.contains("f2fs")).unwrap().to_owned()
+    };
+    insta::assert_snapshot!(sections(Bytes::mib(16)), @"mkfs.f2fs -s 8 -z 1 '/dev/my disk'");
+    let withheld = advice(&all_known(Bytes::mib(32), 0.99)).withheld;
+    insta::assert_snapshot!(withheld[0].reason, @"the device has only 32 sections of 32 MiB, and f2fs needs 64 for its logs and for cleaning");
+}
+
+#[test]
 fn advice_with_too_little_confidence_is_withheld() {
     // Each finding alone has enough confidence; two together have not.
     insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.94)), @r"

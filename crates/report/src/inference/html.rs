@@ -7,7 +7,7 @@ use flashlab_analysis::inference::{Finding, Inference, Verdict};
 use maud::{Markup, html};
 
 use super::groups::{GROUPS, ParameterGroup};
-use super::{InferenceRun, by_evidence, confidence, pictures, titles};
+use super::{InferenceRun, by_evidence, confidence, pictures, plain, titles};
 use crate::advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 use crate::charts::Chart;
 use crate::page::{Section, facts, figure, figures, page};
@@ -194,7 +194,10 @@ fn head(run: &InferenceRun<'_>) -> Markup {
     html! {
         p.eyebrow { (inference.identity.kind) " · " (inference.capacity) " · " (date(run.started)) }
         h1 { (run.device()) }
-        p.verdict { (run.summary()) }
+        p.verdict { (plain::kind(inference)) }
+        @let things = plain::things_to_do(inference);
+        @if !things.is_empty() { ol { @for thing in &things { li { (thing) } } } }
+        p.note { (run.summary()) }
         (warnings(run.warnings))
     }
 }

@@ -3,7 +3,7 @@
 use flashlab_analysis::inference::{Finding, Verdict};
 use flashlab_base::Bytes;
 
-use super::{InferenceRun, by_evidence, confidence};
+use super::{InferenceRun, by_evidence, confidence, plain};
 use crate::advice::Advised;
 use crate::words::date;
 use crate::writer::{BOLD, DIM, Layout, Writer};
@@ -23,6 +23,11 @@ pub fn inference_terminal(run: &InferenceRun<'_>, layout: &Layout) -> String {
     let inference = run.inference;
     out.wrapped("", &format!("{} ({})", run.device(), inference.capacity), BOLD);
     out.wrapped("", &format!("{}, seed {}", date(run.started), run.seed), DIM);
+    out.blank();
+    out.wrapped("", &plain::kind(inference), "");
+    for (index, thing) in plain::things_to_do(inference).iter().enumerate() {
+        out.wrapped(&format!("{}. ", index + 1), thing, "");
+    }
     out.blank();
     out.wrapped("", &run.summary(), "");
     found(&mut out, &run.of(Verdict::Found));
@@ -155,32 +160,38 @@ mod tests {
     #[test]
     fn what_was_not_found_has_its_confidence_and_the_bytes_written() {
         insta::assert_snapshot!(printed(50), @r"
-        sim:test (1 GiB)
-        2026-01-02 03:04 UTC, seed 1
+    sim:test (1 GiB)
+    2026-01-02 03:04 UTC, seed 1
 
-        1 of 5 parameters found; 2 undetermined, 2 not
-        identifiable from outside. 24 MiB were written, of
-        2 GiB allowed.
+    This device maps pages, and keeps only a part of
+    the map in memory: random IOs over a large range
+    are slower than over a small one.
+    1. Make ext4 without options for erase blocks.
+    2. Make f2fs without options for erase blocks.
 
-        Parameter
-          value, confidence, written for it
-        Translation layer
-          demand-cached page, 96.0 %, 0 B
-          reads of 4 KiB take 71.3 us, and those of 8 KiB
-          74.9 us
+    1 of 5 parameters found; 2 undetermined, 2 not
+    identifiable from outside. 24 MiB were written, of
+    2 GiB allowed.
 
-        Undetermined
-        Over-provisioning (12 MiB written for it),
-        Physical capacity
-          reads of 4 KiB take 71.3 us, and those of 8 KiB
-          74.9 us
+    Parameter
+      value, confidence, written for it
+    Translation layer
+      demand-cached page, 96.0 %, 0 B
+      reads of 4 KiB take 71.3 us, and those of 8 KiB
+      74.9 us
 
-        Not identifiable from outside
-        Span of a segment group (confidence 90.0 %)
-          there is one group
-        Flush policy (confidence 85.0 %; 12 MiB written
-        for it)
-          there is no write buffer
-        ");
+    Undetermined
+    Over-provisioning (12 MiB written for it),
+    Physical capacity
+      reads of 4 KiB take 71.3 us, and those of 8 KiB
+      74.9 us
+
+    Not identifiable from outside
+    Span of a segment group (confidence 90.0 %)
+      there is one group
+    Flush policy (confidence 85.0 %; 12 MiB written
+    for it)
+      there is no write buffer
+    ");
     }
 }

@@ -1,0 +1,68 @@
+//! The first lines of an inference, in plain words: what kind of device this is, and the three things to do.
+
+use flashlab_analysis::inference::{Family, Inference, Parameter, Value};
+
+use crate::advice::{Advice, LEAST_CONFIDENCE, advice};
+use crate::units::sentence;
+
+/// How many things to do are told.
+const THINGS: usize = 3;
+/// What matters most to whoever writes a program for the device, first.
+const ORDER: [&str; 7] = [
+    "write streams",
+    "random writes",
+    "sequential writes",
+    "queue depth",
+    "partition alignment",
+    "ext4",
+    "f2fs",
+];
+
+/// What kind of device it is, in a sentence.
+pub fn kind(inference: &Inference) -> String {
+    let known = |parameter| {
+        inference
+            .get(parameter)
+            .filter(|finding| finding.confidence >= LEAST_CONFIDENCE && finding.value.is_some())
+    };
+    let family = known(Parameter::TranslationFamily).and_then(|finding| match &finding.value {
+        Some(Value::Word(name)) => Family::named(name),
+        _ => None,
+    });
+    let block = known(Parameter::EraseBlockSize).map(|finding| finding.value_in_words());
+    let of_block = block.map_or(String::new(), |block| format!(" of {block}"));
+    match family {
+        Some(Family::Page) => {
+            "This device maps pages: random writes go anywhere, and garbage collection makes room later."
+                .to_owned()
+        }
+        Some(Family::DemandCachedPage) => {
+            "This device maps pages, and keeps only a part of the map in memory: random IOs \
+             over a large range are slower than over a small one."
+                .to_owned()
+        }
+        Some(Family::Block) => format!(
+            "This device maps whole blocks{of_block}: a write that does not continue the last one in its block copies the \
+             rest of the block."
+        ),
+        Some(Family::LogBlock | Family::SharedLogBlock) => format!(
+            "This device maps blocks{of_block} and collects writes in a few log blocks: scattered writes make it merge \
+             blocks, which takes many times as long as a write."
+        ),
+        None if inference.written.0 == 0 => {
+            "How this device maps is not known: nothing was written to it.".to_owned()
+        }
+        None => format!("How this device maps is not known. {}", of_block_alone(&of_block)).trim().to_owned(),
+    }
+}
+
+fn of_block_alone(of_block: &str) -> String {
+    if of_block.is_empty() { String::new() } else { format!("It erases blocks{of_block}.") }
+}
+
+/// The most important things to do, each a sentence; none where nothing can be advised.
+pub fn things_to_do(inference: &Inference) -> Vec<String> {
+    let mut given: Vec<Advice> = advice(inference).given;
+    given.sort_by_key(|advice| ORDER.iter().position(|&subject| subject == advice.subject));
+    given.iter().take(THINGS).map(|advice| sentence(&advice.advice)).collect()
+}
