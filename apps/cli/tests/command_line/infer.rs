@@ -34,7 +34,7 @@ fn a_file_is_only_read() {
     assert!(findings.len() > 10, "{findings:?}");
     for (name, finding) in findings {
         let keys: Vec<&str> = finding.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(keys, ["bytes_written", "confidence", "evidence", "unit", "value", "verdict"], "{name}");
+        assert_eq!(keys, ["value", "unit", "confidence", "verdict", "evidence", "bytes_written"], "{name}");
         assert_eq!(finding["bytes_written"], 0, "{name}");
         assert_eq!(finding["value"].is_null(), finding["verdict"] != "found", "{name}: {finding}");
     }
