@@ -33,7 +33,7 @@ pub fn kind(inference: &Inference) -> String {
     let of_block = block.map_or(String::new(), |block| format!(" of {block}"));
     match family {
         Some(Family::Page) => {
-            "This device maps pages: random writes go anywhere, and garbage collection makes room later."
+            "This device maps pages: random writes go anywhere, and garbage collection frees blocks later."
                 .to_owned()
         }
         Some(Family::DemandCachedPage) => {
