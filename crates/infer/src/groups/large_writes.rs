@@ -34,6 +34,7 @@ use super::writes::{costs_of, writes};
 use crate::group::Group;
 use crate::halt::Halt;
 use crate::session::Session;
+use crate::words::duration;
 
 pub(crate) const GROUP: Group = Group {
     name: "large-writes",
@@ -93,8 +94,14 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.filled(rest);
     let kinds = kinds?;
     let [plain, paused] = lines(&kinds);
-    let cost =
+    let mut cost =
         cost(Parameter::WriteCostPerIo, "sequential writes", plain.as_ref(), paused.as_ref(), WRITES_OFF);
+    // The fixed part alone is mistaken for what a small write takes.
+    let smallest = kinds[0].curves.iter().find(|curve| !curve.times.is_empty());
+    if let (Some(_), Some(curve)) = (&cost.value, smallest) {
+        let whole = duration(median(&curve.times));
+        cost.evidence += &format!(" With its bytes a write of {} takes {whole}.", curve.size);
+    }
     let picture = throughput("sequential writes", &kinds[0].curves);
     let (points, is_settled) = (together(&kinds), is_settled(session));
     for finding in [cost, saturation(&points, picture)] {

@@ -121,7 +121,12 @@ fn alternate(session: &mut Session<'_, '_>, sizes: Vec<Bytes>, part: f64) -> Res
 
 /// Whether whole pages take less than their halves.
 fn falls(part: &Timed, whole: &Timed, p: f64) -> bool {
-    mann_whitney(&part.times, &whole.times).p_above <= p && ratio(part, whole) >= FALL
+    mann_whitney(&per_part(part), &whole.times).p_above <= p && ratio(part, whole) >= FALL
+}
+
+/// What a part takes in each whole page: its two parts may take different times, as where only the second one costs a merge.
+fn per_part(part: &Timed) -> Vec<f64> {
+    part.times.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect()
 }
 
 /// Where the time falls, if it does so at one size only, or there far more than anywhere else.
@@ -155,7 +160,7 @@ fn is_merge(session: &Session<'_, '_>, timed: &Timed) -> bool {
 }
 
 fn ratio(part: &Timed, whole: &Timed) -> f64 {
-    median(&part.times) / median(&whole.times).max(1.0)
+    median(&per_part(part)) / median(&whole.times).max(1.0)
 }
 
 fn picture(seen: &[Timed]) -> Picture {
