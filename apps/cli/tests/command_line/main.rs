@@ -3,6 +3,7 @@
 //! Tests that need root (loop devices, mounts) say so and do nothing where they may not; no test
 //! depends on how fast anything is.
 
+mod advice;
 mod attacked;
 mod determinism;
 mod documents;
