@@ -169,13 +169,17 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> IoLoop<'a, 'b, I, O> {
             process.prepare(self.begin, self.begin);
         }
         let before = self.disturbance();
+        // Long pauses are cut, so that the loop notices an interrupt. In virtual time none is long.
+        let longest = match self.device.virtual_time() {
+            Some(_) => Nanos::MAX,
+            None => INTERRUPT_CHECK,
+        };
         loop {
             let until = self.submit_due();
             if self.in_flight == 0 && until.is_none() {
                 break;
             }
-            // Long pauses are cut, so that the loop notices an interrupt.
-            let until = until.map(|due| due.min(self.now.saturating_add(INTERRUPT_CHECK)));
+            let until = until.map(|due| due.min(self.now.saturating_add(longest)));
             match self.device.wait(until.unwrap_or(Nanos::MAX)) {
                 Some(completion) => self.complete(completion),
                 None => self.now = self.now.max(until.unwrap_or(self.now)),

@@ -25,9 +25,17 @@ pub(crate) fn describe(identity: &mut Identity) {
     identity.virtual_machine = evidence.verdict();
 }
 
-/// How much memory programs can still have, as Linux estimates it; `None` elsewhere.
+/// How much memory this program can still have: as Linux estimates it, and within its own limit (`ulimit -v`); `None`
+/// where it is not known.
 pub fn available_memory() -> Option<Bytes> {
-    available_of(&fs::read_to_string("/proc/meminfo").ok()?)
+    let of_machine = available_of(&fs::read_to_string("/proc/meminfo").ok()?);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current.map(|limit| {
+        let used =
+            fs::read_to_string("/proc/self/statm").ok().and_then(|text| text.split(' ').next()?.parse().ok());
+        let used: u64 = used.unwrap_or(0);
+        Bytes(limit.saturating_sub(used.saturating_mul(rustix::param::page_size() as u64)))
+    });
+    of_machine.into_iter().chain(limit).min()
 }
 
 fn available_of(meminfo: &str) -> Option<Bytes> {

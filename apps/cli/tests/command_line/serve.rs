@@ -355,9 +355,9 @@ fn what_cannot_be_served_is_told() {
         flashlab: cannot mount on .: it is not empty, or a disk is mounted there already
         "#);
     insta::assert_snapshot!(told(&["sim:zeus", "--fuse", &mount, "--fault", "melt"]), @r#"
-        exit 2
-        flashlab: "melt" is no fault: there is no kind "melt"; there are error, torn, lost-flush, stall, dead, worn, power-loss
-        "#);
+    exit 2
+    flashlab: "melt" is no fault: there is no kind "melt"; there are error, torn, lost-flush, stall, slow, corrupt, dead, worn, power-loss
+    "#);
     insta::assert_snapshot!(told(&["--fuse", &mount]), @r#"
         exit 2
         error: the following required arguments were not provided:

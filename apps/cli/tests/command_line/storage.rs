@@ -187,3 +187,35 @@ fn space_that_was_never_written_is_told() {
     assert!(!fresh(&[&target[..], &["d", "--state", "sequential"]].concat()));
     assert!(fresh(&["infer", "sim:tlc-sata", "--read-only", "--only", "read_page_size", "--output", "e"]));
 }
+
+#[test]
+fn a_device_too_large_for_the_memory_limit_is_refused() {
+    let directory = Directory::new();
+    let shown = directory.succeeds(&["sim", "show", "tlc-sata"]).out;
+    let capacity = shown.lines().find(|line| line.starts_with("capacity = ")).unwrap();
+    directory.write("big.toml", shown.replace(capacity, "capacity = \"4TiB\""));
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let limited = format!("ulimit -v 6000000; exec {program} run granularity sim:./big.toml --output run");
+    let output =
+        std::process::Command::new("sh").args(["-c", &limited]).current_dir(directory.path("")).output();
+    let ran = directory.ran(output.unwrap());
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(ran.err.contains("of memory, and"), "{ran}");
+}
+
+#[test]
+fn years_between_two_ios_of_a_trace_take_no_time() {
+    let directory = Directory::new();
+    directory.write("trace", "0 0 0 8 1\n1000000000000000000 0 8 8 1\n");
+    let ran = directory.succeeds(&[
+        "sim",
+        "run",
+        "sim:tlc-sata",
+        "--trace",
+        "trace",
+        "--format",
+        "mqsim",
+        "--json",
+    ]);
+    assert!(ran.out.contains("\"duration_ns\": 1000000000"), "{ran}");
+}
