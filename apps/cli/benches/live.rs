@@ -120,13 +120,21 @@ fn transports(folder: &Path) -> Vec<(&'static str, Vec<String>)> {
         ("FUSE", vec!["--fuse".to_owned(), mount.display().to_string()]),
         ("FUSE + loop", vec!["--loop".to_owned()]),
     ];
-    if has("nbdkit") {
+    if !has("nbdkit") {
+        println!("skipped: NBD, there is no nbdkit here");
+    } else if !build_plugin() {
+        println!("skipped: NBD, flashlab's plugin for nbdkit cannot be built");
+    } else {
         let socket = folder.join("socket").display().to_string();
         transports.push(("NBD", vec!["--nbd".to_owned(), socket]));
-    } else {
-        println!("skipped: NBD, there is no nbdkit here");
     }
     transports
+}
+
+/// Builds the plugin beside the program: `cargo bench` builds only what the benchmark depends on.
+fn build_plugin() -> bool {
+    let plugin = ["build", "--release", "--quiet", "--package", "flashlab-nbdkit-plugin"];
+    Command::new(env!("CARGO")).args(plugin).status().is_ok_and(|status| status.success())
 }
 
 /// Waits until `there` holds.

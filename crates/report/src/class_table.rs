@@ -81,13 +81,13 @@ mod tests {
         });
         insta::assert_snapshot!(class_table(&classes.table(Nanos::from_secs(2))), @r"
                                         IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
-        read                          1 500       750      1001   1.00 ms    999 µs   1.90 ms   1.98 ms   2.00 ms   2.00 ms      0.75
+        read                          1 500       750      1001   1.00 ms    999 us   1.90 ms   1.98 ms   2.00 ms   2.00 ms      0.75
           sequential, to 4 KiB          167      83.5      0.33   1.00 ms   1.00 ms   1.90 ms   1.99 ms   2.00 ms   2.00 ms     0.084
-          sequential, over 1 MiB        333       166       333    999 µs    999 µs   1.90 ms   1.98 ms   2.00 ms   2.00 ms      0.17
-          random, to 4 KiB              333       166      0.65    999 µs    998 µs   1.90 ms   1.98 ms   1.99 ms   1.99 ms      0.17
+          sequential, over 1 MiB        333       166       333    999 us    999 us   1.90 ms   1.98 ms   2.00 ms   2.00 ms      0.17
+          random, to 4 KiB              333       166      0.65    999 us    998 us   1.90 ms   1.98 ms   1.99 ms   1.99 ms      0.17
           random, over 1 MiB            667       334       667   1.00 ms   1.00 ms   1.90 ms   1.98 ms   2.00 ms   2.00 ms      0.33
         write                           500       250      0.98   1.00 ms   1.00 ms   1.90 ms   1.98 ms   2.00 ms   2.00 ms      0.25
-          sequential, to 4 KiB          166      83.0      0.32   1.00 ms    996 µs   1.90 ms   1.98 ms   1.99 ms   1.99 ms     0.083
+          sequential, to 4 KiB          166      83.0      0.32   1.00 ms    996 us   1.90 ms   1.98 ms   1.99 ms   1.99 ms     0.083
           random, to 4 KiB              334       167      0.65   1.00 ms   1.00 ms   1.90 ms   1.98 ms   2.00 ms   2.00 ms      0.17
         flush                             1      0.50      0.00   3.00 ms   3.00 ms   3.00 ms   3.00 ms   3.00 ms   3.00 ms    0.0015
         ");

@@ -187,10 +187,10 @@ mod tests {
     fn a_judgement_is_a_sentence_with_its_interval() {
         assert_eq!(
             judgement_sentence(&three()[0]),
-            "RW.p99 < 500us (baseline:RW): met: measured 400 µs from 1\u{202f}200 IOs, with 95 % confidence 350 µs to \
-             450 µs"
+            "RW.p99 < 500us (baseline:RW): met: measured 400 us from 1\u{202f}200 IOs, with 95 % confidence 350 us to \
+             450 us"
         );
-        assert!(judgement_sentence(&three()[1]).contains("at least 350 µs"));
+        assert!(judgement_sentence(&three()[1]).contains("at least 350 us"));
         assert!(judgement_sentence(&three()[2]).ends_with("there are baseline:SR"));
     }
 

@@ -240,7 +240,7 @@ pub fn definitions(findings: &Findings) -> Section {
             "Hints",
             "A hint is not decided where the run did not measure what would decide it, or where noise is larger than the effect.",
         ),
-        ("Units", "1 KiB = 1024 bytes, 1 MB/s = 1 000 000 bytes a second, 1 µs = 1000 ns."),
+        ("Units", "1 KiB = 1024 bytes, 1 MB/s = 1 000 000 bytes a second, 1 us = 1000 ns."),
     ];
     let columns = table3::columns(findings);
     let terms = TERMS.into_iter().chain(columns.iter().map(|column| (column.title, column.meaning)));

@@ -9,7 +9,7 @@ use crate::escape::is_direction_override;
 /// What stands where there is no figure.
 pub const UNKNOWN: &str = "–";
 
-const TIMES: [(f64, &str); 5] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"), (60e9, "min")];
+const TIMES: [(f64, &str); 5] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s"), (60e9, "min")];
 const RATES: [(f64, &str); 4] = [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")];
 
 /// A response time or another duration, given in nanoseconds.
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn figures_have_three_digits_and_a_fitting_unit() {
         let shown = [0.0, 54.0, 999.6, 115_000.0, 9_040_000.0, 2.5e9, 3.0e11].map(time);
-        assert_eq!(shown, ["0.00 ns", "54.0 ns", "1.00 µs", "115 µs", "9.04 ms", "2.50 s", "5.00 min"]);
+        assert_eq!(shown, ["0.00 ns", "54.0 ns", "1.00 us", "115 us", "9.04 ms", "2.50 s", "5.00 min"]);
         assert_eq!([3.4e6, 512.0].map(rate), ["3.40 MB/s", "512 B/s"]);
         assert_eq!([1.0, 22.64, 271.0, 0.6].map(ratio), ["1.00×", "22.6×", "271×", "0.60×"]);
         assert_eq!([0.051, 0.000_4, 3e-7].map(percent), ["5.10 %", "0.040 %", "3.0e-5 %"]);

@@ -315,7 +315,7 @@ fn what_is_wrong_is_told() {
     flashlab: consent is given, but a simulated device needs none: leave it out
     flashlab: run is a folder: show a run with: flashlab report run --advise; or name a device to infer
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
-    flashlab: run is there already: choose another name with --output, or continue its run with flashlab resume
+    flashlab: run is there already: choose another name with --output; flashlab resume continues a run of bench, run or infer
     ");
 }
 

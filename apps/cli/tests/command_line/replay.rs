@@ -38,10 +38,10 @@ fn classes_and_what_the_flash_did() {
     insta::assert_snapshot!(ran.out, @r"
     trace: 600 ms, 1.11 IOs asked for and not done, 1.11 of them in the device
                                     IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
-    read                          1 000      1666      6.51   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs     0.033
-      random, to 4 KiB            1 000      1666      6.51   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs     0.033
-    write                         2 000      3333      13.0    322 µs    322 µs    322 µs    322 µs    322 µs    322 µs      1.07
-      random, to 4 KiB            2 000      3333      13.0    322 µs    322 µs    322 µs    322 µs    322 µs    322 µs      1.07
+    read                          1 000      1666      6.51   20.0 us   20.0 us   20.0 us   20.0 us   20.0 us   20.0 us     0.033
+      random, to 4 KiB            1 000      1666      6.51   20.0 us   20.0 us   20.0 us   20.0 us   20.0 us   20.0 us     0.033
+    write                         2 000      3333      13.0    322 us    322 us    322 us    322 us    322 us    322 us      1.07
+      random, to 4 KiB            2 000      3333      13.0    322 us    322 us    322 us    322 us    322 us    322 us      1.07
 
     flash                          pages read      programmed   blocks erased
       host                                  0           2 000               0
@@ -148,13 +148,13 @@ fn a_plan_is_run_value_by_value() {
     insta::assert_snapshot!(ran.out, @r"
     depths depths 1: 1.65 s, 1.00 IOs asked for and not done, 1.00 of them in the device
                                     IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
-    write                         5 000      3031      11.8    330 µs    322 µs    322 µs    322 µs    322 µs   10.4 ms      1.00
-      random, to 4 KiB            5 000      3031      11.8    330 µs    322 µs    322 µs    322 µs    322 µs   10.4 ms      1.00
+    write                         5 000      3031      11.8    330 us    322 us    322 us    322 us    322 us   10.4 ms      1.00
+      random, to 4 KiB            5 000      3031      11.8    330 us    322 us    322 us    322 us    322 us   10.4 ms      1.00
 
     depths depths 4: 1.94 s, 4.00 IOs asked for and not done, 4.00 of them in the device
                                     IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
-    write                         5 000      2573      10.1   1.55 ms    605 µs   11.0 ms   12.8 ms   19.8 ms   21.5 ms      4.00
-      random, to 4 KiB            5 000      2573      10.1   1.55 ms    605 µs   11.0 ms   12.8 ms   19.8 ms   21.5 ms      4.00
+    write                         5 000      2573      10.1   1.55 ms    605 us   11.0 ms   12.8 ms   19.8 ms   21.5 ms      4.00
+      random, to 4 KiB            5 000      2573      10.1   1.55 ms    605 us   11.0 ms   12.8 ms   19.8 ms   21.5 ms      4.00
 
     flash                          pages read      programmed   blocks erased
       host                                  0          10 000               0

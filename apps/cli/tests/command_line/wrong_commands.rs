@@ -186,7 +186,7 @@ fn runs_that_are_none() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(wrong(&["resume", "no-run"]), @"flashlab: no-run: is not there: give the folder of a run, as flashlab-runs/TIME-TARGET");
-    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"flashlab: short.toml is there already: choose another name with --output, or continue its run with flashlab resume");
+    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"flashlab: short.toml is there already: choose another name with --output; flashlab resume continues a run of bench, run or infer");
     insta::assert_snapshot!(wrong(&["bench", "--output", "short.toml/run"]), @"flashlab: no folder for the results can be made in DIR/short.toml: Not a directory (os error 20); give another with --output");
 }
 

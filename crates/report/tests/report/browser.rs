@@ -92,7 +92,7 @@ const USE_THE_PAGE: &str = r#"<script>
 
   document.querySelector('.runs').open = true;
   const table = document.querySelector('table.sortable');
-  const heading = [...table.tHead.rows[0].cells].find((cell) => cell.textContent === 'Mean µs');
+  const heading = [...table.tHead.rows[0].cells].find((cell) => cell.textContent === 'Mean us');
   const values = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[heading.cellIndex].textContent));
   const ascends = (list) => list.every((value, index) => index === 0 || list[index - 1] <= value);
   note('unsorted ' + ascends(values()));

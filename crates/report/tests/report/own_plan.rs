@@ -34,8 +34,8 @@ fn the_terminal_shows_what_each_run_gave() {
     slower after more of them. `--state steady` measures the steady state.
 
     threads: ParallelDeg…    mean     p50     p99   p99.9     max    IO/s   bytes/s
-    1              writes  368 µs  267 µs  806 µs  854 µs  854 µs    2720 89.1 MB/s
-    2              writes  730 µs  521 µs 1.70 ms 1.85 ms 1.85 ms    1370 44.9 MB/s
+    1              writes  368 us  267 us  806 us  854 us  854 us    2720 89.1 MB/s
+    2              writes  730 us  521 us 1.70 ms 1.85 ms 1.85 ms    1370 44.9 MB/s
     4              writes 1.45 ms 1.09 ms 3.10 ms 3.30 ms 3.30 ms     688 22.5 MB/s
     8              writes 2.99 ms 2.19 ms 6.67 ms 6.94 ms 6.94 ms     335 11.0 MB/s
     16             writes 5.81 ms 4.27 ms 13.5 ms 13.9 ms 13.9 ms     172 5.64 MB/s
@@ -55,8 +55,8 @@ fn the_terminal_shows_what_each_run_gave() {
     steady` measures the steady state.
 
     threads: ParallelD…     mean      p99
-    1            writes   368 µs   806 µs
-    2            writes   730 µs  1.70 ms
+    1            writes   368 us   806 us
+    2            writes   730 us  1.70 ms
     4            writes  1.45 ms  3.10 ms
     8            writes  2.99 ms  6.67 ms
     16           writes  5.81 ms  13.5 ms
@@ -84,7 +84,7 @@ fn an_experiment_that_varies_nothing_is_a_line_and_no_curve() {
     single.experiments[0].points.truncate(1);
     findings.micro_benchmarks.push(single);
     let page = html(&findings, &Traces::default());
-    assert!(page.contains("only once") && page.contains("writes: mean 368 µs, p50 267 µs"), "{page}");
+    assert!(page.contains("only once") && page.contains("writes: mean 368 us, p50 267 us"), "{page}");
     assert!(!page.contains("response time over <") && page.contains("response time over ParallelDegree"));
     assert!(!page.contains("Baseline IOSize") && !page.contains("Thoroughness"), "it has its own IOSize");
 }

@@ -448,7 +448,7 @@ fn hints() -> Vec<Hint> {
             "Flash devices do incur latency.",
             Holds,
             "Use IOs of at least 64 KiB wherever you can: the latency is a quarter of a 32 KiB read.",
-            "A read costs 75 µs and 9.1 ns for each KiB.",
+            "A read costs 75 us and 9.1 ns for each KiB.",
         ),
         (
             "Block size should (currently) be 32KB.",

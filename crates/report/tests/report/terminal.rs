@@ -17,14 +17,14 @@ fn the_summary_of_a_full_run() {
     device was steady: random writes of a device that maps pages may become several
     times slower after more of them. `--state steady` measures the steady state.
 
-    A random write takes 9.34 ms, 20 times as long as a sequential one (463 µs).
+    A random write takes 9.34 ms, 20 times as long as a sequential one (463 us).
     Within an area of 8 MB they cost at most 2.10× a sequential write. A random read
-    takes 419 µs, 1.1 times as long as a sequential one. Writing sequentially to 4
+    takes 419 us, 1.1 times as long as a sequential one. Writing sequentially to 4
     partitions at once costs 1.50× as much as to one. Of uFLIP's seven design hints
     5 hold here and 1 does not; 1 could not be decided.
 
     SR seq. read      RR rand. read     SW seq. write     RW rand. write
-    368 µs            419 µs            463 µs            9.34 ms
+    368 us            419 us            463 us            9.34 ms
 
     Pause      12.8 ms, then a random write costs as a sequential one
     Locality   8 MB, 2.10× a sequential write at most
@@ -77,7 +77,7 @@ fn costs_are_about_the_same_only_when_they_are() {
     };
     insta::assert_snapshot!(said(1.0, 1.05), @"Random and sequential writes cost about the same: 1.05 ms and 1.00 ms. A random read takes 1.05 ms, about as long as a sequential one.");
     insta::assert_snapshot!(said(1.0, 1.3), @"A random write takes 1.30 ms, 1.3 times as long as a sequential one (1.00 ms). A random read takes 1.30 ms, 1.3 times as long as a sequential one.");
-    insta::assert_snapshot!(said(1.0, 0.8), @"Random writes (800 µs) are faster than sequential ones (1.00 ms). A random read takes 800 µs, less than a sequential one (1.00 ms).");
+    insta::assert_snapshot!(said(1.0, 0.8), @"Random writes (800 us) are faster than sequential ones (1.00 ms). A random read takes 800 us, less than a sequential one (1.00 ms).");
 }
 
 #[test]
