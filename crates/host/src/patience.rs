@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// How long a device may be held before it counts as in use: somebody who only looks whether it is
 /// free, as [`claim_block_device`] does, holds it for a moment, too, until the kernel has written out what
 /// others wrote to it.
-const A_LOOK: Duration = Duration::from_secs(1);
+pub(crate) const A_LOOK: Duration = Duration::from_secs(1);
 
 /// Tries again until `limit` is over, while the error is of this kind.
 pub(crate) fn patiently<T>(

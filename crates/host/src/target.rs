@@ -10,7 +10,7 @@
 //! - the checks after opening are made on the open file: its path may lead elsewhere by then.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -27,7 +27,7 @@ use crate::inspection::{self, generation, held_refusal};
 use crate::node::Node;
 use crate::nvme;
 use crate::options::{IoEngine, OpenOptions};
-use crate::patience::open_exclusively;
+use crate::patience::{A_LOOK, open_exclusively, patiently};
 use crate::surroundings::Surroundings;
 use crate::system::{self, DirectAlignment};
 
@@ -149,9 +149,14 @@ impl Target {
     }
 }
 
-/// Keeps another flashlab from measuring the same file, which would disturb both, until it is closed.
+/// Keeps another flashlab from measuring the same file, which would disturb both, until it is closed. A program that is
+/// just being started by a thread of the former owner holds the lock, too, until it is started.
 fn lock(file: &File, path: &Path) -> Result<(), HostError> {
-    match file.try_lock() {
+    let locked = patiently(ErrorKind::WouldBlock, A_LOOK, || match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
+        other => Ok(other),
+    });
+    match locked.unwrap_or(Err(TryLockError::WouldBlock)) {
         Err(TryLockError::WouldBlock) => Err(HostError::Locked { path: path.to_owned() }),
         // Not every file system has locks.
         Err(TryLockError::Error(_)) | Ok(()) => Ok(()),
