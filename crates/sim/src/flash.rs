@@ -21,10 +21,9 @@ mod content;
 mod counts;
 mod geometry;
 mod ledger;
+mod numbers;
 mod reliability;
 mod timing;
-
-use std::fmt;
 
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
@@ -33,36 +32,16 @@ pub use content::{PageContent, PageContents};
 pub use counts::{CAUSES, Cause, Counts};
 pub use geometry::{Divider, FlashGeometry, FlashGeometryError};
 pub use ledger::Ledger;
+pub(crate) use numbers::numbers;
+pub use numbers::{Die, EraseBlock, LogicalPage, PhysicalPage};
 pub use reliability::Reliability;
 pub use timing::{Background, CellTimes, Deferral, PageRun, PageTimes, Resources, Times, Timing, Untimed};
 
-/// A page of the host's address space, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LogicalPage(pub u32);
-
-/// A die, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Die(pub u32);
-
-impl Die {
-    /// Its index in a list of all dies.
-    #[inline]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl fmt::Display for Die {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
 /// A place on the flash: a page of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PageAddress {
-    /// The block's number.
-    pub block: u32,
+    /// The block.
+    pub block: EraseBlock,
     /// The page's number in the block.
     pub page: u32,
 }
@@ -135,10 +114,10 @@ impl<T: Timing> Flash<T> {
 
     /// Whether a block holds no data any more: it is bad from the factory, or failed at its last erase.
     #[inline]
-    pub fn failed(&self, block: u32) -> bool {
+    pub fn failed(&self, block: EraseBlock) -> bool {
         match &self.reliability {
             Some(reliability) => {
-                reliability.failed(block, self.is_slc(block), self.blocks[block as usize].erases)
+                reliability.failed(block, self.is_slc(block), self.blocks[block.index()].erases)
             }
             None => false,
         }
@@ -207,6 +186,12 @@ impl<T: Timing> Flash<T> {
         &self.blocks
     }
 
+    /// The state of a block.
+    #[inline]
+    pub fn block(&self, block: EraseBlock) -> BlockState {
+        self.blocks[block.index()]
+    }
+
     /// What was done so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -256,7 +241,7 @@ impl<T: Timing> Flash<T> {
         cause: Cause,
         at: Nanos,
     ) -> Nanos {
-        let written = self.blocks[place.block as usize].written;
+        let written = self.blocks[place.block.index()].written;
         assert!(
             place.page + pages <= written,
             "{pages} pages were read at {place:?}, of {written} programmed"
@@ -273,7 +258,7 @@ impl<T: Timing> Flash<T> {
     #[inline(never)]
     fn retry(&mut self, place: PageAddress, pages: u32, at: Nanos) -> Nanos {
         let Some(reliability) = &self.reliability else { return at };
-        let (slc, erases) = (self.is_slc(place.block), self.blocks[place.block as usize].erases);
+        let (slc, erases) = (self.is_slc(place.block), self.blocks[place.block.index()].erases);
         let mut end = at;
         for page in place.page..place.page + pages {
             let place = PageAddress { page, ..place };
@@ -353,7 +338,7 @@ impl<T: Timing> Flash<T> {
     /// pages at once.
     #[inline]
     pub fn relocate(&mut self, from: PageAddress, to: PageAddress) {
-        debug_assert!(from.page < self.blocks[from.block as usize].written, "{from:?} is not programmed");
+        debug_assert!(from.page < self.blocks[from.block.index()].written, "{from:?} is not programmed");
         if let Some(ledger) = &mut self.ledger {
             ledger.relocate(&self.geometry, from, to);
         }
@@ -368,7 +353,7 @@ impl<T: Timing> Flash<T> {
     /// # Panics
     /// As [`Flash::program`].
     #[inline]
-    pub fn moved(&mut self, from: u32, to: PageAddress, pages: u32, cause: Cause, at: Nanos) -> Nanos {
+    pub fn moved(&mut self, from: EraseBlock, to: PageAddress, pages: u32, cause: Cause, at: Nanos) -> Nanos {
         self.advance(to, pages);
         self.counts.read(cause, pages);
         self.counts.program(cause, pages);
@@ -394,8 +379,8 @@ impl<T: Timing> Flash<T> {
 
     /// Erases a block, not before `at`. Returns when it is erased.
     #[inline]
-    pub fn erase(&mut self, block: u32, cause: Cause, at: Nanos) -> Nanos {
-        let state = &mut self.blocks[block as usize];
+    pub fn erase(&mut self, block: EraseBlock, cause: Cause, at: Nanos) -> Nanos {
+        let state = &mut self.blocks[block.index()];
         state.written = 0;
         state.erases += 1;
         if let Some(ledger) = &mut self.ledger {
@@ -406,8 +391,8 @@ impl<T: Timing> Flash<T> {
     }
 
     #[inline]
-    fn is_slc(&self, block: u32) -> bool {
-        block < self.geometry.slc_blocks()
+    fn is_slc(&self, block: EraseBlock) -> bool {
+        block.0 < self.geometry.slc_blocks()
     }
 
     #[inline]
@@ -418,7 +403,7 @@ impl<T: Timing> Flash<T> {
 
     #[inline]
     fn advance(&mut self, place: PageAddress, pages: u32) {
-        let block = &mut self.blocks[place.block as usize];
+        let block = &mut self.blocks[place.block.index()];
         assert!(
             block.written == place.page && place.page + pages <= self.geometry.pages_per_block(),
             "{pages} pages were programmed at {place:?}, where {} are programmed",

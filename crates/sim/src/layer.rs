@@ -7,6 +7,7 @@ mod bits;
 mod contract;
 mod data_blocks;
 mod demand_map;
+mod free_blocks;
 mod front;
 mod log_blocks;
 mod options;

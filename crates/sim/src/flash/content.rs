@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::LogicalPage;
+use super::{LogicalPage, PhysicalPage};
 
 /// The kind of a page's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,10 +44,16 @@ pub struct PageContents {
 }
 
 /// What the host's request holds, page by page; every other page is mixed.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct HostContents {
-    first: u32,
+    first: LogicalPage,
     kinds: Vec<PageContent>,
+}
+
+impl Default for HostContents {
+    fn default() -> HostContents {
+        HostContents { first: LogicalPage(0), kinds: Vec::new() }
+    }
 }
 
 impl PageContents {
@@ -64,22 +70,22 @@ impl PageContents {
     }
 
     pub(super) fn set_host(&mut self, first: LogicalPage, kinds: impl Iterator<Item = PageContent>) {
-        self.host.first = first.0;
+        self.host.first = first;
         self.host.kinds.clear();
         self.host.kinds.extend(kinds);
     }
 
     /// What the host writes from now on is the content of the page `from`.
-    pub(super) fn begin_copy(&mut self, from: u32) {
-        self.copied = Some(self.of_page[from as usize]);
+    pub(super) fn begin_copy(&mut self, from: PhysicalPage) {
+        self.copied = Some(self.of_page[from.index()]);
     }
 
     pub(super) fn end_copy(&mut self) {
         self.copied = None;
     }
 
-    fn of_host(&self, page: u32) -> PageContent {
-        let at = page.checked_sub(self.host.first).and_then(|at| self.host.kinds.get(at as usize));
+    fn of_host(&self, page: LogicalPage) -> PageContent {
+        let at = page.0.checked_sub(self.host.first.0).and_then(|at| self.host.kinds.get(at as usize));
         self.copied.or(at.copied()).unwrap_or_default()
     }
 
@@ -92,19 +98,19 @@ impl PageContents {
     }
 
     /// The mean share of `pages` pages of the host from `logical` on, which are programmed from `first` on.
-    pub(super) fn program(&mut self, first: u32, logical: LogicalPage, pages: u32) -> f32 {
+    pub(super) fn program(&mut self, first: PhysicalPage, logical: LogicalPage, pages: u32) -> f32 {
         let mut sum = 0.0;
         for page in 0..pages {
-            let content = self.of_host(logical.0 + page);
-            self.of_page[(first + page) as usize] = content;
+            let content = self.of_host(logical + page);
+            self.of_page[(first + page).index()] = content;
             sum += self.share(content);
         }
         sum / pages as f32
     }
 
-    pub(super) fn relocate(&mut self, from: u32, to: u32) {
-        let content = self.of_page[from as usize];
-        self.of_page[to as usize] = content;
+    pub(super) fn relocate(&mut self, from: PhysicalPage, to: PhysicalPage) {
+        let content = self.of_page[from.index()];
+        self.of_page[to.index()] = content;
         self.moving = (self.moving.0 + self.share(content), self.moving.1 + 1);
     }
 

@@ -2,7 +2,7 @@
 
 use flashlab_base::Bytes;
 
-use super::Die;
+use super::{Die, EraseBlock, PageAddress, PhysicalPage};
 
 /// Division by a number that is known only at run time, without a division.
 ///
@@ -130,6 +130,16 @@ impl FlashGeometry {
         self.blocks
     }
 
+    /// The blocks of the SLC cache.
+    pub fn slc_cache_blocks(&self) -> impl Iterator<Item = EraseBlock> + use<> {
+        (0..self.slc_blocks).map(EraseBlock)
+    }
+
+    /// The blocks behind those of the SLC cache.
+    pub fn main_blocks(&self) -> impl Iterator<Item = EraseBlock> + use<> {
+        (self.slc_blocks..self.blocks).map(EraseBlock)
+    }
+
     /// How many pages there are.
     pub fn pages(&self) -> u32 {
         self.blocks * self.pages_per_block()
@@ -165,8 +175,8 @@ impl FlashGeometry {
 
     /// The die that a block lies on.
     #[inline]
-    pub fn die(&self, block: u32) -> Die {
-        Die(self.dies.divide(block).1)
+    pub fn die(&self, block: EraseBlock) -> Die {
+        Die(self.dies.divide(block.0).1)
     }
 
     /// The die of a stripe, when the stripes go to the dies round-robin.
@@ -181,17 +191,23 @@ impl FlashGeometry {
         self.channels.divide(die.0).1
     }
 
-    /// The block and the page in it of a page counted over the whole array.
+    /// Where a page of the array lies.
     #[inline]
-    pub fn place(&self, physical: u32) -> super::PageAddress {
-        let (block, page) = self.pages_per_block.divide(physical);
-        super::PageAddress { block, page }
+    pub fn place(&self, physical: PhysicalPage) -> PageAddress {
+        let (block, page) = self.pages_per_block.divide(physical.0);
+        PageAddress { block: EraseBlock(block), page }
     }
 
-    /// A page counted over the whole array.
+    /// The first page of a block.
     #[inline]
-    pub fn physical(&self, place: super::PageAddress) -> u32 {
-        place.block * self.pages_per_block() + place.page
+    pub fn first_page(&self, block: EraseBlock) -> PhysicalPage {
+        PhysicalPage(block.0 * self.pages_per_block())
+    }
+
+    /// The number over the whole array of the page at `place`.
+    #[inline]
+    pub fn physical(&self, place: PageAddress) -> PhysicalPage {
+        self.first_page(place.block) + place.page
     }
 }
 

@@ -1,11 +1,11 @@
 //! A record of what every page holds, kept by tests to prove a translation layer right.
 
-use super::{FlashGeometry, LogicalPage, PageAddress};
+use super::{EraseBlock, FlashGeometry, LogicalPage, PageAddress};
 
 /// What a page holds: which write of which logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Token {
-    logical: u32,
+    logical: LogicalPage,
     version: u32,
 }
 
@@ -24,7 +24,7 @@ impl Ledger {
 
     /// How often a logical page was written.
     pub fn writes(&self, logical: LogicalPage) -> u32 {
-        self.last[logical.0 as usize]
+        self.last[logical.index()]
     }
 
     pub(super) fn read(
@@ -36,9 +36,9 @@ impl Ledger {
     ) {
         let first = geometry.physical(place);
         for i in 0..pages {
-            let held = self.held[(first + i) as usize];
-            let logical = logical.0 + i;
-            let expected = Token { logical, version: self.last[logical as usize] };
+            let held = self.held[(first + i).index()];
+            let logical = logical + i;
+            let expected = Token { logical, version: self.last[logical.index()] };
             assert_eq!(held, Some(expected), "logical page {logical} was read from page {}", first + i);
         }
     }
@@ -52,10 +52,10 @@ impl Ledger {
     ) {
         let first = geometry.physical(place);
         for i in 0..pages {
-            let logical = logical.0 + i;
-            let version = &mut self.last[logical as usize];
+            let logical = logical + i;
+            let version = &mut self.last[logical.index()];
             *version += 1;
-            self.held[(first + i) as usize] = Some(Token { logical, version: *version });
+            self.held[(first + i).index()] = Some(Token { logical, version: *version });
         }
     }
 
@@ -69,26 +69,25 @@ impl Ledger {
     ) {
         let first = geometry.physical(place);
         for i in 0..pages {
-            let logical = logical.0 + i;
-            let version = self.last[logical as usize];
-            self.held[(first + i) as usize] = Some(Token { logical, version });
+            let logical = logical + i;
+            let version = self.last[logical.index()];
+            self.held[(first + i).index()] = Some(Token { logical, version });
         }
     }
 
     pub(super) fn relocate(&mut self, geometry: &FlashGeometry, from: PageAddress, to: PageAddress) {
-        let token = self.held[geometry.physical(from) as usize];
+        let token = self.held[geometry.physical(from).index()];
         assert!(token.is_some(), "a page that holds nothing was copied from {from:?}");
-        self.held[geometry.physical(to) as usize] = token;
+        self.held[geometry.physical(to).index()] = token;
     }
 
     pub(super) fn skip(&mut self, geometry: &FlashGeometry, place: PageAddress, pages: u32) {
-        let first = geometry.physical(place) as usize;
+        let first = geometry.physical(place).index();
         self.held[first..first + pages as usize].fill(None);
     }
 
-    pub(super) fn erase(&mut self, geometry: &FlashGeometry, block: u32) {
-        let pages = geometry.pages_per_block() as usize;
-        let first = block as usize * pages;
-        self.held[first..first + pages].fill(None);
+    pub(super) fn erase(&mut self, geometry: &FlashGeometry, block: EraseBlock) {
+        let first = geometry.first_page(block).index();
+        self.held[first..first + geometry.pages_per_block() as usize].fill(None);
     }
 }

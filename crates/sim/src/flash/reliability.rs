@@ -12,7 +12,7 @@
 use flashlab_base::{Prng, Seed};
 use serde::{Deserialize, Serialize};
 
-use super::FlashGeometryError;
+use super::{EraseBlock, FlashGeometryError, PhysicalPage};
 
 /// How an array ages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,25 +80,25 @@ impl Reliability {
     }
 
     /// Whether a block is bad from the factory.
-    pub fn factory_bad(&self, block: u32) -> bool {
-        self.draw("factory", block.into()).below(MILLION) < self.factory_bad_per_million.into()
+    pub fn factory_bad(&self, block: EraseBlock) -> bool {
+        self.draw("factory", block.0.into()).below(MILLION) < self.factory_bad_per_million.into()
     }
 
     /// How many erases a block survives; `fast` says that it is in the slc region.
-    pub fn cycles(&self, block: u32, slc: bool) -> u32 {
+    pub fn cycles(&self, block: EraseBlock, slc: bool) -> u32 {
         let rated = self.rated(slc);
         let spread = rated * u64::from(self.endurance_spread_percent) / 100;
-        let drawn = self.draw("cycles", block.into()).below(2 * spread + 1);
+        let drawn = self.draw("cycles", block.0.into()).below(2 * spread + 1);
         (rated - spread + drawn).min(u32::MAX.into()) as u32
     }
 
     /// Whether a block that was erased `erases` times holds no data any more.
-    pub fn failed(&self, block: u32, slc: bool, erases: u32) -> bool {
+    pub fn failed(&self, block: EraseBlock, slc: bool, erases: u32) -> bool {
         erases > self.cycles(block, slc) || self.factory_bad(block)
     }
 
     /// How many further tries a read of the page `physical` takes, whose block was erased `erases` times.
-    pub fn retries(&self, physical: u32, slc: bool, erases: u32) -> u32 {
+    pub fn retries(&self, physical: PhysicalPage, slc: bool, erases: u32) -> u32 {
         let (new, worn) = (u64::from(self.retries_new_per_million), u64::from(self.retries_worn_per_million));
         let growth = worn.saturating_sub(new) * u64::from(erases) / self.rated(slc);
         let mean = new + growth;
@@ -106,7 +106,7 @@ impl Reliability {
             return 0;
         }
         // Geometric with this mean: each try fails with the chance mean / (1 + mean).
-        let mut random = self.draw("retries", u64::from(physical) << 32 | u64::from(erases));
+        let mut random = self.draw("retries", u64::from(physical.0) << 32 | u64::from(erases));
         (0..self.most_retries).take_while(|_| random.below(MILLION + mean) < mean).count() as u32
     }
 
@@ -135,21 +135,21 @@ mod tests {
             most_retries: 100,
             seed: Seed(5),
         };
-        let bad = (0..100_000).filter(|&block| all.factory_bad(block)).count();
+        let bad = (0..100_000).filter(|&block| all.factory_bad(EraseBlock(block))).count();
         assert!((900..1100).contains(&bad), "{bad} of 100000 blocks are bad instead of 1000");
-        let cycles: Vec<u32> = (0..20_000).map(|block| all.cycles(block, false)).collect();
+        let cycles: Vec<u32> = (0..20_000).map(|block| all.cycles(EraseBlock(block), false)).collect();
         assert!(cycles.iter().all(|cycles| (800..=1200).contains(cycles)));
         let mean = cycles.iter().map(|&cycles| f64::from(cycles)).sum::<f64>() / 20_000.0;
         assert!((mean - 1000.0).abs() < 5.0, "{mean} cycles");
         for (erases, expected) in [(0, 0.1), (500, 0.55), (1000, 1.0)] {
-            let tries: u32 = (0..100_000).map(|page| all.retries(page, false, erases)).sum();
+            let tries: u32 = (0..100_000).map(|page| all.retries(PhysicalPage(page), false, erases)).sum();
             let mean = f64::from(tries) / 1e5;
             assert!((mean / expected - 1.0).abs() < 0.03, "{mean} tries after {erases} erases");
         }
-        let good = (0..).find(|&block| !all.factory_bad(block)).unwrap();
+        let good = (0..).map(EraseBlock).find(|&block| !all.factory_bad(block)).unwrap();
         assert!(!all.failed(good, false, 800) && all.failed(good, false, 1201));
         assert!(!all.failed(good, true, 24_000) && all.failed(good, true, 36_001));
-        assert_eq!(Reliability { most_retries: 2, ..all }.retries(0, false, 100_000_000), 2);
+        assert_eq!(Reliability { most_retries: 2, ..all }.retries(PhysicalPage(0), false, 100_000_000), 2);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use flashlab_base::Nanos;
 
-use super::{Die, FlashGeometry};
+use super::{Die, EraseBlock, FlashGeometry};
 
 /// A run of consecutive pages of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct PageRun {
     /// The die it lies on.
     pub die: Die,
     /// Its block.
-    pub block: u32,
+    pub block: EraseBlock,
     /// The first page in its block.
     pub first: u32,
     /// How many pages.
@@ -186,7 +186,7 @@ pub struct Background {
 struct DieState {
     free: Nanos,
     /// The block and the number of the multi-plane page that its register has since it was read.
-    in_register: Option<(u32, u32)>,
+    in_register: Option<(EraseBlock, u32)>,
     /// From when on the register can take the next page in cache mode.
     register_free: Nanos,
     worked: Nanos,

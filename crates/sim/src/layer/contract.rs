@@ -24,6 +24,20 @@ pub struct Pages {
 }
 
 impl Pages {
+    /// The page behind the last one.
+    #[inline]
+    pub fn end(self) -> LogicalPage {
+        self.first + self.count
+    }
+
+    /// Takes the first `count` pages off the run; it has as many.
+    #[inline]
+    pub fn take(&mut self, count: u32) -> Pages {
+        let taken = Pages { first: self.first, count };
+        *self = Pages { first: self.first + count, count: self.count - count };
+        taken
+    }
+
     /// The pages one by one.
     pub fn each(self) -> impl Iterator<Item = LogicalPage> {
         (self.first.0..self.first.0 + self.count).map(LogicalPage)

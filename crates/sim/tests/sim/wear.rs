@@ -1,7 +1,7 @@
 //! Blocks wear out, are bad from the factory, are levelled; reads are tried again.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_sim::flash::{Cause, Flash, FlashGeometry, LogicalPage, Reliability, Untimed};
+use flashlab_sim::flash::{Cause, EraseBlock, Flash, FlashGeometry, LogicalPage, Reliability, Untimed};
 use flashlab_sim::layer::{Exhausted, Layer, PageMap, PageMapOptions, Pages, SlcCache, SlcCacheOptions};
 
 use crate::arrays::resources;
@@ -91,7 +91,8 @@ fn bad_blocks_are_never_used() {
     let geometry = geometry();
     let reliability =
         Reliability { factory_bad_per_million: 100_000, seed: Seed(4), ..Reliability::default() };
-    let bad: Vec<u32> = (0..64).filter(|&block| reliability.factory_bad(block)).collect();
+    let bad: Vec<EraseBlock> =
+        (0..64).map(EraseBlock).filter(|&block| reliability.factory_bad(block)).collect();
     assert!((3..12).contains(&bad.len()), "{bad:?}");
     let options = PageMapOptions {
         logical_pages: LOGICAL,
@@ -101,8 +102,8 @@ fn bad_blocks_are_never_used() {
     let mut flash = Flash::new(geometry, Untimed).with_ledger(LOGICAL).with_reliability(reliability);
     let mut layer = PageMap::new(&geometry, &options).unwrap();
     write_hot_and_cold(&mut flash, &mut layer, 20_000, 1).unwrap();
-    for (number, block) in flash.blocks().iter().enumerate() {
-        assert_eq!(block.erases == 0 && block.written == 0, bad.contains(&(number as u32)), "block {number}");
+    for (block, state) in (0..).map(EraseBlock).zip(flash.blocks()) {
+        assert_eq!(state.erases == 0 && state.written == 0, bad.contains(&block), "block {block}");
     }
 }
 
@@ -125,11 +126,12 @@ fn a_device_that_has_no_spare_block_left_can_only_be_read() {
         assert!(message.ends_with("have failed that the device can only be read"), "{message}");
         // 64 blocks of 16 pages, 100 times, and not less than a quarter of that for the host.
         assert!((25_000..102_400).contains(&written), "{written} pages were written, seed {seed}");
-        let failed: Vec<u32> = (0..64).filter(|&block| flash.failed(block)).collect();
-        let erases = |block: u32| flash.blocks()[block as usize].erases;
-        assert!(failed.iter().all(|&block| erases(block) == reliability.cycles(block, false) + 1));
+        let failed: Vec<EraseBlock> = (0..64).map(EraseBlock).filter(|&block| flash.failed(block)).collect();
+        assert!(
+            failed.iter().all(|&block| flash.block(block).erases == reliability.cycles(block, false) + 1)
+        );
         // A die has 32 blocks; it needs 19 for its data, one open and four in reserve: nine failures are too many.
-        let on_die = |die: u32| failed.iter().filter(|&block| block % 2 == die).count();
+        let on_die = |die: u32| failed.iter().filter(|&block| block.0 % 2 == die).count();
         assert_eq!(on_die(0).max(on_die(1)), 9, "seed {seed}");
         for number in 0..LOGICAL {
             assert!(layer.holds(LogicalPage(number)));
@@ -167,7 +169,7 @@ fn worn_flash_needs_read_retries() {
     let read_all = |erases: u32| {
         let mut flash = Flash::new(geometry, resources(&geometry)).with_reliability(reliability);
         let mut layer = PageMap::new(&geometry, &options).unwrap();
-        for block in 0..64 {
+        for block in (0..64).map(EraseBlock) {
             for _ in 0..erases {
                 flash.erase(block, Cause::Host, Nanos::ZERO);
             }

@@ -19,14 +19,28 @@ use serde::{Deserialize, Serialize};
 
 use super::contract::{Exhausted, Pages};
 use super::options::ensure;
-use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{Cause, Die, EraseBlock, Flash, FlashGeometry, LogicalPage, PageAddress, Timing, numbers};
 use crate::layer::bits::{clear_bits, set_bits};
+use crate::layer::free_blocks::FreeBlocks;
 
-use space::FreeBlocks;
 pub(super) use space::Space;
 
-/// No block, page or log.
-pub(super) const NONE: u32 = u32::MAX;
+numbers! {
+    /// A block's worth of the host's pages, by its number.
+    pub(super) LogicalBlock,
+    /// A log block, by its place in its layer's list of logs.
+    pub(super) LogIndex,
+}
+
+impl LogicalBlock {
+    /// No block, in tables where an `Option` would take twice the memory.
+    pub(super) const NONE: LogicalBlock = LogicalBlock(u32::MAX);
+}
+
+impl LogIndex {
+    /// No log, as [`LogicalBlock::NONE`].
+    pub(super) const NONE: LogIndex = LogIndex(u32::MAX);
+}
 
 /// Pages of one logical block that follow each other, for the host as well.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +48,7 @@ pub(super) struct Part {
     /// The first page.
     pub logical: LogicalPage,
     /// The logical block it lies in.
-    pub block: u32,
+    pub block: LogicalBlock,
     /// Where in it.
     pub offset: u32,
     /// How many pages.
@@ -44,7 +58,7 @@ pub(super) struct Part {
 impl Part {
     /// The part without its first `pages` pages.
     pub(super) fn after(self, pages: u32) -> Part {
-        let logical = LogicalPage(self.logical.0 + pages);
+        let logical = self.logical + pages;
         Part { logical, offset: self.offset + pages, pages: self.pages - pages, ..self }
     }
 }
@@ -57,7 +71,7 @@ pub(super) struct DataBlocks {
     dies: u32,
     pages_per_block: u32,
     /// By logical block.
-    data: Vec<u32>,
+    data: Vec<EraseBlock>,
     /// By logical block and offset, a bit each.
     held: Vec<u64>,
     /// By die.
@@ -76,7 +90,7 @@ impl DataBlocks {
             stripe_pages,
             dies,
             pages_per_block,
-            data: vec![NONE; blocks as usize],
+            data: vec![EraseBlock::NONE; blocks as usize],
             held: vec![0; held as usize],
             free: space.free_blocks(geometry),
         }
@@ -96,9 +110,15 @@ impl DataBlocks {
         self.data.len() as u32
     }
 
+    /// The logical blocks.
+    fn all(&self) -> impl Iterator<Item = LogicalBlock> + use<> {
+        (0..self.len()).map(LogicalBlock)
+    }
+
+    /// The die that a logical block lies on.
     #[inline]
-    pub(super) fn die(&self, block: u32) -> Die {
-        Die(block % self.dies)
+    pub(super) fn die(&self, block: LogicalBlock) -> Die {
+        Die(block.0 % self.dies)
     }
 
     /// The longest part that begins with a page.
@@ -108,7 +128,7 @@ impl DataBlocks {
         let (stripe, within) = (page / self.stripe_pages, page % self.stripe_pages);
         let on_die = stripe / self.dies * self.stripe_pages + within;
         let offset = on_die % self.pages_per_block;
-        let block = on_die / self.pages_per_block * self.dies + stripe % self.dies;
+        let block = LogicalBlock(on_die / self.pages_per_block * self.dies + stripe % self.dies);
         let pages = (self.stripe_pages - within).min(self.pages_per_block - offset);
         Part { logical: LogicalPage(page), block, offset, pages }
     }
@@ -121,25 +141,25 @@ impl DataBlocks {
         }
         let part = self.locate(rest.first);
         let part = Part { pages: part.pages.min(rest.count), ..part };
-        *rest = Pages { first: LogicalPage(rest.first.0 + part.pages), count: rest.count - part.pages };
+        *rest = Pages { first: rest.first + part.pages, count: rest.count - part.pages };
         Some(part)
     }
 
     #[inline]
-    fn bit(&self, block: u32, offset: u32) -> (usize, u32) {
-        let index = block as usize * self.pages_per_block as usize + offset as usize;
+    fn bit(&self, block: LogicalBlock, offset: u32) -> (usize, u32) {
+        let index = block.index() * self.pages_per_block as usize + offset as usize;
         (index / 64, (index % 64) as u32)
     }
 
     #[inline]
-    pub(super) fn holds(&self, block: u32, offset: u32) -> bool {
+    pub(super) fn holds(&self, block: LogicalBlock, offset: u32) -> bool {
         let (word, bit) = self.bit(block, offset);
         self.held[word] >> bit & 1 == 1
     }
 
     /// The first of these offsets that is held (or, with `held` false, that is not), or their end.
     #[inline]
-    fn find(&self, block: u32, offsets: Range<u32>, held: bool) -> u32 {
+    fn find(&self, block: LogicalBlock, offsets: Range<u32>, held: bool) -> u32 {
         let mut offset = offsets.start;
         while offset < offsets.end {
             let (word, bit) = self.bit(block, offset);
@@ -153,26 +173,26 @@ impl DataBlocks {
     }
 
     /// Whether any page of a logical block is held.
-    pub(super) fn holds_any(&self, block: u32) -> bool {
+    pub(super) fn holds_any(&self, block: LogicalBlock) -> bool {
         self.find(block, 0..self.pages_per_block, true) < self.pages_per_block
     }
 
     #[inline]
     pub(super) fn set_held(&mut self, part: Part, held: bool) {
         let change = if held { set_bits } else { clear_bits };
-        change(&mut self.held, part.block * self.pages_per_block + part.offset, part.pages);
+        change(&mut self.held, part.block.0 * self.pages_per_block + part.offset, part.pages);
     }
 
-    /// The data block of a logical block, or [`NONE`].
+    /// The data block of a logical block, or [`EraseBlock::NONE`].
     #[inline]
-    pub(super) fn data(&self, block: u32) -> u32 {
-        self.data[block as usize]
+    pub(super) fn data(&self, block: LogicalBlock) -> EraseBlock {
+        self.data[block.index()]
     }
 
     /// Takes a free block of a die.
-    pub(super) fn take(&mut self, die: Die) -> Result<u32, Exhausted> {
-        match self.free[die.index()].pop_first() {
-            Some((_, block)) => Ok(block),
+    pub(super) fn take(&mut self, die: Die) -> Result<EraseBlock, Exhausted> {
+        match self.free[die.index()].take() {
+            Some(block) => Ok(block),
             None => {
                 let reason = format!("die {die} has no spare block left, so what needs one can only be read");
                 Err(Exhausted { reason })
@@ -180,36 +200,35 @@ impl DataBlocks {
         }
     }
 
-    /// Erases a block and makes it free, unless it fails; [`NONE`] is no work.
-    pub(super) fn release<T: Timing>(&mut self, flash: &mut Flash<T>, block: u32, at: Nanos) -> Nanos {
-        if block == NONE {
+    /// Erases a block and makes it free, unless it fails. With [`EraseBlock::NONE`] there is nothing to do.
+    pub(super) fn release<T: Timing>(&mut self, flash: &mut Flash<T>, block: EraseBlock, at: Nanos) -> Nanos {
+        if block == EraseBlock::NONE {
             return at;
         }
         let end = flash.erase(block, Cause::Reclaim, at);
         if !flash.failed(block) {
-            let erases = flash.blocks()[block as usize].erases;
-            self.free[flash.geometry().die(block).index()].insert((erases, block));
+            self.free[flash.geometry().die(block).index()].insert(block, flash.block(block).erases);
         }
         end
     }
 
-    /// Makes `data` the data block of a logical block, or none with [`NONE`], and frees the old one.
+    /// Makes `data` the data block of a logical block, or none with [`EraseBlock::NONE`], and frees the old one.
     pub(super) fn replace<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        block: u32,
-        data: u32,
+        block: LogicalBlock,
+        data: EraseBlock,
         at: Nanos,
     ) -> Nanos {
-        let old = std::mem::replace(&mut self.data[block as usize], data);
+        let old = std::mem::replace(&mut self.data[block.index()], data);
         self.release(flash, old, at)
     }
 
     /// Whether a page at `offset` can still be written to the data block itself.
     #[inline]
-    pub(super) fn has_room<T: Timing>(&self, flash: &Flash<T>, block: u32, offset: u32) -> bool {
+    pub(super) fn has_room<T: Timing>(&self, flash: &Flash<T>, block: LogicalBlock, offset: u32) -> bool {
         let data = self.data(block);
-        data == NONE || offset >= flash.blocks()[data as usize].written
+        data == EraseBlock::NONE || offset >= flash.block(data).written
     }
 
     /// Writes a part, for which there is room, to the data block itself.
@@ -219,8 +238,8 @@ impl DataBlocks {
         part: Part,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        if self.data(part.block) == NONE {
-            self.data[part.block as usize] = self.take(self.die(part.block))?;
+        if self.data(part.block) == EraseBlock::NONE {
+            self.data[part.block.index()] = self.take(self.die(part.block))?;
         }
         let data = self.data(part.block);
         skip_to(flash, data, part.offset);
@@ -236,8 +255,8 @@ impl DataBlocks {
     pub(super) fn copy<T: Timing>(
         &self,
         flash: &mut Flash<T>,
-        block: u32,
-        target: u32,
+        block: LogicalBlock,
+        target: EraseBlock,
         offsets: Range<u32>,
         place: impl Fn(u32) -> PageAddress,
         at: Nanos,
@@ -270,7 +289,7 @@ impl DataBlocks {
         &self,
         flash: &mut Flash<T>,
         pages: Pages,
-        place: impl Fn(u32, u32) -> PageAddress,
+        place: impl Fn(LogicalBlock, u32) -> PageAddress,
         at: Nanos,
     ) -> Nanos {
         let (mut rest, mut end) = (pages, at);
@@ -283,7 +302,7 @@ impl DataBlocks {
                 let run = (1..stop - offset)
                     .find(|&i| place(part.block, offset + i) != PageAddress { page: first.page + i, ..first })
                     .unwrap_or(stop - offset);
-                let logical = LogicalPage(part.logical.0 + offset - part.offset);
+                let logical = part.logical + (offset - part.offset);
                 end = end.max(flash.read(first, logical, run, Cause::Host, at));
                 offset = self.find(part.block, offset + run..last, true);
             }
@@ -306,38 +325,38 @@ impl DataBlocks {
     pub(super) fn verify<T: Timing>(
         &self,
         flash: &Flash<T>,
-        logs: impl Iterator<Item = u32>,
-        place: impl Fn(u32, u32) -> PageAddress,
+        logs: impl Iterator<Item = EraseBlock>,
+        place: impl Fn(LogicalBlock, u32) -> PageAddress,
     ) -> Result<(), String> {
-        let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
+        let written = |block: EraseBlock| flash.blocks().get(block.index()).map(|block| block.written);
         let geometry = flash.geometry();
         for (die, free) in (0..).map(Die).zip(&self.free) {
-            for &(erases, block) in free {
-                let state = flash.blocks().get(block as usize);
+            for (block, erases) in free.iter() {
+                let state = flash.blocks().get(block.index());
                 let right = state.is_some_and(|state| (state.written, state.erases) == (0, erases));
                 ensure(right && geometry.die(block) == die, || {
                     format!("the free block {block} of die {die} is {state:?}")
                 })?;
             }
         }
-        for (block, &data) in (0..).zip(&self.data).filter(|&(_, &data)| data != NONE) {
+        for (block, &data) in self.all().zip(&self.data).filter(|&(_, &data)| data != EraseBlock::NONE) {
             let right = geometry.die(data) == self.die(block);
             ensure(right, || format!("the data of logical block {block} lie in {data}, on another die"))?;
         }
-        let free = self.free.iter().flatten().map(|&(_, block)| block);
-        let data = self.data.iter().copied().filter(|&block| block != NONE);
-        let mut all: Vec<u32> = free.chain(data).chain(logs).collect();
+        let free = self.free.iter().flat_map(FreeBlocks::iter).map(|(block, _)| block);
+        let data = self.data.iter().copied().filter(|&block| block != EraseBlock::NONE);
+        let mut all: Vec<EraseBlock> = free.chain(data).chain(logs).collect();
         all.sort_unstable();
-        let usable = flash.geometry().slc_blocks()..flash.geometry().blocks();
+        let usable = flash.geometry().main_blocks();
         ensure(usable.filter(|&block| !flash.failed(block)).eq(all.iter().copied()), || {
             format!("a block is not one of free, data and log block: {all:?}")
         })?;
         let mut places = Vec::new();
-        for block in 0..self.len() {
+        for block in self.all() {
             let held = (0..self.pages_per_block).filter(|&offset| self.holds(block, offset));
             places.clear();
             places.extend(held.map(|offset| place(block, offset)));
-            ensure((self.data(block) == NONE) == places.is_empty(), || {
+            ensure((self.data(block) == EraseBlock::NONE) == places.is_empty(), || {
                 format!("{} pages are held of logical block {block} in {}", places.len(), self.data(block))
             })?;
             for place in &places {
@@ -357,8 +376,8 @@ impl DataBlocks {
 
 /// Leaves the pages of a block before `page` unwritten.
 #[inline]
-pub(super) fn skip_to<T: Timing>(flash: &mut Flash<T>, block: u32, page: u32) {
-    let written = flash.blocks()[block as usize].written;
+pub(super) fn skip_to<T: Timing>(flash: &mut Flash<T>, block: EraseBlock, page: u32) {
+    let written = flash.block(block).written;
     if written < page {
         flash.skip(PageAddress { block, page: written }, page - written);
     }

@@ -1,12 +1,8 @@
 //! How many blocks a block-mapped layer has, and needs.
 
-use std::collections::BTreeSet;
-
 use crate::flash::{FlashGeometry, Reliability};
+use crate::layer::free_blocks::FreeBlocks;
 use crate::layer::options::OptionsError;
-
-/// The free blocks of a die, those with the fewest erases first: erases and number.
-pub(super) type FreeBlocks = BTreeSet<(u32, u32)>;
 
 /// What a layer is asked to hold, and with what.
 #[derive(Clone, Copy)]
@@ -28,7 +24,7 @@ impl Space {
     pub fn check(self, geometry: &FlashGeometry) -> Result<(), OptionsError> {
         let Space { logical_pages, stripe_pages, logs, reserve, .. } = self;
         let dies = geometry.dies();
-        let per_die = self.free_blocks(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
+        let per_die = self.free_blocks(geometry).iter().map(FreeBlocks::len).min().unwrap_or(0) as u32;
         let wrong = |key, value: u32, legal| Err(OptionsError { key, value: value.into(), legal });
         if logs == 0 {
             return wrong("logs", logs, "at least 1".to_owned());
@@ -60,11 +56,6 @@ impl Space {
 
     /// The blocks of erased flash by die, without those that are bad.
     pub(super) fn free_blocks(self, geometry: &FlashGeometry) -> Vec<FreeBlocks> {
-        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        let mut free = vec![FreeBlocks::new(); geometry.dies() as usize];
-        for block in (geometry.slc_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
-            free[geometry.die(block).index()].insert((0, block));
-        }
-        free
+        FreeBlocks::by_die(geometry, self.reliability)
     }
 }

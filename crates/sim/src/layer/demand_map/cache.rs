@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::flash::LogicalPage;
 use crate::layer::bits::{clear_bits, set_bits};
 
 const NONE: u32 = u32::MAX;
@@ -9,7 +10,7 @@ const NONE: u32 = u32::MAX;
 /// A cached entry: that of one logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Slot {
-    page: u32,
+    page: LogicalPage,
     newer: u32,
     older: u32,
 }
@@ -46,13 +47,13 @@ impl Cache {
     }
 
     /// Whether an entry is cached.
-    pub(super) fn contains(&self, page: u32) -> bool {
-        self.slot_of[page as usize] != NONE
+    pub(super) fn contains(&self, page: LogicalPage) -> bool {
+        self.slot_of[page.index()] != NONE
     }
 
     /// Makes a cached entry the most recently used one; `false` when it is not cached.
-    pub(super) fn use_entry(&mut self, page: u32) -> bool {
-        let slot = self.slot_of[page as usize];
+    pub(super) fn use_entry(&mut self, page: LogicalPage) -> bool {
+        let slot = self.slot_of[page.index()];
         if slot == NONE {
             return false;
         }
@@ -64,43 +65,43 @@ impl Cache {
     }
 
     /// The entry that the next insertion evicts: the least recently used one, if the cache is full.
-    pub(super) fn next_evicted(&self) -> Option<u32> {
+    pub(super) fn next_evicted(&self) -> Option<LogicalPage> {
         (self.slots.len() == self.limit as usize).then(|| self.slots[self.oldest as usize].page)
     }
 
     /// Puts an entry into the cache, clean, and evicts [`Cache::next_evicted`].
-    pub(super) fn insert(&mut self, page: u32) {
+    pub(super) fn insert(&mut self, page: LogicalPage) {
         let entry = Slot { page, newer: NONE, older: NONE };
         let slot = if self.slots.len() == self.limit as usize {
             let slot = self.oldest;
             let old = self.slots[slot as usize].page;
             debug_assert!(!self.is_dirty(old));
             self.unlink(slot);
-            self.slot_of[old as usize] = NONE;
+            self.slot_of[old.index()] = NONE;
             self.slots[slot as usize] = entry;
             slot
         } else {
             self.slots.push(entry);
             self.slots.len() as u32 - 1
         };
-        self.slot_of[page as usize] = slot;
+        self.slot_of[page.index()] = slot;
         self.link(slot);
     }
 
     /// Whether a cached entry is newer than on the flash.
-    pub(super) fn is_dirty(&self, page: u32) -> bool {
-        self.dirty[page as usize / 64] & (1 << (page % 64)) != 0
+    pub(super) fn is_dirty(&self, page: LogicalPage) -> bool {
+        self.dirty[page.index() / 64] & (1 << (page.0 % 64)) != 0
     }
 
     /// A cached entry changed.
-    pub(super) fn mark_dirty(&mut self, page: u32) {
+    pub(super) fn mark_dirty(&mut self, page: LogicalPage) {
         debug_assert!(self.contains(page));
-        set_bits(&mut self.dirty, page, 1);
+        set_bits(&mut self.dirty, page.0, 1);
     }
 
     /// The entries of `count` pages from `first` on were written to the flash.
-    pub(super) fn mark_clean(&mut self, first: u32, count: u32) {
-        clear_bits(&mut self.dirty, first, count);
+    pub(super) fn mark_clean(&mut self, first: LogicalPage, count: u32) {
+        clear_bits(&mut self.dirty, first.0, count);
     }
 
     /// Forgets all entries.
@@ -120,18 +121,18 @@ impl Cache {
         }
         let (mut newer, mut at, mut seen) = (NONE, self.newest, 0);
         while let Some(slot) = self.slots.get(at as usize) {
-            let known = self.slot_of.get(slot.page as usize) == Some(&at);
+            let known = self.slot_of.get(slot.page.index()) == Some(&at);
             if !known || slot.newer != newer || seen == self.slots.len() {
                 return false;
             }
             (newer, at, seen) = (at, slot.older, seen + 1);
         }
-        let dirty = (0..64 * self.dirty.len() as u32).filter(|&page| self.is_dirty(page));
+        let dirty = (0..64 * self.dirty.len() as u32).map(LogicalPage).filter(|&page| self.is_dirty(page));
         at == NONE
             && newer == self.oldest
             && seen == self.slots.len()
             && self.slot_of.iter().filter(|&&slot| slot != NONE).count() == seen
-            && dirty.into_iter().all(|page| self.slot_of.get(page as usize).is_some_and(|&slot| slot != NONE))
+            && dirty.into_iter().all(|page| self.slot_of.get(page.index()).is_some_and(|&slot| slot != NONE))
     }
 
     fn unlink(&mut self, slot: u32) {
@@ -170,7 +171,7 @@ mod tests {
         let (mut cache, mut model) = (Cache::new(5, 20), VecDeque::new());
         let mut random = Prng::new(Seed(1));
         for _ in 0..10_000 {
-            let page = random.below(20) as u32;
+            let page = LogicalPage(random.below(20) as u32);
             let expected = (model.len() == 5).then(|| model[0]);
             assert_eq!(cache.next_evicted(), expected);
             assert_eq!(cache.contains(page), model.contains(&page));
@@ -183,25 +184,27 @@ mod tests {
                     model.pop_front();
                 }
             }
-            if page.is_multiple_of(3) {
+            if page.0.is_multiple_of(3) {
                 cache.mark_dirty(page);
             }
             assert!(cache.fits(5, 20));
             let mut other = cache.clone();
             let slot = random.below(cache.slots.len() as u64) as usize;
-            other.slots[slot].page = random.below(30) as u32;
+            other.slots[slot].page = LogicalPage(random.below(30) as u32);
             assert!(!other.fits(5, 20) || other == cache, "an entry that was changed");
             let mut other = cache.clone();
             other.slots[slot].older = random.below(7) as u32;
             assert!(!other.fits(5, 20) || other == cache, "a link that was changed");
             let mut other = cache.clone();
             other.dirty[0] |= 1 << random.below(64);
-            let uncached = (0..64).any(|page| other.is_dirty(page) && (page >= 20 || !cache.contains(page)));
+            let uncached = (0..64)
+                .map(LogicalPage)
+                .any(|page| other.is_dirty(page) && (page.0 >= 20 || !cache.contains(page)));
             assert_eq!(other.fits(5, 20), !uncached);
             model.retain(|&other| other != page);
             model.push_back(page);
         }
         cache.clear();
-        assert!((0..20).all(|page| !cache.contains(page)));
+        assert!((0..20).all(|page| !cache.contains(LogicalPage(page))));
     }
 }

@@ -25,13 +25,20 @@ mod tests;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Timing};
+#[cfg(test)]
+use crate::flash::PhysicalPage;
+use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Timing, numbers};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
 use crate::layer::options::ensure;
 use crate::layer::page_map::PageMap;
 use cache::Cache;
 pub use options::DemandMapOptions;
+
+numbers! {
+    /// A page of the map, by its number.
+    MapPage,
+}
 
 /// A demand-cached page map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,11 +48,11 @@ pub struct DemandMap {
     host_pages: u32,
     entries_per_page: u32,
     /// The map pages that lack an entry which is not cached.
-    queue: Vec<u32>,
+    queue: Vec<MapPage>,
     stale: Vec<bool>,
     /// By logical page: what its map page said when it was last written.
     #[cfg(test)]
-    on_flash: Vec<Option<u32>>,
+    on_flash: Vec<Option<PhysicalPage>>,
 }
 
 impl DemandMap {
@@ -73,9 +80,14 @@ impl DemandMap {
         &self.pages
     }
 
+    /// The map page with the entry of a page.
+    fn map_page(&self, page: LogicalPage) -> MapPage {
+        MapPage(page.0 / self.entries_per_page)
+    }
+
     /// The logical page that a map page has, behind the host's.
-    fn of_map(&self, map_page: u32) -> Pages {
-        Pages { first: LogicalPage(self.host_pages + map_page), count: 1 }
+    fn of_map(&self, map_page: MapPage) -> Pages {
+        Pages { first: LogicalPage(self.host_pages + map_page.0), count: 1 }
     }
 
     /// Brings the entries of pages into the cache.
@@ -86,12 +98,12 @@ impl DemandMap {
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         let (mut end, mut loaded) = (at, None);
-        for LogicalPage(page) in pages.each() {
+        for page in pages.each() {
             if !self.cache.use_entry(page) {
                 if let Some(oldest) = self.cache.next_evicted().filter(|&page| self.cache.is_dirty(page)) {
-                    end = self.write_map_page(flash, oldest / self.entries_per_page, end)?;
+                    end = self.write_map_page(flash, self.map_page(oldest), end)?;
                 }
-                let map_page = page / self.entries_per_page;
+                let map_page = self.map_page(page);
                 if loaded != Some(map_page) {
                     // A map page that was never written is known to be empty.
                     end = self.pages.fetch(flash, self.of_map(map_page), Cause::Map, end);
@@ -107,29 +119,29 @@ impl DemandMap {
     fn write_map_page<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        map_page: u32,
+        map_page: MapPage,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         let page = self.of_map(map_page);
         let read = self.pages.fetch(flash, page, Cause::Map, at);
         let end = self.pages.append_map(flash, page, read)?;
-        let first = map_page * self.entries_per_page;
-        let entries = self.entries_per_page.min(self.host_pages - first);
+        let first = LogicalPage(map_page.0 * self.entries_per_page);
+        let entries = self.entries_per_page.min(self.host_pages - first.0);
         self.cache.mark_clean(first, entries);
         #[cfg(test)]
-        self.note_on_flash(first..first + entries);
-        self.stale[map_page as usize] = false;
+        self.note_on_flash(Pages { first, count: entries });
+        self.stale[map_page.index()] = false;
         Ok(end)
     }
 
     /// Garbage collection or a trim changed the entry of a page: a cached one becomes dirty, another's map page stale.
-    fn note_change(&mut self, page: u32) {
+    fn note_change(&mut self, page: LogicalPage) {
         if self.cache.contains(page) {
             self.cache.mark_dirty(page);
             return;
         }
-        let map_page = page / self.entries_per_page;
-        if !std::mem::replace(&mut self.stale[map_page as usize], true) {
+        let map_page = self.map_page(page);
+        if !std::mem::replace(&mut self.stale[map_page.index()], true) {
             self.queue.push(map_page);
         }
     }
@@ -142,7 +154,7 @@ impl DemandMap {
             moved.drain(..).for_each(|page| self.note_change(page));
             self.pages.give_back_moved(moved);
             let Some(map_page) = self.queue.pop() else { return Ok(()) };
-            if !self.stale[map_page as usize] {
+            if !self.stale[map_page.index()] {
                 continue;
             }
             if written > flash.geometry().pages() {
@@ -179,12 +191,16 @@ impl DemandMap {
         let right = (self.host_pages, self.entries_per_page) == (host_pages, entries)
             && self.stale.len() == map_pages as usize;
         ensure(right, || "the map is that of another device".to_owned())?;
-        self.pages.complete(&options.page_map.with_map_pages(map_pages), Some(host_pages), flash)?;
+        self.pages.complete(
+            &options.page_map.with_map_pages(map_pages),
+            Some(LogicalPage(host_pages)),
+            flash,
+        )?;
         let limit = options.cached_entries.min(host_pages);
         ensure(self.cache.fits(limit, host_pages), || "the cached entries are in disorder".to_owned())?;
         let mut queued = vec![false; self.stale.len()];
         for &page in &self.queue {
-            let Some(queued) = queued.get_mut(page as usize) else {
+            let Some(queued) = queued.get_mut(page.index()) else {
                 return Err(format!("the map page {page} is queued and does not exist"));
             };
             *queued = true;
@@ -210,14 +226,13 @@ impl Layer for DemandMap {
         stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let (mut end, mut part) = (at, pages);
-        while part.first.0 < pages.first.0 + pages.count {
+        let (mut end, mut rest) = (at, pages);
+        while rest.count > 0 {
             // The entries of a part stay in the cache until its pages have their places.
-            part.count = (pages.first.0 + pages.count - part.first.0).min(self.cache.limit());
+            let part = rest.take(rest.count.min(self.cache.limit()));
             let known = self.load_entries(flash, part, at)?;
             end = end.max(self.pages.write(flash, part, stream, known)?);
-            part.each().for_each(|page| self.cache.mark_dirty(page.0));
-            part.first.0 += part.count;
+            part.each().for_each(|page| self.cache.mark_dirty(page));
         }
         self.write_stale_map_pages(flash, end)?;
         Ok(end)
@@ -234,7 +249,7 @@ impl Layer for DemandMap {
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
         for page in pages.each() {
             if self.pages.holds(page) {
-                self.note_change(page.0);
+                self.note_change(page);
             }
         }
         self.pages.trim(flash, pages);
@@ -253,6 +268,6 @@ impl Layer for DemandMap {
         self.queue.clear();
         self.stale.fill(false);
         #[cfg(test)]
-        self.note_on_flash(0..self.host_pages);
+        self.note_on_flash(Pages { first: LogicalPage(0), count: self.host_pages });
     }
 }

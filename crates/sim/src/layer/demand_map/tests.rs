@@ -7,17 +7,17 @@ use crate::flash::Untimed;
 use crate::layer::page_map::{PageMapOptions, VictimPolicy};
 
 impl DemandMap {
-    pub(super) fn note_on_flash(&mut self, pages: std::ops::Range<u32>) {
-        for page in pages {
-            self.on_flash[page as usize] = self.pages.place(page);
+    pub(super) fn note_on_flash(&mut self, pages: Pages) {
+        for page in pages.each() {
+            self.on_flash[page.index()] = self.pages.place(page);
         }
     }
 
     fn assert_map_is_known(&self) {
-        for page in 0..self.host_pages {
-            let stale = self.stale[(page / self.entries_per_page) as usize];
+        for page in (0..self.host_pages).map(LogicalPage) {
+            let stale = self.stale[self.map_page(page).index()];
             if !self.cache.is_dirty(page) && !stale {
-                assert_eq!(self.on_flash[page as usize], self.pages.place(page), "the entry of page {page}");
+                assert_eq!(self.on_flash[page.index()], self.pages.place(page), "the entry of page {page}");
             }
             assert!(!self.cache.is_dirty(page) || self.cache.contains(page), "page {page}");
         }

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::layer::data_blocks::Part;
+use crate::layer::data_blocks::{LogicalBlock, Part};
 
 /// Which logical blocks are in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub(super) struct Disorder {
     /// How many times the blocks were disordered.
     times: u32,
     /// Where the last part ended: its block and the offset behind it.
-    last: (u32, u32),
+    last: (LogicalBlock, u32),
     /// By block: `times` when it was last in order, and up to where it was written in order since then.
     blocks: Vec<(u32, u32)>,
 }
@@ -29,7 +29,7 @@ impl Disorder {
     /// All blocks are in order.
     pub(super) fn new(limit: u32, blocks: u32) -> Disorder {
         let blocks = if limit > 0 { vec![(0, 0); blocks as usize] } else { Vec::new() };
-        Disorder { limit, strays: 0, times: 0, last: (0, 0), blocks }
+        Disorder { limit, strays: 0, times: 0, last: (LogicalBlock(0), 0), blocks }
     }
 
     /// Whether this, read from outside bytes, belongs to so many blocks with this limit.
@@ -53,7 +53,7 @@ impl Disorder {
             self.strays = 0;
             self.blocks.iter_mut().for_each(|(_, written)| *written = 0);
         }
-        let (ordered, written) = &mut self.blocks[part.block as usize];
+        let (ordered, written) = &mut self.blocks[part.block.index()];
         *written = if part.offset == 0 || part.offset == *written { end } else { 0 };
         if *written == pages_per_block {
             *ordered = self.times;

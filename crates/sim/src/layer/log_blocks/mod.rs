@@ -33,22 +33,25 @@ mod options;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{Cause, Die, EraseBlock, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
 use crate::layer::contract::{Exhausted, Layer, Pages};
-use crate::layer::data_blocks::{DataBlocks, NONE, Part, skip_to};
+use crate::layer::data_blocks::{DataBlocks, LogIndex, LogicalBlock, Part, skip_to};
 use crate::layer::options::OptionsError;
 use crate::layer::options::ensure;
 
 use disorder::Disorder;
 pub use options::{LogBlocksOptions, LogOrder, Replacement};
 
+/// In the map of a log: it does not hold the offset.
+const NOT_HELD: u32 = u32::MAX;
+
 /// A log block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Log {
-    /// The logical block it belongs to, or [`NONE`].
-    owner: u32,
+    /// The logical block that it belongs to, or none.
+    owner: LogicalBlock,
     /// Where it is.
-    block: u32,
+    block: EraseBlock,
     /// The lowest offset that it holds.
     from: u32,
     written: u32,
@@ -59,8 +62,21 @@ struct Log {
     stamp: u64,
 }
 
-const UNUSED: Log =
-    Log { owner: NONE, block: NONE, from: 0, written: 0, in_order: true, filled: false, stamp: 0 };
+const UNUSED: Log = Log {
+    owner: LogicalBlock::NONE,
+    block: EraseBlock::NONE,
+    from: 0,
+    written: 0,
+    in_order: true,
+    filled: false,
+    stamp: 0,
+};
+
+impl Log {
+    fn is_used(&self) -> bool {
+        self.owner != LogicalBlock::NONE
+    }
+}
 
 /// A layer with log blocks that belong to one data block each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,9 +90,9 @@ pub struct LogBlocks {
     logs_per_die: u32,
     /// By die and place in its list.
     logs: Vec<Log>,
-    /// By logical block: its log in `logs`.
-    log_of: Vec<u32>,
-    /// By log and offset: the page of the log. Empty when logs are in order.
+    /// By logical block: its log in `logs`, or none.
+    log_of: Vec<LogIndex>,
+    /// By log and offset: the page of the log, or `NOT_HELD`. Empty when logs are in order.
     pages: Vec<u32>,
     uses: u64,
     disorder: Disorder,
@@ -100,8 +116,8 @@ impl LogBlocks {
             keeps_logs: options.logs > 0,
             logs_per_die,
             logs: vec![UNUSED; logs],
-            log_of: vec![NONE; blocks.len() as usize],
-            pages: vec![NONE; mapped * geometry.pages_per_block() as usize],
+            log_of: vec![LogIndex::NONE; blocks.len() as usize],
+            pages: vec![NOT_HELD; mapped * geometry.pages_per_block() as usize],
             uses: 0,
             disorder: Disorder::new(options.disordered_after, blocks.len()),
             blocks,
@@ -110,16 +126,16 @@ impl LogBlocks {
 
     /// Where the newest copy of a held page lies.
     #[inline]
-    fn place(&self, block: u32, offset: u32) -> PageAddress {
-        let index = self.log_of[block as usize];
-        if index != NONE {
-            let log = &self.logs[index as usize];
+    fn place(&self, block: LogicalBlock, offset: u32) -> PageAddress {
+        let index = self.log_of[block.index()];
+        if index != LogIndex::NONE {
+            let log = &self.logs[index.index()];
             let page = match self.order {
                 LogOrder::Any | LogOrder::Adjoining => self.pages[self.page_index(index) + offset as usize],
                 LogOrder::Forward | LogOrder::Next if offset < log.written => offset,
-                LogOrder::Forward | LogOrder::Next => NONE,
+                LogOrder::Forward | LogOrder::Next => NOT_HELD,
             };
-            if page != NONE {
+            if page != NOT_HELD {
                 return PageAddress { block: log.block, page };
             }
         }
@@ -127,8 +143,8 @@ impl LogBlocks {
     }
 
     #[inline]
-    fn page_index(&self, log: u32) -> usize {
-        log as usize * self.blocks.pages_per_block() as usize
+    fn page_index(&self, log: LogIndex) -> usize {
+        log.index() * self.blocks.pages_per_block() as usize
     }
 
     fn write_part<T: Timing>(
@@ -139,16 +155,16 @@ impl LogBlocks {
     ) -> Result<Nanos, Exhausted> {
         let (mut part, mut end) = (part, at);
         while part.pages > 0 {
-            let mut log = self.log_of[part.block as usize];
-            if log != NONE && !self.takes(log, part) {
+            let mut log = self.log_of[part.block.index()];
+            if log != LogIndex::NONE && !self.takes(log, part) {
                 if self.is_replaced_by(log, part) {
                     self.renew(flash, log, at)?;
                 } else {
                     self.merge(flash, log, at)?;
-                    log = NONE;
+                    log = LogIndex::NONE;
                 }
             }
-            if log == NONE {
+            if log == LogIndex::NONE {
                 if self.blocks.has_room(flash, part.block, part.offset) {
                     return Ok(end.max(self.blocks.write(flash, part, at)?));
                 }
@@ -157,7 +173,7 @@ impl LogBlocks {
             let (pages, done) = self.append(flash, log, part, at);
             end = end.max(done);
             part = part.after(pages);
-            let Log { written, in_order, .. } = self.logs[log as usize];
+            let Log { written, in_order, .. } = self.logs[log.index()];
             if self.switch_merges && in_order && written == self.blocks.pages_per_block() {
                 self.merge(flash, log, at)?;
             }
@@ -166,8 +182,8 @@ impl LogBlocks {
     }
 
     /// Whether a log can take the first page of a part, or all of it.
-    fn takes(&self, log: u32, part: Part) -> bool {
-        let Log { from, written, .. } = self.logs[log as usize];
+    fn takes(&self, log: LogIndex, part: Part) -> bool {
+        let Log { from, written, .. } = self.logs[log.index()];
         match self.order {
             LogOrder::Any => written < self.blocks.pages_per_block(),
             LogOrder::Adjoining => {
@@ -179,15 +195,20 @@ impl LogBlocks {
     }
 
     /// Whether a part, which the log does not take, is newer than all that the log holds.
-    fn is_replaced_by(&self, log: u32, part: Part) -> bool {
-        let Log { from, written, .. } = self.logs[log as usize];
+    fn is_replaced_by(&self, log: LogIndex, part: Part) -> bool {
+        let Log { from, written, .. } = self.logs[log.index()];
         let covers = part.offset <= from && from + written <= part.offset + part.pages;
         self.order == LogOrder::Adjoining && covers
     }
 
     /// Gives a log another block instead of its own, of which nothing is needed any more.
-    fn renew<T: Timing>(&mut self, flash: &mut Flash<T>, index: u32, at: Nanos) -> Result<(), Exhausted> {
-        let Log { owner, block: old, .. } = self.logs[index as usize];
+    fn renew<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        index: LogIndex,
+        at: Nanos,
+    ) -> Result<(), Exhausted> {
+        let Log { owner, block: old, .. } = self.logs[index.index()];
         let die = self.blocks.die(owner);
         let block = self.blocks.take(die)?;
         flash.defer(die, |flash| self.blocks.release(flash, old, at));
@@ -196,11 +217,17 @@ impl LogBlocks {
     }
 
     /// Opens a log for a logical block, merging another one when all are in use.
-    fn open<T: Timing>(&mut self, flash: &mut Flash<T>, owner: u32, at: Nanos) -> Result<u32, Exhausted> {
+    fn open<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        owner: LogicalBlock,
+        at: Nanos,
+    ) -> Result<LogIndex, Exhausted> {
         let die = self.blocks.die(owner);
         let list = die.0 * self.logs_per_die..(die.0 + 1) * self.logs_per_die;
-        let log = list.min_by_key(|&log| self.logs[log as usize].stamp).expect("a die has a log");
-        if self.logs[log as usize].owner != NONE {
+        let log =
+            list.map(LogIndex).min_by_key(|&log| self.logs[log.index()].stamp).expect("a die has a log");
+        if self.logs[log.index()].is_used() {
             self.merge(flash, log, at)?;
         }
         let block = self.blocks.take(die)?;
@@ -209,21 +236,27 @@ impl LogBlocks {
     }
 
     /// A log begins in an erased block.
-    fn begin(&mut self, log: u32, owner: u32, block: u32) {
+    fn begin(&mut self, log: LogIndex, owner: LogicalBlock, block: EraseBlock) {
         self.uses += 1;
-        self.logs[log as usize] = Log { owner, block, stamp: self.uses, ..UNUSED };
-        self.log_of[owner as usize] = log;
+        self.logs[log.index()] = Log { owner, block, stamp: self.uses, ..UNUSED };
+        self.log_of[owner.index()] = log;
         if self.order.is_mapped() {
             let first = self.page_index(log);
-            self.pages[first..first + self.blocks.pages_per_block() as usize].fill(NONE);
+            self.pages[first..first + self.blocks.pages_per_block() as usize].fill(NOT_HELD);
         }
     }
 
     /// Writes as many pages of a part to a log as it has room for. Returns how many, and when they are written.
-    fn append<T: Timing>(&mut self, flash: &mut Flash<T>, index: u32, part: Part, at: Nanos) -> (u32, Nanos) {
+    fn append<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        index: LogIndex,
+        part: Part,
+        at: Nanos,
+    ) -> (u32, Nanos) {
         let mut at = at;
         let first = self.page_index(index);
-        let log = &mut self.logs[index as usize];
+        let log = &mut self.logs[index.index()];
         if self.replacement == Replacement::LeastRecentlyUsed {
             self.uses += 1;
             log.stamp = self.uses;
@@ -255,8 +288,13 @@ impl LogBlocks {
 
     /// Merges a log with its data block, as deferred work.
     #[inline(never)]
-    fn merge<T: Timing>(&mut self, flash: &mut Flash<T>, index: u32, at: Nanos) -> Result<(), Exhausted> {
-        let log = self.logs[index as usize];
+    fn merge<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        index: LogIndex,
+        at: Nanos,
+    ) -> Result<(), Exhausted> {
+        let log = self.logs[index.index()];
         let (block, all) = (log.owner, self.blocks.pages_per_block());
         let switch = log.in_order && self.switch_merges;
         let target = if switch { log.block } else { self.blocks.take(self.blocks.die(block))? };
@@ -283,9 +321,9 @@ impl LogBlocks {
     }
 
     /// A log is not in use any more.
-    fn close(&mut self, index: u32) {
-        let log = std::mem::replace(&mut self.logs[index as usize], UNUSED);
-        self.log_of[log.owner as usize] = NONE;
+    fn close(&mut self, index: LogIndex) {
+        let log = std::mem::replace(&mut self.logs[index.index()], UNUSED);
+        self.log_of[log.owner.index()] = LogIndex::NONE;
     }
 
     /// Checks this layer, which was read from outside bytes, against its options and `flash`.
@@ -312,19 +350,19 @@ impl LogBlocks {
     /// # Errors
     /// What does not hold.
     pub fn verify<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
-        let open = || (0..).zip(&self.logs).filter(|(_, log)| log.owner != NONE);
+        let open = || (0..).map(LogIndex).zip(&self.logs).filter(|(_, log)| log.is_used());
         for (index, log) in open() {
-            let state = flash.blocks().get(log.block as usize);
+            let state = flash.blocks().get(log.block.index());
             let right = state.is_some_and(|block| block.written == log.written)
-                && self.log_of.get(log.owner as usize) == Some(&index)
-                && self.blocks.die(log.owner) == Die(index / self.logs_per_die)
+                && self.log_of.get(log.owner.index()) == Some(&index)
+                && self.blocks.die(log.owner) == Die(index.0 / self.logs_per_die)
                 && log.stamp <= self.uses
                 && self.holds_what_it_says(index);
             ensure(right, || format!("log {index} is {log:?}, its block {state:?}"))?;
         }
         // Half of the clock's range is more than any device lives.
         ensure(self.uses < u64::MAX / 2, || format!("logs were used {} times", self.uses))?;
-        let used = self.log_of.iter().filter(|&&log| log != NONE).count();
+        let used = self.log_of.iter().filter(|&&log| log != LogIndex::NONE).count();
         ensure(used == open().count(), || format!("{used} logical blocks have a log"))?;
         self.blocks.verify(flash, open().map(|(_, log)| log.block), |block, offset| self.place(block, offset))
     }
@@ -332,14 +370,14 @@ impl LogBlocks {
 
 impl LogBlocks {
     /// Whether what a log says of the order of its pages is so, of those that are still held.
-    fn holds_what_it_says(&self, index: u32) -> bool {
-        let Log { owner, from, written, in_order, .. } = self.logs[index as usize];
+    fn holds_what_it_says(&self, index: LogIndex) -> bool {
+        let Log { owner, from, written, in_order, .. } = self.logs[index.index()];
         if !self.order.is_mapped() {
             return from == 0 && in_order;
         }
         let first = self.page_index(index);
         let pages = &self.pages[first..first + self.blocks.pages_per_block() as usize];
-        (0..).zip(pages).filter(|&(offset, &page)| page != NONE && self.blocks.holds(owner, offset)).all(
+        (0..).zip(pages).filter(|&(offset, &page)| page != NOT_HELD && self.blocks.holds(owner, offset)).all(
             |(offset, &page)| {
                 offset >= from
                     && page < written
@@ -371,15 +409,15 @@ impl Layer for LogBlocks {
         while let Some(part) = self.blocks.next_part(&mut rest) {
             end = end.max(self.write_part(flash, part, at)?);
             if self.disorder.written(part, self.blocks.pages_per_block()) {
-                let log = self.log_of[part.block as usize];
-                if log != NONE {
+                let log = self.log_of[part.block.index()];
+                if log != LogIndex::NONE {
                     self.merge(flash, log, at)?;
                 }
             }
         }
         if !self.keeps_logs {
-            for log in 0..self.logs.len() as u32 {
-                if self.logs[log as usize].owner != NONE {
+            for log in (0..self.logs.len() as u32).map(LogIndex) {
+                if self.logs[log.index()].is_used() {
                     self.merge(flash, log, at)?;
                 }
             }
@@ -396,16 +434,16 @@ impl Layer for LogBlocks {
         let mut rest = pages;
         while let Some(part) = self.blocks.next_part(&mut rest) {
             self.blocks.set_held(part, false);
-            if self.blocks.data(part.block) == NONE || self.blocks.holds_any(part.block) {
+            if self.blocks.data(part.block) == EraseBlock::NONE || self.blocks.holds_any(part.block) {
                 continue;
             }
             flash.defer(self.blocks.die(part.block), |flash| {
-                let log = self.log_of[part.block as usize];
-                if log != NONE {
-                    self.blocks.release(flash, self.logs[log as usize].block, Nanos::ZERO);
+                let log = self.log_of[part.block.index()];
+                if log != LogIndex::NONE {
+                    self.blocks.release(flash, self.logs[log.index()].block, Nanos::ZERO);
                     self.close(log);
                 }
-                self.blocks.replace(flash, part.block, NONE, Nanos::ZERO);
+                self.blocks.replace(flash, part.block, EraseBlock::NONE, Nanos::ZERO);
             });
         }
     }

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::flash::EraseBlock;
+
 /// How many pages of each block were read since its erase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Disturbance {
@@ -18,7 +20,7 @@ pub(super) struct Ages {
     pub(super) limit: Nanos,
     pub(super) begun: Vec<Nanos>,
     /// In the order of their beginning. An entry whose time is not the block's any more says nothing.
-    pub(super) order: VecDeque<(Nanos, u32)>,
+    pub(super) order: VecDeque<(Nanos, EraseBlock)>,
 }
 
 impl Ages {
@@ -27,23 +29,23 @@ impl Ages {
     }
 
     /// A block is written to from now on.
-    pub(super) fn begin(&mut self, block: u32, at: Nanos) {
-        self.begun[block as usize] = at;
+    pub(super) fn begin(&mut self, block: EraseBlock, at: Nanos) {
+        self.begun[block.index()] = at;
         self.order.push_back((at, block));
     }
 
     pub(super) fn fits(&self, blocks: u32) -> bool {
         self.begun.len() == blocks as usize
-            && self.order.iter().all(|&(_, block)| (block as usize) < self.begun.len())
+            && self.order.iter().all(|&(_, block)| block.index() < self.begun.len())
     }
 
     /// How much memory they take.
     pub(super) fn bytes(&self) -> usize {
-        self.begun.capacity() * size_of::<Nanos>() + self.order.capacity() * size_of::<(Nanos, u32)>()
+        self.begun.capacity() * size_of::<Nanos>() + self.order.capacity() * size_of::<(Nanos, EraseBlock)>()
     }
 
     /// A block was erased.
-    pub(super) fn end(&mut self, block: u32) {
-        self.begun[block as usize] = Nanos::MAX;
+    pub(super) fn end(&mut self, block: EraseBlock) {
+        self.begun[block.index()] = Nanos::MAX;
     }
 }

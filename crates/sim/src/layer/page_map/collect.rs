@@ -3,8 +3,8 @@
 use flashlab_base::Nanos;
 
 use super::victims::VictimPolicy;
-use super::{Frontier, NO_BLOCK, PageMap};
-use crate::flash::{Cause, Die, Flash, PageAddress, Timing};
+use super::{FrontierIndex, PageMap, PoolIndex, Stream};
+use crate::flash::{Cause, Die, EraseBlock, Flash, PageAddress, PhysicalPage, Timing};
 use crate::layer::bits::{clear_bits, for_each_set, set_bits};
 use crate::layer::contract::Exhausted;
 
@@ -14,25 +14,24 @@ impl PageMap {
     pub(super) fn ensure_free_page<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        die: Die,
-        stream: u32,
-        index: usize,
+        index: FrontierIndex,
         at: Nanos,
     ) -> Result<(), Exhausted> {
-        let pool = self.pool(die, stream) as usize;
-        let mut turns = 0;
-        while self.frontiers[index].page == self.pages_per_block {
+        let (die, stream) = self.die_and_stream(index);
+        let pool = self.pool(die, stream);
+        let mut collections = 0;
+        while self.frontiers[index.index()].page == self.pages_per_block {
             if self.worn_out.is_some() {
                 return Err(self.only_read());
             }
-            let (quota, used) = self.quotas[pool];
+            let (quota, used) = self.quotas[pool.index()];
             if self.free[die.index()].len() > self.low_watermark as usize && used < quota {
-                self.open_block(flash, die, stream, index, at);
+                self.open_block(flash, index, at);
                 return Ok(());
             }
-            self.collect(flash, die, pool as u32, at)?;
-            turns += 1;
-            if turns > 2 * flash.geometry().blocks() {
+            self.collect(flash, pool, at)?;
+            collections += 1;
+            if collections > 2 * flash.geometry().blocks() {
                 let reason = format!(
                     "die {die} gains no free block by collecting: it has too little over-provisioning"
                 );
@@ -43,23 +42,17 @@ impl PageMap {
     }
 
     /// Closes the full block at `index` and opens a free one. The die has one.
-    fn open_block<T: Timing>(
-        &mut self,
-        flash: &mut Flash<T>,
-        die: Die,
-        stream: u32,
-        index: usize,
-        at: Nanos,
-    ) {
+    fn open_block<T: Timing>(&mut self, flash: &Flash<T>, index: FrontierIndex, at: Nanos) {
+        let (die, stream) = self.die_and_stream(index);
         let pool = self.pool(die, stream);
-        let full = self.frontiers[index].block;
-        if full != NO_BLOCK {
+        let full = self.frontiers[index.index()].block;
+        if full != EraseBlock::NONE {
             self.victims.close(full, pool);
         }
-        let (_, block) = self.free[die.index()].pop_first().expect("the die has a free block");
-        debug_assert_eq!(flash.blocks()[block as usize].written, 0);
-        self.quotas[pool as usize].1 += 1;
-        self.frontiers[index] = Frontier { block, page: 0 };
+        let block = self.free[die.index()].take().expect("the die has a free block");
+        debug_assert_eq!(flash.block(block).written, 0);
+        self.quotas[pool.index()].1 += 1;
+        self.frontiers[index.index()] = PageAddress { block, page: 0 };
         if let Some(ages) = &mut self.ages {
             ages.begin(block, at);
         }
@@ -69,10 +62,10 @@ impl PageMap {
     pub(super) fn collect<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        die: Die,
-        pool: u32,
+        pool: PoolIndex,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
+        let die = self.die_of(pool);
         let exhausted = |what: &str| {
             let reason =
                 format!("die {die} has no free block and {what}: it has too little over-provisioning");
@@ -85,13 +78,13 @@ impl PageMap {
             self.victims.close(victim, pool);
             return exhausted("every closed block holds nothing but valid pages");
         }
-        if !self.has_pages_for(victim, die, pool) {
+        if !self.has_pages_for(victim, pool) {
             self.victims.close(victim, pool);
             self.wear_out(die);
             return Err(self.only_read());
         }
-        let end = self.evacuate(flash, victim, die, pool, Cause::Reclaim, at);
-        Ok(self.level_wear(flash, victim, die, end))
+        let end = self.evacuate(flash, victim, pool, Cause::Reclaim, at);
+        Ok(self.level_wear(flash, victim, end))
     }
 
     /// First in, first out and random choices may take a full block and gain from the next one.
@@ -100,66 +93,68 @@ impl PageMap {
     }
 
     /// Whether a closed block's pages can be moved away now.
-    pub(super) fn can_reclaim<T: Timing>(&self, flash: &Flash<T>, block: u32) -> bool {
+    pub(super) fn can_reclaim(&self, block: EraseBlock) -> bool {
         self.worn_out.is_none()
             && self.victims.is_closed(block)
-            && self.has_pages_for(block, flash.geometry().die(block), self.victims.pool(block))
+            && self.has_pages_for(block, self.victims.pool(block))
     }
 
     /// Moves the pages of a closed block away and erases it, although it is not the next victim.
     pub(super) fn reclaim<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        block: u32,
+        block: EraseBlock,
         cause: Cause,
         at: Nanos,
     ) -> Nanos {
         let pool = self.victims.pool(block);
         self.victims.open(block);
-        self.evacuate(flash, block, flash.geometry().die(block), pool, cause, at)
+        self.evacuate(flash, block, pool, cause, at)
     }
 
     /// The stream whose blocks take the pages of a full block.
-    fn stream_of(&self, block: u32, pool: u32) -> u32 {
+    fn stream_of(&self, block: EraseBlock, pool: PoolIndex) -> Stream {
         if self.apart {
-            pool % self.streams
+            Stream(pool.0 % self.streams)
         } else if self.holds_map(block) {
-            self.streams - 1
+            Stream(self.streams - 1)
         } else {
-            0
+            Stream(0)
         }
     }
 
     /// Whether a full block holds pages of the map, not of the host.
-    fn holds_map(&self, block: u32) -> bool {
-        self.back[(block * self.pages_per_block) as usize] >= self.host_pages
+    fn holds_map(&self, block: EraseBlock) -> bool {
+        self.back[(block.0 * self.pages_per_block) as usize] >= self.map_from
     }
 
-    fn has_pages_for(&self, block: u32, die: Die, pool: u32) -> bool {
+    /// Whether the collector has free pages for the valid pages of a block.
+    fn has_pages_for(&self, block: EraseBlock, pool: PoolIndex) -> bool {
+        let die = self.die_of(pool);
         let index = self.frontier_index(die, self.stream_of(block, pool), true);
         !self.free[die.index()].is_empty()
-            || self.victims.valid(block) <= self.pages_per_block - self.frontiers[index].page
+            || self.victims.valid(block) <= self.pages_per_block - self.frontiers[index.index()].page
     }
 
     /// Moves the valid pages of a block that was taken from `pool` to the collector's open block, and erases it.
     fn evacuate<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        victim: u32,
-        die: Die,
-        pool: u32,
+        victim: EraseBlock,
+        pool: PoolIndex,
         cause: Cause,
         at: Nanos,
     ) -> Nanos {
-        let first = victim * self.pages_per_block;
+        let die = self.die_of(pool);
+        let first = flash.geometry().first_page(victim);
         let mut moving = std::mem::take(&mut self.moving);
         moving.clear();
-        for_each_set(&self.valid, first, self.pages_per_block, |page| moving.push(page));
+        for_each_set(&self.valid, first.0, self.pages_per_block, |page| moving.push(PhysicalPage(page)));
         let mut logical = std::mem::take(&mut self.moving_logical);
         logical.clear();
-        logical.extend(moving.iter().map(|&page| self.back[page as usize]));
+        logical.extend(moving.iter().map(|&page| self.back[page.index()]));
         // The map's entries lie far apart in memory: when all are loaded first, the cache misses overlap.
-        std::hint::black_box(logical.iter().fold(0, |sum, &page| sum ^ self.map[page as usize]));
+        std::hint::black_box(logical.iter().fold(0, |sum, &page| sum ^ self.map[page.index()].0));
 
         let stream = self.stream_of(victim, pool);
         let of_map = self.holds_map(victim);
@@ -170,52 +165,51 @@ impl PageMap {
         let index = self.frontier_index(die, stream, true);
         let (mut end, mut done) = (at, 0);
         while done < moving.len() {
-            if self.frontiers[index].page == self.pages_per_block {
-                self.open_block(flash, die, stream, index, at);
+            if self.frontiers[index.index()].page == self.pages_per_block {
+                self.open_block(flash, index, at);
             }
-            let frontier = self.frontiers[index];
-            let free = (self.pages_per_block - frontier.page) as usize;
+            let place = self.frontiers[index.index()];
+            let free = (self.pages_per_block - place.page) as usize;
             let part = done..(done + free).min(moving.len());
-            let target = frontier.block * self.pages_per_block + frontier.page;
-            for (to, &page) in (target..).zip(&logical[part.clone()]) {
-                self.map[page as usize] = to;
+            let target = flash.geometry().physical(place);
+            for (to, &page) in (target.0..).map(PhysicalPage).zip(&logical[part.clone()]) {
+                self.map[page.index()] = to;
             }
-            self.back[target as usize..][..part.len()].copy_from_slice(&logical[part.clone()]);
+            self.back[target.index()..][..part.len()].copy_from_slice(&logical[part.clone()]);
             if flash.follows_pages() {
-                for (page, &from) in (frontier.page..).zip(&moving[part.clone()]) {
-                    let source = PageAddress { block: victim, page: from - first };
-                    flash.relocate(source, PageAddress { block: frontier.block, page });
+                for (page, &from) in (place.page..).zip(&moving[part.clone()]) {
+                    let source = PageAddress { block: victim, page: from.0 - first.0 };
+                    flash.relocate(source, PageAddress { page, ..place });
                 }
             }
             let count = part.len() as u32;
-            set_bits(&mut self.valid, target, count);
-            self.victims.add(frontier.block, count);
-            let place = PageAddress { block: frontier.block, page: frontier.page };
+            set_bits(&mut self.valid, target.0, count);
+            self.victims.add(place.block, count);
             end = flash.moved(victim, place, count, cause, end);
-            self.frontiers[index].page += count;
+            self.frontiers[index.index()].page += count;
             done += part.len();
         }
         moving.clear();
         logical.clear();
         (self.moving, self.moving_logical) = (moving, logical);
-        self.quotas[pool as usize].1 -= 1;
-        self.free_block(flash, victim, die, cause, end)
+        self.quotas[pool.index()].1 -= 1;
+        self.free_block(flash, victim, cause, end)
     }
 
     /// Erases a block without valid pages that is in no pool.
     fn free_block<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        block: u32,
-        die: Die,
+        block: EraseBlock,
         cause: Cause,
         at: Nanos,
     ) -> Nanos {
-        clear_bits(&mut self.valid, block * self.pages_per_block, self.pages_per_block);
+        let die = flash.geometry().die(block);
+        clear_bits(&mut self.valid, flash.geometry().first_page(block).0, self.pages_per_block);
         self.victims.empty(block);
         let end = flash.erase(block, cause, at);
         if let Some(disturbance) = &mut self.disturbance {
-            disturbance.reads[block as usize] = 0;
+            disturbance.reads[block.index()] = 0;
         }
         if let Some(ages) = &mut self.ages {
             ages.end(block);
@@ -224,10 +218,10 @@ impl PageMap {
             self.retire(die);
             return end;
         }
-        let erases = flash.blocks()[block as usize].erases;
+        let erases = flash.block(block).erases;
         self.most_erased = self.most_erased.max(erases);
         let order = if self.level_free_blocks { erases } else { 0 };
-        self.free[die.index()].insert((order, block));
+        self.free[die.index()].insert(block, order);
         end
     }
 
@@ -255,21 +249,20 @@ impl PageMap {
     }
 
     /// Moves the data of the closed block of the die with the fewest erases, if it lags too far behind.
-    fn level_wear<T: Timing>(&mut self, flash: &mut Flash<T>, erased: u32, die: Die, at: Nanos) -> Nanos {
+    fn level_wear<T: Timing>(&mut self, flash: &mut Flash<T>, erased: EraseBlock, at: Nanos) -> Nanos {
         let Some(spread) = self.wear_spread else { return at };
         // Looking at every block after every erase would cost more than the erase.
-        if !flash.blocks()[erased as usize].erases.is_multiple_of(spread.max(2) / 2) {
+        if !flash.block(erased).erases.is_multiple_of(spread.max(2) / 2) {
             return at;
         }
-        let dies = flash.geometry().dies();
-        let candidates = (die.0..flash.geometry().blocks()).step_by(dies as usize);
+        let (die, dies) = (flash.geometry().die(erased), flash.geometry().dies());
+        let candidates = (die.0..flash.geometry().blocks()).step_by(dies as usize).map(EraseBlock);
         let coldest = candidates
             .filter(|&block| self.victims.is_closed(block))
-            .min_by_key(|&block| (flash.blocks()[block as usize].erases, block));
+            .min_by_key(|&block| (flash.block(block).erases, block));
         match coldest {
             Some(block)
-                if flash.blocks()[block as usize].erases + spread < self.most_erased
-                    && self.can_reclaim(flash, block) =>
+                if flash.block(block).erases + spread < self.most_erased && self.can_reclaim(block) =>
             {
                 self.reclaim(flash, block, Cause::WearLevelling, at)
             }

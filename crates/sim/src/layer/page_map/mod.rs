@@ -24,47 +24,49 @@ mod section;
 mod upkeep;
 mod victims;
 
-use std::collections::BTreeSet;
-
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::vec_in_huge_pages;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{
+    Cause, Die, EraseBlock, Flash, FlashGeometry, LogicalPage, PageAddress, PhysicalPage, Timing, numbers,
+};
 use crate::layer::bits::set_bits;
 use crate::layer::contract::{Exhausted, Layer, Pages};
+use crate::layer::free_blocks::FreeBlocks;
 use crate::layer::options::OptionsError;
 use ages::{Ages, Disturbance};
 use heat::Heat;
-use victims::Victims;
+use victims::{PoolIndex, Victims};
 
 use options::PageMapLayout;
 
 pub use options::{PageMapOptions, Striping};
 pub use victims::VictimPolicy;
 
-const UNMAPPED: u32 = u32::MAX;
-const NO_BLOCK: u32 = u32::MAX;
 /// How many pages are prefetched together.
 const PREFETCHED: usize = 128;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Frontier {
-    block: u32,
-    page: u32,
+numbers! {
+    /// An open block, by its place in the list of all.
+    FrontierIndex,
 }
+
+/// A stream, by its number: its pages are written to the same open blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stream(u32);
 
 /// A page map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PageMap {
-    map: Vec<u32>,
-    back: Vec<u32>,
+    map: Vec<PhysicalPage>,
+    back: Vec<LogicalPage>,
     valid: Vec<u64>,
     victims: Victims,
-    /// By die and stream; behind the host's streams those of the collector.
-    frontiers: Vec<Frontier>,
-    /// By die: the free blocks, those with the fewest erases first.
-    free: Vec<BTreeSet<(u32, u32)>>,
+    /// The open blocks and their next pages, by die and stream; behind the host's streams those of the collector.
+    frontiers: Vec<PageAddress>,
+    /// By die.
+    free: Vec<FreeBlocks>,
     /// By pool: how many blocks it may use, and uses.
     quotas: Vec<(u32, u32)>,
     striping: Striping,
@@ -88,16 +90,16 @@ pub struct PageMap {
     heat: Option<Heat>,
     pages_per_block: u32,
     /// The logical pages from this one on hold a map, and never share a block with the host's.
-    host_pages: u32,
+    map_from: LogicalPage,
     /// Whether garbage collection lists the logical pages that it moved in `moved`.
     report_moves: bool,
     #[serde(skip)]
-    moved: Vec<u32>,
+    moved: Vec<LogicalPage>,
     #[serde(skip)]
-    moving: Vec<u32>,
+    moving: Vec<PhysicalPage>,
     /// The logical pages of `moving`.
     #[serde(skip)]
-    moving_logical: Vec<u32>,
+    moving_logical: Vec<LogicalPage>,
 }
 
 impl PageMap {
@@ -109,15 +111,16 @@ impl PageMap {
         let PageMapLayout { streams, open, reserve, spare, quotas } = options.layout(geometry)?;
         let (blocks, pages) = (geometry.blocks(), geometry.pages_per_block());
         let physical = geometry.pages() as usize;
-        // The system gives zeros their memory when they are first used.
-        let table = |count| vec_in_huge_pages(UNMAPPED, count);
         Ok(PageMap {
-            map: table(options.logical_pages as usize),
-            back: table(physical),
+            map: vec_in_huge_pages(PhysicalPage::NONE, options.logical_pages as usize),
+            back: vec_in_huge_pages(LogicalPage::NONE, physical),
             valid: vec_in_huge_pages(0, physical.div_ceil(64)),
             victims: Victims::new(options.policy, blocks, pages, quotas.len() as u32, options.seed),
-            frontiers: vec![Frontier { block: NO_BLOCK, page: pages }; (geometry.dies() * open) as usize],
-            free: options.free_blocks(geometry),
+            frontiers: vec![
+                PageAddress { block: EraseBlock::NONE, page: pages };
+                (geometry.dies() * open) as usize
+            ],
+            free: FreeBlocks::by_die(geometry, options.reliability),
             quotas,
             striping: options.striping,
             next_die: Die(0),
@@ -138,7 +141,7 @@ impl PageMap {
             ages: options.retention.map(|limit| Ages::new(limit, blocks)),
             heat: options.hot_within.map(|within| Heat::new(within, options.logical_pages)),
             pages_per_block: pages,
-            host_pages: options.logical_pages,
+            map_from: LogicalPage(options.logical_pages),
             report_moves: false,
             moved: Vec::new(),
             moving: Vec::with_capacity(pages as usize),
@@ -154,8 +157,8 @@ impl PageMap {
         map_pages: u32,
     ) -> Result<PageMap, OptionsError> {
         let map = PageMap::new(geometry, &options.with_map_pages(map_pages))?;
-        let host_streams = map.streams - 1;
-        Ok(PageMap { host_pages: options.logical_pages, host_streams, report_moves: true, ..map })
+        let (map_from, host_streams) = (LogicalPage(options.logical_pages), map.streams - 1);
+        Ok(PageMap { map_from, host_streams, report_moves: true, ..map })
     }
 
     /// Writes pages of the map.
@@ -165,31 +168,30 @@ impl PageMap {
         pages: Pages,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        self.append(flash, pages, self.streams - 1, Cause::Map, at)
+        self.append(flash, pages, Stream(self.streams - 1), Cause::Map, at)
     }
 
     /// Takes the list of the host's pages that garbage collection moved since the last call.
-    pub(super) fn take_moved(&mut self) -> Vec<u32> {
+    pub(super) fn take_moved(&mut self) -> Vec<LogicalPage> {
         std::mem::take(&mut self.moved)
     }
 
     /// Gives back the memory of [`PageMap::take_moved`].
-    pub(super) fn give_back_moved(&mut self, moved: Vec<u32>) {
+    pub(super) fn give_back_moved(&mut self, moved: Vec<LogicalPage>) {
         debug_assert!(moved.is_empty() && self.moved.is_empty());
         self.moved = moved;
     }
 
     /// Where a page lies.
     #[cfg(test)]
-    pub(super) fn place(&self, page: u32) -> Option<u32> {
-        Some(self.map[page as usize]).filter(|&physical| physical != UNMAPPED)
+    pub(super) fn place(&self, page: LogicalPage) -> Option<PhysicalPage> {
+        Some(self.map[page.index()]).filter(|&physical| physical != PhysicalPage::NONE)
     }
 
     /// How much memory the map takes.
     pub fn memory(&self) -> Bytes {
         let words = self.map.capacity() + self.back.capacity() + 2 * self.valid.capacity();
-        // The nodes of a tree are at least half full.
-        let free: usize = self.free.iter().map(|free| 2 * free.len() * size_of::<(u32, u32)>()).sum();
+        let free: usize = self.free.iter().map(FreeBlocks::bytes).sum();
         let heat = self.heat.as_ref().map_or(0, Heat::bytes);
         let upkeep = self.disturbance.as_ref().map_or(0, |disturbance| disturbance.reads.capacity() * 4)
             + self.ages.as_ref().map_or(0, Ages::bytes);
@@ -201,14 +203,33 @@ impl PageMap {
         self.free[die.index()].len()
     }
 
-    fn frontier_index(&self, die: Die, stream: u32, collector: bool) -> usize {
-        let per_die = if self.collect_apart { 2 * self.streams } else { self.streams };
-        let offset = if collector && self.collect_apart { self.streams } else { 0 };
-        (die.0 * per_die + offset + stream) as usize
+    fn frontiers_per_die(&self) -> u32 {
+        if self.collect_apart { 2 * self.streams } else { self.streams }
     }
 
-    fn pool(&self, die: Die, stream: u32) -> u32 {
-        if self.apart { die.0 * self.streams + stream } else { die.0 }
+    #[inline]
+    fn frontier_index(&self, die: Die, stream: Stream, collector: bool) -> FrontierIndex {
+        let offset = if collector && self.collect_apart { self.streams } else { 0 };
+        FrontierIndex(die.0 * self.frontiers_per_die() + offset + stream.0)
+    }
+
+    /// Whose open block it is.
+    fn die_and_stream(&self, index: FrontierIndex) -> (Die, Stream) {
+        let per_die = self.frontiers_per_die();
+        (Die(index.0 / per_die), Stream(index.0 % per_die % self.streams))
+    }
+
+    fn pools_per_die(&self) -> u32 {
+        if self.apart { self.streams } else { 1 }
+    }
+
+    fn pool(&self, die: Die, stream: Stream) -> PoolIndex {
+        PoolIndex(if self.apart { die.0 * self.streams + stream.0 } else { die.0 })
+    }
+
+    /// The die of a pool.
+    fn die_of(&self, pool: PoolIndex) -> Die {
+        Die(pool.0 / self.pools_per_die())
     }
 
     /// Writes pages to stream 1 if they are hot, and to stream 0 if not.
@@ -219,20 +240,19 @@ impl PageMap {
         pages: Pages,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let (mut page, last, mut end) = (pages.first.0, pages.first.0 + pages.count, at);
-        while page < last {
+        let (mut rest, mut end) = (pages, at);
+        while rest.count > 0 {
             let Some(heat) = &mut self.heat else { break };
-            let (count, hot) = heat.note(page, last - page);
-            let run = Pages { first: LogicalPage(page), count };
-            end = end.max(self.append(flash, run, hot.into(), Cause::Host, at)?);
-            page += count;
+            let (count, hot) = heat.note(rest.first, rest.count);
+            let run = rest.take(count);
+            end = end.max(self.append(flash, run, Stream(hot.into()), Cause::Host, at)?);
         }
         Ok(end)
     }
 
     #[inline]
-    fn invalidate<T: Timing>(&mut self, flash: &Flash<T>, physical: u32) {
-        self.valid[physical as usize / 64] &= !(1 << (physical % 64));
+    fn invalidate<T: Timing>(&mut self, flash: &Flash<T>, physical: PhysicalPage) {
+        self.valid[physical.index() / 64] &= !(1 << (physical.0 % 64));
         self.victims.remove(flash.geometry().place(physical).block);
     }
 
@@ -243,7 +263,7 @@ impl PageMap {
         geometry: &FlashGeometry,
         page: LogicalPage,
         count: u32,
-        stream: u32,
+        stream: Stream,
     ) -> (Die, u32) {
         let (dies, planes) = (geometry.dies(), geometry.planes());
         if dies == 1 {
@@ -261,7 +281,7 @@ impl PageMap {
                 let left = if planes == 1 {
                     1
                 } else {
-                    planes - geometry.multi_plane_page(self.frontiers[index].page).1
+                    planes - geometry.multi_plane_page(self.frontiers[index.index()].page).1
                 };
                 if count >= left {
                     self.next_die = Die(if die.0 + 1 == dies { 0 } else { die.0 + 1 });
@@ -277,17 +297,17 @@ impl PageMap {
         &mut self,
         flash: &mut Flash<T>,
         pages: Pages,
-        stream: u32,
+        stream: Stream,
         cause: Cause,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let (mut page, mut left, mut end) = (pages.first.0, pages.count, at);
+        let (mut page, mut left, mut end) = (pages.first, pages.count, at);
         let mut full_dies = 0;
         while left > 0 {
-            let (die, wanted) = self.choose_die(flash.geometry(), LogicalPage(page), left, stream);
+            let (die, wanted) = self.choose_die(flash.geometry(), page, left, stream);
             let index = self.frontier_index(die, stream, false);
-            if self.frontiers[index].page == self.pages_per_block
-                && let Err(exhausted) = self.ensure_free_page(flash, die, stream, index, at)
+            if self.frontiers[index.index()].page == self.pages_per_block
+                && let Err(exhausted) = self.ensure_free_page(flash, index, at)
             {
                 // In write order a die may get more than its share of the pages, and another die has a free page.
                 full_dies += 1;
@@ -298,22 +318,21 @@ impl PageMap {
                 continue;
             }
             full_dies = 0;
-            let Frontier { block, page: place } = self.frontiers[index];
-            let count = wanted.min(self.pages_per_block - place);
-            let first = block * self.pages_per_block + place;
+            let place = self.frontiers[index.index()];
+            let count = wanted.min(self.pages_per_block - place.page);
+            let first = flash.geometry().physical(place);
             for i in 0..count {
-                let old = std::mem::replace(&mut self.map[(page + i) as usize], first + i);
-                if old != UNMAPPED {
+                let old = std::mem::replace(&mut self.map[(page + i).index()], first + i);
+                if old != PhysicalPage::NONE {
                     self.invalidate(flash, old);
                 }
-                self.back[(first + i) as usize] = page + i;
+                self.back[(first + i).index()] = page + i;
             }
-            set_bits(&mut self.valid, first, count);
-            self.victims.add(block, count);
-            self.frontiers[index].page += count;
-            let place = PageAddress { block, page: place };
-            end = end.max(flash.program(place, LogicalPage(page), count, cause, at));
-            page += count;
+            set_bits(&mut self.valid, first.0, count);
+            self.victims.add(place.block, count);
+            self.frontiers[index.index()].page += count;
+            end = end.max(flash.program(place, page, count, cause, at));
+            page = page + count;
             left -= count;
         }
         Ok(end)
@@ -328,26 +347,25 @@ impl PageMap {
         cause: Cause,
         at: Nanos,
     ) -> Nanos {
-        let (mut page, last) = (pages.first.0, pages.first.0 + pages.count);
-        let mut end = at;
-        while page < last {
-            let physical = self.map[page as usize];
-            if physical == UNMAPPED {
-                page += 1;
+        let (mut page, mut left, mut end) = (pages.first, pages.count, at);
+        while left > 0 {
+            let physical = self.map[page.index()];
+            if physical == PhysicalPage::NONE {
+                (page, left) = (page + 1, left - 1);
                 continue;
             }
             let place = flash.geometry().place(physical);
             let in_block = self.pages_per_block - place.page;
-            let run = (1..(last - page).min(in_block))
-                .take_while(|&i| self.map[(page + i) as usize] == physical + i)
+            let run = (1..left.min(in_block))
+                .take_while(|&i| self.map[(page + i).index()] == physical + i)
                 .count() as u32
                 + 1;
-            let read = flash.read(place, LogicalPage(page), run, cause, at);
+            let read = flash.read(place, page, run, cause, at);
             if self.disturbance.is_some() {
                 self.disturb(flash, place.block, run, read);
             }
             end = end.max(read);
-            page += run;
+            (page, left) = (page + run, left - run);
         }
         end
     }
@@ -360,7 +378,7 @@ impl Layer for PageMap {
 
     #[inline]
     fn holds(&self, page: LogicalPage) -> bool {
-        self.map[page.0 as usize] != UNMAPPED
+        self.map[page.index()] != PhysicalPage::NONE
     }
 
     fn prefetch(&self, geometry: &FlashGeometry, pages: &[LogicalPage]) -> u32 {
@@ -368,19 +386,20 @@ impl Layer for PageMap {
         for pages in pages.chunks(PREFETCHED) {
             // A load that needs another load's result waits for it. Each step loads for all pages, so the cache misses
             // of a step overlap.
-            let mut found = [UNMAPPED; PREFETCHED];
+            let mut found = [PhysicalPage::NONE; PREFETCHED];
             for (found, page) in found.iter_mut().zip(pages) {
-                *found = self.map[page.0 as usize];
+                *found = self.map[page.index()];
             }
-            for found in &mut found {
-                if *found != UNMAPPED {
-                    sum ^= self.valid[*found as usize / 64] as u32;
-                    *found = geometry.place(*found).block;
-                    sum ^= self.victims.valid(*found);
+            let mut blocks = [EraseBlock::NONE; PREFETCHED];
+            for (block, found) in blocks.iter_mut().zip(found) {
+                if found != PhysicalPage::NONE {
+                    sum ^= self.valid[found.index() / 64] as u32;
+                    *block = geometry.place(found).block;
+                    sum ^= self.victims.valid(*block);
                 }
             }
-            for found in found.into_iter().filter(|&found| found != UNMAPPED) {
-                sum ^= self.victims.prefetch_neighbours(found);
+            for block in blocks.into_iter().filter(|&block| block != EraseBlock::NONE) {
+                sum ^= self.victims.prefetch_neighbours(block);
             }
         }
         sum
@@ -397,7 +416,8 @@ impl Layer for PageMap {
         if self.heat.is_some() {
             return self.write_by_heat(flash, pages, at);
         }
-        self.append(flash, pages, u32::from(stream).min(self.host_streams - 1), Cause::Host, at)
+        let stream = Stream(u32::from(stream).min(self.host_streams - 1));
+        self.append(flash, pages, stream, Cause::Host, at)
     }
 
     #[inline]
@@ -407,8 +427,8 @@ impl Layer for PageMap {
 
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
         for page in pages.each() {
-            let old = std::mem::replace(&mut self.map[page.0 as usize], UNMAPPED);
-            if old != UNMAPPED {
+            let old = std::mem::replace(&mut self.map[page.index()], PhysicalPage::NONE);
+            if old != PhysicalPage::NONE {
                 self.invalidate(flash, old);
             }
         }
@@ -416,20 +436,18 @@ impl Layer for PageMap {
 
     fn idle<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
         self.refresh_old(flash, from, until);
-        let pools = if self.apart { self.streams } else { 1 };
-        for die in (0..flash.geometry().dies()).map(Die) {
-            for pool in die.0 * pools..(die.0 + 1) * pools {
-                let mut now = from;
-                while now < until
-                    && self.free[die.index()].len() < self.high_watermark as usize
-                    && self.worn_out.is_none()
-                {
-                    let Ok(end) = self.collect(flash, die, pool, now) else { break };
-                    if end <= now {
-                        break;
-                    }
-                    now = end;
+        for pool in (0..self.quotas.len() as u32).map(PoolIndex) {
+            let die = self.die_of(pool);
+            let mut now = from;
+            while now < until
+                && self.free[die.index()].len() < self.high_watermark as usize
+                && self.worn_out.is_none()
+            {
+                let Ok(end) = self.collect(flash, pool, now) else { break };
+                if end <= now {
+                    break;
                 }
+                now = end;
             }
         }
     }

@@ -1,13 +1,12 @@
 //! What a page map can be told.
 
-use std::collections::BTreeSet;
-
 use flashlab_base::{Nanos, Seed};
 use serde::{Deserialize, Serialize};
 
 use super::victims::VictimPolicy;
 use crate::flash::{FlashGeometry, Reliability};
 use crate::illegal::Illegal;
+use crate::layer::free_blocks::usable_blocks;
 use crate::layer::options::OptionsError;
 
 /// Where the next page is written.
@@ -161,27 +160,12 @@ impl PageMapOptions {
         let against_failures = if self.reliability.is_some() { 3 } else { 0 };
         let reserve = self.low_watermark.max(1).saturating_add(against_failures);
         let mut usable = vec![0; geometry.dies() as usize];
-        for block in self.usable_blocks(geometry) {
+        for block in usable_blocks(geometry, self.reliability) {
             usable[geometry.die(block).index()] += 1;
         }
         let spare = self.spare(geometry, &usable, open, reserve)?;
         let quotas = self.quotas(&usable, streams, reserve)?;
         Ok(PageMapLayout { streams, open, reserve, spare, quotas })
-    }
-
-    /// The blocks for the map that are not bad from the factory.
-    fn usable_blocks(&self, geometry: &FlashGeometry) -> impl Iterator<Item = u32> {
-        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        (geometry.slc_blocks()..geometry.blocks()).filter(move |&block| !bad(block))
-    }
-
-    /// By die: the usable blocks, never erased.
-    pub(super) fn free_blocks(&self, geometry: &FlashGeometry) -> Vec<BTreeSet<(u32, u32)>> {
-        let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
-        for block in self.usable_blocks(geometry) {
-            free[geometry.die(block).index()].insert((0, block));
-        }
-        free
     }
 
     /// How many of its `usable` blocks each die has to spare, beyond its part of the logical pages, its open blocks

@@ -1,8 +1,8 @@
 //! A page map that comes from outside bytes.
 
 use super::options::{PageMapLayout, PageMapOptions};
-use super::{Frontier, NO_BLOCK, PageMap, UNMAPPED};
-use crate::flash::{Die, Flash, FlashGeometry, PageAddress, Timing};
+use super::{FrontierIndex, PageMap};
+use crate::flash::{Die, EraseBlock, Flash, FlashGeometry, LogicalPage, PageAddress, PhysicalPage, Timing};
 use crate::layer::bits::for_each_set;
 use crate::layer::options::ensure;
 
@@ -15,7 +15,7 @@ impl PageMap {
     pub(crate) fn complete<T: Timing>(
         &mut self,
         options: &PageMapOptions,
-        map_from: Option<u32>,
+        map_from: Option<LogicalPage>,
         flash: &Flash<T>,
     ) -> Result<(), String> {
         let geometry = flash.geometry();
@@ -54,13 +54,13 @@ impl PageMap {
         &self,
         options: &PageMapOptions,
         layout: &PageMapLayout,
-        map_from: Option<u32>,
+        map_from: Option<LogicalPage>,
     ) -> bool {
         let host_streams = layout.streams - u32::from(map_from.is_some());
         (self.striping, self.collect_apart, self.apart)
             == (options.striping, options.collect_apart, options.shares.is_some())
             && (self.streams, self.host_streams) == (layout.streams, host_streams)
-            && self.host_pages == map_from.unwrap_or(options.logical_pages)
+            && self.map_from == map_from.unwrap_or(LogicalPage(options.logical_pages))
             && self.report_moves == map_from.is_some()
             && (self.low_watermark, self.high_watermark) == (layout.reserve, options.high_watermark)
             && (self.level_free_blocks, self.wear_spread) == (options.level_free_blocks, options.wear_spread)
@@ -69,15 +69,16 @@ impl PageMap {
     /// Every mapped page is valid, programmed, and known by its place; nothing else is valid.
     fn check_pages<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let geometry = flash.geometry();
-        for (page, &physical) in (0..).zip(&self.map).filter(|&(_, &physical)| physical != UNMAPPED) {
-            let known = self.back.get(physical as usize) == Some(&page) && {
+        let is_mapped = |&(_, &physical): &(LogicalPage, &PhysicalPage)| physical != PhysicalPage::NONE;
+        for (page, &physical) in (0..).map(LogicalPage).zip(&self.map).filter(is_mapped) {
+            let known = self.back.get(physical.index()) == Some(&page) && {
                 let PageAddress { block, page } = geometry.place(physical);
-                let valid = self.valid[physical as usize / 64] >> (physical % 64) & 1 == 1;
-                valid && block >= geometry.slc_blocks() && page < flash.blocks()[block as usize].written
+                let valid = self.valid[physical.index() / 64] >> (physical.0 % 64) & 1 == 1;
+                valid && block.0 >= geometry.slc_blocks() && page < flash.block(block).written
             };
             ensure(known, || format!("the logical page {page} is said to lie at {physical}"))?;
         }
-        let mapped = self.map.iter().filter(|&&physical| physical != UNMAPPED).count();
+        let mapped = self.map.iter().filter(|&&physical| physical != PhysicalPage::NONE).count();
         let valid: usize = self.valid.iter().map(|word| word.count_ones() as usize).sum();
         ensure(valid == mapped, || format!("{valid} pages are valid and {mapped} are mapped"))
     }
@@ -85,20 +86,19 @@ impl PageMap {
     /// Every block is free, open, closed or failed, and what is said of it is so.
     fn check_blocks<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let (geometry, pages) = (flash.geometry(), self.pages_per_block);
-        let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
+        let written = |block: EraseBlock| flash.blocks().get(block.index()).map(|block| block.written);
         let mut seen = vec![false; geometry.blocks() as usize];
-        let mut once = |block: u32| !std::mem::replace(&mut seen[block as usize], true);
+        let mut once = |block: EraseBlock| !std::mem::replace(&mut seen[block.index()], true);
         let mut used = vec![0; self.quotas.len()];
         for (die, free) in (0..).map(Die).zip(&self.free) {
-            for &(_, block) in free {
+            for (block, _) in free.iter() {
                 let is_free = written(block) == Some(0) && geometry.die(block) == die && !flash.failed(block);
                 ensure(is_free && once(block), || format!("block {block} is not free on die {die}"))?;
             }
         }
-        let per_die = self.frontiers.len() / self.free.len();
-        for (index, &Frontier { block, page }) in self.frontiers.iter().enumerate() {
-            let (die, stream) = (Die((index / per_die) as u32), (index % per_die) as u32 % self.streams);
-            if block == NO_BLOCK {
+        for (index, &PageAddress { block, page }) in (0..).map(FrontierIndex).zip(&self.frontiers) {
+            let (die, stream) = self.die_and_stream(index);
+            if block == EraseBlock::NONE {
                 ensure(page == pages, || "no block is open, but one has free pages".to_owned())?;
                 continue;
             }
@@ -109,16 +109,16 @@ impl PageMap {
                 && !self.victims.is_closed(block)
                 && once(block);
             ensure(right, || format!("block {block} is not open at page {page}"))?;
-            used[self.pool(die, stream) as usize] += 1;
+            used[self.pool(die, stream).index()] += 1;
         }
-        for block in geometry.slc_blocks()..geometry.blocks() {
+        for block in geometry.main_blocks() {
             let closed = self.victims.is_closed(block);
             let mut valid = 0;
-            for_each_set(&self.valid, block * pages, pages, |_| valid += 1);
+            for_each_set(&self.valid, geometry.first_page(block).0, pages, |_| valid += 1);
             let right = self.victims.valid(block) == valid && (!closed || self.is_closed_right(flash, block));
             ensure(right, || format!("block {block} does not hold {valid} valid pages"))?;
             if closed {
-                used[self.victims.pool(block) as usize] += 1;
+                used[self.victims.pool(block).index()] += 1;
             }
             // What is free or open was seen, and nothing else.
             let known = once(block) == (closed || flash.failed(block));
@@ -129,15 +129,12 @@ impl PageMap {
     }
 
     /// Whether a closed block is full, in the pool of its die, and holds either pages of the host or of the map.
-    fn is_closed_right<T: Timing>(&self, flash: &Flash<T>, block: u32) -> bool {
-        let pool_die = self.victims.pool(block) / if self.apart { self.streams } else { 1 };
-        let first = (block * self.pages_per_block) as usize;
+    fn is_closed_right<T: Timing>(&self, flash: &Flash<T>, block: EraseBlock) -> bool {
+        let first = flash.geometry().first_page(block).index();
         let back = &self.back[first..first + self.pages_per_block as usize];
-        let of_map = back[0] >= self.host_pages;
-        flash.blocks()[block as usize].written == self.pages_per_block
-            && Die(pool_die) == flash.geometry().die(block)
-            && back
-                .iter()
-                .all(|&page| (page as usize) < self.map.len() && (page >= self.host_pages) == of_map)
+        let of_map = back[0] >= self.map_from;
+        flash.block(block).written == self.pages_per_block
+            && self.die_of(self.victims.pool(block)) == flash.geometry().die(block)
+            && back.iter().all(|&page| page.index() < self.map.len() && (page >= self.map_from) == of_map)
     }
 }

@@ -9,7 +9,7 @@ use flashlab_base::Nanos;
 
 use super::PageMap;
 use super::options::PageMapOptions;
-use crate::flash::{Cause, Flash, Timing};
+use crate::flash::{Cause, EraseBlock, Flash, Timing};
 
 impl PageMap {
     /// Whether the counts of reads, ages and heat, read from outside bytes, have the sizes that the options ask for.
@@ -33,11 +33,17 @@ impl PageMap {
 
     /// Pages of a block were read; refreshes it if they were too many, not before `at`.
     #[inline(never)]
-    pub(super) fn disturb<T: Timing>(&mut self, flash: &mut Flash<T>, block: u32, pages: u32, at: Nanos) {
+    pub(super) fn disturb<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        block: EraseBlock,
+        pages: u32,
+        at: Nanos,
+    ) {
         let Some(disturbance) = &mut self.disturbance else { return };
-        let reads = &mut disturbance.reads[block as usize];
+        let reads = &mut disturbance.reads[block.index()];
         *reads = reads.saturating_add(pages);
-        if *reads >= disturbance.limit && self.can_reclaim(flash, block) {
+        if *reads >= disturbance.limit && self.can_reclaim(block) {
             self.reclaim(flash, block, Cause::Refresh, at);
         }
     }
@@ -49,12 +55,12 @@ impl PageMap {
         while now < until {
             let Some(ages) = &mut self.ages else { return };
             let Some(&(begun, block)) = ages.order.front() else { break };
-            let current = ages.begun[block as usize] == begun;
+            let current = ages.begun[block.index()] == begun;
             if current && now.since(begun) < ages.limit {
                 break;
             }
             ages.order.pop_front();
-            if current && self.can_reclaim(flash, block) {
+            if current && self.can_reclaim(block) {
                 now = self.reclaim(flash, block, Cause::Refresh, now);
             } else if current {
                 open.push((begun, block));

@@ -16,7 +16,7 @@ use flashlab_base::{Prng, Seed};
 use flashlab_device::vec_in_huge_pages;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::FlashGeometry;
+use crate::flash::{EraseBlock, FlashGeometry, numbers};
 use crate::layer::options::ensure;
 
 /// How a victim is chosen among the closed blocks.
@@ -34,30 +34,35 @@ pub enum VictimPolicy {
     Choices(u32),
 }
 
-const NONE: u32 = u32::MAX;
-/// A block that is in no pool.
-const OPEN: u32 = u32::MAX;
+numbers! {
+    /// A pool of blocks, by its number.
+    pub(super) PoolIndex,
+}
+
+const NONE: EraseBlock = EraseBlock::NONE;
+/// The pool of a block that is in none.
+const OPEN: PoolIndex = PoolIndex(u32::MAX);
 
 /// What is known of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     valid: u32,
-    pool: u32,
-    /// Lists: the block after it. Choices: where it stands in the pool.
-    next: u32,
+    pool: PoolIndex,
+    /// Lists: the block after it.
+    next: EraseBlock,
     /// Lists: the block before it.
-    previous: u32,
+    previous: EraseBlock,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Pool {
     /// Lists: the first and last block with each number of valid pages, and no number below `fewest` has any.
-    lists: Vec<(u32, u32)>,
+    lists: Vec<(EraseBlock, EraseBlock)>,
     fewest: u32,
     /// First in, first out.
-    queue: VecDeque<u32>,
+    queue: VecDeque<EraseBlock>,
     /// Choices.
-    members: Vec<u32>,
+    members: Vec<EraseBlock>,
 }
 
 /// The valid pages of all blocks, and the closed ones among them in the order of their pool.
@@ -105,8 +110,8 @@ impl Victims {
     /// How much memory they take.
     pub(super) fn bytes(&self) -> usize {
         let of_pool = |pool: &Pool| {
-            pool.lists.capacity() * size_of::<(u32, u32)>()
-                + (pool.queue.capacity() + pool.members.capacity()) * size_of::<u32>()
+            pool.lists.capacity() * size_of::<(EraseBlock, EraseBlock)>()
+                + (pool.queue.capacity() + pool.members.capacity()) * size_of::<EraseBlock>()
         };
         self.entries.capacity() * size_of::<Entry>()
             + self.changed.capacity() * size_of::<u64>()
@@ -115,8 +120,8 @@ impl Victims {
 
     /// How many pages of a block are valid.
     #[inline]
-    pub(super) fn valid(&self, block: u32) -> u32 {
-        self.entries[block as usize].valid
+    pub(super) fn valid(&self, block: EraseBlock) -> u32 {
+        self.entries[block.index()].valid
     }
 
     /// Checks these, which were read from outside bytes, against the policy, the array and the number of pools.
@@ -143,7 +148,7 @@ impl Victims {
             self.changes < u64::MAX / 2 && self.changed.iter().all(|&changed| changed <= self.changes);
         ensure(times_passed, || "a block changed in the future".to_owned())?;
         let mut closed = 0;
-        for (number, pool) in (0..).zip(&self.pools) {
+        for (number, pool) in (0..).map(PoolIndex).zip(&self.pools) {
             let members =
                 self.members(pool, number).ok_or(format!("pool {number} of blocks is in disorder"))?;
             closed += members;
@@ -154,8 +159,8 @@ impl Victims {
 
     /// How many blocks a pool has; `None` when one of them is not rightly there. A block that was met twice would have
     /// two places, or two others before it.
-    fn members(&self, pool: &Pool, number: u32) -> Option<usize> {
-        let own = |block: u32| self.entries.get(block as usize).filter(|entry| entry.pool == number);
+    fn members(&self, pool: &Pool, number: PoolIndex) -> Option<usize> {
+        let own = |block: EraseBlock| self.entries.get(block.index()).filter(|entry| entry.pool == number);
         let mut members = 0;
         for (valid, &(first, last)) in (0..).zip(&pool.lists) {
             let (mut block, mut previous) = (first, NONE);
@@ -169,9 +174,9 @@ impl Victims {
             }
         }
         for (place, &block) in (0..).zip(&pool.members) {
-            own(block).filter(|entry| entry.next == place)?;
+            own(block).filter(|entry| entry.next == EraseBlock(place))?;
         }
-        let mut queue: Vec<u32> = pool.queue.iter().copied().collect();
+        let mut queue: Vec<EraseBlock> = pool.queue.iter().copied().collect();
         queue.sort_unstable();
         let each_once = queue.windows(2).all(|pair| pair[0] != pair[1]);
         let right = each_once && queue.iter().all(|&block| own(block).is_some());
@@ -185,90 +190,90 @@ impl Victims {
     }
 
     /// An open block was erased.
-    pub(super) fn empty(&mut self, block: u32) {
+    pub(super) fn empty(&mut self, block: EraseBlock) {
         debug_assert!(!self.is_closed(block));
-        self.entries[block as usize].valid = 0;
+        self.entries[block.index()].valid = 0;
     }
 
     /// Whether a block is closed.
-    pub(super) fn is_closed(&self, block: u32) -> bool {
-        self.entries[block as usize].pool != OPEN
+    pub(super) fn is_closed(&self, block: EraseBlock) -> bool {
+        self.entries[block.index()].pool != OPEN
     }
 
     /// The pool of a closed block.
-    pub(super) fn pool(&self, block: u32) -> u32 {
-        self.entries[block as usize].pool
+    pub(super) fn pool(&self, block: EraseBlock) -> PoolIndex {
+        self.entries[block.index()].pool
     }
 
     /// `pages` pages of an open block became valid.
     #[inline]
-    pub(super) fn add(&mut self, block: u32, pages: u32) {
-        self.entries[block as usize].valid += pages;
+    pub(super) fn add(&mut self, block: EraseBlock, pages: u32) {
+        self.entries[block.index()].valid += pages;
     }
 
     /// Loads what [`Victims::remove`] will change beside the block's own entry; see [`Layer::prefetch`](crate::layer::Layer::prefetch).
     #[inline]
-    pub(super) fn prefetch_neighbours(&self, block: u32) -> u32 {
-        let Entry { next, previous, .. } = self.entries[block as usize];
+    pub(super) fn prefetch_neighbours(&self, block: EraseBlock) -> u32 {
+        let Entry { next, previous, .. } = self.entries[block.index()];
         [next, previous]
             .into_iter()
-            .filter_map(|neighbour| self.entries.get(neighbour as usize))
+            .filter_map(|neighbour| self.entries.get(neighbour.index()))
             .fold(0, |sum, entry| sum ^ entry.valid)
     }
 
     /// A page of a block is not valid any more.
     #[inline]
-    pub(super) fn remove(&mut self, block: u32) {
-        let entry = self.entries[block as usize];
+    pub(super) fn remove(&mut self, block: EraseBlock) {
+        let entry = self.entries[block.index()];
         if entry.pool == OPEN || !self.uses_lists() {
-            self.entries[block as usize].valid = entry.valid - 1;
+            self.entries[block.index()].valid = entry.valid - 1;
             return;
         }
         self.unlink(block, entry);
-        self.entries[block as usize].valid = entry.valid - 1;
+        self.entries[block.index()].valid = entry.valid - 1;
         self.link(block, entry.pool);
     }
 
     /// A full block can be chosen from now on.
-    pub(super) fn close(&mut self, block: u32, pool: u32) {
+    pub(super) fn close(&mut self, block: EraseBlock, pool: PoolIndex) {
         debug_assert!(!self.is_closed(block));
         match self.policy {
             VictimPolicy::Greedy | VictimPolicy::CostBenefit => self.link(block, pool),
-            VictimPolicy::Fifo => self.pools[pool as usize].queue.push_back(block),
+            VictimPolicy::Fifo => self.pools[pool.index()].queue.push_back(block),
             VictimPolicy::Choices(_) => {
-                let members = &mut self.pools[pool as usize].members;
-                self.entries[block as usize].next = members.len() as u32;
+                let members = &mut self.pools[pool.index()].members;
+                self.entries[block.index()].next = EraseBlock(members.len() as u32);
                 members.push(block);
             }
         }
-        self.entries[block as usize].pool = pool;
+        self.entries[block.index()].pool = pool;
     }
 
     /// A closed block is not to be chosen any more.
-    pub(super) fn open(&mut self, block: u32) {
-        let entry = self.entries[block as usize];
+    pub(super) fn open(&mut self, block: EraseBlock) {
+        let entry = self.entries[block.index()];
         match self.policy {
             VictimPolicy::Greedy | VictimPolicy::CostBenefit => self.unlink(block, entry),
-            VictimPolicy::Fifo => self.pools[entry.pool as usize].queue.retain(|&other| other != block),
+            VictimPolicy::Fifo => self.pools[entry.pool.index()].queue.retain(|&other| other != block),
             VictimPolicy::Choices(_) => {
-                let members = &mut self.pools[entry.pool as usize].members;
-                members.swap_remove(entry.next as usize);
-                if let Some(&moved) = members.get(entry.next as usize) {
-                    self.entries[moved as usize].next = entry.next;
+                let members = &mut self.pools[entry.pool.index()].members;
+                members.swap_remove(entry.next.index());
+                if let Some(&moved) = members.get(entry.next.index()) {
+                    self.entries[moved.index()].next = entry.next;
                 }
             }
         }
-        self.entries[block as usize].pool = OPEN;
+        self.entries[block.index()].pool = OPEN;
     }
 
     /// Takes the next victim of a pool out of it; `None` when the pool is empty.
-    pub(super) fn take(&mut self, pool: u32) -> Option<u32> {
+    pub(super) fn take(&mut self, pool: PoolIndex) -> Option<EraseBlock> {
         let block = match self.policy {
             VictimPolicy::Greedy => self.fewest_valid(pool)?,
             VictimPolicy::CostBenefit => self.best_benefit(pool)?,
             VictimPolicy::Fifo => {
-                let block = self.pools[pool as usize].queue.pop_front()?;
-                self.entries[block as usize].pool = OPEN;
+                let block = self.pools[pool.index()].queue.pop_front()?;
+                self.entries[block.index()].pool = OPEN;
                 return Some(block);
             }
             VictimPolicy::Choices(choices) => self.best_of(pool, choices)?,
@@ -281,8 +286,8 @@ impl Victims {
         matches!(self.policy, VictimPolicy::Greedy | VictimPolicy::CostBenefit)
     }
 
-    fn fewest_valid(&mut self, pool: u32) -> Option<u32> {
-        let pool = &mut self.pools[pool as usize];
+    fn fewest_valid(&mut self, pool: PoolIndex) -> Option<EraseBlock> {
+        let pool = &mut self.pools[pool.index()];
         while pool.fewest <= self.pages_per_block {
             let (head, _) = pool.lists[pool.fewest as usize];
             if head != NONE {
@@ -294,13 +299,13 @@ impl Victims {
         None
     }
 
-    fn best_benefit(&mut self, pool: u32) -> Option<u32> {
+    fn best_benefit(&mut self, pool: PoolIndex) -> Option<EraseBlock> {
         let start = self.fewest_valid(pool).map(|block| self.valid(block))?;
-        let heads = self.pools[pool as usize].lists[start as usize..].iter().map(|&(head, _)| head);
+        let heads = self.pools[pool.index()].lists[start as usize..].iter().map(|&(head, _)| head);
         let mut best = None;
         for head in heads.filter(|&head| head != NONE) {
             let used = f64::from(self.valid(head)) / f64::from(self.pages_per_block);
-            let age = (self.changes - self.changed[head as usize]) as f64 + 1.0;
+            let age = (self.changes - self.changed[head.index()]) as f64 + 1.0;
             // An empty block costs nothing; infinity is the right answer.
             let benefit = age * (1.0 - used) / (2.0 * used);
             if best.is_none_or(|(_, other)| benefit > other) {
@@ -310,37 +315,37 @@ impl Victims {
         best.map(|(block, _)| block)
     }
 
-    fn best_of(&mut self, pool: u32, choices: u32) -> Option<u32> {
-        let members = &self.pools[pool as usize].members;
+    fn best_of(&mut self, pool: PoolIndex, choices: u32) -> Option<EraseBlock> {
+        let members = &self.pools[pool.index()].members;
         let count = members.len() as u64;
         if count == 0 {
             return None;
         }
         (0..choices.max(1))
             .map(|_| members[self.random.below(count) as usize])
-            .min_by_key(|&block| self.entries[block as usize].valid)
+            .min_by_key(|&block| self.entries[block.index()].valid)
     }
 
     #[inline]
-    fn unlink(&mut self, block: u32, entry: Entry) {
-        let list = &mut self.pools[entry.pool as usize].lists[entry.valid as usize];
+    fn unlink(&mut self, block: EraseBlock, entry: Entry) {
+        let list = &mut self.pools[entry.pool.index()].lists[entry.valid as usize];
         if entry.previous == NONE {
             list.0 = entry.next;
         } else {
-            self.entries[entry.previous as usize].next = entry.next;
+            self.entries[entry.previous.index()].next = entry.next;
         }
         if entry.next == NONE {
             list.1 = entry.previous;
         } else {
-            self.entries[entry.next as usize].previous = entry.previous;
+            self.entries[entry.next.index()].previous = entry.previous;
         }
         debug_assert!(list.0 != block && list.1 != block);
     }
 
     #[inline]
-    fn link(&mut self, block: u32, pool_number: u32) {
-        let valid = self.entries[block as usize].valid;
-        let pool = &mut self.pools[pool_number as usize];
+    fn link(&mut self, block: EraseBlock, pool_number: PoolIndex) {
+        let valid = self.entries[block.index()].valid;
+        let pool = &mut self.pools[pool_number.index()];
         let list = &mut pool.lists[valid as usize];
         let last = list.1;
         list.1 = block;
@@ -349,13 +354,13 @@ impl Victims {
         }
         pool.fewest = pool.fewest.min(valid);
         if last != NONE {
-            self.entries[last as usize].next = block;
+            self.entries[last.index()].next = block;
         }
-        let entry = &mut self.entries[block as usize];
+        let entry = &mut self.entries[block.index()];
         (entry.previous, entry.next) = (last, NONE);
         if self.policy == VictimPolicy::CostBenefit {
             self.changes += 1;
-            self.changed[block as usize] = self.changes;
+            self.changed[block.index()] = self.changes;
         }
     }
 }

@@ -10,7 +10,7 @@
 //! merged as a whole (full merge). So one write may cost a merge for each page of a log.
 //!
 //! # Invariants
-//! - `newest` of a held page is where it lies in a log, or [`NONE`] if it lies in the data block;
+//! - `newest` of a held page is where it lies in a log, or [`PhysicalPage::NONE`] if it lies in the data block;
 //! - a sequential log holds its block's pages from the first on, and all are the newest unless it is `stale`.
 
 mod options;
@@ -19,35 +19,46 @@ mod verify;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{
+    Cause, Die, EraseBlock, Flash, FlashGeometry, LogicalPage, PageAddress, PhysicalPage, Timing, numbers,
+};
 use crate::layer::contract::{Exhausted, Layer, Pages};
-use crate::layer::data_blocks::{DataBlocks, NONE, Part};
+use crate::layer::data_blocks::{DataBlocks, LogIndex, LogicalBlock, Part};
 use crate::layer::options::OptionsError;
 
 pub use options::SharedLogsOptions;
 
+numbers! {
+    /// A page of a logical block, counted over all logical blocks.
+    BlockPage,
+}
+
 /// The sequential log of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Sequential {
-    /// The logical block it belongs to, or [`NONE`].
-    owner: u32,
-    block: u32,
+    /// The logical block that it belongs to, or none.
+    owner: LogicalBlock,
+    block: EraseBlock,
     written: u32,
     /// Whether one of its pages was written elsewhere since.
     stale: bool,
 }
 
-const UNUSED: Sequential = Sequential { owner: NONE, block: NONE, written: 0, stale: false };
+const UNUSED: Sequential =
+    Sequential { owner: LogicalBlock::NONE, block: EraseBlock::NONE, written: 0, stale: false };
+
+/// In the list of a random log: nothing was written to the page.
+const NO_OWNER: BlockPage = BlockPage(u32::MAX);
 
 /// The random logs of a die, as a ring.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Ring {
-    /// Their blocks, or [`NONE`].
-    blocks: Vec<u32>,
-    /// By log and page: the index in `newest` of the page that was written there.
-    owners: Vec<u32>,
+    /// Their blocks, or none.
+    blocks: Vec<EraseBlock>,
+    /// By log and page: which page was written there.
+    owners: Vec<BlockPage>,
     /// The one that is written to.
-    current: u32,
+    current: LogIndex,
     /// How many pages of it are written.
     written: u32,
 }
@@ -56,8 +67,8 @@ struct Ring {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SharedLogs {
     blocks: DataBlocks,
-    /// By logical block and offset: the page of the array that holds the newest copy in a log.
-    newest: Vec<u32>,
+    /// By [`BlockPage`]: the page of the array that holds the newest copy in a log.
+    newest: Vec<PhysicalPage>,
     /// By die.
     sequential: Vec<Sequential>,
     /// By die.
@@ -76,13 +87,13 @@ impl SharedLogs {
         let logs = options.logs;
         let pages = geometry.pages_per_block();
         let ring = Ring {
-            blocks: vec![NONE; logs as usize],
-            owners: vec![NONE; logs as usize * pages as usize],
-            current: 0,
+            blocks: vec![EraseBlock::NONE; logs as usize],
+            owners: vec![NO_OWNER; logs as usize * pages as usize],
+            current: LogIndex(0),
             written: pages,
         };
         Ok(SharedLogs {
-            newest: vec![NONE; blocks.len() as usize * pages as usize],
+            newest: vec![PhysicalPage::NONE; blocks.len() as usize * pages as usize],
             sequential: vec![UNUSED; geometry.dies() as usize],
             rings: vec![ring; geometry.dies() as usize],
             reclaim_batch: options.reclaim_batch,
@@ -91,24 +102,24 @@ impl SharedLogs {
     }
 
     #[inline]
-    fn index(&self, block: u32, offset: u32) -> usize {
-        block as usize * self.blocks.pages_per_block() as usize + offset as usize
+    fn block_page(&self, block: LogicalBlock, offset: u32) -> BlockPage {
+        BlockPage(block.0 * self.blocks.pages_per_block() + offset)
     }
 
     /// Where the newest copy of a held page lies.
     #[inline]
-    fn place(&self, geometry: &FlashGeometry, block: u32, offset: u32) -> PageAddress {
-        match self.newest[self.index(block, offset)] {
-            NONE => PageAddress { block: self.blocks.data(block), page: offset },
+    fn place(&self, geometry: &FlashGeometry, block: LogicalBlock, offset: u32) -> PageAddress {
+        match self.newest[self.block_page(block, offset).index()] {
+            PhysicalPage::NONE => PageAddress { block: self.blocks.data(block), page: offset },
             page => geometry.place(page),
         }
     }
 
-    /// The newest copies of a part lie from the page `first` of the array on, or in the data block.
-    fn set_newest(&mut self, part: Part, first: u32) {
-        let index = self.index(part.block, part.offset);
+    /// The newest copies of a part lie from `first` on, or in the data block if that is no page.
+    fn set_newest(&mut self, part: Part, first: PhysicalPage) {
+        let index = self.block_page(part.block, part.offset).index();
         for (i, entry) in (0..).zip(&mut self.newest[index..index + part.pages as usize]) {
-            *entry = if first == NONE { NONE } else { first + i };
+            *entry = if first == PhysicalPage::NONE { first } else { first + i };
         }
     }
 
@@ -126,11 +137,11 @@ impl SharedLogs {
         if self.blocks.has_room(flash, part.block, part.offset) {
             let end = self.blocks.write(flash, part, at)?;
             self.outdate_sequential(part);
-            self.set_newest(part, NONE);
+            self.set_newest(part, PhysicalPage::NONE);
             return Ok(end);
         }
         if part.offset == 0 {
-            if owner != NONE {
+            if owner != LogicalBlock::NONE {
                 self.merge_sequential(flash, die, at)?;
             }
             let block = self.blocks.take(die)?;
@@ -182,12 +193,14 @@ impl SharedLogs {
                     return Ok(end.max(self.write_part(flash, part, at)?));
                 }
             }
-            let index = self.index(part.block, part.offset) as u32;
+            let index = self.block_page(part.block, part.offset);
             let ring = &mut self.rings[die.index()];
             let pages = part.pages.min(all - ring.written);
-            let place = PageAddress { block: ring.blocks[ring.current as usize], page: ring.written };
-            let first = (ring.current * all + ring.written) as usize;
-            for (owner, entry) in (index..).zip(&mut ring.owners[first..first + pages as usize]) {
+            let place = PageAddress { block: ring.blocks[ring.current.index()], page: ring.written };
+            let first = (ring.current.0 * all + ring.written) as usize;
+            for (owner, entry) in
+                (index.0..).map(BlockPage).zip(&mut ring.owners[first..first + pages as usize])
+            {
                 *entry = owner;
             }
             ring.written += pages;
@@ -205,15 +218,15 @@ impl SharedLogs {
     fn open_random<T: Timing>(&mut self, flash: &mut Flash<T>, die: Die, at: Nanos) -> Result<(), Exhausted> {
         let ring = &self.rings[die.index()];
         let logs = ring.blocks.len() as u32;
-        let next = (ring.current + 1) % logs;
-        if ring.blocks[next as usize] != NONE {
-            for log in (next..next + self.reclaim_batch).map(|log| log % logs) {
+        let next = LogIndex((ring.current.0 + 1) % logs);
+        if ring.blocks[next.index()] != EraseBlock::NONE {
+            for log in (next.0..next.0 + self.reclaim_batch).map(|log| LogIndex(log % logs)) {
                 flash.defer(die, |flash| self.reclaim(flash, die, log, at))?;
             }
         }
         let block = self.blocks.take(die)?;
         let ring = &mut self.rings[die.index()];
-        ring.blocks[next as usize] = block;
+        ring.blocks[next.index()] = block;
         (ring.current, ring.written) = (next, 0);
         Ok(())
     }
@@ -224,20 +237,20 @@ impl SharedLogs {
         &mut self,
         flash: &mut Flash<T>,
         die: Die,
-        log: u32,
+        log: LogIndex,
         at: Nanos,
     ) -> Result<(), Exhausted> {
         let all = self.blocks.pages_per_block();
-        let block = self.rings[die.index()].blocks[log as usize];
-        let first = flash.geometry().physical(PageAddress { block, page: 0 });
+        let block = self.rings[die.index()].blocks[log.index()];
+        let first = flash.geometry().first_page(block);
         let mut end = at;
         for page in 0..all {
-            let owner = self.rings[die.index()].owners[(log * all + page) as usize];
-            if self.newest[owner as usize] == first + page {
-                end = self.merge_full(flash, owner / all, end)?;
+            let owner = self.rings[die.index()].owners[(log.0 * all + page) as usize];
+            if self.newest[owner.index()] == first + page {
+                end = self.merge_full(flash, LogicalBlock(owner.0 / all), end)?;
             }
         }
-        self.rings[die.index()].blocks[log as usize] = NONE;
+        self.rings[die.index()].blocks[log.index()] = EraseBlock::NONE;
         self.blocks.release(flash, block, end);
         Ok(())
     }
@@ -246,7 +259,7 @@ impl SharedLogs {
     fn merge_full<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        block: u32,
+        block: LogicalBlock,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
         let die = self.blocks.die(block);
@@ -294,9 +307,9 @@ impl SharedLogs {
     }
 
     /// All pages of a logical block lie in its data block now.
-    fn forget_logged(&mut self, block: u32) {
-        let first = self.index(block, 0);
-        self.newest[first..first + self.blocks.pages_per_block() as usize].fill(NONE);
+    fn forget_logged(&mut self, block: LogicalBlock) {
+        let first = self.block_page(block, 0).index();
+        self.newest[first..first + self.blocks.pages_per_block() as usize].fill(PhysicalPage::NONE);
     }
 }
 
@@ -334,8 +347,8 @@ impl Layer for SharedLogs {
         let mut rest = pages;
         while let Some(part) = self.blocks.next_part(&mut rest) {
             self.blocks.set_held(part, false);
-            self.set_newest(part, NONE);
-            if self.blocks.data(part.block) == NONE || self.blocks.holds_any(part.block) {
+            self.set_newest(part, PhysicalPage::NONE);
+            if self.blocks.data(part.block) == EraseBlock::NONE || self.blocks.holds_any(part.block) {
                 continue;
             }
             let die = self.blocks.die(part.block);
@@ -345,7 +358,7 @@ impl Layer for SharedLogs {
                     self.blocks.release(flash, log.block, Nanos::ZERO);
                     self.sequential[die.index()] = UNUSED;
                 }
-                self.blocks.replace(flash, part.block, NONE, Nanos::ZERO);
+                self.blocks.replace(flash, part.block, EraseBlock::NONE, Nanos::ZERO);
             });
         }
     }

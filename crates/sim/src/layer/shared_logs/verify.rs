@@ -1,8 +1,8 @@
 //! The invariants of a layer with shared logs, to be checked.
 
-use super::{SharedLogs, SharedLogsOptions};
-use crate::flash::{Die, Flash, FlashGeometry, PageAddress, Timing};
-use crate::layer::data_blocks::NONE;
+use super::{BlockPage, SharedLogs, SharedLogsOptions};
+use crate::flash::{Die, EraseBlock, Flash, FlashGeometry, PageAddress, PhysicalPage, Timing};
+use crate::layer::data_blocks::{LogIndex, LogicalBlock};
 use crate::layer::options::ensure;
 
 impl SharedLogs {
@@ -29,9 +29,11 @@ impl SharedLogs {
     /// What does not hold.
     pub fn verify<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let (geometry, all) = (flash.geometry(), self.blocks.pages_per_block());
-        let written = |block: u32| flash.blocks().get(block as usize).map(|block| block.written);
-        for (die, log) in (0..).map(Die).zip(&self.sequential).filter(|(_, log)| log.owner != NONE) {
-            let known = log.owner < self.blocks.len() && self.blocks.die(log.owner) == die;
+        let written = |block: EraseBlock| flash.blocks().get(block.index()).map(|block| block.written);
+        for (die, log) in
+            (0..).map(Die).zip(&self.sequential).filter(|(_, log)| log.owner != LogicalBlock::NONE)
+        {
+            let known = log.owner.0 < self.blocks.len() && self.blocks.die(log.owner) == die;
             let here = known && written(log.block) == Some(log.written) && geometry.die(log.block) == die;
             ensure(here, || format!("the pages of {log:?}"))?;
             for page in (0..log.written).filter(|&page| !log.stale && self.blocks.holds(log.owner, page)) {
@@ -39,35 +41,37 @@ impl SharedLogs {
                 ensure(newest, || format!("page {page} of {log:?}"))?;
             }
         }
-        let lost = (0..)
-            .zip(&self.newest)
-            .find(|&(index, &newest)| newest != NONE && !self.is_in_a_log(geometry, index, newest));
+        let lost = (0..).map(BlockPage).zip(&self.newest).find(|&(index, &newest)| {
+            newest != PhysicalPage::NONE && !self.is_in_a_log(geometry, index, newest)
+        });
         ensure(lost.is_none(), || format!("the newest copy of a page, which is {lost:?}"))?;
         for (die, ring) in (0..).map(Die).zip(&self.rings) {
-            let own = |&block: &u32| block == NONE || geometry.die(block) == die;
+            let own = |&block: &EraseBlock| block == EraseBlock::NONE || geometry.die(block) == die;
             ensure(ring.blocks.iter().all(own), || format!("a random log of die {die} is elsewhere"))?;
-            let current = ring.blocks.get(ring.current as usize);
-            let pages = current.and_then(|&block| if block == NONE { Some(all) } else { written(block) });
+            let current = ring.blocks.get(ring.current.index());
+            let pages =
+                current.and_then(|&block| if block == EraseBlock::NONE { Some(all) } else { written(block) });
             ensure(pages == Some(ring.written), || format!("{} pages of a random log", ring.written))?;
-            for (log, &block) in (0..).zip(&ring.blocks).filter(|&(_, &block)| block != NONE) {
+            let used = |&(_, &block): &(LogIndex, &EraseBlock)| block != EraseBlock::NONE;
+            for (log, &block) in (0..).map(LogIndex).zip(&ring.blocks).filter(used) {
                 let full = log == ring.current || written(block) == Some(all);
-                let first = (log * all) as usize;
+                let first = (log.0 * all) as usize;
                 let owners = &ring.owners[first..first + written(block).unwrap_or(0) as usize];
-                let known = owners.iter().all(|&owner| (owner as usize) < self.newest.len());
+                let known = owners.iter().all(|&owner| owner.index() < self.newest.len());
                 ensure(full && known, || format!("the random log {block}"))?;
             }
         }
         let sequential = self.sequential.iter().map(|log| log.block);
         let random = self.rings.iter().flat_map(|ring| ring.blocks.iter().copied());
-        let logs = sequential.chain(random).filter(|&block| block != NONE);
+        let logs = sequential.chain(random).filter(|&block| block != EraseBlock::NONE);
         self.blocks.verify(flash, logs, |block, offset| self.place(geometry, block, offset))
     }
 
     /// Whether the newest copy of a held page lies in a log that knows it.
-    fn is_in_a_log(&self, geometry: &FlashGeometry, index: u32, newest: u32) -> bool {
+    fn is_in_a_log(&self, geometry: &FlashGeometry, index: BlockPage, newest: PhysicalPage) -> bool {
         let all = self.blocks.pages_per_block();
-        let (owner, offset) = (index / all, index % all);
-        if newest >= geometry.pages() || !self.blocks.holds(owner, offset) {
+        let (owner, offset) = (LogicalBlock(index.0 / all), index.0 % all);
+        if newest.0 >= geometry.pages() || !self.blocks.holds(owner, offset) {
             return false;
         }
         let (place, die) = (geometry.place(newest), self.blocks.die(owner).index());

@@ -19,7 +19,9 @@ use std::collections::VecDeque;
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, PageAddress, Reliability, Timing};
+use crate::flash::{
+    Cause, EraseBlock, Flash, FlashGeometry, LogicalPage, PageAddress, PhysicalPage, Reliability, Timing,
+};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
 use crate::layer::options::ensure;
@@ -43,16 +45,14 @@ impl Default for SlcCacheOptions {
     }
 }
 
-const NONE: u32 = u32::MAX;
-
 /// The region's blocks on one die.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Log {
-    /// The block that is written to, and its next page.
-    open: Option<(u32, u32)>,
+    /// The next page of the block that is written to.
+    open: Option<PageAddress>,
     /// The oldest one first.
-    full: VecDeque<u32>,
-    free: VecDeque<u32>,
+    full: VecDeque<EraseBlock>,
+    free: VecDeque<EraseBlock>,
 }
 
 /// An SLC cache in front of a layer.
@@ -60,9 +60,9 @@ struct Log {
 pub struct SlcCache<L> {
     behind: L,
     /// By logical page: where it lies in the cache.
-    place: Vec<u32>,
+    place: Vec<PhysicalPage>,
     /// By page of the cache: the logical page that was written to it.
-    back: Vec<u32>,
+    back: Vec<LogicalPage>,
     /// By block of the cache: how many pages are valid.
     valid: Vec<u32>,
     logs: Vec<Log>,
@@ -71,7 +71,7 @@ pub struct SlcCache<L> {
     bypass_from: Option<u32>,
     idle_reclaim_blocks: usize,
     /// Where the most recent write ended, and how many pages the sequential run has by then.
-    sequence: (u32, u32),
+    sequence: (LogicalPage, u32),
 }
 
 impl<L: Layer> SlcCache<L> {
@@ -87,7 +87,7 @@ impl<L: Layer> SlcCache<L> {
         let pages_per_block = geometry.pages_per_block();
         let mut logs = vec![Log::default(); geometry.dies().min(geometry.slc_blocks()) as usize];
         let bad = |block| options.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        for block in (0..geometry.slc_blocks()).filter(|&block| !bad(block)) {
+        for block in geometry.slc_cache_blocks().filter(|&block| !bad(block)) {
             logs[geometry.die(block).index()].free.push_back(block);
         }
         logs.retain(|log| !log.free.is_empty());
@@ -97,16 +97,16 @@ impl<L: Layer> SlcCache<L> {
         }
         let slc_pages = geometry.slc_blocks() * pages_per_block;
         Ok(SlcCache {
-            place: vec![NONE; behind.pages() as usize],
+            place: vec![PhysicalPage::NONE; behind.pages() as usize],
             behind,
-            back: vec![NONE; slc_pages as usize],
+            back: vec![LogicalPage::NONE; slc_pages as usize],
             valid: vec![0; geometry.slc_blocks() as usize],
             logs,
             next_log: 0,
             pages_per_block,
             bypass_from: options.bypass_from,
             idle_reclaim_blocks: options.idle_reclaim_blocks as usize,
-            sequence: (0, 0),
+            sequence: (LogicalPage(0), 0),
         })
     }
 
@@ -150,18 +150,19 @@ impl<L: Layer> SlcCache<L> {
     /// Every page is known by its place, and the layer behind has none of them.
     fn check_pages<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let mut valid = vec![0; self.valid.len()];
-        for (page, &place) in (0..).zip(&self.place).filter(|&(_, &place)| place != NONE) {
-            let known = self.back.get(place as usize) == Some(&page) && {
+        let is_cached = |&(_, &place): &(LogicalPage, &PhysicalPage)| place != PhysicalPage::NONE;
+        for (page, &place) in (0..).map(LogicalPage).zip(&self.place).filter(is_cached) {
+            let known = self.back.get(place.index()) == Some(&page) && {
                 let PageAddress { block, page } = flash.geometry().place(place);
-                valid[block as usize] += 1;
-                page < flash.blocks()[block as usize].written
+                valid[block.index()] += 1;
+                page < flash.block(block).written
             };
-            let twice = self.behind.holds(LogicalPage(page));
+            let twice = self.behind.holds(page);
             ensure(known && !twice, || {
                 format!("the page {page} is said to lie at {place} of the SLC cache")
             })?;
         }
-        let logical = |&page: &u32| page == NONE || (page as usize) < self.place.len();
+        let logical = |&page: &LogicalPage| page == LogicalPage::NONE || page.index() < self.place.len();
         ensure(valid == self.valid && self.back.iter().all(logical), || {
             "the SLC cache has another number of valid pages".to_owned()
         })
@@ -170,14 +171,14 @@ impl<L: Layer> SlcCache<L> {
     /// Every block is free, open, full or failed, and those of a log lie on one die.
     fn check_blocks<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let pages = self.pages_per_block;
-        let mut blocks: Vec<u32> = Vec::new();
+        let mut blocks: Vec<EraseBlock> = Vec::new();
         for log in &self.logs {
-            let open = log.open.iter().copied();
+            let open = log.open.iter().map(|open| (open.block, open.page));
             let full = log.full.iter().map(|&block| (block, pages));
             let free = log.free.iter().map(|&block| (block, 0));
             let first = blocks.len();
             for (block, written) in open.chain(full).chain(free) {
-                let state = flash.blocks().get(block as usize).filter(|state| state.written == written);
+                let state = flash.blocks().get(block.index()).filter(|state| state.written == written);
                 ensure(state.is_some(), || format!("{written} pages of the SLC block {block} are written"))?;
                 blocks.push(block);
             }
@@ -186,7 +187,7 @@ impl<L: Layer> SlcCache<L> {
             ensure(dies.all(|other| Some(other) == die), || "an SLC log lies on several dies".to_owned())?;
         }
         blocks.sort_unstable();
-        let usable = (0..flash.geometry().slc_blocks()).filter(|&block| !flash.failed(block));
+        let usable = flash.geometry().slc_cache_blocks().filter(|&block| !flash.failed(block));
         ensure(usable.eq(blocks.iter().copied()), || {
             format!("a block of the SLC cache is not one of free, open and full: {blocks:?}")
         })
@@ -195,18 +196,18 @@ impl<L: Layer> SlcCache<L> {
     /// Whether a write is part of a sequential run that is long enough to bypass the cache.
     fn bypasses(&mut self, pages: Pages) -> bool {
         let (next, length) = self.sequence;
-        let before = if pages.first.0 == next { length } else { 0 };
+        let before = if pages.first == next { length } else { 0 };
         let length = before.saturating_add(pages.count);
-        self.sequence = (pages.first.0 + pages.count, length);
+        self.sequence = (pages.end(), length);
         self.bypass_from.is_some_and(|from| length >= from)
     }
 
     /// Invalidates what the cache has of these pages.
     fn forget(&mut self, pages: Pages) {
-        for LogicalPage(page) in pages.each() {
-            let place = std::mem::replace(&mut self.place[page as usize], NONE);
-            if place != NONE {
-                self.valid[(place / self.pages_per_block) as usize] -= 1;
+        for page in pages.each() {
+            let place = std::mem::replace(&mut self.place[page.index()], PhysicalPage::NONE);
+            if place != PhysicalPage::NONE {
+                self.valid[(place.0 / self.pages_per_block) as usize] -= 1;
             }
         }
     }
@@ -218,43 +219,39 @@ impl<L: Layer> SlcCache<L> {
         pages: Pages,
         at: Nanos,
     ) -> Result<(Nanos, u32), Exhausted> {
-        let (mut page, mut left, mut end) = (pages.first.0, pages.count, at);
+        let (mut rest, mut end) = (pages, at);
         let planes = flash.geometry().planes();
-        while left > 0 {
-            let Some((block, first)) = self.open_page(flash, at)? else { return Ok((end, left)) };
-            let to_fill = planes - first % planes;
-            let count = left.min(to_fill);
-            let part = Pages { first: LogicalPage(page), count };
+        while rest.count > 0 {
+            let Some(place) = self.open_page(flash, at)? else { return Ok((end, rest.count)) };
+            let to_fill = planes - place.page % planes;
+            let part = rest.take(rest.count.min(to_fill));
             self.forget(part);
             if part.each().any(|page| self.behind.holds(page)) {
                 self.behind.trim(flash, part);
             }
-            let place = PageAddress { block, page: first };
             let physical = flash.geometry().physical(place);
-            for i in 0..count {
-                self.place[(page + i) as usize] = physical + i;
-                self.back[(physical + i) as usize] = page + i;
+            for i in 0..part.count {
+                self.place[(part.first + i).index()] = physical + i;
+                self.back[(physical + i).index()] = part.first + i;
             }
-            self.valid[block as usize] += count;
-            end = end.max(flash.program(place, part.first, count, Cause::Host, at));
+            self.valid[place.block.index()] += part.count;
+            end = end.max(flash.program(place, part.first, part.count, Cause::Host, at));
             let log = &mut self.logs[self.next_log as usize];
-            log.open = Some((block, first + count));
-            if count == to_fill {
+            log.open = Some(PageAddress { page: place.page + part.count, ..place });
+            if part.count == to_fill {
                 self.next_log = (self.next_log + 1) % self.logs.len() as u32;
             }
-            page += count;
-            left -= count;
         }
         Ok((end, 0))
     }
 
-    /// The block that the next page goes to, and its number in it. Folds if none is free; `None` when the cache
+    /// Where the next page goes to. Folds if none is free; `None` when the cache
     /// has no blocks any more.
     fn open_page<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
         at: Nanos,
-    ) -> Result<Option<(u32, u32)>, Exhausted> {
+    ) -> Result<Option<PageAddress>, Exhausted> {
         loop {
             if self.logs.is_empty() {
                 return Ok(None);
@@ -262,11 +259,11 @@ impl<L: Layer> SlcCache<L> {
             let index = self.next_log as usize;
             let log = &mut self.logs[index];
             match log.open {
-                Some(open) if open.1 < self.pages_per_block => return Ok(Some(open)),
-                Some((block, _)) => log.full.push_back(block),
+                Some(open) if open.page < self.pages_per_block => return Ok(Some(open)),
+                Some(open) => log.full.push_back(open.block),
                 None => {}
             }
-            log.open = log.free.pop_front().map(|block| (block, 0));
+            log.open = log.free.pop_front().map(|block| PageAddress { block, page: 0 });
             if log.open.is_some() {
                 continue;
             }
@@ -295,18 +292,18 @@ impl<L: Layer> SlcCache<L> {
     }
 
     /// The first page that is still valid in the oldest full block of a log.
-    fn oldest(&self, index: usize) -> Option<u32> {
+    fn oldest(&self, index: usize) -> Option<LogicalPage> {
         let &block = self.logs[index].full.front()?;
-        if self.valid[block as usize] == 0 {
+        if self.valid[block.index()] == 0 {
             return None;
         }
-        let mut physical = block * self.pages_per_block..(block + 1) * self.pages_per_block;
-        physical.find(|&physical| self.holds_valid(physical)).map(|physical| self.back[physical as usize])
+        let mut pages = block.0 * self.pages_per_block..(block.0 + 1) * self.pages_per_block;
+        pages.find(|&page| self.holds_valid(PhysicalPage(page))).map(|page| self.back[page as usize])
     }
 
-    fn holds_valid(&self, physical: u32) -> bool {
-        let logical = self.back[physical as usize];
-        logical != NONE && self.place[logical as usize] == physical
+    fn holds_valid(&self, physical: PhysicalPage) -> bool {
+        let logical = self.back[physical.index()];
+        logical != LogicalPage::NONE && self.place[logical.index()] == physical
     }
 
     /// Writes a page, and those after it that are in the cache too, to the layer behind. A run ends where a
@@ -315,21 +312,20 @@ impl<L: Layer> SlcCache<L> {
     fn fold_run<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
-        first: u32,
+        first: LogicalPage,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let unit = self.pages_per_block * flash.geometry().dies();
-        let most = unit - first % unit;
-        let run = &self.place[first as usize..self.place.len().min((first + most) as usize)];
-        let count = run.iter().take_while(|&&place| place != NONE).count() as u32;
-        let (mut page, mut read) = (first, at);
-        while page < first + count {
-            let run = self.run(page, first + count);
-            let place = flash.geometry().place(self.place[page as usize]);
-            read = read.max(flash.begin_fold(place, LogicalPage(page), run, at));
-            page += run;
+        let superblock = self.pages_per_block * flash.geometry().dies();
+        let most = superblock - first.0 % superblock;
+        let run = &self.place[first.index()..self.place.len().min((first + most).index())];
+        let count = run.iter().take_while(|&&place| place != PhysicalPage::NONE).count() as u32;
+        let pages = Pages { first, count };
+        let (mut rest, mut read) = (pages, at);
+        while rest.count > 0 {
+            let place = flash.geometry().place(self.place[rest.first.index()]);
+            let part = rest.take(self.run(rest));
+            read = read.max(flash.begin_fold(place, part.first, part.count, at));
         }
-        let pages = Pages { first: LogicalPage(first), count };
         let written = self.behind.write(flash, pages, 0, read);
         flash.end_fold();
         let end = written?;
@@ -337,18 +333,18 @@ impl<L: Layer> SlcCache<L> {
         Ok(end)
     }
 
-    /// How many pages from `page` on, which is in the cache, lie behind one another in one block of it.
-    fn run(&self, page: u32, last: u32) -> u32 {
-        let place = self.place[page as usize];
-        let in_block = self.pages_per_block - place % self.pages_per_block;
-        let next = |&i: &u32| self.place[(page + i) as usize] == place + i;
-        1 + (1..(last - page).min(in_block)).take_while(next).count() as u32
+    /// How many of these pages, of which the first is in the cache, lie one behind the other in one of its blocks.
+    fn run(&self, pages: Pages) -> u32 {
+        let place = self.place[pages.first.index()];
+        let in_block = self.pages_per_block - place.0 % self.pages_per_block;
+        let next = |&i: &u32| self.place[(pages.first + i).index()] == place + i;
+        1 + (1..pages.count.min(in_block)).take_while(next).count() as u32
     }
 
     /// Erases the oldest block of a log, which has no valid page any more.
     fn erase_oldest<T: Timing>(&mut self, flash: &mut Flash<T>, index: usize, at: Nanos) -> Nanos {
         let Some(block) = self.logs[index].full.pop_front() else { return at };
-        debug_assert_eq!(self.valid[block as usize], 0);
+        debug_assert_eq!(self.valid[block.index()], 0);
         let end = flash.erase(block, Cause::Fold, at);
         if !flash.failed(block) {
             self.logs[index].free.push_back(block);
@@ -387,7 +383,7 @@ impl<L: Layer> Layer for SlcCache<L> {
     }
 
     fn holds(&self, page: LogicalPage) -> bool {
-        self.place[page.0 as usize] != NONE || self.behind.holds(page)
+        self.place[page.index()] != PhysicalPage::NONE || self.behind.holds(page)
     }
 
     fn write<T: Timing>(
@@ -402,29 +398,26 @@ impl<L: Layer> Layer for SlcCache<L> {
         if left == 0 {
             return Ok(end);
         }
-        let bypassing = Pages { first: LogicalPage(pages.first.0 + pages.count - left), count: left };
+        let bypassing = Pages { first: pages.first + (pages.count - left), count: left };
         let written = self.behind.write(flash, bypassing, stream, at)?;
         self.forget(bypassing);
         Ok(end.max(written))
     }
 
     fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
-        let (mut page, last, mut end) = (pages.first.0, pages.first.0 + pages.count, at);
-        while page < last {
-            let first = LogicalPage(page);
-            let count = if self.place[page as usize] == NONE {
-                let outside =
-                    self.place[page as usize..last as usize].iter().take_while(|&&place| place == NONE);
-                let count = outside.count() as u32;
-                end = end.max(self.behind.read(flash, Pages { first, count }, at));
-                count
+        let (mut rest, mut end) = (pages, at);
+        while rest.count > 0 {
+            let place = self.place[rest.first.index()];
+            if place == PhysicalPage::NONE {
+                let places = &self.place[rest.first.index()..rest.end().index()];
+                let outside = places.iter().take_while(|&&place| place == PhysicalPage::NONE).count();
+                let part = rest.take(outside as u32);
+                end = end.max(self.behind.read(flash, part, at));
             } else {
-                let count = self.run(page, last);
-                let place = flash.geometry().place(self.place[page as usize]);
-                end = end.max(flash.read(place, first, count, Cause::Host, at));
-                count
-            };
-            page += count;
+                let part = rest.take(self.run(rest));
+                let place = flash.geometry().place(place);
+                end = end.max(flash.read(place, part.first, part.count, Cause::Host, at));
+            }
         }
         end
     }

@@ -14,17 +14,22 @@
 mod options;
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
 
 use flashlab_base::Nanos;
 use flashlab_device::IoError;
 use serde::{Deserialize, Serialize};
 
-use crate::flash::{Cause, Die, Flash, FlashGeometry, LogicalPage, PageAddress, Timing};
+use crate::flash::{Cause, Die, EraseBlock, Flash, FlashGeometry, LogicalPage, PageAddress, Timing, numbers};
 use crate::layer::contract::{Exhausted, Layer, Pages};
+use crate::layer::free_blocks::FreeBlocks;
 use crate::layer::options::OptionsError;
 use crate::layer::options::ensure;
 pub use options::ZonesOptions;
+
+numbers! {
+    /// A zone, by its number.
+    ZoneIndex,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Zone {
@@ -39,15 +44,15 @@ struct Zone {
 pub struct Zones {
     zones: Vec<Zone>,
     /// By zone and place in it.
-    blocks: Vec<u32>,
+    blocks: Vec<EraseBlock>,
     blocks_per_zone: u32,
     zone_pages: u32,
     planes: u32,
     dies: u32,
     active: u32,
     most_active: u32,
-    /// By die: free blocks with their erases.
-    free: Vec<BTreeSet<(u32, u32)>>,
+    /// By die.
+    free: Vec<FreeBlocks>,
 }
 
 impl Zones {
@@ -61,10 +66,10 @@ impl Zones {
         let blocks_per_zone = options.zone_blocks.unwrap_or(dies);
         let zone_pages = blocks_per_zone * geometry.pages_per_block();
         let zones = (options.logical_pages / zone_pages) as usize;
-        let free = options.free(geometry);
+        let free = FreeBlocks::by_die(geometry, options.reliability);
         Ok(Zones {
             zones: vec![Zone::default(); zones],
-            blocks: vec![u32::MAX; zones * blocks_per_zone as usize],
+            blocks: vec![EraseBlock::NONE; zones * blocks_per_zone as usize],
             blocks_per_zone,
             zone_pages,
             planes: geometry.planes(),
@@ -91,14 +96,14 @@ impl Zones {
             && self.free.len() == geometry.dies() as usize;
         ensure(alike, || "the zones are those of another device".to_owned())?;
         let mut seen = vec![false; geometry.blocks() as usize];
-        let mut is_once = |block: u32, die: Die, written: u32| {
-            let state = flash.blocks().get(block as usize);
-            state.is_some_and(|state| state.written == written && block >= geometry.slc_blocks())
+        let mut is_once = |block: EraseBlock, die: Die, written: u32| {
+            let state = flash.blocks().get(block.index());
+            state.is_some_and(|state| state.written == written && block.0 >= geometry.slc_blocks())
                 && geometry.die(block) == die
-                && !std::mem::replace(&mut seen[block as usize], true)
+                && !std::mem::replace(&mut seen[block.index()], true)
         };
         for (die, free) in (0..).map(Die).zip(&self.free) {
-            let all_free = free.iter().all(|&(_, block)| is_once(block, die, 0));
+            let all_free = free.iter().all(|(block, _)| is_once(block, die, 0));
             ensure(all_free, || format!("a block of die {die} is not free"))?;
         }
         let mut active = 0;
@@ -116,8 +121,8 @@ impl Zones {
             ensure(right, || format!("zone {number} is {zone:?}"))?;
             active += u32::from(zone.begun && zone.written < self.zone_pages);
         }
-        let is_known = |block: u32| seen[block as usize] || flash.failed(block);
-        ensure(active == self.active && (geometry.slc_blocks()..geometry.blocks()).all(is_known), || {
+        let is_known = |block: EraseBlock| seen[block.index()] || flash.failed(block);
+        ensure(active == self.active && geometry.main_blocks().all(is_known), || {
             format!("{active} zones are active and not {}, or a block is in none", self.active)
         })
     }
@@ -136,20 +141,25 @@ impl Zones {
     }
 
     /// Where a page of a zone lies, and how many pages follow it there.
-    fn place(&self, zone: u32, page: u32) -> (PageAddress, u32) {
+    fn place(&self, zone: ZoneIndex, page: u32) -> (PageAddress, u32) {
         let (multi_plane_page, plane) = (page / self.planes, page % self.planes);
         let (round, index) =
             (multi_plane_page / self.blocks_per_zone, multi_plane_page % self.blocks_per_zone);
-        let block = self.blocks[(zone * self.blocks_per_zone + index) as usize];
+        let block = self.blocks[(zone.0 * self.blocks_per_zone + index) as usize];
         (PageAddress { block, page: round * self.planes + plane }, self.planes - plane)
     }
 
+    /// The zone of a page, and the page's number in it.
+    fn locate(&self, page: LogicalPage) -> (ZoneIndex, u32) {
+        (ZoneIndex(page.0 / self.zone_pages), page.0 % self.zone_pages)
+    }
+
     /// Gives a zone its blocks.
-    fn begin(&mut self, zone: u32) -> Result<(), Exhausted> {
-        let places = zone * self.blocks_per_zone..(zone + 1) * self.blocks_per_zone;
+    fn begin(&mut self, zone: ZoneIndex) -> Result<(), Exhausted> {
+        let places = zone.0 * self.blocks_per_zone..(zone.0 + 1) * self.blocks_per_zone;
         let needed = self.blocks_per_zone.div_ceil(self.dies) as usize;
-        for die in places.clone().take(self.dies as usize).map(|index| index % self.dies) {
-            if self.free[die as usize].len() < needed {
+        for die in places.clone().take(self.dies as usize).map(|index| Die(index % self.dies)) {
+            if self.free[die.index()].len() < needed {
                 let reason =
                     format!("so many blocks of die {die} have failed that none is left for zone {zone}");
                 return Err(Exhausted { reason });
@@ -157,28 +167,28 @@ impl Zones {
         }
         for index in places {
             let free = &mut self.free[(index % self.dies) as usize];
-            let (_, block) = free.pop_first().expect("the die has enough free blocks");
+            let block = free.take().expect("the die has enough free blocks");
             self.blocks[index as usize] = block;
         }
-        self.zones[zone as usize].begun = true;
+        self.zones[zone.index()].begun = true;
         self.active += 1;
         Ok(())
     }
 
     /// Erases a zone's blocks.
-    fn reset<T: Timing>(&mut self, flash: &mut Flash<T>, zone: u32) {
-        let state = std::mem::take(&mut self.zones[zone as usize]);
+    fn reset<T: Timing>(&mut self, flash: &mut Flash<T>, zone: ZoneIndex) {
+        let state = std::mem::take(&mut self.zones[zone.index()]);
         if !state.begun {
             return;
         }
         self.active -= u32::from(state.written < self.zone_pages);
-        let first = (zone * self.blocks_per_zone) as usize;
+        let first = (zone.0 * self.blocks_per_zone) as usize;
         for index in first..first + self.blocks_per_zone as usize {
-            let block = std::mem::replace(&mut self.blocks[index], u32::MAX);
+            let block = std::mem::replace(&mut self.blocks[index], EraseBlock::NONE);
             flash.erase(block, Cause::Host, Nanos::ZERO);
             if !flash.failed(block) {
-                let erases = flash.blocks()[block as usize].erases;
-                self.free[flash.geometry().die(block).index()].insert((erases, block));
+                let die = flash.geometry().die(block);
+                self.free[die.index()].insert(block, flash.block(block).erases);
             }
         }
     }
@@ -190,7 +200,8 @@ impl Layer for Zones {
     }
 
     fn holds(&self, page: LogicalPage) -> bool {
-        page.0 % self.zone_pages < self.zones[(page.0 / self.zone_pages) as usize].written
+        let (zone, within) = self.locate(page);
+        within < self.zones[zone.index()].written
     }
 
     fn accepts(&self, pages: Pages) -> Result<(), IoError> {
@@ -219,36 +230,33 @@ impl Layer for Zones {
         _stream: u16,
         at: Nanos,
     ) -> Result<Nanos, Exhausted> {
-        let (mut page, mut left, mut end) = (pages.first.0, pages.count, at);
-        while left > 0 {
-            let (zone, within) = (page / self.zone_pages, page % self.zone_pages);
-            if !self.zones[zone as usize].begun {
+        let (mut rest, mut end) = (pages, at);
+        while rest.count > 0 {
+            let (zone, within) = self.locate(rest.first);
+            if !self.zones[zone.index()].begun {
                 self.begin(zone)?;
             }
             let (place, follow) = self.place(zone, within);
-            let count = follow.min(left);
-            end = end.max(flash.program(place, LogicalPage(page), count, Cause::Host, at));
-            self.zones[zone as usize].written += count;
-            self.active -= u32::from(within + count == self.zone_pages);
-            page += count;
-            left -= count;
+            let part = rest.take(follow.min(rest.count));
+            end = end.max(flash.program(place, part.first, part.count, Cause::Host, at));
+            self.zones[zone.index()].written += part.count;
+            self.active -= u32::from(within + part.count == self.zone_pages);
         }
         Ok(end)
     }
 
     fn read<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages, at: Nanos) -> Nanos {
-        let (mut page, last, mut end) = (pages.first.0, pages.first.0 + pages.count, at);
-        while page < last {
-            let (zone, within) = (page / self.zone_pages, page % self.zone_pages);
-            let written = self.zones[zone as usize].written;
+        let (mut rest, mut end) = (pages, at);
+        while rest.count > 0 {
+            let (zone, within) = self.locate(rest.first);
+            let written = self.zones[zone.index()].written;
             if within >= written {
-                page += 1;
+                rest.take(1);
                 continue;
             }
             let (place, follow) = self.place(zone, within);
-            let count = follow.min(last - page).min(written - within);
-            end = end.max(flash.read(place, LogicalPage(page), count, Cause::Host, at));
-            page += count;
+            let part = rest.take(follow.min(rest.count).min(written - within));
+            end = end.max(flash.read(place, part.first, part.count, Cause::Host, at));
         }
         end
     }
@@ -257,7 +265,7 @@ impl Layer for Zones {
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
         let first = pages.first.0.div_ceil(self.zone_pages);
         let end = (pages.first.0 + pages.count) / self.zone_pages;
-        for zone in first..end {
+        for zone in (first..end).map(ZoneIndex) {
             self.reset(flash, zone);
         }
     }

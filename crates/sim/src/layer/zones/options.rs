@@ -1,12 +1,11 @@
 //! The options of a zoned device.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use super::Zones;
 use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::illegal::Illegal;
+use crate::layer::free_blocks::FreeBlocks;
 use crate::layer::options::{LayerOptions, OptionsError, Surroundings};
 
 /// What a zoned device can be told: the section `[translation.zones]` of a profile.
@@ -56,7 +55,9 @@ impl ZonesOptions {
         }
         let zones = self.logical_pages / pages as u32;
         let per_die = (zones * blocks).div_ceil(dies);
-        let least = self.free(geometry).iter().map(BTreeSet::len).min().unwrap_or(0) as u32;
+        let least =
+            FreeBlocks::by_die(geometry, self.reliability).iter().map(FreeBlocks::len).min().unwrap_or(0)
+                as u32;
         if per_die > least {
             let most = u64::from(least) * u64::from(dies) * u64::from(geometry.pages_per_block());
             return wrong(
@@ -66,16 +67,6 @@ impl ZonesOptions {
             );
         }
         Ok(())
-    }
-
-    /// The blocks of each die that are not bad from the factory, with their erases.
-    pub(super) fn free(&self, geometry: &FlashGeometry) -> Vec<BTreeSet<(u32, u32)>> {
-        let bad = |block| self.reliability.is_some_and(|reliability| reliability.factory_bad(block));
-        let mut free = vec![BTreeSet::new(); geometry.dies() as usize];
-        for block in (geometry.slc_blocks()..geometry.blocks()).filter(|&block| !bad(block)) {
-            free[geometry.die(block).index()].insert((0, block));
-        }
-        free
     }
 }
 
