@@ -15,6 +15,7 @@ mod huge_pages;
 mod io;
 mod memory;
 mod nothing;
+mod storing;
 mod virtual_queue;
 mod wrapper;
 
@@ -28,5 +29,6 @@ pub use huge_pages::vec_in_huge_pages;
 pub use io::{Completion, IoError, Request};
 pub use memory::MemoryDevice;
 pub use nothing::NoDevice;
+pub use storing::StoringDevice;
 pub use virtual_queue::VirtualQueue;
 pub use wrapper::Wrapper;

@@ -10,12 +10,13 @@ use std::path::Path;
 use crate::sources::{code, code_of, crates, manifest, test_modules, workspace};
 
 /// Which crates of the workspace a crate may use; DESIGN.md's table, with the crate `bench`.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("base", &[]),
     ("plan", &["base"]),
     ("device", &["base"]),
     ("host", &["base", "device"]),
     ("sim", &["base", "device"]),
+    ("em", &["base", "device"]),
     ("samples", &["base"]),
     ("trace", &["base"]),
     ("engine", &["base", "plan", "device", "samples", "trace"]),
@@ -40,7 +41,16 @@ const RULES: [Rule; 7] = [
         in_crates: |name| {
             matches!(
                 name,
-                "base" | "plan" | "device" | "sim" | "trace" | "engine" | "analysis" | "infer" | "report"
+                "base"
+                    | "plan"
+                    | "device"
+                    | "sim"
+                    | "em"
+                    | "trace"
+                    | "engine"
+                    | "analysis"
+                    | "infer"
+                    | "report"
             )
         },
         reason: "the Device owns the clock: only so can an hour on a disk be a second in a test, and figures be \
@@ -57,7 +67,10 @@ const RULES: [Rule; 7] = [
             "/dev/urandom",
         ],
         in_crates: |name| {
-            matches!(name, "plan" | "sim" | "trace" | "engine" | "analysis" | "infer" | "report" | "bench")
+            matches!(
+                name,
+                "plan" | "sim" | "em" | "trace" | "engine" | "analysis" | "infer" | "report" | "bench"
+            )
         },
         reason: "the same seed and the same plan give the same samples, byte for byte: everything random comes \
                  from flashlab_base::Prng, and nothing is kept in an order that changes from run to run",
@@ -78,7 +91,7 @@ const RULES: [Rule; 7] = [
             "std::env::",
             "TcpStream",
         ],
-        in_crates: |name| matches!(name, "plan" | "sim" | "analysis" | "infer" | "report"),
+        in_crates: |name| matches!(name, "plan" | "sim" | "em" | "analysis" | "infer" | "report"),
         reason: "these crates are pure functions from values to values: reading and writing is for samples, host \
                  and the app",
     },

@@ -1,0 +1,187 @@
+//! Reading and writing sequences of bytes in blocks, with the IOs of the next blocks in flight meanwhile.
+//!
+//! # Model
+//! A [`SequenceReader`] has `ahead` blocks requested beyond the one that the algorithm looks at: prefetching. A
+//! [`SequenceWriter`] has `behind` blocks in flight beyond the one that is being filled: write-behind. Both depths are
+//! chosen from the device ([`Tuning`](crate::Tuning)), and their buffers are leased from the memory budget.
+//!
+//! # Invariants
+//! - A reader issues `ceil(length / block)` reads, a writer as many writes; each is `block` long but for the last one,
+//!   which is as short as the machine's unit allows.
+//! - A block lies on one device: on several devices, the block divides the stripe unit.
+
+use std::collections::VecDeque;
+
+use flashlab_base::{Bytes, Operation};
+use flashlab_device::Buffer;
+
+use crate::budget::MemoryLease;
+use crate::error::EmError;
+use crate::extent::Region;
+use crate::machine::{Machine, Ticket};
+
+/// Reads a part of a region in order.
+#[derive(Debug)]
+pub struct SequenceReader {
+    region: Region,
+    block: Bytes,
+    /// The next byte to request, and the end.
+    next: Bytes,
+    end: Bytes,
+    requested: VecDeque<(Ticket, usize)>,
+    free: Vec<Buffer>,
+    /// The block that the algorithm looks at.
+    current: Option<Buffer>,
+    _lease: MemoryLease,
+}
+
+impl SequenceReader {
+    /// A reader of the `length` bytes from `from` on, with `ahead` blocks requested in advance. Nothing is requested yet.
+    ///
+    /// # Errors
+    /// [`EmError::Memory`] when the budget lacks `ahead + 1` blocks.
+    pub fn new(
+        machine: &Machine<'_>,
+        region: Region,
+        (from, length): (Bytes, Bytes),
+        block: Bytes,
+        ahead: usize,
+    ) -> Result<SequenceReader, EmError> {
+        let blocks = length.0.div_ceil(block.0) as usize;
+        let count = (ahead + 1).min(blocks);
+        let (free, lease) = machine.budget().buffers(count, block, "a reader")?;
+        let requested = VecDeque::with_capacity(count);
+        let (next, end) = (from, from + length);
+        Ok(SequenceReader { region, block, next, end, requested, free, current: None, _lease: lease })
+    }
+
+    /// Requests blocks as long as buffers are free.
+    pub fn prefetch(&mut self, machine: &mut Machine<'_>) {
+        while self.next < self.end
+            && let Some(buffer) = self.free.pop()
+        {
+            let length = (self.end.0 - self.next.0).min(self.block.0);
+            let (device, offset) = self.region.locate(self.next);
+            let size = Bytes(length).round_up(machine.unit());
+            let ticket = machine.submit(device, Operation::Read, offset, size, buffer);
+            self.requested.push_back((ticket, length as usize));
+            self.next += Bytes(length);
+        }
+    }
+
+    /// The next block's bytes; `None` at the end. The block before it is given up.
+    ///
+    /// # Errors
+    /// As [`Machine::wait`].
+    pub fn next_block<'s>(&'s mut self, machine: &mut Machine<'_>) -> Result<Option<&'s [u8]>, EmError> {
+        self.free.extend(self.current.take());
+        self.prefetch(machine);
+        let Some((ticket, length)) = self.requested.pop_front() else { return Ok(None) };
+        let buffer = machine.wait(ticket)?;
+        Ok(Some(&self.current.insert(buffer)[..length]))
+    }
+
+    /// The block that [`SequenceReader::next_block`] returned last, with its padding.
+    pub fn current(&self) -> &[u8] {
+        self.current.as_deref().unwrap_or_default()
+    }
+}
+
+/// Writes a region in order.
+#[derive(Debug)]
+pub struct SequenceWriter {
+    region: Region,
+    block: Bytes,
+    next: Bytes,
+    filling: Option<Buffer>,
+    filled: usize,
+    written: VecDeque<Ticket>,
+    free: Vec<Buffer>,
+    lease: MemoryLease,
+}
+
+impl SequenceWriter {
+    /// A writer to the region from `from` on, with `behind` blocks in flight beyond the one that is being filled.
+    ///
+    /// # Errors
+    /// [`EmError::Memory`] when the budget lacks `behind + 1` blocks.
+    pub fn new(
+        machine: &Machine<'_>,
+        region: Region,
+        from: Bytes,
+        block: Bytes,
+        behind: usize,
+    ) -> Result<SequenceWriter, EmError> {
+        let (free, lease) = machine.budget().buffers(behind + 1, block, "a writer")?;
+        let written = VecDeque::with_capacity(behind + 1);
+        Ok(SequenceWriter { region, block, next: from, filling: None, filled: 0, written, free, lease })
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// As [`Machine::wait`], of an earlier write.
+    pub fn write(&mut self, machine: &mut Machine<'_>, mut bytes: &[u8]) -> Result<(), EmError> {
+        while !bytes.is_empty() {
+            let space = self.space(machine)?;
+            let (now, later) = bytes.split_at(bytes.len().min(space.len()));
+            space[..now.len()].copy_from_slice(now);
+            self.advance(machine, now.len());
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// The rest of the block that is being filled: never empty.
+    ///
+    /// # Errors
+    /// As [`Machine::wait`], of an earlier write.
+    pub fn space<'s>(&'s mut self, machine: &mut Machine<'_>) -> Result<&'s mut [u8], EmError> {
+        if self.filling.is_none() {
+            self.filling = Some(self.free_buffer(machine)?);
+        }
+        let buffer = self.filling.as_mut().expect("a buffer is being filled");
+        Ok(&mut buffer[self.filled..self.block.0 as usize])
+    }
+
+    /// Says that the first `count` bytes of [`SequenceWriter::space`] were filled.
+    pub fn advance(&mut self, machine: &mut Machine<'_>, count: usize) {
+        self.filled += count;
+        if self.filled == self.block.0 as usize {
+            self.submit(machine);
+        }
+    }
+
+    /// Writes what is left, and waits for all writes. Returns the end of what was written.
+    ///
+    /// # Errors
+    /// As [`Machine::wait`].
+    pub fn finish(mut self, machine: &mut Machine<'_>) -> Result<Bytes, EmError> {
+        let end = self.next + Bytes(self.filled as u64);
+        if self.filled > 0 {
+            self.submit(machine);
+        }
+        for ticket in self.written.drain(..) {
+            machine.wait(ticket)?;
+        }
+        drop(self.lease);
+        Ok(end)
+    }
+
+    fn free_buffer(&mut self, machine: &mut Machine<'_>) -> Result<Buffer, EmError> {
+        match self.free.pop() {
+            Some(buffer) => Ok(buffer),
+            None => machine.wait(self.written.pop_front().expect("a buffer is free or in flight")),
+        }
+    }
+
+    fn submit(&mut self, machine: &mut Machine<'_>) {
+        let Some(mut buffer) = self.filling.take() else { return };
+        let size = Bytes(self.filled as u64).round_up(machine.unit());
+        buffer[self.filled..size.0 as usize].fill(0);
+        let (device, offset) = self.region.locate(self.next);
+        self.written.push_back(machine.submit(device, Operation::Write, offset, size, buffer));
+        self.next += Bytes(self.filled as u64);
+        self.filled = 0;
+    }
+}

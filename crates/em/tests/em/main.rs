@@ -1,0 +1,4 @@
+//! External-memory algorithms on simulated devices.
+
+mod building_blocks;
+mod support;
