@@ -34,7 +34,7 @@ pub fn seed(text: &str) -> Result<Seed, String> {
     text.parse().map_err(|_| format!("a seed is a whole number, 0 to {}", u64::MAX))
 }
 
-/// How a person consents to losing what TARGET holds.
+/// How the user consents to losing the content of TARGET.
 #[derive(Args, Clone, Default)]
 pub struct ConsentOptions {
     /// Consent to destroying all data on this block device, which must be TARGET
@@ -51,7 +51,7 @@ impl ConsentOptions {
         self.destroy_data_on.is_some() || self.overwrite_file
     }
 
-    /// Refuses consent where there is no TARGET: it may be one that was forgotten.
+    /// Refuses consent without a TARGET: the user may have forgotten it.
     pub fn check_unneeded(&self) -> Result<()> {
         match self.is_given() {
             true => bail!(Usage(
@@ -64,7 +64,7 @@ impl ConsentOptions {
     }
 }
 
-/// Where the scratch file goes that is used without TARGET.
+/// Where the scratch file is created that is used without TARGET.
 #[derive(Args, Clone)]
 pub struct ScratchOptions {
     /// The directory of the scratch file; the current directory if not given
@@ -121,7 +121,7 @@ impl TableOptions {
     }
 }
 
-/// What is printed of a run, and what is expected of it.
+/// How a run is printed, and what is expected of it.
 #[derive(Args, Clone)]
 pub struct PrintOptions {
     #[command(flatten)]

@@ -1,14 +1,17 @@
-//! The process that clears up behind a server, also behind one that was killed.
+//! The caretaker process cleans up when a server ends, even if the server was killed.
 //!
-//! # Model
-//! `flashlab serve` starts the same program once more, with a pipe whose other end only the server holds. That process
-//! makes the server's own directory, says where, and waits until the pipe is closed: at the server's end, however it
-//! came. Before a server mounts its disk it writes into the pipe where. What is left then is taken down: loop devices
-//! over the disk's file, the mount, the directory. Programs that use the disk keep a dead one, whose IOs fail.
+//! # Method
+//! 1. `flashlab serve` starts the same program again, with a pipe. Only the server has the other end of the
+//!    pipe.
+//! 2. The caretaker creates a directory for the server, and reports its path.
+//! 3. Before the server mounts its disk, it writes the mount point to the pipe.
+//! 4. The caretaker waits until the pipe is closed. That is the end of the server, for whatever reason.
+//! 5. It removes what is left: loop devices over the disk's file, the mount, the directory. Programs that
+//!    still use the disk get errors.
 //!
 //! # Invariants
-//! - a server that is killed at any moment leaves nothing behind but what its users hold;
-//! - nothing is removed but what servers make.
+//! - If a server is killed at any moment, only what its users have open stays.
+//! - Only what servers create is removed.
 
 use std::env;
 use std::ffi::OsString;
@@ -26,7 +29,7 @@ use flashlab_export::LoopDevice;
 use flashlab_export::fuse::{FILE, unmount_abandoned};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// The process, as its server has it; when this is dropped it clears up.
+/// The caretaker process, as its server sees it. When this is dropped, the caretaker cleans up.
 pub struct Caretaker {
     process: Child,
     pipe: Option<ChildStdin>,
@@ -36,7 +39,7 @@ pub struct Caretaker {
 impl Caretaker {
     /// Starts it.
     pub fn start() -> Result<Caretaker> {
-        // This program, also where its file was replaced meanwhile.
+        // This program, even if its file was replaced in the meantime.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("flashlab");
         // Ctrl-C is for the server.
@@ -52,12 +55,12 @@ impl Caretaker {
         Ok(Caretaker { process, pipe, directory: OsString::from_vec(directory).into() })
     }
 
-    /// A directory of the server's own, for the control socket and a mount that nobody named.
+    /// A directory of the server, for the control socket and for a mount without a name.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Tells that the disk is about to be mounted on `directory`, whose path is canonical.
+    /// Reports that the disk is about to be mounted on `directory`, whose path is canonical.
     pub fn will_mount(&mut self, directory: &Path) -> Result<()> {
         let pipe = self.pipe.as_mut().context("the pipe is open until the end")?;
         pipe.write_all(directory.as_os_str().as_bytes())
@@ -68,7 +71,8 @@ impl Caretaker {
 impl Drop for Caretaker {
     fn drop(&mut self) {
         drop(self.pipe.take());
-        // What hangs on this process, as a loop device on a disk that stalls, it can only clear up when this one is gone.
+        // If a resource depends on this process, such as a loop device on a stalled disk, the caretaker can
+        // remove it only after this process has ended.
         for _ in 0..400 {
             if !matches!(self.process.try_wait(), Ok(None)) {
                 return;
@@ -80,15 +84,15 @@ impl Drop for Caretaker {
 
 /// `flashlab caretaker`, which only a server starts.
 pub fn caretaker() -> Result<()> {
-    // Whoever ends everything at once means the server, and needs what comes after it.
+    // A signal to all processes is meant for the server. The caretaker has to survive it.
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::default()).context("cannot put signals aside")?;
     }
     let directory = make_directory().context("cannot make a directory")?;
-    // A server that is gone already does not hear it.
+    // If the server has already ended, it does not read this.
     let _ = io::stdout().write_all(&[directory.as_os_str().as_bytes(), b"\0"].concat());
     let _ = io::stdout().flush();
-    // The directory that the server was started in may be unmounted meanwhile.
+    // The directory in which the server was started may be unmounted later.
     let _ = env::set_current_dir("/");
     let mut mount = Vec::new();
     let _ = io::stdin().lock().read_to_end(&mut mount);
@@ -96,15 +100,15 @@ pub fn caretaker() -> Result<()> {
     if mount.is_absolute() {
         take_down(&mount);
     }
-    // What is not empty stays: it is not ours to delete.
+    // A directory that is not empty stays, because its content is not ours.
     let _ = fs::remove_file(directory.join("control"));
     let _ = fs::remove_dir(directory.join("mount"));
     let _ = fs::remove_dir(&directory);
     Ok(())
 }
 
-/// Takes down what stands on the mount, and the mount; it is tried again for a while, as the kernel may be slow with
-/// what a killed process held.
+/// Detaches the loop devices on the mount, and unmounts it. It retries for a while, because the kernel may be
+/// slow to release what a killed process had open.
 fn take_down(mount: &Path) {
     for _ in 0..100 {
         drop(LoopDevice::all_over(&mount.join(FILE)));
@@ -117,7 +121,7 @@ fn take_down(mount: &Path) {
 
 fn make_directory() -> io::Result<PathBuf> {
     let own = std::path::absolute(env::temp_dir())?.join(format!("flashlab-{}", std::process::id()));
-    // One that was killed itself, and had the same number, may have left its directory.
+    // A killed server with the same process number may have left its directory.
     let others = (2..1000).map(|number| own.with_extension(number.to_string()));
     let free = std::iter::once(own.clone())
         .chain(others)

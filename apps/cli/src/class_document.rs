@@ -1,4 +1,4 @@
-//! What a run of a trace or a plan prints: its IOs by class, as a table or as JSON.
+//! The output of a trace replay or a plan run: its IOs by class, as a table or as JSON.
 
 use anyhow::{Result, anyhow};
 use flashlab_analysis::ClassTable;
@@ -13,7 +13,7 @@ use crate::{csv_table, flash_statistics, output};
 /// The version of the JSON document.
 const VERSION: u32 = 1;
 
-/// What was run, and what came of it.
+/// The run and its results.
 #[derive(Serialize)]
 pub struct ClassDocument {
     version: u32,
@@ -22,7 +22,7 @@ pub struct ClassDocument {
     /// Null for a plan.
     trace: Option<TraceFacts>,
     runs: Vec<ClassifiedRun>,
-    /// What the flash did; null for a device that is no simulated flash.
+    /// What the flash did; null for a device that is not simulated flash.
     device: Option<Statistics>,
 }
 
@@ -31,7 +31,7 @@ pub struct TraceFacts {
     pub file: String,
     pub ios: usize,
     pub sources: Vec<String>,
-    /// IOs that were widened to whole blocks of the device.
+    /// IOs that were extended to whole blocks of the device.
     pub widened_ios: u64,
     /// IOs that were moved into the device.
     pub moved_ios: u64,
@@ -56,7 +56,7 @@ impl ClassDocument {
         ClassDocument { version: VERSION, target, capacity_bytes, trace, runs, device }
     }
 
-    /// Prints the document; returns an error if IOs failed.
+    /// Prints the document. Returns an error if IOs failed.
     pub fn print(&self, table: TableOptions) -> Result<()> {
         match (table.json, table.csv) {
             (true, _) => output::json(self)?,

@@ -9,7 +9,7 @@ use flashlab_plan::PlannedIo;
 use flashlab_samples::{Lane, Sample};
 use flashlab_trace::TraceIo;
 
-/// An IO as it stands in the trace or the plan.
+/// An IO in the trace or the plan.
 pub struct Upcoming {
     operation: Operation,
     source: u32,
@@ -30,32 +30,32 @@ impl From<PlannedIo> for Upcoming {
     }
 }
 
-/// Classifies the IOs of one process. IOs complete in another order than they were planned in; `upcoming` yields them
-/// in the planned order, which decides what is sequential.
+/// Classifies the IOs of one process. IOs complete in any order; `upcoming` yields them in the planned order,
+/// which decides what is sequential.
 pub struct ClassObserver<I> {
     upcoming: I,
-    /// What is known of each of them so far.
+    /// The operation and locality of the IOs so far.
     known: Vec<(Operation, Locality)>,
-    /// Where the last IO of each operation ended, by source.
+    /// The end of the last IO of each operation, by source.
     ends: Vec<[Option<Bytes>; 4]>,
     classes: Classes,
-    /// IOs at the beginning that no class counts: IOIgnore.
+    /// IOs at the start that no class counts: IOIgnore.
     io_ignore: u64,
-    /// When the first counted IO was to begin, by the device's clock.
+    /// The intended start of the first counted IO, by the device's clock.
     counted_from: Option<Nanos>,
     lane: Option<Lane>,
 }
 
-/// What an observer has seen of a run.
+/// The result of an observer.
 pub struct ClassifiedProcess {
     pub classes: Classes,
-    /// When the first counted IO was to begin, by the device's clock; `None` where none was counted.
+    /// The intended start of the first counted IO, by the device's clock; `None` if none was counted.
     pub counted_from: Option<Nanos>,
     pub lane: Option<Lane>,
 }
 
 impl<I: Iterator<Item = Upcoming>> ClassObserver<I> {
-    /// `io_ignore` IOs at the beginning are recorded and not counted.
+    /// `io_ignore` IOs at the start are recorded and not counted.
     pub fn new(upcoming: I, io_ignore: u64, lane: Option<Lane>) -> ClassObserver<I> {
         ClassObserver {
             upcoming,

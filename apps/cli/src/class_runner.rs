@@ -1,4 +1,4 @@
-//! Runs a trace or a plan on an open device, classifies its IOs, and records them where that is wanted.
+//! Runs a trace or a plan on an open device, classifies its IOs, and records them if requested.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::recordings;
 use crate::selection::Selection;
 use crate::target::OpenDevice;
 
-/// How long a pattern is run that has no end of its own.
+/// The time of a pattern without io_count and duration.
 const ENDLESS_PATTERN_TIME: Nanos = Nanos::from_secs(10);
-/// How many IOs may fail before a run is given up.
+/// How many IOs may fail before a run is aborted.
 const FAILURES_ALLOWED: u64 = 1000;
 
 pub struct ClassRunner<'a> {
@@ -119,7 +119,7 @@ impl<'a> ClassRunner<'a> {
         Ok(runs)
     }
 
-    /// Runs `work`, and returns what it did and what the flash did meanwhile.
+    /// Runs `work`, and returns what it and the flash did.
     pub fn document(
         mut self,
         work: impl FnOnce(&mut ClassRunner<'a>) -> Result<(Option<TraceFacts>, Vec<ClassifiedRun>)>,
@@ -158,8 +158,7 @@ fn control(interrupt: &AtomicBool, time_limit: Option<Nanos>) -> Control<'_> {
     Control { interrupt, time_limit, failures_allowed: FAILURES_ALLOWED }
 }
 
-/// What a run that has ended shows.
-/// The classes of a run, with rates over the time from `counted_from` to its end.
+/// The result of a finished run: its classes, with rates over the time from `counted_from` to its end.
 fn finished(
     name: String,
     classes: &Classes,

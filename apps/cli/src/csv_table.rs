@@ -1,7 +1,7 @@
 //! Rows as CSV on standard output: what `--csv` prints.
 //!
-//! The columns are the fields of the rows in their order. A field of a nested object is `outer.inner`; a list of plain
-//! values is one text. What is null is empty.
+//! The columns are the fields of the rows in their order. A field of a nested object is named `outer.inner`.
+//! A list of plain values becomes one text, and null an empty cell.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::output;
 
-/// Prints `rows`, which serialize as a list of objects.
+/// Prints `rows`, which serialize to a list of objects.
 pub fn print(rows: &impl Serialize) -> Result<()> {
     output::text(&text(&serde_json::to_value(rows)?)?)
 }
@@ -17,7 +17,7 @@ pub fn print(rows: &impl Serialize) -> Result<()> {
 fn text(rows: &Value) -> Result<String> {
     let rows: Vec<Map<String, Value>> =
         rows.as_array().into_iter().flatten().map(|row| flat("", row)).collect();
-    // The columns in the order in which they are first met.
+    // The columns, in the order of their first appearance.
     let mut columns: Vec<&String> = Vec::new();
     for name in rows.iter().flat_map(Map::keys) {
         if !columns.contains(&name) {

@@ -1,4 +1,4 @@
-//! `serve --daemon`: the same command once more, in the background, until it says that the disk is ready.
+//! `serve --daemon`: starts the same command again in the background, and returns when the disk is ready.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,17 +15,18 @@ use crate::output;
 const DAEMON: &str = "--daemon";
 const LOG: &str = "--log";
 
-/// Starts this command without `--daemon`, and prints its first line, which says where the disk is. Its messages go to
-/// `log`.
+/// Starts this command without `--daemon`, and prints its first line, which contains the path of the disk.
+/// Its messages go to `log`.
 ///
 /// # Errors
-/// When it ends before the disk is ready: its messages are printed, and its exit code is the error's.
+/// If it ends before the disk is ready. Its messages are printed, and its exit code becomes that of the
+/// error.
 pub fn start(log: Option<&Path>) -> Result<()> {
     let default = || std::env::temp_dir().join(format!("flashlab-serve-{}.log", std::process::id()));
     let log: PathBuf = log.map_or_else(default, Path::to_owned);
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let words = server_words(std::env::args_os().skip(1));
-    // This program, also where its file was replaced meanwhile; Ctrl-C is not for it.
+    // This program, even if its file was replaced in the meantime. Ctrl-C does not reach it.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("flashlab").args(words).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
@@ -36,7 +37,7 @@ pub fn start(log: Option<&Path>) -> Result<()> {
         let status = server.wait().context("cannot wait for the server")?;
         let told = fs::read_to_string(&log).unwrap_or_default();
         tell!("{}", told.trim_end());
-        // What went wrong is told, and nobody looks for it in a file.
+        // The error was already printed, so nobody needs the file.
         let _ = fs::remove_file(&log);
         return match status.code().and_then(|code| u8::try_from(code).ok()) {
             Some(code) => Err(Ended(code).into()),
@@ -47,7 +48,7 @@ pub fn start(log: Option<&Path>) -> Result<()> {
     output::text(&ready)
 }
 
-/// The words of the command without the options that are for this process.
+/// The words of the command, without the options for this process.
 fn server_words(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut is_value = false;

@@ -1,4 +1,4 @@
-//! From an error to its message and exit code.
+//! Turns an error into its message and its exit code.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -19,7 +19,7 @@ const REFUSED: u8 = 3;
 const NOT_MET: u8 = 4;
 const CANNOT_BE_TOLD: u8 = 5;
 
-/// A mistake in the command line that clap cannot see.
+/// An error in the command line that clap cannot detect.
 #[derive(Debug)]
 pub struct Usage(pub String);
 
@@ -48,7 +48,7 @@ impl std::error::Error for Refused {}
 pub struct Unmet {
     /// How many.
     pub summary: String,
-    /// Whether one is known not to be met, or counts as such.
+    /// Whether an expectation is not met, or counts as not met.
     pub is_known: bool,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Unmet {
 
 impl std::error::Error for Unmet {}
 
-/// Another process of flashlab ended with this exit code, and told why.
+/// Another flashlab process ended with this exit code, and has printed why.
 #[derive(Debug)]
 pub struct Ended(pub u8);
 
@@ -78,7 +78,8 @@ pub fn tell(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code(error))
 }
 
-/// The error with its causes, but for those that it tells already, as the errors of our crates do.
+/// The error with its causes. A cause is left out if the error's message already contains it, as the errors
+/// of our crates do.
 fn message(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |told, cause| match cause.to_string() {
         cause if told.is_empty() => cause,

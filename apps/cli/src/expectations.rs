@@ -1,4 +1,4 @@
-//! `--expect`: what was measured is judged, told, written for CI, and decides on the exit code.
+//! `--expect`: judges the measurement, prints the answers, writes them for CI, and sets the exit code.
 
 // The comments on options are help texts, in which [ ] marks what may be left out.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -17,7 +17,7 @@ use crate::{files, output};
 
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
-/// What is expected, and where the answer goes.
+/// The expectations, and where the answers are written.
 #[derive(Args, Clone, Default)]
 pub struct ExpectationOptions {
     /// What must hold, as 'RW.p99 < 500us'; more than one may be given. Exit code 4: not met, 5: cannot be told
@@ -34,7 +34,7 @@ pub struct ExpectationOptions {
     github_summary: bool,
 }
 
-/// A document with the judged expectations beside its own keys.
+/// A document with the judged expectations next to its own keys.
 #[derive(Serialize)]
 struct Judged<'a, T> {
     #[serde(flatten)]
@@ -44,8 +44,8 @@ struct Judged<'a, T> {
 }
 
 impl ExpectationOptions {
-    /// Refuses expectations that another verb could answer, and files that could not be written, before anything is
-    /// measured.
+    /// Refuses expectations that only another verb can answer, and files that could not be written, before
+    /// anything is measured.
     pub fn check(&self, kind: ExpectationKind) -> Result<()> {
         if let Some(other) = self.expect.iter().find(|expectation| expectation.kind() != kind) {
             let example = match kind {
@@ -74,7 +74,7 @@ impl ExpectationOptions {
         }
     }
 
-    /// Refuses expectations of what has no figures to judge.
+    /// Refuses expectations of something that has no figures.
     pub fn check_none(&self, what: &str) -> Result<()> {
         match self.expect.first() {
             Some(expectation) => bail!(Usage(format!(
@@ -84,7 +84,7 @@ impl ExpectationOptions {
         }
     }
 
-    /// Refuses an expectation of a run that names none of the experiments that will be measured.
+    /// Refuses an expectation that names none of the experiments of the run.
     pub fn check_names(&self, keys: &[ExperimentKey]) -> Result<()> {
         self.check(ExpectationKind::Run)?;
         match self.expect.iter().find(|expectation| !expectation.names_any(keys)) {
@@ -98,7 +98,7 @@ impl ExpectationOptions {
         }
     }
 
-    /// The answers; `judge` is not asked where nothing is expected.
+    /// The answers. Without expectations, `judge` is not called.
     pub fn judge(
         &self,
         judge: impl FnOnce(&[Expectation]) -> Result<Vec<Judgement>>,
@@ -106,7 +106,8 @@ impl ExpectationOptions {
         if self.expect.is_empty() { Ok(Vec::new()) } else { judge(&self.expect) }
     }
 
-    /// Prints the answers after the report (on standard error where a program reads standard output), writes them for CI, and returns an error unless all are met.
+    /// Prints the answers after the report (on standard error if a program reads standard output), and writes
+    /// them for CI. Returns an error unless all are met.
     pub fn conclude(&self, name: &str, judgements: &[Judgement], for_a_program: bool) -> Result<()> {
         if judgements.is_empty() {
             return Ok(());

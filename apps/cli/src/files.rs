@@ -1,4 +1,4 @@
-//! The files that a person names: plans and profiles to read, pages to write.
+//! Reads and writes files that the user names: plans and profiles, pages.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub fn builtin_plan(name: &str) -> Result<&'static str> {
     })
 }
 
-/// Reads a `kind` of file, such as `plan`. `advice` ends the message when it cannot be read.
+/// Reads a file of this `kind`, for example `plan`. `advice` is the end of the error message.
 fn text(file: &Path, kind: &str, advice: &str) -> Result<String> {
     flashlab_host::read_text(file, kind)
         .map_err(|error| Usage(format!("cannot read the {kind} {}: {error}{advice}", file.display())).into())

@@ -1,9 +1,9 @@
-//! What a simulated flash device did, for a terminal.
+//! Formats the statistics of a simulated flash device for a terminal.
 
 use flashlab_report::units::{UNKNOWN, digits, grouped, percent};
 use flashlab_sim::flash_device::Statistics;
 
-/// Operations by cause, then a line for each other matter.
+/// Operations by cause, then one line for each other topic.
 pub fn text(statistics: &Statistics) -> String {
     let mut text =
         format!("{:<25} {:>15} {:>15} {:>15}\n", "flash", "pages read", "programmed", "blocks erased");
@@ -50,7 +50,7 @@ fn in_words(name: &str) -> String {
     spaced.trim_start().to_lowercase()
 }
 
-/// Shares of several resources: the mean, and the least and the most where they differ.
+/// Shares of several resources: the mean, with the smallest and the largest if they differ.
 fn range(shares: &[f64]) -> String {
     let (least, most) = shares
         .iter()

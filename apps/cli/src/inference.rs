@@ -7,8 +7,8 @@
 //! probes/NN-GROUP.toml what each group ran, a plan for `flashlab run`
 //! report.html, report.txt
 //! ```
-//! All but the manifest are written after each group, and appear when they are complete: an inference that is
-//! interrupted or killed keeps what is known.
+//! All files except the manifest are written after each group, and get their names when they are complete. So
+//! an interrupted or killed inference keeps what it found.
 
 pub mod folder;
 mod keeper;

@@ -1,19 +1,19 @@
-//! Ctrl-C and SIGTERM, as a flag that long work looks at.
+//! Turns Ctrl-C and SIGTERM into a flag, which long work checks.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 
-/// Makes a file that grows past `ulimit -f` an error of the write, which is told like any other; without a handler the
-/// kernel would end the program without a word.
+/// Makes a write beyond `ulimit -f` fail with an error, which is reported as any other. Without this handler,
+/// the kernel would end the program without a message.
 pub fn report_file_limit() -> Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
         .context("cannot listen to signals")?;
     Ok(())
 }
 
-/// A flag that is set at the first signal. The second signal ends the program at once, for a device that does not
+/// A flag that the first signal sets. The second signal ends the program at once, in case a device does not
 /// answer any more. Signals are caught from the first call on.
 pub fn interrupt() -> Result<Arc<AtomicBool>> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();

@@ -1,8 +1,8 @@
-//! `flashlab`: the command line.
+//! `flashlab`: the command line program.
 //!
-//! Standard output carries results (a summary, or one JSON document with `--json`), standard error everything else.
-//! Exit codes: 0 done, 1 the work failed, 2 the command line or an input file is wrong, 3 refused for safety,
-//! 4 an expectation is not met, 5 an expectation cannot be told.
+//! Results go to standard output (a summary, or one JSON document with `--json`), and everything else to
+//! standard error. Exit codes: 0 done, 1 the work failed, 2 the command line or an input file is wrong, 3
+//! refused for safety, 4 an expectation is not met, 5 an expectation cannot be told.
 
 /// Prints a line on standard error.
 macro_rules! tell {

@@ -1,4 +1,4 @@
-//! From the options of `bench` and `run` to a finished measurement: checks, announces, opens, measures.
+//! Runs `bench` and `run` from their options to the finished measurement: checks, announces, opens, measures.
 
 // The comments on options are help texts, in which [ ] marks what may be left out.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -47,7 +47,7 @@ pub struct MeasureOptions {
 }
 
 impl MeasureOptions {
-    /// The settings that these options ask for, as far as they do not depend on the target.
+    /// The settings of these options, as far as they do not depend on the target.
     pub fn settings(&self, thoroughness: Thoroughness, state: State) -> Settings {
         Settings { state, seed: self.seed, repetitions: self.repetitions, ..Settings::new(thoroughness) }
     }
@@ -118,7 +118,7 @@ fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: 
     measured
 }
 
-/// Says how much will be written before anything is.
+/// Prints how much will be written, before anything is written.
 fn announce(
     settings: &Settings,
     selection: &Selection,

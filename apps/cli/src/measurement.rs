@@ -28,7 +28,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Makes the folder of a new run, if the run is possible at all.
+    /// Creates the folder of a new run, if the run is possible.
     pub fn begin(
         opened: &mut Opened,
         selection: Selection,
@@ -39,7 +39,7 @@ impl Measurement {
         let device = opened.device.as_mut();
         let (mut identity, geometry) = (device.identity(), device.geometry());
         if settings.target != Settings::SCRATCH {
-            // As the person named it: a simulated device does not know the file of its profile.
+            // As the user named it: a simulated device does not know the file of its profile.
             identity.target.clone_from(&settings.target);
         }
         selection.check(&settings, &Identity { logical_block: Some(geometry.block), ..identity.clone() })?;
@@ -53,14 +53,15 @@ impl Measurement {
         let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Samples)?;
         let mut measurement = Measurement::resumed(folder, manifest)?;
         if let Err(error) = measurement.calibrate() {
-            // It holds nothing that was measured, and is in the way of another attempt.
+            // The folder contains no measurement, and would prevent another attempt.
             let _ = std::fs::remove_dir_all(measurement.folder.path());
             return Err(error);
         }
         Ok(measurement)
     }
 
-    /// Takes up a folder that nobody else measures into. Segments that a killed process left torn are set aside.
+    /// Opens a folder for resuming, unless another process uses it. Torn segments of a killed process are
+    /// renamed.
     pub fn resumed(folder: RunFolder, manifest: BenchManifest) -> Result<Measurement> {
         let lock = folder.lock()?;
         for aside in folder.set_torn_segments_aside()? {
@@ -69,21 +70,21 @@ impl Measurement {
         Ok(Measurement { folder, manifest, interrupt: interrupt()?, _lock: lock })
     }
 
-    /// Forgets what was measured. What a simulated device holds ends with the program, so that runs on another one would
-    /// give other figures; from the beginning they are the same to the byte.
+    /// Removes what was measured. A simulated device loses its content when the program ends, so a continued
+    /// run on a new one would give other figures. A run from the start gives the same samples, byte for byte.
     pub fn begin_anew(&self) -> Result<()> {
         flashlab_bench::check_records(&self.folder)?;
         tell!("a simulated device is as it was before the first run: everything is measured anew");
         Ok(self.folder.remove_runs()?)
     }
 
-    /// Notes that more was written to prepare the target.
+    /// Adds bytes that were written to prepare the target.
     pub fn prepared(&mut self, bytes: Bytes) -> Result<()> {
         self.manifest.prepared_bytes += bytes.0;
         Ok(self.folder.write_json("manifest.json", &self.manifest)?)
     }
 
-    /// Measures what measuring costs here, and notes it.
+    /// Measures the overhead on this machine, and records it.
     fn calibrate(&mut self) -> Result<()> {
         let overhead = flashlab_bench::overhead(&self.folder)?;
         self.manifest.overhead_ns_per_io = Some(overhead.ns_per_io);
@@ -92,7 +93,7 @@ impl Measurement {
         Ok(())
     }
 
-    /// Measures, and writes the report. The statistics of a simulated device go to standard error.
+    /// Measures, and writes the report. The statistics of a simulated device are printed on standard error.
     pub fn measure(&self, device: &mut OpenDevice, options: &PrintOptions) -> Result<()> {
         let bar = Bar::new();
         let measured =
@@ -122,7 +123,7 @@ pub fn report(folder: &RunFolder, options: &PrintOptions) -> Result<()> {
     print(folder, &findings, &folder.path().join("report.html"), options)
 }
 
-/// Prints the findings, where their page is, and what became of the expectations.
+/// Prints the findings, where their page is, and the outcomes of the expectations.
 pub fn print(folder: &RunFolder, findings: &Findings, page: &Path, options: &PrintOptions) -> Result<()> {
     let expectations = &options.expectations;
     let judged = expectations.judge(|expectations| {

@@ -1,7 +1,7 @@
-//! `flashlab serve --nbd`: nbdkit as a child process, with flashlab's plugin.
+//! `flashlab serve --nbd`: runs nbdkit as a child process, with flashlab's plugin.
 //!
 //! # Invariants
-//! - nbdkit does not outlive this process, however that ends.
+//! - nbdkit does not outlive this process, however this process ends.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
@@ -18,10 +18,10 @@ use signal_hook::iterator::Signals;
 
 use crate::exit::{Refused, Usage};
 
-/// How many requests of one client are served at once; what comes beyond waits in the socket.
+/// How many requests of one client are served at the same time; further ones wait in the socket.
 const THREADS: &str = "64";
 
-/// Serves what `keys` say until a signal comes; `ready` is told where clients find it. `signals` are those that end it.
+/// Serves the disk of `keys` until one of `signals` arrives. `ready` gets the address for clients.
 pub fn serve(
     socket: &Path,
     keys: &[(&'static str, String)],
@@ -39,7 +39,7 @@ pub fn serve(
     let mut asked = false;
     for signal in signals.forever() {
         match (signal, nbdkit.process.try_wait().context("cannot wait for nbdkit")?) {
-            // Asked by a signal, or on the control socket, which is nbdkit's.
+            // It ended because of a signal, or of a command on the control socket, which belongs to nbdkit.
             (_, Some(status)) if status.success() => break,
             (_, Some(status)) => return Err(ended(status)),
             (SIGCHLD, None) => {}
@@ -54,14 +54,14 @@ pub fn serve(
     Ok(())
 }
 
-/// A running nbdkit; it is killed, and its socket removed, when this is dropped.
+/// A running nbdkit. When this is dropped, it is killed and its socket removed.
 struct Nbdkit {
     process: Child,
     socket: PathBuf,
 }
 
 impl Nbdkit {
-    /// Waits until a client is let in: then the transport latency is measured.
+    /// Waits until clients may connect, which is after the transport latency was measured.
     fn wait_until_ready(&mut self, signals: &mut Signals) -> Result<()> {
         loop {
             match NbdClient::connect(&self.socket, "") {
@@ -92,7 +92,7 @@ impl Nbdkit {
 
     fn ask_to_end(&self) {
         if let Some(process) = rustix::process::Pid::from_raw(self.process.id() as i32) {
-            // If it has ended by itself, that is heard of next.
+            // If it has already ended, the next wait reports that.
             let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
         }
     }
@@ -100,7 +100,7 @@ impl Nbdkit {
 
 impl Drop for Nbdkit {
     fn drop(&mut self) {
-        // After a good end there is nobody to be killed.
+        // After a normal end there is no process to kill.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_file(&self.socket);
@@ -122,7 +122,7 @@ fn start(plugin: &Path, socket: &Path, keys: &[(&'static str, String)]) -> Resul
     })
 }
 
-/// Where the plugin is: where the build puts it, where an installation does, or where the person says.
+/// The path of the plugin: where the build or an installation puts it, or where the user says.
 fn plugin() -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot tell where flashlab itself is")?;
     let folder = own.parent().unwrap_or(Path::new("/"));
@@ -147,7 +147,7 @@ fn plugin() -> Result<PathBuf> {
     }
 }
 
-/// Removes a socket that a killed server left.
+/// Removes the socket of a killed server.
 fn make_free(socket: &Path) -> Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(socket) else { return Ok(()) };
     if !metadata.file_type().is_socket() {

@@ -1,6 +1,6 @@
-//! Commands of earlier versions. Each is answered with the command that does the same now.
+//! Recognises commands of earlier versions, and answers with the present command.
 //!
-//! Only words are looked at, so that no verb has to know what it was called once.
+//! Only the words of the command are compared, so that no verb has to know its earlier names.
 //!
 //! | earlier | now |
 //! | --- | --- |
@@ -13,7 +13,7 @@
 
 use flashlab_report::shell_word;
 
-/// The present command for the words of an earlier one, behind `flashlab`; `None` if they are none.
+/// The present command for the words of an earlier one after `flashlab`; `None` if it is not an earlier one.
 pub fn present_command(command: &[String]) -> Option<String> {
     let mut words = Words(command.to_vec());
     let verb: Vec<&str> = command.iter().take(2).map(String::as_str).collect();
@@ -52,12 +52,12 @@ pub fn present_command(command: &[String]) -> Option<String> {
 struct Words(Vec<String>);
 
 impl Words {
-    /// Whether an option is there, as `--option VALUE` or `--option=VALUE`.
+    /// Whether the option is given, as `--option VALUE` or `--option=VALUE`.
     fn has(&self, option: &str) -> bool {
         self.0.iter().any(|word| is_option(word, option))
     }
 
-    /// Removes an option without a value; returns whether it was there.
+    /// Removes an option without a value. Returns whether it was given.
     fn take_flag(&mut self, option: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|word| word != option);
@@ -75,7 +75,7 @@ impl Words {
         }
     }
 
-    /// Gives an option another name; returns whether it was there.
+    /// Renames an option. Returns whether it was given.
     fn rename(&mut self, option: &str, present: &str) -> bool {
         let has = self.has(option);
         for word in self.0.iter_mut().filter(|word| is_option(word, option)) {
@@ -84,12 +84,12 @@ impl Words {
         has
     }
 
-    /// The words, of which others take the place of the first `count`.
+    /// The words, with the first `count` replaced.
     fn with_verb(self, count: usize, verb: &[&str]) -> Vec<String> {
         verb.iter().map(|&word| word.to_owned()).chain(self.0.into_iter().skip(count)).collect()
     }
 
-    /// Whether the verb has several arguments beside its options; `options` are those with a value.
+    /// Whether the verb has several arguments in addition to its options. `options` are those with a value.
     fn names_several(&self, options: &[&str]) -> bool {
         let mut previous = "";
         let mut count = 0;
@@ -100,14 +100,15 @@ impl Words {
         count > 1
     }
 
-    /// Whether `serve` was to ask a running server: there is a socket, and nothing to serve.
+    /// Whether `serve` was used to send a command to a running server: there is a socket, and nothing to
+    /// serve.
     fn asks_a_server(&self) -> bool {
         let options = ["--status", "--clear-faults", "--power-loss", "--power-on"];
         let has_target = self.0.iter().any(|word| word.starts_with("sim:"));
         self.has("--control") && (!has_target || options.iter().any(|option| self.has(option)))
     }
 
-    /// A command for each thing that the server was asked for; `None` if there is none.
+    /// One command for each request to the server; `None` if there is none.
     fn live_commands(mut self) -> Option<Vec<Vec<String>>> {
         let control = self.take_value("--control")?;
         let command = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();

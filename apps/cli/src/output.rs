@@ -1,6 +1,6 @@
-//! Standard output: results, and nothing else. Standard error: everything else.
+//! Prints results on standard output, and everything else on standard error.
 //!
-//! A reader that has seen enough (`flashlab devices | head -1`) is no error.
+//! If the reader closes standard output (`flashlab devices | head -1`), that is not an error.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
@@ -17,8 +17,8 @@ pub fn text(text: &str) -> Result<()> {
     }
 }
 
-/// Prints a line on standard error, which may be closed: nobody reading along is no reason to end a
-/// measurement of hours. Names of files and devices are from outside: a terminal obeys nothing in them.
+/// Prints a line on standard error. If standard error is closed, the measurement goes on. Names of files and
+/// devices come from outside, so control characters are removed.
 pub fn tell(line: &str) {
     let harmless = line.lines().map(flashlab_report::printable).collect::<Vec<_>>().join("\n");
     let _ = writeln!(std::io::stderr(), "{harmless}");
@@ -29,7 +29,7 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     text(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// How a report is laid out for the terminal; `report` is where its page is.
+/// The layout of a report for the terminal; `report` is the path of its page.
 pub fn layout(report: Option<String>) -> Layout {
     const WIDEST: u16 = 120;
     if !std::io::stdout().is_terminal() {

@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar with the time left.
+//! Shows progress on standard error, as a bar with the remaining time.
 
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
@@ -8,23 +8,23 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_bench::{Progress, Schedule};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Draws a bar on a terminal, prints a line now and then elsewhere.
+/// Draws a bar on a terminal. Without a terminal, it prints a line from time to time.
 pub struct Bar {
     bar: ProgressBar,
     draws: bool,
-    /// When a run was last told of without a terminal.
+    /// When the last line was printed without a terminal.
     told: Mutex<Instant>,
 }
 
 const SHARES: u64 = 1000;
-/// Without a terminal a run is told of so often.
+/// The least time between two lines without a terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
 impl Bar {
     pub fn new() -> Bar {
         let draws = std::io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-        // What does not fit into the terminal's width would take another line.
+        // A message wider than the terminal would take a second line.
         let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
         let length = if width < 80 { 8 } else { 30 };
         let template =

@@ -1,4 +1,4 @@
-//! Recordings, as `sim run`, `replay` and `serve` make them with `--output`: the folder, and what `flashlab report` shows.
+//! Recordings, which `sim run`, `replay` and `serve` make with `--output`: the folder, and its report.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub fn create(
     run_folder::create(Some(folder), &manifest, target, Content::Samples)
 }
 
-/// A recording's folder; `None` if it is that of a bench run, or none.
+/// The folder of a recording; `None` if it is the folder of a bench run, or not a run's folder.
 pub fn open(path: &Path) -> Option<(RunFolder, Manifest<RecordingSettings>)> {
     RunFolder::open::<RecordingSettings>(path).ok()
 }
@@ -83,7 +83,7 @@ struct Seen {
     classes: Classes,
     first: Option<Nanos>,
     last: Nanos,
-    /// Where the last read and the last write of each process ended.
+    /// The end of the last read and the last write of each process.
     ends: Vec<[Option<Bytes>; 2]>,
 }
 
@@ -94,7 +94,7 @@ impl Seen {
         if sample.errno != 0 {
             return self.classes.add_failed();
         }
-        // A damaged file may name any process: only those that can be are told apart.
+        // A damaged file may name any process; only possible numbers are distinguished.
         let process = sample.process.min(1 << 16) as usize;
         if self.ends.len() <= process {
             self.ends.resize(process + 1, [None; 2]);

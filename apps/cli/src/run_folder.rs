@@ -1,8 +1,8 @@
-//! The folder of a run, whatever verb makes it: where it is, and the manifest that it begins with.
+//! The folder of a run: its name, and the manifest with which it begins.
 //!
 //! # Invariants
-//! - a folder that exists is never written into by a new run;
-//! - the manifest is in the folder before anything is measured.
+//! - A new run never writes into a folder that exists.
+//! - The manifest is in the folder before anything is measured.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -15,10 +15,10 @@ use serde::Serialize;
 
 use crate::exit::Usage;
 
-/// Where the folders go of runs that are given none.
+/// The parent of run folders without a given name.
 const RUNS: &str = "flashlab-runs";
 
-/// What a run's folder is made for.
+/// What a run's folder contains.
 #[derive(Clone, Copy)]
 pub enum Content {
     /// Samples, and what is computed from them.
@@ -27,7 +27,7 @@ pub enum Content {
     Documents,
 }
 
-/// Refuses a run's folder that exists already or cannot be made, before anything is written.
+/// Refuses a folder for results that exists or cannot be created, before anything is written.
 pub fn check_output(output: Option<&Path>) -> Result<()> {
     if let Some(path) = output.filter(|path| path.symlink_metadata().is_ok()) {
         bail!(SamplesError::Exists { path: path.to_owned() });
@@ -45,15 +45,15 @@ pub fn check_output(output: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Whether anything can be made in a directory. Only trying shows it: its file system may be read-only or full, and
-/// root is not the one who decides.
+/// Tries to create something in a directory. Only trying shows whether that is possible: the file system may
+/// be read-only or full, also for root.
 pub fn try_to_make_in(directory: &Path) -> std::io::Result<()> {
     let trial = directory.join(format!("flashlab-trial-{}", std::process::id()));
     std::fs::create_dir(&trial)?;
     std::fs::remove_dir(&trial)
 }
 
-/// The manifest of a run that this command line begins now.
+/// The manifest of a run that this command begins now.
 pub fn manifest<S>(settings: S, identity: Identity, consent: String) -> Manifest<S> {
     Manifest {
         version: MANIFEST_VERSION,
@@ -71,7 +71,7 @@ pub fn manifest<S>(settings: S, identity: Identity, consent: String) -> Manifest
     }
 }
 
-/// Makes the folder at `output`, or in `flashlab-runs` under a name made of the time and the target.
+/// Creates the folder at `output`, or in `flashlab-runs` with a name from the time and the target.
 pub fn create<S: Serialize>(
     output: Option<&Path>,
     manifest: &Manifest<S>,
@@ -97,7 +97,7 @@ pub fn create<S: Serialize>(
     unreachable!("some number is free")
 }
 
-/// The target in letters, digits, `-` and `_`.
+/// The target as a name of letters, digits, `-` and `_`.
 fn short_name(target: &str) -> String {
     let name = match target.parse() {
         _ if target == Settings::SCRATCH => "scratch".to_owned(),

@@ -1,4 +1,4 @@
-//! The scratch file that is measured where no target is named.
+//! The scratch file that is measured if the user names no target.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,8 @@ pub const SIZE: Bytes = Bytes::gib(1);
 /// Its size is a multiple of this.
 pub const UNIT: Bytes = Bytes::kib(4);
 
-/// Where a scratch file goes; absolute, so that a run can be resumed from elsewhere.
+/// The directory of a scratch file. The path is absolute, so that a run can be resumed from another
+/// directory.
 pub fn directory(given: Option<&Path>) -> Result<PathBuf> {
     let given = given.unwrap_or(Path::new("."));
     let found = given.canonicalize().and_then(|found| {
@@ -47,7 +48,7 @@ pub fn announce(size: Bytes, directory: &Path, is_kept: bool) {
     tell!("scratch file: {size} in {}, filled completely, {end} at the end", directory.display());
 }
 
-/// What is known of the file before it is made.
+/// The identity of the file before it is created.
 pub fn identity(size: Bytes) -> Identity {
     Identity { target: "a scratch file".to_owned(), capacity: size, ..Identity::default() }
 }
@@ -71,7 +72,8 @@ pub fn make(
     Ok(scratch)
 }
 
-/// Makes another file where the one of a run was, whose disk is the same; also returns that place's name.
+/// Creates another scratch file in the directory of an earlier run's, on the same disk. Also returns the name
+/// of the directory.
 pub fn make_again(before: &Identity, size: Bytes, seed: Seed) -> Result<(ScratchFile, String)> {
     let directory = directory_of(before)?;
     flashlab_host::check_room(&directory, size)?;
@@ -88,13 +90,13 @@ pub fn open(scratch: &ScratchFile, opening: Opening) -> Result<Opened> {
     let device = flashlab_host::open(scratch.path(), &options)?;
     let inspection = flashlab_host::inspect(scratch.path())?;
     let mut warnings = warnings(device.as_ref(), &inspection);
-    // Its path leads to it in this process only.
+    // The path leads to the file only in this process.
     let path = inspection.path.display().to_string();
     warnings.iter_mut().for_each(|(_, message)| *message = message.replace(&path, &scratch.description()));
     Ok(Opened { device: OpenDevice::Real(device), consent: given, warnings })
 }
 
-/// Gives it a name if it is to be kept; otherwise it goes when it is dropped.
+/// Gives the file a name if it is to be kept; otherwise it is removed when it is dropped.
 pub fn end(scratch: ScratchFile, keep: bool) -> Result<()> {
     if keep {
         let kept = scratch.keep(&format!("flashlab-scratch-kept-{}.bin", std::process::id()))?;

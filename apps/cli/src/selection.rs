@@ -1,4 +1,4 @@
-//! Which plans are run: shipped ones by name, or a file.
+//! Selects the plans of a run: shipped ones by name, or a file.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The micro-benchmarks of these names; all of them where there is no name.
+    /// The micro-benchmarks with these names; all of them if there are no names.
     pub fn micro_benchmarks(only: &[String]) -> Result<Selection> {
         let all = Plan::MICRO_BENCHMARKS;
         if only.iter().any(String::is_empty) {
@@ -49,7 +49,7 @@ impl Selection {
         Ok(Selection { texts, plans })
     }
 
-    /// The deepest queue, which decides on the engine.
+    /// The largest queue depth, which decides about the engine.
     pub fn depth(&self) -> u32 {
         let depths = self.patterns(Choice::Full).into_iter().map(|pattern| pattern.queue_depth);
         depths.max().unwrap_or(1)
@@ -62,11 +62,11 @@ impl Selection {
             || self.patterns(Choice::Full).iter().any(Pattern::writes)
     }
 
-    /// Refuses what cannot be run on a device, before anything is made or written.
+    /// Refuses plans that the device cannot run, before anything is created or written.
     pub fn check(&self, settings: &Settings, identity: &Identity) -> Result<()> {
         check_target(identity, settings)?;
         check_runs(&self.plans, settings)?;
-        // What is not known yet is assumed to be as fine as it can be.
+        // If the block size is not known yet, the smallest possible one is assumed.
         let block = identity.logical_block.unwrap_or(Bytes(512));
         let space = Space { capacity: settings.target_size.round_down(block), block };
         let placed =
@@ -80,8 +80,8 @@ impl Selection {
         }
     }
 
-    /// The experiments that will be run with these settings, those included that do not fit on the device. The mode is
-    /// that of the reads.
+    /// The experiments of a run with these settings, including those that do not fit on the device. The mode
+    /// is set to read.
     pub fn experiments(&self, settings: &Settings) -> Vec<ExperimentKey> {
         let key =
             |micro_benchmark: &str, parameter: String, pattern: &str, value: ExperimentValue| ExperimentKey {

@@ -1,4 +1,4 @@
-//! From what a person named to an open device, with consent where it is written to.
+//! Opens the device that the user names, with consent if it is written to.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::arguments::{ConsentOptions, EngineChoice, EngineOptions};
 use crate::exit::{Refused, Usage};
 use crate::files;
 
-/// An open device; a simulated one can be asked what it did.
+/// An open device. A simulated one has statistics.
 pub enum OpenDevice {
     Simulated(Box<SimulatedDevice>),
     Real(Box<dyn Device>),
@@ -29,7 +29,7 @@ impl OpenDevice {
         }
     }
 
-    /// The flash device, if it is a simulated one.
+    /// The device as a simulated flash device, if it is one.
     pub fn as_flash(&self) -> Option<&FlashDevice> {
         match self {
             OpenDevice::Simulated(device) => device.as_flash(),
@@ -42,9 +42,9 @@ impl OpenDevice {
 pub struct Opened {
     /// The device.
     pub device: OpenDevice,
-    /// By what right it is written to.
+    /// How the user consented to writing.
     pub consent: String,
-    /// What to doubt about measuring it: kind and message.
+    /// Warnings about measuring it: kind and message.
     pub warnings: Vec<(String, String)>,
 }
 
@@ -55,13 +55,14 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// The device with the profile and the state that the target names.
+    /// The device with the profile and the state of the target.
     pub fn new(target: &SimulatedTarget) -> Result<Simulation> {
         let state = target.state.as_ref().map(PathBuf::from);
         Ok(Simulation { profile: profile_named(&target.profile)?, state })
     }
 
-    /// The same device with another capacity ([`Profile::resized`]), of which there is no saved state.
+    /// The same device with another capacity ([`Profile::resized`]). A saved state does not fit another
+    /// capacity.
     pub fn resized(mut self, capacity: Bytes) -> Result<Simulation> {
         if self.state.is_some() {
             bail!(Usage(ExportError::STATE_AND_SIZE.to_owned()));
@@ -83,7 +84,7 @@ impl Simulation {
     }
 }
 
-/// The device of a profile, new, if this machine has the memory for it.
+/// A new device of a profile, if this machine has enough memory for it.
 pub fn new_device(profile: &Profile) -> Result<SimulatedDevice> {
     check_memory(profile)?;
     Ok(profile.device()?)
@@ -96,7 +97,7 @@ fn check_memory(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
-/// The profile of the zoo or in the file of this name. Prints a warning for each old key in the file.
+/// The profile with this name in the zoo, or in the file. Prints a warning for each old key in the file.
 pub fn profile_named(name: &ProfileName) -> Result<Profile> {
     let mut warnings = Vec::new();
     let profile: Result<Profile> = Profile::named(name, |file| {
@@ -118,7 +119,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// As the command line has it, for plans of this queue depth.
+    /// From the options of the command line, for plans with this queue depth.
     pub fn new(options: EngineOptions, depth: u32) -> Result<Opening> {
         let engine = match options.engine {
             Some(EngineChoice::Sync) if depth > 1 => bail!(Usage(format!(
@@ -145,22 +146,22 @@ impl Opening {
     }
 }
 
-/// A target that exists already and is not opened yet.
+/// A target that exists but is not open yet.
 pub enum Candidate<'a> {
     Simulated(Box<Simulation>),
     Real { path: &'a str, inspection: Box<Inspection>, by: Option<By> },
 }
 
-/// How a person consents to losing what a target holds.
+/// How the user consents to losing the content of a target.
 pub enum By {
     /// By an option, which named this target.
     Option(Consent),
-    /// By typing, when it is known what will be written.
+    /// By typing, after the amount of writes is known.
     Typing,
 }
 
 impl<'a> Candidate<'a> {
-    /// Looks at the target, and refuses one that is to be written to and must not be.
+    /// Finds the target, and refuses it if it has to be written to and must not be.
     pub fn find(target: &'a Target, writes: bool, consent: &ConsentOptions) -> Result<Candidate<'a>> {
         let path = match target {
             Target::Simulated(target) => {
@@ -180,10 +181,10 @@ impl<'a> Candidate<'a> {
         Ok(Candidate::Real { path, inspection, by })
     }
 
-    /// The same simulated device with another capacity. [`Simulation::resized`] refuses a saved state, unless the
-    /// capacity stays what it is.
+    /// The same simulated device with another capacity. If it has a saved state, [`Simulation::resized`]
+    /// refuses another capacity.
     ///
-    /// A capacity is given for simulated devices only.
+    /// Only simulated devices have a capacity to choose.
     pub fn resized(self, capacity: Option<Bytes>) -> Result<Candidate<'a>> {
         Ok(match (self, capacity) {
             (Candidate::Simulated(simulation), Some(capacity)) if simulation.profile.capacity != capacity => {
@@ -193,12 +194,12 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// Whether it is a simulated device that is written in zones only.
+    /// Whether it is a simulated device with zones.
     pub fn is_zoned(&self) -> bool {
         matches!(self, Candidate::Simulated(simulation) if simulation.profile.is_zoned())
     }
 
-    /// What is known of it so far.
+    /// Its identity, as far as it is known.
     pub fn identity(&self) -> Identity {
         match self {
             Candidate::Simulated(simulation) => simulation.profile.identity(),
@@ -206,7 +207,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Opens it, with consent where it is written to.
+    /// Opens it, with consent if it is written to.
     pub fn open(self, opening: Opening) -> Result<Opened> {
         let (path, inspection, by) = match self {
             Candidate::Simulated(simulation) => {
@@ -225,7 +226,7 @@ impl<'a> Candidate<'a> {
 }
 
 impl By {
-    /// Refuses a target that nobody can consent to here, and a consent that is for another one.
+    /// Refuses a target that nobody can consent to here, and a consent for another target.
     fn of(name: &str, inspection: &Inspection, options: &ConsentOptions) -> Result<By> {
         match &options.destroy_data_on {
             _ if !inspection.is_block_device() && options.overwrite_file => {
@@ -263,7 +264,7 @@ impl By {
     }
 }
 
-/// A device by its path and, where they are known, its model and serial number.
+/// A device by its path and, if they are known, its model and serial number.
 fn in_words(name: &str, inspection: &Inspection) -> String {
     let identity = &inspection.identity;
     let known: Vec<&str> =
@@ -272,7 +273,7 @@ fn in_words(name: &str, inspection: &Inspection) -> String {
     printable(&words)
 }
 
-/// What to doubt about a real target.
+/// Warnings about a real target.
 pub fn warnings(device: &dyn Device, inspection: &Inspection) -> Vec<(String, String)> {
     let mut warnings: Vec<(String, String)> =
         inspection.warnings.iter().map(|message| ("target".to_owned(), message.clone())).collect();
@@ -308,7 +309,8 @@ pub fn parsed(name: &str) -> Result<Target> {
     Ok(name.parse().map_err(|error: ParseTargetError| Usage(error.to_string()))?)
 }
 
-/// The target by a name that leads to it from every directory; links stay links, as those by serial number.
+/// The target by a path that works from every directory. Links stay links, because a link by serial number is
+/// the better name.
 pub fn absolute(target: &Target) -> Result<Target> {
     let absolute = |path: &str| -> Result<String> {
         Ok(std::path::absolute(path).with_context(|| format!("cannot find {path}"))?.display().to_string())

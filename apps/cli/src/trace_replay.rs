@@ -1,4 +1,4 @@
-//! A trace that is replayed on a device: its options, how it is made to fit, what is said before it begins.
+//! Replays a trace on a device: its options, how it is fitted to the device, and what is announced.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::class_runner::ClassRunner;
 use crate::exit::Usage;
 use crate::traces::{self, TraceFormat};
 
-/// How many IOs are in flight where nobody says how many.
+/// How many IOs are in flight if the user gives no number.
 pub const DEPTH: u32 = 32;
 
 /// The options of every verb that replays a trace.
@@ -50,7 +50,7 @@ enum FitChoice {
     Scale,
 }
 
-/// Reads how many times as fast: `2x`, `0.5x` or `2`.
+/// Parses a speed: `2x`, `0.5x` or `2`.
 fn speed(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('x').unwrap_or(text);
     match number.parse::<f64>() {
@@ -59,7 +59,7 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A trace that was read from a file, with how it is replayed.
+/// A trace from a file, and how to replay it.
 pub struct TraceReplay<'a> {
     file: &'a Path,
     options: &'a ReplayOptions,
@@ -82,7 +82,7 @@ impl<'a> TraceReplay<'a> {
         Ok(TraceReplay { file, options, trace })
     }
 
-    /// Whether the trace changes what the device holds.
+    /// Whether the trace writes to the device.
     pub fn writes(&self) -> bool {
         self.trace.ios.iter().any(|io| matches!(io.operation, Operation::Write | Operation::Discard))
     }
@@ -126,7 +126,7 @@ impl<'a> TraceReplay<'a> {
         }
     }
 
-    /// Says what will be done before it is.
+    /// Prints what will be replayed, before it begins.
     fn announce(&self, fitted: &Fitted, pace: Pace, target: &str) {
         let trace = &self.trace;
         let sum = |operation: Operation| {
@@ -160,7 +160,7 @@ impl<'a> TraceReplay<'a> {
     }
 }
 
-/// The first names, where there are many.
+/// The first names, and the number of the others.
 fn some_of(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let more = if names.len() > SHOWN { ", ..." } else { "" };

@@ -1,4 +1,4 @@
-//! From the file of a trace to its IOs.
+//! Reads the IOs of a trace from its file.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
@@ -31,7 +31,7 @@ pub enum TraceFormat {
     Samples,
 }
 
-/// Reads a trace. A folder, and a file of Parquet, hold samples; a text may be compressed with gzip.
+/// Reads a trace. A folder, or a Parquet file, contains samples; a text may be compressed with gzip.
 pub fn read(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {
     let name = path.display().to_string();
     let failed = |error| Usage(format!("cannot read the trace {name}: {error}"));
@@ -78,7 +78,7 @@ fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(segments)
 }
 
-/// Samples as a trace; a line is a sample's number, in the order of the files.
+/// Samples as a trace. The line of an IO is the number of its sample, in the order of the files.
 fn samples(path: &Path, segments: &[PathBuf]) -> Result<Trace> {
     let (mut ios, mut processes, mut line) = (Vec::new(), 0, 0);
     for segment in segments {

@@ -1,11 +1,11 @@
-//! Measures the transport latency of a live disk in a process of its own.
+//! Measures the transport latency of a live disk in a separate process.
 //!
 //! # Model
-//! The server starts this binary again with a hidden verb. That process reads and writes the disk and prints the
-//! transport latency as JSON.
+//! The server starts this program again with a hidden verb. That process reads and writes the disk, and
+//! prints the transport latency as JSON.
 //!
-//! A server that read its own disk and was killed would wait for itself in the kernel for ever. The other process gets an
-//! error when the server is killed, and ends.
+//! If the server read its own disk and was killed, it would wait for itself in the kernel forever. The other
+//! process gets an error when the server is killed, and ends.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub fn measure(disk: &LiveDisk, path: &Path) -> Result<TransportLatency> {
 
 fn start_probe(path: &Path) -> Result<TransportLatency> {
     let mut probe = Command::new("/proc/self/exe");
-    // In a process group of its own: Ctrl-C is for the server.
+    // In a separate process group, because Ctrl-C is meant for the server.
     probe.arg(VERB).arg(path).stdin(Stdio::null()).process_group(0);
     let output = probe.output().context("cannot start flashlab once more")?;
     match output.status.success() {

@@ -1,5 +1,5 @@
-//! The warning of space that was never written: reads of it do not reach the flash, and the first writes to it find free
-//! blocks.
+//! Warns of space that was never written: reads of it do not reach the flash, and the first writes to it find
+//! free blocks.
 
 use anyhow::Result;
 use flashlab_base::{Bytes, Seed, Target};
@@ -8,7 +8,7 @@ use flashlab_host::NeverWritten;
 
 use crate::target::{OpenDevice, Opened};
 
-/// What to do about it when plans are measured in this state; `None` where the state leaves none.
+/// What to do about it if plans are measured in this state; `None` if the state leaves no such space.
 pub fn remedy(state: State) -> Option<&'static str> {
     match state {
         State::Steady | State::Sequential => None,
@@ -20,8 +20,8 @@ pub fn remedy(state: State) -> Option<&'static str> {
     }
 }
 
-/// Adds the warning to those of the target, and tells it, where a measurement of the first `size` bytes would meet such
-/// space. `remedy` is what to do about it, as a sentence without a full stop.
+/// Adds the warning to those of the target and prints it, if a measurement of the first `size` bytes would
+/// use such space. `remedy` says what to do about it, as a sentence without a full stop.
 pub fn warn(opened: &mut Opened, target: &Target, size: Bytes, seed: Seed, remedy: &str) -> Result<()> {
     let found = match (target, &opened.device) {
         (Target::Simulated(simulated), OpenDevice::Simulated(device)) => {

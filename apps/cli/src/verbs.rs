@@ -1,6 +1,6 @@
 //! The verbs of the command line. A verb is one file: its arguments, with their help texts, and its function `run`.
 //!
-//! To add a verb, write its file and name it here: `mod`, variant, arm.
+//! To add a verb, write its file and add it here in three places: `mod`, variant, arm.
 
 pub mod bench;
 pub mod caretaker;

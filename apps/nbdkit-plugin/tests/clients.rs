@@ -1,6 +1,6 @@
-//! nbdkit serves a simulated device, and other people's clients use it: they see the disk, move data to it and from it,
-//! meet its errors, and are not left hanging when the server is killed. Where nbdkit or a client is missing, the test
-//! says that it was skipped.
+//! Serves a simulated device with nbdkit to NBD clients of other projects. They see the disk, read and write
+//! data, get its errors, and do not hang when the server is killed. If nbdkit or a client is missing, the
+//! test reports that it was skipped.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ struct Server {
     folder: tempfile::TempDir,
 }
 
-/// Whether these programs are there; says so if not.
+/// Whether these programs are installed; prints a message if not.
 fn have(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| {
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err()
@@ -33,7 +33,7 @@ fn have(programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// The plugin, which Cargo built beside this test.
+/// The plugin, which Cargo built next to this test.
 fn plugin() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let plugin = test.with_file_name("libflashlab_nbdkit.so");
@@ -177,7 +177,7 @@ fn faults_reach_the_client_as_errors() {
     let mut read = || client.read(Bytes::ZERO, &mut [0; 512]).map_err(|error| error.raw_os_error());
     assert_eq!(read(), Ok(()));
     assert_eq!(read(), Err(Some(28)));
-    // NBD has no number for a device that is gone.
+    // NBD has no error number for a device that is gone.
     assert_eq!(read(), Err(Some(5)));
 }
 
@@ -192,7 +192,7 @@ fn the_export_that_is_measured_reaches_no_data() {
     assert_eq!(server.first_bytes(""), image[..4096]);
     assert_eq!(server.first_bytes(PROBE_EXPORT), [0; 4096]);
     let other = format!("nbd+unix:///{PROBE_EXPORT}?socket={}", server.path("socket").display());
-    // What is written while the transport latency is measured is forgotten.
+    // Writes during the measurement of the transport latency are not stored.
     server.run("nbdcopy", &["image", &other]);
     assert_eq!(server.first_bytes(""), image[..4096]);
     assert_eq!(server.first_bytes(PROBE_EXPORT), [0; 4096]);

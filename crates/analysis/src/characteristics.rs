@@ -1,7 +1,7 @@
-//! The device's row of uFLIP's Table 3, by the definitions of section 5.2.
+//! Computes the device's row of uFLIP's Table 3, by the definitions of section 5.2.
 //!
-//! Ratios are as measured: the paper's "=" is a 1 that was rounded, which is left to the reader.
-//! A figure of which the micro-benchmark or the baseline is missing is null.
+//! Ratios are as measured. The paper prints "=" for a ratio that rounds to 1. A figure is null if its
+//! micro-benchmark or its baseline is missing.
 
 use flashlab_base::Identity;
 
@@ -45,8 +45,8 @@ pub fn characteristics(
     }
 }
 
-/// The smallest pause from which on random writes behave like sequential writes; none where they
-/// do without a pause or with none that was measured.
+/// The smallest pause from which on random writes behave like sequential writes. `None` if they do so without
+/// a pause, or if no measured pause is long enough.
 fn pause_ns(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Option<f64> {
     let limit = LIKE_SEQUENTIAL * baseline_ns(baselines, "SW")?;
     if baseline_ns(baselines, "RW")? <= limit {
@@ -57,20 +57,20 @@ fn pause_ns(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Opti
     behaving.last().map(|point| point.value).filter(|&pause| pause > 0.0)
 }
 
-/// Where random writes stay cheap (uFLIP section 5.2, Figure 8).
+/// The area in which random writes stay fast (uFLIP section 5.2, Figure 8).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Locality {
-    /// The largest area measured before random writes degrade; 0 where a focus does not help.
+    /// The largest measured area before random writes slow down; 0 if a smaller area does not help.
     pub area_bytes: f64,
-    /// Their largest cost within it, relative to sequential writes.
+    /// Their longest response time within it, relative to sequential writes.
     pub ratio: f64,
-    /// Whether they were seen to degrade beyond it.
+    /// Whether a measured larger area is slower.
     pub degrades: bool,
 }
 
-/// The locality area: up to the knee of the cost of random writes over TargetSize. A TargetSize of
-/// one IO is left out, since that is writing in place. Without a knee the area is everything that
-/// was measured if random writes are cheap there, and nothing ("No") if they are not.
+/// The locality area: up to the knee of the response time of random writes over TargetSize. A TargetSize of
+/// one IO is left out, because that is writing in place. Without a knee, the area is everything that was
+/// measured if random writes are fast there, and nothing ("No") otherwise.
 pub(crate) fn locality(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Option<Locality> {
     let sequential = baseline_ns(baselines, "SW")?;
     let points: Vec<&Point> = curve(micro_benchmarks, "TargetSize", "RW")
@@ -83,7 +83,7 @@ pub(crate) fn locality(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmar
     let last = points.get(within.checked_sub(1)?)?;
     if !degrades && median(&costs) > DEGRADATION {
         let random = baseline_ns(baselines, "RW").map_or(0.0, |random| random / sequential);
-        // Everything measured may lie within the area of a device whose limit is further out.
+        // If all points are fast, the limit of the device is larger than what was measured.
         if random <= DEGRADATION * median(&costs) {
             return Some(Locality { area_bytes: 0.0, ratio: largest(&costs), degrades });
         }
@@ -94,19 +94,18 @@ pub(crate) fn locality(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmar
 /// How many partitions can be written concurrently (uFLIP section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Partitioning {
-    /// The largest number before sequential writes degrade.
+    /// The largest number before sequential writes slow down.
     pub partitions: u32,
-    /// Their largest cost up to there, relative to one partition.
+    /// Their longest response time up to that number, relative to one partition.
     pub ratio: f64,
-    /// Whether they were seen to degrade beyond it.
+    /// Whether a measured larger number is slower.
     pub degrades: bool,
 }
 
-/// The knee of the cost of sequential writes over Partitions, relative to the plateau from two
-/// partitions on and not to a single one: uFLIP's Kingston DT hyper X has a plateau at 20 times the
-/// cost of one partition and degrades only beyond 8. Where two partitions cost over twice as much
-/// as one and no second point shares their level, or every point does, there is no plateau short
-/// of the degradation and the answer is one.
+/// The knee of the response time of sequential writes over Partitions. It is relative to the plateau from two
+/// partitions on, and not to one partition: uFLIP's Kingston DT hyper X has a plateau at 20 times the time of
+/// one partition and slows down only beyond 8. The plateau ends at once, and the answer is one, in two cases:
+/// two partitions take over twice as long as one and no second point is on their level, or every point is.
 pub(crate) fn partitioning(micro_benchmarks: &[MicroBenchmark]) -> Option<Partitioning> {
     let points = curve(micro_benchmarks, "Partitions", "SW");
     let single = points.first().filter(|point| point.value == 1.0)?.response_ns_mean;
@@ -120,14 +119,14 @@ pub(crate) fn partitioning(micro_benchmarks: &[MicroBenchmark]) -> Option<Partit
     Some(Partitioning { partitions: points[within].value as u32, ratio: largest(&costs[..within]), degrades })
 }
 
-/// The cost of sequential writes in steps of `incr` IOs, relative to the baseline.
+/// The response time of writes with this Incr, relative to the baseline.
 fn incr_ratio(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark], incr: f64) -> Option<f64> {
     let points = curve(micro_benchmarks, "Incr", "SW");
     let point = points.iter().find(|point| point.value == incr)?;
     Some(point.response_ns_mean / baseline_ns(baselines, "SW")?)
 }
 
-/// The mean cost of writes with gaps of 1 to 8 MB, relative to random writes.
+/// The mean response time of writes with gaps of 1 to 8 MB, relative to random writes.
 fn large_incr(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Option<f64> {
     let has_large_gap =
         |point: &&Point| io_size(point).is_some_and(|size| LARGE_GAP_MB.contains(&(point.value * size / MB)));
@@ -202,7 +201,7 @@ mod tests {
         let flat = |ms: f64| [(1.0, 1.0), (2.0, ms), (4.0, ms), (8.0, ms)];
         assert_eq!(locality_of(1.1, &flat(1.1)), Some((8.0, false)));
         assert_eq!(locality_of(88.0, &flat(88.0)), Some((0.0, false)));
-        // Cheap up to 8 IOs, and the knee lies further out than was measured.
+        // Fast up to 8 IOs, and the knee is beyond what was measured.
         assert_eq!(locality_of(88.0, &flat(5.0)), Some((8.0, false)));
         assert_eq!(locality_of(88.0, &[]), None);
     }

@@ -1,8 +1,8 @@
-//! Response times by class: what was asked, whether it followed the one before it, and how large it was.
+//! Response times by class: operation, locality and size of the IOs.
 //!
 //! # Model
-//! IOs are added one by one, in any order, and nothing is kept of them but a [`Summary`] for each class. The mean queue
-//! is what Little's law says: response times added up, over the time that passed.
+//! IOs are added one by one, in any order. Only a [`Summary`] is kept for each class. The mean queue follows
+//! from Little's law: the sum of the response times divided by the elapsed time.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::Summary;
 use crate::findings::Distribution;
 
-/// The upper ends of the classes of sizes; what is larger is in one more.
+/// The upper ends of the size classes; larger IOs are in one more class.
 const SIZES: [Bytes; 5] = [Bytes::kib(4), Bytes::kib(16), Bytes::kib(64), Bytes::kib(256), Bytes::mib(1)];
 
-/// Whether an IO began where the one before it, of the same operation and source, had ended.
+/// Whether an IO began where the previous one of the same operation and source ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Locality {
@@ -25,7 +25,7 @@ pub enum Locality {
     Random,
 }
 
-/// What there is to know of an IO that was done.
+/// A completed IO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// What was asked.
@@ -34,9 +34,9 @@ pub struct Done {
     pub locality: Locality,
     /// How long it was.
     pub size: Bytes,
-    /// From when it was to start to when the device took it.
+    /// From the intended start to the submission to the device.
     pub waited: Nanos,
-    /// From when it was to start to when it was done.
+    /// From the intended start to the completion.
     pub response: Nanos,
 }
 
@@ -56,18 +56,18 @@ struct Class {
     responses: Summary,
 }
 
-/// Response times by class, with the rates over the time that passed.
+/// Response times by class, with the rates over the elapsed time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassTable {
     /// The time that passed.
     pub duration_ns: u64,
     /// IOs that failed, and are in no class.
     pub failed_ios: u64,
-    /// The mean number of IOs that had been asked for and were not done.
+    /// The mean number of unfinished IOs, including those that wait for the device's queue.
     pub queue_mean: f64,
-    /// How many of them the device had.
+    /// The mean number of IOs in the device.
     pub device_queue_mean: f64,
-    /// All IOs of each operation, and behind them those of its classes.
+    /// All IOs of each operation, followed by those of its classes.
     pub rows: Vec<ClassRow>,
 }
 
@@ -80,19 +80,19 @@ pub struct ClassRow {
     pub locality: Option<Locality>,
     /// IOs are larger than this; null for all IOs of the operation.
     pub larger_than_bytes: Option<u64>,
-    /// And no larger than this; null where there is no such bound.
+    /// And at most this size; null without an upper bound.
     pub up_to_bytes: Option<u64>,
     /// Their sizes together.
     pub bytes: u64,
-    /// IOs a second of the time that passed.
+    /// IOs per second of elapsed time.
     pub ios_per_s: f64,
-    /// Bytes a second of the time that passed.
+    /// Bytes per second of elapsed time.
     pub bytes_per_s: f64,
-    /// How many there were, and their response times.
+    /// Their number and their response times.
     pub response: Distribution,
     /// The 95th percentile of these.
     pub response_ns_p95: u64,
-    /// The mean number of them that had been asked for and were not done.
+    /// The mean number of unfinished IOs of this row.
     pub queue_mean: f64,
 }
 
@@ -122,7 +122,7 @@ impl Classes {
         }
     }
 
-    /// The table, when so much time has passed.
+    /// The table, after this elapsed time.
     pub fn table(&self, duration: Nanos) -> ClassTable {
         let share = |sum: u128| if duration.0 == 0 { 0.0 } else { sum as f64 / duration.0 as f64 };
         let mut rows = Vec::new();

@@ -1,21 +1,21 @@
-//! Whether devices, or runs, differ: by how much, at which quantile and with which confidence.
+//! Compares runs: do they differ, by how much, at which quantile and with which confidence?
 //!
 //! # Model
-//! Each run is compared with the first, experiment by experiment, reads and writes apart: median,
-//! 90th, 99th and 99.9th percentile, and the mean. What is compared is two runs, not two device
-//! models: whatever changed between them (state, temperature, other load) is part of the ratio.
+//! Each run is compared with the first, experiment by experiment, reads and writes apart: median, 90th, 99th
+//! and 99.9th percentile, and the mean. Runs are compared, not device models: state, temperature and other
+//! load are part of the ratio.
 //!
 //! # Method
 //! 1. Each figure gets an interval that holds for dependent IOs (`level`).
-//! 2. Where the repetitions of a run scatter more than their IOs explain, its intervals widen. Three
-//!    repetitions of one experiment do not show that, those of all experiments together do.
+//! 2. If the repetitions of a run scatter more than their IOs explain, its intervals widen. Three repetitions
+//!    of one experiment do not show that; those of all experiments together do.
 //! 3. Two figures give a ratio with its interval and its p-value (`ratio`).
 //! 4. One correction (Holm) covers all p-values of the comparison.
 //!
 //! # Invariants
-//! - between runs that do not differ, any difference is reported in at most one comparison of
-//!   twenty (`cargo xtask compare-score` measures it);
-//! - what only some of the runs have is listed, never left out silently.
+//! - If runs do not differ, at most one comparison in twenty reports a difference (`cargo xtask
+//!   compare-score` measures it).
+//! - Experiments that only some of the runs have are listed, and never left out silently.
 
 mod level;
 mod ratio;
@@ -30,7 +30,7 @@ pub use level::{Responses, Statistic, TransferTotals};
 use ratio::{CONFIDENCE, Pair, holm};
 pub use ratio::{FALSE_DIFFERENCE_P, Ratio, RatioVerdict};
 
-/// How finely a distribution is drawn: as many quantiles for each factor of ten towards the tail.
+/// The resolution of a distribution: the number of quantiles for each factor of ten towards the tail.
 const QUANTILES_PER_DECADE: usize = 20;
 
 /// Which experiment response times are of.
@@ -38,13 +38,13 @@ const QUANTILES_PER_DECADE: usize = 20;
 pub struct ExperimentKey {
     /// The micro-benchmark, or `baseline`.
     pub micro_benchmark: String,
-    /// The parameter that varies, as `IOSize`; empty for a baseline.
+    /// The parameter that varies, for example `IOSize`; empty for a baseline.
     pub parameter: String,
     /// `SR`, `RR`, `SW`, `RW`, or a mix as `SR/RW`.
     pub pattern: String,
     /// The parameter's value.
     pub value: f64,
-    /// The value as a person writes it.
+    /// The value as a text.
     pub label: String,
     /// Of the experiment's reads, or of its writes.
     pub mode: Mode,
@@ -64,7 +64,7 @@ pub struct ComparedRun {
 /// Runs side by side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The devices, in the order given; the first is what the others are compared with.
+    /// The devices, in the order given. The others are compared with the first.
     pub devices: Vec<String>,
     /// The columns of Table 3.
     pub characteristics: Vec<FigureRow>,
@@ -93,19 +93,19 @@ pub struct ExperimentRow {
     /// Which.
     #[serde(flatten)]
     pub key: ExperimentKey,
-    /// How many IOs each run has; null where it has none.
+    /// The number of IOs of each run; null if it has none.
     pub ios: Vec<Option<u64>>,
     /// The distribution of each run's response times, for a plot.
     pub distributions: Vec<Option<Vec<QuantilePoint>>>,
-    /// Each run against the first, a ratio for each statistic; null for the first itself and where
-    /// not measured.
+    /// Each run against the first, with a ratio for each statistic; null for the first itself and if not
+    /// measured.
     pub ratios: Vec<Option<Vec<StatisticRatio>>>,
 }
 
 /// A point of a distribution function.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct QuantilePoint {
-    /// The share of response times that are not longer.
+    /// The share of response times that are at most this long.
     pub share: f64,
     /// The response time.
     pub response_ns: f64,
@@ -116,7 +116,7 @@ pub struct QuantilePoint {
 pub struct StatisticRatio {
     /// Which.
     pub statistic: Statistic,
-    /// The ratio, its interval and what follows.
+    /// The ratio, its interval and its verdict.
     #[serde(flatten)]
     pub ratio: Ratio,
 }
@@ -127,7 +127,7 @@ pub struct MissingRow {
     /// Which.
     #[serde(flatten)]
     pub key: ExperimentKey,
-    /// The runs that have it, by their place in the list of devices.
+    /// The runs that have it, by their index in the list of devices.
     pub runs: Vec<usize>,
 }
 
@@ -192,9 +192,9 @@ pub struct Estimate {
     pub value: f64,
     /// The interval's lower end.
     pub low: f64,
-    /// The upper end; `None` where too few IOs lie beyond the quantile.
+    /// The upper end; `None` if too few IOs lie beyond the quantile.
     pub high: Option<f64>,
-    /// How many IOs it is known from.
+    /// The number of IOs from which it is known.
     pub ios: u64,
 }
 
@@ -217,11 +217,11 @@ impl ComparedRun {
             .collect()
     }
 
-    /// What each experiment did a second, in the order of `experiments`; `amount` chooses what. `None` where no
-    /// time passed.
+    /// The rate of each experiment per second, in the order of `experiments`; `amount` chooses IOs or bytes.
+    /// `None` if no time passed.
     ///
-    /// With a fixed number of IOs in flight, throughput is that number over the mean response time (Little's law), so
-    /// that it has the mean's interval, relative to its value and turned round.
+    /// With a fixed number of IOs in flight, throughput is that number divided by the mean response time
+    /// (Little's law). So its relative interval is that of the mean, inverted.
     pub fn throughput_estimates(&self, amount: impl Fn(TransferTotals) -> u64) -> Vec<Option<Estimate>> {
         let means = self.response_estimates(Statistic::Mean).into_iter();
         let with_means = means.zip(&self.experiments);
@@ -255,7 +255,7 @@ fn keys(runs: &[ComparedRun]) -> Vec<&ExperimentKey> {
     keys
 }
 
-/// Of each statistic, by how much the levels of the run's repetitions vary.
+/// For each statistic, the variance of the levels of the run's repetitions.
 fn repetition_variances(run: &ComparedRun) -> Vec<f64> {
     let levels = |statistic| run.experiments.iter().map(move |(_, responses)| responses.level(statistic));
     Statistic::ALL.into_iter().map(|statistic| repetition_variance(levels(statistic))).collect()

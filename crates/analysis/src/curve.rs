@@ -1,14 +1,13 @@
-//! A response-time curve over the parameter of a micro-benchmark, and where it has its knee.
+//! A response-time curve over the parameter of a micro-benchmark, and its knee.
 //!
-//! Invariant: a curve holds only points that were measured, in ascending order of the parameter.
+//! Invariant: a curve contains only points that were measured, in ascending order of the parameter.
 
 use crate::findings::{Baseline, MicroBenchmark, Point};
 use crate::point::mean;
 
-/// Beyond a knee, costs are over this many times those of the plateau before it.
+/// Beyond a knee, response times are more than this many times those of the plateau before it.
 pub(crate) const DEGRADATION: f64 = 2.0;
-/// The relative half width taken for points of which neither repetitions nor the confidence
-/// interval tell it.
+/// The relative half width of points for which neither the repetitions nor a confidence interval give one.
 const UNKNOWN_PRECISION: f64 = 0.25;
 
 /// The points of the experiment that varies `parameter` (a uFLIP name) of `pattern`.
@@ -29,7 +28,7 @@ pub(crate) fn curve<'a>(
     points
 }
 
-/// The patterns of which `parameter` was varied, in the order of the findings.
+/// The patterns in which `parameter` was varied, in the order of the findings.
 pub(crate) fn patterns<'a>(micro_benchmarks: &'a [MicroBenchmark], parameter: &str) -> Vec<&'a str> {
     let micros = micro_benchmarks.iter().filter(|micro| micro.parameter == parameter);
     micros.flat_map(|micro| &micro.experiments).map(|experiment| experiment.pattern.as_str()).collect()
@@ -56,9 +55,9 @@ pub(crate) fn ios_per_s(point: &Point) -> Option<f64> {
     mean(&point.runs.iter().map(|run| run.ios_per_s).collect::<Vec<_>>()).filter(|&rate| rate > 0.0)
 }
 
-/// How far the point's mean may be off, relative to it: the repetitions' spread (a little under
-/// the half width of the 95 % interval of three) or what the runs know of themselves, whichever
-/// is larger.
+/// The relative uncertainty of the point's mean. It is the larger of two values: the repetitions' spread (a
+/// little less than the half width of the 95 % interval of three repetitions), and the precision of the runs
+/// themselves.
 pub(crate) fn uncertainty(point: &Point) -> f64 {
     let within = point
         .runs
@@ -71,9 +70,9 @@ pub(crate) fn uncertainty(point: &Point) -> f64 {
     }
 }
 
-/// How many of `costs` lie before the first significant and lasting degradation: where a cost is
-/// over [`DEGRADATION`] times the median of those before it, and so is the median of it and all
-/// that follow. All of them where nothing degrades.
+/// The number of `costs` before the first significant and lasting slowdown. There a cost is over
+/// [`DEGRADATION`] times the median of the earlier ones, and so is the median of it and all that follow. All
+/// of them if nothing slows down.
 pub(crate) fn plateau(costs: &[f64]) -> usize {
     (1..costs.len())
         .find(|&i| {
@@ -83,7 +82,7 @@ pub(crate) fn plateau(costs: &[f64]) -> usize {
         .unwrap_or(costs.len())
 }
 
-/// The median, the mean of the middle two of an even number; 0 of nothing.
+/// The median: for an even number the mean of the middle two, and 0 for none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! The estimators that the inference of a black box decides with: pure functions over figures,
-//! mostly response times in nanoseconds, in the order they were measured in.
+//! The statistical tests and estimators of inference: pure functions of figures, mostly response times in
+//! nanoseconds in the order of measurement.
 //!
 //! | question | module |
 //! | --- | --- |
@@ -9,17 +9,20 @@
 //! | the line through a few figures whose errors are known, and whether it is one | [`mod@weighted_line`] |
 //! | pages, planes and blocks from reads across boundaries | [`boundaries`] |
 //!
-//! Model: a response time is a cost times a jitter, which is about log-normal with a few per cent,
-//! and one in a hundred is an outlier of about ten times. So everything goes by ranks and medians,
-//! or by logarithms with a share of outliers allowed for.
+//! Model: a response time is a cost multiplied by jitter. The jitter is about log-normal with a few per cent,
+//! and one in a hundred is an outlier of about ten times. So all estimators use ranks and medians, or
+//! logarithms with a share of outliers.
 //!
-//! What a p means, throughout: the probability, at most, that figures without the effect show this
-//! much of it, corrected for all the places that were looked at. Figures are taken to be
-//! independent of each other: where neighbours are not, they must be thinned or averaged before.
+//! The meaning of p everywhere: an upper bound of the probability that figures without the effect show at
+//! least this much of it, corrected for all positions that were tested. Figures are assumed to be
+//! independent. If neighbours are not, the caller must thin or average them first.
 //!
-//! Invariants: nothing panics, whatever the figures; figures that are not finite, or not above 0
-//! where logarithms are taken, count as the nearest that are (a figure that is none is left out
-//! by the caller); too little to tell is `None` or p = 1; the same figures give the same answer.
+//! Invariants:
+//! - No figures cause a panic.
+//! - Figures that are not finite, or not above 0 before a logarithm, are replaced by the nearest that are.
+//!   The caller leaves out NaN.
+//! - If there are too few figures, the answer is `None` or p = 1.
+//! - The same figures give the same answer.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -29,18 +32,18 @@ pub mod level;
 pub mod ranks;
 pub mod weighted_line;
 
-/// The probability that a standard normal figure is above `z`.
+/// The probability that a standard normal value is above `z`.
 fn normal_upper_p(z: f64) -> f64 {
     if z.is_nan() { 1.0 } else { Normal::standard().sf(z) }
 }
 
-/// What a standard normal figure lies within, either side of 0, with probability `confidence`,
-/// which is limited to what can be told from 0 and 1.
+/// The distance from 0 within which a standard normal value lies with probability `confidence`. The
+/// confidence is limited to values that differ from 0 and 1.
 fn normal_quantile(confidence: f64) -> f64 {
     Normal::standard().inverse_cdf(0.5 + confidence.clamp(1e-9, 1.0 - 1e-9) / 2.0)
 }
 
-/// The logarithms, of the nearest positive finite figure where there is none.
+/// The logarithms. A figure that is not positive and finite is replaced by the nearest that is.
 fn logarithms(values: &[f64]) -> Vec<f64> {
     values.iter().map(|v| v.clamp(f64::MIN_POSITIVE, f64::MAX).ln()).collect()
 }
@@ -51,10 +54,10 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The median of ascending figures; none of nothing.
+/// The median of ascending figures; `None` for none.
 fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
-    // Halved before they are added: two huge figures have a sum that is not finite.
+    // Halved before they are added, because the sum of two huge figures is not finite.
     Some(if sorted.len() % 2 == 1 { upper } else { sorted[sorted.len() / 2 - 1] / 2.0 + upper / 2.0 })
 }
 
@@ -72,8 +75,8 @@ pub(crate) mod noise {
         (0..n).map(|_| level * jitter(source)).collect()
     }
 
-    /// Asserts that of the `ps`, computed without an effect, no larger share lies below an alpha
-    /// than alpha and three standard errors.
+    /// Asserts that the `ps`, computed without an effect, are not too small: the share below each alpha is at
+    /// most alpha plus three standard errors.
     pub(crate) fn assert_honest(ps: &[f64], what: &str) {
         for alpha in [0.2, 0.05, 0.01] {
             let share = ps.iter().filter(|&&p| p <= alpha).count() as f64 / ps.len() as f64;
@@ -82,7 +85,7 @@ pub(crate) mod noise {
         }
     }
 
-    /// Figures that are odd in every way the estimators must live with.
+    /// Unusual figures that every estimator must accept.
     pub(crate) fn odd_samples() -> Vec<Vec<f64>> {
         let mut samples = vec![vec![], vec![0.0], vec![f64::MAX; 40], vec![1.0; 3], vec![7.0; 500]];
         samples.push((0..64).map(|i| if i % 2 == 0 { f64::MAX } else { f64::MIN_POSITIVE }).collect());

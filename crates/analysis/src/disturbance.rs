@@ -1,34 +1,36 @@
-//! How far a measurement was disturbed, and whether it still carries a verdict.
+//! Decides how far a measurement was disturbed, and whether its figures still support a verdict.
 //!
-//! A run is disturbed where it was flagged for what something else did: the other kinds of flags tell of
-//! the device or of the plan. Repetitions that lie wide apart tell of a disturbance that nobody saw.
+//! A run is disturbed if it has a flag that other programs or the machine caused. Other flags come from the
+//! device or the plan. Repetitions that differ very much also show a disturbance, even if no counter shows
+//! it.
 
 use flashlab_base::{Bytes, Nanos};
 
 use crate::curve::median;
 use crate::findings::{Baseline, Disturbance, MicroBenchmark, RunSummary};
 
-/// The flags of runs that something else than the device and the plan had a part in.
+/// The flags that neither the device nor the plan causes.
 const DISTURBING: [&str; 4] = ["interference", "processor_starved", "thermal", "recording_stalled"];
-/// With more disturbed runs than this share, there is no verdict.
+/// If more than this share of the runs is disturbed, there is no verdict.
 const DISTURBED_MOST: f64 = 0.5;
-/// Nor where the repetitions of the median point lie further apart than this, relative to their mean: so
-/// far that a cost twice as high may be chance.
+/// Nor if the repetitions of the median point differ by more than this, relative to their mean. Chance could
+/// then explain a factor of two.
 const SPREAD_MOST: f64 = 0.5;
-/// What others moved counts from this part of what a run moved itself ...
+/// Traffic of others counts from this share of the run's own traffic on ...
 const TRAFFIC_SHARE: f64 = 0.05;
-/// ... and this many bytes: every machine writes a log line now and then.
+/// ... and from this number of bytes on: every machine sometimes writes a log line.
 const TRAFFIC_LEAST: Bytes = Bytes::mib(1);
-/// Waiting for a processor counts from this part of the time.
+/// Waiting for a CPU counts from this share of the time on.
 const WAIT_SHARE: f64 = 0.02;
 
-/// Which part of its own traffic others moved on the device beside a run, if that is enough to matter.
+/// The traffic of other programs on the device during a run, as a share of the run's own; `None` if it is too
+/// small to matter.
 pub fn interference(others: Bytes, own: Bytes) -> Option<f64> {
     let share = others.0 as f64 / own.0.max(1) as f64;
     (others >= TRAFFIC_LEAST && share >= TRAFFIC_SHARE).then_some(share)
 }
 
-/// Which part of its time a run waited for a processor, if that is enough to matter.
+/// The share of its time that a run waited for a CPU; `None` if it is too small to matter.
 pub fn starvation(wait: Nanos, time: Nanos) -> Option<f64> {
     let share = wait.0 as f64 / time.0.max(1) as f64;
     (share >= WAIT_SHARE).then_some(share)
@@ -51,7 +53,7 @@ impl Disturbance {
         }
     }
 
-    /// Why these runs carry no verdict, as `Too disturbed for a verdict: ...`; `None` where they do.
+    /// Why these runs support no verdict, for example `Too disturbed for a verdict: ...`; `None` if they do.
     pub fn forbids(&self) -> Option<String> {
         let Disturbance { runs, disturbed_runs, spread_median } = *self;
         let share = disturbed_runs as f64 / runs.max(1) as f64;
@@ -106,7 +108,7 @@ mod tests {
         // Baselines count as well: two of four runs are not most of them.
         let found = Disturbance::of(&[baseline("SR", 1.0)], &[flagged(2, "thermal")]);
         assert_eq!((found.runs, found.disturbed_runs, found.forbids()), (4, 2, None));
-        // What the device and the plan do is no disturbance.
+        // Effects of the device and the plan are no disturbance.
         assert_eq!(forbids(&[flagged(3, "startup_shortened")]), None);
     }
 

@@ -1,4 +1,4 @@
-//! Expectations: what somebody says of a device in advance, decided by what was measured.
+//! Expectations: requirements of a user, which a measurement decides.
 //!
 //! # Model
 //! An expectation compares one figure with a bound. There are three forms:
@@ -6,13 +6,13 @@
 //! - of a comparison: `p99(RW) < 1.2x`, each other run relative to the first;
 //! - of an inference: `erase_block_size = 4MiB`.
 //!
-//! It is applied to every experiment that it names, and decided with the figure's 95 % confidence interval (an
-//! inference: with a confidence of 0.95): met where the whole interval is on the right side of the bound, not met where
-//! all of it is on the wrong side, and otherwise it cannot be told.
+//! It is applied to every experiment that it names, and decided with the figure's 95 % confidence interval
+//! (an inference: with a confidence of 0.95). It is met if the whole interval is on the right side of the
+//! bound. It is not met if the whole interval is on the wrong side. Otherwise it cannot be told.
 //!
 //! # Invariants
-//! - what was not measured is never met;
-//! - an expectation that names nothing gives one judgement, which says what there is to name.
+//! - What was not measured is never met.
+//! - If an expectation names nothing, it gives one judgement, which lists the possible names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -104,13 +104,13 @@ pub enum ExpectationError {
          name"
     )]
     NoFigure(String),
-    /// The largest value grows with every IO.
+    /// The maximum grows with the number of IOs.
     #[error("`{0}`: the largest response time grows with the number of IOs, and has no interval: use p99.9")]
     Maximum(String),
-    /// A response time or a rate is never equal to anything.
+    /// A response time or a rate is never exactly equal to a bound.
     #[error("`{0}`: a measured figure is never equal to a bound: use < or >")]
     Equal(String),
-    /// The right side does not fit to the left one.
+    /// The right side does not fit the left one.
     #[error("`{bound}` is no bound for {figure}: write {example}")]
     Bound {
         /// As it was written.
@@ -139,8 +139,8 @@ pub enum Outcome {
 pub struct Judgement {
     /// The expectation as it was written.
     pub expectation: String,
-    /// What it was applied to, as an expectation would name it: `granularity:RW@32KiB`; of a comparison with the
-    /// other run's device before it.
+    /// What it was applied to, in the form of an expectation: `granularity:RW@32KiB`. For a comparison, the
+    /// other run's device stands before it.
     pub of: String,
     /// What became of it.
     pub outcome: Outcome,
@@ -158,16 +158,16 @@ pub enum Evidence {
         value: f64,
         /// The lower end.
         low: f64,
-        /// The upper end; null where too few IOs lie beyond the quantile.
+        /// The upper end; null if too few IOs lie beyond the quantile.
         high: Option<f64>,
         /// Of all three.
         unit: FigureUnit,
-        /// How many IOs it is known from.
+        /// The number of IOs from which it is known.
         ios: u64,
     },
     /// An inferred parameter.
     Parameter {
-        /// Its value as people write it; empty where it was not found.
+        /// Its value as a text; empty if it was not found.
         value: String,
         /// The probability that it is right.
         confidence: f64,
@@ -205,7 +205,7 @@ impl Expectation {
         }
     }
 
-    /// The inferred parameter that it is about.
+    /// The inferred parameter of the expectation.
     pub fn parameter(&self) -> Option<Parameter> {
         match self.subject {
             Subject::Parameter(parameter) => Some(parameter),
@@ -224,7 +224,7 @@ impl Expectation {
         }
     }
 
-    /// Applies it to the figures of one run; an expectation of another kind cannot be told.
+    /// Applies it to the figures of one run. An expectation of another kind cannot be told.
     pub fn judge_run(&self, run: &ComparedRun) -> Vec<Judgement> {
         let keys: Vec<ExperimentKey> = run.experiments.iter().map(|(key, _)| key.clone()).collect();
         let Subject::Figure(selector, figure) = &self.subject else { return self.nothing(&keys) };
@@ -317,7 +317,7 @@ impl Expectation {
     }
 }
 
-/// What expectations can name of these experiments, as they write it: `RW`, `granularity:SR@32KiB`.
+/// The names that expectations can use for these experiments: `RW`, `granularity:SR@32KiB`.
 pub fn expectable_names(keys: &[ExperimentKey]) -> Vec<String> {
     (0..keys.len()).map(|index| name(keys, index)).collect()
 }
@@ -329,7 +329,7 @@ impl fmt::Display for Expectation {
 }
 
 impl Relation {
-    /// In the order in which they are looked for.
+    /// In the order in which they are searched.
     const ALL: [(&'static str, Relation); 6] = [
         ("<=", Relation::AtMost),
         (">=", Relation::AtLeast),
@@ -403,7 +403,7 @@ fn subject(text: &str) -> Result<Subject, ExpectationError> {
             _ => Err(no_figure()),
         };
     }
-    // From the left: `p99.9` has a point in it, and values may have one.
+    // From the left: `p99.9` contains a point, and values may contain one.
     let found = text.match_indices('.').find_map(|(position, _)| {
         Some((Selector::parse(&text[..position])?, run_figure(&text[position + 1..])?))
     });
@@ -419,7 +419,7 @@ fn run_figure(name: &str) -> Option<RunFigure> {
     }
 }
 
-/// The right side; the error is an example of what would fit.
+/// Parses the right side; the error is an example that would fit.
 fn bound(subject: &Subject, relation: Relation, text: &str) -> Result<Bound, String> {
     let positive = |number: Option<f64>| number.filter(|number| number.is_finite() && *number >= 0.0);
     let time = || positive(text.parse::<Nanos>().ok().map(|time| time.0 as f64));
@@ -474,13 +474,13 @@ impl Selector {
         let is_complete = !pattern.is_empty()
             && plan.as_deref() != Some("")
             && value.as_deref() != Some("")
-            // What comes after a point would be a figure.
+            // A figure would follow the point.
             && (value.is_some() || !pattern.contains('.'));
         is_complete.then_some(Selector { plan, pattern, value, mode })
     }
 
-    /// The experiments that it names. Without a plan, the baselines of this pattern where there are any, since they are
-    /// what a pattern's name alone means; otherwise all.
+    /// The experiments that it names. Without a plan these are the baselines of this pattern, because the
+    /// name of a pattern alone means them. Without baselines, all experiments of this pattern.
     fn select(&self, keys: &[ExperimentKey]) -> Vec<usize> {
         let fits = |key: &ExperimentKey| {
             key.pattern.eq_ignore_ascii_case(&self.pattern)
@@ -507,7 +507,7 @@ fn is_value(key: &ExperimentKey, value: &str) -> bool {
     plain(&key.label) == value || (!key.label.is_empty() && number == Some(key.value))
 }
 
-/// How an expectation names this experiment; the mode only where there are both.
+/// The name of this experiment in an expectation; with the mode only if it has both.
 fn name(keys: &[ExperimentKey], index: usize) -> String {
     let key = &keys[index];
     let plan = match key.micro_benchmark.as_str() {

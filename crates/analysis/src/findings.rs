@@ -1,8 +1,8 @@
-//! The document that a run ends with: what was found, with which confidence, and what to doubt.
+//! The findings of a run: what was found, with which confidence, and what to doubt.
 //!
-//! This is `summary.json` and what `--json` prints. Field names carry their units. `null` is "not
-//! measured" or "not known", never zero. Everything here can be computed again from the samples
-//! and the manifest of the run.
+//! This is the document `summary.json`, which `--json` prints. Field names carry their units. `null` means
+//! "not measured" or "not known", never zero. Everything here can be computed again from the samples and the
+//! manifest of the run.
 
 use flashlab_base::{Bytes, Identity, Mode, Nanos, Seed};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Findings {
     pub lingering: Option<Lingering>,
     /// The micro-benchmarks that were run (uFLIP section 3.2), in their order.
     pub micro_benchmarks: Vec<MicroBenchmark>,
-    /// How far all of it was disturbed.
+    /// How far the measurement was disturbed.
     pub disturbance: Disturbance,
     /// uFLIP's seven design hints, decided for this device.
     pub hints: Vec<Hint>,
@@ -39,9 +39,9 @@ pub struct Findings {
     pub warnings: Vec<Warning>,
 }
 
-/// The columns of uFLIP's Table 3, by the names of `uflip_table3.csv`. Times are of 32 KiB IOs
-/// where the run's baseline IOSize is 32 KiB. A ratio of 1 stands for the paper's "=", a locality
-/// of 0 MB for its "No"; a null `pause_rw_ms` beside measured pauses says that pauses have no effect.
+/// The columns of uFLIP's Table 3, with the names of `uflip_table3.csv`. Times are those of 32 KiB IOs if the
+/// baseline IOSize of the run is 32 KiB. A ratio of 1 stands for the paper's "=", and a locality of 0 MB for
+/// its "No". If pauses were measured and `pause_rw_ms` is null, pauses have no effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Characteristics {
     /// Model, or the target's name.
@@ -61,19 +61,19 @@ pub struct Characteristics {
     pub rw_ms: Option<f64>,
     /// The pause from which random writes behave like sequential writes.
     pub pause_rw_ms: Option<f64>,
-    /// The area within which random writes stay cheap.
+    /// The area within which random writes stay fast.
     pub locality_mb: Option<f64>,
-    /// Their largest cost there, relative to sequential writes.
+    /// Their longest response time there, relative to sequential writes.
     pub locality_ratio: Option<f64>,
-    /// The number of concurrent sequential-write partitions without significant degradation.
+    /// The number of concurrent sequential-write partitions without a significant slowdown.
     pub partitions: Option<u32>,
     /// Their cost relative to one partition.
     pub partition_ratio: Option<f64>,
-    /// Cost of writing in reverse (Incr = -1), relative to sequential writes.
+    /// The response time of writing in reverse (Incr = -1), relative to sequential writes.
     pub reverse_ratio: Option<f64>,
-    /// Cost of writing in place (Incr = 0), relative to sequential writes.
+    /// The response time of writing in place (Incr = 0), relative to sequential writes.
     pub in_place_ratio: Option<f64>,
-    /// Cost of writing with gaps of 1 to 8 MB, relative to random writes.
+    /// The response time of writing with gaps of 1 to 8 MB, relative to random writes.
     pub large_incr_vs_rw: Option<f64>,
 }
 
@@ -82,33 +82,33 @@ pub struct Characteristics {
 pub struct Method {
     /// `quick` or `full`.
     pub thoroughness: String,
-    /// The state that the run started from: `random`, `sequential`, `none`.
+    /// The state at the start of the run: `random`, `sequential`, `none`.
     pub state: String,
-    /// How the device was made steady, and whether it is; null for every other state.
+    /// How the device was made steady, and whether it is steady; null for every other state.
     #[serde(default)]
     pub steady: Option<SteadyState>,
     /// The seed of everything random.
     pub seed: Seed,
     /// The baseline IOSize.
     pub io_size: Bytes,
-    /// The part of the device that was used.
+    /// The part of the device that was measured.
     pub target_size: Bytes,
     /// The pause between runs.
     pub pause: Nanos,
     /// How often each run was repeated.
     pub repetitions: u32,
-    /// The confidence interval's half width, relative to the mean, that runs aimed at.
+    /// The precision goal of the runs: the half width of the confidence interval, relative to the mean.
     pub precision_goal: f64,
-    /// What measuring and recording add to each IO, beyond the IO and two readings of the clock:
-    /// median of a calibration on this machine before the run.
+    /// The time that measuring and recording add to each IO, without the IO and two readings of the clock:
+    /// the median of a calibration before the run.
     pub overhead_ns_per_io: Option<f64>,
     /// One reading of the clock, from the same calibration.
     pub clock_ns_per_reading: Option<f64>,
-    /// How long everything took, by the device's clock.
+    /// The time of the whole measurement, by the device's clock.
     pub elapsed: Nanos,
-    /// How much was written in all, state and scratch file included.
+    /// The bytes written in all, including state and scratch file.
     pub bytes_written: Bytes,
-    /// The part of the device's rated endurance that this was, where the rating is known.
+    /// These bytes as a share of the device's rated endurance, if the rating is known.
     pub endurance_share: Option<f64>,
 }
 
@@ -121,7 +121,7 @@ pub struct Baseline {
     pub phases: Phases,
     /// IOIgnore for runs with this pattern.
     pub io_ignore: u64,
-    /// The smallest IOCount, beyond IOIgnore, for runs with this pattern.
+    /// The least IOCount, after IOIgnore, for runs with this pattern.
     pub io_count_min: u64,
     /// The running phase.
     pub run: RunSummary,
@@ -130,9 +130,10 @@ pub struct Baseline {
 /// Whether random writes made the device steady, and in how many rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
-    /// Whether the last rounds are alike, by the rule of SNIA's Performance Test Specification.
+    /// Whether the last rounds are equal, by the rule of SNIA's Performance Test Specification.
     pub is_steady: bool,
-    /// The probability that the drift over the last rounds is within the rule's limit; null where it cannot be known.
+    /// The probability that the drift over the last rounds is within the rule's limit; null if it is not
+    /// known.
     pub confidence: Option<f64>,
     /// Bytes written randomly.
     pub written_bytes: u64,
@@ -149,24 +150,24 @@ pub struct SteadyState {
 pub struct SteadyRound {
     /// Bytes written.
     pub written_bytes: u64,
-    /// Bytes written a second; null where the device was conditioned without times.
+    /// Bytes written per second; null if the device was conditioned without times.
     pub throughput_bytes_per_s: Option<f64>,
     /// Mean response time; null as above.
     pub response_ns_mean: Option<f64>,
-    /// Bytes that the flash programmed for each byte written; null where the device does not count them.
+    /// Bytes that the flash programmed for each byte written; null if the device does not count them.
     pub write_amplification: Option<f64>,
 }
 
 /// The two-phase model of uFLIP section 4.2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phases {
-    /// Length of the start-up phase in IOs; 0 where there is none.
+    /// Length of the start-up phase in IOs; 0 if there is none.
     pub startup_ios: u64,
-    /// Mean response time in the start-up phase; null where there is none.
+    /// Mean response time in the start-up phase; null if there is none.
     pub startup_ns_mean: Option<f64>,
     /// Mean response time in the running phase.
     pub running_ns_mean: f64,
-    /// Length of one oscillation of the running phase in IOs; null where none was found.
+    /// Length of one oscillation of the running phase in IOs; null if none was found.
     pub period_ios: Option<u64>,
     /// The confidence of the start-up phase, from 0 to 1.
     pub startup_confidence: f64,
@@ -185,11 +186,11 @@ pub struct Lingering {
     pub affected: Nanos,
     /// Mean response time of the reads before.
     pub before_ns_mean: f64,
-    /// Mean response time of the affected reads; null where none was affected.
+    /// Mean response time of the affected reads; null if none was affected.
     pub affected_ns_mean: Option<f64>,
     /// Whether reads were still affected when the experiment ended.
     pub still_affected_at_end: bool,
-    /// The pause that runs keep from each other: an over-estimate.
+    /// The pause between runs, which over-estimates the effect.
     pub pause: Nanos,
     /// One sentence with the figures that decided.
     pub evidence: String,
@@ -200,7 +201,7 @@ pub struct Lingering {
 pub struct MicroBenchmark {
     /// As `granularity`.
     pub name: String,
-    /// The uFLIP name of the parameter that varies, as `IOSize`.
+    /// The uFLIP name of the parameter that varies, for example `IOSize`.
     pub parameter: String,
     /// The unit of its values: `bytes`, `ns`, or `` for a count.
     pub unit: String,
@@ -222,20 +223,20 @@ pub struct ExperimentFindings {
 pub struct Point {
     /// The parameter, in the micro-benchmark's unit.
     pub value: f64,
-    /// The parameter as a person writes it, as `32KiB`.
+    /// The value as a text, for example `32KiB`.
     pub label: String,
     /// Mean of the repetitions' mean response times.
     pub response_ns_mean: f64,
-    /// (largest - smallest) / mean over the repetitions' means; null for a single one.
+    /// (largest - smallest) / mean over the repetitions' means; null for one repetition.
     pub spread: Option<f64>,
     /// Each repetition.
     pub runs: Vec<RunSummary>,
 }
 
-/// One run, its start-up phase left out.
+/// One run, without its start-up phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// The run's number, as in the samples' file names.
+    /// The run's number, as in the names of the samples' files.
     pub run: u32,
     /// From 1.
     pub repetition: u32,
@@ -243,24 +244,25 @@ pub struct RunSummary {
     pub io_ignore: u64,
     /// Response times of the others.
     pub response: Distribution,
-    /// Bytes read and written a second, from the first counted IO's start to the last one's end.
+    /// Bytes read and written per second, from the start of the first counted IO to the end of the last one.
     pub throughput_bytes_per_s: f64,
-    /// IOs a second, over the same time.
+    /// IOs per second, over the same time.
     pub ios_per_s: f64,
-    /// Reads and writes apart, whichever there are; reads first.
+    /// Reads and writes apart, as far as the run has them; reads first.
     #[serde(default)]
     pub modes: Vec<ModeFigures>,
-    /// What the flash wrote for each byte that the host wrote; null where it is not known, or nothing was written.
+    /// The bytes that the flash programmed for each byte that the host wrote; null if that is not known or
+    /// nothing was written.
     #[serde(default)]
     pub write_amplification: Option<f64>,
     /// IOs that failed; they are in no other figure.
     pub failed_ios: u64,
-    /// The 95 % confidence interval's half width relative to the mean, honest for autocorrelated
-    /// samples; null where there are too few IOs to tell.
+    /// The half width of the 95 % confidence interval relative to the mean, valid for autocorrelated samples;
+    /// null if there are too few IOs.
     pub precision: Option<f64>,
-    /// Why the run ended when it did.
+    /// Why the run ended.
     pub ended: RunEnd,
-    /// The kinds of warnings that concern this run, as `interference`; its figures are doubtful then.
+    /// The kinds of warnings about this run, for example `interference`; its figures are then in doubt.
     pub flags: Vec<String>,
 }
 
@@ -271,15 +273,15 @@ pub struct ModeFigures {
     pub mode: Mode,
     /// Response times of the counted IOs.
     pub response: Distribution,
-    /// Bytes a second, over the run's time.
+    /// Bytes per second, over the run's time.
     pub throughput_bytes_per_s: f64,
-    /// IOs a second, over the run's time.
+    /// IOs per second, over the run's time.
     pub ios_per_s: f64,
-    /// What was done in equal parts of the run, its start-up phase included.
+    /// Completed IOs in equal parts of the run, its start-up phase included.
     pub over_time: OverTime,
 }
 
-/// What was completed in each interval of a run, from its beginning to its end.
+/// The IOs completed in each interval of a run, from its begin to its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// How long an interval is.
@@ -290,15 +292,15 @@ pub struct OverTime {
     pub bytes_per_s: Vec<f64>,
 }
 
-/// How far runs were disturbed by something else than the device and the plan.
+/// How far other programs or the machine disturbed the runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// All runs, repetitions included.
     pub runs: u64,
-    /// Those that were flagged: other IO on the device, no processor, heat, samples that were not written
-    /// in time.
+    /// The disturbed runs, by their flags: other IO on the device, no CPU, heat, samples that were not
+    /// written in time.
     pub disturbed_runs: u64,
-    /// The spread of the median point; null where nothing was repeated.
+    /// The spread of the median point; null if nothing was repeated.
     pub spread_median: Option<f64>,
 }
 
@@ -308,9 +310,9 @@ pub struct Disturbance {
 pub enum RunEnd {
     /// The confidence interval became narrow enough.
     PrecisionReached,
-    /// The time or the IOs that it was given were used up.
+    /// The time or the IOs of the run were used up.
     BudgetUsed,
-    /// Every IO of a fixed IOCount was done.
+    /// All IOs of a fixed IOCount were done.
     CountReached,
 }
 
@@ -337,7 +339,7 @@ pub struct Distribution {
     pub p999_ns: u64,
 }
 
-/// One of uFLIP's seven design hints (section 5.3), decided for the device at hand.
+/// One of uFLIP's seven design hints (section 5.3), decided for this device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hint {
     /// From 1 to 7.
@@ -346,7 +348,7 @@ pub struct Hint {
     pub paper: String,
     /// Whether it holds here.
     pub verdict: HintVerdict,
-    /// What to do on this device, in one sentence.
+    /// What to do with this device, in one sentence.
     pub advice: String,
     /// The figures that decided, in one sentence.
     pub evidence: String,
@@ -360,32 +362,32 @@ pub enum HintVerdict {
     Holds,
     /// It does not.
     DoesNotHold,
-    /// The run did not measure what would decide it.
+    /// The run did not measure what decides the hint.
     NotSupportedByThisMeasurement,
 }
 
 /// Something that makes a figure doubtful.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// For programs, as `spread`, `interference`, `processor_starved`, `thermal`, `buffered_io`.
+    /// For programs, for example `spread`, `interference`, `processor_starved`, `thermal`, `buffered_io`.
     pub kind: String,
-    /// The run it concerns; null where it concerns all.
+    /// The run that it concerns; null if it concerns all.
     pub run: Option<u32>,
-    /// For people: what, where and what to do about it.
+    /// For users: what, where and what to do about it.
     pub message: String,
 }
 
 /// How much a warning weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The figures that the verdict stands on are in doubt.
+    /// The figures behind the verdict are in doubt.
     ChangesVerdict,
-    /// Single points are in doubt or missing; the hints take their uncertainty into account.
+    /// Single points are in doubt or missing; the hints account for their uncertainty.
     SinglePoints,
 }
 
 impl Warning {
-    /// How much it weighs. A kind that is not known may change the verdict.
+    /// The severity of the warning. An unknown kind may change the verdict.
     pub fn severity(&self) -> Severity {
         match self.kind.as_str() {
             "spread" | "left_out" | "torn_samples" => Severity::SinglePoints,
@@ -394,15 +396,15 @@ impl Warning {
     }
 }
 
-/// What the report's plots of single IOs show; `traces.json` in the run's folder.
+/// The points of the report's plots of single IOs; `traces.json` in the run's folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traces {
     /// One for each baseline and one for the lingering experiment.
     pub traces: Vec<ResponseTrace>,
 }
 
-/// Response times in the order of the IOs, thinned out for a plot: each bucket of IOs keeps its
-/// smallest and its largest.
+/// Response times in the order of the IOs, thinned out for a plot: of each bucket of IOs, the fastest and the
+/// slowest remain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResponseTrace {
     /// `SR`, `RR`, `SW`, `RW` or `lingering`.
@@ -415,6 +417,6 @@ pub struct ResponseTrace {
     pub running_mean_ns: Vec<f64>,
     /// The same without the start-up phase (the solid line); null within it.
     pub running_mean_without_startup_ns: Vec<Option<f64>>,
-    /// Positions at which a phase begins, with its name, as `(125, "running phase")`.
+    /// Positions at which a phase begins, with its name, for example `(125, "running phase")`.
     pub marks: Vec<(u64, String)>,
 }

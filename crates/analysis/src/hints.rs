@@ -1,9 +1,8 @@
-//! uFLIP's seven design hints (section 5.3), each decided for the device at hand.
+//! Decides uFLIP's seven design hints (section 5.3) for this device.
 //!
-//! A hint is decided by one figure: a ratio of measured costs, compared with the limit from which
-//! on a designer should care. The figure's uncertainty is counted: where it reaches across the
-//! limit, the measurement does not support a verdict, just as where nothing was measured. Nor does it
-//! where the runs that it comes from were too disturbed.
+//! One figure decides a hint: a ratio of measured response times, compared with the limit from which on a
+//! designer should care. If the uncertainty of the figure includes the limit, the measurement does not
+//! support a verdict. The same holds if nothing was measured, or if the runs were too disturbed.
 
 mod concurrency;
 mod decision;
@@ -16,7 +15,7 @@ use crate::curve::{baseline, curve, largest};
 use crate::findings::{Baseline, Disturbance, Hint, HintVerdict, MicroBenchmark};
 use decision::{Decision, baseline_noise, choose, exceeds, not_measured};
 
-/// Random writes are expensive when they cost this many times sequential writes.
+/// Random writes are slow if they take this many times as long as sequential writes.
 const RANDOM_EXPENSIVE: f64 = 2.0;
 
 const PAPER: [&str; 7] = [
@@ -62,7 +61,7 @@ pub fn hints(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Vec
         .collect()
 }
 
-/// A decision, if the micro-benchmarks that it comes from carry one.
+/// The decision, if its micro-benchmarks are not too disturbed to support one.
 fn unless_disturbed(
     (verdict, advice, evidence): Decision,
     parameters: &[&str],
@@ -78,7 +77,7 @@ fn unless_disturbed(
     }
 }
 
-/// Hint 4, by the locality area (uFLIP section 5.2) and what random writes cost outside it.
+/// Hint 4, from the locality area (uFLIP section 5.2) and the response time of random writes outside it.
 fn focused_area(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Decision {
     let Some(locality) = locality(baselines, micro_benchmarks) else {
         return not_measured("locality micro-benchmark");
@@ -111,7 +110,7 @@ fn focused_area(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> 
     )
 }
 
-/// Hint 5, by the knee over Partitions (uFLIP section 5.2).
+/// Hint 5, from the knee over Partitions (uFLIP section 5.2).
 fn few_partitions(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     let points = curve(micro_benchmarks, "Partitions", "SW");
     let Some(found) = partitioning(micro_benchmarks).filter(|_| points.len() > 1) else {

@@ -1,10 +1,11 @@
-//! The vocabulary of what was inferred of a black box: parameters, their findings, and what a person looks at.
+//! The vocabulary of inference: parameters, their findings, and the pictures of them.
 //!
 //! Invariants:
-//! - a value stands only where the verdict is "found";
-//! - evidence is a sentence with the figures that decided;
-//! - a picture shows what the estimator saw, and no more;
-//! - a document that holds what flashlab does not write is refused before anybody reckons with it ([`Inference::check`]).
+//! - A finding has a value only if its verdict is "found".
+//! - Evidence is a sentence with the figures that decided.
+//! - A picture shows only what the estimator used.
+//! - A document with values that flashlab does not write is refused before its values are used
+//!   ([`Inference::check`]).
 
 mod check;
 mod family;

@@ -1,10 +1,10 @@
-//! Pure functions: samples to findings with evidence and confidence.
+//! Pure functions that turn response times into findings with evidence and confidence.
 //!
-//! Response times come in as integers of nanoseconds, in the order of the IOs; what comes out is
-//! the vocabulary of [`findings`]. Invariants:
-//! - no IO, no clock and no randomness: the same samples give the same findings;
-//! - nothing panics, whatever the response times are, and no figure is infinite or undefined;
-//! - "none found" and "too little to tell" are different answers.
+//! The input is response times as integers of nanoseconds, in the order of the IOs. The output is the
+//! vocabulary of [`findings`]. Invariants:
+//! - There is no IO, no clock and no randomness: the same samples give the same findings.
+//! - No response times cause a panic, and no figure is infinite or undefined.
+//! - "None found" and "too few to decide" are different answers.
 
 mod characteristics;
 mod classes;

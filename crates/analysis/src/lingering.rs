@@ -1,30 +1,33 @@
-//! How long random writes linger in the reads after them (uFLIP section 4.3, Figure 5).
+//! Finds how long random writes slow down the reads after them (uFLIP section 4.3, Figure 5).
 //!
-//! Model: before the writes, a read is slow (over a threshold) with some probability. After them
-//! it is so with a greater one, until the effect ends, and then as before. The end is the most
-//! likely one (Bernoulli likelihood). Three thresholds are tried, the median, 90th and 99th
-//! percentile of the reads before, so that many reads that are a little slower are seen as well as
-//! few that are much slower, and outliers before hide nothing. Thresholds lie at least a tenth over
-//! the median: less is not worth a pause.
+//! # Model
+//! A read is slow if it is over a threshold. Before the writes, a read is slow with some probability. After
+//! them the probability is higher until the effect ends, and then the same as before. The end is the most
+//! likely one (Bernoulli likelihood).
+//!
+//! # Method
+//! 1. Three thresholds are tried: the median, 90th and 99th percentile of the reads before. So the method
+//!    detects many reads that are a little slower as well as few that are much slower, and outliers before
+//!    the writes hide nothing.
+//! 2. A threshold is at least 10 % over the median, because a smaller slowdown is not worth a pause.
 
 use flashlab_base::Nanos;
 
 use crate::findings::Lingering;
 use crate::point::mean;
 
-/// The pause where nothing lingers (uFLIP section 5.1: "1 s, to be conservative").
+/// The pause without a lingering effect (uFLIP section 5.1: "1 s, to be conservative").
 const PAUSE_MIN: Nanos = Nanos::from_secs(1);
-/// The logarithm of how many times more likely the reads must be with an effect than without;
-/// generous because reads that follow each other are not independent.
+/// The natural logarithm of the likelihood ratio from which on an effect is reported. It is large because
+/// neighbouring reads are not independent.
 const LOG_LIKELIHOOD_MIN: f64 = 12.0;
-/// A read counts as slow only if it takes this many times the median of those before.
+/// A read counts as slow only if it takes this many times the median of the reads before.
 const SLOWDOWN_MIN: f64 = 1.1;
 
-/// Compares the response times `after` the writes, each with its start, with those `before`;
-/// `writes_end` is on the clock of the starts. The affected reads are those up to the last one of
-/// the affected stretch; the pause over-estimates the time that they took twofold, as the paper
-/// used 5 s for 2.5 s, and fourfold where the effect outlasted the experiment. A caller in a hurry
-/// may cap it.
+/// Compares the response times `after` the writes, each with its start, with those `before`; `writes_end` is
+/// on the clock of the starts. The affected reads are those up to the last one of the affected stretch. The
+/// pause is twice their time, as the paper took 5 s for 2.5 s, and four times if the effect outlasted the
+/// experiment. A caller with little time may limit it.
 pub fn lingering(before: &[u64], writes_end: Nanos, after: &[(Nanos, u64)]) -> Lingering {
     let mut sorted = before.to_vec();
     sorted.sort_unstable();
@@ -47,7 +50,7 @@ pub fn lingering(before: &[u64], writes_end: Nanos, after: &[(Nanos, u64)]) -> L
     }
 }
 
-/// Twice the affected time (four times where its end was not seen), up to the next half second.
+/// Twice the affected time (four times if its end was not seen), rounded up to half a second.
 fn pause(affected: Nanos, still_affected_at_end: bool) -> Nanos {
     const HALF_SECOND: u64 = 500_000_000;
     let factor = if still_affected_at_end { 4 } else { 2 };
@@ -55,7 +58,7 @@ fn pause(affected: Nanos, still_affected_at_end: bool) -> Nanos {
     Nanos(generous.checked_next_multiple_of(HALF_SECOND).unwrap_or(generous)).max(PAUSE_MIN)
 }
 
-/// A stretch of reads after the writes that are slow more often than before.
+/// A stretch of reads after the writes in which slow reads are more frequent than before.
 struct Stretch {
     reads: usize,
     slow: usize,
@@ -77,7 +80,7 @@ fn longest_likely(sorted_before: &[u64], after: &[(Nanos, u64)]) -> Option<Stret
         .max_by(|a, b| a.log_likelihood.total_cmp(&b.log_likelihood))
 }
 
-/// The most likely end of the effect, by the reads over `threshold`.
+/// The most likely end of the effect, from the reads over `threshold`.
 fn affected_stretch(sorted_before: &[u64], after: &[(Nanos, u64)], threshold: u64) -> Option<Stretch> {
     let before = sorted_before.len();
     let slow_before = before - sorted_before.partition_point(|&ns| ns <= threshold);
@@ -90,8 +93,8 @@ fn affected_stretch(sorted_before: &[u64], after: &[(Nanos, u64)], threshold: u6
         }
         slow += 1;
         let reads = i + 1;
-        // The reads after the stretch are as those before the writes: a rare kind of slow read that
-        // the few reads before happened to miss is known from them.
+        // The reads after the stretch are like those before the writes. They also show rare slow reads that
+        // the few reads before did not contain.
         let (rest, slow_rest) = (before + after.len() - reads, slow_before + slow_after - slow);
         let apart = log_likelihood(slow, reads) + log_likelihood(slow_rest, rest);
         let log_likelihood = apart - log_likelihood(slow + slow_rest, reads + rest);
@@ -103,7 +106,7 @@ fn affected_stretch(sorted_before: &[u64], after: &[(Nanos, u64)], threshold: u6
     best
 }
 
-/// The log likelihood of `slow` of `reads` at their own share.
+/// The log-likelihood of `slow` of `reads` with the share that they have.
 fn log_likelihood(slow: usize, reads: usize) -> f64 {
     let term = |n: usize| if n == 0 { 0.0 } else { n as f64 * (n as f64 / reads as f64).ln() };
     term(slow) + term(reads - slow)
@@ -143,7 +146,7 @@ mod tests {
 
     const WRITES_END: Nanos = Nanos::from_secs(100);
 
-    /// Consecutive reads from the end of the writes on.
+    /// Consecutive reads, starting at the end of the writes.
     fn consecutive(response_ns: Vec<u64>) -> Vec<(Nanos, u64)> {
         let mut now = WRITES_END;
         response_ns
@@ -166,7 +169,7 @@ mod tests {
         for seed in 0..50 {
             let mut s = Source::new(seed);
             let before = responses(1000, |_| normal_read(&mut s));
-            // Half of the affected reads wait for a reclamation: 0.83 ms on average.
+            // Half of the affected reads wait for garbage collection: 0.83 ms on average.
             let after = responses(8000, |i| match i < 3000 && (i == 2999 || s.unit() < 0.5) {
                 true => 1260.0 * s.log_normal(0.2),
                 false => normal_read(&mut s),
@@ -187,7 +190,7 @@ mod tests {
             let mut s = Source::new(seed);
             let before = responses(500, |_| normal_read(&mut s));
             let mut after = responses(2000, |_| normal_read(&mut s));
-            // A couple of isolated slow reads far later.
+            // Two isolated slow reads far later.
             (after[1500], after[1700]) = (30_000_000, 30_000_000);
             let got = lingering(&before, WRITES_END, &consecutive(after));
             if got.affected_reads == 0 {

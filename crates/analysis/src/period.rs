@@ -1,35 +1,39 @@
-//! The period of the running phase (uFLIP section 4.2): the number of IOs in one oscillation.
+//! Finds the period of the running phase (uFLIP section 4.2): the number of IOs in one oscillation.
 //!
-//! Candidates are the peaks of the autocorrelation. A candidate is verified by folding: the
-//! running phase is cut into sections of whole candidate periods, each section is averaged to the
-//! shape of one oscillation, and each section's shape must resemble the next one's. Noise, however
-//! heavy its tail or long its memory, gives neighbouring sections unrelated shapes; one outlier
-//! shapes one section only; a trend is subtracted before. Of the candidates that explain nearly as
-//! much as the best, the shortest is the period: the others are its multiples.
+//! # Method
+//! 1. Subtract the trend. The peaks of the autocorrelation are candidates.
+//! 2. Verify each candidate by folding: cut the running phase into sections of whole candidate periods, and
+//!    average each section to the shape of one oscillation. The shape of each section must be similar to that
+//!    of the next one.
+//! 3. Of the candidates that explain nearly as much as the best one, the shortest is the period. The others
+//!    are its multiples.
+//!
+//! Noise gives neighbouring sections unrelated shapes, even with a heavy tail or a long memory. One outlier
+//! affects the shape of only one section.
 
 use realfft::RealFftPlanner;
 
 use crate::point::mean;
 use crate::student::upper_p;
 
-/// A period must be seen this often.
+/// A period must occur this often.
 const PERIODS_MIN: usize = 8;
 /// At most this many sections are compared.
 const SECTIONS_MAX: usize = 32;
 /// At most this many candidates are verified.
 const CANDIDATES_MAX: usize = 16;
-/// The shortest period that explains this much of what the best one explains is the period.
+/// The shortest period that explains at least this share of what the best one explains is the period.
 const AS_GOOD_AS_THE_BEST: f64 = 0.9;
-/// An oscillation that explains less of the variance than this is none worth planning for.
+/// An oscillation that explains a smaller share of the variance is not worth planning for.
 const SHARE_MIN: f64 = 0.02;
-/// A candidate is refined by at most this many IOs either way.
+/// A candidate is refined by at most this many IOs in both directions.
 const REFINEMENT_MAX: usize = 32;
-/// A refinement must be clearer by this factor.
+/// A refinement must be better by this factor.
 const CLEARER: f64 = 1.01;
 
 /// What was found of a period.
 pub(crate) struct Period {
-    /// Its length; none where there is none.
+    /// Its length; `None` if there is none.
     pub ios: Option<usize>,
     /// The probability that a device without one looks like this.
     pub p: f64,
@@ -37,7 +41,7 @@ pub(crate) struct Period {
     pub evidence: String,
 }
 
-/// A candidate and how well it stood the test.
+/// A candidate, and the result of its verification.
 #[derive(Clone, Copy)]
 struct Verified {
     lag: usize,
@@ -101,7 +105,7 @@ fn without_trend(values: &[f64], window: usize) -> Vec<f64> {
     values.iter().enumerate().map(|(i, value)| value - average(i)).collect()
 }
 
-/// The autocorrelation at the lags `0..=lags`, by way of the power spectrum.
+/// The autocorrelation at the lags `0..=lags`, computed from the power spectrum.
 fn autocorrelation(values: &[f64], lags: usize) -> Vec<f64> {
     let length = (values.len() + lags + 1).next_power_of_two();
     let mut planner = RealFftPlanner::<f64>::new();
@@ -114,14 +118,14 @@ fn autocorrelation(values: &[f64], lags: usize) -> Vec<f64> {
         *bin = (*bin * bin.conj()).re.into();
     }
     inverse.process(&mut spectrum, &mut signal).expect("a power spectrum is real at both its ends");
-    // Each lag is seen by fewer pairs than the one before.
+    // Each lag has fewer pairs than the one before.
     let pairs = |lag: usize| values.len() as f64 / (values.len() - lag) as f64;
     let variance = signal[0];
     (0..=lags).map(|lag| if variance > 0.0 { signal[lag] / variance * pairs(lag) } else { 0.0 }).collect()
 }
 
-/// The most promising lags from 2 on: local maxima near the highest, the shortest first, and the
-/// highest themselves.
+/// The best lags from 2 on: local maxima close to the highest, the shortest first, and the highest ones
+/// themselves.
 fn peaks(correlation: &[f64]) -> Vec<usize> {
     let is_peak = |&lag: &usize| {
         let c = correlation[lag];
@@ -138,7 +142,7 @@ fn peaks(correlation: &[f64]) -> Vec<usize> {
     peaks
 }
 
-/// Folds at `lag`, one of `looks` that might have been chosen.
+/// Folds at `lag`, one of `looks` possible candidates.
 fn verify(log: &[f64], lag: usize, looks: usize) -> Verified {
     let level = without_trend(log, lag);
     let variance = level.iter().map(|l| l * l).sum::<f64>() / level.len() as f64;
@@ -172,8 +176,8 @@ pub(crate) fn shape(section: &[f64], lag: usize) -> Vec<f64> {
     shape.iter().map(|sum| sum / periods - level).collect()
 }
 
-/// The lag close by at which the whole running phase, folded, has the clearest shape: noise moves
-/// the peak of a smooth oscillation's autocorrelation by more than it moves the fold.
+/// The neighbouring lag at which the whole folded running phase has the clearest shape. Noise moves the
+/// autocorrelation peak of a smooth oscillation more than it moves the fold.
 fn refine(log: &[f64], found: Verified, longest: usize) -> Verified {
     let reach = (found.lag / 16).min(REFINEMENT_MAX);
     let level = without_trend(log, found.lag);

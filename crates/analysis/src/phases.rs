@@ -1,13 +1,12 @@
 //! The two-phase model of uFLIP section 4.2: start-up phase, running phase and period of a
 //! baseline pattern, and IOIgnore and IOCount that follow from them.
 //!
-//! Everything is decided on the logarithm of response times: 400 us and 27 ms differ by a factor,
-//! and a single IO that took a thousand times as long counts seven times as much as one that took
-//! e times as long, not a thousand times.
+//! Everything uses the logarithm of response times. 400 us and 27 ms differ by a factor. One IO that takes a
+//! thousand times as long counts seven times as much as one that takes e times as long, not a thousand times.
 //!
-//! What the confidences mean, for the start-up phase and for the period alike: where one was
-//! found, 1 - p, and where none was found, p; p being the probability (corrected for all the
-//! places that were looked at) that a device without it shows at least this much of it.
+//! The confidences of the start-up phase and of the period mean the same: 1 - p if it was found, and p if it
+//! was not. Here p is the probability that a device without it shows at least this much of it, corrected for
+//! all positions that were tested.
 
 use crate::findings::Phases;
 use crate::period::{self, Period};
@@ -17,8 +16,8 @@ use crate::startup::{self, Startup};
 /// Finds the phases of a baseline pattern from its response times in nanoseconds, in the order of
 /// the IOs and from the very first one (uFLIP section 4.2).
 ///
-/// A start-up phase of 8 IOs up to three quarters of the run can be found, and periods of 2 IOs up
-/// to an eighth of the running phase.
+/// A start-up phase of 8 IOs to three quarters of the run can be found, and periods of 2 IOs to an eighth of
+/// the running phase.
 pub fn phases(response_ns: &[u64]) -> Phases {
     let log: Vec<f64> = response_ns.iter().map(|&ns| (ns.max(1) as f64).ln()).collect();
     let (startup, period) = both(&log);
@@ -36,9 +35,8 @@ pub fn phases(response_ns: &[u64]) -> Phases {
     }
 }
 
-/// The start-up phase, and the period of what follows it. Up to one period can pass before an
-/// oscillation's first expensive IO, which is no start-up phase: it must differ from what the
-/// oscillation would have done there.
+/// The start-up phase, and the period of what follows it. Before the first slow IO of an oscillation, up to
+/// one period can pass. That is no start-up phase: a start-up phase must differ from the oscillation.
 fn both(log: &[f64]) -> (Startup, Period) {
     let startup = startup::find(log);
     let Some(ios) = startup.ios else { return (startup, period::find(log)) };
@@ -49,8 +47,8 @@ fn both(log: &[f64]) -> (Startup, Period) {
     }
 }
 
-/// Whether the oscillation from `running` on, continued backwards, explains at least half of what
-/// sets the IOs before it apart.
+/// Whether the oscillation from `running` on, continued backwards, explains at least half of the difference
+/// of the earlier IOs.
 fn continues_backwards(log: &[f64], running: usize, period: usize) -> bool {
     let level = |part: &[f64]| mean(part).unwrap_or(0.0);
     let shape = period::shape(&log[running..], period);
@@ -59,10 +57,9 @@ fn continues_backwards(log: &[f64], running: usize, period: usize) -> bool {
     (apart - level(&expected)).abs() < apart.abs() / 2.0
 }
 
-/// IOIgnore and IOCount for runs with this pattern (uFLIP section 4.2). IOIgnore over-estimates
-/// the start-up phase by 2 % and up to the next multiple of 8, as the paper used 128 for 125.
-/// IOCount, counted beyond IOIgnore, is at least `io_count_min`, covers at least 8 periods and
-/// ends with a whole one.
+/// IOIgnore and IOCount for runs with this pattern (uFLIP section 4.2). IOIgnore is the start-up phase plus 2
+/// %, rounded up to a multiple of 8, as the paper used 128 for 125. IOCount counts after IOIgnore. It is at
+/// least `io_count_min`, covers at least 8 periods and ends with a whole one.
 pub fn io_ignore_and_count(phases: &Phases, io_count_min: u64) -> (u64, u64) {
     let startup = phases.startup_ios;
     let io_ignore =

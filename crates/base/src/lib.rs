@@ -1,8 +1,8 @@
 //! The vocabulary of flashlab: bytes, nanoseconds, seeds, the mode and the operation of an IO, and one
 //! pseudo-random generator.
 //!
-//! Every other crate speaks in these words, so that a size is never mistaken for an offset's
-//! index, nor a duration for a count. Invariants:
+//! Every other crate uses these types, so that a size is never mistaken for an index, nor a duration for a
+//! count. Invariants:
 //! - nothing here reads a clock, a file or the operating system's randomness;
 //! - [`Prng`] yields the same sequence for the same [`Seed`] on every platform and in every
 //!   version: recorded runs are replayed from their seed.

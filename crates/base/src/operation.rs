@@ -1,4 +1,4 @@
-//! What an IO asks of a device.
+//! The operations of an IO: read, write, flush and discard.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::Mode;
 
-/// What a request asks of a device.
+/// What a request does on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
-    /// Fill the buffer from the device.
+    /// Reads from the device into the buffer.
     Read,
-    /// Put the buffer on the device.
+    /// Writes the buffer to the device.
     Write,
-    /// Make every completed write durable. Offset and size are ignored.
+    /// Makes every completed write durable. Offset and size are ignored.
     Flush,
-    /// Tell the device that the range's content is no longer needed.
+    /// Tells the device that the content of the range is no longer needed (TRIM).
     Discard,
 }
 

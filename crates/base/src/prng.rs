@@ -1,8 +1,8 @@
-//! The one source of randomness: xoshiro256** seeded through splitmix64.
+//! The only source of randomness: xoshiro256** seeded through splitmix64.
 //!
-//! Our own forty lines and not a library's, because the sequence is part of the file format: a
-//! plan and a seed must expand to the same IOs in ten years. (Blackman and Vigna, "Scrambled
-//! linear pseudorandom number generators", ACM TOMS 47(4), 2021.)
+//! The generator is part of the file format: a plan and a seed must expand to the same IOs in ten years. So
+//! these forty lines are here, and not in a library that may change. (Blackman and Vigna, "Scrambled linear
+//! pseudorandom number generators", ACM TOMS 47(4), 2021.)
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The seed of the part of this run that is called `label`, number `index`: independent of
-    /// its siblings, and of how much randomness they use.
+    /// The seed of the part of this run that is called `label`, with number `index`. It is independent of the
+    /// other parts, and of how many random numbers they use.
     pub fn derive(self, label: &str, index: u64) -> Seed {
         let mut state = self.0;
         for byte in label.bytes() {
@@ -98,7 +98,7 @@ impl Prng {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// An exponentially distributed real with mean 1: the gaps of a Poisson process.
+    /// An exponentially distributed real with mean 1, for the gaps of a Poisson process.
     pub fn exponential(&mut self) -> f64 {
         // 1 - unit() is in (0, 1], so the logarithm is finite.
         -(1.0 - self.unit()).ln()

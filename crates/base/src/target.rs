@@ -1,4 +1,4 @@
-//! TARGET: how a person names the device that a command works on.
+//! TARGET: the text that names the device of a command.
 //!
 //! | written | meaning |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | `sim:./FILE.toml`, `sim:./FILE.toml@STATE` | the simulated device of a profile's file |
 //! | anything else | the path of a block device or a regular file |
 //!
-//! A profile's name with a `/` or ending in `.toml` is a file. `STATE` is a file, after the last `@`.
+//! A profile's name that contains `/` or ends in `.toml` is a file. `STATE` is a file, after the last `@`.
 //!
 //! Invariants: nothing is opened here; a parsed target is displayed as it was written.
 

@@ -1,4 +1,4 @@
-//! What a TOML or JSON file may hold for a quantity: a text with its unit, or a bare number.
+//! A quantity in a TOML or JSON file: a text with its unit, or a number without one.
 
 use std::fmt;
 

@@ -1,18 +1,18 @@
-//! flashlab against fio: 4 KiB random reads of one file, flashlab recording every IO to Parquet and fio
-//! recording none.
+//! Compares flashlab with fio: 4 KiB random reads of one file. flashlab records every IO as Parquet, and fio
+//! records none.
 //!
 //!     cargo bench -p flashlab-bench --bench against_fio -- [ROUNDS [SECONDS [FILE]]]
 //!
-//! A round runs fio, flashlab and fio once more, each in a process of its own, and the next round starts
-//! with the next of the three, so that whatever drifts drifts for all. What is printed is the median of
-//! the rounds' ratios, with the quartiles. The ratio of fio to fio is the noise floor: a difference that
-//! is smaller says nothing. Many short rounds tell more than few long ones where the machine is not
-//! still.
+//! A round runs fio, flashlab and fio again, each in a process of its own. The next round starts with the
+//! next of the three, so that a drift of the machine affects all equally. The program prints the median of
+//! the rounds' ratios, with the quartiles. The ratio of fio to fio is the noise floor: smaller differences
+//! mean nothing. On a busy machine, many short rounds are more precise than few long ones.
 //!
-//! All run on the last processor, flashlab's writer included. Left to the scheduler, each run is on the
-//! processor that takes the disk's interrupts or it is not, which is worth a fifth of the IOs a second.
+//! All processes run on the last CPU, flashlab's writer included. Otherwise the scheduler decides whether a
+//! run shares the CPU that takes the disk's interrupts, which changes the IOPS by a fifth.
 //!
-//! Without FILE (which exists and is full of data) one of 1 GiB is made in the build folder, and removed.
+//! Without FILE (which must exist and be full of data) it creates a file of 1 GiB in the build folder, and
+//! removes it.
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -34,10 +34,10 @@ const NAMES: [&str; 4] = ["IOPS", "mean", "p50", "p99"];
 
 const FILE_SIZE: u64 = 1 << 30;
 const BLOCK: Bytes = Bytes::kib(4);
-/// What fio calls the engine, what we call it, and the depth.
+/// fio's name of the engine, flashlab's name, and the depth.
 const CASES: [(&str, &str, u32); 3] =
     [("psync", "synchronous", 1), ("io_uring", "io_uring", 1), ("io_uring", "io_uring", 32)];
-/// The word before the arguments of the process that measures with flashlab.
+/// The first argument of the process that measures with flashlab.
 const CHILD: &str = "measure";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     compared
 }
 
-/// A file without holes, on the disk by the time it is read.
+/// A file without holes, written to the disk before it is read.
 fn full_file() -> Result<PathBuf, Box<dyn Error>> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("against_fio.data");
     let mut file = File::create(&path)?;
@@ -98,7 +98,7 @@ fn compare(
     let [fio, flashlab, again] = &seen;
     println!("{engine}, depth {depth}: median (quartiles) of {rounds} rounds of {seconds} s");
     for (index, name) in NAMES.iter().enumerate() {
-        // Each round against the mean of its two runs of fio.
+        // flashlab's run of each round, divided by the mean of the round's two runs of fio.
         let ours = (0..rounds).map(|r| flashlab[r][index] / (0.5 * (fio[r][index] + again[r][index])));
         let floor = (0..rounds).map(|r| again[r][index] / fio[r][index]);
         println!(
@@ -173,7 +173,7 @@ impl Observer for Record {
     }
 }
 
-/// One run as `flashlab bench` makes it; the figures come from its files.
+/// One run, as `flashlab bench` makes it; the figures come from its files.
 fn flashlab(path: &Path, engine: &str, depth: u32, seconds: f64) -> Result<Figures, Box<dyn Error>> {
     let engine = if engine == "synchronous" { IoEngine::Synchronous } else { IoEngine::IoUring };
     let mut device = flashlab_host::open(path, &OpenOptions { engine, depth, ..OpenOptions::default() })?;

@@ -1,9 +1,10 @@
-//! What measuring and recording add to each IO, part by part, on a device that takes no time.
+//! Measures what measuring and recording add to each IO, part by part, on a device that takes no time.
 //!
-//! Each part runs alone with the same pattern, in turn, so that a busy machine disturbs all of them
-//! alike; the figure is the median over the rounds. What a run costs once (buffers, threads) is not in
-//! it: two lengths are measured, and their difference divided by the IOs between them. Both fit the
-//! chunks of a lane, because the writer has minutes for what this loop makes in a millisecond.
+//! Each part runs alone with the same pattern. The parts alternate, so that a busy machine disturbs all of
+//! them equally; the figure is the median over the rounds. To exclude the constant cost of a run (buffers,
+//! threads), two lengths are measured, and their difference is divided by the IOs between them. Both lengths
+//! fit into the chunks of a lane. A real device would give the writer minutes for what this loop produces in
+//! a millisecond.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -24,7 +25,7 @@ const SHORT: u32 = 4_000;
 const LONG: u32 = 24_000;
 const ROUNDS: u32 = 301;
 
-/// Sees the IO and does nothing with it.
+/// Observes the IO and does nothing.
 struct Nothing;
 
 impl Observer for Nothing {
@@ -34,7 +35,7 @@ impl Observer for Nothing {
     }
 }
 
-/// The statistics that run beside every micro-benchmark.
+/// The statistics of every micro-benchmark.
 struct Statistics(Precision);
 
 impl Observer for Statistics {
@@ -103,7 +104,7 @@ fn placed(ios: u32) -> Result<Placed, Box<dyn Error>> {
     Ok(pattern.place(SPACE, Seed(1))?)
 }
 
-/// The seconds of a run of so many IOs, and the observer after it.
+/// The seconds of a run with this number of IOs, and the observer after it.
 fn timed<O: Observer>(ios: u32, observer: O) -> Result<(f64, O), Box<dyn Error>> {
     let placed = placed(ios)?;
     let interrupt = AtomicBool::new(false);
@@ -124,7 +125,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
     begin.elapsed().as_secs_f64()
 }
 
-/// Nanoseconds for each IO, from the difference of two lengths.
+/// Nanoseconds per IO, from the difference of two lengths.
 fn per_io(mut seconds: impl FnMut(u32) -> Result<f64, Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let (short, long) = (seconds(SHORT)?, seconds(LONG)?);
     Ok((long - short) * 1e9 / f64::from(LONG - SHORT))

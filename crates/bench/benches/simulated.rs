@@ -1,5 +1,6 @@
-//! The whole of uFLIP on a simulated device: the nine micro-benchmarks with Table 1's values, three
-//! repetitions, the methodology around them, every IO recorded; then the findings from the files.
+//! Runs all of uFLIP on a simulated device: the nine micro-benchmarks with Table 1's values, three
+//! repetitions and the complete methodology. Every IO is recorded, and the findings are computed from the
+//! files.
 //!
 //!     cargo bench -p flashlab-bench --bench simulated -- [NAME]      (zeus by default)
 
@@ -76,7 +77,7 @@ fn manifest(device: &mut impl Device) -> BenchManifest {
     }
 }
 
-/// The most memory that this process ever had, as the kernel words it.
+/// The peak memory of this process, as the kernel reports it.
 fn peak_memory() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,15 +1,14 @@
-//! Where on the target a run works (uFLIP section 4.2, the benchmark plan).
+//! Chooses the part of the target that a run uses (uFLIP section 4.2, the benchmark plan).
 //!
-//! Sequential writes disturb the device's state, so that each run with sequential writes gets an
-//! area that none before it had. When the target is used up, the state is enforced again and the
-//! areas start over.
+//! Sequential writes disturb the device's random state. So each run with sequential writes gets an area that
+//! no earlier run used. When the target is used up, the state is enforced again and the areas start over.
 
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Basic, Location, ModeRule, Space};
 
 use crate::settings::{IO_SIZE, Lengths};
 
-/// Hands out areas of a target, without overlap until the next reset.
+/// Assigns areas of a target, without overlap until the next reset.
 #[derive(Clone, Debug)]
 pub(crate) struct Areas {
     target: Bytes,
@@ -25,7 +24,7 @@ impl Areas {
         Areas { target: space.capacity, used: Bytes::ZERO }
     }
 
-    /// An unused area of this size; `None` when it does not fit any more, and a reset is due.
+    /// An unused area of this size; `None` if none is left, so that a reset is due.
     pub fn take(&mut self, size: Bytes) -> Option<Bytes> {
         let end = self.used.0.checked_add(size.round_up(UNIT).0)?;
         if end > self.target.0 {
@@ -36,7 +35,7 @@ impl Areas {
         Some(start)
     }
 
-    /// The whole target is in a defined state again.
+    /// Starts over with the areas, after the state was enforced again.
     pub fn reset(&mut self) {
         self.used = Bytes::ZERO;
     }
@@ -52,13 +51,13 @@ pub(crate) fn writes_sequentially(basic: &Basic) -> bool {
         }
 }
 
-/// What enforcing the state writes at the most: its last IO may end behind the last byte.
+/// What enforcing the state writes at most: its last IO may end beyond the last byte.
 pub(crate) fn state_size(space: Space) -> Bytes {
     const LARGEST_IO: Bytes = Bytes::mib(1);
     space.capacity + LARGEST_IO
 }
 
-/// Where the baseline of sequential writes works: long enough for its phases, but a part of the target.
+/// The area of the baseline of sequential writes: long enough for its phases, but a part of the target.
 pub(crate) fn baseline_area(space: Space, lengths: Lengths) -> Bytes {
     let wanted = Bytes(space.capacity.0 / 8).max(IO_SIZE * lengths.baseline_ios);
     wanted.min(space.capacity).round_down(IO_SIZE)

@@ -1,9 +1,10 @@
-//! From the folder of a run to the response times that a comparison needs.
+//! Reads the folder of a run and returns the response times that a comparison needs.
 //!
 //! # Method
-//! 1. The findings say which runs belong to which experiment, and which IOs count ([`rebuild()`](fn@crate::rebuild)).
-//! 2. The samples of these runs give the response times in the order in which the IOs were submitted, reads and writes
-//!    apart. Failed IOs are in no figure.
+//! 1. The findings contain which runs belong to which experiment, and which IOs count
+//!    ([`rebuild()`](fn@crate::rebuild)).
+//! 2. The samples of these runs give the response times in the order of submission, reads and writes apart.
+//!    Failed IOs are in no figure.
 
 use std::path::Path;
 
@@ -18,10 +19,10 @@ use crate::BenchError;
 const BASELINE: &str = "baseline";
 const MODES: [Mode; 2] = [Mode::Read, Mode::Write];
 
-/// The run in this folder, finished or not, for [`compare`](fn@flashlab_analysis::compare).
+/// The run in this folder, complete or not, for [`compare`](fn@flashlab_analysis::compare).
 ///
 /// # Errors
-/// When the folder holds no run, or its files are damaged.
+/// If the folder contains no run, or its files are damaged.
 pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
     let (findings, _) = crate::rebuild(path)?;
     let (folder, ..) = crate::open_run(path)?;
@@ -37,7 +38,7 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
     })
 }
 
-/// All experiments of a run, each with its repetitions. The mode is not known here; it is that of the reads.
+/// All experiments of a run, each with its repetitions. The mode is not known here, so it is set to read.
 fn experiment_runs(findings: &Findings) -> Vec<(ExperimentKey, Vec<&RunSummary>)> {
     let baselines = findings.baselines.iter().map(|baseline| {
         let key = ExperimentKey {
@@ -68,7 +69,7 @@ fn experiment_runs(findings: &Findings) -> Vec<(ExperimentKey, Vec<&RunSummary>)
     baselines.chain(points).collect()
 }
 
-/// The response times of an experiment's reads and of its writes, whichever it has.
+/// The response times of an experiment's reads and of its writes, as far as it has them.
 fn responses(
     segments: &SegmentIndex,
     key: &ExperimentKey,
@@ -83,7 +84,7 @@ fn responses(
                 counted.push(*sample);
             }
         })?;
-        // Several processes come one after the other.
+        // The samples of several processes follow each other in the file.
         counted.sort_by_key(|sample| sample.submitted);
         let start = counted.first().map_or(0, |sample| sample.submitted.0);
         let end = counted.iter().map(|sample| sample.completed.0).max().unwrap_or(start);

@@ -1,8 +1,7 @@
-//! The methodology, carried out: state, lingering effect, baselines, schedule, runs.
+//! Carries out the methodology: state, lingering effect, baselines, schedule, runs.
 //!
-//! Every run goes through [`Conduct::run`]: it keeps the pause, records every IO, and notes in the
-//! manifest what the run was. A run that the manifest has is not done again, which is all that
-//! resuming takes.
+//! Every run goes through [`Conduct::run`], which pauses, records every IO, and appends the run's record to
+//! the folder. A run that already has a record is not repeated. That is all that resuming needs.
 
 mod state;
 
@@ -28,27 +27,27 @@ use crate::settings::{BASELINES, IO_SIZE, Settings};
 use crate::step::{Schedule, Step};
 use crate::store::{Record, Store};
 
-/// The most reads around the random writes of the lingering effect. On a simulated device whose reads take no time
-/// they would never be over.
+/// The most reads before and after the random writes of the lingering experiment. On a simulated device whose
+/// reads take no time, a time limit alone would never end them.
 const MOST_READS: u64 = 1 << 24;
 
-/// How many IOs of a run may fail before it is given up.
+/// How many IOs of a run may fail before it is aborted.
 const FAILURES_ALLOWED: u64 = 10;
-/// A run whose IOs take longer than was estimated goes on until it has the least that it measures, but
-/// not for longer than this many times its time.
+/// If IOs take longer than estimated, a run continues until it has its least number of IOs, but for at most
+/// this many times its time.
 const PATIENCE: u64 = 8;
 
-/// What happened on the device last, which decides on the pause before the next run.
+/// The most recent activity on the device. It decides about the pause before the next run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Nothing, or nothing that the next run should not see.
+    /// Nothing, or nothing that affects the next run.
     Nothing,
     Reads,
     Writes,
     State,
 }
 
-/// A bench run on its way.
+/// A bench run in progress.
 pub(crate) struct Conduct<'a> {
     pub device: &'a mut dyn Device,
     pub store: &'a mut Store,
@@ -60,10 +59,10 @@ pub(crate) struct Conduct<'a> {
     areas: Areas,
     /// The pause after a run that wrote.
     pause: Nanos,
-    /// How many times as long a read takes that follows writes without a pause.
+    /// The response time of a read that follows writes without a pause, divided by that of a normal read.
     slowdown: f64,
     before: Before,
-    /// Whether the state is to be enforced before the next run. A run that is resumed with nothing left to do
+    /// Whether the state has to be enforced before the next run. If a resumed run has nothing left to do, it
     /// writes nothing.
     state_due: bool,
 }
@@ -97,7 +96,7 @@ impl<'a> Conduct<'a> {
         }
     }
 
-    /// Everything that uFLIP's methodology asks for, as far as the manifest has it not yet.
+    /// Runs uFLIP's methodology, as far as the folder does not contain it yet.
     pub fn uflip(&mut self, plans: &[Plan]) -> Result<(), BenchError> {
         self.lingering()?;
         for name in BASELINES {
@@ -111,7 +110,7 @@ impl<'a> Conduct<'a> {
         self.steps(&schedule, &baselines)
     }
 
-    /// The runs of plans as they are written, without the methodology around them.
+    /// Runs plans as they are written, without the methodology.
     pub fn plain(&mut self, plans: &[Plan]) -> Result<(), BenchError> {
         self.pause = self.settings.pause(None);
         let schedule = plain_schedule(plans, self.settings, self.space, self.pause);
@@ -133,7 +132,8 @@ impl<'a> Conduct<'a> {
         schedule(plans, self.settings, &known)
     }
 
-    /// What enforcing the state took the first time: a resumed run has the schedule that it was begun with.
+    /// The time that enforcing the state took the first time, so that a resumed run has its original
+    /// schedule.
     fn state_time(&self) -> Nanos {
         let first = self
             .store
@@ -143,7 +143,7 @@ impl<'a> Conduct<'a> {
         first.map_or(Nanos::ZERO, |record| Nanos(record.end_ns - record.begin_ns))
     }
 
-    /// Sequential reads, random writes, sequential reads once more (uFLIP section 4.3).
+    /// Sequential reads, random writes, and sequential reads once more (uFLIP section 4.3).
     fn lingering(&mut self) -> Result<(), BenchError> {
         let lengths = self.settings.lengths();
         let [before, writes, after] = lengths.lingering;
@@ -168,7 +168,7 @@ impl<'a> Conduct<'a> {
         let found = lingering_effect(&*self.store, self.store.records())?.map(|(found, _)| found);
         self.pause = self.settings.pause(found.as_ref());
         if let Some(found) = found.filter(|found| found.affected_reads > 0) {
-            // The experiment's last reads did not outlast the effect for certain.
+            // The last reads of the experiment may have ended before the effect did.
             self.before = Before::Writes;
             let affected = found.affected_ns_mean.unwrap_or(found.before_ns_mean);
             self.slowdown = (affected / found.before_ns_mean).max(1.0);
@@ -222,8 +222,8 @@ impl<'a> Conduct<'a> {
         Ok(())
     }
 
-    /// An area for the next run. What is `done` already took its own before the run was interrupted, and
-    /// keeps it, so that a resumed run has the areas that it was begun with.
+    /// An area for the next run. If the run is `done`, it used this area before the interruption. So the
+    /// areas of a resumed run are the original ones.
     fn area(&mut self, size: Bytes, done: bool) -> Result<Bytes, BenchError> {
         if let Some(offset) = self.areas.take(size) {
             return Ok(offset);
@@ -232,7 +232,7 @@ impl<'a> Conduct<'a> {
             self.enforce_state()?;
         }
         self.areas.reset();
-        // Only a target with an odd end is too small for an area that is rounded up.
+        // An area is rounded up to whole MiB. Only a target whose size is no multiple of that is too small.
         Ok(self.areas.take(size).unwrap_or(Bytes::ZERO))
     }
 
@@ -246,7 +246,7 @@ impl<'a> Conduct<'a> {
         }
     }
 
-    /// One run, from its pause to its entry in the manifest.
+    /// One run, from its pause to its record in the folder.
     fn run<O: Until>(
         &mut self,
         purpose: Purpose,
@@ -272,7 +272,7 @@ impl<'a> Conduct<'a> {
         let outcome = run(self.device, &placed, &mut observers, &control)?;
         let media_after = self.programmed();
         let loss = outcome.loss.clone().or_else(|| self.loss());
-        // What one process ended because its mean was precise, the others did not end.
+        // If one process ended the run because its mean was precise, the others did not end it.
         let ends = observers.iter().map(|(_, until)| until.end());
         let satisfied = ends.reduce(|a, b| if a == RunEnd::PrecisionReached { a } else { b });
         let lanes = observers.into_iter().map(|(record, _)| record.0).collect();
@@ -318,19 +318,19 @@ impl<'a> Conduct<'a> {
         }
     }
 
-    /// The same for a run and for its resumption, and another for each repetition.
+    /// The seed of a run: the same when the run is resumed, and different for each repetition.
     fn seed_for(&self, purpose: &Purpose) -> Seed {
         let label = serde_json::to_string(purpose).expect("a purpose is made of texts and numbers");
         let earlier = self.store.finished(purpose).count();
         self.settings.seed.derive(&label, earlier as u64)
     }
 
-    /// What its flash programmed so far.
+    /// The bytes that the flash has programmed so far.
     fn programmed(&mut self) -> Option<Bytes> {
         self.device.telemetry()?.programmed()
     }
 
-    /// Why a measurement of the device means nothing any more.
+    /// Why measurements of the device are meaningless from now on.
     fn loss(&mut self) -> Option<String> {
         let health = self.device.health()?;
         health.loss().or_else(|| health.refusal())
@@ -351,7 +351,7 @@ impl<'a> Conduct<'a> {
     }
 }
 
-/// When a run ends, other than by its pattern.
+/// The reason for which a run ends before its pattern does.
 struct Goal<F> {
     observer: F,
     time_limit: Option<Nanos>,
@@ -369,7 +369,7 @@ impl<F> Goal<F> {
     }
 }
 
-/// `None` for a run that did not come to its end.
+/// `None` for a run that did not complete.
 fn ended(ended: StopReason, satisfied: Option<RunEnd>) -> Option<RunEnd> {
     match ended {
         StopReason::PatternDone => Some(RunEnd::CountReached),
@@ -379,7 +379,7 @@ fn ended(ended: StopReason, satisfied: Option<RunEnd>) -> Option<RunEnd> {
     }
 }
 
-/// A state that ran out of time covers the target only in part.
+/// If a state ran out of time, it covers the target only in part.
 fn completed(purpose: Purpose, outcome: &RunOutcome) -> Purpose {
     match purpose {
         Purpose::State { state, .. } => {
@@ -389,8 +389,8 @@ fn completed(purpose: Purpose, outcome: &RunOutcome) -> Purpose {
     }
 }
 
-/// The period that the step's batches are aligned with: the longest of its baselines', in IOs of the
-/// mix where it is one.
+/// The period with which the step's batches are aligned: the longest of its baselines', for a mix in IOs of
+/// the mix.
 fn period_of(step: &Step, baselines: &[Baseline]) -> u64 {
     let writes = step.pattern.writes();
     let names: &[&str] = if writes { &["SW", "RW"] } else { &["SR", "RR"] };

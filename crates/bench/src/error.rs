@@ -1,4 +1,4 @@
-//! Why a bench run could not be done.
+//! Errors of a bench run.
 
 use std::fmt;
 
@@ -7,43 +7,43 @@ use flashlab_engine::{EngineError, Failure};
 use flashlab_plan::PlanError;
 use flashlab_samples::SamplesError;
 
-/// Why a bench run ended early. What was measured is in its folder all the same.
+/// Why a bench run ended early. The folder keeps what was measured.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BenchError {
     /// Somebody asked for it.
     Interrupted,
-    /// The device failed too many IOs, or is gone.
+    /// Too many IOs failed, or the device is gone.
     Device {
         /// The device.
         target: String,
         /// The run's number.
         run: u32,
-        /// The first IO that failed in it.
+        /// The first IO of the run that failed.
         failure: Failure,
     },
-    /// The target is not what it was when the measurement began.
+    /// The target has changed since the measurement began.
     Lost {
         /// The target.
         target: String,
-        /// The run in which that was seen.
+        /// The run in which that was noticed.
         run: u32,
-        /// What became of it, as `was removed while it was measured`.
+        /// What happened to it, for example `was removed while it was measured`.
         loss: String,
     },
-    /// The target cannot take the measurement.
+    /// The target is not suitable for the measurement.
     Target(String),
     /// A pattern does not fit the device.
     Plan(PlanError),
-    /// A pattern cannot be run on the device as it was opened.
+    /// The device, as it was opened, cannot run a pattern.
     Engine(EngineError),
     /// The run's files cannot be written or read.
     Samples(SamplesError),
-    /// The samples of a run are not those that its record tells of.
+    /// The samples of a run do not fit its record.
     Damaged {
         /// The run's number.
         run: u32,
-        /// Bytes read and written by the samples that are there.
+        /// Bytes read and written by the samples that exist.
         found: Bytes,
         /// What the record says.
         recorded: Bytes,

@@ -1,9 +1,10 @@
-//! What is known of a device before a run, and what that run will cost.
+//! Estimates the time of a run from what is known about the device.
 //!
-//! An IO takes its baseline's mean, scaled by its size, and its pause. A pattern that is neither
-//! sequential nor random (in reverse, in place, with gaps, partitioned) may behave like either: its
-//! cost and its start-up phase are the larger of the two. Reads among writes are slowed as those were
-//! that followed the writes of the lingering experiment.
+//! # Model
+//! - An IO takes the mean of its baseline, scaled by its size, plus its pause.
+//! - A pattern between sequential and random (in reverse, in place, with gaps, partitioned) may behave like
+//!   either. Its time and its start-up phase are the larger ones of the two baselines.
+//! - Reads in a mix with writes are slowed down as in the lingering experiment.
 
 use flashlab_analysis::findings::Baseline;
 use flashlab_base::{Bytes, Mode, Nanos};
@@ -11,25 +12,25 @@ use flashlab_plan::{Basic, Location, ModeRule, Pattern, Space, Time};
 
 use crate::area::Areas;
 
-/// What is known of the device when the schedule is made.
+/// What is known about the device when the schedule is made.
 #[derive(Clone)]
 pub(crate) struct Known<'a> {
     pub space: Space,
     pub baselines: &'a [Baseline],
     /// The pause after a run that wrote.
     pub pause: Nanos,
-    /// How many times as long a read takes that follows writes without a pause.
+    /// The response time of a read that follows writes without a pause, divided by that of a normal read.
     pub slowdown: f64,
     /// What enforcing the state took.
     pub state_time: Nanos,
-    /// What an IO of 32 KiB takes where there is no baseline for it.
+    /// The time of an IO of 32 KiB without a baseline.
     pub unknown_ns: f64,
-    /// What the target has left for sequential writes.
+    /// The areas that are left for sequential writes.
     pub areas: Areas,
 }
 
 impl Known<'_> {
-    /// A device of which nothing is known but its size.
+    /// A device of which only the size is known.
     pub fn nothing(space: Space, unknown_ns: f64) -> Known<'static> {
         let areas = Areas::of(space);
         let (pause, state_time) = (Nanos::ZERO, Nanos::ZERO);
@@ -59,7 +60,7 @@ impl Known<'_> {
         })
     }
 
-    /// What an IO of a process of the pattern takes with its pause, in nanoseconds; at least one.
+    /// The time of an IO of one process of the pattern with its pause, in nanoseconds; at least one.
     pub fn per_io_ns(&self, pattern: &Pattern) -> f64 {
         let response = weighted(pattern, |basic| {
             let means = self.baselines(basic).map(|baseline| baseline.run.response.mean_ns);

@@ -1,7 +1,7 @@
-//! From the files of a run to its findings.
+//! Computes the findings of a run from its files.
 //!
-//! Nothing here was seen while measuring: what the report shows is computed from the manifest and
-//! the samples alone, so that it can be computed again, and a killed run is worth what it measured.
+//! Everything in the report is computed from the manifest and the samples alone, not from values kept in
+//! memory during the run. So the findings can be computed again, also those of a killed run.
 
 use std::collections::BTreeMap;
 
@@ -26,12 +26,13 @@ const TRACE_POINTS: usize = 4000;
 
 /// Where the samples of a run are read from.
 pub(crate) trait Source {
-    /// Shows every sample of a run, each process's by position (see
+    /// Passes every sample of a run to `see`, in the order of each process's positions (see
     /// [`RunFolder::each_sample`](flashlab_samples::RunFolder::each_sample)).
     fn each(&self, run: u32, see: &mut dyn FnMut(&Sample)) -> Result<(), BenchError>;
 }
 
-/// Shows every sample of a run. A figure from a part of its samples would be none: that is an error.
+/// Passes every sample of a run to `see`. If samples are missing, that is an error: no figure is computed
+/// from a part of them.
 pub(crate) fn each_of(
     source: &dyn Source,
     record: &RunRecord,
@@ -46,7 +47,7 @@ pub(crate) fn each_of(
     if found == recorded { Ok(()) } else { Err(BenchError::Damaged { run: record.run, found, recorded }) }
 }
 
-/// The response times of a run of one process, by position, without failed IOs.
+/// The response times of a run with one process, by position, without failed IOs.
 fn responses(source: &dyn Source, record: &RunRecord) -> Result<Vec<u64>, BenchError> {
     let mut samples: Vec<(u64, u64)> = Vec::new();
     each_of(source, record, |sample| {
@@ -58,7 +59,7 @@ fn responses(source: &dyn Source, record: &RunRecord) -> Result<Vec<u64>, BenchE
     Ok(samples.into_iter().map(|(_, response)| response).collect())
 }
 
-/// A baseline's phases and what follows from them.
+/// The phases of a baseline, and the parameters that follow from them.
 fn baseline(
     source: &dyn Source,
     record: &RunRecord,
@@ -68,7 +69,7 @@ fn baseline(
     let responses = responses(source, record)?;
     let phases = phases(&responses);
     let (io_ignore, io_count_min) = io_ignore_and_count(&phases, count_min);
-    // Its own figures leave the start-up phase out, which was not known when it was run.
+    // The figures of the baseline itself also exclude the start-up phase, which was unknown when it ran.
     let io_ignored = io_ignore.min(responses.len().saturating_sub(1) as u64);
     let counted = RunRecord {
         io_ignore: io_ignored,
@@ -81,7 +82,7 @@ fn baseline(
     Ok((Baseline { pattern: name.to_owned(), phases, io_ignore, io_count_min, run }, trace))
 }
 
-/// The lingering experiment, from its three runs; `None` when it was not run to its end.
+/// The lingering experiment, from its three runs; `None` if it was not completed.
 pub(crate) fn lingering_effect(
     source: &dyn Source,
     records: &[RunRecord],
@@ -175,7 +176,7 @@ pub(crate) fn summarise(
     })
 }
 
-/// How many intervals show how a run went on.
+/// The number of intervals that show a run over time.
 const INTERVALS: usize = 20;
 const MODES: [Mode; 2] = [Mode::Read, Mode::Write];
 
@@ -236,20 +237,20 @@ fn write_amplification(record: &RunRecord) -> Option<f64> {
     (written > 0).then_some(record.media_written_bytes? as f64 / written as f64)
 }
 
-/// The half width of the mean over all processes, from those of each: independent means of about
-/// the same size, averaged.
+/// The half width of the confidence interval of the mean over all processes. The means of the processes are
+/// independent and of about the same size, so they are averaged.
 fn joint_precision(precisions: &BTreeMap<u32, Precision>) -> Option<f64> {
     let widths: Option<Vec<f64>> = precisions.values().map(Precision::relative_half_width).collect();
     let widths = widths.filter(|widths| !widths.is_empty())?;
     Some(widths.iter().map(|width| width * width).sum::<f64>().sqrt() / widths.len() as f64)
 }
 
-/// What the files tell of a run as a whole.
+/// What the files say about the bench run as a whole.
 pub(crate) struct Context<'a> {
     pub manifest: &'a BenchManifest,
     pub plans: &'a [Plan],
     pub records: &'a [RunRecord],
-    /// Segments that were set aside, and why.
+    /// The torn segments that were renamed, and why.
     pub torn: Vec<String>,
 }
 
@@ -309,7 +310,7 @@ pub(crate) fn baselines(
     Ok(named.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }
 
-/// One for each parameter that the plan's experiments vary, which is one for every plan but a person's own.
+/// One for each parameter that the plan's experiments vary. Every shipped plan varies only one.
 fn micro_benchmarks_of(
     source: &dyn Source,
     plan: &Plan,
@@ -364,7 +365,7 @@ fn method(context: &Context<'_>, pause: Nanos, steady: Option<SteadyState>) -> M
     let settings = &context.manifest.settings;
     let written: u64 = context.records.iter().map(|record| record.written_bytes).sum();
     let written = Bytes(context.manifest.prepared_bytes + written);
-    // The clock of a resumed run starts anew.
+    // The clock of a resumed run starts again at zero.
     let elapsed =
         context.records.iter().map(|record| record.end_ns - record.begin_ns + record.pause_ns).sum();
     let endurance = context.manifest.identity.rated_endurance.filter(|rated| *rated > Bytes::ZERO);
@@ -411,7 +412,7 @@ pub(crate) fn steady_round(source: &dyn Source, record: &RunRecord) -> Result<St
     })
 }
 
-/// How the device was made steady the last time; `None` where it was not tried.
+/// How the device was made steady most recently; `None` if it was not tried.
 fn steady(source: &dyn Source, context: &Context<'_>) -> Result<Option<SteadyState>, BenchError> {
     let is_round =
         |record: &&RunRecord| record.ended.is_some() && matches!(record.purpose, Purpose::SteadyRound { .. });
@@ -424,7 +425,7 @@ fn steady(source: &dyn Source, context: &Context<'_>) -> Result<Option<SteadySta
     Ok(Some(steady_state(rounds, context.manifest.settings.target_size.0)))
 }
 
-/// The state that the first measurement found, in words.
+/// The state in which the first measurement began, in words.
 fn state(records: &[RunRecord], steady: Option<&SteadyState>) -> String {
     match steady {
         Some(steady) if steady.is_steady => return State::Steady.to_string(),

@@ -1,10 +1,12 @@
-//! How long a run is: its IOIgnore and IOCount, its time, and the area that its sequential writes need.
+//! Decides how long a run is: its IOIgnore, IOCount and time, and the area for its sequential writes.
 //!
 //! # Model
-//! A run ignores its start-up phase, and goes on until its mean is precise or its time is used up. Two
-//! bounds hold whatever the device is like: benchmarking must not wear it out, so that a run writes no
-//! more than a part of the target; and sequential writes must not use up the target, so that an area is no
-//! more than a part of it. The least that a run measures is above both; a start-up phase is not.
+//! A run ignores its start-up phase. It ends when its mean is precise or its time is used up. Two bounds
+//! apply to every device:
+//! - A run writes at most a part of the target, because benchmarking must not wear the device out.
+//! - The area of a run is at most a part of the target, because sequential writes must not use up the target.
+//!
+//! If the least number of measured IOs needs more, it wins over both bounds. The start-up phase does not.
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Basic, ExperimentValue, Location, Pattern, Plan, Space, Time};
@@ -14,29 +16,29 @@ use crate::estimate::{Known, bytes_written_each, weighted, widest};
 use crate::settings::{Lengths, Settings, Thoroughness};
 use crate::step::Step;
 
-/// How many IOs of a mix's second pattern a run measures at the least.
+/// How many IOs of a mix's second pattern a run measures at least.
 const SECOND_LEAST: u64 = 8;
 
 /// The time that a run may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
-    /// In all, if its start-up phase and the least that it measures need no more.
+    /// For the whole run, unless its start-up phase and the least number of IOs need more.
     pub run: Nanos,
     /// For its start-up phase.
     pub startup: Nanos,
 }
 
-/// A run before it is known how much time it gets.
+/// A run before its time is decided.
 pub(crate) struct Run {
     plan: String,
     experiment: String,
     value: ExperimentValue,
-    /// What is run; its IOIgnore is what the device asks for.
+    /// The pattern of the run. Its IOIgnore is the device's start-up phase.
     pub pattern: Pattern,
     io_count_min: u64,
-    /// What is measured at the least ...
+    /// The IOs that it measures at least ...
     least: u64,
-    /// ... and at the most, both of each process and with IOIgnore.
+    /// ... and at most, both of each process, IOIgnore included.
     most: u64,
     /// Estimated time of one IO of a process, its pause included.
     per_io_ns: f64,
@@ -63,7 +65,7 @@ impl Run {
         if let Time::Burst { burst, .. } = pattern.first.time {
             io_count_min = io_count_min.max(3 * u64::from(burst));
         }
-        // The start-up phase is the device's, and all processes go through it together.
+        // The start-up phase belongs to the device, and all processes go through it together.
         pattern.io_ignore = io_ignore.div_ceil(u64::from(pattern.parallel_degree));
         let least = least_ios(&pattern, lengths);
         let most = most_ios(&pattern, lengths, known.space).max(least);
@@ -77,7 +79,7 @@ impl Run {
         Nanos((self.pattern.io_ignore as f64 * self.per_io_ns).ceil() as u64)
     }
 
-    /// What it writes at the most, whatever the device is like.
+    /// What it writes at most, on any device.
     pub fn most_written(&self) -> Bytes {
         let ios = self.most.saturating_mul(u64::from(self.pattern.parallel_degree));
         Bytes((bytes_written_each(&self.pattern) * ios as f64).ceil() as u64)
@@ -98,7 +100,7 @@ impl Run {
         let area = area(&pattern, ios, self.least, self.lengths, self.space);
         let io_count = match area.filter(|_| !stays(&pattern)).map(|area| ios_of_area(&pattern, area)) {
             Some(covering) if covering >= ios => covering,
-            // What is not measured may come around in the area.
+            // Ignored IOs may wrap around in the area.
             Some(covering) => pattern.io_ignore + covering.max(self.least),
             None => self.most,
         };
@@ -122,29 +124,29 @@ impl Run {
     }
 }
 
-/// What a process measures at the least, whatever the budget says.
+/// What a process measures at least, whatever the budget is.
 fn least_ios(pattern: &Pattern, lengths: Lengths) -> u64 {
     let least =
         if pattern.first.time == Time::Consecutive { lengths.run_ios.max(32) } else { lengths.run_ios };
     pattern.scaled_for_mix((0, least), (0, SECOND_LEAST)).1
 }
 
-/// What a process does at the most.
+/// How many IOs a process does at most.
 fn most_ios(pattern: &Pattern, lengths: Lengths, space: Space) -> u64 {
     let degree = f64::from(pattern.parallel_degree);
     let capacity = space.capacity.0 as f64;
     let written = bytes_written_each(pattern) * degree;
     let wears = capacity / lengths.written_divisor as f64 / written;
-    // A pattern that writes nothing divides by zero, and has no limit but the first.
+    // A pattern that writes nothing divides by zero, which leaves only the first limit.
     (lengths.run_ios_most as f64).min(wears) as u64
 }
 
-/// The part of the pattern's IOs that are sequential writes.
+/// The share of the pattern's IOs that are sequential writes.
 fn writer_share(pattern: &Pattern) -> f64 {
     weighted(pattern, |basic| f64::from(u8::from(writes_sequentially(basic))))
 }
 
-/// Whether its sequential writes are meant to come back to the same places.
+/// Whether its sequential writes return to the same offsets on purpose.
 fn stays(pattern: &Pattern) -> bool {
     pattern.basics().any(|basic| {
         writes_sequentially(basic)
@@ -152,8 +154,8 @@ fn stays(pattern: &Pattern) -> bool {
     })
 }
 
-/// The area for `ios` IOs of each process, of which `least` are measured at the least; `None` where
-/// nothing is written sequentially.
+/// The area for `ios` IOs of each process, of which at least `least` are measured; `None` for a pattern
+/// without sequential writes.
 fn area(pattern: &Pattern, ios: u64, least: u64, lengths: Lengths, space: Space) -> Option<Bytes> {
     let writer = pattern.basics().find(|basic| writes_sequentially(basic))?;
     if let Some(own) = writer.target_size {
@@ -170,12 +172,12 @@ fn area(pattern: &Pattern, ios: u64, least: u64, lengths: Lengths, space: Space)
         Location::Ordered { incr: 0 } => 2,
         _ => slots_of(ios).min(most).max(slots_of(least)).max(2 * lines),
     };
-    // Each process loses a slot to its shift.
+    // With an IOShift each process has one slot less.
     let slots = slots + u64::from(writer.io_shift > Bytes::ZERO);
     Some(Bytes(slot.0.saturating_mul(slots)).min(space.capacity))
 }
 
-/// How many IOs each process of the pattern does until its sequential writes have covered the area.
+/// How many IOs each process does until its sequential writes have covered the area.
 fn ios_of_area(pattern: &Pattern, area: Bytes) -> u64 {
     let part = Bytes(area.0 / u64::from(pattern.parallel_degree));
     let writer = pattern.basics().find(|basic| writes_sequentially(basic));

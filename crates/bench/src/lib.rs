@@ -1,14 +1,17 @@
 //! The uFLIP methodology: from a Device to findings (uFLIP section 4, on the benchmark of section 3).
 //!
 //! # Model
-//! [`bench()`] brings the device into a state, looks for a lingering effect, runs the baselines long to
-//! find start-up phase and period, makes the [`Schedule`] of the micro-benchmarks and runs it.
-//! [`rebuild()`] computes the findings from the files that this left.
+//! 1. [`bench()`] brings the device into a state.
+//! 2. It measures the lingering effect.
+//! 3. It runs long baselines, to find start-up phase and period.
+//! 4. It makes the [`Schedule`] of the micro-benchmarks and runs it.
+//! 5. [`rebuild()`] computes the findings from the files.
 //!
 //! # Invariants
-//! - Nothing is printed; a [`Progress`] is told.
-//! - Findings are computed from the run's folder alone: rebuilding gives the same.
-//! - What the folder has, with all of its samples, is not measured again: resuming is starting with a folder.
+//! - Nothing is printed. A [`Progress`] gets the messages.
+//! - Findings are computed from the run's folder alone: rebuilding gives the same findings.
+//! - A run that the folder contains with all of its samples is not measured again. To resume is to start with
+//!   such a folder.
 
 mod area;
 mod compared;
@@ -54,10 +57,10 @@ pub use store::check_records;
 
 use settings::MOST_REPETITIONS;
 
-/// Measures `device` and leaves samples and records in `folder`, which may hold a part of them already.
+/// Measures `device` and writes samples and records to `folder`, which may already contain a part of them.
 ///
 /// # Errors
-/// [`BenchError`] says why it ended early; what was measured until then is in the folder.
+/// [`BenchError`] says why it ended early. The folder keeps what was measured until then.
 pub fn bench(
     device: &mut dyn Device,
     folder: &RunFolder,
@@ -74,7 +77,7 @@ pub fn bench(
     for run in store.give_up_damaged()? {
         progress.step(&format!("run {run} is measured again: its samples are missing or damaged"));
     }
-    // Whoever reads the folder before this ends, however it ends, is told.
+    // Until the run ends, readers of the folder find this warning.
     let resume = format!("continue with: flashlab resume {}", folder.path().display());
     let warning = (UNFINISHED.to_owned(), format!("not all runs of the plan are done: {resume}"));
     let mut unfinished = manifest.clone();
@@ -95,8 +98,8 @@ pub fn bench(
 /// The kind of the warning that a run is not finished.
 const UNFINISHED: &str = "unfinished";
 
-/// What measuring costs on this machine: the engine's loop, the recording and the statistics that run
-/// beside it, recorded into `folder` as every run is. The samples are removed again.
+/// Measures the overhead on this machine: the engine's loop, the recording into `folder`, and the statistics.
+/// The samples are removed afterwards.
 ///
 /// # Errors
 /// When the recording fails.
@@ -116,11 +119,11 @@ pub fn overhead(folder: &RunFolder) -> Result<Overhead, BenchError> {
     measured
 }
 
-/// Whether the target can take the measurement at all. [`bench()`] looks as well; asking first leaves
-/// no folder behind.
+/// Checks whether the target is suitable for the measurement. [`bench()`] checks as well; checking first
+/// leaves no folder behind.
 ///
 /// # Errors
-/// [`BenchError::Target`] when it is too small.
+/// [`BenchError::Target`] if it is too small.
 pub fn check_target(identity: &Identity, settings: &Settings) -> Result<(), BenchError> {
     let Identity { target, capacity, .. } = identity;
     if settings.target_size > *capacity {
@@ -142,10 +145,10 @@ pub fn check_target(identity: &Identity, settings: &Settings) -> Result<(), Benc
     Ok(())
 }
 
-/// Whether so many runs can be kept in mind.
+/// Checks whether the number of runs is acceptable.
 ///
 /// # Errors
-/// [`BenchError::Target`] when the plans have too many values.
+/// [`BenchError::Target`] if the plans have too many values.
 pub fn check_runs(plans: &[Plan], settings: &Settings) -> Result<(), BenchError> {
     let values = plans.iter().flat_map(|plan| &plan.experiments).map(|experiment| {
         experiment.vary.as_ref().map_or(1, |vary| match settings.choice() {
@@ -162,10 +165,10 @@ pub fn check_runs(plans: &[Plan], settings: &Settings) -> Result<(), BenchError>
     Ok(())
 }
 
-/// Whether the device takes as many IOs at once as the plans keep in flight.
+/// Checks whether the device accepts as many IOs in flight as the plans need.
 ///
 /// # Errors
-/// [`BenchError::Engine`] when one of their patterns keeps more.
+/// [`BenchError::Engine`] if a pattern has more IOs in flight.
 pub fn check_queues(device: &mut dyn Device, plans: &[Plan], settings: &Settings) -> Result<(), BenchError> {
     let experiments = plans.iter().flat_map(|plan| &plan.experiments);
     let patterns = experiments.flat_map(|experiment| experiment.runs(settings.choice()));
@@ -174,8 +177,8 @@ pub fn check_queues(device: &mut dyn Device, plans: &[Plan], settings: &Settings
     Ok(queues.values().try_for_each(|pattern| flashlab_engine::check(device, pattern))?)
 }
 
-/// More runs than anybody waits for.
+/// More runs than any user would wait for, and few enough to keep in memory.
 const MOST_RUNS: u64 = 100_000;
 
-/// Under this, a baseline's sequential writes would come around in no time.
+/// With a smaller target, a baseline's sequential writes would wrap around immediately.
 const LEAST_TARGET: Bytes = Bytes::mib(16);

@@ -10,7 +10,7 @@ use crate::settings::Settings;
 /// The manifest of a bench run.
 pub type BenchManifest = flashlab_samples::Manifest<Settings>;
 
-/// The plans in the manifest of the run in this folder; an error names that file.
+/// The plans in the manifest of the run in this folder. An error names that file.
 pub(crate) fn plans(path: &Path, manifest: &BenchManifest) -> Result<Vec<Plan>, BenchError> {
     let file = path.join("manifest.json");
     let name = |number| format!("{}: plan {number}", file.display());

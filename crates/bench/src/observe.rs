@@ -1,8 +1,8 @@
-//! When a run has seen enough.
+//! Observers that decide when a run ends.
 //!
-//! uFLIP leaves the choice of IOCount as future work. Here a run goes on until the confidence
-//! interval of its mean is narrow enough, and it has done what the device's phases ask for; or until its
-//! time is used up, and it has done the least that a figure needs.
+//! uFLIP leaves the choice of IOCount as future work. Here a run ends when the confidence interval of its
+//! mean is narrow enough and it has covered the device's periods. Otherwise it ends when its time is used up
+//! and it has its least number of IOs.
 
 use std::ops::ControlFlow;
 
@@ -14,30 +14,30 @@ use flashlab_samples::Sample;
 
 /// An observer that may end its run.
 pub(crate) trait Until: Observer {
-    /// What the run's end was, if this observer ended it.
+    /// Why the run ended, if this observer ended it.
     fn end(&self) -> RunEnd;
 }
 
-/// Ends a run when the mean of one of its processes is known well enough, or its time is used up.
+/// Ends a run when the mean of one of its processes is precise enough, or its time is used up.
 #[derive(Clone)]
 pub(crate) struct UntilPrecise {
     io_ignore: u64,
     io_count_min: u64,
     goal: f64,
     precision: Precision,
-    /// When the time is used up, and the IOs beyond IOIgnore that are done in any case.
+    /// The time limit, and the least number of IOs after IOIgnore.
     limit: Option<(Nanos, u64)>,
     begin: Option<Nanos>,
 }
 
 impl UntilPrecise {
-    /// `period_ios` is the device's, where one is known; `goal` is relative to the mean.
+    /// `period_ios` is the period of the device, if one is known; `goal` is relative to the mean.
     pub fn new(io_ignore: u64, io_count_min: u64, period_ios: u64, goal: f64) -> UntilPrecise {
         let precision = Precision::with_period(period_ios);
         UntilPrecise { io_ignore, io_count_min, goal, precision, limit: None, begin: None }
     }
 
-    /// Ends the run after this time as well, if it has so many IOs beyond IOIgnore.
+    /// Also ends the run after this time, if it has this number of IOs after IOIgnore.
     pub fn within(self, time: Option<Nanos>, io_count_least: u64) -> UntilPrecise {
         UntilPrecise { limit: time.map(|time| (time, io_count_least)), ..self }
     }
@@ -69,7 +69,7 @@ impl Until for UntilPrecise {
     }
 }
 
-/// Ends a run that has gone on for long enough and has IOs enough.
+/// Ends a run that has lasted long enough and has enough IOs.
 pub(crate) struct UntilLong {
     pub ios: u64,
     pub time: Nanos,
@@ -97,7 +97,7 @@ impl Until for UntilLong {
     }
 }
 
-/// Ends a run that has written so many bytes, and tells how far it is.
+/// Ends a run after this number of bytes written, and reports its progress.
 pub(crate) struct UntilWritten<'a> {
     goal: u64,
     written: u64,

@@ -1,7 +1,7 @@
-//! What measuring costs on this machine: the engine's loop and the observers, without any IO.
+//! Measures the overhead on this machine: the engine's loop and the observers, without any IO.
 //!
-//! The one place of the methodology that reads a wall clock: it measures the program and not a
-//! device.
+//! This is the only place of the methodology that reads a wall clock, because it measures the program and not
+//! a device.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
@@ -17,23 +17,23 @@ use crate::BenchError;
 /// The cost of measuring.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overhead {
-    /// What measuring and recording add to each IO, beyond the IO and its clock readings.
+    /// What measuring and recording add to each IO, without the IO and its clock readings.
     pub ns_per_io: f64,
     /// One reading of the clock.
     pub clock_ns_per_reading: f64,
 }
 
-/// How often the cost is measured, for its median.
+/// How many rounds are measured; the result is their median.
 pub(crate) const ROUNDS: u32 = 15;
 const CAPACITY: Bytes = Bytes::gib(1);
 
-/// Measures it: the median of [`ROUNDS`] runs of 4 KiB random reads, each with the observer that
-/// `start` makes and `finish` takes back.
+/// The median of [`ROUNDS`] runs of 4 KiB random reads. `start` makes the observer of each run and `finish`
+/// takes it back.
 pub(crate) fn measure<O: Observer>(
     mut start: impl FnMut(u32) -> Result<O, BenchError>,
     mut finish: impl FnMut(O) -> Result<(), BenchError>,
 ) -> Result<Overhead, BenchError> {
-    // So few that a lane's chunks hold them: a device never asks the recording for as much at once.
+    // Few enough to fit into the chunks of a lane. No device produces as many samples in such a short time.
     const IOS: u32 = 20_000;
     let mut pattern = Pattern::baseline("RR").expect("RR is a baseline");
     pattern.first.io_size = IoSize::Fixed(Bytes::kib(4));

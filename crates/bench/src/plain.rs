@@ -1,4 +1,4 @@
-//! Plans that are run as they are written, without the methodology around them.
+//! Schedules plans as they are written, without the methodology.
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Experiment, ExperimentValue, Pattern, Plan, Space};
@@ -7,11 +7,11 @@ use crate::estimate::{Known, bytes_written_each};
 use crate::settings::Settings;
 use crate::step::{Schedule, Step, left_out_warning};
 
-/// How long a run without an end of its own may take outside the methodology.
+/// How long a run without IOCount and duration may take.
 const PLAIN_TIME: Nanos = Nanos::from_secs(10);
 
-/// The runs of plans as they are written: where a pattern has no IOCount and no duration, it ends
-/// when its mean is precise, or after ten seconds.
+/// The runs of plans as they are written. A pattern without IOCount and duration ends when its mean is
+/// precise, or after ten seconds.
 pub(crate) fn plain_schedule(plans: &[Plan], settings: &Settings, space: Space, pause: Nanos) -> Schedule {
     let mut steps = Vec::new();
     let mut left_out = Vec::new();
@@ -55,7 +55,7 @@ fn plain_step(
         value,
         repetition,
         area: None,
-        // A pattern with an end of its own comes to it.
+        // A pattern with an IOCount or a duration runs to its end.
         io_count_min: if has_end { u64::MAX } else { 256 },
         io_count_least: 0,
         io_ignore_wanted: pattern.io_ignore,

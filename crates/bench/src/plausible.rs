@@ -1,9 +1,9 @@
-//! Whether what the files of a run say can be.
+//! Checks that the values in the files of a run are possible.
 //!
-//! They come from outside: a disk may have damaged them, or a person changed them.
+//! The files come from outside: a disk may have damaged them, or a user may have changed them.
 //!
 //! # Invariant
-//! What passes here adds up: no sum over a run's records overflows, and no time runs backwards.
+//! After this check, no sum over a run's records overflows, and no time runs backwards.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::settings::MOST_REPETITIONS;
 /// More than any device has, in bytes.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// Refuses a manifest that no run can have.
+/// Refuses a manifest with impossible values.
 ///
 /// # Errors
 /// [`SamplesError::Format`] with the file, the key and its legal range.
@@ -38,7 +38,7 @@ pub(crate) fn manifest(path: &Path, manifest: &BenchManifest) -> Result<(), Samp
     Err(damaged(path, "manifest.json", &wrong))
 }
 
-/// Refuses records that no run can have left.
+/// Refuses records with impossible values.
 ///
 /// # Errors
 /// [`SamplesError::Format`] with the file and the key.

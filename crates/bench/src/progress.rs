@@ -1,14 +1,14 @@
-//! Who is told how far a bench run is.
+//! The trait [`Progress`], which receives the progress of a bench run.
 
 use crate::step::Schedule;
 
-/// Told of every step; prints, draws or ignores it.
+/// Receives every step of a bench run. An implementation prints it, draws it or ignores it.
 pub trait Progress: Sync {
-    /// A part of the preparation begins.
+    /// A step of the preparation begins.
     fn step(&self, what: &str);
-    /// The part of the current step that is done, from 0 to 1.
+    /// The completed part of the current step, from 0 to 1.
     fn share(&self, done: f64);
-    /// All runs are known, with what they will cost.
+    /// The runs of the micro-benchmarks are scheduled, with their time and their bytes.
     fn schedule(&self, schedule: &Schedule);
     /// Run `index` (from 0) of `count` begins.
     fn step_of(&self, what: &str, index: usize, count: usize);

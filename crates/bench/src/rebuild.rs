@@ -1,4 +1,4 @@
-//! The findings of a run, computed from its folder alone.
+//! Computes the findings of a run from its folder alone.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::manifest::{BenchManifest, plans};
 use crate::settings::Settings;
 use crate::{examine, plausible, store};
 
-/// Computes the findings of the run in this folder, finished or not.
+/// Computes the findings of the run in this folder, complete or not.
 ///
 /// # Errors
-/// When the folder holds no run, or its files are damaged.
+/// If the folder contains no run, or its files are damaged.
 pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
     let (folder, manifest, plans) = open_run(path)?;
     let torn = folder.torn_segments()?;
@@ -28,10 +28,10 @@ pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
     examine::examine(&folder.segment_index()?, &context)
 }
 
-/// The run in this folder, finished or not: its files, its manifest and its plans.
+/// The run in this folder, complete or not: its files, its manifest and its plans.
 ///
 /// # Errors
-/// When the folder holds no run, or what its manifest says cannot be.
+/// If the folder contains no run, or its manifest has impossible values.
 pub fn open_run(path: &Path) -> Result<(RunFolder, BenchManifest, Vec<Plan>), BenchError> {
     let (folder, manifest) = RunFolder::open::<Settings>(path)?;
     plausible::manifest(path, &manifest)?;

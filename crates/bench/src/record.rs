@@ -1,4 +1,4 @@
-//! What a finished run was: the part of the manifest that the samples cannot tell.
+//! The record of a finished run: what its samples do not contain.
 
 use flashlab_analysis::findings::RunEnd;
 use flashlab_base::Seed;
@@ -12,14 +12,14 @@ pub enum Purpose {
     State {
         /// The state's name.
         state: String,
-        /// Whether all of the target was covered.
+        /// Whether the whole target was covered.
         complete: bool,
     },
-    /// Random writes of a part of the target, until the device is steady.
+    /// Random writes to a part of the target, repeated until the device is steady.
     SteadyRound {
         /// From 1.
         round: u32,
-        /// Bytes of the round that were written before, without their time.
+        /// Bytes of the round that were written before its timed part.
         conditioned_bytes: u64,
     },
     /// A long run of a baseline pattern (section 4.2).
@@ -49,13 +49,13 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether it brings the device into a state: no figure of the device's patterns counts its samples.
+    /// Whether the run enforces a state. Its samples are in no figure of the device's patterns.
     pub fn is_state(&self) -> bool {
         matches!(self, Purpose::State { .. } | Purpose::SteadyRound { .. })
     }
 
-    /// Whether both are for the same: how much of the target a state covered, and the rounding of a
-    /// value that went through a file, are no difference.
+    /// Whether both purposes are the same. How much of the target a state covered does not matter. Nor does
+    /// the rounding of a value that was written to a file.
     pub fn is_same(&self, other: &Purpose) -> bool {
         match (self, other) {
             (Purpose::State { state: a, .. }, Purpose::State { state: b, .. }) => a == b,
@@ -71,46 +71,46 @@ impl Purpose {
 /// One finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Its number, as in the samples' file names; ascending in time.
+    /// Its number, as in the names of the samples' files; ascending in time.
     pub run: u32,
     /// What it was for.
     pub purpose: Purpose,
-    /// The seed that its pattern was placed with.
+    /// The seed from which its random addresses follow.
     pub seed: Seed,
     /// The pattern, as TOML.
     pub pattern: String,
     /// IOs of each process that no figure counts.
     pub io_ignore: u64,
-    /// IOs of each process that the start-up phase asks to leave out: more than `io_ignore` where there
-    /// was no time or no room for them.
+    /// IOs of each process that the start-up phase requires to ignore. It is larger than `io_ignore` if time
+    /// or space was short.
     pub io_ignore_wanted: u64,
-    /// The period that batches of IOs were aligned with; 1 where none is known.
+    /// The period with which batches of IOs were aligned; 1 if none is known.
     pub period_ios: u64,
-    /// Why it ended; null when it was interrupted or the device failed, and it counts for nothing.
+    /// Why it ended. Null if it was interrupted or the device failed; the run then does not count.
     pub ended: Option<RunEnd>,
-    /// The pause that was kept before it.
+    /// The pause before the run.
     pub pause_ns: u64,
-    /// The device's time when it began.
+    /// The device's time at the begin.
     pub begin_ns: u64,
-    /// The device's time when it ended.
+    /// The device's time at the end.
     pub end_ns: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Bytes that the device programmed into its flash meanwhile; null where it does not count them.
+    /// Bytes that the device programmed into its flash during the run; null if it does not count them.
     #[serde(default)]
     pub media_written_bytes: Option<u64>,
-    /// Bytes that something else read or wrote on the device beneath; null where it is not known.
+    /// Bytes that other programs read or wrote on the underlying device; null if not known.
     pub other_traffic_bytes: Option<u64>,
-    /// How long measuring threads waited for a processor; null where it is not known.
+    /// How long measuring threads waited for a CPU; null if not known.
     pub processor_wait_ns: Option<u64>,
-    /// How often heat slowed a processor down; null where it is not known.
+    /// How often heat slowed a CPU down; null if not known.
     pub thermal_throttles: Option<u64>,
     /// IOs that failed.
     pub failed_ios: u64,
-    /// The first of them, for people.
+    /// A message about the first of them.
     pub first_failure: Option<String>,
-    /// How often measuring waited for the recording to be written; 0 in virtual time, and of a state.
+    /// How often measuring waited until samples were written; 0 in virtual time, and for a state.
     pub recording_stalls: u64,
 }

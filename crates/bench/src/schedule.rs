@@ -1,17 +1,18 @@
-//! The benchmark plan (uFLIP section 4.2): every run, in order, with what it will cost.
+//! Makes the benchmark plan (uFLIP section 4.2): every run in its order, with its estimated time and bytes.
 //!
 //! # Model
-//! Runs that only read come first, then those that leave the state alone, each repetition after the
-//! other, so that a drift shows as spread between repetitions and not as a difference between values.
-//! Runs with sequential writes are delayed and grouped; each gets an [area](crate::area) of its own,
-//! and the state is enforced again when the target is used up. Reads leave nothing behind, so that
-//! only a run that follows writes has to wait for the device.
+//! 1. Runs that only read come first. Reads have no lingering effect, so only a run after writes needs a
+//!    pause.
+//! 2. Runs that keep the state follow. Repetitions come one after the other. So a drift of the device shows
+//!    as spread between repetitions, not as a difference between values.
+//! 3. Runs with sequential writes come last, in groups. Each gets an [area](crate::area) of its own, and the
+//!    state is enforced again when the target is used up.
 //!
 //! # Invariants
-//! - [`most_written`] is an upper bound: no baseline makes a run, an area or the number of resets
-//!   larger than it assumes, because [what a run may do](crate::length) does not depend on them.
-//! - The same plans, settings and knowledge give the same schedule, so that a resumed run has the one
-//!   that it was begun with.
+//! - [`most_written`] is an upper bound. The [length of a run](crate::length) is bounded independently of the
+//!   baselines, so no baseline can make a run, an area or the number of resets larger.
+//! - The same plans, settings and knowledge give the same schedule. So a resumed run has its original
+//!   schedule.
 
 use flashlab_analysis::findings::Warning;
 use flashlab_base::{Bytes, Nanos};
@@ -24,14 +25,14 @@ use crate::plain::plain_schedule;
 use crate::settings::{CAPACITIES_MOST, IO_SIZE, ROUNDS_PER_CAPACITY, Settings, State};
 use crate::step::{Schedule, Step, left_out_warning};
 
-/// The most that a bench run can write: what a device would that takes no time. `None` where a pattern
-/// of an own plan writes for a time and without an IOCount: that much is up to the device.
+/// The most that a bench run can write, on a device whose IOs take no time. `None` if a pattern of the user's
+/// plan writes for a time without an IOCount: the amount then depends on the device.
 pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option<Bytes> {
     let space = Space { capacity: settings.target_size.round_down(block), block };
     let lengths = settings.lengths();
     let state = match settings.state {
         State::None => Bytes::ZERO,
-        // The sequential fill, and the random rounds, each of which may end behind its last byte.
+        // The sequential fill, and the random rounds. Each may end beyond the last byte.
         State::Steady => {
             let rounds = u64::from(CAPACITIES_MOST) * ROUNDS_PER_CAPACITY;
             state_size(space)
@@ -62,16 +63,16 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
     Some(Bytes(parts.iter().map(|bytes| bytes.0).fold(0, u64::saturating_add)))
 }
 
-/// What a bench run is expected to write, on a device of which nothing is known yet: as much as a device
-/// of today would that takes 200 us for an IO of 32 KiB.
+/// The expected bytes of a bench run on an unknown device: those of a typical device of today, with 200 us
+/// for an IO of 32 KiB.
 pub fn expected_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Bytes {
     let space = Space { capacity: settings.target_size.round_down(block), block };
     let lengths = settings.lengths();
-    // What is written from end to end, in the time that there is for it.
+    // A fill from end to end, within its time limit.
     let in_time = |time: Nanos| IO_SIZE * (time.0 / USUAL_NS);
     let state = match settings.state {
         State::None => Bytes::ZERO,
-        // A fill, a capacity before the rule's window and the window.
+        // A fill, one capacity before the rule's window, and the window.
         State::Steady => {
             lengths.steady.map_or(space.capacity * 4, |time| in_time(time).min(space.capacity * 4))
         }
@@ -91,7 +92,7 @@ pub fn expected_written(plans: &[Plan], settings: &Settings, block: Bytes) -> By
     state + long.min(baseline) + long.min(most) + lingering.min(most) + runs
 }
 
-/// What an IO of 32 KiB takes on a usual device of today, in ns: 160 MB a second, one IO at a time.
+/// The time of an IO of 32 KiB on a typical device of today, in ns: 160 MB/s, one IO at a time.
 const USUAL_NS: u64 = 200_000;
 
 /// Makes the schedule for these plans.
@@ -107,7 +108,7 @@ pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &Known<'_>) -
     Schedule { pause, resets, time, written: Bytes(written.saturating_add(again)), left_out, steps }
 }
 
-/// Every run that the device can take, and what was left out.
+/// All runs that the device supports, and those that were left out.
 fn runs(plans: &[Plan], settings: &Settings, known: &Known<'_>) -> (Vec<Run>, Vec<Warning>) {
     let (mut runs, mut left_out) = (Vec::new(), Vec::new());
     for plan in plans {
@@ -123,10 +124,10 @@ fn runs(plans: &[Plan], settings: &Settings, known: &Known<'_>) -> (Vec<Run>, Ve
     (runs, left_out)
 }
 
-/// A budget that all pauses would use up leaves nothing to measure with: they get this part of it.
+/// If the pauses would use up the budget, they get this share of it.
 const PAUSES_SHARE: f64 = 0.25;
 
-/// The pause after a run that wrote: what the device asks for, if the budget can afford it.
+/// The pause after a run that wrote: what the device needs, within the budget.
 fn affordable_pause(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Nanos {
     let Some(budget) = settings.budget else { return known.pause };
     let writing = runs.iter().filter(|run| run.pattern.writes()).count() as f64;
@@ -134,7 +135,7 @@ fn affordable_pause(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Nan
     known.pause.min(Nanos(each as u64)).max(settings.pause(None))
 }
 
-/// Everything: the runs, a pause after each, and the resets, as far as can be told.
+/// The time of everything: the runs, a pause after each, and the resets, as far as it can be estimated.
 fn total_time(steps: &[Step], settings: &Settings, known: &Known<'_>) -> Nanos {
     let pause = |step: &Step| if step.pattern.writes() { known.pause } else { settings.pause(None) };
     let each = |sum: Nanos, step: &Step| sum.saturating_add(step.time).saturating_add(pause(step));
@@ -143,9 +144,8 @@ fn total_time(steps: &[Step], settings: &Settings, known: &Known<'_>) -> Nanos {
     steps.iter().fold(Nanos(resets), each)
 }
 
-/// How long a run may take so that all of them stay within the budget. Where even the shortest do not,
-/// they take less time for their start-up phases; where that is not enough either, more than the
-/// budget is needed.
+/// How long a run may take so that all runs stay within the budget. If even the shortest runs exceed it,
+/// their start-up phases get less time. If that is not enough, the budget is exceeded.
 fn allowance(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Allowance {
     let [shortest, longest] = settings.lengths().run;
     let startup = runs.iter().map(Run::startup).max().unwrap_or_default();
@@ -161,7 +161,8 @@ fn allowance(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Allowance 
     Allowance { run, startup: longest_that(Nanos::ZERO, startup, |startup| fits(Allowance { run, startup })) }
 }
 
-/// The longest time from `least`, which is taken if none is, to `most` that `fits`, by bisection.
+/// The longest time between `least` and `most` for which `fits` is true, by bisection; `least` if there is
+/// none.
 fn longest_that(least: Nanos, most: Nanos, fits: impl Fn(Nanos) -> bool) -> Nanos {
     if fits(most) {
         return most;
@@ -186,8 +187,8 @@ fn in_order(runs: &[Run], settings: &Settings, allowance: Allowance) -> Vec<Step
     repeated(reading).chain(repeated(writing)).chain(repeated(delayed)).collect()
 }
 
-/// How often the state will be enforced again because the target is used up, the baseline having taken
-/// its area already.
+/// How often the state will be enforced again because the target is used up. The baseline has already taken
+/// its area.
 fn count_resets(steps: &[Step], settings: &Settings, known: &Known<'_>) -> u32 {
     if settings.state == State::None {
         return 0;
@@ -213,7 +214,7 @@ mod tests {
     use crate::estimate::bytes_written_each;
     use crate::settings::Thoroughness;
 
-    /// A baseline with any start-up phase that it can have, any period and any mean.
+    /// A baseline with a random start-up phase, period and mean.
     fn any_baseline(name: &str, most: u64, prng: &mut Prng) -> Baseline {
         let mean_ns = 1e3 * 10f64.powf(5.0 * prng.unit());
         let phases = Phases {
@@ -259,7 +260,7 @@ mod tests {
             let state_time = Nanos::from_secs(prng.below(20));
             let known = Known { baselines: &baselines, state_time, areas, ..Known::nothing(space, 1e6) };
             let schedule = schedule(&plans, &settings, &known);
-            // Every run does all of its IOs, however fast.
+            // Every run does all of its IOs.
             let each = |step: &Step| {
                 let ios = step.pattern.io_count.unwrap() * u64::from(step.pattern.parallel_degree);
                 (bytes_written_each(&step.pattern) * ios as f64) as u64

@@ -1,4 +1,4 @@
-//! What a person chooses for a bench run.
+//! The settings of a bench run, which the user chooses.
 
 use flashlab_analysis::findings::Lingering;
 use flashlab_base::{Bytes, Nanos, Seed};
@@ -12,7 +12,7 @@ pub(crate) const MOST_REPETITIONS: u32 = 100;
 /// 32KB").
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(32);
 
-/// The baselines, in the order in which they are run: what disturbs the state most comes last.
+/// The baselines in the order of their runs: the one that disturbs the state most comes last.
 pub(crate) const BASELINES: [&str; 4] = ["SR", "RR", "RW", "SW"];
 
 /// How much time a bench run takes.
@@ -21,7 +21,7 @@ pub(crate) const BASELINES: [&str; 4] = ["SR", "RR", "RW", "SW"];
 pub enum Thoroughness {
     /// Thinned values, short runs: minutes.
     Quick,
-    /// Table 1's values, runs as long as the device's phases need: an hour or more.
+    /// Table 1's values, and runs as long as the device's phases require: an hour or more.
     Full,
 }
 
@@ -34,13 +34,13 @@ impl std::fmt::Display for Thoroughness {
     }
 }
 
-/// Random writes for the steady state at the most, in capacities; twice as many as SNIA's test allows before it gives up
-/// (25 rounds of a minute) would write on a fast drive. Told before the run starts.
+/// The most random writes for the steady state, in capacities. SNIA's test gives up after 25 rounds of a
+/// minute, which on a fast drive is about half of that. It is announced before the run starts.
 pub const CAPACITIES_MOST: u32 = 10;
-/// Rounds of random writes in a capacity: five of them, the window of the rule, span more than a capacity.
+/// Rounds of random writes per capacity. Five of them, the window of the rule, span more than one capacity.
 pub const ROUNDS_PER_CAPACITY: u64 = 4;
 
-/// The state that the device is brought to before it is measured (uFLIP section 4.1).
+/// The state of the device before it is measured (uFLIP section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -59,7 +59,7 @@ impl State {
     pub(crate) fn plan(self) -> Option<&'static str> {
         match self {
             State::Random => Some("random-state"),
-            // What brings a steady device back to its state.
+            // Brings a steady device back to its state.
             State::Steady => Some("random-state"),
             State::Sequential => Some("sequential-state"),
             State::None => None,
@@ -78,15 +78,15 @@ impl std::fmt::Display for State {
     }
 }
 
-/// What a person chooses. Recorded in the manifest, so that a run can be resumed as it was begun.
+/// The user's choices. They are in the manifest, so that a run can be resumed with them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// What is measured, as it was named: a path, `sim:NAME`, or [`Settings::SCRATCH`].
+    /// The target, as the user named it: a path, `sim:NAME`, or [`Settings::SCRATCH`].
     pub target: String,
     /// Quick or full.
     pub thoroughness: Thoroughness,
-    /// Whether the runs have the methodology around them: lingering effect, baselines, areas, the
-    /// choice of IOCount. Without it, plans are run as they are written.
+    /// Whether the runs follow the methodology: lingering effect, baselines, areas, the choice of IOCount.
+    /// Otherwise plans are run as they are written.
     pub methodology: bool,
     /// The state to start from.
     pub state: State,
@@ -98,16 +98,16 @@ pub struct Settings {
     pub repetitions: u32,
     /// Runs may end when the 95 % confidence interval's half width falls below this part of the mean.
     pub precision_goal: f64,
-    /// How long the micro-benchmarks may take in all; `None` for as long as they need.
+    /// The time of all micro-benchmarks together; `None` for no limit.
     pub budget: Option<Nanos>,
 }
 
 impl Settings {
-    /// The target that is a scratch file of flashlab's own.
+    /// The target that is a scratch file of flashlab.
     pub const SCRATCH: &'static str = "scratch";
 
-    /// All nine micro-benchmarks in three repetitions, as the paper has it.
-    /// The target is still to be named.
+    /// All nine micro-benchmarks with three repetitions, as in the paper. The caller still has to set the
+    /// target.
     pub fn new(thoroughness: Thoroughness) -> Settings {
         Settings {
             target: String::new(),
@@ -125,8 +125,8 @@ impl Settings {
         }
     }
 
-    /// The pause between runs: what the lingering experiment asks for, within the bounds of the
-    /// thoroughness. The paper's second without any lingering effect would be most of a quick run.
+    /// The pause between runs: the result of the lingering experiment, within the bounds of the thoroughness.
+    /// The paper's pause of one second without a lingering effect would take most of a quick run.
     pub(crate) fn pause(&self, lingering: Option<&Lingering>) -> Nanos {
         let [least, most] = self.lengths().pause;
         match lingering {
@@ -135,7 +135,7 @@ impl Settings {
         }
     }
 
-    /// Which of the experiments' values are run.
+    /// Which values of the experiments are run.
     pub(crate) fn choice(&self) -> Choice {
         match self.thoroughness {
             Thoroughness::Quick => Choice::Quick,
@@ -151,42 +151,41 @@ impl Settings {
     }
 }
 
-/// How long the parts of a bench run are. IOs first, because phases are counted in IOs; times bound
+/// The lengths of the parts of a bench run. IOs come first, because phases are counted in IOs. Times bound
 /// them on slow devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lengths {
-    /// The pause after the state at the least. It comes before the lingering experiment, which must not
-    /// take reads that the state slows down for the device's usual ones: uFLIP's devices need 2.5 s.
+    /// The shortest pause after the state. It comes before the lingering experiment, which must not take
+    /// reads that the state slows down for normal ones. uFLIP's devices need 2.5 s.
     pub settle: Nanos,
-    /// The longest that enforcing the state may take.
+    /// The longest time for enforcing the state.
     pub state: Option<Nanos>,
-    /// The longest that the steady state may take; its bytes are bounded by [`CAPACITIES_MOST`].
+    /// The longest time for the steady state; [`CAPACITIES_MOST`] bounds its bytes.
     pub steady: Option<Nanos>,
-    /// A baseline has at least so many IOs ...
+    /// A baseline has at least this number of IOs ...
     pub baseline_ios: u64,
-    /// ... and goes on for so long ...
+    /// ... and lasts at least this time ...
     pub baseline: Nanos,
-    /// ... but ends after so long all the same, ...
+    /// ... but it ends after this time ...
     pub baseline_longest: Nanos,
-    /// ... or after so many IOs, as do the lingering experiment's writes.
+    /// ... or after this number of IOs, as do the writes of the lingering experiment.
     pub baseline_ios_most: u64,
-    /// The sequential reads before, the random writes, and the sequential reads after, of the
-    /// lingering experiment.
+    /// The times of the lingering experiment: sequential reads, random writes, sequential reads.
     pub lingering: [Nanos; 3],
-    /// The shortest and the longest of a micro-benchmark's runs where the budget decides.
+    /// The shortest and the longest run of a micro-benchmark, if the budget decides.
     pub run: [Nanos; 2],
     /// The smallest IOCount with which a run may end early.
     pub io_count_min: u64,
-    /// What a run measures at the least, beyond its IOIgnore, whatever the budget says.
+    /// The IOs that a run measures at least, after its IOIgnore, whatever the budget is.
     pub run_ios: u64,
-    /// What each process of a run does at the most, IOIgnore included.
+    /// The IOs that each process of a run does at most, IOIgnore included.
     pub run_ios_most: u64,
-    /// The pause between runs is at least and at most this.
+    /// The shortest and the longest pause between runs.
     pub pause: [Nanos; 2],
-    /// A run writes at most this part of the target, or the least that it measures.
+    /// A run writes at most this fraction of the target (1/N), unless its least number of IOs needs more.
     pub written_divisor: u64,
-    /// A run with sequential writes has at most this part of the target for them, or what the least that
-    /// it measures needs.
+    /// The area of a run with sequential writes is at most this fraction of the target (1/N), unless its
+    /// least number of IOs needs more.
     pub area_divisor: u64,
 }
 

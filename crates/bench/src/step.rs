@@ -1,4 +1,4 @@
-//! What will be done: one run after the other, each with its pattern, its place and its end.
+//! A step of the schedule: one run with its pattern, its area and its end.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use flashlab_plan::{Experiment, ExperimentValue, Pattern, Plan, PlanError};
 use crate::area::writes_sequentially;
 use crate::record::Purpose;
 
-/// One run of a micro-benchmark, to be done.
+/// One scheduled run of a micro-benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The plan's name, as `granularity`.
@@ -22,24 +22,24 @@ pub struct Step {
     pub repetition: u32,
     /// What is run.
     pub pattern: Pattern,
-    /// The size of the area that it needs for itself; `None` when it works on the whole target.
+    /// The size of the area that it needs; `None` if it uses the whole target.
     pub area: Option<Bytes>,
-    /// The IOIgnore that the device's start-up phase asks for; the pattern's own is smaller where there
-    /// is no time or no room for that.
+    /// The IOIgnore that the device's start-up phase requires. The pattern's own is smaller if time or space
+    /// is short.
     pub io_ignore_wanted: u64,
-    /// The smallest IOCount beyond IOIgnore with which it may end because its mean is precise.
+    /// The least IOCount after IOIgnore at which the run may end because its mean is precise.
     pub io_count_min: u64,
-    /// The smallest IOCount beyond IOIgnore with which it may end because its time is used up.
+    /// The least IOCount after IOIgnore at which the run may end because its time is used up.
     pub io_count_least: u64,
-    /// When it ends, with that many IOs, if nothing else ends it; `None` for no limit.
+    /// When the run ends at the latest, if it has that many IOs; `None` for no limit.
     pub time_limit: Option<Nanos>,
-    /// How long it takes at the most, as far as can be told.
+    /// Its longest time, as far as it can be estimated.
     pub time: Nanos,
-    /// How many bytes it writes, as far as can be told.
+    /// The bytes that it writes, as far as they can be estimated.
     pub written: Bytes,
 }
 
-/// Everything that the micro-benchmarks will do.
+/// All runs of the micro-benchmarks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// In order.
@@ -48,16 +48,16 @@ pub struct Schedule {
     pub pause: Nanos,
     /// How often the state will be enforced again.
     pub resets: u32,
-    /// How long everything takes at the most.
+    /// The longest time of all, as far as it can be estimated.
     pub time: Nanos,
-    /// How many bytes are written, resets included, as far as can be told.
+    /// The bytes written, resets included, as far as they can be estimated.
     pub written: Bytes,
-    /// What was left out, and why.
+    /// The runs that were left out, and why.
     pub left_out: Vec<Warning>,
 }
 
 impl Step {
-    /// What the run is, for the manifest.
+    /// The purpose of the run, for its record.
     pub(crate) fn purpose(&self) -> Purpose {
         Purpose::Point {
             plan: self.plan.clone(),
@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// The pattern with its sequential writers in the run's area.
+    /// The pattern, with its sequential writers in the run's area.
     pub(crate) fn placed_at(&self, area: Option<Bytes>) -> Pattern {
         let mut pattern = self.pattern.clone();
         let (Some(offset), Some(size)) = (area, self.area) else { return pattern };
@@ -90,7 +90,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// That a run is not done, and why.
+/// A warning that a run was left out, and why.
 pub(crate) fn left_out_warning(
     plan: &Plan,
     experiment: &Experiment,

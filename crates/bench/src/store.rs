@@ -1,4 +1,4 @@
-//! Where a bench run keeps its runs: the folder, the recording thread, and what is finished.
+//! Stores the runs of a bench run: the folder, the recording thread, and the finished runs.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ impl Store {
         Ok(Store { folder, recording, records, next_run: last.map_or(1, |last| last + 1) })
     }
 
-    /// Takes finished runs for unfinished whose samples are missing or damaged, so that they are measured
-    /// again; returns their numbers. No figure counts the state's samples.
+    /// Marks finished runs as unfinished if their samples are missing or damaged, so that they are measured
+    /// again. Returns their numbers. The samples of a state are not checked, because no figure counts them.
     pub fn give_up_damaged(&mut self) -> Result<Vec<u32>, BenchError> {
         let counts = |record: &RunRecord| record.ended.is_some() && !record.purpose.is_state();
         let mut given_up = Vec::new();
@@ -42,7 +42,7 @@ impl Store {
             match each_of(self, record, |_| {}) {
                 Ok(()) => continue,
                 Err(BenchError::Damaged { .. } | BenchError::Samples(SamplesError::Format { .. })) => {}
-                // What cannot be read today may be whole.
+                // A file that cannot be read now may still be complete.
                 Err(error) => return Err(error),
             }
             let record = RunRecord { ended: None, ..record.clone() };
@@ -53,17 +53,17 @@ impl Store {
         Ok(given_up)
     }
 
-    /// Every run that was begun, in their order.
+    /// All runs that were begun, in their order.
     pub fn records(&self) -> &[RunRecord] {
         &self.records
     }
 
-    /// Whether a run for this purpose came to its end.
+    /// Whether a run with this purpose completed.
     pub fn has(&self, purpose: &Purpose) -> bool {
         self.finished(purpose).next().is_some()
     }
 
-    /// The runs for this purpose that came to their end.
+    /// The completed runs with this purpose.
     pub fn finished(&self, purpose: &Purpose) -> impl Iterator<Item = &RunRecord> {
         self.records.iter().filter(move |record| record.ended.is_some() && record.purpose.is_same(purpose))
     }
@@ -76,12 +76,14 @@ impl Store {
         Ok((run, lanes))
     }
 
-    /// Ends it; its samples can be read from now on. Returns how often measuring waited for them.
+    /// Ends the run; its samples can be read from now on. Returns how often measuring waited until samples
+    /// were written.
     pub fn finish_run(&mut self, lanes: Vec<Lane>) -> Result<u64, BenchError> {
         Ok(self.recording.finish_run(lanes)?)
     }
 
-    /// Notes in the manifest what the schedule left out: only who knows the device can tell.
+    /// Adds the runs that the schedule left out to the manifest. They depend on the device, so they cannot be
+    /// computed from the files.
     pub fn note_left_out(&self, manifest: &BenchManifest, left_out: &[Warning]) -> Result<(), BenchError> {
         let mut noted = manifest.clone();
         noted.warnings.retain(|(kind, _)| left_out.iter().all(|warning| warning.kind != *kind));
@@ -100,16 +102,16 @@ impl Store {
     }
 }
 
-/// Whether what the folder says of its runs can be true.
+/// Checks that the records in the folder are possible.
 ///
 /// # Errors
-/// [`BenchError::Damaged`] where it cannot.
+/// [`BenchError::Damaged`] if they are not.
 pub fn check_records(folder: &RunFolder) -> Result<(), BenchError> {
     records(folder).map(drop)
 }
 
-/// Every run that was begun, in their order. Of a run with several lines the last one counts: a run whose
-/// samples were found damaged has another one, which takes it back.
+/// All runs that were begun, in their order. If a run has several lines, the last one counts: a line with
+/// `ended` null withdraws a run whose samples are damaged.
 pub(crate) fn records(folder: &RunFolder) -> Result<Vec<RunRecord>, BenchError> {
     let mut records: Vec<RunRecord> = Vec::new();
     let mut places = BTreeMap::new();
@@ -136,7 +138,7 @@ impl Source for SegmentIndex {
     }
 }
 
-/// A lane as an observer: the recording ends a run whose samples cannot be written any more.
+/// A lane as an observer. The recording ends a run whose samples cannot be written any more.
 pub(crate) struct Record(pub Lane);
 
 impl Observer for Record {

@@ -1,4 +1,4 @@
-//! What to doubt about a run: other IO on the device, a measuring thread without a processor, heat.
+//! Warnings about a run: other IO on the device, a measuring thread without a CPU, heat.
 
 use flashlab_analysis::disturbance;
 use flashlab_analysis::findings::{Lingering, Warning};
@@ -7,7 +7,7 @@ use flashlab_base::{Bytes, Nanos};
 use crate::manifest::BenchManifest;
 use crate::record::{Purpose, RunRecord};
 
-/// What was noticed before the first run, and what is missing.
+/// Warnings from before the first run, and about missing parts.
 pub(crate) fn of_preparation(
     manifest: &BenchManifest,
     records: &[RunRecord],
@@ -36,7 +36,7 @@ pub(crate) fn of_preparation(
     warnings
 }
 
-/// A pause that is shorter than the device asks for.
+/// Warns of a pause that is shorter than the device needs.
 pub(crate) fn of_pause(lingering: Option<&Lingering>, kept: Nanos) -> Option<Warning> {
     let asked = lingering.filter(|found| found.affected_reads > 0)?.pause;
     (kept > Nanos::ZERO && kept < asked).then(|| Warning {
@@ -49,10 +49,10 @@ pub(crate) fn of_pause(lingering: Option<&Lingering>, kept: Nanos) -> Option<War
     })
 }
 
-/// What is wrong with runs: the warning's kind, whether a run has it and how badly, and what it means.
+/// A check of runs: the kind of the warning, whether a run has it and how severe it is, and what it means.
 struct Check {
     kind: &'static str,
-    /// How bad it is, if it is: larger is worse, with the figures for people.
+    /// The severity, if the run is affected: larger is worse. The text has the figures.
     find: fn(&RunRecord) -> Option<(f64, String)>,
     advice: &'static str,
 }
@@ -83,12 +83,12 @@ const CHECKS: [Check; 6] = [
     },
 ];
 
-/// The warnings of all finished runs, one for each kind: which runs, the worst of them, and what to do.
+/// The warnings about all finished runs, one for each kind: which runs, the worst of them, and what to do.
 pub(crate) fn of_runs(records: &[RunRecord]) -> Vec<Warning> {
     CHECKS.iter().filter_map(|check| summed_up(check, records)).collect()
 }
 
-/// The kinds of warnings that concern a run.
+/// The kinds of warnings that apply to a run.
 pub(crate) fn flags(record: &RunRecord) -> Vec<String> {
     let concern = |check: &&Check| (check.find)(record).is_some();
     CHECKS.iter().filter(concern).map(|check| check.kind.to_owned()).collect()
@@ -135,7 +135,7 @@ fn heat(record: &RunRecord) -> Option<(f64, String)> {
 }
 
 fn stalls(record: &RunRecord) -> Option<(f64, String)> {
-    // A device in virtual time does not mind waiting; only a real one's threads know of processors.
+    // Only threads that measure a real device can wait for a CPU; in virtual time waiting has no effect.
     record.processor_wait_ns?;
     let times = record.recording_stalls;
     (times > 0)

@@ -5,23 +5,23 @@
 //! a real disk's clock shows wall time, a simulated device's clock virtual time. A caller that needs a pause also waits
 //! through the device.
 //!
-//! Every device has the five methods of the core. Whatever only some devices can do is a trait of its own with one group of
-//! callers. [`Device`] returns it from an accessor, or `None`:
+//! Every device has the five methods of the core. What only some devices can do is a separate trait with one
+//! group of callers. [`Device`] returns it from an accessor, or `None`:
 //!
 //! | capability | what it adds | who calls it |
 //! | --- | --- | --- |
 //! | [`VirtualTime`] | completions before their time | a live disk that holds answers until they are due |
-//! | [`Conditioning`] | IOs without times | whoever brings a device into a state |
+//! | [`Conditioning`] | IOs without times | the code that brings a device into a state |
 //! | [`Parallel`] | handles for several threads | the engine, for parallel patterns |
-//! | [`Health`] | whether the device can still be measured | whoever explains a failed run |
-//! | [`Telemetry`] | counters beside the IOs | whoever compares them before and after a run |
+//! | [`Health`] | whether the device can still be measured | the code that explains a failed run |
+//! | [`Telemetry`] | counters in addition to the IOs | the code that compares them before and after a run |
 //!
 //! # Invariants
 //! - The device answers every submitted request with exactly one completion.
 //! - `submitted <= completed <= now()` for every completion that [`Device::wait`] returns.
 //! - [`Device::now`] never decreases; all lanes of a device share one clock.
-//! - A capability's methods have no default implementation, so whoever implements or intercepts a capability decides on
-//!   each of them.
+//! - A capability's methods have no default implementation. So every implementation and every wrapper decides
+//!   on each of them.
 
 use std::io;
 
@@ -53,9 +53,9 @@ pub trait Device {
     /// When more than [`Geometry::depth`] requests are in flight: the caller's mistake.
     fn submit(&mut self, request: Request);
 
-    /// Waits for the next completion, but at most until the clock shows `until`. Returns `None` when that time is
-    /// reached first. With nothing in flight this is a pause; with nothing in flight and [`Nanos::MAX`] it returns `None`
-    /// immediately.
+    /// Waits for the next completion, but at most until the clock shows `until`. Returns `None` when that
+    /// time is reached first. If nothing is in flight, this is a pause. If nothing is in flight and `until`
+    /// is [`Nanos::MAX`], it returns `None` immediately.
     fn wait(&mut self, until: Nanos) -> Option<Completion>;
 
     /// Access to completions before their time, on a device with a virtual clock.
@@ -87,8 +87,8 @@ pub trait Device {
 
 /// A device whose clock moves only when its caller waits, so that it knows when each IO will complete.
 pub trait VirtualTime {
-    /// Takes the next completion without waiting for it: the clock does not move, and `completed` may lie ahead of it.
-    /// `None`: nothing is in flight.
+    /// Takes the next completion without waiting for it: the clock does not move, and `completed` may be
+    /// later than the clock. `None`: nothing is in flight.
     fn next_completion(&mut self) -> Option<Completion>;
 }
 
@@ -121,14 +121,14 @@ pub trait Health {
     fn refusal(&mut self) -> Option<String>;
 }
 
-/// A device with counters beside its IOs.
+/// A device with counters in addition to its IOs.
 pub trait Telemetry {
     /// Bytes that the device programmed into its flash since it was made: host writes and the device's own copies. The
     /// counter may be coarse and may lag behind. `None`: the device does not count them.
     fn media_written(&mut self) -> Option<Bytes>;
 
-    /// As [`Telemetry::media_written`], for whoever may look inside: a simulated device knows it whether or not the device
-    /// that it stands for counts it.
+    /// As [`Telemetry::media_written`], for code that may look inside: a simulated device knows the number
+    /// even if the device that it models does not count it.
     fn programmed(&mut self) -> Option<Bytes> {
         self.media_written()
     }
@@ -137,8 +137,8 @@ pub trait Telemetry {
     fn disturbance(&mut self) -> DisturbanceCounters;
 }
 
-/// Counters of what may disturb a measurement, since the device was opened. Whoever suspects a disturbance compares
-/// two readings. `None`: not known.
+/// Counters of what may disturb a measurement, since the device was opened. The difference of two readings
+/// shows a disturbance. `None`: not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisturbanceCounters {
     /// Bytes that any program read from or wrote to the underlying device.

@@ -1,16 +1,16 @@
-//! Large tables in large pages of memory.
+//! Allocates large tables in huge pages of memory.
 //!
 //! # Model
-//! A table of gigabytes that is read here and there costs a walk through the page tables for nearly every access, in
-//! pages of 4 KiB: the simulator spends a quarter of its time on them. Linux gives pages of 2 MiB where it was asked to
-//! before the memory is touched, and has them; where it has not, the table works as well.
+//! The simulator reads tables of gigabytes at random. With pages of 4 KiB nearly every access walks the page
+//! tables, which takes a quarter of its time. Linux can use pages of 2 MiB instead if the program asks for
+//! them (`madvise`) before it touches the memory. If Linux has no huge pages, the table works as before.
 //!
 //! # Invariants
-//! - the advice changes no content and no result; it only has to come before the memory is filled.
+//! - The advice changes no content and no result. It must come before the memory is filled.
 
 use std::mem::MaybeUninit;
 
-/// Smaller tables are left alone: processors know the places of about so many bytes in pages of 4 KiB.
+/// From this size on, huge pages are used: about the range that the TLB of a CPU covers with pages of 4 KiB.
 const WORTH_IT: usize = 8 << 20;
 
 /// `count` times `value`, in huge pages if it is large and the system has them.
@@ -31,8 +31,8 @@ fn advise<T>(memory: &mut [MaybeUninit<T>]) {
     let start = memory.as_mut_ptr().cast::<u8>();
     let skipped = start.align_offset(PAGE);
     let length = size.saturating_sub(skipped) / PAGE * PAGE;
-    // SAFETY: the range lies within `memory`, which is borrowed; the advice changes neither what it holds nor who may
-    // use it. An error means that the system has no huge pages, and nothing has to be done.
+    // SAFETY: the range lies within `memory`, which is borrowed. The advice changes neither the content nor
+    // the owner. An error means that the system has no huge pages, and needs no action.
     unsafe { libc::madvise(start.wrapping_add(skipped).cast(), length, libc::MADV_HUGEPAGE) };
 }
 

@@ -1,4 +1,4 @@
-//! A device that does nothing, for measuring how much time the program that drives a device takes itself.
+//! A device that does nothing, to measure the overhead of the program that drives a device.
 
 use flashlab_base::{Bytes, Identity, Nanos};
 
@@ -6,8 +6,8 @@ use crate::device::Device;
 use crate::geometry::{DataHandling, Geometry};
 use crate::io::{Completion, Request};
 
-/// A device that completes every IO immediately and whose clock takes no system call, so that a profile shows the
-/// program alone. It ignores data and accepts any range.
+/// A device that completes every IO immediately. Its clock makes no system call, so that a profile shows only
+/// the program. It ignores data and accepts any range.
 #[derive(Debug)]
 pub struct NoDevice {
     capacity: Bytes,
@@ -39,7 +39,7 @@ impl Device for NoDevice {
     #[inline]
     fn submit(&mut self, request: Request) {
         let submitted = Nanos(self.clock);
-        // Response times vary as a disk's do, so that recording them is as expensive as on a disk.
+        // Response times vary as on a disk, so that recording them costs as much as on a disk.
         self.clock += 60_000 + (self.clock.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52);
         let (tag, completed, buffer) = (request.tag, Nanos(self.clock), request.buffer);
         self.in_flight = Some(Completion { tag, submitted, completed, result: Ok(()), buffer });

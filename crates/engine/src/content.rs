@@ -1,8 +1,8 @@
 //! The data that writes carry.
 //!
 //! # Model
-//! - Zeros, ones and half: for devices whose program time depends on the data. Half is random data in the first half of
-//!   each 4 KiB and zeros in the second (Sun and Zhang, Figure 14).
+//! - Zeros, ones and half are for devices whose program time depends on the data. Half is random data in the
+//!   first half of each 4 KiB and zeros in the second (Sun and Zhang, Figure 14).
 //! - Incompressible: differs from IO to IO, so that a device can neither compress nor deduplicate it.
 //! - Stamped: each sector contains its offset and the number of the write, so that [`verify`] can check it later.
 //!

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use flashlab_base::Nanos;
 
-/// How long a run waits before it checks [`Control::interrupt`] again, on the device's clock. Ctrl-C is answered within
-/// this time, which a person does not notice.
+/// How long a run waits before it checks [`Control::interrupt`] again, on the device's clock. It bounds the
+/// reaction time to Ctrl-C; a person does not notice 50 ms.
 pub const INTERRUPT_CHECK: Nanos = Nanos::from_millis(50);
 
 /// The caller's limits on a run.

@@ -169,7 +169,7 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> IoLoop<'a, 'b, I, O> {
             process.prepare(self.begin, self.begin);
         }
         let before = self.disturbance();
-        // Long pauses are cut, so that the loop notices an interrupt. In virtual time none is long.
+        // Long pauses are split, so that the loop notices an interrupt. In virtual time no pause takes long.
         let longest = match self.device.virtual_time() {
             Some(_) => Nanos::MAX,
             None => INTERRUPT_CHECK,

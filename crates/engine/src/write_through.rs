@@ -8,7 +8,7 @@
 //! # Invariants
 //! - A flush that takes longer than [`FLUSH_TIMEOUT`] fails its write with [`IoError::GONE`]. It may stay in flight forever,
 //!   so no further flush is submitted.
-//! - After an interrupt no flush is waited for.
+//! - After an interrupt the wrapper waits for no flush.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,8 +17,9 @@ use flashlab_device::{Buffer, Completion, Device, Health, IoError, Parallel, Req
 
 use crate::control::INTERRUPT_CHECK;
 
-/// The longest time that a working device takes for a flush. Linux aborts a command after 30 s and retries it a few times;
-/// 10 minutes are longer than all of its retries. A shorter timeout would call slow devices dead.
+/// The longest time that a working device takes for a flush. Linux aborts a command after 30 s and retries it
+/// a few times; 10 minutes are longer than all of its retries. With a shorter limit, slow devices would be
+/// reported as dead.
 pub const FLUSH_TIMEOUT: Nanos = Nanos::from_secs(600);
 
 /// The text of [`Health::loss`] for a device that exceeded [`FLUSH_TIMEOUT`].

@@ -1,5 +1,5 @@
-//! Patterns are run on devices in virtual time, and every IO is checked against what the pattern,
-//! the device and hand computation say.
+//! Runs patterns on devices in virtual time, and checks every IO against the pattern, the device and hand
+//! computation.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -117,7 +117,7 @@ fn parallel_processes_share_the_clock_of_a_simulated_device() {
     let mut pattern = baseline("SR", 3);
     pattern.parallel_degree = 2;
     let (outcome, samples) = run_all(&mut device(), &pattern);
-    // One server: the processes take turns, and each IO waits for the other process's.
+    // One server: the processes alternate, and each IO waits for that of the other process.
     assert_eq!(submissions(&samples[0]), [0, 1000, 3000]);
     assert_eq!(submissions(&samples[1]), [0, 2000, 4000]);
     assert_eq!(samples[1][0].offset, Bytes::mib(2));
@@ -290,7 +290,7 @@ fn what_cannot_be_run_is_refused_before_the_first_io() {
     insta::assert_snapshot!(check(&mut device, &pattern).unwrap_err(), @"queue_depth = 257 with parallel_degree = 4: must be from 1 to 256, because all processes share the device's queue");
 }
 
-/// A device that makes its lanes so.
+/// A device whose lanes come from the function.
 struct WithLanes<F>(F);
 
 impl<F: Fn(u32) -> io::Result<Lane>> Device for WithLanes<F> {
@@ -320,7 +320,7 @@ impl<F: Fn(u32) -> io::Result<Lane>> Parallel for WithLanes<F> {
     }
 }
 
-/// A lane of its own, on which everything fails, or which cannot be set up.
+/// A lane on which every IO fails, or that cannot be set up.
 struct Lane {
     inner: MemoryDevice,
     fails: bool,

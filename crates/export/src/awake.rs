@@ -31,7 +31,7 @@ struct Shared {
 }
 
 impl AwakeCpus {
-    /// Starts the thread that lets processors sleep again.
+    /// Starts the thread that lets CPUs sleep again.
     pub fn start() -> AwakeCpus {
         let Ok(cpus) = IdleProcessors::open() else { return AwakeCpus(None) };
         let shared = Arc::new(Shared {
@@ -42,7 +42,7 @@ impl AwakeCpus {
         });
         let own = Arc::clone(&shared);
         let thread = Builder::new().name("awake".to_owned()).spawn(move || own.let_sleep());
-        // Without the thread nothing would let the CPUs sleep again: then they are not kept awake at all.
+        // Without the thread, nothing would let the CPUs sleep again. They are then not kept awake at all.
         AwakeCpus(thread.ok().map(|handle| (shared, handle.thread().clone())))
     }
 
@@ -72,7 +72,7 @@ impl Drop for AwakeCpus {
 impl Shared {
     fn wake(&self) {
         let mut cpus = lock(&self.cpus);
-        // Without it IOs are served as well, but later.
+        // If it fails, IOs are served, but later.
         let _ = cpus.stay_awake(true);
         self.awake.store(true, Ordering::SeqCst);
     }

@@ -1,8 +1,8 @@
 //! Answers the connections of other programs, each in a thread of its own.
 //!
 //! # Invariants
-//! - there are at most [`CONNECTIONS_MAX`] at a time: more could use up the file descriptors and the memory of the server.
-//!   One more connection closes the oldest, so that silent clients keep nobody out.
+//! - There are at most [`CONNECTIONS_MAX`] at a time: more could use up the file descriptors and the memory
+//!   of the server. One more connection closes the oldest, so that silent clients do not block others.
 
 use std::collections::VecDeque;
 use std::io;
@@ -65,7 +65,7 @@ pub(crate) fn answer<C: Connection>(
             let own = Arc::clone(&connection);
             let work = move || {
                 converse(&own);
-                // The list of open connections may still hold it, so that dropping it would not close it.
+                // The list of open connections may still contain it, so dropping it would not close it.
                 own.hang_up();
                 lock(&others).retain(|other| !Arc::ptr_eq(other, &own));
             };

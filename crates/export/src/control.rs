@@ -9,13 +9,14 @@
 //! | `status` | answers with the [`Status`] |
 //! | `fault KIND,...` | arms a fault rule (the grammar: [`crate::FaultRule`]) |
 //! | `clear-faults` | disarms all rules and revives a dead device |
-//! | `power-loss` | loses what was not flushed, and fails every IO until `power-on`; answers with the number of 4 KiB blocks lost |
+//! | `power-loss` | loses all unflushed data, and fails every IO until `power-on`; answers with the number of
+//! 4 KiB blocks lost |
 //! | `power-on` | restores the power |
 //!
 //! # Invariants
-//! - every line gets an answer, also one that is no text, too long or without an end; the last two end the connection;
-//! - nothing that a client sends stops the server, and the number of connections is bounded (module `connections`);
-//! - only the owner of the server may use the socket.
+//! - Every line gets an answer. A line that is too long or has no end also closes the connection.
+//! - No input of a client stops the server, and the number of connections is bounded (module `connections`).
+//! - Only the owner of the server may use the socket.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -140,11 +141,11 @@ pub struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens on `path`. A socket there that nobody listens on is one that a killed server left: it is replaced.
+    /// Listens on `path`. If a killed server left a socket there on which nobody listens, it is replaced.
     ///
     /// # Errors
-    /// When the socket cannot be made; [`ErrorKind::AddrInUse`] when another server listens on `path`, or it is no
-    /// socket.
+    /// If the socket cannot be created; [`ErrorKind::AddrInUse`] if another server listens on `path`, or it
+    /// is not a socket.
     pub fn listen(path: &Path, disk: Arc<LiveDisk>) -> io::Result<ControlServer> {
         let listener = match UnixListener::bind(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse && is_abandoned(path) => {
@@ -202,8 +203,8 @@ fn converse(connection: &UnixStream, disk: &LiveDisk) {
     }
 }
 
-/// The next line; without a newline if it is too long, if the client ended the connection within it, or if it did not
-/// finish the line for [`PATIENCE`]. Empty at the end of the connection.
+/// The next line. It has no newline if it is too long, if the client closed the connection within it, or if
+/// the client did not finish it within [`PATIENCE`]. Empty at the end of the connection.
 fn read_command(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     loop {
@@ -350,7 +351,7 @@ mod tests {
         let (write, read) = (begin(Operation::Write), begin(Operation::Read));
         disk.lose_power().unwrap();
         disk.with_faults(FaultInjector::power_on);
-        // The data is gone, and a flush that comes now would say that it is durable.
+        // The data is lost, so a later flush must not report that it is durable.
         assert!(disk.finish(&write, write.due).is_err());
         assert!(disk.finish(&read, read.due).is_err());
         let again = begin(Operation::Write);
@@ -361,7 +362,7 @@ mod tests {
     fn those_who_hold_connections_keep_nobody_out() {
         let folder = tempfile::tempdir().unwrap();
         let control = ControlServer::listen(&folder.path().join("control"), disk()).unwrap();
-        // Some say nothing, some half of a command, some never read what they are answered.
+        // Some clients send nothing, some half a command, and some never read the answer.
         let crowd: Vec<UnixStream> = (0..300)
             .map(|number| {
                 let mut one = UnixStream::connect(control.path()).unwrap();
@@ -377,7 +378,7 @@ mod tests {
             let mut client = ControlClient::connect(control.path()).unwrap();
             assert!(matches!(client.ask("status").unwrap(), ControlReply::Done(_)));
         }
-        // The first ones were hung up on, and the last ones not.
+        // The oldest connections were closed, and the latest ones were not.
         let mut oldest = &crowd[0];
         oldest.set_read_timeout(Some(PATIENCE)).unwrap();
         assert_eq!(oldest.read(&mut [0; 1]).unwrap(), 0);

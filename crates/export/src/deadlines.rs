@@ -8,8 +8,8 @@
 //! 3. It sends the answer.
 //!
 //! # Invariants
-//! - no answer is sent before it is due;
-//! - every answer is sent, also those that wait when the [`Deadlines`] are dropped.
+//! - No answer is sent before it is due.
+//! - Every answer is sent, also those that wait when the [`Deadlines`] are dropped.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -36,8 +36,9 @@ pub fn calibrate_lead(clock: Clock) -> Nanos {
         })
         .collect();
     late.sort_unstable();
-    // Covering the slowest wake-ups too would spin longer, which takes CPU time from the programs that use the disk. The
-    // 5 us are for the thread's own work; the bounds keep one odd calibration from doing harm.
+    // To cover the slowest wake-ups too would need longer spinning, which takes CPU time from the programs
+    // that use the disk. The 5 us are for the thread's own work. The bounds limit the effect of an unusual
+    // calibration.
     Nanos((late[TRIES * 9 / 10] + 5_000).clamp(10_000, 120_000))
 }
 

@@ -3,7 +3,7 @@
 //! # Grammar
 //! `KIND[,KEY=VALUE]...`, such as `error,on=write,share=0.01` or `power-loss,nth=1000`.
 //!
-//! | kind | what happens to an IO that the rule strikes |
+//! | kind | what happens to an affected IO |
 //! | --- | --- |
 //! | `error` | it fails with `errno` (EIO if not given) and changes nothing |
 //! | `torn` | a write stores only its first sectors of 512 bytes, and reports success |
@@ -15,14 +15,15 @@
 //! | `worn` | a write to a worn block fails with EIO; `share` of the blocks of `block` bytes are worn |
 //! | `power-loss` | it fails, data that was not flushed is lost, and all later ones fail until `power-on` |
 //!
-//! | key | which IOs the rule strikes; all if none is given |
+//! | key | which IOs are affected; all if none is given |
 //! | --- | --- |
 //! | `on` | only `read`, `write`, `flush` or `discard`; `any` is all |
 //! | `nth` | only the IO with this number, from 0 |
 //! | `share` | this share, chosen at random with `seed` |
 //! | `count` | at most this number |
 //! | `from`, `to` | only those that touch bytes from this offset on, and before that one |
-//! | `after`, `until` | only those that arrive so long after the disk started, and earlier than that |
+//! | `after`, `until` | only those that arrive at least this long after the disk started, and earlier than
+//! that |
 
 use std::str::FromStr;
 

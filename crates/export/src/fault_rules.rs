@@ -1,11 +1,12 @@
 //! Injects faults into IOs by rules.
 //!
 //! # Model
-//! A [`FaultRule`] says what happens ([`FaultKind`]) and to which IOs. A [`FaultInjector`] holds the armed rules; each IO
-//! asks it for the effect of all of them. Module `fault_grammar` parses rules from text.
+//! A [`FaultRule`] says what happens ([`FaultKind`]) and to which IOs. A [`FaultInjector`] has the armed
+//! rules, and returns the combined effect of all of them on each IO. Module `fault_grammar` parses rules from
+//! text.
 //!
 //! # Invariants
-//! - the same rules, seed and order of IOs strike the same IOs.
+//! - The same rules, seed and order of IOs affect the same IOs.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{IoError, Operation};
@@ -45,7 +46,7 @@ pub struct FaultRule {
     pub seed: Option<u64>,
 }
 
-/// What happens to an IO that a rule strikes.
+/// What happens to an affected IO.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
@@ -96,7 +97,7 @@ pub enum FaultOperation {
 }
 
 impl FaultRule {
-    /// Whether an IO touches the bytes that are meant. A flush touches none.
+    /// Whether an IO touches the bytes of the rule. A flush touches none.
     fn is_there(&self, offset: Bytes, size: Bytes) -> bool {
         let (from, to) = (self.from_bytes.unwrap_or(0), self.to_bytes.unwrap_or(u64::MAX));
         let is_bounded = self.from_bytes.is_some() || self.to_bytes.is_some();
@@ -141,7 +142,7 @@ pub struct FaultEffect {
 }
 
 impl FaultEffect {
-    /// What an IO is like that no rule strikes.
+    /// The effect on an IO that no rule affects.
     pub const NONE: FaultEffect = FaultEffect {
         error: None,
         slow_down: 1.0,
@@ -179,7 +180,7 @@ struct ArmedRule {
 }
 
 impl FaultInjector {
-    /// An injector without rules. Rules that bring no seed of their own draw with `seed`.
+    /// An injector without rules. Rules without a seed of their own use `seed`.
     pub fn with_seed(seed: Seed) -> FaultInjector {
         FaultInjector { seed, ..FaultInjector::default() }
     }
@@ -205,7 +206,7 @@ impl FaultInjector {
         self.off = Some(Off::NoPower);
     }
 
-    /// The armed rules, each with the number of IOs that it struck.
+    /// The armed rules, each with the number of IOs that it affected.
     pub fn armed(&self) -> impl Iterator<Item = (&FaultRule, u64)> {
         self.armed.iter().map(|armed| (&armed.rule, armed.struck))
     }

@@ -6,8 +6,8 @@
 //! gets direct IO, so that no page cache hides the disk. A loop device over the file makes it a block device.
 //!
 //! # Invariants
-//! - the size of the file never changes: truncating and extending do nothing, as on a block device;
-//! - every request is answered.
+//! - The size of the file never changes: truncating and extending do nothing, as on a block device.
+//! - Every request is answered.
 
 use std::ffi::OsStr;
 use std::io;

@@ -6,8 +6,8 @@
 //! 3. It sends one response and closes the connection.
 //!
 //! # Invariants
-//! - every client that sends anything gets a response, also to a bad request;
-//! - a slow client is answered with 408 after [`PATIENCE`] and occupies nothing but its own thread.
+//! - Every client that sends anything gets a response, also to a bad request.
+//! - A slow client gets status 408 after [`PATIENCE`], and occupies only its own thread.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};

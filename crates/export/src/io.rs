@@ -1,4 +1,4 @@
-//! An IO as a transport hands it to a live disk, and the answer that the transport sends back when it is due.
+//! An IO that a transport passes to a live disk, and the answer that the transport sends when it is due.
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{IoError, Operation};
@@ -13,9 +13,9 @@ pub enum Data<'a> {
     Nothing,
 }
 
-/// An IO, as a transport takes it from a program.
+/// An IO that a transport received from a program.
 pub struct Io<'a> {
-    /// What to do; writing zeroes is a discard.
+    /// The operation; writing zeroes is a discard.
     pub operation: Operation,
     /// The start of its range.
     pub offset: Bytes,
@@ -32,7 +32,7 @@ pub struct Io<'a> {
 pub struct PendingAnswer {
     /// When the transport sends it, by the clock of the disk.
     pub due: Nanos,
-    /// What it says, unless the power fails before it is sent.
+    /// The result, unless the power fails before it is sent.
     pub result: Result<(), IoError>,
     /// The number of power losses before the IO began.
     pub(crate) power_losses: u64,
@@ -40,11 +40,11 @@ pub struct PendingAnswer {
     pub(crate) offset: Bytes,
     pub(crate) size: Bytes,
     pub(crate) arrived: Nanos,
-    /// The response time that the device model asks for.
+    /// The response time that the device model computed.
     pub(crate) asked: Nanos,
     /// What was subtracted from it.
     pub(crate) transport_latency: Nanos,
-    /// Whether the model asks for less than the transport latency.
+    /// Whether the computed response time is shorter than the transport latency.
     pub(crate) is_too_fast: bool,
     /// Whether it enters the statistics; probes of the transport latency do not.
     pub(crate) is_counted: bool,

@@ -1,4 +1,4 @@
-//! Parses a [`Setup`] from keys and values, as nbdkit's command line has them.
+//! Parses a [`Setup`] from keys and values, for example those of nbdkit's command line.
 //!
 //! # Keys
 //!
@@ -11,9 +11,9 @@
 //! | `backing` | the file that stores the data; memory if not given |
 //! | `overwrite-file` | `true`: the backing file may be one that flashlab did not make |
 //! | `no-data` | `true`: no data is stored, reads return zeroes |
-//! | `volatile-cache` | the most data that a power loss takes back, such as `64MiB` |
+//! | `volatile-cache` | the most data that a power loss undoes, such as `64MiB` |
 //! | `fault` | a fault rule (module `fault_grammar`); may be repeated |
-//! | `seed` | the seed of fault rules that bring none of their own; 1 if not given |
+//! | `seed` | the seed of fault rules without a seed of their own; 1 if not given |
 //! | `control` | the path of the control socket |
 //! | `metrics` | the port of the metrics for Prometheus, on the loopback interface; 0 takes a free one |
 //! | `record` | the folder into which every read and write is recorded |
@@ -31,7 +31,7 @@ use crate::error::ExportError;
 use crate::recorder::RecordingDestination;
 use crate::setup::{DataPlacement, Setup};
 
-/// The most data that a power loss takes back, unless `volatile-cache` says otherwise.
+/// The most data that a power loss undoes, unless `volatile-cache` gives another size.
 pub const VOLATILE: Bytes = Bytes::mib(64);
 
 /// The help text of the keys.
@@ -51,10 +51,10 @@ metrics=PORT              serve metrics for Prometheus on this port
 record=DIR                record every read and write into this folder";
 
 impl Setup {
-    /// The setup that these keys and values ask for; see the module.
+    /// The setup for these keys and values; see the module.
     ///
     /// # Errors
-    /// A key that there is not, a value that it cannot have, a file that cannot be read; no device, or two.
+    /// An unknown key, an illegal value, or a file that cannot be read; no device, or two.
     pub fn from_keys<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Setup, ExportError> {
         let (mut profile, mut state, mut size, mut backing) = (None, None, None, None);
         let (mut may_overwrite, mut no_data, mut volatile, mut faults) = (false, false, VOLATILE, Vec::new());

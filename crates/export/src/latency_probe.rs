@@ -1,17 +1,19 @@
 //! Measures the transport latency of a live disk before programs use it.
 //!
 //! # Method
-//! 1. The live disk answers every probe IO after one fixed time, [`PROBE_RESPONSE`], instead of the modelled one.
-//! 2. A second process reads the disk through the transport, [`TRIES`] times with each of the [`SIZES`], and takes the
-//!    response time that it sees.
-//! 3. It does the same with writes, where the disk carries no data that the guards of `host` protect. Otherwise writes
-//!    get the curve of reads.
-//! 4. The transport latency of a size is the median response time less [`PROBE_RESPONSE`].
+//! 1. The live disk answers every probe IO after a fixed time, [`PROBE_RESPONSE`], instead of the modelled
+//!    one.
+//! 2. A second process reads the disk through the transport, [`TRIES`] times with each of the [`SIZES`], and
+//!    measures the response times.
+//! 3. It does the same with writes, unless the disk contains data that the guards of `host` protect. In that
+//!    case writes get the curve of reads.
+//! 4. The transport latency of a size is the median response time minus [`PROBE_RESPONSE`].
 //!
-//! The reader is another process because a server that waits for its own disk in the kernel cannot be killed.
+//! The reader is another process because a server that waits in the kernel for its own disk cannot be killed.
 //!
 //! # Invariants
-//! - measuring changes no data: the disk answers and forgets writes that carry [`PROBE_MARK`], and keeps every other.
+//! - Measuring changes no data: the disk answers writes with [`PROBE_MARK`] without storing them, and stores
+//!   all others.
 
 use std::io;
 use std::path::Path;

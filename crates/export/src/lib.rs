@@ -1,15 +1,17 @@
-//! Any device as a live disk.
+//! Serves a device as a live disk for other programs.
 //!
 //! # Model
-//! A [`LiveDisk`] couples a simulated [`Device`](flashlab_device::Device), which computes in virtual time when an IO
-//! completes, with a [`DataStore`], which holds the bytes. A transport receives IOs from the operating system or the
-//! network, hands them to the disk, and sends each answer when it is due. The transports are [`fuse`] (optionally with a
-//! loop device over it), [`ublk`], and NBD through the plugin for nbdkit.
+//! A [`LiveDisk`] combines a simulated [`Device`](flashlab_device::Device), which computes in virtual time
+//! when an IO completes, with a [`DataStore`], which stores the bytes. A transport receives IOs from the
+//! operating system or the network, passes them to the disk, and sends each answer when it is due. The
+//! transports are [`fuse`] (optionally with a loop device over it), [`ublk`], and NBD through the plugin for
+//! nbdkit.
 //!
 //! # Invariants
-//! - no answer leaves before its due time: the completion time of the device, less the measured transport latency;
-//! - a late answer is counted as late;
-//! - a killed server loses no data that was flushed.
+//! - No answer leaves before its due time: the completion time of the device minus the measured transport
+//!   latency.
+//! - A late answer is counted as late.
+//! - A killed server loses no flushed data.
 
 mod awake;
 mod connections;

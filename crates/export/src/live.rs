@@ -1,8 +1,8 @@
-//! A live disk: a device model decides when an IO is answered, a data store holds the bytes.
+//! A live disk: a device model decides when an IO is answered, and a data store contains the bytes.
 //!
 //! # Model
-//! A transport (FUSE, ublk, NBD) hands each IO to the disk, sends the answer at its due time, and waits in between. The
-//! due time is the arrival time plus the modelled response time less the transport latency.
+//! A transport (FUSE, ublk, NBD) passes each IO to the disk, waits until the answer is due, and sends it. The
+//! due time is the arrival time plus the modelled response time minus the transport latency.
 //!
 //! # Method
 //! 1. The transport calls [`LiveDisk::begin`] with the IO and its arrival time.
@@ -12,11 +12,12 @@
 //! 5. It calls [`LiveDisk::finish`], which counts and records the IO, and sends the result that `finish` returns.
 //!
 //! # Invariants
-//! - the data is moved before the answer is due;
-//! - an IO that the model or a fault fails changes no data, except a torn write;
-//! - a power loss happens between two IOs, never within one: no flush reports bytes as durable that the loss took back;
-//! - an answer that waits while the power fails becomes an error, as it would on a device that loses its power;
-//! - a discard changes no byte outside its range: device blocks that it covers in part stay written.
+//! - The data is moved before the answer is due.
+//! - An IO that fails, in the model or by a fault rule, changes no data, except a torn write.
+//! - A power loss happens between two IOs, never within one. No flush reports bytes as durable that the power
+//!   loss undid.
+//! - If an answer waits while the power fails, it becomes an error, as on a device that loses its power.
+//! - A discard changes no byte outside its range: device blocks that it covers partly stay written.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
@@ -135,7 +136,7 @@ impl LiveDisk {
         };
         drop(no_power_loss);
         if effect.power_loss {
-            // If the store cannot take everything back, more than it should survives; the IOs fail either way.
+            // If the store cannot undo everything, more data survives than should. The IOs fail either way.
             let _ = self.lose_power();
         }
         if let (Ok(()), Some(bit), Data::Read(buffer)) = (&result, effect.flipped_bit, &mut data)
@@ -144,7 +145,7 @@ impl LiveDisk {
             *byte ^= 1 << (bit % 8);
         }
         let response = done.since(arrived);
-        // A float has not every nanosecond: a response that no rule changes stays what it is.
+        // A float does not represent every nanosecond, so a response that no rule changes is not converted.
         let response = if effect.slow_down == 1.0 {
             response
         } else {
@@ -235,7 +236,7 @@ impl LiveDisk {
                 errno: result.err().map_or(0, |error| error.errno),
             };
             record.position += 1;
-            // A full file system ends the recording and not the serving; the end of the recording reports it.
+            // A full file system ends the recording and not the server. The end of the recording reports it.
             let _ = record.lane.record(&sample);
         }
         result
@@ -253,8 +254,8 @@ impl LiveDisk {
         let range = match operation {
             Operation::Flush => (Bytes::ZERO, Bytes::ZERO),
             _ if self.device_keeps_data => (offset, size),
-            // Transports allow any range, the model takes whole blocks: it serves those that the IO touches. A discard
-            // frees those that it covers whole.
+            // Transports allow any range, and the model serves whole blocks: all blocks that the IO touches.
+            // A discard frees only the blocks that it covers completely.
             _ => {
                 let (block, end) = (self.geometry.block, Bytes(offset.0.saturating_add(size.0)));
                 let (start, end) = match operation {
@@ -265,7 +266,7 @@ impl LiveDisk {
             }
         };
         if operation == Operation::Discard && range.1 == Bytes::ZERO {
-            // It covers no whole block of the device, which therefore has nothing to do.
+            // It covers no complete block of the device, so the device does nothing.
             let result = self.move_data(operation, (offset, size), durable, data, effect);
             return (arrived, result);
         }
@@ -341,8 +342,8 @@ impl LiveDisk {
         answer
     }
 
-    /// Cuts the power: bytes that were not flushed are lost, and every IO fails until the power is back. Returns the number
-    /// of 4 KiB blocks that went back to their older content.
+    /// Cuts the power: unflushed bytes are lost, and every IO fails until the power is back. Returns the
+    /// number of 4 KiB blocks whose content was undone.
     ///
     /// # Errors
     /// Those of the backing file.
@@ -384,7 +385,7 @@ impl LiveDisk {
     }
 }
 
-/// Whether it is a write that measures the transport latency.
+/// Whether it is a write of a measurement of the transport latency.
 fn is_probe_write(data: &Data<'_>) -> bool {
     matches!(data, Data::Write(bytes) if bytes.starts_with(PROBE_MARK))
 }

@@ -1,9 +1,9 @@
-//! Locking a mutex whatever happened to its last holder.
+//! Locks a mutex even if a thread panicked while it held the lock.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks `mutex`, also when a thread panicked while it held it: no mutex of this crate guards data that a panic could
-/// leave half changed.
+/// Locks `mutex`, also if a thread panicked while it held it. No mutex of this crate protects data that a
+/// panic could leave inconsistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

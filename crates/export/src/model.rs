@@ -1,14 +1,16 @@
 //! Computes when a simulated device completes each IO of a live disk.
 //!
 //! # Method
-//! 1. An IO that finds the device's queue full enters it when the next IO completes.
+//! 1. If the device's queue is full, an IO enters it when the next IO completes.
 //! 2. The device's virtual clock advances to that time, and the device receives the IO.
-//! 3. The device predicts the completion time ([`VirtualTime::next_completion`](flashlab_device::VirtualTime::next_completion)), without advancing its clock to it: later IOs may
-//!    still arrive before. A device that cannot predict is waited for.
+//! 3. The device predicts the completion time
+//!    ([`VirtualTime::next_completion`](flashlab_device::VirtualTime::next_completion)) without advancing its
+//!    clock to it, because later IOs may arrive earlier than that. If a device cannot predict, the model
+//!    waits for it.
 //!
 //! # Invariants
-//! - the device never has more IOs at a time than its queue depth;
-//! - its clock runs ahead of the wall clock only as far as an IO waits for a full queue.
+//! - The device never has more IOs in flight than its queue depth.
+//! - Its clock runs ahead of the wall clock only if an IO waits for a full queue.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -97,7 +99,7 @@ impl Model {
         data: &mut Data<'_>,
     ) -> (Nanos, Result<(), IoError>) {
         let enters = self.enter(arrived);
-        // Every earlier IO was completed in advance, so that this only advances the clock.
+        // Every earlier IO was completed in advance, so this only advances the clock.
         self.device.wait(enters);
         let buffer = self.lend(size, data);
         self.device.submit(Request { tag: 0, operation, offset, size, buffer });
@@ -123,7 +125,7 @@ impl Model {
         }
     }
 
-    /// When an IO that arrives at `arrived` finds room in the device's queue.
+    /// When an IO that arrives at `arrived` finds space in the device's queue.
     fn enter(&mut self, arrived: Nanos) -> Nanos {
         let mut enters = arrived;
         while let Some(&Reverse(done)) = self.in_flight.peek()
@@ -135,8 +137,8 @@ impl Model {
         enters
     }
 
-    /// The buffer that the device needs for an IO: with the written bytes if it looks at content, with room for a read if it
-    /// stores data, and otherwise none.
+    /// The buffer that the device needs for an IO: with the written bytes if the device uses content, with
+    /// space for a read if it stores data, and otherwise none.
     fn lend(&mut self, size: Bytes, data: &Data<'_>) -> Buffer {
         let needed = match data {
             Data::Nothing => false,
@@ -152,7 +154,7 @@ impl Model {
         let mut buffer = std::mem::replace(&mut self.buffer, Buffer::empty());
         if let Data::Write(bytes) = data {
             buffer[..bytes.len()].copy_from_slice(bytes);
-            // The range may be wider than the bytes, because it was widened to whole blocks.
+            // The range may be longer than the bytes, because it was extended to whole blocks.
             buffer[bytes.len()..(size.0 as usize).max(bytes.len())].fill(0);
         }
         buffer

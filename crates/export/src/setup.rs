@@ -1,14 +1,14 @@
 //! Starts a live disk from a [`Setup`], and saves it when it stops.
 //!
 //! # Model
-//! With a backing file `FILE`, the disk's bytes lie in `FILE`, and the state of the simulated device (mapping, wear) in
-//! `FILE.flashlab` beside it. That second file also marks `FILE` as made by flashlab. The state is saved when the server
-//! stops: it is written to a new file, which then replaces the old one, so that a killed server leaves a whole state.
-//! An old state costs no data, because it decides when IOs complete and not what they return.
+//! With a backing file `FILE`, `FILE` contains the disk's bytes. `FILE.flashlab` next to it contains the
+//! state of the simulated device (mapping, wear), and marks `FILE` as made by flashlab. When the server
+//! stops, it writes the state to a new file, which then replaces the old one. So a killed server leaves a
+//! complete state. An old state loses no data, because it decides when IOs complete and not what they return.
 //!
 //! # Invariants
-//! - a file that flashlab did not make is not written to without permission;
-//! - [`Setup::check`] finds what is wrong before anything is made.
+//! - A file that flashlab did not make is not written to without permission.
+//! - [`Setup::check`] finds errors before anything is created.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -51,11 +51,11 @@ pub struct Setup {
     pub state: Option<Vec<u8>>,
     /// Where the bytes are stored.
     pub data: DataPlacement,
-    /// The most written and not flushed bytes that a power loss takes back.
+    /// The most unflushed bytes that a power loss undoes.
     pub volatile: Bytes,
     /// The fault rules that are armed from the start.
     pub faults: Vec<FaultRule>,
-    /// The seed of fault rules that bring none of their own.
+    /// The seed of fault rules without a seed of their own.
     pub seed: Seed,
     /// The path of the control socket.
     pub control: Option<PathBuf>,
@@ -71,7 +71,7 @@ pub struct Setup {
 pub struct DiskServer {
     /// The disk.
     pub disk: Arc<LiveDisk>,
-    /// What a person should know about how it started.
+    /// Messages for the user about how it started.
     pub notices: Vec<String>,
     state_file: Option<PathBuf>,
     control: Option<ControlServer>,
@@ -107,7 +107,7 @@ impl Setup {
         let device = self.device(state_file.as_deref(), &mut notices)?;
         let store = self.store()?;
         if let Some(file) = state_file.as_ref().filter(|file| !file.exists()) {
-            // It marks the backing file as flashlab's, also if the server is killed.
+            // This marks the backing file as flashlab's, also if the server is killed.
             fs::write(file, b"").map_err(ExportError::io("write", file.display()))?;
         }
         let disk = Arc::new(LiveDisk::new(Box::new(device), store));
@@ -197,7 +197,7 @@ impl DiskServer {
     }
 }
 
-/// Replaces the content of a file with `bytes`, whole or not at all.
+/// Replaces the content of a file with `bytes`, completely or not at all.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
@@ -207,7 +207,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&fresh, path)
 }
 
-/// The file beside a backing file that holds the state of its device.
+/// The file next to a backing file that contains the state of its device.
 fn state_file_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".flashlab");
@@ -230,7 +230,7 @@ fn check_owner(path: &Path, state_file: &Path, may_overwrite: bool) -> Result<()
 fn check_memory(profile: &Profile, data: &DataPlacement, volatile: Bytes) -> Result<(), ExportError> {
     let Some(available) = flashlab_host::available_memory() else { return Ok(()) };
     let tables = profile.fits_memory(available)?;
-    // The store copies each block that a power loss may take back.
+    // The store copies each block that a power loss may undo.
     let copies = volatile.min(profile.capacity).0;
     let data = match data {
         DataPlacement::Memory => profile.capacity.0.saturating_add(copies),

@@ -38,13 +38,13 @@ pub struct IoOutcome {
     pub bytes: u64,
     /// Whether it failed.
     pub failed: bool,
-    /// The response time that the model asked for.
+    /// The response time that the model computed.
     pub asked: Nanos,
     /// The response time that the program saw: that of the server plus the transport latency.
     pub delivered: Nanos,
     /// The time from the due time until the answer was sent.
     pub lateness: Nanos,
-    /// Whether the model asked for less than the transport latency.
+    /// Whether the computed response time is shorter than the transport latency.
     pub is_too_fast: bool,
 }
 
@@ -139,11 +139,11 @@ pub struct ClassSummary {
     pub bytes: u64,
     /// The number of failed IOs.
     pub errors: u64,
-    /// IOs for which the model asked for less than the transport latency.
+    /// IOs whose computed response time is shorter than the transport latency.
     pub faster_than_the_transport: u64,
     /// Of the other IOs, those answered more than 5 us after they were due.
     pub late: u64,
-    /// The response times that the model asked for.
+    /// The response times that the model computed.
     pub asked: Percentiles,
     /// The response times that programs saw: those of the server plus the transport latency.
     pub delivered: Percentiles,

@@ -11,7 +11,7 @@ use crate::transport_latency::TransportLatency;
 /// The version of the document.
 pub const STATUS_VERSION: u32 = 2;
 
-/// What a live disk did since it started.
+/// Statistics of a live disk since it started.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     /// [`STATUS_VERSION`].
@@ -39,7 +39,7 @@ pub struct ArmedFault {
     /// The rule.
     #[serde(flatten)]
     pub fault: FaultRule,
-    /// The number of IOs that it struck.
+    /// The number of IOs that it affected.
     pub struck: u64,
 }
 

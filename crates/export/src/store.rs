@@ -1,21 +1,23 @@
-//! Stores the bytes of a live disk, and takes back what was not flushed when the power fails.
+//! Stores the bytes of a live disk, and undoes unflushed writes when the power fails.
 //!
 //! # Model
-//! The bytes lie in memory of this process or in a sparse file. A memory file (memfd) would not do: if programs have their
-//! swap space on the disk, the kernel would swap the pages of a memory file out, to this server.
+//! The bytes are in private memory of this process or in a sparse file. A memory file (memfd) would not do:
+//! if programs have their swap space on the disk, the kernel would swap the pages of a memory file out to
+//! this server.
 //!
-//! A power loss undoes writes that were not flushed:
+//! A power loss undoes unflushed writes:
 //! 1. Before the first write to a block after a flush, the store saves a copy of the block's old content.
 //! 2. A flush drops all copies.
 //! 3. A power loss writes the copies back.
 //!
-//! The number of copies is bounded. With all in use the oldest is dropped: its block counts as durable then, as if the
-//! device had written it back by itself.
+//! The number of copies is bounded. If all are in use, the oldest is dropped. Its block then counts as
+//! durable, as if the device had written it back by itself.
 //!
 //! # Invariants
-//! - bytes that were flushed, or written with FUA, are never taken back;
-//! - a block without a copy holds its most recent write;
-//! - copying a block and writing it happen under one lock: no copy holds bytes that another write has just made durable.
+//! - Bytes that were flushed, or written with FUA, are never undone.
+//! - A block without a copy contains its most recent write.
+//! - A block is copied and written under one lock, so no copy contains bytes that another write has just made
+//!   durable.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
@@ -152,8 +154,8 @@ impl DataStore {
         BLOCK.min(self.size.0 - block * BLOCK) as usize
     }
 
-    /// Copies the old content of the blocks of a range, unless they have a copy. `durable` bytes are written into existing
-    /// copies as well: they survive when the other bytes of their block are taken back.
+    /// Copies the old content of the blocks of a range, unless they have a copy. `durable` bytes are also
+    /// written to existing copies, so that they survive when the other bytes of their block are undone.
     fn save_copies(
         &self,
         undo: &mut UndoCopies,

@@ -1,13 +1,13 @@
-//! Transport latency: the time that an IO spends on its way between the program and the server.
+//! Transport latency: the time that an IO takes from the program to the server and back.
 //!
 //! # Model
-//! The response time that a program sees is the time that the server takes plus the transport latency: request and
-//! answer cross the kernel, and threads wake up. It differs between reads and writes and grows with the size of the IO.
-//! A live disk subtracts it from each modelled response time, so that the program sees the modelled one. Module
-//! `latency_probe` measures it.
+//! The response time that a program sees is the time of the server plus the transport latency: request and
+//! answer cross the kernel, and threads wake up. It differs between reads and writes and grows with the size
+//! of the IO. A live disk subtracts it from each modelled response time, so that the program sees the
+//! modelled one. Module `latency_probe` measures it.
 //!
 //! # Invariants
-//! - a larger IO never has a smaller transport latency.
+//! - A larger IO never has a smaller transport latency.
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::Operation;

@@ -7,8 +7,8 @@
 //! 3. It waits on the queue's io_uring until the next request, or until the lead before the next due time; then it spins.
 //!
 //! # Invariants
-//! - no request is answered before it is due;
-//! - every request is answered, also while the device stops.
+//! - No request is answered before it is due.
+//! - Every request is answered, also while the device stops.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -59,7 +59,7 @@ impl Ublk {
             ublk.queues.push(thread);
         }
         drop(ready);
-        // A thread that fails hangs up without a message; its result says why.
+        // A thread that fails closes its channel without a message; its result says why.
         if answers.iter().count() < ublk.queues.len() {
             return Err(ublk.end().err().unwrap_or_else(|| io::Error::other("a queue ended by itself")));
         }

@@ -1,7 +1,7 @@
-//! Copies of the blocks that were written since the last flush, as of that flush.
+//! Copies of the blocks that were written since the last flush, with their content at that flush.
 //!
 //! # Invariants
-//! - there are never more copies than slots: one more drops the oldest copy.
+//! - There are never more copies than slots: one more drops the oldest copy.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -22,8 +22,8 @@ pub(crate) struct UndoCopies {
     copies: HashMap<u64, UndoCopy>,
     /// The blocks with a copy, oldest copy first.
     order: VecDeque<u64>,
-    /// One bit for each block that may hold something other than zeroes. A block that was never written is not read for
-    /// its copy: reading and copying it would take two more pages of memory from the system.
+    /// One bit for each block that may contain anything but zeroes. The old content of a block that was never
+    /// written is not read: reading and copying it would take two more pages of memory from the system.
     maybe_nonzero: Vec<u64>,
 }
 

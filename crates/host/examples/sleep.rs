@@ -1,8 +1,8 @@
-//! Measures how late a sleeping thread is woken, and how late waiting on a device ends.
+//! Measures how late a sleeping thread wakes up, and how late a wait on a device ends.
 //!
 //!     sleep FILE
 //!
-//! The first is what the clock's spinning has to cover; the second is what is left of it.
+//! The first figure is what the spinning of the clock has to cover. The second is the error that remains.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const ROUNDS: usize = 2000;
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: sleep FILE")?;
     let mut device = open(path, &OpenOptions::default())?;
-    // Waiting once sets this thread's timer slack, which the sleeps below profit from as well.
+    // One wait sets this thread's timer slack, which also affects the sleeps below.
     let until = device.now() + Nanos::from_millis(1);
     device.wait(until);
     for pause in [200, 1_000, 5_000].map(Nanos::from_micros) {

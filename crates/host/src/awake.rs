@@ -1,39 +1,39 @@
-//! Processors that stay awake while nothing runs on them.
+//! Keeps idle CPUs awake, so that a sleeping thread wakes up without delay.
 //!
 //! # Model
-//! A processor without work sleeps, and takes time to wake up: some tens of microseconds in a virtual machine, where its
-//! sleep is the host's business, and in the deeper states of a real one. The kernel lets a program ask for less, in
-//! `/dev/cpu_dma_latency` (its documentation: "PM Quality of Service Interface"); asked for none, an idle processor waits
-//! in a loop. The wish ends with the program, however that ends.
+//! An idle CPU enters a sleep state and needs time to wake up. In a virtual machine, or in the deeper states
+//! of a real one, that is tens of microseconds. A program can ask the kernel for a smaller latency through
+//! `/dev/cpu_dma_latency` (kernel documentation: "PM Quality of Service Interface"). With a latency of zero,
+//! an idle CPU waits in a loop. The request ends when the program ends or closes the file.
 //!
 //! # Invariants
-//! - processors sleep as before when the value is dropped.
+//! - When the value is dropped, CPUs sleep as before.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
-/// The wish of this process for processors that wake up at once.
+/// The request of this process for CPUs that wake up immediately.
 #[derive(Debug)]
 pub struct IdleProcessors {
     wishes: File,
 }
 
-/// What the kernel takes for no wish: PM_QOS_CPU_LATENCY_DEFAULT_VALUE, in microseconds.
+/// The value that the kernel takes for "no request": PM_QOS_CPU_LATENCY_DEFAULT_VALUE, in microseconds.
 const NO_WISH: i32 = 2_000_000_000;
 
 impl IdleProcessors {
     /// No wish yet.
     ///
     /// # Errors
-    /// When only root may wish, or the kernel takes no wishes.
+    /// If only root may make a request, or the kernel does not support it.
     pub fn open() -> io::Result<IdleProcessors> {
         let mut wishes = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
-        // To open it is to wish for what was asked for last.
+        // Opening the file is a request for 0 us, until a value is written.
         wishes.write_all(&NO_WISH.to_ne_bytes())?;
         Ok(IdleProcessors { wishes })
     }
 
-    /// From now on they stay awake, or sleep as they like.
+    /// Keeps CPUs awake from now on, or lets them sleep.
     ///
     /// # Errors
     /// The kernel's.

@@ -1,4 +1,4 @@
-//! What a target lies on: a block device, or the machine's memory.
+//! What is under a target: a block device, or the machine's memory.
 
 use std::fs::File;
 
@@ -7,9 +7,9 @@ use crate::node::Node;
 use crate::surroundings::Surroundings;
 use crate::system::FileSystem;
 
-/// The block device that a target is or lies on. `mount` is the mount through which the target was opened.
+/// The block device that the target is or lies on. `mount` is the mount through which the target was opened.
 ///
-/// `None` where there is no such device (tmpfs, network file systems) or where it is not known.
+/// `None` if there is no such device (tmpfs, network file systems) or if it is not known.
 pub(crate) fn device_beneath(
     node: Node,
     mount: Option<u64>,
@@ -26,10 +26,10 @@ pub(crate) fn device_beneath(
     BlockDevice::numbered(number)
 }
 
-/// Name prefixes of kernel disks whose data is in memory (zram, ram) or nowhere (nullb).
+/// Name prefixes of kernel disks whose data is in memory (zram, ram) or not kept (nullb).
 const MEMORY_DISKS: [&str; 3] = ["zram", "ram", "nullb"];
 
-/// Whether the target's data stays in the machine's memory.
+/// Whether the target's data is in the machine's memory.
 pub(crate) fn is_in_memory(file: &File, node: Node, surroundings: &Surroundings) -> bool {
     let in_memory = |file: &File| FileSystem::of(file).is_ok_and(|system| system.in_memory());
     match node {

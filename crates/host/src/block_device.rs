@@ -1,10 +1,10 @@
-//! A block device as sysfs describes it.
+//! Reads the description of a block device from sysfs.
 //!
 //! # Model
-//! `/sys/dev/block/MAJOR:MINOR` leads to the device's directory. A partition's directory lies within
-//! its disk's. `holders/` names the devices that are built upon this one (md, LVM, dm).
+//! `/sys/dev/block/MAJOR:MINOR` leads to the device's directory. The directory of a partition lies within
+//! that of its disk. `holders/` lists the devices that use this one (md, LVM, dm).
 //!
-//! Invariant: nothing here opens a device. What sysfs does not tell is `None`.
+//! Invariant: nothing here opens a device. What sysfs does not contain is `None`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use flashlab_base::Bytes;
 
 use crate::node::DeviceNumber;
 
-/// sysfs counts in these, whatever the device's own block is.
+/// The unit of sizes in sysfs, whatever the device's block size is.
 const SECTOR: u64 = 512;
 
-/// A disk, a partition, or a device made of others.
+/// A disk, a partition, or a device built from other devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockDevice {
     number: DeviceNumber,
@@ -50,11 +50,11 @@ impl BlockDevice {
 
     /// The kernel's name for it, as `nvme0n1`.
     pub(crate) fn name(&self) -> String {
-        // A slash in a name stands as an exclamation mark in sysfs.
+        // sysfs writes a slash in a name as an exclamation mark.
         self.directory.file_name().unwrap_or_default().to_string_lossy().replace('!', "/")
     }
 
-    /// Where its node is on every ordinary system.
+    /// The usual path of its device node.
     pub(crate) fn path(&self) -> PathBuf {
         Path::new("/dev").join(self.name())
     }
@@ -63,14 +63,14 @@ impl BlockDevice {
         self.directory.join("partition").exists()
     }
 
-    /// The disk that this is, or is a partition of.
+    /// This disk, or the disk of which this is a partition.
     pub(crate) fn disk(&self) -> BlockDevice {
         let parent = self.directory.parent().filter(|_| self.is_partition());
         parent.and_then(BlockDevice::in_directory).unwrap_or_else(|| self.clone())
     }
 
-    /// The disk beneath everything: through partitions, and through devices that are made of just one
-    /// other, as encrypted and logical volumes usually are.
+    /// The disk under everything: through partitions, and through devices that are built from a single other
+    /// one, as encrypted and logical volumes usually are.
     pub(crate) fn physical(&self) -> BlockDevice {
         let disk = self.disk();
         match listed(&disk.directory.join("slaves")).as_slice() {
@@ -86,12 +86,12 @@ impl BlockDevice {
         partitions
     }
 
-    /// The devices that are built upon this one.
+    /// The devices that are built from this one.
     pub(crate) fn holders(&self) -> Vec<BlockDevice> {
         listed(&self.directory.join("holders"))
     }
 
-    /// A file of its directory, trimmed; `None` if it is missing or empty.
+    /// The text of a file in its directory, trimmed; `None` if it is missing or empty.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         let text = fs::read(self.directory.join(name)).ok()?;
         let text = String::from_utf8_lossy(&text);
@@ -99,17 +99,17 @@ impl BlockDevice {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// A file of its directory, as it is.
+    /// The bytes of a file in its directory.
     pub(crate) fn bytes_of(&self, name: &str) -> Option<Vec<u8>> {
         fs::read(self.directory.join(name)).ok()
     }
 
-    /// A numeric file of its directory.
+    /// The number in a file of its directory.
     pub(crate) fn number_of(&self, name: &str) -> Option<u64> {
         self.attribute(name)?.parse().ok()
     }
 
-    /// Where the link `name` of its directory leads.
+    /// The target of the link `name` in its directory.
     pub(crate) fn link(&self, name: &str) -> Option<PathBuf> {
         fs::canonicalize(self.directory.join(name)).ok()
     }
@@ -123,22 +123,22 @@ impl BlockDevice {
         [self, &self.disk()].iter().any(|device| device.number_of("ro") == Some(1))
     }
 
-    /// Whether the kernel still has it: it may have been taken away.
+    /// Whether the device still exists. It may have been removed.
     pub(crate) fn is_there(&self) -> bool {
         self.directory.exists()
     }
 
-    /// A number that is not used twice between two boots, even when a device's number is.
+    /// A number that is unique since boot. A device number can be reused.
     pub(crate) fn generation(&self) -> Option<u64> {
         self.disk().number_of("diskseq")
     }
 
-    /// The file that a loop device serves from, as sysfs words it.
+    /// The file behind a loop device, as sysfs prints it.
     pub(crate) fn loop_file(&self) -> Option<PathBuf> {
         self.attribute("loop/backing_file").map(PathBuf::from)
     }
 
-    /// What it is made of, where its name does not say it, as `LVM` or `md raid1`.
+    /// The kind of a device built from others, for example `LVM` or `md raid1`, if its name does not show it.
     pub(crate) fn layer(&self) -> Option<String> {
         if let Some(uuid) = self.attribute("dm/uuid") {
             let kind = uuid.split('-').next().unwrap_or_default();
@@ -150,7 +150,7 @@ impl BlockDevice {
         self.directory.join("bcache").exists().then(|| "bcache".to_owned())
     }
 
-    /// Bytes read, written and discarded since boot, from the kernel's statistics.
+    /// The kernel's counters of bytes read, written and discarded since boot.
     pub(crate) fn statistics_file(&self) -> PathBuf {
         self.directory.join("stat")
     }
@@ -165,8 +165,8 @@ fn listed(directory: &Path) -> Vec<BlockDevice> {
     devices
 }
 
-/// The bytes moved, from the text of a statistics file: its third, seventh and fourteenth fields are
-/// the sectors read, written and discarded (Documentation/block/stat.rst).
+/// The bytes moved, from the text of a statistics file. Its third, seventh and fourteenth fields are the
+/// sectors read, written and discarded (Documentation/block/stat.rst).
 pub(crate) fn bytes_moved(statistics: &str) -> Option<Bytes> {
     let fields: Vec<u64> = statistics.split_ascii_whitespace().map_while(|f| f.parse().ok()).collect();
     let sectors = fields.get(2)?.wrapping_add(*fields.get(6)?);

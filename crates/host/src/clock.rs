@@ -1,12 +1,12 @@
-//! The clock of a real device, and waiting by it.
+//! The clock of a real device, and precise waiting.
 //!
 //! # Model
-//! CLOCK_MONOTONIC through the vdso, counted from the moment at which the device was opened. All
-//! lanes of a device hold copies of one clock, so their stamps compare.
+//! The clock is CLOCK_MONOTONIC, read through the vdso, and starts at zero when the device is opened. All
+//! lanes of a device have copies of one clock, so their times can be compared.
 //!
-//! Waiting sleeps in the kernel until [`SPIN`] before the time and spins for the rest: a sleeping
-//! thread is woken tens of microseconds late, which would blur a pause of 100 us and every open-loop
-//! arrival. The thread's timer slack, 50 us by default, is set to 1 ns when it first waits.
+//! A sleeping thread wakes up tens of microseconds late. That would falsify a pause of 100 us and every
+//! open-loop arrival. So waiting sleeps in the kernel until [`SPIN`] before the time, and then spins. When a
+//! thread first waits, its timer slack (50 us by default) is set to 1 ns.
 
 use std::cell::Cell;
 use std::hint;
@@ -14,10 +14,10 @@ use std::ptr;
 
 use flashlab_base::Nanos;
 
-/// How long before the time a sleeping thread is woken. It covers nearly every wake-up: on a busy
-/// virtual machine with two processors, `examples/sleep.rs` found sleeps of 200 us to end 26 us late at
-/// the median and 64 us at the 99th percentile, sleeps of 1 ms 36 us and 99 us, and waiting by this
-/// clock 0.1 us at the median.
+/// How long before the due time a sleeping thread is woken. It covers nearly every wake-up.
+/// `examples/sleep.rs` on a busy virtual machine with two CPUs: sleeps of 200 us end 26 us late (median) and
+/// 64 us (99th percentile), sleeps of 1 ms 36 us and 99 us. Waiting with this clock ends 0.1 us late at the
+/// median.
 pub const SPIN: Nanos = Nanos(100_000);
 
 /// A copy of a device's clock.
@@ -58,8 +58,8 @@ impl Clock {
             tv_sec: i64::try_from(wake / SECOND).expect("u64 nanoseconds are fewer than i64 seconds"),
             tv_nsec: (wake % SECOND) as _,
         };
-        // Interrupted by a signal it is called again: the time is absolute.
-        // SAFETY: `wake` is a valid timespec, and no remainder is asked for.
+        // After a signal the call is repeated; the time is absolute. SAFETY: `wake` is a valid timespec, and
+        // no remainder is requested.
         while unsafe {
             libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &wake, ptr::null_mut())
         } == libc::EINTR
@@ -76,7 +76,7 @@ fn monotonic() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Lets the kernel's timers of this thread fire when they are due and not up to 50 us later.
+/// Makes the timers of this thread fire when they are due, instead of up to 50 us later.
 pub fn use_precise_timers() {
     thread_local! {
         static DONE: Cell<bool> = const { Cell::new(false) };

@@ -1,15 +1,16 @@
 //! The permission to overwrite one target.
 //!
 //! # Model
-//! A [`Consent`] can be had in four ways only: by typing what the device is called, by naming it in
-//! `--destroy-data-on`, by `--overwrite-file` for a regular file, and for a scratch file, which
-//! flashlab itself made. It holds for the one device or file that it was given for, recognised by its
-//! number and not by its path, and only until that device is taken away.
+//! There are four ways to get a [`Consent`]: to type the name of the device, to name it in
+//! `--destroy-data-on`, to give `--overwrite-file` for a regular file, or to use a scratch file, which
+//! flashlab itself made. It is valid for that device or file only, which is recognised by its number and not
+//! by its path. It ends when the device is removed.
 //!
 //! Invariants:
-//! - nothing outside this crate makes a [`Consent`], and no open for writing does without one;
-//! - no consent is given for a target that [`inspect`](crate::inspect) refused;
-//! - a consent alone does not suffice: whoever opens for writing looks for refusals once more.
+//! - Only this crate can make a [`Consent`], and nothing is opened for writing without one.
+//! - A target that [`inspect`](crate::inspect) refused gets no consent.
+//! - Consent alone is not enough: before a target is opened for writing, it is checked for refusals once
+//!   more.
 
 use std::fmt;
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::error::HostError;
 use crate::inspection::Inspection;
 use crate::node::Node;
 
-/// How a consent was given; for the record.
+/// How the user consented, for the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Manner {
     Typed(String),
@@ -27,11 +28,11 @@ enum Manner {
     ScratchFile,
 }
 
-/// The permission to overwrite one device or file. Displays how it was given.
+/// The permission to overwrite one device or file. Its display text says how it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consent {
     node: Node,
-    /// Tells two devices apart that had the same number one after the other.
+    /// Distinguishes two devices that had the same number at different times.
     generation: Option<u64>,
     manner: Manner,
 }
@@ -52,7 +53,7 @@ impl Consent {
         self.manner == Manner::ScratchFile
     }
 
-    /// Whether this was given for that node, and for the device that it still is.
+    /// Whether the consent is for this node, and for the device that it is now.
     pub(crate) fn covers(&self, node: Node, generation: Option<u64>) -> bool {
         self.node == node && self.generation == generation
     }
@@ -69,11 +70,11 @@ impl fmt::Display for Consent {
     }
 }
 
-/// Consent to overwriting a block device, by typing exactly its model or its serial number; or, where
-/// neither is known, its path. [`Inspection::consent_phrases`] lists what is accepted.
+/// Consent to overwrite a block device, given by typing exactly its model or its serial number. If neither is
+/// known, its path counts. [`Inspection::consent_phrases`] lists what is accepted.
 ///
 /// # Errors
-/// When something else was typed, when the target is refused, or when it is a regular file.
+/// If something else was typed, the target is refused, or it is a regular file.
 pub fn consent_by_typing(inspection: &Inspection, typed: &str) -> Result<Consent, HostError> {
     require_device(inspection)?;
     let typed = typed.trim();
@@ -85,10 +86,10 @@ pub fn consent_by_typing(inspection: &Inspection, typed: &str) -> Result<Consent
     Err(HostError::ConsentMismatch { path: inspection.path.clone(), given: typed.to_owned(), expected })
 }
 
-/// Consent to overwriting a block device, by a path that leads to it: `--destroy-data-on PATH`.
+/// Consent to overwrite a block device, given by a path that leads to it: `--destroy-data-on PATH`.
 ///
 /// # Errors
-/// When the path leads elsewhere, when the target is refused, or when it is a regular file.
+/// If the path leads to another device, the target is refused, or it is a regular file.
 pub fn consent_by_flag(inspection: &Inspection, path_given: &Path) -> Result<Consent, HostError> {
     require_device(inspection)?;
     let given = path_given.display().to_string();
@@ -99,10 +100,10 @@ pub fn consent_by_flag(inspection: &Inspection, path_given: &Path) -> Result<Con
     Err(HostError::ConsentMismatch { path: inspection.path.clone(), given, expected })
 }
 
-/// Consent to overwriting a regular file: `--overwrite-file`.
+/// Consent to overwrite a regular file: `--overwrite-file`.
 ///
 /// # Errors
-/// When the target is refused, or when it is a block device.
+/// If the target is refused, or it is a block device.
 pub fn consent_to_overwrite_file(inspection: &Inspection) -> Result<Consent, HostError> {
     match inspection.node {
         Node::File { .. } => Consent::give(inspection, Manner::OverwriteFile),

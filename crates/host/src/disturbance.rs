@@ -1,9 +1,9 @@
-//! What else went on while a device was measured, from the kernel's counters.
+//! Measures what else the machine did during a measurement, from the kernel's counters.
 //!
 //! # Model
-//! Each handle of a device has a meter. Its first reading is the zero of the later ones. The files stay
-//! open, so that a reading is a few `pread`s; the one for the thread is opened again when another
-//! thread asks, and counts from there.
+//! Each handle of a device has a meter. Its first reading is the zero of the later ones. The files stay open,
+//! so that a reading is a few calls of `pread`. The file with the thread's CPU wait is opened again when
+//! another thread reads, and then counts from zero.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use flashlab_device::DisturbanceCounters;
 use crate::block_device::{BlockDevice, bytes_moved};
 use crate::system::thread_token;
 
-/// A counter of the kernel's, and what it showed at first.
+/// A counter of the kernel, and its first value.
 struct Counter {
     file: File,
     parse: fn(&str) -> Option<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct DisturbanceMeter {
 }
 
 impl DisturbanceMeter {
-    /// A meter that has not been read yet. `disk` is the whole disk beneath, where there is one.
+    /// A meter that has not been read yet. `disk` is the whole underlying disk, if there is one.
     pub(crate) fn new(disk: Option<BlockDevice>) -> DisturbanceMeter {
         DisturbanceMeter { disk, counters: None }
     }
@@ -89,14 +89,14 @@ impl Counters {
     }
 }
 
-/// How long this thread was ready and did not run: the second number (sched-stats.rst).
+/// How long this thread was ready but did not run: the second number (sched-stats.rst).
 fn open_cpu_wait() -> Option<Counter> {
     Counter::open(Path::new("/proc/thread-self/schedstat"), |text| {
         text.split_ascii_whitespace().nth(1)?.parse().ok()
     })
 }
 
-/// The counters of every processor's and package's thermal events, where the processor has them.
+/// The counters of thermal events of each CPU and package, if the CPU has them.
 fn open_throttles() -> Vec<Counter> {
     let mut counters = Vec::new();
     for processor in fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten() {

@@ -1,7 +1,7 @@
-//! What is known of a target's make, from sysfs, udev's notes, `/proc` and the device itself.
+//! Finds the identity of a target in sysfs, udev's database, `/proc` and the device itself.
 //!
-//! Invariants: nothing here writes; what is not told by any source is `None`; a file has the make of
-//! the device beneath it.
+//! Invariants: nothing here writes. What no source reports is `None`. A file has the identity of the device
+//! under it.
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use crate::nvme;
 use crate::scsi;
 use crate::surroundings::Surroundings;
 
-/// Everything that can be found out about a target of this capacity.
+/// Everything that can be found out about the identity of a target.
 pub(crate) fn identify(
     name: &str,
     node: Node,
@@ -51,7 +51,8 @@ pub(crate) fn identify(
     identity
 }
 
-/// How the disk is attached that a file lies on, be it memory; `None` where no disk is known, as of a file that a process serves.
+/// How the disk under a file is attached, which may be memory. `None` if no disk is known, for example for a
+/// file that a process serves.
 fn attached_beneath(path: &Path, surroundings: &Surroundings) -> Option<String> {
     let node = Node::at(path).ok()?;
     if File::open(path).is_ok_and(|file| is_in_memory(&file, node, surroundings)) {
@@ -64,8 +65,8 @@ fn attached_beneath(path: &Path, surroundings: &Surroundings) -> Option<String> 
     }
 }
 
-/// Which regular file this is, as [`Identity::file`] has it. The inode alone is not enough: a file
-/// system gives a new file the inode of one that was just removed.
+/// Which regular file this is, for [`Identity::file`]. The inode alone is not enough: a file system may give
+/// a new file the inode of a file that was just removed.
 pub(crate) fn file(metadata: &Metadata) -> Option<String> {
     let inode = metadata.is_file().then(|| metadata.ino())?;
     let made = metadata.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
@@ -73,7 +74,7 @@ pub(crate) fn file(metadata: &Metadata) -> Option<String> {
     Some(format!("inode {inode}{made}"))
 }
 
-/// What lies beneath a block device: a partition's disk, or the file of a loop device.
+/// What lies under a block device: the disk of a partition, or the file of a loop device.
 fn beneath_of_device(device: &BlockDevice, disk: &BlockDevice) -> Option<String> {
     let beneath = if device.is_partition() { Some(disk.path()) } else { device.loop_file() };
     beneath.map(|path| path.display().to_string())
@@ -101,7 +102,7 @@ fn describe_make(disk: &BlockDevice, identity: &mut Identity) {
     let own = scsi::identify(disk);
     let first = |names: &[&str]| names.iter().find_map(|name| disk.attribute(name));
     let model = first(&["device/model", "device/name"]).map(|model| match disk.attribute("device/vendor") {
-        // The SCSI layer says ATA where it does not know; virtio's vendor is a number.
+        // The SCSI layer writes ATA if it does not know the vendor; the vendor of virtio is a number.
         Some(vendor) if vendor != "ATA" && !vendor.starts_with("0x") => format!("{vendor} {model}"),
         _ => model,
     });
@@ -119,7 +120,7 @@ fn describe_make(disk: &BlockDevice, identity: &mut Identity) {
     }
 }
 
-/// How a disk is attached: from the chain of drivers in its sysfs path.
+/// How a disk is attached, from the drivers in its sysfs path.
 fn transport(disk: &BlockDevice, udev: &UdevNotes) -> Option<String> {
     if let Some(transport) = disk.attribute("device/transport") {
         return Some(if transport == "pcie" { "nvme".to_owned() } else { format!("nvme over {transport}") });
@@ -148,7 +149,7 @@ fn transport(disk: &BlockDevice, udev: &UdevNotes) -> Option<String> {
     found.or_else(|| udev.value("ID_BUS"))
 }
 
-/// Adds what an NVMe controller and namespace say of themselves; nothing if they may not be asked.
+/// Adds what an NVMe controller and its namespace report; nothing without the permission to ask them.
 fn describe_nvme(disk: &BlockDevice, identity: &mut Identity) {
     let Ok(device) = File::open(disk.path()) else { return };
     if let Ok(controller) = nvme::identify_controller(&device) {
@@ -162,7 +163,7 @@ fn describe_nvme(disk: &BlockDevice, identity: &mut Identity) {
     identity.health = nvme::health(&device).ok();
 }
 
-/// What udev noted about a device, where udev runs.
+/// What udev recorded about a device, if udev runs.
 struct UdevNotes(String);
 
 impl UdevNotes {

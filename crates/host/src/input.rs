@@ -1,8 +1,8 @@
-//! Files that a person names and that are read whole.
+//! Reads files that a user names, such as plans and profiles, in full.
 //!
 //! # Invariants
-//! - nothing is waited for and nothing without an end is read: a pipe that nobody writes to, or a device that is named
-//!   by mistake.
+//! - It does not wait forever and does not read without an end, for example on a pipe without a writer or on
+//!   a device named by mistake.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,10 +13,11 @@ use flashlab_base::Bytes;
 /// Larger than any plan or profile.
 const LARGEST_TEXT: Bytes = Bytes::mib(1);
 
-/// The content of a regular file of `at_most` so much; `kind` is what it should be, as `state`.
+/// The content of a regular file of at most `at_most` bytes. `kind` is what the file should be, for example
+/// `state`.
 ///
 /// # Errors
-/// When it cannot be read, is no regular file, or is larger.
+/// If it cannot be read, is not a regular file, or is larger.
 pub fn read_file(path: &Path, kind: &str, at_most: Bytes) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() && !metadata.is_dir() {
@@ -30,10 +31,10 @@ pub fn read_file(path: &Path, kind: &str, at_most: Bytes) -> io::Result<Vec<u8>>
     }
 }
 
-/// The text of a regular file of at most 1 MiB, which is larger than any plan or profile.
+/// The text of a regular file of at most 1 MiB. No plan and no profile is larger.
 ///
 /// # Errors
-/// As [`read_file`], and when it is no text in UTF-8.
+/// As [`read_file`], and if it is not UTF-8 text.
 pub fn read_text(path: &Path, kind: &str) -> io::Result<String> {
     String::from_utf8(read_file(path, kind, LARGEST_TEXT)?)
         .map_err(|_| io::Error::other("it is no text in UTF-8"))

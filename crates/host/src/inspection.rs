@@ -1,11 +1,15 @@
-//! What a target is, and why flashlab would refuse to write to it.
+//! Inspects a target: what it is, and why flashlab refuses to write to it.
 //!
 //! # Model
-//! [`inspect`] collects every refusal, not only the first: what is being done with the target
-//! ([`Surroundings`]), what its bytes say ([`Content`]), whether anyone holds it exclusively, whether
-//! it takes writes at all. Whatever cannot be found out is itself a refusal.
+//! [`inspect`] collects all refusals, not only the first:
+//! 1. who uses the target ([`Surroundings`]);
+//! 2. what its bytes contain ([`Content`]);
+//! 3. whether another program has it open exclusively;
+//! 4. whether it accepts writes.
 //!
-//! Invariant: nothing here opens anything for writing.
+//! If one of these cannot be found out, that is a refusal, too.
+//!
+//! Invariant: nothing here is opened for writing.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -25,30 +29,30 @@ use crate::signature::Content;
 use crate::surroundings::Surroundings;
 use crate::system::{self, DirectAlignment};
 
-/// What was found out about a target, without opening it for writing.
+/// The result of inspecting a target, without opening it for writing.
 #[derive(Clone, Debug)]
 pub struct Inspection {
     /// The path that was inspected.
     pub path: PathBuf,
-    /// What is known of its make.
+    /// Its model, serial number and so on.
     pub identity: Identity,
-    /// Why flashlab does not write to it; empty if it would, given consent.
+    /// Why flashlab does not write to it. Empty if it would write, given consent.
     pub refusals: Vec<Refusal>,
-    /// What a reader of its measurements has to know.
+    /// What readers of its measurements have to know.
     pub warnings: Vec<String>,
     pub(crate) node: Node,
     pub(crate) generation: Option<u64>,
 }
 
 impl Inspection {
-    /// Whether it is a block device, which takes consent by typing, and not a regular file, which
-    /// takes `--overwrite-file`.
+    /// Whether it is a block device, which needs typed consent, or a regular file, which needs
+    /// `--overwrite-file`.
     pub fn is_block_device(&self) -> bool {
         matches!(self.node, Node::Device(_))
     }
 
-    /// What may be typed to consent to its being overwritten: its model, its serial number or, where
-    /// neither is known, its path.
+    /// What the user may type to consent to overwriting it: its model, its serial number or, if neither is
+    /// known, its path.
     pub fn consent_phrases(&self) -> Vec<String> {
         let mut phrases: Vec<String> =
             [&self.identity.model, &self.identity.serial].into_iter().flatten().cloned().collect();
@@ -59,10 +63,10 @@ impl Inspection {
     }
 }
 
-/// Finds out what a path leads to, and why flashlab would refuse to write to it.
+/// Finds out what a path leads to, and why flashlab refuses to write to it.
 ///
 /// # Errors
-/// When nothing is there, or neither a block device nor a regular file.
+/// If nothing is there, or it is neither a block device nor a regular file.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection, HostError> {
     look(path.as_ref(), &Surroundings::look())
 }
@@ -77,7 +81,7 @@ pub fn devices() -> Vec<Inspection> {
     BlockDevice::disks()
         .into_iter()
         .flat_map(family)
-        // A device may have gone since it was listed, or have no node in a container.
+        // A device may have been removed since it was listed, or have no node in a container.
         .filter_map(|device| look(&device.path(), &surroundings).ok().filter(|i| is(i, &device)))
         .filter(|inspection| inspection.identity.capacity > Bytes::ZERO)
         .collect()
@@ -98,7 +102,7 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
         node,
         generation: generation(node),
     };
-    // What the kernel lists, for a device that may not be opened.
+    // The capacity from sysfs, for a device that may not be opened.
     let mut capacity = block_device(node).map_or(Bytes::ZERO, |device| device.capacity());
     let (mut mount, mut file) = (None, None);
     match File::open(path) {
@@ -124,7 +128,7 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
     Ok(inspection)
 }
 
-/// Everything that speaks against writing to a device or file that is open by now.
+/// All refusals for a device or file that is open now.
 pub(crate) fn refusals_when_open(
     file: &File,
     node: Node,
@@ -136,7 +140,7 @@ pub(crate) fn refusals_when_open(
     refusals
 }
 
-/// What is being done with it, and whether it takes writes.
+/// Refusals because the target is in use, or does not accept writes.
 pub(crate) fn refusals_by_use(node: Node, surroundings: &Surroundings) -> Vec<Refusal> {
     let mut refusals = surroundings.uses(node);
     let Some(device) = block_device(node) else { return refusals };
@@ -180,8 +184,8 @@ pub(crate) fn size_of(file: &File, node: Node, path: &Path) -> Result<Bytes, Hos
     size.map_err(|e| HostError::system("read the capacity of", path, e))
 }
 
-/// Reads what a block device carries, and adds what speaks against overwriting it. A file's content is
-/// its owner's business: that consent is `--overwrite-file`.
+/// Reads the signatures of a block device, and adds refusals for what they show. The content of a file is not
+/// read: for a file, `--overwrite-file` is the consent.
 fn read_content(file: &File, node: Node, capacity: Bytes, refusals: &mut Vec<Refusal>) -> Option<Content> {
     let device = block_device(node)?;
     let path = device.path();
@@ -222,8 +226,8 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
     )
 }
 
-/// Whether anyone holds a block device exclusively: a mount in another namespace, a file system's
-/// journal, another measurement.
+/// Whether anybody has opened a block device exclusively: a mount in another namespace, the journal of a file
+/// system, another measurement.
 fn held(path: &Path, node: Node) -> Option<Refusal> {
     block_device(node)?;
     let error = claim_block_device(path).err().filter(|error| error.kind() == ErrorKind::ResourceBusy)?;
@@ -238,7 +242,7 @@ pub(crate) fn held_refusal(path: &Path, error: &std::io::Error) -> Refusal {
     )
 }
 
-/// What a reader of measurements of this target has to know.
+/// What readers of measurements of this target have to know.
 fn warnings(file: &File, path: &Path, node: Node, surroundings: &Surroundings) -> Vec<String> {
     let name = path.display();
     let mut warnings = Vec::new();
@@ -253,7 +257,7 @@ fn warnings(file: &File, path: &Path, node: Node, surroundings: &Surroundings) -
     warnings
 }
 
-/// Whether a target's file system, or its device, takes direct IO.
+/// Whether the target's file system, or its device, supports direct IO.
 fn takes_direct_io(file: &File, path: &Path) -> bool {
     match system::direct_alignment(file) {
         DirectAlignment::Blocks(_) => true,

@@ -1,7 +1,7 @@
 //! Real devices: direct IO, io_uring, identity, and the guards against destroying data.
 //!
 //! # Model
-//! 1. [`inspect`] reports what a path leads to, its make, and why flashlab would refuse to write to it.
+//! 1. [`inspect`] reports what a path leads to, its identity, and why flashlab refuses to write to it.
 //! 2. A [`Consent`] is the user's permission to overwrite that target and no other.
 //! 3. [`open()`] turns the target into a [`Device`](flashlab_device::Device). [`SyncDevice`] serves one IO at a time,
 //!    [`RingDevice`] as many as its depth.

@@ -1,4 +1,4 @@
-//! The machine around the device: kernel, processor, virtual or not.
+//! Describes the machine around the device: kernel, CPU, virtual or not.
 
 use std::fs;
 use std::thread;
@@ -25,8 +25,8 @@ pub(crate) fn describe(identity: &mut Identity) {
     identity.virtual_machine = evidence.verdict();
 }
 
-/// How much memory this program can still have: as Linux estimates it, and within its own limit (`ulimit -v`); `None`
-/// where it is not known.
+/// How much memory this program can still get: Linux's estimate, within the limit of this process (`ulimit
+/// -v`). `None` if it is not known.
 pub fn available_memory() -> Option<Bytes> {
     let of_machine = available_of(&fs::read_to_string("/proc/meminfo").ok()?);
     let limit = rustix::process::getrlimit(rustix::process::Resource::As).current.map(|limit| {
@@ -56,7 +56,7 @@ fn field(text: &str, key: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// What the virtual machine calls itself to the processor's own instruction.
+/// The name that the hypervisor reports through the CPUID instruction.
 #[cfg(target_arch = "x86_64")]
 fn hypervisor_by_processor() -> Option<String> {
     use std::arch::x86_64::__cpuid;
@@ -70,7 +70,7 @@ fn hypervisor_by_processor() -> Option<String> {
     (!name.is_empty()).then(|| once(&name).to_owned())
 }
 
-/// A name that fills its twelve letters by being repeated, as `KVMKVMKVM`, once.
+/// A name that is repeated to fill its twelve letters, as in `KVMKVMKVM`, once.
 #[cfg(target_arch = "x86_64")]
 fn once(name: &str) -> &str {
     let repeats = |length: &usize| {
@@ -86,10 +86,10 @@ fn hypervisor_by_processor() -> Option<String> {
     None
 }
 
-/// What speaks for or against a virtual machine.
+/// Hints for and against a virtual machine.
 #[derive(Default)]
 struct Evidence {
-    /// The processor's flags; only x86 has one for hypervisors.
+    /// The CPU's flags; only x86 has one for hypervisors.
     flags: Option<String>,
     hypervisor: Option<String>,
     product: Option<String>,
@@ -113,7 +113,7 @@ impl Evidence {
             "Bochs",
         ];
         for name in [&self.product, &self.vendor].into_iter().flatten() {
-            // A bare-metal instance of a cloud says so, as in `c5.metal`.
+            // The product name of a bare-metal cloud instance says so, for example `c5.metal`.
             if VIRTUAL.iter().any(|word| name.contains(word)) && !self.is_metal() {
                 return Some(format!("yes, the firmware says `{name}`"));
             }

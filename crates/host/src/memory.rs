@@ -1,13 +1,13 @@
-//! Memory for a server that the memory of other programs depends on, as when its disk is their swap space.
+//! Memory for a server whose disk may be the machine's swap space.
 //!
 //! # Model
-//! A page that the kernel has written to the server's own disk comes back only through the server, which must not wait
-//! for it. [`keep_in_memory`] keeps what the process has and will have where it is, page by page as they are touched:
-//! what is never touched takes no memory. [`Memory`] is a large range that belongs to this process alone: the pages of a
-//! memory file belong to a file system, and the kernel may take them although the process is locked.
+//! If the kernel swaps a page out to the server's own disk, the page comes back only through the server. So
+//! the server must not need such a page. [`keep_in_memory`] locks the pages of the process when it touches
+//! them; untouched pages take no memory. [`Memory`] is a large private range. A memory file (memfd) would not
+//! do: its pages belong to a file system, and the kernel may swap them out although the process is locked.
 //!
 //! # Invariants
-//! - memory that was never written, or was given back, reads as zeroes.
+//! - Memory that was never written, or was given back, reads as zeroes.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use flashlab_base::Bytes;
 
 use crate::system::checked;
 
-/// Zeroes, at first, that take memory as they are written.
+/// A range of zeroes whose pages take memory when they are written.
 pub struct Memory {
     start: NonNull<u8>,
     length: usize,
@@ -30,10 +30,10 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// So many bytes of address space; more than the machine has is allowed.
+    /// A range of `size` bytes of address space; it may be larger than the memory of the machine.
     ///
     /// # Errors
-    /// When the system gives no such range.
+    /// If the system cannot provide such a range.
     pub fn zeroes(size: Bytes) -> io::Result<Memory> {
         let length = usize::try_from(size.0).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         if length == 0 {
@@ -46,9 +46,8 @@ impl Memory {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // A page that is written takes its own memory and not that of its 511 neighbours. An error means that the kernel
-        // knows no huge pages.
-        // SAFETY: the range is this mapping; the advice changes no content.
+        // A written page takes its own memory, not that of its 511 neighbours. An error means that the kernel
+        // knows no huge pages. SAFETY: the range is this mapping; the advice changes no content.
         unsafe { libc::madvise(start, length, libc::MADV_NOHUGEPAGE) };
         let start = NonNull::new(start.cast()).expect("the system puts nothing at address 0");
         Ok(Memory { start, length })
@@ -57,7 +56,7 @@ impl Memory {
     /// Zeroes a range and gives its whole pages back to the system.
     ///
     /// # Panics
-    /// When the range is not within.
+    /// If the range is not within this memory.
     pub fn zero(&mut self, offset: Bytes, size: Bytes) {
         const PAGE: usize = 4096;
         let range = &mut self[offset.0 as usize..][..size.0 as usize];
@@ -72,9 +71,9 @@ impl Memory {
     }
 }
 
-/// Whether the system took the pages; they read as zeroes then.
+/// Whether the system took the pages back. They then read as zeroes.
 fn give_back(pages: &mut [u8]) -> bool {
-    // Of linux/mman.h, since Linux 5.18: as MADV_DONTNEED, for locked memory as well.
+    // From linux/mman.h, since Linux 5.18: as MADV_DONTNEED, also for locked memory.
     const MADV_DONTNEED_LOCKED: libc::c_int = 24;
     let start = pages.as_mut_ptr().cast();
     // SAFETY: the pages are borrowed alone and are private anonymous memory, whose content becomes zeroes.
@@ -107,11 +106,11 @@ impl Drop for Memory {
     }
 }
 
-/// Sees to it that this process does not wait for memory that others have to write out first: its pages stay in memory,
-/// the kernel does no IO in order to find a page for it, and it is not the one that is killed when there is none. To be
-/// called before threads are started, which inherit it.
+/// Prevents this process from waiting for memory that other programs have to write out first. Its
+/// pages stay in memory, the kernel does no IO to find a page for it, and the kernel does not kill it when
+/// memory is short. Call it before threads are started; they inherit it.
 ///
-/// Returns what the system refused, in words; it goes on without.
+/// Returns what the system refused, in words. The process continues without it.
 pub fn keep_in_memory() -> Vec<String> {
     let steps = [
         ("the server's memory is not locked", lock_memory()),
@@ -124,17 +123,17 @@ pub fn keep_in_memory() -> Vec<String> {
 }
 
 fn lock_memory() -> io::Result<()> {
-    // With a limit, memory that is asked for later would be refused.
+    // If the process has a limit, later allocations would be refused.
     if !may_lock_memory(&fs::read_to_string("/proc/self/status")?) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it needs CAP_IPC_LOCK, which root has"));
     }
-    // Pages are locked when they are touched: what is only reserved takes no memory.
+    // Pages are locked when they are touched; reserved pages take no memory.
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
     // SAFETY: takes no pointers.
     checked(unsafe { libc::mlockall(flags) }).map(drop)
 }
 
-/// Whether `/proc/PID/status` tells of the capability CAP_IPC_LOCK.
+/// Whether `/proc/PID/status` contains the capability CAP_IPC_LOCK.
 fn may_lock_memory(status: &str) -> bool {
     const CAP_IPC_LOCK: u64 = 14;
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -170,7 +169,7 @@ mod tests {
         assert!(Memory::zeroes(Bytes(u64::MAX)).is_err());
     }
 
-    /// What is told of this process, in KiB.
+    /// Resident memory of this process, in KiB.
     fn resident() -> u64 {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -184,7 +183,7 @@ mod tests {
         if lock_memory().is_err() {
             println!("not locked: needs root");
         }
-        // One that is made before and one that is made after.
+        // One range exists before the call, and one is made after it.
         let mut other = Memory::zeroes(Bytes::gib(1)).unwrap();
         other[..64 << 20].fill(1);
         memory[1 << 30..][..64 << 20].fill(1);

@@ -1,7 +1,7 @@
-//! What `/proc` tells of mounts and swap areas.
+//! Reads mounts and swap areas from `/proc`.
 //!
-//! Invariant: lines that are not of the known form are passed over, never a panic. Who lists a device
-//! there holds it exclusively besides, so that a line that is passed over does not expose it.
+//! Invariant: an unknown line is skipped and causes no panic. Skipping is safe, because the owner of a listed
+//! device also has it open exclusively.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -14,13 +14,13 @@ use crate::node::{DeviceNumber, Node};
 pub(crate) struct Mount {
     /// The kernel's number of this mount.
     pub(crate) id: u64,
-    /// The device number that its files have: anonymous for btrfs and its like.
+    /// The device number that its files have; anonymous for btrfs and similar file systems.
     pub(crate) number: DeviceNumber,
     /// Where it is mounted.
     pub(crate) point: PathBuf,
     /// Its type, as `ext4`.
     pub(crate) kind: String,
-    /// What was mounted, as it was called then.
+    /// What was mounted, by its name at that time.
     pub(crate) source: PathBuf,
     /// The device that `source` leads to now.
     pub(crate) source_device: Option<DeviceNumber>,
@@ -33,7 +33,7 @@ pub(crate) struct Swap {
     pub(crate) node: Option<Node>,
 }
 
-/// Reads `/proc/self/mountinfo` (proc_pid_mountinfo(5)); lines that are no such lines are passed over.
+/// Parses `/proc/self/mountinfo` (proc_pid_mountinfo(5)); unknown lines are skipped.
 pub(crate) fn parse_mounts(text: &[u8], device_at: impl Fn(&Path) -> Option<DeviceNumber>) -> Vec<Mount> {
     let parse = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');
@@ -49,7 +49,8 @@ pub(crate) fn parse_mounts(text: &[u8], device_at: impl Fn(&Path) -> Option<Devi
     text.split(|&byte| byte == b'\n').filter_map(parse).collect()
 }
 
-/// What is mounted on this directory, as it was called then, as `/dev/sda1`; `None` where nothing is.
+/// What is mounted on this directory, by its name at the time of mounting, for example `/dev/sda1`. `None` if
+/// nothing is mounted.
 pub fn mounted_on(directory: &Path) -> Option<PathBuf> {
     let text = std::fs::read("/proc/self/mountinfo").ok()?;
     parse_mounts(&text, |_| None)
@@ -68,7 +69,7 @@ pub(crate) fn parse_swaps(text: &[u8], node_at: impl Fn(&Path) -> Option<Node>) 
     text.split(|&byte| byte == b'\n').skip(1).filter_map(parse).collect()
 }
 
-/// Undoes the kernel's `\040` for the characters that separate fields.
+/// Decodes the kernel's escapes such as `\040` for characters that separate fields.
 fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -80,7 +81,7 @@ fn unescape(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// The byte that three octal digits stand for.
+/// The byte of three octal digits.
 fn octal(digits: &[u8]) -> Option<u8> {
     let digit = |d: &u8| matches!(d, b'0'..=b'7').then(|| u32::from(d - b'0'));
     let value = digits.iter().try_fold(0, |value, d| Some(value * 8 + digit(d)?))?;

@@ -1,8 +1,8 @@
-//! Whether a target has space that was never written, or was trimmed: reads of it do not reach the flash.
+//! Finds space of a target that was never written or was trimmed. Reads of it do not reach the flash.
 //!
-//! A file says itself where its holes are. Of a block device a few blocks are read: space that was trimmed or never written
-//! reads as zeroes on nearly every device, and so does a block that somebody filled with zeroes, which cannot be told apart
-//! from outside.
+//! The holes of a file are known from its file system. On a block device a few blocks are read. On nearly
+//! every device, trimmed or never written space reads as zeroes. A block that somebody filled with zeroes
+//! looks the same from outside.
 
 use std::fs::File;
 use std::io;
@@ -16,16 +16,16 @@ use rustix::io::Errno;
 use crate::error::HostError;
 use crate::node::Node;
 
-/// How many blocks of a device are read, and how large they are.
+/// How many blocks of a device are read, and their size.
 const BLOCKS: u64 = 64;
 const BLOCK: u64 = 4096;
 
-/// How much of a target was perhaps never written.
+/// How much of a target may never have been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeverWritten {
     /// Bytes of a file that are holes.
     Holes(Bytes),
-    /// Blocks that hold only zeroes, of those that were read.
+    /// Blocks that contain only zeroes, and the number of blocks that were read.
     Zeroes {
         /// How many do.
         zero: u64,
@@ -41,10 +41,10 @@ impl NeverWritten {
     }
 }
 
-/// Looks at the first `size` bytes of a block device or a file.
+/// Checks the first `size` bytes of a block device or a file.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub fn never_written(path: &Path, size: Bytes, seed: Seed) -> Result<NeverWritten, HostError> {
     let failed = |error| HostError::system("read", path, error);
     let node = Node::at(path)?;
@@ -61,7 +61,7 @@ fn holes(file: &File, size: u64) -> io::Result<Bytes> {
     while place < size {
         let data = match rustix::fs::seek(file, SeekFrom::Data(place)) {
             Ok(data) => data.min(size),
-            // There is none behind this place.
+            // No data after this offset.
             Err(Errno::NXIO) => size,
             // A file system without holes.
             Err(Errno::INVAL) => return Ok(Bytes::ZERO),

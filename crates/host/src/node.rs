@@ -1,8 +1,8 @@
-//! Which thing a path leads to, whatever the path is called.
+//! Identifies the device or file that a path leads to, whatever the path is.
 //!
-//! Two paths are the same device when their nodes have the same device number, and the same file
-//! when they have the same inode of the same file system: symlinks, by-id links, other device nodes
-//! and hard links make no difference.
+//! Two paths lead to the same device if their nodes have the same device number. They lead to the same file
+//! if they have the same inode of the same file system. Symlinks, by-id links, other device nodes and hard
+//! links make no difference.
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -21,7 +21,7 @@ impl DeviceNumber {
         DeviceNumber(libc::makedev(major, minor))
     }
 
-    /// Reads `259:3`, as sysfs and mountinfo write it.
+    /// Parses `259:3`, the form in sysfs and mountinfo.
     pub(crate) fn parse(text: &str) -> Option<DeviceNumber> {
         let (major, minor) = text.trim().split_once(':')?;
         Some(DeviceNumber::new(major.parse().ok()?, minor.parse().ok()?))
@@ -44,7 +44,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// What this metadata belongs to; the kind's name if it is neither device nor file.
+    /// The node of this metadata; the name of its kind if it is neither device nor file.
     pub(crate) fn of(metadata: &Metadata) -> Result<Node, &'static str> {
         let kind = metadata.file_type();
         if kind.is_block_device() {
@@ -60,15 +60,15 @@ impl Node {
         }
     }
 
-    /// What a path leads to, symlinks followed.
+    /// The node that a path leads to; symlinks are followed.
     ///
     /// # Errors
-    /// When nothing is there, or neither a block device nor a regular file.
+    /// If nothing is there, or it is neither a block device nor a regular file.
     pub(crate) fn at(path: &Path) -> Result<Node, HostError> {
         let metadata = fs::metadata(path).map_err(|e| HostError::system("look at", path, e))?;
         let no_target = |kind| HostError::NoTarget { path: path.to_owned(), kind };
         let node = Node::of(&metadata).map_err(no_target)?;
-        // A write to one of them changes the kernel's settings.
+        // Writing to one of these files changes the kernel's settings.
         match node {
             Node::File { .. } if system::is_made_by_the_kernel(path) => {
                 Err(no_target("file of the kernel, which holds no data"))

@@ -1,13 +1,13 @@
-//! What an NVMe device says of itself: identify and the health log, through the admin ioctl.
+//! Reads an NVMe device's identity and health log, with admin commands.
 //!
 //! # Model
-//! An admin command fills one page. The pages are parsed by pure functions of bytes, by the NVM Express
-//! base specification 2.0: identify controller (CNS 01h), identify namespace (CNS 00h, in the NVM
-//! command set specification), SMART / health information (log page 02h); and of OCP's Datacenter NVMe SSD
-//! specification 2.0 the SMART / health information extended (log page C0h), of which vendors make other things, so that
-//! its GUID tells it. Numbers are little endian, texts are padded with blanks.
+//! An admin command fills one page, and pure functions parse its bytes. Three pages follow the NVM Express
+//! base specification 2.0: identify controller (CNS 01h), identify namespace (CNS 00h, in the NVM command set
+//! specification), and SMART / health information (log page 02h). The fourth is OCP's Datacenter NVMe SSD
+//! specification 2.0, SMART / health information extended (log page C0h). Other vendors use this page for
+//! other logs, so its GUID is checked. Numbers are little endian; texts are padded with blanks.
 //!
-//! Invariant: only commands that change nothing are sent.
+//! Invariant: only commands that change nothing on the device are sent.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,7 +24,7 @@ const NAMESPACE: u32 = 0;
 const CONTROLLER: u32 = 1;
 const HEALTH_LOG: u32 = 0x02;
 const CLOUD_LOG: u32 = 0xC0;
-/// The GUID of the cloud log, AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5, in its last 16 bytes.
+/// The GUID of OCP's log, AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5, in its last 16 bytes.
 const CLOUD_LOG_GUID: u128 = 0xAFD5_14C9_7C6F_4F9C_A4F2_BFEA_2810_AFC5;
 const ALL_NAMESPACES: u32 = 0xFFFF_FFFF;
 
@@ -51,7 +51,7 @@ const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xC048_4E41;
 const NVME_IOCTL_ID: libc::c_ulong = 0x4E40;
 const _: () = assert!(size_of::<AdminCommand>() == 0x48);
 
-/// What a controller says of itself.
+/// What a controller reports about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Controller {
     pub(crate) model: Option<String>,
@@ -59,19 +59,19 @@ pub(crate) struct Controller {
     pub(crate) firmware: Option<String>,
 }
 
-/// What a namespace says of itself.
+/// What a namespace reports about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Namespace {
-    /// Its formatted block, `None` where the page contradicts itself.
+    /// Its formatted block; `None` if the page contradicts itself.
     pub(crate) logical_block: Option<Bytes>,
 }
 
-/// Asks the controller of an open namespace who it is.
+/// Asks the controller of an open namespace for its identity.
 pub(crate) fn identify_controller(device: &File) -> io::Result<Controller> {
     admin_read::<4096>(device, IDENTIFY, 0, CONTROLLER).map(|page| parse_controller(&page))
 }
 
-/// Asks an open namespace how it is formatted.
+/// Asks an open namespace for its format.
 pub(crate) fn identify_namespace(device: &File) -> io::Result<Namespace> {
     // SAFETY: the request takes no argument.
     let number = checked(unsafe { libc::ioctl(device.as_raw_fd(), NVME_IOCTL_ID as _) })?;
@@ -84,13 +84,14 @@ pub(crate) fn health(device: &File) -> io::Result<BTreeMap<String, String>> {
     log(device, HEALTH_LOG).map(|page| parse_health(&page))
 }
 
-/// What the controller of an open namespace wrote to its flash, if it keeps OCP's log.
+/// The bytes that the controller of an open namespace wrote to its flash, if it has OCP's log.
 pub(crate) fn media_written(device: &File) -> Option<Bytes> {
     parse_media_written(&log(device, CLOUD_LOG).ok()?)
 }
 
 fn log(device: &File, log: u32) -> io::Result<[u8; 512]> {
-    // The low half of the word is the log, the high half how many 32-bit words to return, less one.
+    // The low half of the word is the log page, the high half the number of 32-bit words to return, minus
+    // one.
     admin_read(device, GET_LOG_PAGE, ALL_NAMESPACES, log | (512 / 4 - 1) << 16)
 }
 
@@ -121,7 +122,7 @@ fn parse_controller(page: &[u8; 4096]) -> Controller {
 }
 
 fn parse_namespace(page: &[u8; 4096]) -> Namespace {
-    // The low four bits of the format in use, and two more that it got when formats became 64.
+    // The low four bits of the format in use, and two more bits since there are 64 formats.
     let format = usize::from(page[26] & 0xF) | usize::from(page[26] >> 5 & 0x3) << 4;
     let block_shift = page[128 + format * 4 + 2];
     Namespace { logical_block: (9..=16).contains(&block_shift).then(|| Bytes(1 << block_shift)) }
@@ -131,7 +132,7 @@ fn number(bytes: &[u8]) -> u128 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u128::from(byte))
 }
 
-/// Physical media units written, which are bytes; `None` where it is another log.
+/// Physical media units written, in bytes; `None` for another log.
 fn parse_media_written(page: &[u8; 512]) -> Option<Bytes> {
     if number(&page[496..]) != CLOUD_LOG_GUID {
         return None;

@@ -13,12 +13,12 @@ use crate::target::Target;
 
 /// Opens a block device or a regular file.
 ///
-/// A block device that is opened for writing is opened exclusively: nobody else on the system can do the same until the
-/// device and all its lanes are dropped.
+/// A block device that is opened for writing is opened exclusively: no other program can do the same until
+/// the device and all its lanes are dropped.
 ///
 /// # Errors
-/// When the target does not exist, when the consent is for another target, when writing is refused
-/// ([`HostError::Refused`]), or when the operating system reports an error.
+/// If the target does not exist, the consent is for another target, writing is refused
+/// ([`HostError::Refused`]), or the operating system reports an error.
 pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Box<dyn Device + Send>, HostError> {
     if options.depth == 0 || options.depth > ring::DEPTH_MAX {
         return Err(HostError::Depth { asked: options.depth, most: ring::DEPTH_MAX });

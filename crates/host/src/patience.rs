@@ -1,4 +1,4 @@
-//! Trying again what fails only for a moment.
+//! Retries operations that fail only for a moment.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -6,12 +6,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a device may be held before it counts as in use: somebody who only looks whether it is
-/// free, as [`claim_block_device`] does, holds it for a moment, too, until the kernel has written out what
-/// others wrote to it.
+/// How long a device may be claimed before it counts as in use. A program that only checks whether the device
+/// is free, as [`claim_block_device`] does, claims it for a moment, too. The claim ends when the kernel has
+/// written out the data of other programs.
 pub(crate) const A_LOOK: Duration = Duration::from_secs(1);
 
-/// Tries again until `limit` is over, while the error is of this kind.
+/// Retries an operation until `limit` is over, while it fails with an error of this kind.
 pub(crate) fn patiently<T>(
     kind: ErrorKind,
     limit: Duration,
@@ -28,17 +28,17 @@ pub(crate) fn patiently<T>(
     }
 }
 
-/// Opens with these options, and for nobody else.
+/// Opens a file exclusively, with these options.
 pub(crate) fn open_exclusively(path: &Path, options: &OpenOptions, flags: libc::c_int) -> io::Result<File> {
     let mut options = options.clone();
     options.custom_flags(libc::O_EXCL | flags);
     patiently(ErrorKind::ResourceBusy, A_LOOK, || options.open(path))
 }
 
-/// Opens a block device to read, and for nobody else: whether it is in use.
+/// Opens a block device exclusively for reading. It fails if the device is in use.
 ///
 /// # Errors
-/// The kernel's; [`ErrorKind::ResourceBusy`] where somebody else has claimed it.
+/// The kernel's; [`ErrorKind::ResourceBusy`] if another program has claimed it.
 pub fn claim_block_device(path: &Path) -> io::Result<File> {
     open_exclusively(path, OpenOptions::new().read(true), 0)
 }

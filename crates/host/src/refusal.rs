@@ -13,30 +13,30 @@ pub enum Reason {
     Mounted,
     /// It is swap space.
     Swap,
-    /// Another device is built upon it: md, LVM, device mapper.
+    /// Another device is built from it: md, LVM, device mapper.
     Holder,
-    /// A loop device serves from it.
+    /// A loop device uses it.
     Loop,
-    /// Some program or the kernel holds it exclusively.
+    /// A program or the kernel has it open exclusively.
     Held,
     /// It carries a partition table.
     PartitionTable,
-    /// It carries a file system, or is a member of a RAID, LVM or encrypted volume.
+    /// It contains a file system, or is a member of a RAID, LVM or encrypted volume.
     Signature,
     /// It takes no writes.
     ReadOnly,
-    /// It could not be found out whether it is safe.
+    /// It is unknown whether writing is safe.
     Unknown,
 }
 
-/// One reason not to write to a target: what and where, and what to do about it.
+/// A reason not to write to a target: what and where, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// What kind of danger it is.
+    /// The kind of danger.
     pub reason: Reason,
     /// What was found, and where.
     pub finding: String,
-    /// What to do, if its data is really not needed.
+    /// What the user can do, if the data is not needed.
     pub remedy: String,
 }
 

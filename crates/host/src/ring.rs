@@ -1,22 +1,24 @@
 //! The io_uring engine: many IOs in flight from one thread.
 //!
 //! # Model
-//! A request gets a slot, and its slot's number travels through the ring. [`Device::submit`] stamps and
-//! enters the kernel at once, one IO a call, so that the stamp is when the kernel took it.
-//! [`Device::wait`] takes one completion out of the ring, without a system call if one is there, and
-//! stamps it: a response time ends when the caller has the answer, as fio counts it. So where the
-//! caller is slower than the device, the time that an answer waits in the ring counts.
+//! 1. A request gets a slot. The slot's number travels through the ring.
+//! 2. [`Device::submit`] stamps the request and enters the kernel at once, with one IO per call. So the stamp
+//!    is the time at which the kernel accepts it.
+//! 3. [`Device::wait`] takes one completion out of the ring, without a system call if one is there, and
+//!    stamps it. A response time ends when the caller has the answer, as in fio. If the caller is slower than
+//!    the device, the response time includes the time that the completion waits in the ring.
 //!
-//! The kernel does a completion's bookkeeping when the thread enters it for one (DEFER_TASKRUN), and does
-//! not interrupt the thread for it; every submission enters for completions as well. It is what fio does:
-//! at depth 32 on tmpfs, where nothing but software costs, it gave 10 % more IOs a second than leaving
-//! that to any system call (COOP_TASKRUN); on a disk the difference is within the noise. It ties a ring to one thread, so a
-//! device that was moved gets a new ring with its first IO there.
+//! With DEFER_TASKRUN the kernel processes completions when the thread enters it for them, and does not
+//! interrupt the thread. Every submission enters for completions as well, as fio does. On tmpfs at depth 32,
+//! where only software takes time, this gave 10 % more IOPS than COOP_TASKRUN; on a disk the difference is
+//! within the noise. It ties a ring to one thread. A device that was moved to another thread therefore gets a
+//! new ring with its first IO there.
 //!
 //! # Invariants
-//! - A slot owns its request, hence the memory that the kernel reads and writes, from submission until
-//!   its completion was seen. Dropping the device waits for what is in flight.
-//! - No allocation after opening: slots, free list and queue are as long as the depth from the start.
+//! - A slot owns its request, and so the memory that the kernel reads and writes, from submission until the
+//!   completion was seen. Dropping the device waits for IOs in flight.
+//! - Nothing is allocated after opening: slots, free list and queue have the length of the depth from the
+//!   start.
 //! - At most one entry waits in the submission queue, and only within [`RingDevice::enter_one`].
 
 use std::collections::VecDeque;
@@ -42,14 +44,14 @@ use crate::target::Target;
 /// The most IOs in flight: in one ring, and in all lanes of a device together.
 pub(crate) const DEPTH_MAX: u32 = 4096;
 
-/// Errors of an IO are in its completion; the ring itself fails only if it is used wrongly.
+/// Errors of an IO are in its completion; the ring itself fails only if it is used incorrectly.
 const RING_WORKS: &str = "the kernel takes a ring that it made";
 
-/// A request on its way through the ring.
+/// A request in the ring.
 struct Slot {
     request: Option<Request>,
     submitted: Nanos,
-    /// How much of it earlier, short transfers have done.
+    /// How many bytes earlier, short transfers have moved.
     done: u32,
 }
 
@@ -60,13 +62,13 @@ struct Done {
     result: Result<(), IoError>,
 }
 
-/// A real device with a queue. It goes to another thread only while nothing is in flight.
+/// A real device with a queue. It may move to another thread only if nothing is in flight.
 pub struct RingDevice {
     target: Arc<Target>,
     ring: IoUring,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// What was served without the ring, and not handed out yet.
+    /// IOs served without the ring and not returned yet.
     done: VecDeque<Done>,
     in_kernel: u32,
     meter: DisturbanceMeter,
@@ -87,7 +89,7 @@ impl RingDevice {
         })
     }
 
-    /// The ring's entry for what is left of the slot's request. Flushes and transfers only.
+    /// The ring's entry for the remaining part of the slot's request. Only for flushes and transfers.
     #[inline]
     fn entry(&mut self, slot: u32) -> squeue::Entry {
         let file = types::Fd(self.target.file.as_raw_fd());
@@ -109,7 +111,7 @@ impl RingDevice {
         entry.user_data(u64::from(slot))
     }
 
-    /// Hands one entry to the kernel.
+    /// Submits one entry to the kernel.
     #[inline]
     fn enter_one(&mut self, entry: &squeue::Entry) {
         // SAFETY: the entry's memory belongs to its slot, which keeps it until the completion.
@@ -122,7 +124,7 @@ impl RingDevice {
             match entered {
                 Ok(1..) => break,
                 Ok(0) => {}
-                // Out of memory for the moment, or interrupted.
+                // The kernel was short of memory for a moment, or was interrupted.
                 Err(error) if is_transient(&error) => hint::spin_loop(),
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => return self.move_here(entry),
                 Err(error) => panic!("{RING_WORKS}: {error}"),
@@ -131,8 +133,8 @@ impl RingDevice {
         self.in_kernel += 1;
     }
 
-    /// Hands one entry to the kernel on a thread that is not the ring's: it gets its own ring first. The
-    /// IO starts after that.
+    /// Submits one entry on another thread than the ring's. The thread first gets a ring of its own; the IO
+    /// starts after that.
     #[cold]
     fn move_here(&mut self, entry: &squeue::Entry) {
         assert!(self.in_kernel == 0, "a ring was moved to another thread with IOs in flight");
@@ -150,7 +152,7 @@ impl RingDevice {
                 use_precise_timers();
                 let limit = types::Timespec::from(Duration::from_nanos(limit.0));
                 let arguments = types::SubmitArgs::new().timespec(&limit);
-                // SAFETY: EXT_ARG says that the argument is what it is.
+                // SAFETY: EXT_ARG declares the type of the argument, which is the one passed.
                 unsafe { submitter.enter(0, 1, (wait | EnterFlags::EXT_ARG).bits(), Some(&arguments)) }
             }
             // SAFETY: no argument is passed.
@@ -175,7 +177,8 @@ impl RingDevice {
         }
     }
 
-    /// How a slot's request ended; `None` if it was cut short, and the rest of it is on its way now.
+    /// The result of a slot's request; `None` if the transfer was short, and the remaining part is in flight
+    /// now.
     #[inline]
     fn result_of(&mut self, slot: u32, result: i32) -> Option<Result<(), IoError>> {
         let Slot { request, done, .. } = &mut self.slots[slot as usize];
@@ -185,7 +188,7 @@ impl RingDevice {
             Err(_) if -result == libc::EINTR => self.send_rest(slot),
             Err(_) => Some(Err(self.target.failure(IoError { errno: -result }))),
             Ok(_) if !is_transfer => Some(Ok(())),
-            // The device became shorter than it was.
+            // The device is shorter than when it was opened.
             Ok(0) => Some(Err(self.target.failure(IoError::IO))),
             Ok(length) => {
                 *done += length;
@@ -201,7 +204,7 @@ impl RingDevice {
         None
     }
 
-    /// Empties a slot whose request is done.
+    /// Frees the slot of a finished request.
     #[inline]
     fn hand_out(&mut self, done: Done) -> Completion {
         let slot = &mut self.slots[done.slot as usize];
@@ -216,7 +219,7 @@ impl RingDevice {
         }
     }
 
-    /// Serves what does not go through the ring: impossible requests, and discards.
+    /// Serves requests that do not use the ring: invalid requests, and discards.
     #[cold]
     fn serve_now(&mut self, slot: u32, result: Result<(), IoError>) {
         let completed = self.target.clock.now();
@@ -224,8 +227,8 @@ impl RingDevice {
     }
 }
 
-/// A ring for this thread, with the completions' bookkeeping done when it enters the kernel for them,
-/// where the kernel can (6.1); an ordinary ring elsewhere.
+/// A ring for this thread. If the kernel supports it (6.1), it processes completions when the thread enters
+/// it for them; otherwise an ordinary ring.
 fn build(depth: u32) -> io::Result<IoUring> {
     let entries = depth.next_power_of_two();
     let ring = IoUring::builder()
@@ -333,7 +336,7 @@ impl Health for RingDevice {
         self.target.loss()
     }
 
-    /// The kernel does not say that a disk became read-only; a failed write does.
+    /// The kernel does not report that a disk became read-only; a failed write shows it.
     fn refusal(&mut self) -> Option<String> {
         None
     }
@@ -368,7 +371,7 @@ impl Drop for RingDevice {
     fn drop(&mut self) {
         while self.in_kernel > 0 {
             if self.enter_and_wait(None).is_err() {
-                // The kernel still owns this memory, and will not tell when it no longer does.
+                // The kernel still owns this memory, and will not report when it no longer does.
                 self.slots.drain(..).for_each(mem::forget);
                 return;
             }

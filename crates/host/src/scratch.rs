@@ -1,13 +1,14 @@
-//! Files that flashlab makes to measure the disk beneath.
+//! Creates files to measure the underlying disk.
 //!
 //! # Model
-//! A scratch file is allocated and then filled completely, with data that no disk can compress, through
-//! O_DIRECT: an IO on blocks that were never written would be answered by the file system and not by
-//! the disk. Where the file system can (O_TMPFILE) the file has no name, so that nothing is left behind
-//! even by SIGKILL. Elsewhere it is called `flashlab-scratch-PID.bin` and is removed when it is dropped;
-//! [`stale_scratch_files`] finds what a killed process left. It is locked while its process lives.
+//! 1. A scratch file is allocated and then filled completely through O_DIRECT, with data that no disk can
+//!    compress. The file system, and not the disk, would answer reads of blocks that were never written.
+//! 2. If the file system supports it (O_TMPFILE), the file has no name, so that nothing is left behind even
+//!    after SIGKILL.
+//! 3. Otherwise it is called `flashlab-scratch-PID.bin` and is removed when it is dropped.
+//!    [`stale_scratch_files`] finds the files of killed processes. A file is locked while its process lives.
 //!
-//! Invariants: an existing file is never touched; some space of the file system is never used.
+//! Invariants: an existing file is never changed; a part of the file system always stays free.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -26,37 +27,37 @@ use crate::error::HostError;
 use crate::node::Node;
 use crate::system::{self, FileSystem};
 
-/// How much is written at once.
+/// How much is written at a time.
 const CHUNK: Bytes = Bytes::mib(1);
 /// The file's size is a multiple of this.
 const UNIT: Bytes = Bytes::kib(4);
 const PREFIX: &str = "flashlab-scratch-";
 const SUFFIX: &str = ".bin";
 
-/// A file that flashlab made and may overwrite; removed when this is dropped.
+/// A file that flashlab made and may overwrite. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct ScratchFile {
     file: File,
     directory: PathBuf,
-    /// Its name in the directory; `None` where it can do without.
+    /// Its name in the directory; `None` for a file without a name.
     named: Option<PathBuf>,
     node: Node,
     size: Bytes,
 }
 
 impl ScratchFile {
-    /// How much of a file system of this size is left alone: 2 %, between 64 MiB and 4 GiB.
+    /// The space of a file system that stays free: 2 %, at least 64 MiB and at most 4 GiB.
     fn reserve(file_system: &FileSystem) -> Bytes {
         Bytes((file_system.size.0 / 50).clamp(Bytes::mib(64).0, Bytes::gib(4).0))
     }
 
-    /// Makes a file of `size`, rounded up to 4 KiB, in `directory`, and fills it.
+    /// Creates a file of `size`, rounded up to 4 KiB, in `directory`, and fills it.
     ///
-    /// `progress` is told how much has been written, after every MiB, and may break the work off.
+    /// `progress` gets the number of bytes written after every MiB, and may stop the work.
     ///
     /// # Errors
-    /// When there is too little room, the file cannot be made or written, or `progress` broke it off;
-    /// nothing is left behind then.
+    /// If there is too little space, the file cannot be created or written, or `progress` stopped it. Nothing
+    /// is left behind then.
     pub fn create(
         directory: &Path,
         size: Bytes,
@@ -88,7 +89,7 @@ impl ScratchFile {
     fn fill(&self, seed: Seed, progress: &mut dyn FnMut(Bytes) -> ControlFlow<()>) -> Result<(), HostError> {
         let failed = |e| HostError::system("fill a scratch file in", &self.directory, e);
         match system::allocate(&self.file, self.size) {
-            // Not every file system can: the writes allocate, then.
+            // Some file systems cannot allocate in advance; the writes allocate then.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
             result => result.map_err(failed)?,
         }
@@ -108,19 +109,19 @@ impl ScratchFile {
         self.file.sync_all().map_err(failed)
     }
 
-    /// A second description of the file, for direct IO where the file system takes it.
+    /// A second open description of the file, with direct IO if the file system supports it.
     fn open_for_filling(&self) -> io::Result<File> {
         let open = |flags| OpenOptions::new().write(true).custom_flags(flags).open(self.path());
         open(libc::O_DIRECT).or_else(|_| open(0))
     }
 
-    /// The path to open it by, in this process. It leads to the file as long as this value lives.
+    /// The path to open it by in this process. It leads to the file as long as this value lives.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
-    /// Its path, where it has a name: what is to be removed if the process has to end without dropping
-    /// it. `None` where the file vanishes with the process whatever happens.
+    /// Its path, if it has a name: the file to remove if the process ends without dropping this. `None` if
+    /// the file disappears with the process in any case.
     pub fn named_path(&self) -> Option<&Path> {
         self.named.as_deref()
     }
@@ -140,10 +141,10 @@ impl ScratchFile {
         Consent::for_scratch_file(self.node)
     }
 
-    /// Keeps the file, under a name in its directory that does not exist yet, and returns its path.
+    /// Keeps the file under a new name in its directory, and returns its path.
     ///
     /// # Errors
-    /// When the name exists, or the file system cannot give a name to a nameless file.
+    /// If the name exists, or the file system cannot give a name to a nameless file.
     pub fn keep(mut self, name: &str) -> Result<PathBuf, HostError> {
         let kept = self.directory.join(name);
         let named = match &self.named {
@@ -159,16 +160,16 @@ impl ScratchFile {
 impl Drop for ScratchFile {
     fn drop(&mut self) {
         if let Some(path) = &self.named {
-            // Whoever removed it already did what was to be done.
+            // An error means that it was already removed.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Refuses a scratch file that would leave too little room for others, before it is made.
+/// Refuses a scratch file that would leave too little free space, before it is created.
 ///
 /// # Errors
-/// [`HostError::NoSpace`], or that the directory does not tell its free space.
+/// [`HostError::NoSpace`], or an error of reading the free space of the directory.
 pub fn check_room(directory: &Path, size: Bytes) -> Result<(), HostError> {
     let opened = File::open(directory).map_err(|e| HostError::system("open", directory, e))?;
     let file_system =
@@ -185,8 +186,8 @@ fn make_nameless(directory: &Path) -> io::Result<File> {
     options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(directory).map(locked)
 }
 
-/// Locked until it is closed: whoever finds it must not measure it as well. A file system without locks
-/// leaves the process's number in a name as the only sign of life.
+/// Locks the file until it is closed, so that no other flashlab measures it. If the file system has no locks,
+/// the process number in the name shows whether the file is in use.
 fn locked(file: File) -> File {
     let _ = file.try_lock();
     file
@@ -206,7 +207,7 @@ fn make_named(directory: &Path) -> io::Result<(File, PathBuf)> {
     Err(io::Error::from(io::ErrorKind::AlreadyExists))
 }
 
-/// Gives an open file, by its path in `/proc`, a name that does not exist yet.
+/// Gives an open file, by its path in `/proc`, a new name.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (c_string(from)?, c_string(to)?);
     let here = libc::AT_FDCWD;
@@ -215,8 +216,8 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
     system::checked(result).map(drop)
 }
 
-/// Gives a file another name that does not exist yet. Where there are no hard links, as on FAT, a file
-/// can be renamed all the same; where a rename may replace what is there, as on NFS, there are links.
+/// Gives a file a new name. File systems without hard links, such as FAT, can rename without replacing. Those
+/// that cannot, such as NFS, have hard links.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let (old, new) = (c_string(from)?, c_string(to)?);
     let here = libc::AT_FDCWD;
@@ -235,11 +236,11 @@ fn c_string(path: &Path) -> io::Result<CString> {
     Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
-/// The scratch files in `directory` whose process is gone: what a SIGKILL or a power failure left on a
-/// file system without nameless files. They may be removed.
+/// The scratch files in `directory` whose process is gone, after a SIGKILL or a power failure on a file
+/// system without nameless files. They may be removed.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// If the directory cannot be read.
 pub fn stale_scratch_files(directory: &Path) -> Result<Vec<PathBuf>, HostError> {
     let entries = fs::read_dir(directory).map_err(|e| HostError::system("read", directory, e))?;
     let paths = entries.flatten().map(|entry| entry.path());
@@ -252,12 +253,12 @@ fn is_stale(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let Some(process) = owner(&name) else { return false };
     let is_alive = Path::new("/proc").join(process.to_string()).exists();
-    // A process of another container has a number that means nothing here, but it holds the lock.
+    // The number of a process in another container means nothing here, but that process has the lock.
     let is_file = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
     !is_alive && is_file && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
 }
 
-/// The process that a scratch file's name tells of.
+/// The process number in a scratch file's name.
 fn owner(name: &str) -> Option<u32> {
     let number = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     number.split('-').next()?.parse().ok()

@@ -1,17 +1,18 @@
-//! What a SCSI, SATA or USB disk says of itself, from the pages that the kernel keeps in sysfs.
+//! Reads the identity of a SCSI, SATA or USB disk from pages that the kernel keeps in sysfs.
 //!
 //! # Model
-//! SCSI's own fields are too short for a SATA disk: its layer cuts the model at 16 characters and the
-//! firmware at 4. What the disk itself says is in the ATA information page (89h of SAT-3, 12.4.2), as
-//! IDENTIFY DEVICE answers it (ACS-3, 7.12): texts with each pair of characters swapped. The unit
-//! serial number page (80h of SPC-4, 7.8.15) has the serial number of any SCSI disk. A USB stick that
-//! has neither is named by the USB device that it is.
+//! The fields of SCSI are too short for a SATA disk: the model is cut at 16 characters and the firmware at 4.
+//! Three better sources:
+//! - The ATA information page (89h of SAT-3, 12.4.2) contains the answer to IDENTIFY DEVICE (ACS-3, 7.12). In
+//!   its texts, the characters of each pair are swapped.
+//! - The unit serial number page (80h of SPC-4, 7.8.15) has the serial number of any SCSI disk.
+//! - A USB stick without either takes the name of its USB device.
 
 use std::fs;
 
 use crate::block_device::BlockDevice;
 
-/// What a disk says of itself.
+/// The identity of a disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Disk {
     pub(crate) model: Option<String>,
@@ -19,7 +20,7 @@ pub(crate) struct Disk {
     pub(crate) firmware: Option<String>,
 }
 
-/// What is known of a disk; nothing of one that is no SCSI, SATA or USB disk.
+/// The identity of a disk; nothing if it is not a SCSI, SATA or USB disk.
 pub(crate) fn identify(device: &BlockDevice) -> Disk {
     let mut disk = device.bytes_of("device/vpd_pg89").and_then(|page| parse_ata(&page)).unwrap_or_default();
     let number = || device.bytes_of("device/vpd_pg80").and_then(|page| parse_serial(&page));
@@ -27,7 +28,7 @@ pub(crate) fn identify(device: &BlockDevice) -> Disk {
     disk
 }
 
-/// The serial number of the USB device that a disk is in.
+/// The serial number of the USB device that contains the disk.
 fn usb_serial(disk: &BlockDevice) -> Option<String> {
     let path = disk.link("device")?;
     let usb = path.ancestors().find(|directory| directory.join("idVendor").exists())?;
@@ -55,7 +56,7 @@ fn parse_serial(page: &[u8]) -> Option<String> {
     text(rest.get(..length)?.to_vec())
 }
 
-/// Without padding; `None` if that is all there is.
+/// Without padding; `None` if nothing is left.
 fn text(bytes: Vec<u8>) -> Option<String> {
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());

@@ -1,15 +1,15 @@
-//! What a device's own bytes say that it holds: partition tables, file systems, RAID, LVM, swap and
+//! Detects what a device contains from its bytes: partition tables, file systems, RAID, LVM, swap and
 //! encrypted volumes.
 //!
 //! # Model
-//! Formats have magic bytes at fixed places: near the start ([`AT_START`]), or at a distance from the
-//! end ([`AT_END`]). Some places depend on the capacity or on a unit that has to be tried; those have a
-//! function each. Nothing is asked of udev or blkid, whose answers may be stale or absent.
+//! Formats have magic bytes at fixed places: near the start ([`AT_START`]), or at a distance from the end
+//! ([`AT_END`]). Some places depend on the capacity or on a unit that has to be tried; such formats have a
+//! function each. udev and blkid are not used, because their answers may be stale or missing.
 //!
 //! Invariants:
-//! - it is better to find what is not there than to miss what is: where a magic number is short, no
-//!   more than an obviously impossible header is passed over;
-//! - an unreadable device is an error and never "nothing found".
+//! - A false alarm is better than a missed format. If a magic number is short, only headers that are
+//!   obviously impossible are skipped.
+//! - An unreadable device is an error and never "nothing found".
 
 use std::fmt;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::signature_tables::{AT_END, AT_START, TABLES_AT_END, TABLES_AT_START};
 /// Something that a device carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
-    /// What it is, as `ext4 file system`.
+    /// The name of the format, for example `ext4 file system`.
     pub(crate) name: &'static str,
     /// Where its magic bytes are.
     pub(crate) offset: Bytes,
@@ -39,12 +39,12 @@ impl fmt::Display for Signature {
 
 const KIB: usize = 1024;
 
-/// How much of the start is looked at: the farthest magic bytes are VMFS's, at 2 MiB.
+/// How much of the start is read: the farthest magic bytes are VMFS's, at 2 MiB.
 const START: usize = 2048 * KIB + 4096;
-/// How much of the end is looked at: Promise's RAID has its label up to 1,544 KiB before it.
+/// How much of the end is read: Promise's RAID has its label up to 1,544 KiB before the end.
 const END: usize = 1600 * KIB;
 
-/// The parts of a device that are looked at.
+/// The parts of a device that are checked for signatures.
 pub(crate) struct Content {
     capacity: u64,
     start: Vec<u8>,
@@ -52,10 +52,10 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Reads the parts of `device` that can carry a signature.
+    /// Reads the parts of `device` that can contain a signature.
     ///
     /// # Errors
-    /// When the device cannot be read there.
+    /// If the device cannot be read there.
     pub(crate) fn read(device: &File, capacity: Bytes) -> io::Result<Content> {
         let part = |length: usize| length.min(usize::try_from(capacity.0).unwrap_or(usize::MAX));
         let mut content =
@@ -66,12 +66,12 @@ impl Content {
         Ok(content)
     }
 
-    /// Whether everything that was looked at is zero, as on a device that was discarded.
+    /// Whether all parts that were read are zero, as on a device after a discard.
     pub(crate) fn is_blank(&self) -> bool {
         self.start.iter().chain(&self.end).all(|&byte| byte == 0)
     }
 
-    /// Everything that the device is found to carry, in the order of the tables.
+    /// All signatures of the device, in the order of the tables.
     pub(crate) fn signatures(&self) -> Vec<Signature> {
         let mut found = Vec::new();
         for (list, is_partition_table) in [(TABLES_AT_START, true), (AT_START, false)] {
@@ -174,7 +174,7 @@ impl Content {
         }
     }
 
-    /// Swap and hibernation: ten bytes at the end of the first page, of whatever size pages are.
+    /// Swap and hibernation: ten bytes at the end of the first page, for every page size.
     fn swap(&self, found: &mut Vec<Signature>) {
         for page in [4096, 8192, 16384, 32768, 65536] {
             for magic in [b"SWAPSPACE2", b"SWAP-SPACE"] {
@@ -430,7 +430,7 @@ mod tests {
     ];
     const EXT: &str = "ext2, ext3 or ext4 file system";
 
-    /// Formats that a function looks for, beside those of the tables.
+    /// Formats that have a function, in addition to those of the tables.
     const BY_FUNCTION: [&str; 14] = [
         EXT,
         "Minix file system",

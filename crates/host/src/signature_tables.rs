@@ -1,8 +1,7 @@
 //! The magic bytes of partition tables, file systems, RAID, LVM and encrypted volumes, by their places.
 //!
-//! The formats whose places or checks need more than a table are in [`signature`](crate::signature).
-//! The places are those of the formats' own descriptions, as util-linux's libblkid and the kernel know
-//! them too.
+//! Formats whose places or checks need more than a table are in [`signature`](crate::signature). The places
+//! are from the formats' own documentation; util-linux's libblkid and the kernel use the same.
 
 /// What it is, where its magic bytes are, and what they are.
 pub(crate) type Magic = (&'static str, usize, &'static [u8]);
@@ -114,7 +113,7 @@ pub(crate) const TABLES_AT_START: &[Magic] = &[
     ("GPT partition table", 1024, b"EFI PART"),
     ("GPT partition table", 2048, b"EFI PART"),
     ("GPT partition table", 4096, b"EFI PART"),
-    // Also in the boot sector of a FAT file system: there is something here either way.
+    // A FAT file system has it in its boot sector, too. In both cases the device contains something.
     ("MBR partition table or boot sector", 510, b"\x55\xAA"),
     ("Sun partition table", 508, b"\xDA\xBE"),
     ("SGI partition table", 0, b"\x0B\xE5\xA9\x41"),

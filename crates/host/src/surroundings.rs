@@ -1,15 +1,16 @@
-//! What the machine is doing with its block devices: the facts behind a refusal.
+//! Finds out how the machine uses its block devices: the facts behind a refusal.
 //!
 //! # Model
-//! [`Surroundings::look`] takes one picture of the mounts, the swap areas, the loop devices and the
-//! members of multi-device file systems. [`Surroundings::uses`] then says, of a device or a file,
-//! everything that is being done with it. A disk is in use when any of its partitions is, and a
-//! partition when its whole disk is; a loop device is in use when the file or device beneath it is in
-//! use by anyone else.
+//! 1. [`Surroundings::look`] takes a snapshot of mounts, swap areas, loop devices and members of multi-device
+//!    file systems.
+//! 2. [`Surroundings::uses`] then lists all uses of a device or file.
+//!
+//! A disk is in use if one of its partitions is, and a partition if its whole disk is. A loop device is in
+//! use if another program uses the file or device under it.
 //!
 //! Invariants:
-//! - everything is compared by device number and inode, never by name;
-//! - [`Surroundings::look`] writes nothing, and opens no device but loop devices, for reading.
+//! - Everything is compared by device number and inode, never by name.
+//! - [`Surroundings::look`] writes nothing, and opens only loop devices, for reading.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -29,14 +30,14 @@ pub(crate) struct Loop {
     node: Option<Node>,
 }
 
-/// A device that a multi-device file system says is a part of it.
+/// A device that a multi-device file system lists as its member.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     device: DeviceNumber,
     file_system: String,
 }
 
-/// One picture of the machine's use of its block devices.
+/// A snapshot of how the machine uses its block devices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Surroundings {
     pub(crate) mounts: Vec<Mount>,
@@ -61,14 +62,14 @@ impl Surroundings {
         }
     }
 
-    /// Everything that is being done with this device or file.
+    /// All uses of this device or file.
     pub(crate) fn uses(&self, node: Node) -> Vec<Refusal> {
         let mut refusals = Vec::new();
         self.collect(node, &mut Vec::new(), &mut refusals);
         refusals
     }
 
-    /// As [`Surroundings::uses`]; `above` are the loop devices through which we came here.
+    /// As [`Surroundings::uses`]; `above` are the loop devices on the path to it.
     fn collect(&self, node: Node, above: &mut Vec<DeviceNumber>, refusals: &mut Vec<Refusal>) {
         match node {
             Node::File { .. } => {
@@ -109,7 +110,7 @@ impl Surroundings {
         }
     }
 
-    /// A loop device is in use when what it serves from is.
+    /// A loop device is in use if its file or device is.
     fn collect_beneath(&self, own: &Loop, above: &mut Vec<DeviceNumber>, refusals: &mut Vec<Refusal>) {
         if above.contains(&own.device) {
             return;
@@ -166,8 +167,8 @@ impl Surroundings {
         }
     }
 
-    /// The mounted file system that a file lies on: by the mount it was opened through where that is
-    /// known, as the files of a btrfs subvolume have a number that no mount has.
+    /// The mounted file system that a file lies on. The mount through which the file was opened decides if it
+    /// is known: files of a btrfs subvolume have a device number that no mount has.
     pub(crate) fn mount_of(&self, file_system: DeviceNumber, id: Option<u64>) -> Option<&Mount> {
         let by_id = self.mounts.iter().find(|mount| Some(mount.id) == id);
         by_id.or_else(|| self.mounts.iter().find(|mount| mount.number == file_system))
@@ -192,7 +193,8 @@ fn device_at(path: &Path) -> Option<DeviceNumber> {
     }
 }
 
-/// What a loop device is attached to: by the kernel's own numbers or, if it cannot be asked, by name.
+/// What a loop device is attached to: by the kernel's numbers or, if the loop device cannot be opened, by
+/// name.
 fn look_at_loop(device: &BlockDevice) -> Option<Loop> {
     let file = device.loop_file()?;
     let by_number = File::open(device.path()).and_then(|opened| system::loop_backing(&opened)).ok();
@@ -206,7 +208,7 @@ fn look_at_loop(device: &BlockDevice) -> Option<Loop> {
     Some(Loop { device: device.number(), name: device.name(), file, node })
 }
 
-/// The devices of mounted multi-device file systems, whose mounts name one of them only.
+/// The devices of mounted multi-device file systems. A mount names only one of them.
 fn members(root: &str, within: &str, kind: &str) -> Vec<Member> {
     let mut members = Vec::new();
     for file_system in fs::read_dir(root).into_iter().flatten().flatten() {

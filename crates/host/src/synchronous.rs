@@ -1,11 +1,11 @@
 //! The synchronous engine: one `pread` or `pwrite` at a time.
 //!
 //! # Model
-//! [`Device::submit`] makes the system call between two readings of the clock and keeps the completion
-//! for [`Device::wait`]. Lanes share the open file and the clock; each is one thread's.
+//! [`Device::submit`] makes the system call between two readings of the clock and keeps the completion for
+//! [`Device::wait`]. Lanes share the open file and the clock; each lane belongs to one thread.
 //!
-//! Invariant: for each IO there are two readings of the clock and one system call, and nothing else:
-//! no allocation, no lock.
+//! Invariant: each IO takes two readings of the clock and one system call. There is no allocation and no
+//! lock.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -41,7 +41,7 @@ impl SyncDevice {
         }
     }
 
-    /// Reads or writes the whole range, in more than one piece if the kernel makes it so.
+    /// Reads or writes the whole range, in several calls if a transfer is short.
     #[inline]
     fn transfer(&self, request: &mut Request) -> Result<(), IoError> {
         let file = &self.target.file;
@@ -55,7 +55,7 @@ impl SyncDevice {
                 _ => file.read_at(part, offset),
             };
             match result {
-                // The device became shorter than it was.
+                // The device is shorter than when it was opened.
                 Ok(0) => return Err(self.target.failure(IoError::IO)),
                 Ok(length) => done += length,
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
@@ -122,7 +122,7 @@ impl Health for SyncDevice {
         self.target.loss()
     }
 
-    /// The kernel does not say that a disk became read-only; a failed write does.
+    /// The kernel does not report that a disk became read-only; a failed write shows it.
     fn refusal(&mut self) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! The few calls of the operating system that the standard library lacks, as safe functions.
+//! Calls of the operating system that the standard library lacks, as safe functions.
 //!
 //! Invariant: nothing here opens a file by path.
 
@@ -17,14 +17,14 @@ const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 const BLKDISCARD: libc::c_ulong = 0x1277;
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 
-/// Turns -1 into the error that it stands for.
+/// Turns -1 into the error of the system call.
 pub(crate) fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Whether this is root, to whom it is no help to be told to become root.
+/// Whether this process is root. Advice to become root does not help it.
 pub(crate) fn is_root() -> bool {
-    // SAFETY: asks for a number, and cannot fail.
+    // SAFETY: returns a number, and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -62,13 +62,13 @@ fn fallocate(file: &File, mode: libc::c_int, offset: Bytes, size: Bytes) -> io::
     checked(unsafe { libc::fallocate64(file.as_raw_fd(), mode, offset, size) }).map(drop)
 }
 
-/// What the kernel says about direct IO on a file, where it says something.
+/// The requirements of direct IO on a file, if the kernel reports them.
 pub(crate) enum DirectAlignment {
     /// The offset and size of every IO must be a multiple of this.
     Blocks(Bytes),
     /// The file takes none.
     Unsupported,
-    /// This kernel or file system does not tell.
+    /// This kernel or file system does not report it.
     Unknown,
 }
 
@@ -84,17 +84,17 @@ pub(crate) fn direct_alignment(file: &File) -> DirectAlignment {
     }
 }
 
-/// The mount through which a file was opened, as `/proc/self/mountinfo` numbers them (since Linux 5.8).
+/// The mount through which a file was opened, by its number in `/proc/self/mountinfo` (since Linux 5.8).
 pub(crate) fn mount_id(file: &File) -> Option<u64> {
     let status = status(file.as_fd(), libc::STATX_MNT_ID).ok()?;
     (status.stx_mask & libc::STATX_MNT_ID != 0).then_some(status.stx_mnt_id)
 }
 
-/// What statx tells of an open file.
+/// The statx of an open file.
 fn status(file: BorrowedFd<'_>, mask: libc::c_uint) -> io::Result<libc::statx> {
     const HERE: &CStr = c"";
     let mut status = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the path is empty, so the descriptor itself is looked at; `status` is writable.
+    // SAFETY: with an empty path the call applies to the descriptor; `status` is writable.
     checked(unsafe {
         libc::statx(file.as_raw_fd(), HERE.as_ptr(), libc::AT_EMPTY_PATH, mask, status.as_mut_ptr())
     })?;
@@ -102,13 +102,13 @@ fn status(file: BorrowedFd<'_>, mask: libc::c_uint) -> io::Result<libc::statx> {
     Ok(unsafe { status.assume_init() })
 }
 
-/// The file system beneath an open file.
+/// The file system of an open file.
 pub(crate) struct FileSystem {
     /// Its magic number.
     pub(crate) magic: u64,
     /// How large it is.
     pub(crate) size: Bytes,
-    /// How much of it this user may still fill.
+    /// How much of it this user may still use.
     pub(crate) free: Bytes,
 }
 
@@ -137,8 +137,8 @@ impl FileSystem {
     }
 }
 
-/// Whether the path is on a file system that the kernel makes up, as those under /proc and /sys. What cannot be found
-/// out is found out when it is opened.
+/// Whether the path is on a file system that the kernel generates, such as /proc and /sys. If that is
+/// unknown, opening the path will show it.
 pub(crate) fn is_made_by_the_kernel(path: &Path) -> bool {
     /// procfs, sysfs, debugfs, tracefs, cgroup, cgroup2, securityfs, efivarfs, bpf, configfs, pstore, selinuxfs,
     /// binfmt_misc, devpts and fusectl, as in linux/magic.h.
@@ -161,15 +161,15 @@ pub(crate) fn is_made_by_the_kernel(path: &Path) -> bool {
     ];
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     let mut status = MaybeUninit::<libc::statfs64>::uninit();
-    // SAFETY: the path ends with a zero byte, and the status is written to where it is said to be.
+    // SAFETY: the path ends with a zero byte, and `status` is writable.
     let result = unsafe { libc::statfs64(path.as_ptr(), status.as_mut_ptr()) };
-    // SAFETY: the call succeeded, so that it is initialised.
-    // The kernel's numbers have 32 bits, whatever the field has.
+    // SAFETY: the call succeeded and initialised it. The kernel's numbers have 32 bits, whatever the type of
+    // the field is.
     result == 0 && KINDS.contains(&u64::from(unsafe { status.assume_init() }.f_type as u32))
 }
 
-/// The file or device that an open loop device serves from: the device number of the file system
-/// that it lies on, its inode, and its own device number if it is a device.
+/// The file or device behind an open loop device: the device number of its file system, its inode, and its
+/// own device number if it is a device.
 pub(crate) fn loop_backing(file: &File) -> io::Result<(u64, u64, u64)> {
     // struct loop_info64 is 232 bytes; it starts with lo_device, lo_inode and lo_rdevice.
     let mut status = [0u64; 29];

@@ -1,13 +1,13 @@
-//! An open target: what the engines share, and the last guard before a write.
+//! An open target: what both engines share, and the last check before a write.
 //!
 //! # Model
-//! [`Target::open`] opens a path for direct IO, or through the page cache where the file system takes
-//! no other. For writing it needs a [`Consent`], takes a block device exclusively, and then looks once
-//! more whether it is still the thing that the consent was given for, unused and without a signature.
+//! [`Target::open`] opens a path for direct IO, or through the page cache if the file system does not support
+//! it. For writing it needs a [`Consent`] and opens a block device exclusively. Then it checks once more that
+//! the consent is for this target, that the target is unused, and that it has no signature.
 //!
 //! Invariants:
-//! - a target without consent is open for reading only, so that not even a mistake can write to it;
-//! - the checks after opening are made on the open file: its path may lead elsewhere by then.
+//! - A target without consent is open for reading only, so that even a defect cannot write to it.
+//! - The checks after opening use the open file, because its path may lead to another file by then.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -31,7 +31,7 @@ use crate::patience::{A_LOOK, open_exclusively, patiently};
 use crate::surroundings::Surroundings;
 use crate::system::{self, DirectAlignment};
 
-/// The smallest IO of the patterns, where nothing demands a larger one.
+/// The smallest IO of a pattern, if the device does not require a larger one.
 const SMALLEST_BLOCK: Bytes = Bytes(512);
 
 /// An open block device or file.
@@ -43,13 +43,13 @@ pub(crate) struct Target {
     /// The whole disk beneath everything.
     pub(crate) disk: Option<BlockDevice>,
     is_device: bool,
-    /// Whether there was a name to find it by: a nameless scratch file loses none.
+    /// Whether it had a name when it was opened. A nameless scratch file cannot lose its name.
     had_name: bool,
     writable: bool,
 }
 
 impl Target {
-    /// Opens `path` for the engine and with the depth and consent of `options`.
+    /// Opens `path` with the engine, depth and consent of `options`.
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Target, HostError> {
         let node = Node::at(path)?;
         let surroundings = Surroundings::look();
@@ -62,7 +62,7 @@ impl Target {
             return Err(HostError::TargetChanged { path: path.to_owned() });
         }
         let is_scratch = options.write.as_ref().is_some_and(Consent::is_for_scratch_file);
-        // A scratch file is locked by its maker.
+        // A scratch file is already locked by the code that made it.
         if matches!(node, Node::File { .. }) && !is_scratch {
             lock(&file, path)?;
         }
@@ -81,7 +81,7 @@ impl Target {
         let mut identity = identity::identify(&name, node, mount, capacity, &surroundings);
         let in_memory = is_in_memory(&file, node, &surroundings);
         identity.engine = Some(engine_name(options.engine, direct, in_memory));
-        // Another scratch file is as good.
+        // One scratch file can replace another.
         identity.file = if is_scratch { None } else { identity::file(&opened) };
         Ok(Target {
             file,
@@ -95,7 +95,7 @@ impl Target {
         })
     }
 
-    /// Whether a request can be handed to the kernel.
+    /// Checks that the kernel can serve a request.
     #[inline]
     pub(crate) fn check(&self, request: &Request) -> Result<(), IoError> {
         match request.operation {
@@ -111,7 +111,7 @@ impl Target {
         Ok(())
     }
 
-    /// Tells the device, or the file system, that a range's content is no longer needed.
+    /// Tells the device, or the file system, that the content of a range is no longer needed.
     pub(crate) fn discard(&self, offset: Bytes, size: Bytes) -> Result<(), IoError> {
         let result = if self.is_device {
             system::discard_device_range(&self.file, offset, size)
@@ -121,8 +121,8 @@ impl Target {
         result.map_err(|error| self.failure(io_error(&error)))
     }
 
-    /// What the failure of an IO means. The kernel takes its capacity from a disk that is removed, and
-    /// answers from then on as if every range ended after it; IOs to its partitions and files just fail.
+    /// What a failed IO means. If a disk is removed, the kernel sets its capacity to zero, and then reports
+    /// every range as beyond the end. IOs to its partitions and files fail with EIO.
     #[cold]
     pub(crate) fn failure(&self, error: IoError) -> IoError {
         let lost = self.is_device && system::device_size(&self.file).is_ok_and(|size| size == Bytes::ZERO);
@@ -130,14 +130,15 @@ impl Target {
         if lost || removed { IoError::GONE } else { error }
     }
 
-    /// What the device wrote to its flash since it was made: asked of a whole NVMe device, which gave its health log, and
-    /// not for a file on it, beside others.
+    /// The bytes that the device wrote to its flash since it was made. Only for a whole NVMe device that has
+    /// a health log, not for a file on it, because other files are on it, too.
     pub(crate) fn media_written(&self) -> Option<Bytes> {
         let counts = self.is_device && self.identity.health.is_some();
         counts.then(|| nvme::media_written(&self.file)).flatten()
     }
 
-    /// Whether the file was removed or truncated since it was opened. A clause without a subject; `None` for a block device.
+    /// Why the file is gone: it was removed or truncated since it was opened. A clause without a subject;
+    /// `None` for a block device.
     pub(crate) fn loss(&self) -> Option<String> {
         let metadata = self.file.metadata().ok().filter(|_| !self.is_device)?;
         let (size, capacity) = (Bytes(metadata.len()), self.geometry.capacity);
@@ -149,8 +150,9 @@ impl Target {
     }
 }
 
-/// Keeps another flashlab from measuring the same file, which would disturb both, until it is closed. A program that is
-/// just being started by a thread of the former owner holds the lock, too, until it is started.
+/// Locks the file until it is closed, so that a second flashlab cannot measure it at the same time. If a
+/// thread of the former owner is just starting a program, that program still has the lock until it has
+/// started.
 fn lock(file: &File, path: &Path) -> Result<(), HostError> {
     let locked = patiently(ErrorKind::WouldBlock, A_LOOK, || match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
@@ -158,12 +160,12 @@ fn lock(file: &File, path: &Path) -> Result<(), HostError> {
     });
     match locked.unwrap_or(Err(TryLockError::WouldBlock)) {
         Err(TryLockError::WouldBlock) => Err(HostError::Locked { path: path.to_owned() }),
-        // Not every file system has locks.
+        // Some file systems have no locks.
         Err(TryLockError::Error(_)) | Ok(()) => Ok(()),
     }
 }
 
-/// The number of an operating system's error; EIO where it has none.
+/// The number of an operating system's error; EIO if it has none.
 pub(crate) fn io_error(error: &io::Error) -> IoError {
     error.raw_os_error().map_or(IoError::IO, |errno| IoError { errno })
 }
@@ -178,7 +180,7 @@ fn engine_name(engine: IoEngine, direct: bool, in_memory: bool) -> String {
     format!("{engine} {way}{medium}")
 }
 
-/// Looks for refusals before anything is opened for writing.
+/// Checks for refusals before anything is opened for writing.
 fn check_before_opening(
     path: &Path,
     node: Node,
@@ -192,7 +194,8 @@ fn check_before_opening(
     if refusals.is_empty() { Ok(()) } else { Err(HostError::Refused { path: path.to_owned(), refusals }) }
 }
 
-/// Looks again now that a block device is ours alone: the world may have changed in between.
+/// Checks for refusals again, now that the block device is open exclusively: it may have changed since the
+/// first check.
 fn check_when_open(
     path: &Path,
     node: Node,
@@ -203,19 +206,19 @@ fn check_when_open(
     if !consent.covers(node, generation(node)) {
         return Err(HostError::TargetChanged { path: path.to_owned() });
     }
-    // Read through the page cache: what is looked at need not be aligned.
+    // Reads through the page cache, so that reads need not be aligned.
     let reader = reopen_for_reading(file).map_err(|e| HostError::system("read", path, e))?;
     let refusals = inspection::refusals_when_open(&reader, node, capacity, &Surroundings::look());
     if refusals.is_empty() { Ok(()) } else { Err(HostError::Refused { path: path.to_owned(), refusals }) }
 }
 
-/// A second description of the same open file, without its flags.
+/// A second open description of the same file, without its flags.
 fn reopen_for_reading(file: &File) -> io::Result<File> {
     use std::os::fd::AsRawFd;
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Opens the path, and says whether for direct IO.
+/// Opens the path, and reports whether it is open for direct IO.
 fn open_file(path: &Path, node: Node, options: &OpenOptions) -> Result<(File, bool), HostError> {
     let exclusive = options.write.is_some() && matches!(node, Node::Device(_));
     let attempt = |direct: bool| {
@@ -257,7 +260,7 @@ fn block(file: &File, node: Node, beneath: Option<&BlockDevice>) -> Bytes {
     }
 }
 
-/// Found by trying; 4 KiB if nothing can be read, which the first IO will then tell.
+/// Found by trying; 4 KiB if nothing can be read, in which case the first IO reports the error.
 fn smallest_that_reads(file: &File) -> Bytes {
     let mut buffer = Arena::buffers(1, Bytes::kib(4)).remove(0);
     let mut sizes = [512, 1024, 2048, 4096].into_iter();

@@ -1,14 +1,17 @@
-//! The kernel's side of a block device whose server is a program (ublk).
+//! Controls a ublk device: a block device of the kernel whose server is a program.
 //!
 //! # Model
-//! A [`UblkDevice`] is made or taken over by commands to `/dev/ublk-control`; each of its queues is a [`UblkQueue`] of
-//! one thread, which fetches requests through its own ring and commits their results. The kernel copies written data
-//! into the buffer of a request before it is fetched, and read data out of it after it is committed. The structures and
-//! numbers are those of `linux/ublk_cmd.h`.
+//! 1. Commands to `/dev/ublk-control` create or take over a [`UblkDevice`].
+//! 2. Each queue of it is a [`UblkQueue`] of one thread. The thread fetches requests through its own ring and
+//!    commits their results.
+//! 3. The kernel copies written data into a request's buffer before the request is fetched. It copies read
+//!    data out of the buffer after the request is committed.
+//!
+//! The structures and numbers are those of `linux/ublk_cmd.h`.
 //!
 //! # Invariants
-//! - a queue is used by the thread that made it: the kernel takes commands for it from that thread alone;
-//! - the memory of a request belongs to the server between its fetch and its commit, and to the kernel otherwise.
+//! - Only the thread that made a queue uses it: the kernel accepts commands for it from that thread alone.
+//! - The memory of a request belongs to the server between fetch and commit, and to the kernel otherwise.
 
 mod queue;
 
@@ -26,7 +29,7 @@ use crate::patience::patiently;
 
 pub use queue::{UblkOperation, UblkQueue, UblkRequest};
 
-/// How long the kernel may take over what it has begun.
+/// How long the kernel may take to finish what it has begun.
 const SOME_SECONDS: Duration = Duration::from_secs(5);
 
 const ADD: u32 = command(WRITE | READ, 0x04, 32);
@@ -50,12 +53,12 @@ const DISCARD: u32 = 2;
 const WRITE: u32 = 1;
 const READ: u32 = 2;
 
-/// The number of a command, as ioctls have it.
+/// The number of a command, in the form of an ioctl.
 const fn command(direction: u32, number: u32, size: u32) -> u32 {
     direction << 30 | size << 16 | (b'u' as u32) << 8 | number
 }
 
-/// How a device of ublk is to be.
+/// The parameters of a new ublk device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UblkShape {
     /// Its size, whole blocks.
@@ -70,7 +73,7 @@ pub struct UblkShape {
     pub largest: Bytes,
 }
 
-/// A device of ublk, which the server starts, stops, or takes over.
+/// A ublk device, which the server starts, stops, or takes over.
 #[derive(Debug)]
 pub struct UblkDevice {
     control: Control,
@@ -98,7 +101,7 @@ struct Info {
     reserved: [u64; 2],
 }
 
-/// `struct ublk_params`, as far as it is used.
+/// The fields of `struct ublk_params` that are used here.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Parameters {
@@ -119,16 +122,17 @@ struct Parameters {
     max_write_zeroes_sectors: u32,
     max_discard_segments: u16,
     reserved: u16,
-    /// The kernel's structure goes on; what is absent here is zero there.
+    /// The kernel's structure has more fields; it takes absent ones as zero.
     pad: u32,
 }
 
 impl UblkDevice {
-    /// Makes a device with a write cache, FUA, discard and write-zeroes, that survives its server. It serves nothing
-    /// until [`start`](UblkDevice::start).
+    /// Creates a device with a write cache, FUA, discard and write-zeroes, that survives its server. It
+    /// serves nothing until [`start`](UblkDevice::start).
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when the kernel has no ublk, [`ErrorKind::PermissionDenied`] without the right to use it.
+    /// [`ErrorKind::NotFound`] if the kernel has no ublk, [`ErrorKind::PermissionDenied`] without the
+    /// permission to use it.
     pub fn add(shape: UblkShape) -> io::Result<UblkDevice> {
         let control = Control::open()?;
         let mut info = Info {
@@ -146,13 +150,13 @@ impl UblkDevice {
         Ok(made)
     }
 
-    /// Takes over the device with this number, whose server is gone.
+    /// Takes over the device with this number after its server ended.
     ///
     /// # Errors
-    /// When there is none, or its server still lives.
+    /// If there is no such device, or its server still runs.
     pub fn recover(number: u32) -> io::Result<UblkDevice> {
         let control = Control::open()?;
-        // The kernel sees a moment later that a server is gone.
+        // The kernel notices the end of a server a moment later.
         patiently(ErrorKind::ResourceBusy, SOME_SECONDS, || control.tell(START_RECOVERY, number, 0))?;
         let mut info = Info::default();
         control.give(GET_INFO, number, &mut info)?;
@@ -175,16 +179,16 @@ impl UblkDevice {
         PathBuf::from(format!("/dev/ublkb{}", self.number()))
     }
 
-    /// The queue with this index, for the calling thread. All queues have to be there before the device can start.
+    /// The queue with this index, for the calling thread. All queues must exist before the device can start.
     ///
     /// # Errors
-    /// When the kernel has no room for it.
+    /// If the kernel has no memory for it.
     pub fn queue(&self, index: u16) -> io::Result<UblkQueue> {
         UblkQueue::new(&self.channel, index, self.info.depth, Bytes(self.info.largest.into()))
     }
 
-    /// Starts it, or lets a device that was taken over go on. It returns when the block device is there, which its
-    /// queues have to serve meanwhile.
+    /// Starts the device, or continues one that was taken over. It returns when the block device exists; the
+    /// queues have to serve requests during the call.
     ///
     /// # Errors
     /// The kernel's.
@@ -193,7 +197,7 @@ impl UblkDevice {
         self.control.tell(start, self.number(), std::process::id().into())
     }
 
-    /// Stops it: the block device goes, and the queues end when what they hold was committed.
+    /// Stops the device. The block device disappears, and the queues end when their requests are committed.
     ///
     /// # Errors
     /// The kernel's.
@@ -201,7 +205,7 @@ impl UblkDevice {
         self.control.tell(STOP, self.number(), 0)
     }
 
-    /// Deletes it, once nobody has it open any more. Its queues have ended.
+    /// Deletes the device, once nobody has it open. Its queues have ended.
     ///
     /// # Errors
     /// The kernel's.
@@ -254,18 +258,18 @@ impl Control {
         Ok(Control { file, ring: Mutex::new(Ring(IoUring::builder().build(4)?)) })
     }
 
-    /// Gives a command with one number.
+    /// Sends a command with a number as its argument.
     fn tell(&self, operation: u32, device: u32, number: u64) -> io::Result<()> {
         self.command(operation, device, (0, 0), number)
     }
 
-    /// Gives a command with a structure, which the kernel reads or fills.
+    /// Sends a command with a structure, which the kernel reads or fills.
     fn give<T>(&self, operation: u32, device: u32, structure: &mut T) -> io::Result<()> {
         let address = std::ptr::from_mut(structure) as u64;
         self.command(operation, device, (address, size_of::<T>() as u16), 0)
     }
 
-    /// `struct ublksrv_ctrl_cmd`, at the place in a long entry of the ring where the kernel expects it.
+    /// `struct ublksrv_ctrl_cmd`, at the place in a long ring entry where the kernel expects it.
     fn command(
         &self,
         operation: u32,
@@ -281,8 +285,8 @@ impl Control {
         bytes[16..24].copy_from_slice(&number.to_ne_bytes());
         let entry = opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), operation).cmd(bytes).build();
         let mut ring = self.ring.lock().expect("nobody panics with it");
-        // SAFETY: the structure at `address` outlives the command, which is waited for; the kernel writes no more than
-        // `length` into it.
+        // SAFETY: the structure at `address` outlives the command, because this function waits for the
+        // command. The kernel writes no more than `length` into it.
         unsafe { ring.0.submission().push(&entry) }.expect("the ring is empty");
         loop {
             match ring.0.submit_and_wait(1) {
@@ -301,7 +305,7 @@ impl Control {
     }
 }
 
-/// The channel of a device; its node appears a moment after the device.
+/// The character device of a ublk device; its node appears a moment after the device.
 fn open_channel(number: u32) -> io::Result<File> {
     let path = format!("/dev/ublkc{number}");
     patiently(ErrorKind::NotFound, SOME_SECONDS, || OpenOptions::new().read(true).write(true).open(&path))

@@ -1,4 +1,4 @@
-//! Prints what the expansion of each location function costs for one IO, on this machine.
+//! Measures how long each location function takes to expand one IO.
 //!
 //! `cargo run --release -p flashlab-plan --example expansion_speed`
 

@@ -1,4 +1,4 @@
-//! The plans that are shipped with the program: files of the language, and nothing else.
+//! The plans that come with the program. They are files of the language and have no code of their own.
 
 use crate::Plan;
 

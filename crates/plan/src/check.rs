@@ -1,16 +1,17 @@
-//! What is legal in a pattern whatever the device: the range of each parameter.
+//! The legal range of each parameter of a pattern, on any device.
 //!
-//! Reading a file and placing a pattern both ask here, so that a pattern made by a program meets
-//! the same rules as one from a file.
+//! Parsing a file and placing a pattern both use it, so a pattern made by a program follows the same rules as
+//! one from a file.
 
 use flashlab_base::{Bytes, Nanos};
 
 use crate::parameter::EXACT_MAX;
 use crate::{Basic, IoSize, Location, ModeRule, Pattern, PatternParameter, Time};
 
-/// More processes than any host runs, fewer than would exhaust one.
+/// More processes than any host runs, and few enough not to exhaust its memory.
 const PARALLEL_DEGREE_MAX: u32 = 1024;
-/// More IOs in flight, of all processes together, than any device serves at once; `host` takes no more.
+/// More IOs in flight, over all processes, than any device serves at the same time. It is also the limit of
+/// crate `host`.
 const IN_FLIGHT_MAX: u32 = 4096;
 /// Beyond this, nearly all IOs hit one slot.
 const THETA_MAX: f64 = 10.0;
@@ -44,7 +45,7 @@ fn require(
     Err(Illegal { parameter, of_second: false, value: value.to_string(), legal: legal.into() })
 }
 
-/// Whether each parameter of `pattern` is within its range, on any device.
+/// Checks that each parameter of `pattern` is within its range, on any device.
 pub(crate) fn check(pattern: &Pattern) -> Checked {
     check_basic(&pattern.first)?;
     if let Some(mix) = &pattern.mix {
@@ -65,7 +66,7 @@ pub(crate) fn check(pattern: &Pattern) -> Checked {
     check_length(pattern)
 }
 
-/// A pause counts from the end of the previous IO: with several in flight there is no such IO.
+/// A pause counts from the end of the previous IO. With several IOs in flight there is no such IO.
 fn check_pauses(pattern: &Pattern) -> Checked {
     let pauses = pattern.basics().any(|basic| matches!(basic.time, Time::Pause { .. } | Time::Burst { .. }));
     let legal = "1 where there is a pause, which counts from the end of the previous IO (`per_second` spaces \
@@ -186,7 +187,7 @@ fn check_pause(pause: Nanos) -> Checked {
     require(pause <= NANOS_MAX, PatternParameter::Pause, pause.exact(), legal)
 }
 
-/// In a mix each IO follows the previous one of either part: only one kind of clock can drive them.
+/// In a mix each IO follows the previous one of either part, so one clock has to drive both.
 fn check_open_loop(first: &Basic, second: &Basic) -> Checked {
     let rate = |basic: &Basic| match basic.time {
         Time::Rate { per_second, .. } => Some(per_second),

@@ -1,4 +1,4 @@
-//! What can be wrong with a plan: with its text, or with its placement on a device.
+//! Errors of a plan: in its text, or in its placement on a device.
 
 use thiserror::Error;
 
@@ -27,7 +27,7 @@ pub enum PlanError {
         line: usize,
         /// The key.
         key: String,
-        /// The legal key nearest to it, if one is near.
+        /// The legal key with the most similar spelling, if there is one.
         nearest: Option<String>,
         /// The legal keys.
         legal: Vec<String>,
@@ -75,11 +75,11 @@ pub enum PlanError {
 /// Why a pattern cannot be placed on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Misfit {
-    /// A size or an offset is not a multiple of the device's block. A device with smaller blocks
-    /// could run it, so a benchmark leaves this run out and says so.
+    /// A size or an offset is not a multiple of the device's block. Another device with smaller blocks could
+    /// run the pattern. So a benchmark leaves this run out, with a note.
     Block,
-    /// The target or the device is too small. A larger device could run it, so a benchmark leaves
-    /// this run out and says so.
+    /// The target or the device is too small. A larger device could run the pattern. So a benchmark leaves
+    /// this run out, with a note.
     Space,
     /// The value is legal on no device.
     Value,
@@ -95,7 +95,7 @@ impl PlanError {
     }
 }
 
-/// What to do about an unknown key: the nearest legal one or, without one, all of them.
+/// What to do about an unknown key: use the most similar legal key. Without one, all legal keys are listed.
 fn instead(nearest: Option<&str>, legal: &[String]) -> String {
     match nearest {
         Some(nearest) => format!("did you mean `{nearest}`?"),

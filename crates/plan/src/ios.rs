@@ -29,27 +29,27 @@ pub struct PlannedIo {
 /// When an IO starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Closed loop: so long after the previous IO's completion; zero for consecutive IOs.
+    /// Closed loop: this time after the previous IO's completion; zero for consecutive IOs.
     AfterPrevious(Nanos),
-    /// Open loop: at this time since the run's start, whether or not earlier IOs are done.
+    /// Open loop: at this time after the start of the run, even if earlier IOs are not done.
     At(Nanos),
 }
 
-/// The IOs of one process of a placed pattern, in their order: IOCount of them, or without end
-/// where the pattern has none.
+/// The IOs of one process of a placed pattern, in their order. There are IOCount of them, or infinitely many
+/// without IOCount.
 #[derive(Clone, Debug)]
 pub struct Ios {
     first: Stream,
     second: Option<(Stream, u32)>,
-    /// How many IOs of pattern #1 are still to come before the next one of pattern #2.
+    /// How many IOs of pattern #1 still come before the next one of pattern #2.
     until_second: u32,
     position: u64,
     end: u64,
     arrivals: Arrivals,
 }
 
-/// The clock of an open loop: when the next IO is due. A fraction of its own, so that rounding does
-/// not accumulate however long the run.
+/// The clock of an open loop: when the next IO is due. It keeps fractions of a nanosecond, so that rounding
+/// errors do not add up in a long run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrivals {
     nanos: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Stream {
     pub(crate) walk: Walk,
     pub(crate) content: Content,
     pub(crate) prng: Prng,
-    /// How many IOs came since the last pause.
+    /// The number of IOs since the last pause.
     pub(crate) in_burst: u32,
 }
 

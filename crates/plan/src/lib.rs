@@ -1,4 +1,4 @@
-//! The IO pattern language: parse, validate, expand to IOs.
+//! The IO pattern language: parses plans, checks them, and expands them to IOs.
 //!
 //! # Model
 //! A [`Plan`] is a file of experiments. An [`Experiment`] is a [`Pattern`] and a parameter that
@@ -6,10 +6,10 @@
 //! [`Space`] with a seed and expands lazily to [`PlannedIo`]s.
 //!
 //! # Invariants
-//! - This crate knows no device: of one it is told the capacity and the block.
+//! - This crate knows no device. Of a device it gets only the capacity and the block size.
 //! - The same plan, space and seed give the same IOs.
-//! - Text from outside is refused with a [`PlanError`], never with a panic.
-//! - The shipped micro-benchmarks are files of the language; no code knows their names.
+//! - A wrong text from outside causes a [`PlanError`], never a panic.
+//! - The shipped micro-benchmarks are files of the language; no code depends on their names.
 
 mod builtin;
 mod check;

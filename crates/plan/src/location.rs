@@ -1,11 +1,12 @@
-//! The location functions: which byte of the target comes next (uFLIP section 3.1 and Table 1).
+//! The location functions: the offset of each IO in the target (uFLIP section 3.1 and Table 1).
 //!
 //! # Model
-//! The target is cut into slots, which are one SlotSize wide where the pattern has one. Otherwise, for IOs of one
-//! size, a slot is one IOSize, so that a slot's number times IOSize is the paper's address relative to
+//! The target is divided into slots. A slot is one SlotSize wide, if the pattern has one. Otherwise, for IOs
+//! of one size, a slot is one IOSize: the number of a slot times IOSize is the paper's address relative to
 //! TargetOffset + IOShift. For IOs of random sizes:
-//! `Sequential` starts each IO where the one before ended; `Random`, `Zipf` and `HotCold` start at
-//! any multiple of the smallest size; the others have slots of the largest size.
+//! - `Sequential` starts each IO where the previous one ended;
+//! - `Random`, `Zipf` and `HotCold` start at any multiple of the smallest size;
+//! - the other functions have slots of the largest size.
 //!
 //! # Invariants
 //! - Every IO lies within the target: `offset + size <= length`.
@@ -24,11 +25,11 @@ use crate::{IoSize, Location};
 pub(crate) struct Slots {
     /// How many there are.
     pub(crate) count: u64,
-    /// From the start of one to the start of the next.
+    /// The distance from the start of one slot to the start of the next.
     pub(crate) width: Bytes,
-    /// Where their IOs end, relative to the first one's start.
+    /// The end of the last slot's IOs, relative to the start of the first slot.
     pub(crate) end: Bytes,
-    /// Whether the pattern has a SlotSize: then each IO, of whatever size, starts with a slot.
+    /// Whether the pattern has a SlotSize: then each IO of any size starts at the start of a slot.
     pub(crate) apart: bool,
 }
 
@@ -72,8 +73,8 @@ enum Step {
 }
 
 impl Walk {
-    /// The function from its first IO on. The slots are at least one, and suit the location
-    /// (as [`crate::Pattern::place`] checks).
+    /// The function before its first IO. There is at least one slot, and the number of slots fits the
+    /// location (as [`crate::Pattern::place`] checks).
     pub(crate) fn new(location: Location, slots: Slots, seed: Seed) -> Walk {
         let step = match location {
             Location::Sequential if slots.apart => {
@@ -104,7 +105,7 @@ impl Walk {
         Walk { slots, step }
     }
 
-    /// Where the next IO starts, which is of this size.
+    /// The start of the next IO, which has this size.
     #[inline]
     pub(crate) fn next(&mut self, size: Bytes, prng: &mut Prng) -> Bytes {
         let count = self.slots.count;
@@ -151,7 +152,7 @@ impl Walk {
     }
 }
 
-/// One stride on; past the end of the target the next column starts, after the last column the
+/// Moves on by one stride. After the end of the target the next column starts, and after the last column the
 /// first one. A stride of 0 stays.
 fn step_by_columns(stride: u64, count: u64, slot: &mut u64, column: &mut u64) {
     if stride == 0 {
@@ -164,7 +165,7 @@ fn step_by_columns(stride: u64, count: u64, slot: &mut u64, column: &mut u64) {
     }
 }
 
-/// How many slots are hot: at least one, and at least one is cold.
+/// The number of hot slots: at least one, and at least one is cold.
 pub(crate) fn hot_slots(count: u64, space: f64) -> u64 {
     ((count as f64 * space).round() as u64).clamp(1, count.max(2) - 1)
 }

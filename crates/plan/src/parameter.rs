@@ -1,10 +1,9 @@
-//! The parameters of a pattern: their names, units, and how one is set.
+//! The parameters of a pattern: their names, units, and how to set them.
 //!
 //! # Model
-//! A micro-benchmark departs from a baseline pattern only as far as its parameter needs (uFLIP
-//! section 3.2). So setting a parameter may change the function it belongs to, along the paper's
-//! identities: sequential = ordered(1) = partitioned(1), and consecutive = pause(0),
-//! pause(p) = burst(1, p).
+//! A micro-benchmark differs from a baseline pattern only as far as its parameter requires (uFLIP section
+//! 3.2). So setting a parameter may change the function that it belongs to, by the paper's identities:
+//! sequential = ordered(1) = partitioned(1), consecutive = pause(0), and pause(p) = burst(1, p).
 
 use std::fmt;
 
@@ -12,7 +11,7 @@ use flashlab_base::{Bytes, Nanos};
 
 use crate::{Arrival, Basic, IoSize, Location, ModeRule, Pattern, Time};
 
-/// A parameter with a number for a value.
+/// A parameter whose value is a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatternParameter {
     /// IOSize, in bytes.
@@ -31,7 +30,7 @@ pub enum PatternParameter {
     Partitions,
     /// Theta: the skew of a zipf pattern.
     Theta,
-    /// HotIOs: the part of the IOs that goes to the hot part of the target.
+    /// HotIOs: the share of the IOs that goes to the hot part of the target.
     HotIos,
     /// HotSpace: the hot part of the target.
     HotSpace,
@@ -39,7 +38,7 @@ pub enum PatternParameter {
     Pause,
     /// Burst: IOs between two pauses.
     Burst,
-    /// Rate: IOs a second of an open loop.
+    /// Rate: IOs per second of an open loop.
     Rate,
     /// WriteProbability.
     WriteProbability,
@@ -70,8 +69,8 @@ pub(crate) enum Quantity {
     Real,
 }
 
-/// The largest number in a pattern: up to here every integer is exact as a double, which is how the
-/// values of all parameters are kept. 8 PiB, or 104 days in nanoseconds.
+/// The largest number in a pattern. Values of parameters are doubles, which represent every integer up to
+/// this one exactly. It is 8 PiB, or 104 days in nanoseconds.
 pub(crate) const EXACT_MAX: u64 = 1 << 53;
 
 /// A parameter's name in the papers, key in the language, and quantity.
@@ -104,12 +103,12 @@ impl PatternParameter {
         TABLE.iter().map(|row| row.0)
     }
 
-    /// The parameter of this uFLIP name, as `IOSize`.
+    /// The parameter with this uFLIP name, for example `IOSize`.
     pub fn from_name(name: &str) -> Option<PatternParameter> {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
-    /// Its name in uFLIP or, for what uFLIP does not have, in its manner.
+    /// Its name in uFLIP. Parameters that uFLIP does not have are named in the same style.
     pub fn name(self) -> &'static str {
         self.row().1
     }
@@ -136,10 +135,10 @@ impl PatternParameter {
         TABLE.iter().find(|row| row.0 == self).expect("the table has every parameter")
     }
 
-    /// Sets this parameter in a pattern; in both parts of a mix, or in the one that can have it.
+    /// Sets this parameter in a pattern. In a mix it is set in both parts, or in the part that can have it.
     ///
     /// # Errors
-    /// What the pattern must be like to have this parameter, as "with a `mix`".
+    /// What the pattern needs in order to have this parameter, for example "with a `mix`".
     pub(crate) fn set(self, pattern: &mut Pattern, number: f64) -> Result<(), &'static str> {
         match self {
             PatternParameter::Ratio => {
@@ -159,7 +158,7 @@ impl PatternParameter {
         Ok(())
     }
 
-    /// Whether it belongs to a basic pattern, and not to a pattern as a whole.
+    /// Whether it belongs to a basic pattern, and not to a whole pattern.
     pub(crate) fn is_of_basic(self) -> bool {
         !matches!(
             self,
@@ -172,7 +171,7 @@ impl PatternParameter {
         )
     }
 
-    /// Sets a parameter that a basic pattern has, as [`PatternParameter::set`].
+    /// Sets a parameter of a basic pattern, as [`PatternParameter::set`].
     pub(crate) fn set_basic(self, basic: &mut Basic, number: f64) -> Result<(), &'static str> {
         match self {
             PatternParameter::IoSize => basic.io_size = IoSize::Fixed(Bytes(number as u64)),

@@ -1,9 +1,9 @@
-//! From a file's text to a plan.
+//! Parses the text of a plan.
 //!
 //! # Model
-//! A file is a table with a version and a name, and either experiments or the keys of one pattern.
-//! A pattern departs from a named one or states its own mode and location; every other key has a
-//! default. docs/pattern-language.md has the language in full.
+//! A file is a table with a version and a name, and either experiments or the keys of one pattern. A pattern
+//! starts from a named one or gives its own mode and location; every other key has a default.
+//! docs/pattern-language.md describes the whole language.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::{
 
 const PLAN_KEYS: [&str; 6] = ["version", "name", "title", "description", "patterns", "experiment"];
 const VARY_KEYS: [&str; 3] = ["vary", "values", "quick_values"];
-/// The keys of a basic pattern that are no parameters.
+/// The keys of a basic pattern that are not parameters.
 const BASIC_KEYS: [&str; 5] = ["pattern", "mode", "location", "arrival", "content"];
 pub(crate) const WRITE_THROUGH: &str = "write_through";
 
@@ -60,7 +60,7 @@ fn pattern_keys() -> Vec<&'static str> {
 type Named = BTreeMap<String, Pattern>;
 
 impl Plan {
-    /// Reads a plan. `file_name` is for the errors.
+    /// Parses a plan. `file_name` is used in error messages.
     ///
     /// # Errors
     /// What is wrong, with file and line, the key, the value and its legal range.
@@ -102,7 +102,7 @@ fn check_version(file: &Section) -> Result<(), PlanError> {
 fn read_name<'a>(section: &Section<'a>, legal: &str) -> Result<&'a str, PlanError> {
     let entry = section.require("name", legal)?;
     let name = entry.text()?;
-    // Names become parts of files' names and of reports' lines.
+    // Names become parts of file names and of lines in reports.
     let fits = |c: char| c.is_alphanumeric() || "-_./+ ".contains(c);
     if name.trim().is_empty() || name.len() > 64 || !name.chars().all(fits) {
         return Err(entry.illegal("1 to 64 letters, digits, blanks and - _ . / +"));
@@ -110,7 +110,7 @@ fn read_name<'a>(section: &Section<'a>, legal: &str) -> Result<&'a str, PlanErro
     Ok(name)
 }
 
-/// The baseline patterns and the file's own.
+/// The baseline patterns, and the named patterns of the file.
 fn read_named_patterns(file: &Section) -> Result<Named, PlanError> {
     let baselines: Named = Pattern::BASELINES
         .into_iter()
@@ -154,7 +154,7 @@ fn read_experiments(file: &Section, list: Entry, named: &Named) -> Result<Vec<Ex
     Ok(experiments)
 }
 
-/// A pattern, whose parameters are all within their ranges.
+/// A pattern whose parameters are all within their ranges.
 fn read_pattern(section: &Section, named: &Named) -> Result<Pattern, PlanError> {
     let mut pattern = read_base(section, named)?;
     read_basic(section, &mut pattern.first)?;
@@ -185,7 +185,7 @@ fn read_pattern(section: &Section, named: &Named) -> Result<Pattern, PlanError> 
     Ok(pattern)
 }
 
-/// The pattern that this one departs from.
+/// The pattern from which this one starts.
 fn read_base(section: &Section, named: &Named) -> Result<Pattern, PlanError> {
     let Some(entry) = section.get("pattern") else {
         if section.get(PatternParameter::WriteProbability.key()).is_none() {
@@ -200,7 +200,7 @@ fn read_base(section: &Section, named: &Named) -> Result<Pattern, PlanError> {
     named.get(name).cloned().ok_or_else(|| entry.illegal(format!("the name of a pattern: {}", names())))
 }
 
-/// Pattern #2 of a mix: on the target of #1 unless it has its own.
+/// Pattern #2 of a mix. It uses the target of #1, unless it has its own.
 fn read_mix(section: &Section, first: &Basic, named: &Named) -> Result<Mix, PlanError> {
     let base = read_base(section, named)?;
     if base.mix.is_some() {

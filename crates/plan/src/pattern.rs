@@ -1,4 +1,4 @@
-//! A pattern as a value: uFLIP section 3.1.
+//! A pattern as a value (uFLIP section 3.1).
 //!
 //! # Model
 //! A basic pattern is one function for each of an IO's four attributes (time, IOSize, location,
@@ -6,8 +6,9 @@
 //! runs copies of a pattern as concurrent processes, each on its own part of the target.
 //!
 //! # Invariants
-//! - A pattern knows no device. [`Pattern::place`] puts it on one and checks what depends on it.
-//! - Everything random in it comes from the seed that it is placed with.
+//! - A pattern knows no device. [`Pattern::place`] places it on a device and checks what depends on the
+//!   device.
+//! - Everything random in it follows from the seed with which it is placed.
 
 use flashlab_base::{Bytes, Mode, Nanos};
 
@@ -18,18 +19,18 @@ pub struct Pattern {
     pub first: Basic,
     /// The second basic pattern of a mix.
     pub mix: Option<Mix>,
-    /// ParallelDegree: how many concurrent processes run the pattern, each on its own part of the
+    /// ParallelDegree: the number of concurrent processes that run the pattern, each on its own part of the
     /// target. At least 1.
     pub parallel_degree: u32,
-    /// How many IOs each process keeps in flight; 1 is uFLIP's synchronous IO. At least 1.
+    /// The number of IOs that each process keeps in flight; 1 is uFLIP's synchronous IO. At least 1.
     pub queue_depth: u32,
-    /// WriteThrough: whether a flush follows each write, which is done when the flush is.
+    /// WriteThrough: whether each write is followed by a flush, and is done when its flush is done.
     pub write_through: bool,
-    /// IOCount: how many IOs each process does, those of IOIgnore included; `None` for no end.
+    /// IOCount: the number of IOs of each process, ignored ones included; `None` for infinitely many.
     pub io_count: Option<u64>,
-    /// When the run ends, whether or not IOCount is reached; `None` for no limit.
+    /// When the run ends, even if IOCount is not reached; `None` for no limit.
     pub duration: Option<Nanos>,
-    /// IOIgnore: how many IOs at each process's start are left out of the statistics, because they
+    /// IOIgnore: the number of IOs at the start of each process that the statistics ignore, because they
     /// belong to the start-up phase (uFLIP section 4.2).
     pub io_ignore: u64,
 }
@@ -39,7 +40,7 @@ pub struct Pattern {
 pub struct Mix {
     /// Pattern #2.
     pub second: Basic,
-    /// Ratio (#1/#2): how many IOs of pattern #1 come before each one of pattern #2. At least 1.
+    /// Ratio (#1/#2): the number of IOs of pattern #1 before each one of pattern #2. At least 1.
     pub ratio: u32,
 }
 
@@ -48,15 +49,15 @@ pub struct Mix {
 pub struct Basic {
     /// Whether an IO reads or writes.
     pub mode: ModeRule,
-    /// Which part of the target comes next.
+    /// The location function.
     pub location: Location,
     /// When the next IO starts.
     pub time: Time,
     /// IOSize.
     pub io_size: IoSize,
-    /// SlotSize: how far slots are apart, at least the largest IOSize; `None`: IOs lie side by side.
+    /// SlotSize: the distance of slots, at least the largest IOSize; `None`: there are no gaps between IOs.
     pub slot_size: Option<Bytes>,
-    /// IOShift: how far all IOs are moved from their alignment.
+    /// IOShift: the distance by which all IOs are shifted from their alignment.
     pub io_shift: Bytes,
     /// TargetOffset: where the target starts on the device.
     pub target_offset: Bytes,
@@ -66,17 +67,17 @@ pub struct Basic {
     pub content: Content,
 }
 
-/// Mode(IO): uFLIP's constant function, or a coin tossed for each IO.
+/// Mode(IO): uFLIP's constant function, or a random mode for each IO.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ModeRule {
     /// All IOs have this mode.
     Always(Mode),
-    /// An IO writes with this probability, from 0 to 1, and reads otherwise.
+    /// An IO is a write with this probability, from 0 to 1, and otherwise a read.
     WriteProbability(f64),
 }
 
-/// LBA(IO): the location function. Formulas are relative to TargetOffset + IOShift; a slot is one
-/// IOSize of the target, or one SlotSize where there is one.
+/// LBA(IO): the location function. Formulas are relative to TargetOffset + IOShift. A slot is one IOSize of
+/// the target, or one SlotSize if the pattern has one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Location {
     /// (i x IOSize) mod TargetSize.
@@ -85,30 +86,30 @@ pub enum Location {
     Random,
     /// Random without repetition: every slot once, in a new random order on each pass.
     Permutation,
-    /// Incr x i x IOSize, within the target: where a pass leaves it, the next pass starts one slot
-    /// further, so that `incr` passes fill the target by columns. A negative `incr` is the mirror
-    /// image (modulo the target), 0 stays in place.
+    /// Incr x i x IOSize, within the target. When a pass leaves the target, the next pass starts one slot
+    /// later, so that `incr` passes cover the target. A negative `incr` is the mirror image (modulo the
+    /// target); with 0 all IOs go to the same place.
     Ordered {
         /// Incr.
         incr: i64,
     },
-    /// P_i x PS + O_i: the partitions in turn, sequential within each.
+    /// P_i x PS + O_i: the IOs go round-robin to the partitions, and are sequential in each.
     Partitioned {
         /// Partitions. At least 1.
         partitions: u32,
     },
-    /// The slot of rank k is hit with probability proportional to 1 / k^theta; the ranks are
-    /// scattered over the target, so that hot slots are no neighbours.
+    /// The slot of rank k is used with a probability proportional to 1 / k^theta. The ranks are scattered
+    /// over the target, so that hot slots are not next to each other.
     Zipf {
-        /// The skew: 0 is uniform, 0.99 is usual for databases.
+        /// The skew: 0 is uniform; 0.99 is typical of databases.
         theta: f64,
     },
-    /// A part `ios` of the IOs goes to the first part `space` of the target, the others to the rest;
-    /// uniform within both.
+    /// The share `ios` of the IOs goes to the first part `space` of the target, the others to the remaining
+    /// part. Both are uniformly random.
     HotCold {
-        /// Part of the IOs, within (0, 1).
+        /// Share of the IOs, within (0, 1).
         ios: f64,
-        /// Part of the target, within (0, 1).
+        /// Share of the target, within (0, 1).
         space: f64,
     },
 }
@@ -130,9 +131,9 @@ pub enum Time {
         /// Pause.
         pause: Nanos,
     },
-    /// Open loop: IOs start when their time has come, whether or not earlier ones are done.
+    /// Open loop: each IO starts at its own time, even if earlier ones are not done.
     Rate {
-        /// IOs a second of each process, above 0.
+        /// IOs per second of each process, above 0.
         per_second: f64,
         /// Their spacing.
         arrival: Arrival,
@@ -172,34 +173,33 @@ impl IoSize {
     }
 }
 
-/// What a write puts on the device.
+/// The data of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// All bits 0.
     Zeros,
     /// All bits 1: an erased flash cell.
     Ones,
-    /// Half of it random and half of it zeros: compresses to about one half.
+    /// Half of it is random and half is zeros: it compresses to about one half.
     Half,
     /// Random.
     Incompressible,
-    /// Random, and each block carries its address and the IO's position, for later verification.
+    /// Random; each block contains its address and the IO's position, so that it can be verified later.
     Stamped,
 }
 
-/// IOIgnore and IOCount: how many IOs belong to the start-up phase, and how many there are with
-/// those.
+/// IOIgnore and IOCount: the number of IOs in the start-up phase, and the number of IOs including them.
 pub type IgnoreAndCount = (u64, u64);
 
 impl Basic {
-    /// How wide a slot of the target is: SlotSize, or else the largest IOSize.
+    /// The width of a slot of the target: SlotSize, or else the largest IOSize.
     pub fn slot(&self) -> Bytes {
         self.slot_size.unwrap_or(self.io_size.largest())
     }
 }
 
 impl Pattern {
-    /// A pattern of one basic pattern: one process, one IO in flight, without an end.
+    /// A pattern with one basic pattern: one process, one IO in flight, infinitely many IOs.
     pub fn basic(first: Basic) -> Pattern {
         Pattern {
             first,
@@ -239,7 +239,7 @@ impl Pattern {
         }))
     }
 
-    /// The basic patterns it is made of: one, or two of a mix.
+    /// The basic patterns in it: one, or the two of a mix.
     pub fn basics(&self) -> impl Iterator<Item = &Basic> {
         std::iter::once(&self.first).chain(self.mix.as_ref().map(|mix| &mix.second))
     }
@@ -249,9 +249,9 @@ impl Pattern {
         std::iter::once(&mut self.first).chain(self.mix.as_mut().map(|mix| &mut mix.second))
     }
 
-    /// This pattern with all its IOs on a target from `offset` on, of `size` unless the pattern has a
-    /// TargetSize of its own, as in the Locality micro-benchmark. That may be larger: placed in a
-    /// space whose capacity is the target's end, such a pattern is refused.
+    /// This pattern with all its IOs in a target that starts at `offset`. Its size is `size`, unless the
+    /// pattern has a TargetSize, as in the micro-benchmark Locality. That may be larger than `size`. If such
+    /// a pattern is placed in a space that ends with the target, it is refused.
     pub fn on_target(mut self, offset: Bytes, size: Bytes) -> Pattern {
         for basic in self.basics_mut() {
             basic.target_offset = offset;
@@ -265,16 +265,16 @@ impl Pattern {
         self.basics().any(|basic| basic.mode != ModeRule::Always(Mode::Read))
     }
 
-    /// IOIgnore and IOCount of a mix from those of its two basic patterns: long enough that each of
-    /// the two does as many IOs, and gets as far through its start-up phase, as it does alone
-    /// (uFLIP sections 4.2 and 5.1). Without a mix, `first` as it is.
+    /// IOIgnore and IOCount of a mix, from those of its two basic patterns. They are so long that each of the
+    /// two has as many IOs, and passes its start-up phase as far, as it does alone (uFLIP sections 4.2 and
+    /// 5.1). Without a mix, `first` is returned.
     ///
-    /// The paper's example: random writes with a start-up of 128 IOs, mixed 4 to 1 with random
-    /// reads, are through it after 640 IOs of the mix, so that IOCount = 512 measures nothing.
+    /// The paper's example: random writes have a start-up phase of 128 IOs. Mixed 4 to 1 with random reads,
+    /// they have passed it after 640 IOs of the mix. So IOCount = 512 would measure nothing.
     pub fn scaled_for_mix(&self, first: IgnoreAndCount, second: IgnoreAndCount) -> IgnoreAndCount {
         let Some(mix) = &self.mix else { return first };
         let ratio = u64::from(mix.ratio.max(1));
-        // The length of the mix's shortest start that has so many IOs of each.
+        // The smallest number of IOs of the mix that contains this number of each.
         let length = |of_first: u64, of_second: u64| {
             let cycles = of_first.saturating_sub(1) / ratio;
             let until_first = of_first.saturating_add(cycles);

@@ -1,15 +1,15 @@
-//! A random permutation of `0..length` without memory.
+//! A random permutation of `0..length` that needs no memory.
 //!
 //! # Model
-//! On `bits`-bit words, adding a constant, multiplying by an odd constant, and xor with an own
-//! right shift are bijections; so is any chain of them. A few rounds with random constants scatter
-//! the words of the smallest power of two that holds `length`. An image outside `0..length` is
-//! mapped again until it lies inside (cycle walking), which keeps the bijection and takes less than
-//! two rounds in the mean.
+//! On words of `bits` bits, these operations are bijections: to add a constant, to multiply by an odd
+//! constant, and to xor a word with its own right shift. So is any sequence of them. A few rounds with random
+//! constants scatter the words of the smallest power of two that contains `length`. If an image is outside
+//! `0..length`, it is mapped again until it is inside (cycle walking). That is still a bijection, and takes
+//! less than two rounds on average.
 //!
 //! # Invariants
 //! - [`Permutation::at`] is a bijection of `0..length`.
-//! - The same seed gives the same permutation: recorded runs are replayed from it.
+//! - The same seed gives the same permutation, because recorded runs are replayed from the seed.
 
 use flashlab_base::{Prng, Seed};
 
@@ -31,14 +31,14 @@ struct Round {
 }
 
 impl Permutation {
-    /// The permutation of `0..length` that `seed` stands for. `length` is at least 1.
+    /// The permutation of `0..length` for this seed. `length` is at least 1.
     pub(crate) fn new(length: u64, seed: Seed) -> Permutation {
         assert!(length > 0, "a permutation of nothing was asked for");
         let bits = u64::BITS - (length - 1).leading_zeros();
         let mask = if bits == u64::BITS { u64::MAX } else { (1 << bits) - 1 };
         let mut prng = Prng::new(seed);
         let rounds = std::array::from_fn(|_| Round { summand: prng.next_u64(), factor: prng.next_u64() | 1 });
-        // Half the word, so that the well mixed upper bits reach the poorly mixed lower ones.
+        // Half the word, so that the upper bits, which are mixed well, reach the lower bits, which are not.
         Permutation { length, mask, shift: (bits / 2).max(1), rounds }
     }
 
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn the_order_looks_random() {
-        // Of a random order, the steps from one image to the next are spread evenly (modulo the
-        // length): chi-squared with 63 degrees of freedom is above 103 once in a thousand seeds.
+        // In a random order, the steps from one image to the next are spread evenly (modulo the length):
+        // chi-squared with 63 degrees of freedom is above 103 once in a thousand seeds.
         let length = 100_003;
         for seed in 0..5 {
             let permutation = Permutation::new(length, Seed(seed));

@@ -1,9 +1,9 @@
-//! A pattern on a device: which bytes each process works on, and whether they are there.
+//! Places a pattern on a device: decides which bytes each process uses, and checks that they exist.
 //!
 //! # Model
-//! Process p of a parallel pattern gets the p-th of ParallelDegree equal parts of the target
-//! (uFLIP Table 1), rounded down to IOSize. Within its part, IOs lie in slots behind IOShift; the
-//! last slot ends within the part, so that a shifted pattern has one slot less than an aligned one.
+//! Process p of a parallel pattern gets the p-th of ParallelDegree equal parts of the target (uFLIP Table 1),
+//! rounded down to IOSize. Within its part, IOs lie in slots, shifted by IOShift. The last slot ends within
+//! the part, so a shifted pattern has one slot less than an aligned one.
 //!
 //! # Invariants
 //! - Every IO of a placed pattern lies within its target and within the device, and is a multiple
@@ -18,7 +18,7 @@ use crate::ios::Stream;
 use crate::location::{Slots, Walk};
 use crate::{Basic, IoSize, Ios, Location, Misfit, Pattern, PatternParameter, PlanError};
 
-/// What a pattern has to know of a device.
+/// What a pattern has to know about a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     /// The first offset that does not exist.
@@ -36,7 +36,7 @@ pub struct Placed {
     second: Option<Site>,
 }
 
-/// A basic pattern's place: process p works on the slots from `base + p * part` on.
+/// The place of a basic pattern: process p uses the slots from `base + p * part` on.
 #[derive(Clone, Debug)]
 struct Site {
     basic: Basic,
@@ -48,11 +48,11 @@ struct Site {
 }
 
 impl Pattern {
-    /// Puts the pattern on a device, with the seed of everything random in it.
+    /// Places the pattern on a device. Everything random in it follows from the seed.
     ///
     /// # Errors
-    /// [`PlanError::Placement`] with the parameter, its value and its legal range. Its
-    /// [`Misfit`] tells whether the pattern is wrong or only too fine or too large for this device.
+    /// [`PlanError::Placement`] with the parameter, its value and its legal range. Its [`Misfit`] says
+    /// whether another device could run the pattern.
     pub fn place(&self, space: Space, seed: Seed) -> Result<Placed, PlanError> {
         check(self).map_err(|illegal| PlanError::Placement {
             parameter: illegal.parameter.name().to_owned(),
@@ -92,7 +92,7 @@ impl Placed {
         self.sites().map(|site| site.io_size.largest()).max().expect("there is a first site")
     }
 
-    /// The ranges of bytes that it may touch: ascending, without overlap, adjacent ones joined.
+    /// The ranges of bytes that it may use: ascending, without overlap, adjacent ones joined.
     pub fn target(&self) -> Vec<Range<Bytes>> {
         let mut ranges: Vec<Range<Bytes>> =
             self.sites().flat_map(|site| (0..self.processes()).map(|p| site.range(p))).collect();
@@ -154,7 +154,7 @@ fn misfit(parameter: PatternParameter, value: String, legal: String, misfit: Mis
     PlanError::Placement { parameter: parameter.name().to_owned(), value, legal, misfit }
 }
 
-/// The sizes of the IOs as multiples of the block; every offset must be one as it is.
+/// The sizes of the IOs, rounded to multiples of the block. Offsets must already be multiples.
 fn fit_to_block(basic: &Basic, block: Bytes) -> Result<IoSize, PlanError> {
     let multiple = |parameter, value: Bytes| {
         if value.is_multiple_of(block) {
@@ -181,7 +181,7 @@ fn fit_to_block(basic: &Basic, block: Bytes) -> Result<IoSize, PlanError> {
     Ok(basic.io_size)
 }
 
-/// TargetSize, or what there is up to the end of the device.
+/// TargetSize, or the size up to the end of the device.
 fn target_size(basic: &Basic, space: Space) -> Result<Bytes, PlanError> {
     let (offset, capacity) = (basic.target_offset, space.capacity);
     let Some(left) = capacity.0.checked_sub(offset.0).filter(|&left| left > 0) else {
@@ -202,21 +202,21 @@ fn target_size(basic: &Basic, space: Space) -> Result<Bytes, PlanError> {
     }
 }
 
-/// The error that the target has no room for one IO of each process.
+/// The error that the target is too small for one IO of each process.
 fn no_slot(basic: &Basic, largest: Bytes, slot: Bytes, degree: u32, target: Bytes) -> PlanError {
     let one = largest + basic.io_shift;
     let fits = format!("one IO of {} with IOShift {}", largest.exact(), basic.io_shift.exact());
     let legal = if degree == 1 {
         format!("at least {}, for {fits}", one.exact())
     } else {
-        // Each process's part is rounded down to whole slots, so that its shift costs a whole one.
+        // Each process's part is rounded down to whole slots, so a shift takes one whole slot of it.
         let least = Bytes(one.round_up(slot).0.saturating_mul(u64::from(degree)));
         format!("at least {}, for {fits} in each of {degree} processes", least.exact())
     };
     misfit(PatternParameter::TargetSize, target.exact(), legal, Misfit::Space)
 }
 
-/// Whether the location function has the slots it needs.
+/// Checks that the location function has the slots that it needs.
 fn check_slots(location: Location, count: u64, target: Bytes) -> Result<(), PlanError> {
     let (parameter, value, legal) = match location {
         Location::Partitioned { partitions } if u64::from(partitions) > count => {

@@ -1,9 +1,9 @@
 //! A plan: experiments, each a pattern and the parameter that varies in it (uFLIP section 3.2).
 //!
 //! # Invariants
-//! - The plans that [`Plan::parse`] returns are legal: each of their runs can be placed on a device
-//!   that is large enough.
-//! - What is printed with [`Plan::to_toml`] is read back as the same plan.
+//! - The plans that [`Plan::parse`] returns are legal: each of their runs can be placed on a large enough
+//!   device.
+//! - Parsing the text of [`Plan::to_toml`] gives the same plan.
 
 use flashlab_base::{Bytes, Nanos};
 
@@ -13,7 +13,7 @@ use crate::{Pattern, PatternParameter};
 /// The version of the language.
 pub const PLAN_VERSION: u32 = 1;
 
-/// A collection of experiments: a micro-benchmark, if they vary the same parameter.
+/// A list of experiments. It is a micro-benchmark if all of them vary the same parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// [`PLAN_VERSION`].
@@ -24,16 +24,16 @@ pub struct Plan {
     pub title: String,
     /// What it shows and how to read it.
     pub description: String,
-    /// The parameter that every experiment varies; `None` if they do not, or not the same.
+    /// The parameter that every experiment varies; `None` if they vary none, or different ones.
     pub parameter: Option<PatternParameter>,
     /// At least one.
     pub experiments: Vec<Experiment>,
 }
 
-/// A collection of runs of the same reference pattern, with one varying parameter.
+/// A series of runs of the same reference pattern, in which one parameter varies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// As `SR`, or `SR/RW` for a mix.
+    /// For example `SR`, or `SR/RW` for a mix.
     pub name: String,
     /// The reference pattern.
     pub pattern: Pattern,
@@ -48,7 +48,7 @@ pub struct Vary {
     pub parameter: PatternParameter,
     /// Its values, ascending.
     pub values: Vec<ExperimentValue>,
-    /// The few of them, both ends included, that a quick run takes.
+    /// The values of a quick run: few of them, both ends included.
     pub quick_values: Vec<ExperimentValue>,
 }
 
@@ -57,7 +57,7 @@ pub struct Vary {
 pub struct ExperimentValue {
     /// In the parameter's unit.
     pub number: f64,
-    /// As a person writes it, as `32KiB`; empty where nothing varies.
+    /// The value as a text, for example `32KiB`; empty if nothing varies.
     pub label: String,
 }
 
@@ -88,8 +88,8 @@ impl Plan {
 }
 
 impl Experiment {
-    /// The runs: the reference pattern with each value of the parameter, in ascending order. Without
-    /// a varying parameter it is one run, whose value has the number 0 and an empty label.
+    /// The runs: the reference pattern with each value of the parameter, in ascending order. Without a
+    /// varying parameter there is one run, whose value has the number 0 and an empty label.
     ///
     /// Panics if the pattern cannot have the parameter; [`Plan::parse`] refuses such a plan.
     pub fn runs(&self, choice: Choice) -> impl Iterator<Item = (ExperimentValue, Pattern)> + '_ {

@@ -1,4 +1,4 @@
-//! From a plan to a file's text: every pattern in full, whatever names and defaults it came from.
+//! Prints a plan as a file of the language. Every pattern is printed in full, without names and defaults.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Plan {
-    /// The plan as a file of the language. [`Plan::parse`] reads it back as the same plan.
+    /// The plan as a file of the language. [`Plan::parse`] returns the same plan.
     pub fn to_toml(&self) -> String {
         let mut text = format!("version = {}\n", self.version);
         for (key, value) in [("name", &self.name), ("title", &self.title), ("description", &self.description)]
@@ -131,12 +131,12 @@ fn line(text: &mut String, key: &str, value: String) {
     writeln!(text, "{key} = {value}").expect("a string takes all text");
 }
 
-/// A number as the language writes it.
+/// A number in the notation of the language.
 fn literal(parameter: PatternParameter, number: f64) -> String {
     match parameter.quantity() {
         Quantity::Bytes | Quantity::Nanos => quoted(&ExperimentValue::of(parameter, number).label),
         Quantity::Count | Quantity::LongCount | Quantity::Integer => format!("{number:.0}"),
-        // Unlike Display, Debug keeps the point, without which it would be an integer.
+        // Debug keeps the point, and Display does not. Without the point it would be an integer.
         Quantity::Real => format!("{number:?}"),
     }
 }

@@ -1,8 +1,8 @@
-//! A table of a plan's file, with the place of everything in it: for errors that name the line.
+//! A table in a plan's file. It knows the line of every key and value, for error messages.
 //!
 //! # Invariants
-//! - A table with a key that it may not have is refused before any of its values is read.
-//! - Reading a value either gives it in its type and range, or an error with its key and line.
+//! - If a table has an unknown key, it is refused before any of its values is read.
+//! - Reading a value gives the value in its type and range, or an error with its key and line.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 use crate::PlanError;
 use crate::parameter::{EXACT_MAX, Quantity};
 
-/// A plan's text and where it comes from.
+/// The text of a plan and the name of its file.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a str,
@@ -34,7 +34,7 @@ impl Source<'_> {
         }
     }
 
-    /// A value as it is written, cut to what fits into a message.
+    /// A value as written in the file, shortened for a message.
     fn written(&self, span: Range<usize>) -> String {
         const LENGTH_MAX: usize = 40;
         let text = self.text.get(span).unwrap_or_default();
@@ -62,7 +62,7 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// A table that may have the keys `legal` and no other.
+    /// A table with keys from `legal`; any other key is an error.
     pub(crate) fn new(
         source: Source<'a>,
         table: &'a DeTable<'a>,
@@ -98,7 +98,7 @@ impl<'a> Section<'a> {
         Some(Entry { source: self.source, key: key.get_ref(), value })
     }
 
-    /// The entry of this key. `legal` is for the error: what to add.
+    /// The entry of this key. `legal` is for the error: it says what to add.
     pub(crate) fn require(&self, key: &str, legal: &str) -> Result<Entry<'a>, PlanError> {
         self.get(key).ok_or_else(|| self.missing(key, legal))
     }
@@ -107,8 +107,8 @@ impl<'a> Section<'a> {
         self.source.missing(self.position, key, legal)
     }
 
-    /// The error that `key` has an illegal value: as it is written or, if it is not in the table and
-    /// so has the value by default, as given here.
+    /// The error that `key` has an illegal value. The value is quoted from the file. If it is not in the
+    /// file, so that the value is the default, `value` is quoted.
     pub(crate) fn illegal(&self, key: &str, value: String, legal: String) -> PlanError {
         match self.get(key) {
             Some(entry) => entry.illegal(legal),
@@ -128,7 +128,7 @@ impl<'a> Entry<'a> {
         self.source.line(self.value.span().start)
     }
 
-    /// The error that this value is not what it must be.
+    /// The error that this value is illegal.
     pub(crate) fn illegal(&self, legal: impl Into<String>) -> PlanError {
         PlanError::Value {
             file: self.source.file.to_owned(),
@@ -139,12 +139,13 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The error that the pattern cannot have this key. `use_it` says which can, as "with a `mix`".
+    /// The error that the pattern cannot have this key. `use_it` says which pattern can, for example "with a
+    /// `mix`".
     pub(crate) fn misplaced(&self, use_it: &str) -> PlanError {
         self.illegal(format!("left out, or used {use_it}"))
     }
 
-    /// The error that this key is there and `key` is not, which belongs to it.
+    /// The error that `key` is missing, which this key requires.
     pub(crate) fn missing(&self, key: &str, legal: &str) -> PlanError {
         self.source.missing(self.value.span().start, key, legal)
     }
@@ -166,7 +167,7 @@ impl<'a> Entry<'a> {
         self.value.get_ref().as_bool().ok_or_else(|| self.illegal("true or false"))
     }
 
-    /// A number of this quantity: its bytes, its nanoseconds or itself, exact as a double.
+    /// A number of this quantity: in bytes, in nanoseconds or plain, exact as a double.
     pub(crate) fn number(&self, quantity: Quantity) -> Result<f64, PlanError> {
         let whole = |legal: &str, max: u64| match self.integer() {
             Some(number) if number >= 0 && number <= i128::from(max) => Ok(number as f64),
@@ -193,7 +194,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// A text with its unit, or a bare number that needs none.
+    /// A text with a unit, or a number that needs none.
     fn unit(&self, parse: impl Fn(&str) -> Option<u64>) -> Option<f64> {
         let parsed = match self.value.get_ref().as_str() {
             Some(text) => parse(text),
@@ -242,7 +243,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The candidate that `word` is a slip of, if there is one.
+/// The candidate of which `word` is probably a misspelling, if there is one.
 pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.replace(['_', '-'], "").to_lowercase();
     let word = plain(word);

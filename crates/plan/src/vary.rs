@@ -1,16 +1,16 @@
-//! The part of a file that says which parameter varies, and through which values.
+//! Reads which parameter varies in an experiment, and its values.
 
 use crate::check::check;
 use crate::section::{Entry, Section, nearest};
 use crate::{ExperimentValue, Pattern, PatternParameter, PlanError, Vary};
 
-/// A quick run takes so many values at most.
+/// The most values of a quick run.
 const QUICK_MAX: usize = 5;
 
-/// What varies in an experiment: as its own section says, or else as the one around it does.
-/// `sections` has the inner one first.
+/// What varies in an experiment. Its own section decides, and otherwise the surrounding one. `sections`
+/// starts with the inner one.
 pub(crate) fn read_vary(sections: &[Section], pattern: &Pattern) -> Result<Option<Vary>, PlanError> {
-    // An own parameter needs own values, and own values need their own thinned list.
+    // A parameter in the inner section needs values there, and values need their own list of quick values.
     let own = |key: &str| sections.iter().position(|section| section.get(key).is_some());
     let find = |key: &str, level: usize| sections[..=level].iter().find_map(|section| section.get(key));
     let Some(vary_level) = own("vary") else {
@@ -90,7 +90,7 @@ fn read_quick_values(
     Ok(quick)
 }
 
-/// At most [`QUICK_MAX`] values, evenly over the list, with both ends.
+/// At most [`QUICK_MAX`] values, evenly spread over the list, with both ends.
 fn thinned(values: &[ExperimentValue]) -> Vec<ExperimentValue> {
     if values.len() <= QUICK_MAX {
         return values.to_vec();

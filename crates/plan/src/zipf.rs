@@ -1,8 +1,8 @@
-//! Zipf-distributed ranks by rejection-inversion, without a table.
+//! Draws zipf-distributed ranks by rejection-inversion, without a table.
 //!
-//! Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
-//! distributions", ACM TOMACS 6(3), 1996. Our own few lines and not a library's for the reason that
-//! the generator is our own: a plan and a seed must expand to the same IOs in ten years.
+//! Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions",
+//! ACM TOMACS 6(3), 1996. It is implemented here, and not taken from a library, for the same reason as the
+//! random generator: a plan and a seed must expand to the same IOs in ten years.
 
 use flashlab_base::Prng;
 
@@ -35,7 +35,7 @@ impl Zipf {
             let area = self.integral_high + prng.unit() * (self.integral_low - self.integral_high);
             let point = inverse_integral(self.theta, area);
             let rank = point.round().clamp(1.0, self.ranks);
-            // The first test accepts almost always and saves the second one's logarithms.
+            // The first test accepts nearly always, and avoids the logarithms of the second one.
             if rank - point <= self.accept_within
                 || area >= integral(self.theta, rank + 0.5) - density(self.theta, rank)
             {
@@ -50,7 +50,7 @@ fn density(theta: f64, x: f64) -> f64 {
     (-theta * x.ln()).exp()
 }
 
-/// The density's integral from 1 to `x`: (x^(1-theta) - 1) / (1 - theta), or ln x for theta = 1.
+/// The integral of the density from 1 to `x`: (x^(1-theta) - 1) / (1 - theta), or ln x for theta = 1.
 fn integral(theta: f64, x: f64) -> f64 {
     let log = x.ln();
     let exponent = (1.0 - theta) * log;
@@ -58,7 +58,7 @@ fn integral(theta: f64, x: f64) -> f64 {
 }
 
 fn inverse_integral(theta: f64, area: f64) -> f64 {
-    // Rounding must not carry the argument below -1, where there is no logarithm.
+    // Rounding must not make the argument smaller than -1, where the logarithm does not exist.
     let t = (area * (1.0 - theta)).max(-1.0);
     let log = if t.abs() < 1e-8 { area * (1.0 - t / 2.0) } else { t.ln_1p() / t * area };
     log.exp()

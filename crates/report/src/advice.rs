@@ -1,12 +1,12 @@
-//! What to do with a device whose hidden parameters are known: partitions, file systems, streams, sizes, depth.
+//! Derives advice from the inferred parameters: partitions, file systems, streams, sizes, depth.
 //!
 //! # Model
-//! Advice builds on one or two findings. It is wrong at most as often as any of them is wrong. Its confidence is
-//! therefore one minus the sum of the findings' error probabilities (union bound).
+//! A piece of advice depends on one or two findings. It is wrong at most as often as any of them is wrong.
+//! Its confidence is therefore one minus the sum of the findings' error probabilities (union bound).
 //!
 //! # Invariants
-//! - Advice below [`LEAST_CONFIDENCE`] is withheld, with the reason and the command that would bring it.
-//! - Commands are printed and never run. They name the device where it is a block device, else `DEVICE`.
+//! - Advice below [`LEAST_CONFIDENCE`] is withheld, with the reason and the command that would improve it.
+//! - Commands are printed and never run. They name the device if it is a block device, otherwise `DEVICE`.
 
 use flashlab_analysis::inference::{Family, Inference, Parameter, Value, Verdict};
 use flashlab_base::Bytes;
@@ -22,15 +22,16 @@ pub const LEAST_CONFIDENCE: f64 = 0.9;
 const EXT4_BLOCK: Bytes = Bytes::kib(4);
 /// Segment of f2fs; a section is a whole number of segments (mkfs.f2fs(8)).
 const F2FS_SEGMENT: Bytes = Bytes::mib(2);
-/// The largest section for erase blocks of half of it or less: f2fs cleans whole sections, and larger ones take long.
+/// The largest section, for erase blocks of at most half of it: f2fs cleans whole sections, and cleaning
+/// larger ones takes long.
 const F2FS_SECTION_MOST: Bytes = Bytes::mib(64);
-/// The fewest sections of f2fs: it reserves some for each log and for cleaning, and with less `mkfs.f2fs` fails or gives most
-/// of the device away.
+/// The fewest sections of f2fs. It reserves some for each log and for cleaning. With fewer, `mkfs.f2fs` fails
+/// or reserves most of the device.
 const F2FS_SECTIONS_LEAST: u64 = 64;
 /// The smallest alignment of a partition, which is the default of fdisk(8) and sgdisk(8).
 const ALIGNMENT_LEAST: Bytes = Bytes::mib(1);
 
-/// The advice that the findings support, and the advice that they do not.
+/// The advice that the findings support, and the advice that they do not support.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Advised {
     /// What to do.
@@ -42,17 +43,17 @@ pub struct Advised {
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// What it is about, as `partition alignment`.
+    /// The subject, for example `partition alignment`.
     pub subject: &'static str,
     /// What to do, in a sentence.
     pub advice: String,
     /// The command line that does it.
     pub command: String,
-    /// Whether that overwrites what is on the device.
+    /// Whether the command overwrites the content of the device.
     pub overwrites: bool,
     /// Why, with the findings.
     pub reason: String,
-    /// How likely it is right: 0 to 1.
+    /// The probability that it is right: 0 to 1.
     pub confidence: f64,
 }
 
@@ -63,17 +64,17 @@ pub struct Withheld {
     pub subject: &'static str,
     /// Which findings are missing or have too little confidence.
     pub reason: String,
-    /// The command that measures them better; `None` where no measurement changes the reason.
+    /// The command that measures them better; `None` if no measurement changes the reason.
     pub measurement: Option<String>,
 }
 
-/// The advice, its command and its reason; or why there is none.
+/// The advice, its command and its reason; or why it is withheld.
 type Drafted = Result<(String, String, String), String>;
 
 /// Why findings support no advice.
 struct Unsupported {
     reason: String,
-    /// Whether another measurement may bring the findings.
+    /// Whether another measurement may improve the findings.
     is_measurable: bool,
 }
 
@@ -105,7 +106,8 @@ pub fn advice(inference: &Inference) -> Advised {
     };
     let capacity = inference.capacity;
     if maps_pages(inference) {
-        // Its erase blocks matter to nobody but itself: nothing that a host writes shares one with anything for long.
+        // With a page map, erase blocks matter only inside the device: it relocates pages independently of
+        // the host's layout.
         say("partition alignment", &[TranslationFamily, WritePageSize], &|found| {
             alignment_of_pages(Bytes(found[1]), sector, &device)
         });
@@ -127,7 +129,7 @@ pub fn advice(inference: &Inference) -> Advised {
     advised
 }
 
-/// Whether the device is known to map pages, so that every page may lie anywhere.
+/// Whether the device is known to have a page map, so that every page may lie on any physical page.
 pub(crate) fn maps_pages(inference: &Inference) -> bool {
     let finding =
         inference.get(Parameter::TranslationFamily).filter(|found| found.confidence >= LEAST_CONFIDENCE);
@@ -137,7 +139,8 @@ pub(crate) fn maps_pages(inference: &Inference) -> bool {
     }
 }
 
-/// The values of these parameters, with the probability that all are right. A word has no value here, and is 0.
+/// The values of these parameters, with the probability that all are right. A word has no number here, and is
+/// 0.
 fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64), Unsupported> {
     let measurable = |reason| Unsupported { reason, is_measurable: true };
     let final_answer = |reason| Unsupported { reason, is_measurable: false };
@@ -159,7 +162,7 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
         }
         error_probability += 1.0 - finding.confidence;
     }
-    // Rounded, so that 1 - 0.1 reaches the limit of 0.9 in spite of the last binary digit.
+    // Rounded, so that 1 - 0.1 reaches the limit of 0.9 despite binary rounding.
     let confidence = ((1.0 - error_probability) * 1e9).round() / 1e9;
     if confidence < LEAST_CONFIDENCE {
         let titles: Vec<String> = needs.iter().map(|parameter| parameter.title().to_lowercase()).collect();
@@ -173,7 +176,7 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
     Ok((values, confidence))
 }
 
-/// The command that looks for these parameters with more writes, or more time where reads are enough.
+/// The command that probes these parameters with more writes, or with more time if reads are enough.
 fn measurement(inference: &Inference, needs: &[Parameter]) -> String {
     let names: Vec<&str> = needs.iter().map(|parameter| parameter.name()).collect();
     let mut words = vec!["flashlab infer".to_owned()];
@@ -191,7 +194,7 @@ fn measurement(inference: &Inference, needs: &[Parameter]) -> String {
         if inference.identity.kind != "simulated" {
             words.push("--write".to_owned());
         }
-        // Twice the default budget of twice the capacity, and twice what was not enough.
+        // Twice the default budget of twice the capacity, and twice the budget that was not enough.
         let budget = (inference.capacity * 4).max(inference.written * 2);
         words.push(format!("--write-budget {}", budget.round_up(Bytes::mib(1)).exact()));
     }
@@ -230,7 +233,7 @@ fn ext4(page: Bytes, unit: Bytes, device: &str) -> Drafted {
     ))
 }
 
-/// Where pages may lie anywhere, only whole pages matter.
+/// On a page map, only whole pages matter.
 fn alignment_of_pages(page: Bytes, sector: Bytes, device: &str) -> Drafted {
     let aligned = ALIGNMENT_LEAST.round_up(page);
     if !aligned.is_multiple_of(sector) {
@@ -257,7 +260,7 @@ fn default_file_system(name: &str, command: &str, device: &str) -> (String, Stri
 
 fn f2fs(unit: Bytes, capacity: Bytes, device: &str) -> Drafted {
     let section = Bytes(least_common_multiple(unit.0, F2FS_SEGMENT.0));
-    // Larger sections take too long to clean, but a section cannot be smaller than an erase block.
+    // Cleaning larger sections takes too long, but a section cannot be smaller than an erase block.
     if section > F2FS_SECTION_MOST.max(unit * 2) {
         return Err(format!("sections of whole erase blocks of {unit} would be as large as {section}"));
     }

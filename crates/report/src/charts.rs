@@ -1,4 +1,4 @@
-//! Which charts a report has, and what each one shows.
+//! Defines the charts of a report.
 //!
 //! # Model
 //! A [`Chart`] is a title and a caption for the HTML, and a [`Drawing`] for the script: axes, x
@@ -24,15 +24,15 @@ pub struct Chart {
     pub id: String,
     /// What it shows.
     pub title: String,
-    /// How to read it, in a sentence or two.
+    /// How to read it, in one or two sentences.
     pub caption: String,
-    /// Whether it takes the page's full width.
+    /// Whether it has the full width of the page.
     pub wide: bool,
     /// What the script draws.
     pub drawing: Drawing,
 }
 
-/// What the script needs to draw a chart. Field names are short words that the script reads.
+/// The data that the script needs to draw a chart. Field names are short because every page contains them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drawing {
     /// The horizontal axis.
@@ -58,7 +58,7 @@ pub struct ChartAxis {
     pub scale: &'static str,
     /// `ns`, `bytes`, `bytes/s`, `ratio`, `share`, or empty for a count.
     pub unit: String,
-    /// What to write at each x value; empty where the number says it.
+    /// The label of each x value; empty if the number is enough.
     pub labels: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ fn trace_drawing(trace: &ResponseTrace) -> Drawing {
     let all = Figures(trace.running_mean_ns.iter().map(|&ns| Some(ns)).collect());
     if trace.name != "lingering" {
         let without = Figures(trace.running_mean_without_startup_ns.clone());
-        // Where there is no start-up phase the two averages are one.
+        // Without a start-up phase the two averages are equal.
         if without != all {
             series.push(means("average with start-up", "dashed", all));
             series.push(means("average without", "solid", without));
@@ -170,7 +170,7 @@ fn trace_drawing(trace: &ResponseTrace) -> Drawing {
         y: axis("response time", "log10", "ns"),
         values: Figures(trace.position.iter().map(|&position| Some(position as f64)).collect()),
         series,
-        // One phase alone is not worth a line.
+        // A single phase needs no line.
         marks: if trace.marks.len() > 1 { marks(trace) } else { Vec::new() },
         level: None,
     }
@@ -180,7 +180,7 @@ fn marks(trace: &ResponseTrace) -> Vec<(f64, String)> {
     trace.marks.iter().map(|(position, name)| (*position as f64, name.clone())).collect()
 }
 
-/// The single IOs: those of the lingering experiment's random writes apart from its reads.
+/// The single IOs. In the lingering experiment, the random writes are separate from the reads.
 fn dots(trace: &ResponseTrace) -> Vec<ChartSeries> {
     let dots = |name: &str, pattern: &str, keep: &dyn Fn(u64) -> bool| ChartSeries {
         name: name.to_owned(),
@@ -210,7 +210,7 @@ fn dots(trace: &ResponseTrace) -> Vec<ChartSeries> {
     ]
 }
 
-/// Makes every series as long as the x values, whatever the file held.
+/// Makes every series as long as the x values, whatever the file contains.
 fn pad(series: &mut [ChartSeries], length: usize) {
     for one in series {
         one.values.0.resize(length, None);
@@ -232,7 +232,7 @@ pub fn micro_benchmark(findings: &Findings, micro: &MicroBenchmark, index: usize
     chart
 }
 
-/// Figure 8 shows costs relative to sequential writes.
+/// Figure 8 shows response times relative to sequential writes.
 fn relative_to_sequential_writes(chart: &mut Chart, findings: &Findings) {
     let Some(unit) = findings.characteristics.sw_ms.map(|ms| ms * 1e6).filter(|&ns| ns > 0.0) else { return };
     let relative = |figures: &mut Figures| {
@@ -298,7 +298,7 @@ fn extreme(point: &Point, choose: fn(f64, f64) -> f64) -> f64 {
     point.runs.iter().map(|run| run.response.mean_ns).reduce(choose).unwrap_or(point.response_ns_mean)
 }
 
-/// A key that orders as the value does: floats have no total order of their own.
+/// An integer key with the order of the value, because floats have no total order.
 pub(crate) fn order_key(value: f64) -> u64 {
     // -0 and 0 are one value.
     let bits = (value + 0.0).to_bits();

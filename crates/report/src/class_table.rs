@@ -1,4 +1,4 @@
-//! Response times by class, for a terminal.
+//! The table of response times by class, for a terminal.
 
 use flashlab_analysis::{ClassRow, ClassTable, Locality};
 use flashlab_base::Bytes;
@@ -9,7 +9,7 @@ const CLASS: usize = 25;
 const COLUMN: usize = 9;
 const MIB: f64 = (1 << 20) as f64;
 
-/// A line for each class, below a line of the columns' names. Lines are 110 columns wide.
+/// One line for each class, after a line with the names of the columns. Lines are 110 columns wide.
 pub fn class_table(table: &ClassTable) -> String {
     let names =
         ["IOs", "IOPS", "MiB/s", "mean", "p50", "p95", "p99", "p99.9", "max", "queue"].map(str::to_owned);
@@ -41,7 +41,7 @@ fn line(name: &str, figures: &[String]) -> String {
     format!("{name:<CLASS$}{figures}\n")
 }
 
-/// As `write`, or `  random, to 4 KiB`.
+/// For example `write`, or `  random, to 4 KiB`.
 fn name(row: &ClassRow) -> String {
     let Some(locality) = row.locality else { return row.operation.to_string() };
     let locality = match locality {

@@ -15,11 +15,11 @@ use crate::page::{Section, figures, note, page};
 use crate::units;
 use crate::words::capitalised;
 
-/// How many colours the style has for runs; further runs begin again.
+/// The number of colours for runs in the style; further runs reuse them.
 const RUN_COLOURS: usize = 6;
 
-/// One self-contained page: Table 3 side by side, the distributions over each other, the ratios over
-/// each parameter, every ratio with its interval, and what cannot be compared.
+/// One self-contained page. It shows Table 3 side by side, the distributions, the ratios over each parameter,
+/// every ratio with its interval, and what cannot be compared.
 pub fn compare_html(comparison: &Comparison) -> String {
     let groups = groups(&comparison.experiments);
     let distributions: Vec<Chart> = groups
@@ -167,7 +167,7 @@ fn ratio_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, index: usiz
     }
 }
 
-/// The distribution functions of all runs over each other, at the value where the runs differ most.
+/// The distribution functions of all runs in one chart, at the value at which the runs differ most.
 fn distribution_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, index: usize) -> Chart {
     let row = most_different(group);
     let of_several = if group.len() > 1 {
@@ -220,14 +220,14 @@ fn most_different<'a>(group: &ExperimentGroup<'a>) -> &'a ExperimentRow {
     group.iter().copied().min_by(|a, b| p(a).total_cmp(&p(b))).expect("a group has an experiment")
 }
 
-/// The share of response times up to `time`; none outside of the measured ones.
+/// The share of response times up to `time`; `None` outside of the measured ones.
 fn share_until(points: &[QuantilePoint], time: f64) -> Option<f64> {
     let after = points.partition_point(|point| point.response_ns <= time);
     let is_beyond = points.last().is_none_or(|last| last.response_ns < time);
     (after > 0 && !is_beyond).then(|| points[after - 1].share)
 }
 
-/// The table of all ratios, folded away.
+/// The table of all ratios, folded.
 fn experiments(comparison: &Comparison) -> Markup {
     let count = comparison.experiments.len();
     let all = comparison.experiments.iter().flat_map(|row| row.ratios.iter().flatten().flatten());

@@ -11,13 +11,13 @@ use crate::writer::{BOLD, DIM, Layout, Writer};
 
 const TITLE: usize = 18;
 const COLUMN: usize = 12;
-/// Of a statistic's name, under its experiment.
+/// The width of a statistic's name, under its experiment.
 const STATISTIC: usize = 10;
-/// Of the experiments that only some runs have, how many are named; the page names all.
+/// How many of the experiments that only some runs have are named; the page names all.
 const NAMED_MOST: usize = 4;
 
-/// Runs side by side as a text that ends with a line feed: verdict, Table 3's columns, each
-/// experiment with its ratios, and what cannot be compared.
+/// Runs side by side, as a text that ends with a line feed: verdict, the columns of Table 3, each experiment
+/// with its ratios, and what cannot be compared.
 pub fn compare_terminal(comparison: &Comparison, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     for run in 0..comparison.devices.len() {
@@ -45,7 +45,7 @@ pub fn compare_terminal(comparison: &Comparison, layout: &Layout) -> String {
     out.text
 }
 
-/// As many runs beside each other as there is room for, then the others below.
+/// As many runs side by side as the width allows, and the others below.
 fn characteristics(out: &mut Writer<'_>, comparison: &Comparison) {
     let room = ((out.width() - TITLE) / COLUMN).max(1);
     let runs: Vec<usize> = (0..comparison.devices.len()).collect();

@@ -1,11 +1,11 @@
-//! Several runs side by side, in words: what the terminal and the page of a comparison both say.
+//! The texts of a comparison, for the terminal and for the page.
 //!
 //! # Model
 //! Runs are called A, B, C and so on, because two runs of one device have the same name. All are
 //! compared with A. Experiments are grouped by micro-benchmark, pattern, and reads or writes.
 //!
-//! Invariant: a difference is called one only where [`compare`](fn@flashlab_analysis::compare) shows
-//! it; Table 3's ratios are not tested, and are never said to differ.
+//! Invariant: a difference is stated only if [`compare`](fn@flashlab_analysis::compare) shows it. The ratios
+//! of Table 3 are not tested, and no text states that they differ.
 
 use flashlab_analysis::{
     Comparison, ExperimentKey, ExperimentRow, FigureRow, MissingRow, Ratio, RatioVerdict, Statistic,
@@ -27,7 +27,7 @@ pub fn run_name(comparison: &Comparison, run: usize) -> String {
     format!("{} {}", letter(run), comparison.devices.get(run).map_or("", String::as_str))
 }
 
-/// A column of Table 3 in words, from its name in `uflip_table3.csv`.
+/// The title of a column of Table 3, from its name in `uflip_table3.csv`.
 pub fn title(name: &str) -> &str {
     match name {
         "capacity_gb" => "Capacity",
@@ -89,7 +89,7 @@ pub fn groups(rows: &[ExperimentRow]) -> Vec<ExperimentGroup<'_>> {
     groups
 }
 
-/// `granularity RW`; with `reads` or `writes` where the pattern does not say which.
+/// `granularity RW`; with `reads` or `writes` if the pattern has both.
 pub fn group_name(key: &ExperimentKey) -> String {
     let name = match key.micro_benchmark == key.pattern {
         true => key.pattern.clone(),
@@ -115,7 +115,7 @@ pub fn statistic_name(statistic: Statistic) -> &'static str {
     }
 }
 
-/// What a ratio shows, in a word or three.
+/// What a ratio shows, in one to three words.
 pub fn verdict_word(verdict: RatioVerdict) -> &'static str {
     match verdict {
         RatioVerdict::Faster => "faster",
@@ -134,7 +134,7 @@ pub fn interval(ratio: &Ratio) -> String {
     }
 }
 
-/// The ratios of one run to A, one for each statistic; none where it lacks the experiment.
+/// The ratios of one run to A, one for each statistic; empty if it lacks the experiment.
 pub fn ratios_of(row: &ExperimentRow, run: usize) -> &[StatisticRatio] {
     row.ratios.get(run).and_then(Option::as_deref).unwrap_or_default()
 }
@@ -244,7 +244,7 @@ pub fn sentences(comparison: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// What the figures mean and what they do not.
+/// What the figures mean, and what they do not mean.
 pub fn method(comparison: &Comparison) -> String {
     format!(
         "Each ratio has a 95 % confidence interval that holds for dependent IOs and for few repetitions. Holm's correction \
@@ -255,7 +255,7 @@ pub fn method(comparison: &Comparison) -> String {
     )
 }
 
-/// What only some of the runs have, by the runs that have it: `only A has`, and the experiments.
+/// The experiments that only some of the runs have, by these runs: `only A has`, and the experiments.
 pub fn missing(comparison: &Comparison) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
     for MissingRow { key, runs } in &comparison.missing {

@@ -1,13 +1,14 @@
-//! What outside bytes may not do to a page, beyond what maud escapes.
+//! Makes outside bytes safe in a page, in addition to maud's escaping.
 //!
-//! maud makes every text safe as markup. Two dangers are left: characters that HTML forbids or that rearrange the text
-//! around them, and JSON that ends the `<script>` element that it stands in.
+//! maud makes every text safe as markup. Two dangers are left: characters that HTML forbids or that change
+//! the order of the text around them, and JSON that ends its `<script>` element.
 
 use serde::Serialize;
 
 /// `page` with a replacement character in place of each control character and each direction override.
 ///
-/// HTML allows no NUL and the like, and a direction override would let a device's name rearrange the text around it.
+/// HTML does not allow NUL and similar characters. A direction override in a device's name would change the
+/// order of the text around it.
 pub fn without_controls(page: String) -> String {
     let is_forbidden = |c: char| (c.is_control() && !matches!(c, '\t' | '\n')) || is_direction_override(c);
     if page.contains(is_forbidden) { page.replace(is_forbidden, "\u{fffd}") } else { page }
@@ -21,7 +22,7 @@ pub fn is_direction_override(c: char) -> bool {
 /// `value` as JSON that is safe inside a `<script>` element.
 pub fn json<T: Serialize>(value: &T) -> String {
     let json = serde_json::to_string(value).expect("charts are maps with text keys, which JSON can hold");
-    // Outside strings JSON has none of these characters, so an escape is right wherever one stands.
+    // In JSON these characters occur only inside strings, so an escape is correct everywhere.
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 

@@ -1,7 +1,6 @@
-//! Judged expectations for people and for CI: lines for a terminal, JUnit XML, Markdown for a step summary of GitHub.
+//! Prints judged expectations: lines for a terminal, JUnit XML, and Markdown for a step summary of GitHub.
 //!
-//! In JUnit's words an expectation that is not met is a failure, and one that cannot be told an error: nobody reads
-//! it as a success.
+//! In JUnit, "not met" is a failure and "cannot be told" an error, so that no reader takes it for a success.
 
 use flashlab_analysis::inference::Verdict;
 use flashlab_analysis::{Evidence, FigureUnit, Judgement, Outcome};
@@ -10,10 +9,10 @@ use maud::{Markup, html};
 use crate::units;
 use crate::writer::{BOLD, GREEN, Layout, RED, Writer, YELLOW};
 
-/// How many names of what was measured are told.
+/// How many names of measured experiments a message lists.
 const NAMES: usize = 12;
 
-/// A line or two for each judgement.
+/// One or two lines for each judgement.
 pub fn expectations_terminal(judgements: &[Judgement], layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     out.line("Expectations", BOLD);
@@ -28,7 +27,7 @@ pub fn expectations_terminal(judgements: &[Judgement], layout: &Layout) -> Strin
     out.text
 }
 
-/// One judgement as a sentence: the expectation, what became of it, and why.
+/// One judgement as a sentence: the expectation, its outcome, and why.
 pub fn judgement_sentence(judgement: &Judgement) -> String {
     format!("{}: {}: {}", named(judgement), outcome_words(judgement.outcome), evidence_words(judgement))
 }
@@ -50,7 +49,7 @@ pub fn expectations_junit(suite: &str, judgements: &[Judgement]) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", body.into_string())
 }
 
-/// What a test case has in it.
+/// The content of a test case.
 fn case(judgement: &Judgement) -> Markup {
     let message = units::printable(&evidence_words(judgement));
     match judgement.outcome {
@@ -62,7 +61,7 @@ fn case(judgement: &Judgement) -> Markup {
 
 /// The judgements as a table in Markdown under a heading, for `$GITHUB_STEP_SUMMARY`.
 pub fn expectations_markdown(suite: &str, judgements: &[Judgement]) -> String {
-    // In a table a bar ends the cell, even in code; in code nothing else has a meaning but the back-tick.
+    // In a table a bar ends the cell, even in code. In code, only the back-tick has another meaning.
     let code = |text: &str| units::printable(text).replace('|', "\\|").replace('`', "'");
     let cell = |text: &str| code(text).replace('<', "&lt;");
     let row = |judgement: &Judgement| {
@@ -80,7 +79,7 @@ pub fn expectations_markdown(suite: &str, judgements: &[Judgement]) -> String {
     format!("### flashlab: {suite}\n\n| | Expectation | Measured |\n|---|---|---|\n{rows}\n")
 }
 
-/// How many are not met, and how many cannot be told; `None` where all are met.
+/// How many are not met, and how many cannot be told; `None` if all are met.
 pub fn expectations_summary(judgements: &[Judgement]) -> Option<String> {
     let count = |outcome| judgements.iter().filter(|judgement| judgement.outcome == outcome).count();
     let counts = [(count(Outcome::NotMet), "not met"), (count(Outcome::CannotBeTold), "cannot be told")];
@@ -92,7 +91,7 @@ pub fn expectations_summary(judgements: &[Judgement]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("of {} expectations {}", judgements.len(), parts.join(", ")))
 }
 
-/// The expectation, with the experiment that it was applied to where it does not say so itself.
+/// The expectation, with the experiment that it was applied to, unless it names the experiment itself.
 fn named(judgement: &Judgement) -> String {
     let Judgement { expectation, of, .. } = judgement;
     if of.is_empty() || expectation.contains(of.as_str()) {
@@ -129,7 +128,7 @@ fn evidence_words(judgement: &Judgement) -> String {
     }
 }
 
-/// The first names, and how many more there are.
+/// The first names, and the number of the others.
 pub fn enumeration(names: &[String]) -> String {
     let shown = names[..names.len().min(NAMES)].join(", ");
     if names.len() > NAMES { format!("{shown} and {} more", names.len() - NAMES) } else { shown }

@@ -1,4 +1,4 @@
-//! The report of one run as a page: what is said in which order.
+//! The page of one run: which sections it has, in which order.
 
 use flashlab_analysis::findings::{Findings, MicroBenchmark, Traces};
 use flashlab_plan::Plan;
@@ -10,12 +10,12 @@ use crate::points::{self, is_own_plan};
 use crate::state::steady_chart;
 use crate::{method, runs, summary};
 
-/// `report.html`: one file that needs nothing else.
+/// `report.html`: one file that needs no other file.
 ///
-/// It opens with the verdict and Table 3's row, then warnings and hints, then the plots of uFLIP's
-/// Figures 3 to 8 and of the other micro-benchmarks, then how it was measured and every run.
+/// It begins with the verdict and the row of Table 3, then warnings and hints. The plots of uFLIP's Figures 3
+/// to 8 and of the other micro-benchmarks follow. At the end are how it was measured, and every run.
 ///
-/// Of a person's own plan it has the plots, and how they came about.
+/// For a user's own plan it has the plots, and how they were measured.
 pub fn html(findings: &Findings, traces: &Traces) -> String {
     if is_own_plan(findings) {
         return own_plan(findings);

@@ -1,6 +1,6 @@
-//! What was inferred of a device, to people: a terminal table, a page with a picture of each finding, and JSON.
+//! Presents inferred parameters: a terminal table, a page with pictures, and JSON.
 //!
-//! Invariant: what is not known is told with its reason, never left out and never shown as a number.
+//! Invariant: an unknown parameter is shown with its reason, never left out and never shown as a number.
 
 mod groups;
 mod html;
@@ -16,17 +16,17 @@ pub use html::inference_html;
 pub use json::InferenceJson;
 pub use terminal::{advice_terminal, inference_terminal};
 
-/// An inference with how it came about.
+/// An inference, and how it was made.
 pub struct InferenceRun<'a> {
     /// What was found.
     pub inference: &'a Inference,
-    /// When it was begun, RFC 3339, UTC.
+    /// When it began, RFC 3339, UTC.
     pub started: &'a str,
     /// The program's version.
     pub flashlab: &'a str,
     /// Of everything random.
     pub seed: Seed,
-    /// How much it was allowed to write; `None`: it only read.
+    /// The most bytes that it was allowed to write; `None`: it only read.
     pub write_budget: Option<Bytes>,
     /// What to doubt about the target.
     pub warnings: &'a [(String, String)],
@@ -45,7 +45,7 @@ impl InferenceRun<'_> {
         self.inference.findings.iter().filter(|finding| finding.verdict == verdict).collect()
     }
 
-    /// How much became known, in a sentence or two.
+    /// How many parameters were found, in one or two sentences.
     fn summary(&self) -> String {
         let count = |verdict| self.of(verdict).len();
         let found = count(Verdict::Found);
@@ -62,7 +62,7 @@ impl InferenceRun<'_> {
     }
 }
 
-/// Findings that have the same to say, together: one group's parameters often have one reason.
+/// Findings with the same evidence, together: the parameters of a group often have one reason.
 fn by_evidence<'a>(findings: &[&'a Finding]) -> Vec<(Vec<&'a Finding>, &'a str)> {
     let mut groups: Vec<(Vec<&Finding>, &str)> = Vec::new();
     for finding in findings {
@@ -74,13 +74,13 @@ fn by_evidence<'a>(findings: &[&'a Finding]) -> Vec<(Vec<&'a Finding>, &'a str)>
     groups
 }
 
-/// The names of some findings' parameters, in a row.
+/// The names of these findings' parameters, in a list.
 fn titles(findings: &[&Finding]) -> String {
     let titles: Vec<&str> = findings.iter().map(|finding| finding.parameter.title()).collect();
     titles.join(", ")
 }
 
-/// A confidence as people read it: `99.2 %`, and never certainty.
+/// A confidence as a text: `99.2 %`, and never 100 %.
 fn confidence(finding: &Finding) -> String {
     let share = (finding.confidence * 1000.0).floor() / 10.0;
     if share > 99.9 { "over 99.9 %".to_owned() } else { format!("{share:.1} %") }

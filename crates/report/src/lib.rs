@@ -1,16 +1,15 @@
-//! Findings to people: a terminal summary, and one self-contained HTML file.
+//! Presents findings to people: a terminal summary, and one self-contained HTML file.
 //!
 //! # Model
-//! [`Findings`](flashlab_analysis::findings::Findings) and
-//! [`Traces`](flashlab_analysis::findings::Traces) go in, a text comes out. The page is tables and
-//! text in plain HTML, plus one JSON document of charts that a small script draws with uPlot
-//! (`vendor/uplot`, embedded). Charts are decided here, in Rust; the script only draws.
+//! [`Findings`](flashlab_analysis::findings::Findings) and [`Traces`](flashlab_analysis::findings::Traces)
+//! are turned into a text. The page is tables and text in plain HTML, plus one JSON document of charts. A
+//! small script draws the charts with uPlot (`vendor/uplot`, embedded). The charts are defined here, in Rust;
+//! the script only draws them.
 //!
 //! # Invariants
-//! - No statistic is computed here: only units, scales, and the ratio of two figures that stand in
-//!   the findings.
+//! - No statistic is computed here: only units, scales, and the ratio of two figures in the findings.
 //! - A page makes no network request: its Content-Security-Policy forbids every one.
-//! - Names of devices, paths and messages are outside bytes: maud and `escape` make them text in HTML,
+//! - Names of devices, paths and messages come from outside: maud and `escape` make them safe in HTML,
 //!   `units::printable` in the terminal.
 //! - A figure that was not measured is shown as such, never as zero.
 

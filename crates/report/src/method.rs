@@ -1,4 +1,4 @@
-//! How it was measured, what was measured, and what the figures mean.
+//! The sections about the method: how and what was measured, and what the figures mean.
 
 use flashlab_analysis::findings::{Baseline, Findings};
 use flashlab_base::{Bytes, Identity, Nanos};
@@ -64,7 +64,7 @@ fn method(findings: &Findings) -> Vec<(&'static str, Option<String>)> {
         ("Seed", Some(method.seed.to_string())),
     ];
     if is_own_plan(findings) {
-        // Its IOs are of the plan's size, and all of its values are run where nothing else is said.
+        // Its IOs have the sizes of the plan. All values are run, unless the method says otherwise.
         let is_quick = method.thoroughness == "quick";
         rows.retain(|(name, _)| *name != "Baseline IOSize" && (is_quick || *name != "Thoroughness"));
     }
@@ -75,8 +75,8 @@ fn duration(nanos: Nanos) -> String {
     units::time(nanos.get() as f64)
 }
 
-/// The command that repeats the run. Consent to overwriting a device or a file is left out: that is
-/// to be given anew.
+/// The command that repeats the run, without consent to overwrite a device or a file: the user has to consent
+/// again.
 fn repeat_command(findings: &Findings) -> String {
     let Findings { method, identity, .. } = findings;
     let own_plan = is_own_plan(findings);
@@ -122,12 +122,12 @@ fn repeat_command(findings: &Findings) -> String {
     words.join(" ")
 }
 
-/// A shipped plan by its name, another by the file that a person may have called so.
+/// The name of a shipped plan, or a file name that the user's plan may have.
 fn plan_word(name: &str) -> String {
     if Plan::MICRO_BENCHMARKS.contains(&name) { name.to_owned() } else { shell_word(&format!("{name}.toml")) }
 }
 
-/// `word` as a shell reads it back.
+/// `word`, quoted for a shell.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

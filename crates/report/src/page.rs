@@ -1,7 +1,7 @@
-//! The frame of every page: head, bar, embedded script and style, foot.
+//! The frame of every page: head, navigation bar, embedded script and style, foot.
 //!
-//! Invariant: nothing in the page refers to anything outside it. The Content-Security-Policy makes
-//! the browser refuse every request, whatever else the page says.
+//! Invariant: nothing in the page refers to another file or site. The Content-Security-Policy makes the
+//! browser refuse every request, whatever the page contains.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ const UPLOT_LICENCE: &str = include_str!("../vendor/uplot/LICENSE");
 const SECURITY_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-/// A part of the page with a heading, reached from the bar at the top.
+/// A section of the page with a heading, linked from the bar at the top.
 pub struct Section {
     /// Unique in the page.
     pub id: &'static str,
-    /// Its name in the bar; empty to leave it out there.
+    /// Its name in the bar; empty for a section without a link.
     pub short: &'static str,
     /// Its heading; empty for none.
     pub heading: &'static str,
@@ -120,7 +120,7 @@ fn foot(flashlab: &str) -> Markup {
     }
 }
 
-/// A chart's frame, which the script fills.
+/// The frame of a chart, which the script fills.
 pub fn figure(chart: &Chart) -> Markup {
     let title_id = format!("{}-title", chart.id);
     html! {
@@ -137,7 +137,7 @@ pub fn figure(chart: &Chart) -> Markup {
     }
 }
 
-/// Charts side by side, as wide as they want to be.
+/// Charts side by side, with their preferred widths.
 pub fn figures<'a>(charts: impl IntoIterator<Item = &'a Chart>) -> Markup {
     html! { div.charts.needs-script { @for chart in charts { (figure(chart)) "\n" } } }
 }

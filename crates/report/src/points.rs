@@ -1,6 +1,6 @@
-//! A person's own plan: what each run gave.
+//! The results of a user's own plan, run by run.
 //!
-//! uFLIP's row and hints say nothing of such a plan, which has no methodology around it.
+//! uFLIP's row and hints do not apply to such a plan, because it is run without the methodology.
 //!
 //! Invariant: the figures in a line are those of one run, the middle repetition by its mean.
 
@@ -16,7 +16,7 @@ use crate::units;
 use crate::words::mode_words;
 use crate::writer::{DIM, Writer};
 
-/// Whether plans were run as they are written, without the baselines that the methodology begins with.
+/// Whether plans were run as they are written, without the baselines of the methodology.
 pub(crate) fn is_own_plan(findings: &Findings) -> bool {
     findings.baselines.is_empty() && !findings.micro_benchmarks.is_empty()
 }
@@ -26,7 +26,7 @@ pub(crate) fn tables(out: &mut Writer<'_>, findings: &Findings) {
     findings.micro_benchmarks.iter().for_each(|plan| table(out, plan));
 }
 
-/// What the experiments gave that vary nothing: a single point is no curve.
+/// The results of experiments that vary nothing, because a single point is no curve.
 pub(crate) fn facts(plans: &[&MicroBenchmark]) -> Markup {
     let experiments = plans.iter().flat_map(|plan| &plan.experiments);
     let fact = |experiment: &'_ ExperimentFindings| {
@@ -86,7 +86,7 @@ fn table(out: &mut Writer<'_>, plan: &MicroBenchmark) {
     }
 }
 
-/// The IOs of a run that a line is of.
+/// The IOs of a run that a line shows.
 struct Counted<'a> {
     name: &'static str,
     response: &'a Distribution,
@@ -132,14 +132,14 @@ fn row(wide: bool, name: &str, mode: &str, [mean, p50, _, p99, p999, max, ios, r
     row.trim_end().to_owned()
 }
 
-/// A row with one text in place of the name and the mode.
+/// A row with one text instead of the name and the mode.
 fn heading(wide: bool, title: &str, headings: [String; 8]) -> String {
     let length = if wide { 21 } else { 19 };
     let figures = row(wide, "", "", headings).split_off(length);
     format!("{:<length$}{figures}", cut(title, length))
 }
 
-/// A person's own names may be longer than their column.
+/// Shortens a text: names in a user's plan may be longer than their column.
 fn cut(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();
@@ -147,7 +147,7 @@ fn cut(text: &str, length: usize) -> String {
     text.chars().take(length - 1).chain(['…']).collect()
 }
 
-/// How each experiment went on, in IOs and bytes a second, drawn for the middle repetition of its last point.
+/// The IOs and bytes per second of each experiment over time, for the middle repetition of its last point.
 pub(crate) fn over_time(findings: &Findings) -> Vec<Chart> {
     let mut charts = Vec::new();
     for plan in &findings.micro_benchmarks {

@@ -1,4 +1,4 @@
-//! The tables of a report as rows of plain figures, for CSV: every figure in the unit that its name ends with.
+//! The tables of a report as rows for CSV. Each figure has the unit in the name of its column.
 
 use flashlab_analysis::findings::{Distribution, Findings, ModeFigures, RunSummary};
 use flashlab_analysis::inference::{Finding, Inference, Value, Verdict};
@@ -15,11 +15,11 @@ pub struct RunRow {
     pub plan: String,
     /// The pattern.
     pub experiment: String,
-    /// The parameter that varies; empty where none does.
+    /// The parameter that varies; empty if none does.
     pub parameter: String,
     /// Its value.
     pub value: f64,
-    /// The value as a person writes it.
+    /// The value as a text.
     pub label: String,
     /// The run's number.
     pub run: u32,
@@ -36,13 +36,13 @@ pub struct RunRow {
     pub bytes_per_s: f64,
     /// Of the whole run.
     pub write_amplification: Option<f64>,
-    /// IOs that failed, of the whole run.
+    /// Failed IOs of the whole run.
     pub failed_ios: u64,
     /// What to doubt about the run.
     pub flags: String,
 }
 
-/// A row for each run's reads, and one for its writes.
+/// One row for the reads of each run, and one for its writes.
 pub fn run_rows(findings: &Findings) -> Vec<RunRow> {
     let baselines = findings
         .baselines
@@ -59,7 +59,7 @@ pub fn run_rows(findings: &Findings) -> Vec<RunRow> {
     baselines.chain(points).collect()
 }
 
-/// As [`run_rows`], but the middle repetition of each point only.
+/// As [`run_rows`], but only the middle repetition of each point.
 pub fn middle_rows(findings: &Findings) -> Vec<RunRow> {
     let mut middle = findings.clone();
     for micro in &mut middle.micro_benchmarks {
@@ -92,7 +92,7 @@ fn rows_of(run: &RunSummary, [plan, experiment, parameter, label]: [&str; 4], va
     run.modes.iter().map(row).collect()
 }
 
-/// One statistic of one experiment, of another run against the first.
+/// One statistic of one experiment: another run against the first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RatioRow {
     /// The first run's device.
@@ -107,7 +107,7 @@ pub struct RatioRow {
     pub ratio: StatisticRatio,
 }
 
-/// A row for each ratio of a comparison.
+/// One row for each ratio of a comparison.
 pub fn ratio_rows(comparison: &Comparison) -> Vec<RatioRow> {
     let first = comparison.devices.first().cloned().unwrap_or_default();
     let mut rows = Vec::new();
@@ -129,7 +129,7 @@ pub fn ratio_rows(comparison: &Comparison) -> Vec<RatioRow> {
 pub struct ParameterRow {
     /// Its name.
     pub parameter: &'static str,
-    /// Its value; empty where none was found.
+    /// Its value; empty if none was found.
     pub value: Option<Value>,
     /// The value's unit.
     pub unit: &'static str,
@@ -137,13 +137,13 @@ pub struct ParameterRow {
     pub confidence: f64,
     /// `found`, `undetermined` or `not identifiable`.
     pub verdict: Verdict,
-    /// What was done and what was seen.
+    /// The evidence.
     pub evidence: String,
     /// What was written to find it.
     pub bytes_written: u64,
 }
 
-/// A row for each parameter of an inference.
+/// One row for each parameter of an inference.
 pub fn parameter_rows(inference: &Inference) -> Vec<ParameterRow> {
     let row = |finding: &Finding| ParameterRow {
         parameter: finding.parameter.name(),
@@ -167,7 +167,7 @@ pub struct RunClassRow {
     pub class: ClassRow,
 }
 
-/// A row for each class of these runs.
+/// One row for each class of these runs.
 pub fn class_rows<'a>(runs: impl IntoIterator<Item = (&'a str, &'a ClassTable)>) -> Vec<RunClassRow> {
     let rows = |(run, table): (&str, &'a ClassTable)| {
         let run = run.to_owned();

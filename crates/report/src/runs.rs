@@ -1,6 +1,6 @@
 //! The table of all runs.
 //!
-//! Invariant: a column has one unit, so that its figures can be compared at a glance and sorted.
+//! Invariant: a column has one unit, so that its figures can be compared and sorted.
 
 use flashlab_analysis::findings::{Distribution, Findings, RunEnd, RunSummary};
 use maud::{Markup, html};
@@ -41,7 +41,7 @@ struct Place<'a> {
     value: f64,
 }
 
-/// Every run with its statistics, folded away.
+/// Every run with its statistics, folded.
 pub fn section(findings: &Findings) -> Section {
     let rows = rows(findings);
     let body = if rows.is_empty() { note("There are none.") } else { table(&rows) };
@@ -85,7 +85,7 @@ fn rows(findings: &Findings) -> Vec<Markup> {
     rows
 }
 
-/// A row for all IOs of a run, and where it reads and writes a row for each.
+/// One row for all IOs of a run, and one each for its reads and writes if it has both.
 fn rows_of(place: &Place<'_>, run: &RunSummary) -> Vec<Markup> {
     let all = Counted {
         name: match run.modes.as_slice() {
@@ -105,7 +105,7 @@ fn rows_of(place: &Place<'_>, run: &RunSummary) -> Vec<Markup> {
     std::iter::once(all).chain(apart).map(|counted| row(place, run, &counted)).collect()
 }
 
-/// Which IOs of a run a row is of.
+/// The IOs of a run that a row shows.
 struct Counted<'a> {
     name: &'static str,
     response: &'a Distribution,

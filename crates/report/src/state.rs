@@ -1,11 +1,12 @@
-//! The state that the device was measured in: how it is known to be steady, and what the figures cannot say otherwise.
+//! The state in which the device was measured: how flashlab knows that it is steady, and otherwise what the
+//! figures cannot say.
 
 use flashlab_analysis::findings::{Findings, Method, SteadyRound};
 
 use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::units;
 
-/// What the reader has to know of the state before the figures.
+/// What the reader has to know about the state before the figures.
 pub fn state_sentence(method: &Method) -> String {
     let unknown = "It is not known whether the device was steady: random writes of a device that maps pages may become several \
                    times slower after more of them. `--state steady` measures the steady state.";
@@ -32,7 +33,8 @@ pub fn state_sentence(method: &Method) -> String {
     }
 }
 
-/// The rounds of random writes: throughput, or write amplification where the device was conditioned without times.
+/// The rounds of random writes: throughput, or write amplification if the device was conditioned without
+/// times.
 pub fn steady_chart(findings: &Findings) -> Option<Chart> {
     let steady = findings.method.steady.as_ref()?;
     let capacity = findings.method.target_size.0.max(1) as f64;

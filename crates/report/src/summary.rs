@@ -1,4 +1,4 @@
-//! The top of the report: what a reader who reads nothing else should have read.
+//! The top of the report: the most important results.
 
 use flashlab_analysis::findings::{Findings, Hint};
 use maud::{Markup, html};
@@ -25,7 +25,7 @@ pub fn sections(findings: &Findings) -> Vec<Section> {
     ]
 }
 
-/// The top of the report of a person's own plan, of which uFLIP's row and hints say nothing.
+/// The top of the report of a user's own plan, to which uFLIP's row and hints do not apply.
 pub fn head(findings: &Findings) -> Section {
     let body =
         html! { (device(findings)) (warnings_html(&findings.warnings)) (figures(&steady_chart(findings))) };
@@ -68,7 +68,7 @@ fn about(findings: &Findings) -> String {
     parts.join(" · ")
 }
 
-/// The four baselines, each with a bar to one scale.
+/// The four baselines, each with a bar, on one scale.
 fn tiles_html(findings: &Findings) -> Markup {
     let baselines = table3::baselines(&findings.characteristics);
     let longest = baselines.iter().filter_map(|b| b.mean_ns).filter(|ns| ns.is_finite()).fold(0.0, f64::max);
@@ -120,7 +120,8 @@ fn card(index: usize, column: Table3Column) -> Markup {
     }
 }
 
-/// A word with its meaning, shown when the reader points at it. `index` is unique among the terms of a page.
+/// A word with its meaning, which is shown when the reader points at it. `index` is unique among the terms of
+/// a page.
 pub fn term(word: &str, meaning: &str, index: usize) -> Markup {
     let id = format!("meaning-{index}");
     html! {

@@ -1,4 +1,5 @@
-//! A sweep: one plan on a simulated device with other values of its keys, as one table and as pictures.
+//! The report of a sweep: one plan on a simulated device with other values of its keys, as a table and as
+//! charts.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +21,11 @@ pub struct Sweep {
     pub device: String,
     /// The plan.
     pub plan: String,
-    /// The state that each device was brought to first.
+    /// The state of each device before it was measured.
     pub state: String,
     /// The version of flashlab.
     pub flashlab: String,
-    /// The keys that were set, as `flash.over_provisioning`.
+    /// The keys that were set, for example `flash.over_provisioning`.
     pub keys: Vec<String>,
     /// Each combination of values, in the order in which they were given.
     pub points: Vec<SweepPoint>,
@@ -123,7 +124,7 @@ fn table(sweep: &Sweep) -> (Vec<String>, Vec<Vec<String>>) {
     (headings, rows)
 }
 
-/// The last part of a key, which says what it is.
+/// The last part of a key, which is enough for a heading.
 fn short(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }

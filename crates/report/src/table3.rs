@@ -1,30 +1,30 @@
-//! The device's row of uFLIP's Table 3, column by column, in words.
+//! The device's row of uFLIP's Table 3, column by column, as texts.
 //!
-//! Invariant: a column says whether it was measured; only measured ones have a figure.
+//! Invariant: each column says whether it was measured, and only measured ones have a figure.
 
 use flashlab_analysis::findings::{Characteristics, Findings};
 
 use crate::units;
 
-/// One column of Table 3 for the device at hand.
+/// One column of Table 3 for this device.
 pub struct Table3Column {
     /// Its heading, as `Locality`.
     pub title: &'static str,
-    /// Its figure, as `8 MB`; `None` where it was not measured.
+    /// Its figure, for example `8 MB`; `None` if it was not measured.
     pub value: Option<String>,
-    /// What belongs to the figure, as `2.00× a sequential write`; may be empty.
+    /// A detail of the figure, for example `2.00× a sequential write`; may be empty.
     pub detail: String,
     /// What the column means, in a sentence (uFLIP section 5.2).
     pub meaning: &'static str,
 }
 
-/// A baseline's short name, its name in words, and its mean response time in nanoseconds.
+/// A baseline: its short name, its full name, and its mean response time in nanoseconds.
 pub struct BaselineFigure {
     /// `SR`, `RR`, `SW`, `RW`.
     pub name: &'static str,
     /// As `sequential read`.
     pub words: &'static str,
-    /// Mean response time; `None` where it was not measured.
+    /// Mean response time; `None` if it was not measured.
     pub mean_ns: Option<f64>,
 }
 
@@ -72,7 +72,7 @@ pub fn columns(findings: &Findings) -> Vec<Table3Column> {
 }
 
 fn pause(findings: &Findings) -> Table3Column {
-    // A null beside measured pauses is a finding; without them it is a gap.
+    // If pauses were measured, a null means that none helps. Otherwise it means "not measured".
     let measured = findings.micro_benchmarks.iter().any(|m| {
         m.name == "pause" && m.experiments.iter().any(|e| e.pattern == "RW" && !e.points.is_empty())
     });

@@ -1,7 +1,7 @@
-//! The summary for a terminal.
+//! The summary of a run for a terminal.
 //!
-//! Invariants: no line is longer than the layout's width (but for a single word that is), and
-//! nothing in it is obeyed by the terminal but our own colours, if they were asked for.
+//! Invariants: no line is longer than the layout's width, except for a single longer word. The text contains
+//! no control characters except our own colours, if they were requested.
 
 use flashlab_analysis::findings::{Findings, HintVerdict, Severity};
 
@@ -14,8 +14,8 @@ use crate::warnings::paragraphs;
 use crate::words::{date, verdict_words};
 use crate::writer::{BOLD, DIM, GREEN, Layout, RED, Writer, YELLOW};
 
-/// The findings as a text that ends with a line feed: device, verdict, Table 3's row, the hints in
-/// a line or two each, warnings, and where the report is.
+/// The findings as a text that ends with a line feed: device, verdict, row of Table 3, the hints in one or
+/// two lines each, warnings, and where the report is.
 pub fn terminal(findings: &Findings, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     out.wrapped("", &title(findings), BOLD);
@@ -61,7 +61,7 @@ fn about(findings: &Findings) -> String {
     )
 }
 
-/// The four baselines side by side, or two by two where that is too wide.
+/// The four baselines side by side, or in two rows if that is too wide.
 fn baselines(out: &mut Writer<'_>, findings: &Findings) {
     const COLUMN: usize = 18;
     let figures = table3::baselines(&findings.characteristics);
@@ -87,12 +87,13 @@ fn short_words(name: &str) -> &str {
     }
 }
 
-/// The other columns of Table 3, one a line.
+/// The other columns of Table 3, one per line.
 fn columns(out: &mut Writer<'_>, findings: &Findings) {
     for column in table3::columns(findings) {
         let detail = if column.detail.is_empty() { String::new() } else { format!(" {}", column.detail) };
         let value = column.value.unwrap_or_else(|| "not measured".to_owned());
-        // A ratio reads on: `1.50x a sequential write`; other figures need a stop before the detail.
+        // A ratio continues without a stop: `1.50x a sequential write`. Other figures need a stop before the
+        // detail.
         let joint = if value.ends_with('×') || detail.is_empty() { "" } else { "," };
         out.wrapped(&format!("{:<11}", column.title), &format!("{value}{joint}{detail}"), "");
     }

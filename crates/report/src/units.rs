@@ -1,4 +1,4 @@
-//! Figures as people read them: three significant digits and a unit.
+//! Formats figures for people: three significant digits and a unit.
 //!
 //! Invariant: an undefined figure (NaN, infinite) is shown as [`UNKNOWN`], never as a number.
 
@@ -6,7 +6,7 @@ use flashlab_base::Bytes;
 
 use crate::escape::is_direction_override;
 
-/// What stands where there is no figure.
+/// The text for a missing figure.
 pub const UNKNOWN: &str = "–";
 
 const TIMES: [(f64, &str); 5] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s"), (60e9, "min")];
@@ -17,12 +17,12 @@ pub fn time(nanoseconds: f64) -> String {
     scaled(nanoseconds, &TIMES)
 }
 
-/// A throughput, given in bytes a second, in units of powers of 1000.
+/// A throughput, given in bytes per second, with units of powers of 1000.
 pub fn rate(bytes_per_second: f64) -> String {
     scaled(bytes_per_second, &RATES)
 }
 
-/// A size to the byte, in the largest unit that it is a whole number of: `7936 KiB`.
+/// A size, exact to the byte, in the largest unit that divides it: `7936 KiB`.
 pub fn exactly(size: Bytes) -> String {
     let written = size.exact();
     let digits = written.chars().take_while(char::is_ascii_digit).count();
@@ -34,7 +34,7 @@ pub fn ratio(value: f64) -> String {
     if value.is_finite() { format!("{}×", digits(value)) } else { UNKNOWN.to_owned() }
 }
 
-/// A part of a whole, given from 0 to 1.
+/// A share, given from 0 to 1.
 pub fn percent(part: f64) -> String {
     if part.is_finite() { format!("{} %", digits(part * 100.0)) } else { UNKNOWN.to_owned() }
 }
@@ -52,7 +52,7 @@ pub fn grouped(number: u64) -> String {
     shown
 }
 
-/// About how many, with two significant digits: `30 000`, `15 million`.
+/// A rounded number, with two significant digits: `30 000`, `15 million`.
 pub fn about(count: u64) -> String {
     const MILLION: u64 = 1_000_000;
     let size = 10u64.pow(count.max(10).ilog10() - 1);
@@ -60,7 +60,7 @@ pub fn about(count: u64) -> String {
     if rounded < MILLION { grouped(rounded) } else { format!("{} million", digits_of_million(rounded)) }
 }
 
-/// Millions with a digit behind the point where it is not 0.
+/// Millions, with one digit after the point if it is not 0.
 fn digits_of_million(count: u64) -> String {
     let millions = count as f64 / 1e6;
     if millions >= 10.0 || millions.fract() == 0.0 {
@@ -70,7 +70,7 @@ fn digits_of_million(count: u64) -> String {
     }
 }
 
-/// `value` with three significant digits, and all of those before the point; small values with two.
+/// `value` with three significant digits, and all digits before the point; small values with two.
 pub fn digits(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -89,7 +89,7 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// `text` without what a terminal would obey instead of show.
+/// `text` without characters that a terminal would execute instead of show.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_direction_override(c) { '\u{fffd}' } else { c }).collect()
 }

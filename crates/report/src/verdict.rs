@@ -1,20 +1,19 @@
-//! The device in a few sentences, from its row of Table 3.
+//! Describes the device in a few sentences, from its row of Table 3.
 //!
-//! Invariant: a sentence is written only where every figure in it was measured, and where the measurement
-//! carries it.
+//! Invariant: a sentence appears only if every figure in it was measured, and if the measurement supports it.
 
 use flashlab_analysis::findings::{Findings, HintVerdict};
 
 use crate::table3::short;
 use crate::units;
 
-/// Below this ratio two costs are called alike.
+/// If the ratio of two response times is below this, they are called equal.
 const ALIKE: f64 = 1.1;
-/// From this ratio on, random writes are called expensive and the verdict says where they are not. Devices of uFLIP's
-/// Table 3 differ by up to this factor between figures that the paper calls equal or nearly so.
+/// From this ratio on, random writes are called slow, and the verdict says where they are not. In uFLIP's
+/// Table 3, figures that the paper calls equal or nearly equal differ by up to this factor.
 const EXPENSIVE: f64 = 1.5;
 
-/// What to know of the device, most important first.
+/// The most important facts about the device, in order of importance.
 pub fn sentences(findings: &Findings) -> Vec<String> {
     if let Some(why) = findings.disturbance.forbids() {
         let advice =
@@ -107,7 +106,7 @@ fn hints(findings: &Findings) -> Option<String> {
     Some(format!("Of uFLIP's seven design hints {holds} {hold} here and {not} {do_not} not{tail}."))
 }
 
-/// Whether the measurement does not decide the hint of this number.
+/// Whether the measurement leaves the hint with this number undecided.
 fn is_open(findings: &Findings, number: u32) -> bool {
     let hint = findings.hints.iter().find(|hint| hint.number == number);
     hint.is_some_and(|hint| hint.verdict == HintVerdict::NotSupportedByThisMeasurement)

@@ -1,16 +1,16 @@
-//! Warnings in the order of their weight: first those that may change the verdict, then the others in one line.
+//! Orders warnings by severity: first those that may change the verdict, then the others in one line.
 //!
-//! Invariant: the page loses no warning; what the first look leaves out is folded.
+//! Invariant: the page contains every warning; the less important ones are folded.
 
 use flashlab_analysis::findings::{Severity, Warning};
 use maud::{Markup, html};
 
 use crate::words::capitalised;
 
-/// Warnings of one kind, of which equal messages are counted.
+/// Warnings of one kind. Equal messages are counted.
 struct WarningKind<'a> {
     kind: &'a str,
-    /// Each different warning with how often it occurs; never empty.
+    /// Each different warning with its number of occurrences; never empty.
     messages: Vec<(&'a Warning, usize)>,
 }
 
@@ -32,7 +32,7 @@ impl WarningKind<'_> {
     }
 }
 
-/// The warnings of this severity by kind, kinds in the order of their first warning.
+/// The warnings of this severity by kind. Kinds are in the order of their first warning.
 fn kinds(warnings: &[Warning], severity: Severity) -> Vec<WarningKind<'_>> {
     let mut kinds: Vec<WarningKind<'_>> = Vec::new();
     for warning in warnings.iter().filter(|warning| warning.severity() == severity) {
@@ -49,7 +49,7 @@ fn kinds(warnings: &[Warning], severity: Severity) -> Vec<WarningKind<'_>> {
     kinds
 }
 
-/// The warnings of a page; nothing where there are none.
+/// The warnings of a page; empty if there are none.
 pub fn warnings_html(warnings: &[Warning]) -> Markup {
     let (severe, others) =
         (kinds(warnings, Severity::ChangesVerdict), kinds(warnings, Severity::SinglePoints));
@@ -108,8 +108,8 @@ fn message((warning, count): &(&Warning, usize)) -> Markup {
     }
 }
 
-/// The warnings for a terminal, a paragraph each: those that may change the verdict, one of each kind; then one line
-/// for all others.
+/// The warnings for a terminal, one paragraph each: one of each kind that may change the verdict, then one
+/// line for all others.
 pub fn paragraphs(warnings: &[Warning]) -> Vec<(Severity, String)> {
     let severe = kinds(warnings, Severity::ChangesVerdict).into_iter().map(|kind| {
         let first = kind.messages[0].0;

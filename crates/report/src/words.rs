@@ -1,9 +1,9 @@
-//! Words and dates that several pages show.
+//! Words and dates that several pages use.
 
 use flashlab_analysis::findings::HintVerdict;
 use flashlab_base::Mode;
 
-/// An RFC 3339 instant in UTC as people write it; anything else as it is.
+/// An RFC 3339 instant in UTC, formatted for people; any other text is returned unchanged.
 pub fn date(rfc3339: &str) -> String {
     match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16), rfc3339.ends_with('Z')) {
         (Some(day), Some("T"), Some(minute), true) => format!("{day} {minute} UTC"),
@@ -11,7 +11,7 @@ pub fn date(rfc3339: &str) -> String {
     }
 }
 
-/// A verdict's class in the style, its sign, and its words.
+/// A verdict's class in the style sheet, its sign, and its words.
 pub fn verdict_words(verdict: HintVerdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
         HintVerdict::Holds => ("holds", "✓", "Holds"),
@@ -26,7 +26,7 @@ pub fn capitalised(words: &str) -> String {
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
-/// What IOs of a mode are called.
+/// The word for IOs of a mode.
 pub fn mode_words(mode: Mode) -> &'static str {
     match mode {
         Mode::Read => "reads",

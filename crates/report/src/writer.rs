@@ -1,17 +1,18 @@
-//! Lines for a terminal: wrapped, in colours if they were asked for.
+//! Writes lines for a terminal: wrapped, with colours if requested.
 //!
-//! Invariant: whatever stands in a text, the terminal obeys no escape but the writer's own colours.
+//! Invariant: the terminal executes no escape sequence except the writer's own colours, whatever the texts
+//! contain.
 
 use crate::units::printable;
 
 /// How the summary is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Columns of the terminal; below 40 the lines are laid out for 40.
+    /// Columns of the terminal. Lines are laid out for at least 40.
     pub width: usize,
     /// Whether to use colours (ANSI escapes).
     pub colour: bool,
-    /// Where `report.html` is, to be told at the end.
+    /// Where `report.html` is, for the last line.
     pub report: Option<String>,
 }
 
@@ -65,7 +66,7 @@ impl<'a> Writer<'a> {
         self.text.push('\n');
     }
 
-    /// A text after a first word, wrapped under itself.
+    /// A text after a first word; further lines are indented under the text.
     pub(crate) fn wrapped(&mut self, first: &str, text: &str, style: &str) {
         let indent = first.chars().count();
         let lines = wrap(text, self.width() - indent);
@@ -92,11 +93,11 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Breaks `text` between words into lines of at most `width` characters; a longer word has a line
-/// of its own. There is always at least one line.
+/// Breaks `text` between words into lines of at most `width` characters. A longer word has its own line.
+/// There is always at least one line.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    // Ordinary spaces only: a no-break space between a number and its unit must not break.
+    // Only at ordinary spaces: a no-break space between a number and its unit must not break.
     for word in text.split([' ', '\n', '\t']).filter(|word| !word.is_empty()) {
         let line = lines.last_mut().expect("there is always a line");
         if line.is_empty() {

@@ -1,10 +1,10 @@
-//! Ajwani et al., "Characterizing the performance of flash memory storage devices and its impact on algorithm design":
-//! Table 3.1, and the figures on what random writes leave behind.
+//! Reproduces Ajwani et al., "Characterizing the performance of flash memory storage devices and its impact
+//! on algorithm design": Table 3.1, and the figures about the effect of random writes.
 //!
 //! # Model
-//! The experiments of the paper's appendix A: before those of each buffer size the whole device is written in order with
-//! requests of 1 MB; a pattern runs three times for 30 s, sequential ones from a random multiple of the buffer size on,
-//! random ones as a permutation. MB are 10^6 bytes.
+//! The experiments of the paper's appendix A. Before those with each buffer size, the whole device is written
+//! sequentially with requests of 1 MB. A pattern runs three times for 30 s. Sequential patterns start at a
+//! random multiple of the buffer size; random ones are a permutation. A MB is 10^6 bytes.
 
 mod alignment;
 mod history;
@@ -54,7 +54,7 @@ const DEVICES: [&str; 17] = [
     "barracuda",
 ];
 
-/// The table's buffers and patterns, by the names of its columns.
+/// The table's buffer sizes and patterns, with the names of its columns.
 const SIZES: [(&str, Bytes); 2] = [("512", Bytes(512)), ("2m", Bytes(2 << 20))];
 const PATTERNS: [(&str, Mode, bool); 4] = [
     ("sr", Mode::Read, true),
@@ -84,7 +84,7 @@ fn row(name: &'static str, seed: Seed) -> Result<Vec<Measurement>> {
     Ok(row)
 }
 
-/// A device of the zoo, written in order as a whole.
+/// A device of the zoo, written completely and sequentially.
 fn rewritten(name: &str) -> Result<flashlab_sim::SimulatedDevice> {
     let mut device = device(name)?;
     rewrite(&mut device)?;
@@ -121,7 +121,8 @@ fn bandwidth(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<f
     Ok(bytes as f64 / 1e6 / seconds)
 }
 
-/// Runs a pattern; a sequential one begins at a random multiple of its size, with half of the device or 8 GB behind it.
+/// Runs a pattern. A sequential one starts at a random multiple of its size, with at least half of the device
+/// or 8 GB after it.
 fn start_anywhere(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<Vec<Sample>> {
     let mut pattern = pattern.clone();
     if pattern.first.location == Location::Sequential {

@@ -1,12 +1,12 @@
-//! One value of a paper beside flashlab's, and how near they have to be.
+//! A value of a paper next to flashlab's, and the tolerance of their difference.
 
 use serde::{Deserialize, Serialize};
 
-/// How near flashlab has to be to the paper.
+/// How close flashlab has to be to the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Agreement {
-    /// By this share of the paper's value.
+    /// Within this share of the paper's value.
     Within(f64),
     /// At most the paper's value.
     AtMost,
@@ -18,7 +18,7 @@ pub enum Agreement {
     Any,
 }
 
-/// One value of a paper, and what flashlab got.
+/// One value of a paper, and flashlab's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// The device, by its name in the paper's table.
@@ -26,13 +26,13 @@ pub struct Figure {
     /// The device, by its name in the zoo.
     #[serde(skip)]
     pub zoo: &'static str,
-    /// What was measured, named as in the paper's table.
+    /// The quantity, named as in the paper's table.
     pub quantity: String,
     /// Its unit; empty for a plain number.
     pub unit: String,
-    /// What the paper says; `None` where it says that there is none, or gives no number.
+    /// The paper's value; `None` if the paper says that there is none, or gives no number.
     pub paper: Option<f64>,
-    /// What flashlab got; `None` where it found none.
+    /// flashlab's value; `None` if it found none.
     pub flashlab: Option<f64>,
     /// How near they have to be.
     #[serde(skip)]
@@ -48,7 +48,7 @@ impl Figure {
         }
     }
 
-    /// Whether they are as near as they have to be.
+    /// Whether they are as close as they have to be.
     pub fn agrees(&self) -> bool {
         match (self.agreement, self.paper, self.flashlab) {
             (Agreement::Any, ..) | (_, None, None) => true,

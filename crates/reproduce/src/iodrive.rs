@@ -1,4 +1,4 @@
-//! Stoica et al.: a day of random writes on the Fusion ioDrive, and its recovery.
+//! Reproduces Stoica et al.: a day of random writes on the Fusion ioDrive, and its recovery.
 
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation};
@@ -23,20 +23,21 @@ const NAME: &str = "iodrive";
 const PAGE: Bytes = Bytes::kib(8);
 const LARGE: Bytes = Bytes::mib(1);
 const THREADS: u32 = 15;
-/// A day at the mean rate between the paper's 25 and 322 MiB/s is some 16 times the drive's 160 GB.
+/// The length of a day, in capacities. At the mean rate between the paper's 25 and 322 MiB/s, a day is about
+/// 16 times the drive's 160 GB.
 const DAY: u64 = 16;
-/// How often a day is looked at, and the IOs that are timed.
+/// The number of measurements in a day, and the IOs that each of them times.
 const LOOKS: u64 = 48;
 const TIMED: u64 = 10_000;
 const HOUR: f64 = 3600.0;
 const MIB: f64 = (1 << 20) as f64;
 
-/// One of the experiments, each on a drive of its own.
+/// One of the experiments, each on a separate drive.
 #[derive(Clone, Copy)]
 enum Experiment {
     /// Figure 1: a new drive, a day of random writes, two sequential passes.
     RandomThenSequential,
-    /// Figure 4a: an even mix from a new drive on.
+    /// Figure 4a: a mix with half writes, starting with a new drive.
     EvenMix,
     /// Table 2's baseline and section 4: reads and this share of writes, after a day.
     Mix(f64),
@@ -81,7 +82,8 @@ fn value(quantity: impl Into<String>, unit: &'static str, value: f64) -> Measure
     Measurement::new(NAME, quantity, unit, value)
 }
 
-/// Section 4: what a tenth of writes costs a workload of reads. Takes the rate of reads alone, which no table has.
+/// Section 4: how much a tenth of writes slows reads down. It removes the rate of reads alone, which is in no
+/// table.
 fn cut(values: &mut Vec<Measurement>) {
     let mut rate = |name| {
         let i = values.iter().position(|value| value.quantity == name)?;
@@ -104,14 +106,14 @@ fn mib_s(samples: &[Sample]) -> f64 {
     bytes_per_s(samples) / MIB
 }
 
-/// Random writes of so many pages, without times.
+/// Random writes of this number of pages, without times.
 fn age(device: &mut SimulatedDevice, writes: u64, random: &mut Prng) -> Result<()> {
     let pages = device.geometry().capacity.0 / PAGE.0;
     let mut ios = (0..writes).map(|_| (Operation::Write, Bytes(random.below(pages) * PAGE.0), PAGE));
     condition(device, &mut ios)
 }
 
-/// A drive after so many times its capacity of random writes.
+/// A drive after random writes of `times` its capacity.
 fn aged(times: u64, seed: Seed) -> Result<SimulatedDevice> {
     let mut drive = device(NAME)?;
     let pages = drive.geometry().capacity.0 / PAGE.0;
@@ -119,10 +121,10 @@ fn aged(times: u64, seed: Seed) -> Result<SimulatedDevice> {
     Ok(drive)
 }
 
-/// A day of random IOs, a part of them timed at each look; the hours that have gone and the rate at each. A look's
-/// rate stands for the writes until the next one.
+/// A day of random IOs, some of them timed at each measurement. Returns the hours and the rate of each
+/// measurement. A rate stands for all writes until the next measurement.
 fn day(drive: &mut SimulatedDevice, mode: ModeRule, writes: f64, seed: Seed) -> Result<Vec<(f64, f64)>> {
-    // The drive of the zoo is scaled down: an hour of the paper's takes it as much less as it is smaller.
+    // The drive of the zoo is smaller, and an hour of the paper takes proportionally less time.
     let scale = 160e9 / drive.geometry().capacity.0 as f64;
     let between = DAY * (drive.geometry().capacity.0 / PAGE.0) / LOOKS;
     let mut random = Prng::new(seed.derive("between", 0));
@@ -198,7 +200,8 @@ fn random_then_sequential(seed: Seed) -> Result<Measured> {
     })
 }
 
-/// The rate of every 50 IOs, from the end of those before to their own: how much was written until then, in capacities.
+/// The rate of every 50 IOs, from the end of the previous ones to their own end, over the bytes written until
+/// then, in capacities.
 fn over_bytes(samples: &[Sample], capacity: Bytes) -> Vec<(f64, f64)> {
     let mut ends: Vec<Nanos> = samples.iter().map(|sample| sample.completed).collect();
     ends.sort_unstable();
@@ -229,7 +232,7 @@ fn reads(seed: Seed) -> Result<Measured> {
     Ok(measured(vec![value("sustained read bandwidth (advertised)", "MiB/s", rate)]))
 }
 
-/// The fewest threads that write nearly as much as four times as many.
+/// The smallest number of threads that write nearly as fast as four times this number.
 fn threads(seed: Seed) -> Result<Measured> {
     let mut rates = Vec::new();
     for threads in (1..=30).chain([60]) {
@@ -241,7 +244,7 @@ fn threads(seed: Seed) -> Result<Measured> {
     Ok(measured(vec![value("threads at which throughput saturates", "threads", f64::from(saturated))]))
 }
 
-/// Random reads and writes, when a day of random writes is over.
+/// Random reads and writes after a day of random writes.
 fn mix(writes: f64, seed: Seed) -> Result<Measurement> {
     let mode = ModeRule::WriteProbability(writes);
     let mixed = pattern(mode, Location::Random, PAGE, THREADS, 60_000);

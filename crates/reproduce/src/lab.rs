@@ -1,4 +1,4 @@
-//! What every reproduction uses: devices of the zoo, patterns on them, the benchmark, and all processors.
+//! What every reproduction uses: devices of the zoo, patterns on them, the benchmark, and all CPUs.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -41,12 +41,12 @@ pub(crate) fn profile(name: &str) -> Result<Profile> {
     found.ok_or_else(|| ReproduceError::new(name, "the zoo has no such device"))
 }
 
-/// The device of this name, with nothing written to it.
+/// The new device with this name.
 pub(crate) fn device(name: &str) -> Result<SimulatedDevice> {
     profile(name)?.device().map_err(|error| ReproduceError::new(name, error))
 }
 
-/// One IO of this size after the other, over the whole device.
+/// IOs of this size over the whole device, one after the other.
 pub(crate) fn consecutive(mode: ModeRule, location: Location, size: Bytes) -> Basic {
     Basic {
         mode,
@@ -61,14 +61,14 @@ pub(crate) fn consecutive(mode: ModeRule, location: Location, size: Bytes) -> Ba
     }
 }
 
-/// The seed of an experiment of this number, which is the number itself where the reproduction has the seed 1. The
-/// seeds of two reproductions lie so far apart that no experiment of one has the IOs of another of the other.
+/// The seed of the experiment with this number; with the reproduction's seed 1 it is the number itself. The
+/// seeds of two reproductions are so far apart that no two experiments have the same IOs.
 pub(crate) fn numbered(seed: Seed, number: u64) -> Seed {
     let apart = seed.0.wrapping_sub(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     Seed(number.wrapping_add(apart))
 }
 
-/// Brings a device into the state that these IOs leave, without their times.
+/// Brings a device into the state after these IOs, without computing their times.
 pub(crate) fn condition(
     device: &mut dyn Device,
     ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
@@ -79,7 +79,7 @@ pub(crate) fn condition(
     conditioning.condition(ios).map_err(|error| ReproduceError::new(&name, error))
 }
 
-/// Runs a pattern on a device; the samples of all processes, process by process.
+/// Runs a pattern on a device. Returns the samples of all processes, process by process.
 pub(crate) fn run(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<Vec<Sample>> {
     let name = device.identity().target;
     let wrong = |error: &dyn fmt::Display| ReproduceError::new(&name, error);
@@ -113,7 +113,7 @@ pub(crate) fn elapsed(samples: &[Sample]) -> Nanos {
     end.since(begin)
 }
 
-/// Bytes of these IOs by the time that they took together.
+/// The bytes of these IOs divided by the time that they took together.
 pub(crate) fn bytes_per_s(samples: &[Sample]) -> f64 {
     samples.iter().map(|sample| sample.size.0).sum::<u64>() as f64 / elapsed(samples).as_secs_f64()
 }
@@ -127,7 +127,7 @@ pub(crate) fn plan(name: &str) -> Plan {
 pub(crate) struct Run {
     /// What it found.
     pub(crate) findings: Findings,
-    /// What its plots of single IOs show, thinned out.
+    /// Its single IOs for plots, thinned out.
     pub(crate) traces: Traces,
     folder: RunFolder,
     _directory: tempfile::TempDir,
@@ -178,7 +178,7 @@ pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Resul
     Ok(Run { findings, traces, folder, _directory: directory })
 }
 
-/// Does `work` for each item on all processors; the results in the order of the items, or the first error.
+/// Calls `work` for each item on all CPUs. Returns the results in the order of the items, or the first error.
 pub(crate) fn on_all_processors<I: Sync, R: Send>(
     items: &[I],
     work: impl Fn(&I) -> Result<R> + Sync,

@@ -1,14 +1,14 @@
-//! The papers' tables and figures beside what flashlab measures on the simulated devices of the zoo.
+//! Reproduces tables and figures of papers on the simulated devices of the zoo.
 //!
 //! # Model
-//! A [`Reproduction`] measures devices of the zoo with flashlab's own benchmark and engine and returns [`Figure`]s, what the
-//! paper says, what flashlab got, and how near they have to be; and [`FigurePicture`]s of what was measured. The profiles
-//! hold mechanisms; nothing here is known to them.
+//! A [`Reproduction`] measures devices of the zoo with flashlab's own benchmark and engine. It returns
+//! [`Figure`]s (the paper's value, flashlab's value, and the tolerance) and [`FigurePicture`]s of what was
+//! measured. The profiles contain mechanisms and do not know the papers' values.
 //!
 //! # Invariants
-//! - the papers' values stand in `figures/`, with their source, and nowhere else;
-//! - what is measured does not depend on them: they are laid beside it when it is done, and drawn;
-//! - the same program and seed give the same figures and pictures, whatever the number of processors.
+//! - The papers' values are in `figures/`, with their source, and nowhere else.
+//! - Measurements do not depend on them. They are added to the results and the pictures afterwards.
+//! - The same program and seed give the same figures and pictures, whatever the number of CPUs.
 
 mod ajwani;
 mod figure;

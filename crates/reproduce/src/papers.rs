@@ -6,8 +6,9 @@
 //! [`Measurement`]s and does not know the paper's values; [`beside`] pairs them with the rows.
 //!
 //! # Invariants
-//! - every row has a measurement and every measurement a row: nothing is left out because it does not agree;
-//! - figures come in the order of the rows.
+//! - Every row has a measurement and every measurement has a row. Nothing is left out because it does not
+//!   agree.
+//! - Figures are in the order of the rows.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -37,7 +38,7 @@ static DEVICES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     named.into_iter().map(|Device { zoo, device }| (zoo, device)).collect()
 });
 
-/// The records of a file of `figures/`. The files are part of the program, and a test reads them all.
+/// The records of a file in `figures/`. The files are part of the program, and a test reads all of them.
 fn records<R: DeserializeOwned>(text: &str) -> Vec<R> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
     reader.deserialize().map(|record| record.expect("a row has the columns of its heading")).collect()
@@ -51,7 +52,7 @@ pub(crate) struct Measurement {
     /// As the paper's table names it.
     pub(crate) quantity: String,
     pub(crate) unit: &'static str,
-    /// `None` where there is none, as of a period that was not found.
+    /// `None` if there is none, for example if no period was found.
     pub(crate) value: Option<f64>,
 }
 
@@ -77,7 +78,7 @@ struct Row {
     unit: String,
     paper: Option<f64>,
     agreement: Agreement,
-    /// Where in the paper. For whoever reads the file.
+    /// Where in the paper it is printed; for readers of the file.
     #[cfg_attr(not(test), expect(dead_code))]
     r#where: String,
 }
@@ -111,7 +112,7 @@ impl TryFrom<String> for Agreement {
     }
 }
 
-/// The paper's name of a device, or the zoo's where no paper names it.
+/// The paper's name of a device; the zoo's if no paper names it.
 fn name(zoo: &str) -> &str {
     DEVICES.get(zoo).map_or(zoo, String::as_str)
 }
@@ -122,10 +123,10 @@ pub(crate) fn paper(reproduction: &str, zoo: &str, quantity: &str) -> f64 {
     row.and_then(|row| row.paper).unwrap_or(f64::NAN)
 }
 
-/// What was measured beside what the paper says.
+/// The measured values, each next to the paper's.
 ///
 /// # Errors
-/// When a row has no value, or a value no row.
+/// If a row has no measurement, or a measurement no row.
 pub(crate) fn beside(reproduction: &str, values: Vec<Measurement>) -> Result<Vec<Figure>> {
     lay(reproduction, |_| true, values)
 }

@@ -1,12 +1,13 @@
-//! What a figure of a paper shows: axes and series, drawn as SVG.
+//! A figure in the style of a paper: axes and series, drawn as SVG.
 //!
 //! # Model
-//! A [`FigurePicture`] has two [`FigureAxis`] and some [`FigureSeries`]. Solid and dotted series are flashlab's; dashed lines and crosses are the
-//! paper's, in the colour of the series before them when they belong to it. Under the axes is the legend.
+//! A [`FigurePicture`] has two [`FigureAxis`] and several [`FigureSeries`]. Solid and dotted series are
+//! flashlab's. Dashed lines and crosses are the paper's; they have the colour of the preceding series if they
+//! belong to it. The legend is under the axes.
 //!
 //! # Invariants
-//! - nothing is computed here from what was measured: points that fall on the same pixel are left out, no others;
-//! - the same picture is the same text.
+//! - No figure is computed here. Only points on the same pixel are left out.
+//! - The same picture always gives the same text.
 
 mod drawing;
 mod ruler;
@@ -18,7 +19,7 @@ use crate::figure::{Agreement, Figure};
 pub enum Scale {
     /// In equal steps from zero.
     Linear,
-    /// In equal steps from the least value.
+    /// In equal steps, starting at the smallest value.
     Steps,
     /// By powers of two.
     Binary,
@@ -29,7 +30,7 @@ pub enum Scale {
 /// One axis of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureAxis {
-    /// What lies along it, with its unit.
+    /// The quantity on the axis, with its unit.
     pub label: String,
     /// How.
     pub scale: Scale,
@@ -41,7 +42,7 @@ impl FigureAxis {
     }
 }
 
-/// How a series is drawn, and whose it is.
+/// How a series is drawn, and whether it is flashlab's or the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Measured: a line through the points.
@@ -54,23 +55,23 @@ pub enum Look {
     PaperLine,
     /// The paper's values: a cross at each point.
     PaperCrosses,
-    /// A value of the paper's on the vertical axis: a dashed line across.
+    /// A value of the paper on the vertical axis: a horizontal dashed line.
     PaperLevel,
-    /// How far from it a value may be: a dotted line across.
+    /// The tolerance of a value: a horizontal dotted line.
     Tolerance,
-    /// A value of the paper's on the horizontal axis: a dashed line upright.
+    /// A value of the paper on the horizontal axis: a vertical dashed line.
     PaperPlace,
 }
 
-/// Points that belong together, in the units of the axes.
+/// A series of points, in the units of the axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureSeries {
     /// What the legend calls it.
     pub name: String,
     /// How it is drawn.
     pub look: Look,
-    /// Horizontal and vertical value of each point. Of what lies across only the vertical one counts, of a place
-    /// the horizontal one.
+    /// Horizontal and vertical value of each point. A horizontal line uses only the vertical value, a
+    /// vertical line only the horizontal one.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -79,12 +80,12 @@ impl FigureSeries {
         FigureSeries { name: name.into(), look, points }
     }
 
-    /// A value of the paper's on the vertical axis.
+    /// A value of the paper on the vertical axis.
     pub(crate) fn level(name: impl Into<String>, value: f64) -> FigureSeries {
         FigureSeries::new(name, Look::PaperLevel, vec![(f64::NAN, value)])
     }
 
-    /// A value of the paper's on the horizontal axis.
+    /// A value of the paper on the horizontal axis.
     pub(crate) fn place(name: impl Into<String>, value: f64) -> FigureSeries {
         FigureSeries::new(name, Look::PaperPlace, vec![(value, f64::NAN)])
     }
@@ -97,7 +98,7 @@ impl FigureSeries {
 /// A figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigurePicture {
-    /// The name of its file, without the ending.
+    /// The name of its file, without the extension.
     pub name: String,
     /// The line above it.
     pub title: String,
@@ -105,7 +106,7 @@ pub struct FigurePicture {
     pub x: FigureAxis,
     /// The vertical axis.
     pub y: FigureAxis,
-    /// What is drawn, the first one undermost.
+    /// The series in drawing order, the first one at the bottom.
     pub series: Vec<FigureSeries>,
 }
 
@@ -121,8 +122,9 @@ impl FigurePicture {
     }
 }
 
-/// A table: the paper's values to the right, upwards what flashlab's are of them, in a colour for each unit, or for each
-/// quantity when there is one unit only. What lies between the dotted lines of its tolerance agrees.
+/// The picture of a table. The horizontal axis is the paper's value, and the vertical axis flashlab's value
+/// divided by the paper's. Each unit has a colour, or each quantity if there is only one unit. Values between
+/// the dotted lines of their tolerance agree.
 pub(crate) fn of_table(name: &str, title: &str, figures: &[Figure]) -> FigurePicture {
     let one_unit = figures.windows(2).all(|pair| pair[0].unit == pair[1].unit);
     let group = |figure: &Figure| match (one_unit, &*figure.unit) {

@@ -1,4 +1,4 @@
-//! A table or figure of a paper, and how it is measured and laid beside the paper.
+//! A table or figure of a paper, how it is measured, and how it is compared with the paper.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::picture::{self, FigurePicture};
 /// What a reproduction came to.
 #[derive(Clone, Debug)]
 pub struct Reproduced {
-    /// Each value of the paper beside flashlab's.
+    /// Each value of the paper, with flashlab's.
     pub figures: Vec<Figure>,
-    /// What was measured, drawn as the paper does it.
+    /// Pictures of what was measured, in the style of the paper.
     pub pictures: Vec<FigurePicture>,
 }
 
@@ -43,10 +43,10 @@ impl fmt::Debug for Reproduction {
 }
 
 impl Reproduction {
-    /// Measures, with the IOs of this seed. What is random inside the devices follows from their profiles.
+    /// Measures with IOs of this seed. What is random inside the devices follows from their profiles.
     ///
     /// # Errors
-    /// When a device could not be measured.
+    /// If a device could not be measured.
     pub fn run(&self, seed: Seed) -> Result<Reproduced, ReproduceError> {
         let Measured { values, mut pictures } = (self.measure)(seed)?;
         let figures = papers::beside(self.name, values)?;

@@ -1,4 +1,5 @@
-//! Sun and Zhang: the parameters of three USB drives, recovered from outside by the paper's benchmarks.
+//! Reproduces Sun and Zhang: the hidden parameters of three USB drives, found from outside with the paper's
+//! benchmarks.
 
 mod drive;
 mod figures;
@@ -31,7 +32,7 @@ fn measure(seed: Seed) -> Result<Measured> {
     Ok(Measured { values, pictures })
 }
 
-/// Table 3 of one drive, and what else the paper says of the unknown one.
+/// Table 3 of one drive, and the paper's other values of the unknown drive.
 fn table_3(name: &'static str, seed: Seed) -> Result<Measured> {
     let mut drive = Drive::written(name, seed)?;
     let value = |quantity: &str, unit, value: f64| Measurement::new(name, quantity, unit, value);
@@ -48,7 +49,7 @@ fn table_3(name: &'static str, seed: Seed) -> Result<Measured> {
         span += Bytes::mib(1);
     }
 
-    // Section 3.4: the distance of dear sequential writes.
+    // Section 3.4: the distance between slow sequential writes.
     let sequential = drive.writes(Bytes::ZERO, 4096, Fill::Random)?;
     let (cheap, merge) = levels(&sequential);
     let threshold = (cheap * merge).sqrt();
@@ -99,7 +100,7 @@ fn table_3(name: &'static str, seed: Seed) -> Result<Measured> {
 /// The rounds of section 4.3.
 struct Rounds {
     size: f64,
-    /// m, the round, the time of each position in microseconds.
+    /// m, the round, and the time of each position in microseconds.
     times: Vec<(u64, u32, Vec<f64>)>,
 }
 
@@ -109,8 +110,8 @@ impl Rounds {
     }
 }
 
-/// Section 4.3: m writes a segment apart, twice; when the second round merges again, the list has m - 1 logs. Among
-/// blocks of zeros.
+/// Section 4.3: m writes, one to each of m segments of zeros, in two rounds. If the second round merges
+/// again, the list has m - 1 logs.
 fn log_list_rounds(drive: &mut Drive, segment: Bytes, merges_from_ms: f64) -> Result<Rounds> {
     let mut rounds = Rounds { size: 0.0, times: Vec::new() };
     let base = Bytes::mib(128);
@@ -120,7 +121,7 @@ fn log_list_rounds(drive: &mut Drive, segment: Bytes, merges_from_ms: f64) -> Re
         for round in 1..=2 {
             second.clear();
             for position in 0..m {
-                // Each m among segments of its own.
+                // Each m has its own segments.
                 let at = base + Bytes((m * (m - 1) / 2 + position) * segment.0);
                 second.push(1e3 * drive.timed(Operation::Write, at, BLOCK, Fill::Random)?);
             }

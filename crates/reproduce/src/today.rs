@@ -1,4 +1,4 @@
-//! Today's devices beside what was measured of real ones: published data sets and not a paper.
+//! Compares today's simulated devices with published measurements of real ones.
 
 use flashlab_analysis::decide::boundaries::{Row, boundaries};
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
@@ -14,7 +14,7 @@ use crate::lab::{
 use crate::papers::Measurement;
 use crate::reproduction::{Measured, Reproduction};
 
-/// Every device of today that was calibrated.
+/// Every calibrated device of today.
 pub(crate) const CALIBRATED: Reproduction = Reproduction {
     name: "today",
     title: "Today's drives, cards and cloud volumes beside what was measured of real ones",
@@ -22,10 +22,11 @@ pub(crate) const CALIBRATED: Reproduction = Reproduction {
     measure,
 };
 
-/// What is measured as the most that a device does: the quantity, how, and the size of an IO.
+/// A rate: the quantity, mode and location, and the size of an IO.
 type Most = (&'static str, Mode, Location, u64);
 
-/// The kernel's linear model: bytes a second in IOs of 128 MiB one at a time, IOs a second of 4 KiB with 64 in flight.
+/// The kernel's linear model: bytes per second with IOs of 128 MiB, one at a time, and IOs per second of 4
+/// KiB with 64 in flight.
 const IOCOST: [Most; 6] = [
     ("rbps", Mode::Read, Location::Sequential, 128 << 20),
     ("rseqiops", Mode::Read, Location::Sequential, 4 << 10),
@@ -35,7 +36,7 @@ const IOCOST: [Most; 6] = [
     ("wrandiops", Mode::Write, Location::Random, 4 << 10),
 ];
 
-/// What a database finds of a drive before it starts.
+/// What ScyllaDB measures on a drive before it starts.
 const SCYLLA: [Most; 4] = [
     ("read_iops", Mode::Read, Location::Random, 4 << 10),
     ("read_bandwidth", Mode::Read, Location::Sequential, 1 << 20),
@@ -43,14 +44,14 @@ const SCYLLA: [Most; 4] = [
     ("write_bandwidth", Mode::Write, Location::Sequential, 1 << 20),
 ];
 
-/// diskplorer: random reads of 512 B as a Poisson process, nothing written: reads a second.
+/// diskplorer: random reads of 512 B as a Poisson process without writes, with these reads per second.
 const DISKPLORER: [(&str, [u32; 4]); 2] =
     [("cloud-local", [48_587, 97_174, 145_761, 194_347]), ("cloud-gp", [4825, 6031, 7237, 9649])];
 
-/// flashbench: two reads of 1 KiB around multiples of so many bytes.
+/// flashbench: two reads of 1 KiB around multiples of these powers of two.
 const BOUNDARIES: std::ops::RangeInclusive<u32> = 11..=27;
 
-/// What is measured of one device, or of several in the same way.
+/// A measurement of one device, or of several in the same way.
 type Part = fn(Seed) -> Result<Vec<Measurement>>;
 
 fn measure(seed: Seed) -> Result<Measured> {
@@ -65,7 +66,7 @@ fn measure(seed: Seed) -> Result<Measured> {
     Ok(Measured { values: on_all_processors(&parts, |part| part(seed))?.concat(), pictures: Vec::new() })
 }
 
-/// A device that was written once from end to end and then rested.
+/// A device that was written once from end to end and was then idle.
 fn written(name: &str) -> Result<SimulatedDevice> {
     let mut device = device(name)?;
     let step = Bytes::mib(1);
@@ -86,7 +87,8 @@ fn rate(samples: &[Sample]) -> f64 {
     samples.len() as f64 / elapsed(samples).as_secs_f64()
 }
 
-/// Bytes or IOs a second, each quantity on a device that rested; so many small and so many large IOs in flight.
+/// Bytes or IOs per second. Each quantity is measured on an idle device, with the given numbers of small and
+/// of large IOs in flight.
 fn most(
     name: &'static str,
     quantities: &[Most],
@@ -147,7 +149,8 @@ const SD_CARD: &str = "sdcard";
 fn sd_card(seed: Seed) -> Result<Vec<Measurement>> {
     let mut device = written(SD_CARD)?;
     let mut values = Vec::new();
-    // As flashbench does: each pair lies in another part of the largest boundary's size.
+    // As in flashbench: each pair is in another part of the device, each part as large as the largest
+    // boundary.
     let part = 1 << BOUNDARIES.end();
     let mut rows = Vec::new();
     for boundary in BOUNDARIES.rev().map(|power| 1 << power) {

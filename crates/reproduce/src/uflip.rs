@@ -1,11 +1,12 @@
-//! Bouganim, Jonsson and Bonnet, uFLIP: Understanding Flash IO Patterns (CIDR 2009), Table 3.
+//! Reproduces Bouganim, Jonsson and Bonnet, uFLIP: Understanding Flash IO Patterns (CIDR 2009), Table 3.
 //!
 //! # Model
-//! Each device is measured by the methodology of `flashlab bench`, with the micro-benchmarks that Table 3 needs, and
-//! the row is what [`characteristics`](flashlab_analysis::characteristics) finds. Two things differ from the paper:
-//! the pauses are closer together than Table 1's powers of two, since the paper gives 5 and 9 ms, and only
-//! the first [`TARGET`] of a larger device is measured, as its columns do not depend on the size: 8 MB gaps still
-//! meet 512 places.
+//! The methodology of `flashlab bench` measures each device, with the micro-benchmarks that Table 3 needs.
+//! The row is the result of [`characteristics`](flashlab_analysis::characteristics). Two things differ from
+//! the paper:
+//! - The pauses are closer together than Table 1's powers of two, because the paper gives 5 and 9 ms.
+//! - Of a larger device, only the first [`TARGET`] is measured. The columns of the table do not depend on the
+//!   size: gaps of 8 MB still visit 512 places.
 
 use flashlab_analysis::findings::Characteristics;
 use flashlab_base::{Bytes, Seed};
@@ -24,7 +25,7 @@ pub(crate) const TABLE_3: Reproduction = Reproduction {
     measure: |seed| Ok(Measured { values: table(&ROWS, seed)?, pictures: Vec::new() }),
 };
 
-/// The devices, those that take longest first.
+/// The devices, with the longest runs first.
 const ROWS: [&str; 7] = [
     "uflip-transcend-mlc",
     "uflip-dti",
@@ -35,7 +36,7 @@ const ROWS: [&str; 7] = [
     "uflip-transcend-ide",
 ];
 
-/// How much of a larger device is measured.
+/// The part of a larger device that is measured.
 const TARGET: Bytes = Bytes(4 << 30);
 
 /// The pause micro-benchmark with closer values.
@@ -53,18 +54,18 @@ name = "RW"
 pattern = "RW"
 "#;
 
-/// How the runs are done: as long as they need, each once.
+/// The settings: full runs, each of them once.
 pub(crate) fn settings(name: &str, seed: Seed) -> Result<Settings> {
     let target_size = TARGET.min(profile(name)?.capacity);
     Ok(Settings { target_size, seed, repetitions: 1, ..Settings::new(Thoroughness::Full) })
 }
 
-/// Measures by the methodology, with these plans.
+/// Measures with the methodology, with these plans.
 pub(crate) fn measured(name: &str, plans: &[Plan], seed: Seed) -> Result<Run> {
     benchmark(name, plans, settings(name, seed)?)
 }
 
-/// A column: its name, its unit, and where it stands in what was found.
+/// A column: its name, its unit, and its value in the findings.
 type Column = (&'static str, &'static str, fn(&Characteristics) -> Option<f64>);
 
 const COLUMNS: [Column; 12] = [
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
     use crate::papers::lay;
 
-    /// The cells of a row that do not agree, with what was found.
+    /// The cells of a row that do not agree, with the measured values.
     fn differing(name: &'static str) -> Vec<String> {
         let figures = lay(TABLE_3.name, |zoo| zoo == name, table(&[name], Seed(1)).unwrap()).unwrap();
         assert_eq!(figures.len(), COLUMNS.len());

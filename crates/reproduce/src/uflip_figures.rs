@@ -1,6 +1,6 @@
-//! uFLIP (CIDR 2009), Figures 3 to 8, and what sections 4.1 and 5.2 tell of the Samsung.
+//! Reproduces uFLIP (CIDR 2009), Figures 3 to 8, and the Samsung's values of sections 4.1 and 5.2.
 //!
-//! The figures are pictures: compared is what the text says of them.
+//! The paper has the figures only as pictures, so the values in its text are compared.
 
 use flashlab_analysis::findings::{Baseline, Findings, Point, Traces};
 use flashlab_analysis::trace;
@@ -96,11 +96,11 @@ pub(crate) const FIGURE_5: Reproduction = reproduction(
     },
 );
 
-/// Reads, random writes, and reads once more, as the run had them.
+/// Reads, random writes, and reads once more, in their order.
 fn lingering_picture(traces: &Traces) -> FigurePicture {
     let mut series = Vec::new();
     if let Some(trace) = traces.traces.iter().find(|trace| trace.name == "lingering") {
-        // Its phases are reads, writes, and the reads after them.
+        // The phases are reads, writes, and the reads after them.
         if let Some((after, _)) = trace.marks.get(2) {
             let affected =
                 paper("uflip-fig5", MTRON, "lingering effect of random writes on sequential reads");
@@ -340,7 +340,7 @@ fn response_ms(found: &Findings, pattern: &str, size: Bytes) -> Option<f64> {
     Some(point.response_ns_mean / 1e6)
 }
 
-/// Where the line through the response times, by least squares, meets the axis.
+/// The intercept of the least-squares line through the response times.
 fn latency_us(points: &[Point]) -> Option<f64> {
     let n = points.len() as f64;
     let mean = |of: &dyn Fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / n;
@@ -350,7 +350,7 @@ fn latency_us(points: &[Point]) -> Option<f64> {
     (variance > 0.0).then(|| (y - x * covariance / variance) / 1e3)
 }
 
-/// A device of which everything was written at random, as uFLIP's section 4.1 has it.
+/// A device that was completely written randomly, as in uFLIP's section 4.1.
 fn in_random_state(name: &str, seed: Seed) -> Result<SimulatedDevice> {
     let mut device = device(name)?;
     let wrong = |error: &dyn std::fmt::Display| ReproduceError::new(name, error);
@@ -379,7 +379,7 @@ fn random_writes(device: &mut SimulatedDevice, size: Bytes, shift: Bytes, seed: 
 mod tests {
     use super::*;
 
-    /// What does not agree, with what was found.
+    /// The values that do not agree, with the measured ones.
     fn differing(reproductions: &[Reproduction]) -> Vec<String> {
         let figures = reproductions.iter().flat_map(|one| one.run(Seed(1)).unwrap().figures);
         let differing = figures.filter(|figure| !figure.agrees());

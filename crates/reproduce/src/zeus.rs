@@ -1,11 +1,13 @@
-//! El Maghraoui et al., Tables 1 and 2: the throughput model of the STEC Zeus, extracted again from the simulated drive, and
-//! how far a simulator that runs with it is from the drive.
+//! Reproduces El Maghraoui et al., Tables 1 and 2: fits the throughput model to the simulated STEC Zeus, and
+//! compares a simulator with these parameters with the drive.
 //!
-//! # Model
-//! As the paper does it: the drive is measured over block sizes, T(n) = A + n B is fitted to each class (sections 5 and 6.1),
-//! and a simulator that runs with what was fitted is measured beside the drive (section 6.2.1). The drive is the zoo's, as the
-//! paper's is gone; so the errors are of the extraction and of the simulator, and hold nothing of how far a real drive is
-//! from a line.
+//! # Method
+//! 1. Measure the drive over block sizes.
+//! 2. Fit T(n) = A + n B to each class (sections 5 and 6.1).
+//! 3. Run a simulator with the fitted A and B, and compare it with the drive (section 6.2.1).
+//!
+//! The real drive no longer exists, so the zoo's drive takes its place. The errors are therefore those of the
+//! fit and of the simulator. They do not show how far a real drive is from a line.
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_plan::{Location, ModeRule, Pattern};
@@ -26,7 +28,7 @@ pub(crate) const TABLES: Reproduction = Reproduction {
     measure,
 };
 
-/// Of the reproduction and of the device.
+/// The name of the reproduction and of the device.
 const NAME: &str = "zeus";
 
 const CLASSES: [(&str, Mode, bool); 4] = [
@@ -36,11 +38,11 @@ const CLASSES: [(&str, Mode, bool); 4] = [
     ("random write", Mode::Write, false),
 ];
 
-/// The block sizes of Figure 6, as powers of two; Table 2's end with 8 MB.
+/// The block sizes of Figure 6, as powers of two; those of Table 2 end at 8 MB.
 const SIZES: std::ops::RangeInclusive<u32> = 12..=26;
 const COMPARED: std::ops::RangeInclusive<u32> = 12..=23;
 
-/// KB and microseconds for each block size of a class.
+/// Size in KB and time in microseconds, for each block size of a class.
 type Points = Vec<(f64, f64)>;
 
 fn measure(seed: Seed) -> Result<Measured> {
@@ -51,7 +53,7 @@ fn measure(seed: Seed) -> Result<Measured> {
     let (mut values, mut series) = (Vec::new(), Vec::new());
     for (i, (class, ..)) in CLASSES.into_iter().enumerate() {
         let (points, (a, b)) = (&measured[i], lines[i]);
-        // Of throughputs, as in the paper: n / T(n).
+        // The error of throughputs, as in the paper: n / T(n).
         let pairs = points.iter().zip(&simulated[i]);
         let errors = pairs.map(|(drive, simulator)| 100.0 * (drive.1 / simulator.1 - 1.0).abs());
         let error = mean(&errors.collect::<Vec<f64>>());
@@ -112,15 +114,15 @@ fn response_us(profile: &Profile, mode: Mode, sequential: bool, size: Bytes, see
         if sequential { Location::Sequential } else { Location::Random },
         size,
     );
-    // The first request is sequential to nothing.
+    // The first request is not sequential to another one.
     let pattern = Pattern { io_count: Some(33), ..Pattern::basic(basic) };
     let mut device = profile.device().map_err(|error| ReproduceError::new(NAME, error))?;
     let samples = run(&mut device, &pattern, numbered(seed, size.0))?;
     Ok(mean_us(&samples[1..]))
 }
 
-/// A and B of the line through points, by least squares weighted with 1 / y^2: what counts is the relative error, as
-/// over four orders of magnitude it has to.
+/// A and B of the least-squares line through points, weighted with 1 / y^2. So relative errors count, because
+/// the values span four orders of magnitude.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for &(x, y) in points {
@@ -135,7 +137,7 @@ fn line(points: &[(f64, f64)]) -> (f64, f64) {
     ((wy - b * wx) / w, b)
 }
 
-/// The share of the points' variance that the line explains: the coefficient of determination.
+/// The share of the points' variance that the line explains (coefficient of determination).
 fn determination(points: &[(f64, f64)], a: f64, b: f64) -> f64 {
     let middle = mean(&points.iter().map(|point| point.1).collect::<Vec<f64>>());
     let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(|point| of(point).powi(2)).sum::<f64>();

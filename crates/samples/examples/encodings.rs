@@ -1,5 +1,5 @@
-//! How many bytes an IO takes in a segment, by column and by encoding: what the encodings of
-//! segment_writer.rs were chosen by.
+//! Measures how many bytes per IO each column needs with each encoding. The encodings of segment_writer.rs
+//! were chosen with it.
 //!
 //!     cargo run --release -p flashlab-samples --example encodings
 
@@ -20,7 +20,7 @@ use parquet::schema::parser::parse_message_type;
 #[allow(dead_code, reason = "the tests use more of it")]
 mod synthetic;
 
-/// What such a device does in the time of a segment.
+/// What a device does in the time of a segment.
 const IOS: u64 = 12_000;
 
 type Failure = Box<dyn std::error::Error>;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What each column takes in the file as it is written.
+/// The size of each column in the file, with the chosen encodings.
 fn as_chosen(path: &Path) -> Result<(), Failure> {
     let reader = SerializedFileReader::new(File::open(path)?)?;
     let ios = reader.metadata().file_metadata().num_rows() as f64;
@@ -56,7 +56,7 @@ fn as_chosen(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the columns that take room would take otherwise.
+/// The size of the largest columns with other encodings.
 fn alternatives(path: &Path) -> Result<(), Failure> {
     let mut all = Columns::default();
     for_each_batch(path, |columns| {

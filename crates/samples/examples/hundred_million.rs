@@ -1,4 +1,4 @@
-//! Records 100 million samples, then summarises them from disk on one thread and on two: seconds,
+//! Records 100 million samples, then summarises them from disk with one thread and with two. Prints seconds,
 //! bytes and memory.
 //!
 //!     cargo run --release -p flashlab-samples --example hundred_million [MILLIONS]
@@ -14,7 +14,7 @@ use flashlab_samples::{Column, Columns, SamplesError, for_each_batch, for_each_b
 #[allow(dead_code, reason = "the tests use more of it")]
 mod synthetic;
 
-/// What the summary of a run reads.
+/// The columns that the summary of a run reads.
 const WANTED: [Column; 6] =
     [Column::Position, Column::Process, Column::Errno, Column::Response, Column::Intended, Column::Size];
 
@@ -70,7 +70,7 @@ impl Figures {
 
     fn add(&mut self, columns: &Columns) {
         for index in 0..columns.len() {
-            // As a run's summary does: without failed IOs, and without those to be ignored.
+            // As in a run's summary: without failed IOs, and without ignored IOs.
             if columns.errno[index] == 0 && columns.position[index] >= 0 && columns.process[index] >= 0 {
                 let (intended, response) = (columns.intended_ns[index], columns.response_ns[index]);
                 self.responses.add(response as u64);
@@ -106,7 +106,7 @@ fn summarise(segments: &[PathBuf], threads: usize) -> Result<Figures, SamplesErr
     Ok(whole)
 }
 
-/// The most memory that this process has had, as Linux tells it.
+/// The peak memory of this process, as Linux reports it.
 fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,5 +1,5 @@
-//! What recording a sample costs the measuring thread, beside two readings of the clock and an empty
-//! loop: the median and the extremes of several rounds of each, taken in turn.
+//! Measures the time that recording a sample takes in the measuring thread, and for comparison two readings
+//! of the clock and an empty loop. Prints the median and the extremes of alternating rounds.
 //!
 //!     cargo run --release -p flashlab-samples --example record_cost
 
@@ -13,7 +13,7 @@ use flashlab_samples::{Recording, Sample};
 #[allow(dead_code, reason = "the tests use more of it")]
 mod synthetic;
 
-/// Few enough that no round waits for the writer: they fit the chunks of a lane.
+/// Few enough that no round waits for the writer: they fit into the chunks of a lane.
 const IOS: u64 = 20_000;
 const ROUNDS: u32 = 101;
 

@@ -1,8 +1,9 @@
-//! The checksum of a segment: a damaged file is refused, not read as other figures.
+//! The checksum of a segment, so that a damaged file is refused and not read as other figures.
 //!
-//! Parquet has checksums of pages, which the library verifies and does not write, and none of the footer. This one is in
-//! the footer's key-value metadata, where other readers pass it over. It covers every byte before the footer, and what
-//! the footer says of these bytes: where the columns are, how they are packed and how many values they have.
+//! Parquet can have checksums of pages, but the library only verifies them and does not write them; the
+//! footer has none. This checksum is in the footer's key-value metadata, which other readers ignore. It
+//! covers every byte before the footer, and what the footer says about these bytes: where the columns are,
+//! how they are compressed, and how many values they have.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,7 +16,7 @@ use parquet::file::metadata::{KeyValue, RowGroupMetaData};
 /// Its key in the footer.
 const KEY: &str = "flashlab.crc32";
 
-/// Computes the checksum of what is written.
+/// Computes the checksum of everything that is written through it.
 pub(crate) struct Checksummed<W> {
     inner: W,
     hasher: Hasher,
@@ -31,7 +32,7 @@ impl<W> Checksummed<W> {
         self.inner
     }
 
-    /// The entry of the footer, once all row groups are written.
+    /// The footer's entry, once all row groups are written.
     pub fn entry(&self, groups: &[RowGroupMetaData]) -> KeyValue {
         let mut hasher = self.hasher.clone();
         hasher.update(description(groups).as_bytes());
@@ -52,7 +53,7 @@ impl<W: Write> Write for Checksummed<W> {
     }
 }
 
-/// Compares a segment with its checksum. One of an earlier flashlab has none.
+/// Compares a segment with its checksum. A segment of an earlier flashlab has none.
 pub(crate) fn verify(
     file: &mut File,
     pairs: &[KeyValue],
@@ -70,7 +71,7 @@ pub(crate) fn verify(
     }
 }
 
-/// What the footer says of the row groups.
+/// The footer's description of the row groups, as a text.
 fn description(groups: &[RowGroupMetaData]) -> String {
     let mut text = String::new();
     for group in groups {

@@ -1,8 +1,8 @@
-//! Samples by column: the one description of what a segment's columns are.
+//! Samples by column: the only definition of a segment's columns.
 //!
-//! Columns are plain numbers with their unit in the name, so that DuckDB, pandas and polars read
-//! them as they are (docs/formats.md). Durations are kept beside one absolute time, because three
-//! absolute times would be as many incompressible numbers:
+//! Columns are plain numbers with their unit in the name, so that DuckDB, pandas and polars can read them
+//! (docs/formats.md). Only one time is absolute and the others count from it, because three absolute times
+//! would be three incompressible numbers:
 //! - submission = `intended_ns + submission_delay_ns`
 //! - completion = `intended_ns + response_ns`
 
@@ -35,7 +35,7 @@ const SCHEMA: &str = "message samples {
 pub(crate) static COLUMNS: LazyLock<TypePtr> =
     LazyLock::new(|| Arc::new(parse_message_type(SCHEMA).expect("a test parses the schema")));
 
-/// A column of [`Columns`], for those who read only some of them.
+/// A column of [`Columns`], for readers that need only some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     /// `position`
@@ -72,13 +72,13 @@ impl Column {
         Column::Errno,
     ];
 
-    /// Its place in the file, where the number of the run comes first.
+    /// Its index in the file, where the number of the run is the first column.
     pub(crate) fn index(self) -> usize {
         self as usize + 1
     }
 }
 
-/// Samples by column. A column that was not asked for is empty.
+/// Samples by column. A column that was not requested is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
     pub(crate) length: usize,
@@ -102,7 +102,7 @@ pub struct Columns {
     pub errno: Vec<i32>,
 }
 
-/// The values of one column, by type.
+/// The values of one column, by their type.
 pub(crate) enum Values<'a> {
     Int32(&'a mut Vec<i32>),
     Int64(&'a mut Vec<i64>),
@@ -120,7 +120,7 @@ impl Columns {
         self.length == 0
     }
 
-    /// Drops the samples and keeps the memory.
+    /// Removes the samples and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.length = 0;
         for column in Column::ALL {
@@ -141,13 +141,14 @@ impl Columns {
         self.offset_bytes.push(sample.offset.0 as i64);
         self.size_bytes.push(sample.size.0 as i64);
         self.intended_ns.push(sample.intended.0 as i64);
-        // Not saturating: what was measured is kept as it is, even where a clock went backwards.
+        // Wraps around instead of saturating, so that the measured value is kept even if a clock went
+        // backwards.
         self.submission_delay_ns.push(sample.submitted.0.wrapping_sub(sample.intended.0) as i64);
         self.response_ns.push(sample.completed.0.wrapping_sub(sample.intended.0) as i64);
         self.errno.push(sample.errno);
     }
 
-    /// Sample `index`. Panics past the end, or when not all columns were asked for.
+    /// Sample `index`. Panics past the end, or if not all columns were requested.
     pub fn sample(&self, index: usize) -> Sample {
         let intended = self.intended_ns[index] as u64;
         Sample {

@@ -1,4 +1,4 @@
-//! What can go wrong with a run's files.
+//! Errors of reading and writing a run's files.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ pub enum SamplesError {
         /// Its answer.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file has the wrong content.
     #[error("{}: {message}", path.display())]
     Format {
         /// Which file.
@@ -37,7 +37,7 @@ pub enum SamplesError {
         /// Which name.
         path: PathBuf,
     },
-    /// A folder holds no run, or another process measures into it.
+    /// A folder contains no run, or another process is measuring into it.
     #[error("{}: {message}", path.display())]
     Folder {
         /// Which folder.
@@ -60,7 +60,7 @@ impl SamplesError {
     }
 }
 
-/// What to do about an error of the operating system, where something can be done.
+/// What the user can do about an error of the operating system.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => "; free some space, or begin a run elsewhere with --output",

@@ -6,7 +6,7 @@
 //! samples/run-00001-00000.parquet ...
 //! summary.json, traces.json, report.html
 //! ```
-//! Everything but the last line is computed from the files above it, and can be again.
+//! Everything except the last line can be computed from the files above it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -26,7 +26,7 @@ const MANIFEST: &str = "manifest.json";
 const RUNS: &str = "runs.jsonl";
 const SAMPLES: &str = "samples";
 
-/// What a run's folder says of the run as a whole. `Settings` is what a person chose.
+/// What the folder says about the run as a whole. `Settings` is what the user chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest<Settings> {
     /// [`MANIFEST_VERSION`].
@@ -39,23 +39,23 @@ pub struct Manifest<Settings> {
     pub started: String,
     /// What was measured, and on which machine.
     pub identity: Identity,
-    /// By what right it was written to.
+    /// How the user consented to writing.
     pub consent: String,
     /// What a person chose.
     pub settings: Settings,
     /// The plans that were run, as TOML.
     pub plans: Vec<String>,
-    /// Bytes that were written to prepare the target, as to fill a scratch file.
+    /// Bytes that were written to prepare the target, for example to fill a scratch file.
     pub prepared_bytes: u64,
-    /// What was noticed before the first run: kind and message.
+    /// Warnings from before the first run: kind and message.
     pub warnings: Vec<(String, String)>,
-    /// What measuring and recording add to each IO, beyond the IO and two readings of the clock.
+    /// The time that measuring and recording add to each IO, without the IO and two readings of the clock.
     pub overhead_ns_per_io: Option<f64>,
     /// One reading of the clock.
     pub clock_ns_per_reading: Option<f64>,
 }
 
-/// A file that was found torn and renamed, so that it harms no reader.
+/// A torn file that was renamed, so that no reader takes it for a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
     /// Its new name.
@@ -64,7 +64,7 @@ pub struct SetAside {
     pub reason: String,
 }
 
-/// The right to measure into a folder; given back when it is dropped, or its process ends.
+/// The exclusive right to measure into a folder. It ends when it is dropped, or with its process.
 #[derive(Debug)]
 pub struct FolderLock {
     _directory: File,
@@ -77,10 +77,10 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run.
+    /// Creates the folder of a new run.
     ///
     /// # Errors
-    /// [`SamplesError::Exists`] when there is something of that name; or it cannot be made.
+    /// [`SamplesError::Exists`] if the name is taken; or the folder cannot be created.
     pub fn create<S: Serialize>(path: &Path, manifest: &Manifest<S>) -> Result<RunFolder, SamplesError> {
         let folder = RunFolder::make(path)?;
         folder.make_directory(SAMPLES)?;
@@ -88,7 +88,7 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// Makes the folder of a run of which documents are kept and no samples.
+    /// Creates the folder of a run that keeps documents and no samples.
     ///
     /// # Errors
     /// As [`RunFolder::create`].
@@ -105,7 +105,7 @@ impl RunFolder {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|source| SamplesError::io("create", parent, source))?;
         }
-        // Made by nobody else: another flashlab may begin in the same second.
+        // Fails if it exists: another flashlab may start in the same second.
         fs::create_dir(path).map_err(|source| match source.kind() {
             ErrorKind::AlreadyExists => SamplesError::Exists { path: path.to_owned() },
             _ => SamplesError::io("create", path, source),
@@ -113,16 +113,16 @@ impl RunFolder {
         Ok(RunFolder { path: path.to_owned() })
     }
 
-    /// Makes a directory in the folder, if it is not there.
+    /// Creates a directory in the folder, if it does not exist.
     pub fn make_directory(&self, name: &str) -> Result<(), SamplesError> {
         let path = self.path.join(name);
         fs::create_dir_all(&path).map_err(|source| SamplesError::io("create", &path, source))
     }
 
-    /// Opens the folder of a run, finished or not, with its manifest.
+    /// Opens the folder of a run, complete or not, with its manifest.
     ///
     /// # Errors
-    /// When it is none, or of a version that this program does not know.
+    /// If it is not a run's folder, or has a version that this program does not know.
     pub fn open<S: DeserializeOwned>(path: &Path) -> Result<(RunFolder, Manifest<S>), SamplesError> {
         let folder = RunFolder { path: path.to_owned() };
         let file = path.join(MANIFEST);
@@ -136,7 +136,7 @@ impl RunFolder {
             return Err(SamplesError::Folder { path: path.to_owned(), message });
         }
         let text = regular_file::text(&file)?;
-        // The version first: a manifest of another one need not have these fields.
+        // The version is read first: a manifest of another version may have other fields.
         #[derive(Deserialize)]
         #[serde(expecting = "the manifest of a run")]
         struct Version {
@@ -158,10 +158,10 @@ impl RunFolder {
         Ok((folder, manifest))
     }
 
-    /// Keeps every other process from measuring into this folder, as long as the value lives.
+    /// Keeps other processes from measuring into this folder, as long as the value lives.
     ///
     /// # Errors
-    /// [`SamplesError::Folder`] when one does already.
+    /// [`SamplesError::Folder`] if another process is measuring into it.
     pub fn lock(&self) -> Result<FolderLock, SamplesError> {
         let directory =
             File::open(&self.path).map_err(|source| SamplesError::io("open", &self.path, source))?;
@@ -185,9 +185,8 @@ impl RunFolder {
         self.path.join(SAMPLES)
     }
 
-    /// Appends a finished run's line. What was measured is never lost for the want of it: a torn line,
-    /// as a full disk leaves it, is left out by [`RunFolder::runs`] and replaced here, and its run is
-    /// done again.
+    /// Appends the line of a finished run. A full disk can leave a torn line. [`RunFolder::runs`] ignores a
+    /// torn line, and this function replaces it. The samples are kept, and the run is measured again.
     pub fn add_run<R: Serialize>(&self, run: &R) -> Result<(), SamplesError> {
         let path = self.path.join(RUNS);
         let mut line = serde_json::to_vec(run).map_err(|error| SamplesError::format(&path, error))?;
@@ -205,10 +204,10 @@ impl RunFolder {
         append().map_err(|source| SamplesError::io("append to", &path, source))
     }
 
-    /// The finished runs, in their order. The end of a line that was torn is none.
+    /// The finished runs, in their order. A torn last line is ignored.
     ///
     /// # Errors
-    /// When a line is no run.
+    /// If a line does not describe a run.
     pub fn runs<R: DeserializeOwned>(&self) -> Result<Vec<R>, SamplesError> {
         let path = self.path.join(RUNS);
         let text = match regular_file::bytes(&path) {
@@ -229,14 +228,14 @@ impl RunFolder {
         Ok(all.into_iter().filter(|segment| segment.run == run).map(|segment| segment.path).collect())
     }
 
-    /// Removes the samples of a run that was none.
+    /// Removes the samples of a run that does not count.
     pub fn remove_samples(&self, run: u32) -> Result<(), SamplesError> {
         let remove =
             |path: &PathBuf| fs::remove_file(path).map_err(|source| SamplesError::io("remove", path, source));
         self.segments(run)?.iter().try_for_each(remove)
     }
 
-    /// Removes every run with its samples, so that the folder is as it was before the first one.
+    /// Removes every run with its samples; the folder is then as it was before the first run.
     pub fn remove_runs(&self) -> Result<(), SamplesError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -266,13 +265,13 @@ impl RunFolder {
         Ok(index)
     }
 
-    /// Shows every sample of a run, each process's by position; IOs of one queue that end in another row
-    /// group than their neighbours come a little later.
+    /// Passes every sample of a run to `see`, in the order of each process's positions. If IOs of one queue
+    /// end in another row group than their neighbours, they come a little later.
     pub fn each_sample(&self, run: u32, mut see: impl FnMut(&Sample)) -> Result<(), SamplesError> {
         self.each_batch(run, |columns| (0..columns.len()).for_each(|index| see(&columns.sample(index))))
     }
 
-    /// Shows the samples of a run in batches by column.
+    /// Passes the samples of a run to `see`, in batches by column.
     pub fn each_batch(&self, run: u32, mut see: impl FnMut(&Columns)) -> Result<(), SamplesError> {
         self.each_batch_of(run, &Column::ALL, &mut see)
     }
@@ -287,7 +286,7 @@ impl RunFolder {
         self.segments(run)?.iter().try_for_each(|path| for_each_batch_of(path, wanted, &mut see))
     }
 
-    /// The segments that were set aside.
+    /// The torn segments that were renamed.
     pub fn torn_segments(&self) -> Result<Vec<PathBuf>, SamplesError> {
         let is_torn = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "torn");
         let mut torn: Vec<PathBuf> = self.entries()?.into_iter().filter(is_torn).collect();
@@ -295,8 +294,8 @@ impl RunFolder {
         Ok(torn)
     }
 
-    /// Sets torn segments aside: a process that was killed while it wrote one leaves a part of it. Only
-    /// for who goes on with the run: a run that is under way has such a part too.
+    /// Renames torn segments, which a process leaves if it is killed while it writes one. Call it only to
+    /// resume the run: a run in progress has an incomplete segment, too.
     pub fn set_torn_segments_aside(&self) -> Result<Vec<SetAside>, SamplesError> {
         let mut aside = Vec::new();
         for path in self.entries()? {
@@ -318,19 +317,19 @@ impl RunFolder {
     /// Reads a document of the folder.
     ///
     /// # Errors
-    /// When it is not there, or not what it should be.
+    /// If it does not exist, or has the wrong content.
     pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, SamplesError> {
         let path = self.path.join(name);
         let text = regular_file::text(&path)?;
         serde_json::from_str(&text).map_err(|error| SamplesError::format(&path, error))
     }
 
-    /// Writes a document into the folder; it appears under its name when it is whole and durable.
+    /// Writes a document into the folder. The file gets its name when it is complete and durable.
     pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), SamplesError> {
         write_json(&self.path, name, value)
     }
 
-    /// As [`RunFolder::write_json`], with a text as it is.
+    /// As [`RunFolder::write_json`], for a text.
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), SamplesError> {
         write_text(&self.path, name, text)
     }
@@ -342,7 +341,7 @@ impl RunFolder {
         Ok(files)
     }
 
-    /// Everything beside the segments too, in no order.
+    /// Everything in the folder of samples, in no order.
     fn entries(&self) -> Result<Vec<PathBuf>, SamplesError> {
         let samples = self.samples();
         let failed = |source| SamplesError::io("read", &samples, source);
@@ -356,10 +355,11 @@ impl RunFolder {
 pub struct SegmentIndex(BTreeMap<u32, Vec<PathBuf>>);
 
 impl SegmentIndex {
-    /// Shows every sample of a run, as [`RunFolder::each_sample`] does; none of a run without segments.
+    /// Passes every sample of a run to `see`, as [`RunFolder::each_sample`] does. A run without segments has
+    /// none.
     ///
     /// # Errors
-    /// When a segment cannot be read or is damaged.
+    /// If a segment cannot be read or is damaged.
     pub fn each_sample(&self, run: u32, mut see: impl FnMut(&Sample)) -> Result<(), SamplesError> {
         let segments = self.0.get(&run).map_or(&[][..], Vec::as_slice);
         let mut see_batch =
@@ -368,10 +368,10 @@ impl SegmentIndex {
     }
 }
 
-/// Writes a document into a directory; it appears under its name when it is whole and durable.
+/// Writes a document into a directory. The file gets its name when it is complete and durable.
 ///
 /// # Errors
-/// When it cannot be written; what was there before stays.
+/// If it cannot be written; an earlier file stays.
 pub fn write_json<T: Serialize>(directory: &Path, name: &str, value: &T) -> Result<(), SamplesError> {
     let text = serde_json::to_string_pretty(value);
     let mut text = text.map_err(|error| SamplesError::format(&directory.join(name), error))?;
@@ -404,7 +404,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// As `run-00012-00000.parquet`; every other name is none.
+    /// Parses `run-00012-00000.parquet`; `None` for every other name.
     fn named(path: PathBuf) -> Option<Segment> {
         let name = path.file_name()?.to_str()?;
         let (run, number) = name.strip_prefix("run-")?.strip_suffix(".parquet")?.split_once('-')?;
@@ -412,7 +412,7 @@ impl Segment {
     }
 }
 
-/// The text without what follows its last end of a line.
+/// The text up to its last end of a line.
 fn complete_lines(text: &[u8]) -> &[u8] {
     let length = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     &text[..length]

@@ -1,8 +1,9 @@
-//! The measuring thread's end of the recording.
+//! The recording of a process: packs samples in the measuring thread and hands full chunks to the writer.
 //!
-//! Invariants: recording a sample allocates nothing and makes no system call; the chunks of a lane go
-//! around between it and the writer, and their queue has room for all of them, so that handing one
-//! over neither waits nor wakes anybody.
+//! Invariants:
+//! - Recording a sample allocates nothing and makes no system call.
+//! - The chunks of a lane circulate between it and the writer. Their queue has room for all of them, so that
+//!   handing one over neither waits nor wakes a thread.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,11 +18,12 @@ use crate::packing::{LONGEST, Previous, pack};
 
 /// The size of a chunk: some thousands of samples.
 const CHUNK: usize = 64 << 10;
-/// Chunks of a lane: one being filled, the others on their way.
+/// Chunks of a lane: one is being filled, the others are with the writer or empty.
 pub(crate) const CHUNKS: usize = 8;
-/// A chunk is handed over after so much of the device's time even when it is not full.
+/// A chunk is handed over after this time on the device's clock, even if it is not full. It bounds what a
+/// killed process loses.
 const CHUNK_AGE: Nanos = Nanos::from_millis(250);
-/// How long a lane that waits for a chunk sleeps before it looks whether there will ever be one.
+/// How long a lane that waits for a chunk sleeps before it checks whether the writer still exists.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Packed samples of one process.
@@ -33,7 +35,7 @@ pub(crate) struct Packed {
     pub end: Nanos,
 }
 
-/// Where one process's samples go. Lives on the measuring thread while a run goes on.
+/// Records the samples of one process. It lives on the measuring thread during a run.
 pub struct Lane {
     process: u32,
     chunk: Vec<u8>,
@@ -45,18 +47,18 @@ pub struct Lane {
     signals: Arc<Signals>,
 }
 
-/// What the writer and the lanes tell each other, beside chunks.
+/// What the writer and the lanes tell each other, in addition to chunks.
 #[derive(Default)]
 pub(crate) struct Signals {
-    /// The writer: samples cannot be written any more.
+    /// Set by the writer: samples cannot be written any more.
     pub failed: AtomicBool,
-    /// The lanes: how often one had to wait for the writer.
+    /// Counted by the lanes: how often one had to wait for the writer.
     pub stalls: AtomicU64,
 }
 
 impl Lane {
-    /// A lane with its chunks, taken from `spare` as long as there are some; emptied ones come back to
-    /// it through the second value.
+    /// A lane with its chunks, taken from `spare` as far as possible. Empty chunks come back to it through
+    /// the second value.
     pub(crate) fn new(
         process: u32,
         full: SyncSender<Packed>,
@@ -73,8 +75,8 @@ impl Lane {
         (Lane { process, chunk, begin, end, previous, full, empty, signals }, emptied)
     }
 
-    /// Records one sample. `Break` says that the samples cannot be written any more, as on a full
-    /// disk, and that measuring on is no use.
+    /// Records one sample. `Break` means that samples cannot be written any more, for example because the
+    /// disk is full. Continuing to measure is then useless.
     #[inline]
     pub fn record(&mut self, sample: &Sample) -> ControlFlow<()> {
         if self.chunk.is_empty() {
@@ -89,7 +91,7 @@ impl Lane {
         ControlFlow::Continue(())
     }
 
-    /// Gives the chunk to the writer, once there is an empty one to go on with.
+    /// Gives the chunk to the writer, once there is an empty one to continue with.
     #[cold]
     fn hand_over(&mut self) -> ControlFlow<()> {
         let mut empty = self.empty.try_recv().ok();
@@ -100,7 +102,7 @@ impl Lane {
             empty = match self.empty.recv_timeout(LOOK) {
                 Err(RecvTimeoutError::Timeout) if !self.signals.failed.load(Ordering::Relaxed) => None,
                 Ok(chunk) => Some(chunk),
-                // Nothing will be written any more: the disk is full, or the writer is gone.
+                // Nothing can be written any more: the disk is full, or the writer has ended.
                 Err(_) => {
                     self.chunk.clear();
                     return ControlFlow::Break(());
@@ -108,7 +110,7 @@ impl Lane {
             };
         }
         let full = self.packed(empty.unwrap_or_default());
-        // The queue has room for every chunk there is: what is refused has no receiver any more.
+        // The queue has room for every chunk. If it refuses one, the writer has ended.
         let refused = self.full.try_send(full).is_err();
         match refused || self.signals.failed.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
@@ -116,20 +118,20 @@ impl Lane {
         }
     }
 
-    /// What the chunk holds; `next` takes its place.
+    /// The content of the chunk, which `next` replaces.
     fn packed(&mut self, next: Vec<u8>) -> Packed {
         let bytes = std::mem::replace(&mut self.chunk, next);
         Packed { process: self.process, bytes, begin: self.begin, end: self.end }
     }
 
-    /// Ends the lane: what was not handed over yet, and the chunks that are at rest.
+    /// Ends the lane: returns the last chunk and the unused ones.
     pub(crate) fn finish(mut self) -> (Packed, Vec<Vec<u8>>) {
         let last = self.packed(Vec::new());
         (last, self.empty.try_iter().collect())
     }
 }
 
-/// An empty chunk whose pages are there, so that recording does not fault.
+/// An empty chunk whose pages are mapped, so that recording causes no page fault.
 fn fresh_chunk() -> Vec<u8> {
     let mut chunk = vec![1; CHUNK];
     chunk.clear();
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_lane_waits_for_a_slow_writer_and_says_so() {
-        // This test is the writer, and takes nothing until the lane has to wait.
+        // This test takes the place of the writer, and takes nothing until the lane has to wait.
         let (full, filled) = sync_channel(CHUNKS);
         let signals = Arc::new(Signals::default());
         let (mut lane, emptied) = Lane::new(0, full, Arc::clone(&signals), &mut Vec::new());

@@ -1,19 +1,19 @@
-//! The record of every IO and the manifest of a run, as files.
+//! Stores every IO and the manifest of a run in files.
 //!
 //! # Model
-//! A measuring thread hands each [`Sample`] to its [`Lane`], which packs it into a few bytes. A
-//! writer thread collects full chunks, unpacks them and writes them as Parquet, a segment at a time,
-//! while the run goes on. A [`RunFolder`] holds the segments, the manifest and a line for each
-//! finished run.
+//! 1. A measuring thread hands each [`Sample`] to its [`Lane`], which packs it into a few bytes.
+//! 2. During the run, a writer thread collects full chunks, unpacks them and writes them as Parquet, one
+//!    segment after the other.
+//! 3. A [`RunFolder`] contains the segments, the manifest and a line for each finished run.
 //!
 //! # Invariants
-//! - Samples are written once and never edited; a closed segment is a whole Parquet file.
-//! - A killed process loses at most what was measured in its last second (four seconds on a device
-//!   that does less than a thousand IOs in one), and nothing that was written before.
-//! - A simulated run gives the same files each time: no wall clock decides where one ends.
-//! - Recording a sample allocates nothing and makes no system call; when the writer is behind, the
-//!   measuring thread waits, and the wait is counted: no sample is dropped.
-//! - Bytes from outside are refused with a [`SamplesError`], never with a panic.
+//! - Samples are written once and never edited. A closed segment is a complete Parquet file.
+//! - A killed process loses at most its last second of samples, and nothing that was written before. On a
+//!   device with less than a thousand IOs per second it loses at most four seconds.
+//! - A simulated run gives the same files each time: no wall clock decides where a file ends.
+//! - Recording a sample allocates nothing and makes no system call. If the writer is slow, the measuring
+//!   thread waits, and the wait is counted. No sample is dropped.
+//! - Wrong bytes from outside cause a [`SamplesError`], never a panic.
 
 mod checksum;
 mod columns;

@@ -1,7 +1,7 @@
-//! Samples packed into a few bytes each, on their way from a measuring thread to the writer.
+//! Packs samples into a few bytes each, to pass them from a measuring thread to the writer.
 //!
-//! Each sample is coded relative to the one before it: a byte of flags says what is as expected, and
-//! variable-length integers tell the rest. About 12 bytes for a random 4 KiB read. This is no file
+//! Each sample is coded relative to the previous one. A byte of flags says which fields are as expected, and
+//! variable-length integers contain the others. A random 4 KiB read takes about 12 bytes. This is not a file
 //! format: it never leaves the process.
 
 use flashlab_base::{Bytes, Mode, Nanos};
@@ -21,7 +21,7 @@ const FAILED: u8 = 1 << 6;
 
 const SECTOR_SHIFT: u32 = 9;
 
-/// What packing and unpacking remember of the sample before.
+/// What packing and unpacking remember of the previous sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Previous {
     position: u64,
@@ -40,7 +40,7 @@ impl Previous {
     }
 }
 
-/// Appends `sample` to `chunk`, which must have room for [`LONGEST`] bytes.
+/// Appends `sample` to `chunk`, which must have space for [`LONGEST`] bytes.
 #[inline]
 pub(crate) fn pack(chunk: &mut Vec<u8>, previous: &mut Previous, sample: &Sample) {
     debug_assert!(chunk.capacity() - chunk.len() >= LONGEST);
@@ -124,7 +124,7 @@ pub(crate) fn unpack(bytes: &mut &[u8], previous: &mut Previous, process: u32) -
     Some(sample)
 }
 
-/// Small numbers of either sign become small numbers.
+/// Maps small numbers of both signs to small numbers.
 #[inline]
 fn zigzag(difference: u64) -> u64 {
     let signed = difference as i64;
@@ -136,7 +136,7 @@ fn unzigzag(coded: u64) -> u64 {
     (coded >> 1) ^ (coded & 1).wrapping_neg()
 }
 
-/// Seven bits a byte, the lowest first; the top bit says that more follow.
+/// Seven bits per byte, the lowest first; the top bit says that more bytes follow.
 #[inline]
 fn put(chunk: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

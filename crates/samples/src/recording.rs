@@ -1,9 +1,9 @@
-//! The way of a sample from the measuring thread to the disk.
+//! Moves samples from the measuring threads to the disk.
 //!
 //! # Model
-//! Each process of a run has a [`Lane`] with a chunk of memory that it packs samples into. Full chunks
-//! go through one bounded queue to the writer thread, and come back empty. The writer looks at the
-//! queue from time to time, so that handing over a chunk wakes nobody and makes no system call.
+//! Each process of a run has a [`Lane`] with a chunk of memory, into which it packs samples. Full chunks go
+//! through one bounded queue to the writer thread, and come back empty. The writer polls the queue. So
+//! handing over a chunk wakes no thread and makes no system call.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,11 +51,11 @@ impl Recording {
         Ok(lanes)
     }
 
-    /// Ends the run: when this returns, all its samples are in closed Parquet files. Returns how often
+    /// Ends the run. When this returns, all its samples are in closed Parquet files. Returns how often
     /// measuring had to wait for the writer.
     ///
     /// # Errors
-    /// When a file could not be written; those before it are whole.
+    /// If a file could not be written; earlier files are complete.
     pub fn finish_run(&mut self, lanes: Vec<Lane>) -> Result<u64, SamplesError> {
         let stalls = self.signals.stalls.load(Ordering::Relaxed);
         let mut last = Vec::with_capacity(lanes.len());

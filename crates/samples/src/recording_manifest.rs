@@ -1,16 +1,17 @@
-//! The folder of a recording: IOs that a trace, a plan or other programs made, without the methodology of a bench run.
+//! The manifest of a recording: IOs of a trace, a plan or other programs, without the methodology of a bench
+//! run.
 
 use flashlab_base::Identity;
 use serde::{Deserialize, Serialize};
 
 use crate::folder::{MANIFEST_VERSION, Manifest};
 
-/// What the manifest of a recording has in the place of a bench run's settings.
+/// The settings in the manifest of a recording, in place of those of a bench run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingSettings {
-    /// What took the IOs, as it was named.
+    /// The target of the IOs, as the user named it.
     pub target: String,
-    /// The command that recorded them, as `flashlab serve`.
+    /// The command that recorded them, for example `flashlab serve`.
     pub recorded_by: String,
 }
 

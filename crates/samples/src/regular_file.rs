@@ -1,7 +1,7 @@
-//! Opening the files of a run, which come from outside.
+//! Opens the files of a run, which come from outside.
 //!
-//! Invariant: nothing but regular files is opened. Opening a pipe waits for its writer, perhaps forever,
-//! and a device may have no end.
+//! Invariant: only regular files are opened. Opening a pipe waits for its writer, perhaps forever, and a
+//! device may have no end.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,7 +12,7 @@ use crate::SamplesError;
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// When it is none, or cannot be opened.
+/// If it is not a regular file, or cannot be opened.
 pub(crate) fn open(path: &Path) -> Result<File, SamplesError> {
     let failed = |source| SamplesError::io("read", path, source);
     if fs::metadata(path).map_err(failed)?.is_file() {
@@ -21,7 +21,7 @@ pub(crate) fn open(path: &Path) -> Result<File, SamplesError> {
     Err(SamplesError::format(path, "is no regular file: remove it, or put the run's own file back"))
 }
 
-/// What is in a regular file.
+/// The bytes of a regular file.
 ///
 /// # Errors
 /// As [`open`].
@@ -31,10 +31,10 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, SamplesError> {
     Ok(bytes)
 }
 
-/// The text in a regular file.
+/// The text of a regular file.
 ///
 /// # Errors
-/// As [`open`], and when it is no text.
+/// As [`open`], and if it is not text.
 pub(crate) fn text(path: &Path) -> Result<String, SamplesError> {
     String::from_utf8(bytes(path)?).map_err(|error| {
         let byte = error.utf8_error().valid_up_to() + 1;

@@ -2,21 +2,20 @@
 
 use flashlab_base::{Bytes, Mode, Nanos};
 
-/// One IO, as it was done. Times are of the device's clock, since the run's origin.
+/// One IO. Times are those of the device's clock, since the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Its position in its process's pattern, from 0.
+    /// Its position in the pattern of its process, from 0.
     pub position: u64,
     /// Which process of a parallel pattern issued it, from 0.
     pub process: u32,
     /// Read or write.
     pub mode: Mode,
-    /// Where it started on the device.
+    /// The offset on the device.
     pub offset: Bytes,
     /// How long it was.
     pub size: Bytes,
-    /// When the pattern wanted it to start: for open-loop arrival the scheduled time, otherwise
-    /// when it was submitted.
+    /// The intended start: in an open loop the scheduled time, otherwise the submission.
     pub intended: Nanos,
     /// When the device took it.
     pub submitted: Nanos,

@@ -1,7 +1,7 @@
-//! Reading a segment, whole or only some of its columns, in bounded memory.
+//! Reads a segment, or some of its columns, in bounded memory.
 //!
-//! A segment comes from outside: a disk may have damaged it. Whatever is in it, reading it ends
-//! with its samples or with a [`SamplesError`].
+//! A segment comes from outside and may be damaged. Reading it ends with its samples or with a
+//! [`SamplesError`], whatever its bytes are.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -18,19 +18,19 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use crate::columns::{COLUMNS, Column, Columns, SAMPLES_VERSION, VERSION_KEY, Values};
 use crate::{SamplesError, checksum, regular_file};
 
-/// How many samples are shown at once.
+/// How many samples form a batch.
 const BATCH: u64 = 1 << 16;
 
-/// Shows the samples of a segment in batches, in bounded memory.
+/// Passes the samples of a segment to `see`, in batches, in bounded memory.
 ///
 /// # Errors
-/// When it is no Parquet file, or not one with these columns. Nothing in it makes this panic.
+/// If it is not a Parquet file, or has other columns. No content causes a panic.
 pub fn for_each_batch(path: &Path, see: impl FnMut(&Columns)) -> Result<(), SamplesError> {
     for_each_batch_of(path, &Column::ALL, see)
 }
 
-/// As [`for_each_batch`], but reads only these columns; the others are empty. Reading less is the
-/// faster for it: the offset alone is half of a segment's bytes.
+/// As [`for_each_batch`], but reads only these columns; the others are empty. This is faster: the offset
+/// alone is half of a segment's bytes.
 ///
 /// # Errors
 /// As [`for_each_batch`].
@@ -51,11 +51,11 @@ pub fn for_each_batch_of(
     Ok(())
 }
 
-/// Does one step of reading. The library that decodes Parquet returns most errors, but panics on some
-/// damaged files (parquet 60.1: a negative length of a column, a split stream that is too short, a
-/// dictionary that is not there); here those are damaged as any other.
+/// Does one step of reading. The Parquet library returns most errors, but panics on some damaged files
+/// (parquet 60.1: a negative length of a column, a split stream that is too short, a missing dictionary).
+/// Here such a panic becomes the error of a damaged file.
 fn guarded<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, SamplesError> {
-    // Whatever state a panic leaves behind is dropped with the error: no step follows it.
+    // The reader is dropped with the error, so the state that a panic leaves behind does not matter.
     match silently(|| catch_unwind(AssertUnwindSafe(step))) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(SamplesError::format(path, format!("no samples: {error}"))),
@@ -64,11 +64,11 @@ fn guarded<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Re
 }
 
 thread_local! {
-    /// Whether a panic of this thread is an answer, of which nothing is printed.
+    /// Whether a panic of this thread is expected and prints nothing.
     static IS_SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `step` without a message and a backtrace where it panics.
+/// Runs `step`, and prints no message and no backtrace if it panics.
 fn silently<T>(step: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -119,7 +119,7 @@ fn general(message: &str) -> ParquetError {
 
 struct Batches {
     readers: Vec<(Column, ColumnReader)>,
-    /// Samples that were not shown yet.
+    /// The number of samples not yet passed on.
     left: u64,
     modes: Vec<ByteArray>,
 }
@@ -135,7 +135,7 @@ impl Batches {
         Ok(Batches { readers, left, modes: Vec::new() })
     }
 
-    /// Replaces what is in `columns`; `false` at the end.
+    /// Replaces the content of `columns`; `false` at the end.
     fn next(&mut self, columns: &mut Columns) -> Result<bool, ParquetError> {
         columns.clear();
         let count = self.left.min(BATCH) as usize;

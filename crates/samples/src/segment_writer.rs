@@ -1,15 +1,14 @@
-//! Writing a segment: some samples as one Parquet file.
+//! Writes a segment: samples as one Parquet file.
 //!
 //! # Encodings
-//! Chosen by measurement (`cargo run --example encodings`), each readable by DuckDB, pandas and
-//! polars:
-//! - times differ from one IO to the next by about a response time, which DELTA_BINARY_PACKED
-//!   writes in about as many bits as it has; nothing compresses those further;
-//! - random offsets have as many random bits as the target has blocks, and zeros beside them:
-//!   BYTE_STREAM_SPLIT sorts the bytes by their place, and brotli leaves the zeros out where zstd
-//!   looks for repetitions that are not there;
-//! - the other columns take few values each, or count: dictionaries and differences make them next
-//!   to nothing, together with zstd.
+//! They were chosen by measurement (`cargo run --example encodings`). DuckDB, pandas and polars can read each
+//! of them:
+//! - Times differ from one IO to the next by about a response time. DELTA_BINARY_PACKED stores the difference
+//!   in about that number of bits, and no compression makes it smaller.
+//! - Random offsets have some random bits and many zero bits. BYTE_STREAM_SPLIT groups the bytes by their
+//!   position in the number. Then brotli removes the zeros; zstd does it less well.
+//! - The other columns have few values, or count. Dictionaries, differences and zstd reduce them to nearly
+//!   nothing.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -28,11 +27,11 @@ use crate::SamplesError;
 use crate::checksum::Checksummed;
 use crate::columns::{COLUMNS, Columns, SAMPLES_VERSION, VERSION_KEY};
 
-/// Lower levels take more room for offsets, and higher ones take no less.
+/// Lower levels make offsets larger, and higher levels do not make them smaller.
 const OFFSET_BROTLI_LEVEL: u32 = 4;
 
-/// A segment that is being written. It appears under its name when it is whole, and leaves nothing when
-/// it is not.
+/// A segment that is being written. The file gets its name when it is complete. An incomplete file is
+/// removed.
 pub(crate) struct SegmentFile {
     path: PathBuf,
     part: PathBuf,
@@ -51,7 +50,7 @@ impl SegmentFile {
         Ok(segment)
     }
 
-    /// Writes the samples in `columns`, which are not sorted any further.
+    /// Writes the samples in `columns` in their order.
     pub fn row_group(&mut self, run: u32, columns: &Columns) -> Result<(), SamplesError> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let written = writer.next_row_group().and_then(|group| columns.write(run, group));
@@ -61,7 +60,7 @@ impl SegmentFile {
     pub fn finish(mut self) -> Result<(), SamplesError> {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         let close = || {
-            // What the library still keeps is not in the checksum yet.
+            // Bytes that the library still buffers are not in the checksum yet.
             writer.flush()?;
             let checksum = writer.inner().entry(writer.flushed_row_groups());
             writer.append_key_value_metadata(checksum);
@@ -78,8 +77,8 @@ impl SegmentFile {
 
 impl Drop for SegmentFile {
     fn drop(&mut self) {
-        // After a rename there is no part. One that was not finished is worth nothing, and on a full disk
-        // its room is.
+        // After the rename this file does not exist. An incomplete one is useless, and a full disk needs the
+        // space.
         let _ = fs::remove_file(&self.part);
     }
 }
@@ -103,7 +102,7 @@ impl Columns {
         group.close().map(drop)
     }
 
-    /// Writes the column of modes, a little at a time: a text for each sample takes much memory.
+    /// Writes the column of modes in small batches: a text for each sample takes much memory.
     fn put_modes<W: io::Write + Send>(
         &self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -137,7 +136,7 @@ fn put<T: DataType, W: io::Write + Send>(
     column.close()
 }
 
-/// Keeps the operating system's reason, as that the disk is full, where there is one.
+/// Keeps the operating system's reason, for example that the disk is full.
 fn into_io(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
@@ -155,7 +154,8 @@ fn properties() -> Arc<WriterProperties> {
         let mut builder = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_column_compression(ColumnPath::from("offset_bytes"), Compression::BROTLI(brotli))
-            // Readers skip the segments of other runs by them; for the rest they are not worth the room.
+            // Readers use the statistics of this column to skip other runs. For other columns they are not
+            // worth their size.
             .set_statistics_enabled(EnabledStatistics::None)
             .set_column_statistics_enabled(ColumnPath::from("run"), EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)

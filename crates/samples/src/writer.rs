@@ -1,11 +1,11 @@
 //! The thread that writes segments.
 //!
 //! # Model
-//! Chunks are kept as they are, packed, until there is enough for a segment; then they are unpacked a
-//! row group at a time. What ends a segment is the device's clock and the number of bytes, not the
-//! wall clock: a simulated run gives the same files each time.
+//! Chunks stay packed until there are enough of them for a segment. Then they are unpacked, one row group at
+//! a time. The device's clock and the number of bytes decide where a segment ends, not the wall clock. So a
+//! simulated run gives the same files each time.
 //!
-//! Invariant: a run that nobody finished keeps its samples under its own number.
+//! Invariant: a run that was not finished keeps its samples under its own number.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,23 +20,24 @@ use crate::packing::{Previous, unpack};
 use crate::segment_writer::SegmentFile;
 use crate::{Columns, Sample, SamplesError};
 
-/// How often the writer looks for chunks.
+/// How often the writer checks for chunks.
 const LOOK: Duration = Duration::from_millis(5);
-/// A segment ends when it has so many packed bytes: about a million samples ...
+/// A segment ends when it has this number of packed bytes, which are about a million samples ...
 const SEGMENT_BYTES: usize = 12 << 20;
-/// ... or spans so much of the device's time and is worth a file ...
+/// ... or when it spans this time on the device's clock and has enough samples for a file ...
 const SEGMENT_TIME: Nanos = Nanos::from_millis(700);
 const SEGMENT_BYTES_LEAST: usize = 16 << 10;
-/// ... or spans so much, however little there is.
+/// ... or when it spans this time, with any number of samples.
 const SEGMENT_TIME_LONGEST: Nanos = Nanos::from_secs(4);
-/// Samples of a row group: what is unpacked at once.
+/// Samples of a row group, which are unpacked together.
 const ROW_GROUP: usize = 1 << 17;
 
-/// What a writer is asked to do.
+/// A command to the writer.
 pub(crate) enum Command {
-    /// Begin a run; chunks come through `full` and go back through the lane's `emptied`.
+    /// Begin a run. Chunks arrive through `full` and go back to the lanes through `emptied`.
     Start { run: u32, full: Receiver<Packed>, emptied: Vec<SyncSender<Vec<u8>>> },
-    /// End it: each process's last chunk. Answered when everything is in closed files.
+    /// End the run, with the last chunk of each process. The answer follows when everything is in closed
+    /// files.
     Finish { last: Vec<Packed>, done: SyncSender<Result<(), SamplesError>> },
 }
 
@@ -80,7 +81,7 @@ impl Writer {
             self.collect();
             match command {
                 Ok(Command::Start { run, full, emptied }) => {
-                    // A run that nobody finished: what it handed over is its own, not the next one's.
+                    // A run that was not finished: its samples belong to it, not to the next run.
                     self.close_segment();
                     let unpacking = vec![Previous::default(); emptied.len()];
                     self.run = Some(Run { number: run, segment: 0, full, emptied, unpacking });
@@ -90,7 +91,7 @@ impl Writer {
                     last.into_iter().for_each(|packed| self.keep(packed));
                     self.close_segment();
                     self.run = None;
-                    // Whoever finishes the run waits for this; if it is gone, so is the program.
+                    // The thread that finishes the run waits for this. If it is gone, the program ends.
                     let _ = done.send(std::mem::replace(&mut self.result, Ok(())));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -102,14 +103,14 @@ impl Writer {
         }
     }
 
-    /// Takes every chunk that is there, in the order in which they were handed over.
+    /// Takes all available chunks, in the order in which they were handed over.
     fn collect(&mut self) {
         while let Some(packed) = self.run.as_ref().and_then(|run| run.full.try_recv().ok()) {
             self.keep(packed);
         }
     }
 
-    /// Keeps a copy that is no larger than it must be, and gives the chunk back.
+    /// Keeps a copy of minimal size, and gives the chunk back.
     fn keep(&mut self, packed: Packed) {
         let Some(run) = &self.run else { return };
         let Packed { process, bytes: mut chunk, begin, end } = packed;
@@ -119,7 +120,7 @@ impl Writer {
         }
         chunk.clear();
         if let Some(emptied) = run.emptied.get(process as usize) {
-            // A lane that is gone needs no chunk.
+            // A lane that has ended needs no chunk.
             let _ = emptied.try_send(chunk);
         }
         if self.is_segment_full() {
@@ -136,8 +137,8 @@ impl Writer {
             || spans >= SEGMENT_TIME_LONGEST
     }
 
-    /// Writes what there is as a Parquet file. After a failure the run's samples are dropped: the
-    /// measuring threads are told, and the run ends.
+    /// Writes the collected samples as a Parquet file. After a failure it drops the samples of the run and
+    /// signals the measuring threads, which end the run.
     fn close_segment(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         self.pending_bytes = 0;
@@ -170,8 +171,8 @@ impl Writer {
     }
 }
 
-/// Writes a row group in the order of the pattern: IOs of a queue end in any order, and their positions
-/// and times would take twice the room in it.
+/// Writes a row group in the order of the pattern. IOs of a queue complete in any order, and unsorted
+/// positions and times would need twice the space.
 fn write_group(
     file: &mut SegmentFile,
     run: u32,

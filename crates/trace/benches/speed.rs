@@ -1,4 +1,4 @@
-//! How many lines a second are parsed, for each format: `cargo bench -p flashlab-trace`.
+//! Measures how many lines per second are parsed, for each format: `cargo bench -p flashlab-trace`.
 
 use std::time::Instant;
 

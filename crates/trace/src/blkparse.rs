@@ -1,9 +1,9 @@
 //! blkparse's text in its default format: `MAJOR,MINOR CPU SEQUENCE SECONDS PID ACTION RWBS SECTOR + SECTORS [COMMAND]`.
 //!
 //! # Model
-//! An IO passes the block layer with several actions. It arrives when it is queued (`Q`); a trace that was taken with
-//! a filter and has no `Q` arrives as its IOs are issued to the device (`D`). The other actions, messages, and the
-//! summary after the trace are no IOs. A write that carries a flush with it counts as the write.
+//! An IO appears in the trace with several actions. It arrives when it is queued (`Q`). If the trace was
+//! filtered and has no `Q`, it arrives when it is issued to the device (`D`). Other actions, messages, and
+//! the summary after the trace are ignored. A write with a flush counts as the write.
 
 use flashlab_base::{Bytes, Operation};
 
@@ -15,22 +15,22 @@ pub(crate) const LINE: Expected =
     "MAJOR,MINOR CPU SEQUENCE SECONDS.NANOSECONDS PID ACTION RWBS SECTOR + SECTORS [COMMAND]";
 const RANGE: Expected = "SECTOR + SECTORS after the RWBS, in sectors of 512 bytes that end within 64 bits";
 
-/// Which lines were of which action.
+/// Which lines had which action.
 #[derive(Default)]
 pub(crate) struct Blkparse {
     /// How many IOs were seen.
     ios: usize,
-    /// Places of the queued ones among them.
+    /// Indices of the queued ones among them.
     queued: Vec<usize>,
     has_begun: bool,
 }
 
-/// Whether a line can be the first.
+/// Whether this line can be the first one.
 pub(crate) fn is_line(line: &[u8]) -> bool {
     Record::of(line).is_some()
 }
 
-/// The fields that all actions have.
+/// The fields that all actions have in common.
 struct Record<'a> {
     device: &'a [u8],
     time: u64,
@@ -66,7 +66,7 @@ impl Blkparse {
     pub(crate) fn line<'a>(&mut self, line: &'a [u8]) -> Result<Said<'a>, Expected> {
         let mut words = words(line);
         let Some(record) = Record::read(&mut words) else {
-            // What follows the trace: `CPU0 (8,0):`, or `Total (8,0):`.
+            // The summary after the trace: `CPU0 (8,0):`, or `Total (8,0):`.
             let is_summary = self.has_begun && (line.starts_with(b"CPU") || line.starts_with(b"Total"));
             return if is_summary { Ok(Said::End) } else { Err(LINE) };
         };
@@ -84,7 +84,7 @@ impl Blkparse {
         Ok(Said::Io(Found { arrival: record.time, operation, offset, size, source: record.device }))
     }
 
-    /// Drops from all IOs seen, in the order of their lines, those that had arrived before.
+    /// Keeps one arrival of each IO: removes those whose IO had already arrived with another action.
     pub(crate) fn keep_arrivals(&self, ios: &mut Vec<TraceIo>) {
         if !self.queued.is_empty() {
             *ios = self.queued.iter().filter_map(|&place| ios.get(place).copied()).collect();
@@ -95,7 +95,8 @@ impl Blkparse {
 /// An operation and its range.
 type Asked = (Operation, (Bytes, Bytes));
 
-/// What an IO with these letters asks; `None`: nothing of the flash, as a command to the drive.
+/// The operation that these letters mean. `None` for an IO that does not concern the flash, such as a command
+/// to the drive.
 fn asked<'a>(rwbs: &[u8], words: &mut impl Iterator<Item = &'a [u8]>) -> Result<Option<Asked>, Expected> {
     let has = |letter: u8| rwbs.contains(&letter);
     let operation = match () {
@@ -111,7 +112,7 @@ fn asked<'a>(rwbs: &[u8], words: &mut impl Iterator<Item = &'a [u8]>) -> Result<
     };
     match words.next() {
         Some(b"+") => {}
-        // A command of its own to the drive: its bytes, then `(12 00 ...)`.
+        // A command to the drive: its bytes, then `(12 00 ...)`.
         Some(word) if word.starts_with(b"(") => return Ok(None),
         _ => return Err(RANGE),
     }

@@ -1,4 +1,4 @@
-//! Why a text is not a trace.
+//! Errors of parsing a trace.
 
 use std::io;
 
@@ -15,12 +15,12 @@ pub enum TraceError {
     Read {
         /// The file.
         file: String,
-        /// The line that was to be read.
+        /// The line that failed.
         line: u64,
         /// Why.
         source: io::Error,
     },
-    /// Its first line is of no known format.
+    /// The first line has no known format.
     #[error("{file}:{line}: `{found}` begins no known trace; known are:{}", known_formats())]
     UnknownFormat {
         /// The file.
@@ -42,7 +42,7 @@ pub enum TraceError {
         /// How the line begins.
         found: String,
     },
-    /// There is no IO in it.
+    /// The trace contains no IO.
     #[error("{file}: there is no read, write, flush or discard in it")]
     Empty {
         /// The file.

@@ -1,11 +1,11 @@
-//! The pieces of a line.
+//! Parses the fields of a line.
 
 use flashlab_base::Bytes;
 
-/// What a line should have had.
+/// What a line should contain, for the error message.
 pub(crate) type Expected = &'static str;
 
-/// The size of the sectors that block traces count in, whatever the device's own are.
+/// The sector size of block traces, whatever the device's block size is.
 const SECTOR: u64 = 512;
 
 /// The words of a line, between blanks.

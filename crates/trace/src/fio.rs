@@ -1,9 +1,9 @@
-//! fio's IO logs, as `write_iolog` makes them (fio 3.31 and later: version 3) and `read_iolog` reads them.
+//! Parses fio's IO logs: those that `write_iolog` writes (version 3 since fio 3.31) and `read_iolog` reads.
 //!
 //! # Model
-//! Version 2 has lines `FILE ACTION [OFFSET LENGTH]`; time passes only in `wait` lines, whose offset is microseconds.
-//! Version 3 puts the microseconds since the start before each line and has no `wait`. Files are opened and closed
-//! like anything else that takes no IO.
+//! Version 2 has lines `FILE ACTION [OFFSET LENGTH]`. Time passes only in `wait` lines, whose offset is in
+//! microseconds. In version 3, each line begins with the microseconds since the start, and there is no
+//! `wait`. Opening and closing a file takes no time in either.
 
 use flashlab_base::{Bytes, Operation};
 
@@ -20,12 +20,12 @@ const ACTION_3: Expected =
 const RANGE: Expected = "an offset and a length above 0, in bytes, that end within 64 bits";
 const WAIT: Expected = "the microseconds of the wait, that end within 64 bits of nanoseconds";
 
-/// What has been read of a log.
+/// The state of parsing a log.
 #[derive(Default)]
 pub(crate) struct Fio {
     /// Not known before the first line.
     version: Option<Version>,
-    /// Nanoseconds that were waited for so far.
+    /// The sum of all waits so far, in nanoseconds.
     waited: u64,
 }
 

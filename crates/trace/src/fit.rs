@@ -1,11 +1,11 @@
-//! Making IOs of a trace those that a device can serve.
+//! Changes the IOs of a trace so that a device can serve them.
 
 use flashlab_base::{Bytes, Operation};
 use thiserror::Error;
 
 use crate::{Trace, TraceIo};
 
-/// What becomes of IOs behind the end of the device.
+/// What happens to IOs beyond the end of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
     /// They are refused.
@@ -17,12 +17,12 @@ pub enum Fit {
     Scale,
 }
 
-/// What was changed of a trace.
+/// How many IOs of a trace were changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fitted {
-    /// IOs that began or ended within a block, and were widened to whole ones.
+    /// IOs that began or ended within a block, and were extended to whole blocks.
     pub widened: u64,
-    /// IOs that are elsewhere than in the trace.
+    /// IOs whose offset was changed.
     pub moved: u64,
 }
 
@@ -53,7 +53,7 @@ impl TraceMisfit {
 }
 
 impl Trace {
-    /// Widens every IO to whole blocks and brings it into `capacity`.
+    /// Extends every IO to whole blocks and moves it into `capacity`.
     ///
     /// # Errors
     /// The first IO that does not fit, if `fit` does not move it or it is larger than the device.
@@ -80,7 +80,7 @@ impl Trace {
                 }
                 Fit::Exact | Fit::Scale => io.offset,
             };
-            // One that begins before the end and ends behind it is pushed before it.
+            // An IO that begins before the end and ends beyond it is moved to end at the end.
             let offset = offset.min(last);
             fitted.moved += u64::from(offset != io.offset);
             io.offset = offset;

@@ -30,7 +30,7 @@ impl Format {
         }
     }
 
-    /// What its first line is like.
+    /// A description of its first line.
     pub(crate) const fn line(self) -> Expected {
         match self {
             Format::Fio => fio::HEADER,

@@ -1,15 +1,17 @@
-//! Recorded IOs of other programs: what arrived when, and where.
+//! Reads traces: IOs that other programs recorded, with arrival time and offset.
 //!
 //! # Model
-//! [`parse()`] reads a text line by line, in one of four formats that it recognises by their first line, into a
-//! [`Trace`]: IOs in the order of their arrival, the first one at time zero. [`Trace::fit`] makes them IOs that a
-//! device of some size and block can serve. Response times that a trace carries are not looked at: it is replayed to
-//! find out what they are elsewhere.
+//! 1. [`parse()`] reads a text line by line into a [`Trace`]. It recognises four formats by their first line.
+//!    The IOs are in the order of their arrival; the first arrives at time zero.
+//! 2. [`Trace::fit`] changes them so that a device of a given size and block can serve them.
+//!
+//! Response times in a trace are ignored: the replay measures those of another device.
 //!
 //! # Invariants
-//! - a parsed trace is ordered by arrival, and lines of the same time stay in their order;
-//! - whatever the bytes are, the answer is a trace or an error that names the file, the line and what was expected;
-//! - nothing is allocated for a line but the IO itself, and a line has at most 64 KiB.
+//! - A parsed trace is ordered by arrival. Lines with the same time keep their order.
+//! - The result is a trace, or an error with the file, the line and what was expected. No bytes cause a
+//!   panic.
+//! - Parsing a line allocates only the IO itself. A line has at most 64 KiB.
 
 mod blkparse;
 mod error;
@@ -32,22 +34,22 @@ use flashlab_base::{Bytes, Nanos, Operation};
 /// One recorded IO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceIo {
-    /// When it arrived, since the first one did.
+    /// When it arrived, counted from the first IO.
     pub arrival: Nanos,
     /// What was asked.
     pub operation: Operation,
-    /// Where it started; zero for a flush.
+    /// Its offset; zero for a flush.
     pub offset: Bytes,
-    /// How long it was; zero for a flush.
+    /// Its size; zero for a flush.
     pub size: Bytes,
-    /// From which of [`Trace::sources`] it came.
+    /// The index of its source in [`Trace::sources`].
     pub source: u32,
-    /// The line that it stands in, from 1.
+    /// Its line in the file, from 1.
     pub line: u64,
 }
 
 impl TraceIo {
-    /// The first offset behind it, saturating.
+    /// The first offset after it, saturating.
     pub fn end(&self) -> Bytes {
         Bytes(self.offset.0.saturating_add(self.size.0))
     }
@@ -58,12 +60,12 @@ impl TraceIo {
 pub struct Trace {
     /// The IOs.
     pub ios: Vec<TraceIo>,
-    /// The devices, files or processes that the IOs were of, by their names in the trace.
+    /// The names of the devices, files or processes that issued the IOs.
     pub sources: Vec<String>,
 }
 
 impl Trace {
-    /// A trace of IOs that came in any order, at times that count from anywhere.
+    /// A trace from IOs in any order, whose times have any origin.
     pub fn new(mut ios: Vec<TraceIo>, sources: Vec<String>) -> Trace {
         ios.sort_by_key(|io| io.arrival);
         let begin = ios.first().map_or(Nanos::ZERO, |io| io.arrival);
@@ -73,14 +75,14 @@ impl Trace {
         Trace { ios, sources }
     }
 
-    /// The part of the trace that came from one source; `None` when there is none of this name.
+    /// The part of the trace from one source; `None` if there is no source of this name.
     pub fn of_source(mut self, name: &str) -> Option<Trace> {
         let wanted = self.sources.iter().position(|source| source == name)? as u32;
         self.ios.retain(|io| io.source == wanted);
         Some(Trace::new(self.ios, self.sources))
     }
 
-    /// The first offset behind all IOs.
+    /// The first offset after all IOs.
     pub fn extent(&self) -> Bytes {
         self.ios.iter().map(TraceIo::end).max().unwrap_or_default()
     }

@@ -43,7 +43,7 @@ pub(crate) fn line(line: &[u8]) -> Result<Said<'_>, Expected> {
     let mut next_number = || next().and_then(|field| number(field).ok_or(LINE));
     let (offset, size, _response) = (next_number()?, next_number()?, next_number()?);
     let (offset, size) = range(offset, size, LINE)?;
-    // Times of traces that were made shorter count from elsewhere.
+    // Shortened traces may count from another origin.
     let arrival = time.checked_sub(ORIGIN).unwrap_or(time).checked_mul(TICK).ok_or(LINE)?;
     Ok(Said::Io(Found { arrival, operation, offset, size, source }))
 }

@@ -1,4 +1,4 @@
-//! From a text to a trace: lines, the format, the sources.
+//! Parses a trace: splits lines, recognises the format, and collects the sources.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
@@ -12,9 +12,9 @@ use crate::format::Format;
 use crate::parsed_line::{Found, Said};
 use crate::{Trace, TraceError, TraceIo, mqsim, msr};
 
-/// The longest line. A file without line ends is none of ours.
+/// The longest line. A file with longer lines is not a trace.
 const LONGEST_LINE: usize = 64 << 10;
-/// How much of a wrong line is shown.
+/// How many characters of a wrong line an error shows.
 const SHOWN: usize = 60;
 
 /// A format's own state.
@@ -45,10 +45,10 @@ impl Parser {
     }
 }
 
-/// Reads a trace; `file` is its name in messages. Its format is recognised by its first line, if it is not given.
+/// Reads a trace; `file` is its name in messages. If no format is given, the first line shows it.
 ///
 /// # Errors
-/// At the first line that is not as the format has it, or when there is no IO at all.
+/// At the first line that does not fit the format, or if there is no IO.
 pub fn parse(mut text: impl BufRead, file: &str, format: Option<Format>) -> Result<Trace, TraceError> {
     let mut buffer = Vec::new();
     let mut parser = format.map(Parser::new);
@@ -104,7 +104,7 @@ fn next_line<'a>(text: &mut impl BufRead, buffer: &'a mut Vec<u8>) -> std::io::R
     Ok((length > 0).then_some(&buffer[..]))
 }
 
-/// How a line begins, for people.
+/// The beginning of a line, for an error message.
 fn shown(line: &[u8]) -> String {
     let text: String =
         String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN)]).chars().take(SHOWN).collect();

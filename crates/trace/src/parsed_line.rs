@@ -1,8 +1,8 @@
-//! What one line of a trace says.
+//! The content of one line of a trace.
 
 use flashlab_base::{Bytes, Operation};
 
-/// An IO as a format's parser finds it in a line.
+/// An IO that a format's parser found in a line.
 pub(crate) struct Found<'a> {
     /// Nanoseconds from any origin.
     pub arrival: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Found<'a> {
     pub source: &'a [u8],
 }
 
-/// What a line says: an IO, something else, or that the trace ends before it.
+/// The meaning of a line: an IO, something to ignore, or the end of the trace.
 pub(crate) enum Said<'a> {
     Io(Found<'a>),
     Nothing,

@@ -1,4 +1,4 @@
-//! Traces as other programs write them, and the IOs that are read in them; wrong ones, and what is said about them.
+//! Parses traces that other programs wrote, and checks the IOs. Wrong traces must give helpful errors.
 
 use std::fmt::Write;
 

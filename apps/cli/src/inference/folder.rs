@@ -1,4 +1,4 @@
-//! The files of an inference: read, checked, and refused when they cannot be true.
+//! Reads and checks the files of an inference. Files with impossible values are refused.
 
 use std::path::Path;
 
@@ -20,10 +20,10 @@ pub const PROBES: &str = "probes";
 pub const PAGE: &str = "report.html";
 const UNDER_WAY: &str = "under-way.json";
 const DAMAGED: &str = "the file is damaged";
-/// A folder that holds this one holds the rounds of a device that is worn out.
+/// A folder that contains this one contains the rounds of `flashlab wear-out`.
 pub const FIRST_ROUND: &str = "round-000";
 
-/// What may have been written that is not in [`INFERENCE`] yet: an inference that is killed counts it.
+/// Writes that [`INFERENCE`] may not contain yet. If an inference is killed, they count against the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct UnderWay {
     version: u32,
@@ -35,7 +35,7 @@ pub fn is_inference(path: &Path) -> bool {
     path.join(INFERENCE).exists() || path.join(FIRST_ROUND).exists()
 }
 
-/// Opens an inference: its folder, its manifest, and what is known.
+/// Opens an inference: its folder, its manifest, and its findings.
 pub fn open(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Inference)> {
     if path.join(FIRST_ROUND).exists() {
         bail!(Usage(format!(
@@ -59,7 +59,7 @@ pub fn open(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Infe
     Ok((folder, manifest, known))
 }
 
-/// Adds to what is known the writes of a group that was killed, if there was one.
+/// Adds the writes of a killed group to the document, if there was one.
 pub fn count_writes_under_way(folder: &RunFolder, known: &mut Inference) -> Result<()> {
     let file = folder.path().join(UNDER_WAY);
     if !file.exists() {
@@ -74,7 +74,7 @@ pub fn count_writes_under_way(folder: &RunFolder, known: &mut Inference) -> Resu
             under_way.version
         )));
     }
-    // A process that is killed again counts both.
+    // If the process is killed again, both are counted.
     known.written = Bytes(known.written.0.saturating_add(under_way.bytes_written.0));
     check(folder.path(), known)?;
     folder.write_json(INFERENCE, known)?;
@@ -82,17 +82,17 @@ pub fn count_writes_under_way(folder: &RunFolder, known: &mut Inference) -> Resu
     Ok(())
 }
 
-/// Notes what may have been written that [`INFERENCE`] does not count.
+/// Records writes that [`INFERENCE`] does not count yet.
 pub fn write_under_way(folder: &RunFolder, bytes_written: Bytes) -> Result<(), SamplesError> {
     folder.write_json(UNDER_WAY, &UnderWay { version: INFERENCE_VERSION, bytes_written })
 }
 
-/// A document of a run, or what to do without it.
+/// Reads a document of a run; `advice` says what to do if that fails.
 fn read<T: DeserializeOwned>(folder: &RunFolder, name: &str, advice: &str) -> Result<T> {
     folder.read_json(name).map_err(|error| damaged(error, advice))
 }
 
-/// What is wrong with a document, and what to do.
+/// The error for a damaged document, with advice.
 fn damaged(error: SamplesError, advice: &str) -> anyhow::Error {
     if !matches!(error, SamplesError::Format { .. }) {
         return error.into();
@@ -102,7 +102,7 @@ fn damaged(error: SamplesError, advice: &str) -> anyhow::Error {
     Usage(format!("{error}: {DAMAGED}; {advice}")).into()
 }
 
-/// Refuses a document that flashlab did not write.
+/// Refuses a document with values that flashlab does not write.
 fn check(path: &Path, known: &Inference) -> Result<()> {
     known.check().map_err(|wrong| {
         let advice = if wrong.ends_with(DAMAGED) { "; begin a new run" } else { "" };

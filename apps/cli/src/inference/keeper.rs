@@ -1,4 +1,4 @@
-//! Keeps what an inference finds in its folder while it goes on, and reports it on standard error.
+//! Saves the findings of an inference during the run, and reports its progress on standard error.
 
 use std::mem;
 
@@ -15,15 +15,15 @@ use crate::inference::show;
 pub struct Keeper<'a> {
     folder: &'a RunFolder,
     manifest: &'a Manifest<InferenceSettings>,
-    /// The number of the group that is under way, from 1.
+    /// The number of the current group, from 1.
     number: usize,
-    /// Why the folder could not be written to, the first time since it was last retried.
+    /// The first error of writing to the folder since the last retry.
     failed: Option<SamplesError>,
     /// Whether a failure to write was reported.
     has_reported_failure: bool,
-    /// Whether the time that is left was estimated.
+    /// Whether the remaining time was estimated.
     has_estimated: bool,
-    /// What has been written in all, and what part of it the folder's document counts.
+    /// The bytes written in all, and the part that the folder's document counts.
     written: Bytes,
     noted: Bytes,
 }
@@ -46,7 +46,8 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Whether what is known is in the folder; writes it once more if a write failed, as there may be room again.
+    /// Whether the findings are in the folder. If a write failed, it is repeated, because space may be free
+    /// again.
     pub fn finish(mut self, known: &Inference) -> Result<(), SamplesError> {
         match self.failed.take() {
             Some(_) => {
@@ -71,14 +72,14 @@ impl<'a> Keeper<'a> {
         is_written
     }
 
-    /// Notes what may be on the device that the document does not count: `most` more than by now.
+    /// Records that the device may get up to `most` more bytes than the document counts.
     fn write_under_way(&mut self, most: Bytes) -> bool {
         let unknown = Bytes(self.written.0.saturating_sub(self.noted.0));
         let written = folder::write_under_way(self.folder, unknown + most);
         self.note(written)
     }
 
-    /// Estimates the time for the remaining writes, once the pace of filling the device is known.
+    /// Estimates the time of the remaining writes, once the speed of filling the device is known.
     fn estimate(&mut self, known: &Inference) {
         let pace = known.fill.nanos_per_byte;
         let left = self.manifest.settings.write_budget.unwrap_or_default().0.saturating_sub(known.written.0);
@@ -96,7 +97,7 @@ impl<'a> Keeper<'a> {
     fn write_known(&mut self, known: &Inference) {
         self.written = known.written;
         let kept = self.folder.write_json(INFERENCE, known);
-        // A kill between the two counts the writes twice, and not never.
+        // After a kill between these two, the writes are counted twice instead of not at all.
         if self.note(kept) {
             self.noted = known.written;
         }

@@ -1,4 +1,4 @@
-//! An inference that is begun or resumed, until it ends.
+//! An inference in progress: new or resumed, until it ends.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl OngoingInference {
         let device = opened.device.as_mut();
         let mut known = flashlab_infer::nothing_known(device, &settings.target);
         if settings.target != BenchSettings::SCRATCH {
-            // As the person named it: a simulated device does not know the file of its profile.
+            // As the user named it: a simulated device does not know the file of its profile.
             known.identity.target.clone_from(&settings.target);
         }
         let manifest = Manifest {
@@ -54,7 +54,7 @@ impl OngoingInference {
         OngoingInference::with(folder, manifest, known)
     }
 
-    /// Takes up a folder that nobody else infers into.
+    /// Opens the folder for resuming, unless another process uses it.
     pub fn resumed(path: &Path) -> Result<OngoingInference> {
         let (folder, manifest, known) = folder::open(path)?;
         let mut inference = OngoingInference::with(folder, manifest, known)?;
@@ -71,12 +71,12 @@ impl OngoingInference {
         Ok(OngoingInference { folder, manifest, known, interrupt: interrupt()?, _lock: lock })
     }
 
-    /// Forgets what was found by writing: the device is another one, or in another state.
+    /// Removes findings that came from writes, because the device is another one, or in another state.
     pub fn forget_writes(&mut self, is_worn: bool) {
         flashlab_infer::forget_writes(&mut self.known, is_worn);
     }
 
-    /// What is left of the write budget.
+    /// The remaining part of the write budget.
     pub fn writes_left(&self) -> Bytes {
         let budget = self.settings().write_budget.unwrap_or_default();
         Bytes(budget.0.saturating_sub(self.known.written.0))
@@ -91,7 +91,7 @@ impl OngoingInference {
         &self.manifest.identity
     }
 
-    /// Whether every parameter that was asked for has its answer.
+    /// Whether every requested parameter has its answer.
     pub fn is_done(&self) -> bool {
         self.unanswered() == 0
     }
@@ -101,7 +101,7 @@ impl OngoingInference {
         self.settings().parameters().into_iter().filter(is_left).count()
     }
 
-    /// Says what is left to do, before anything is written.
+    /// Prints what is left to do, before anything is written.
     pub fn announce_resumption(&self) {
         let written = self.known.written;
         tell!("resuming: {} parameters of {} are left", self.unanswered(), self.settings().target);
@@ -116,7 +116,7 @@ impl OngoingInference {
         }
     }
 
-    /// Infers what is not known yet, and prints everything that is known then.
+    /// Infers what is not known yet, and prints all findings.
     pub fn infer(mut self, device: &mut OpenDevice, options: &InferencePrintOptions) -> Result<()> {
         let (known, capacity) = (self.known.capacity, device.as_mut().geometry().capacity);
         if known != capacity {
@@ -134,8 +134,8 @@ impl OngoingInference {
             _ => None,
         };
         if let Some(reason) = missing {
-            // Printed: an answer for each parameter. In the folder the missing ones are left out, so that a resumed
-            // inference looks at them.
+            // The output has an answer for each parameter. The folder's document leaves the missing ones out,
+            // so that a resumed inference probes them.
             let complete = self.known.clone().with_rest(self.settings().parameters(), &reason);
             show::print(&self.manifest, &complete, &page, options)?;
         }
@@ -152,7 +152,8 @@ impl OngoingInference {
         Ok(())
     }
 
-    /// Infers what is not known yet, and returns everything; and why the device is gone, as a clause without a subject.
+    /// Infers what is not known yet, and returns all findings. If the device is gone, it returns why, as a
+    /// clause without a subject.
     pub fn infer_quietly(mut self, device: &mut OpenDevice) -> Result<(Inference, Option<String>)> {
         let (ended, kept) = self.infer_until_the_end(device);
         kept?;
@@ -169,14 +170,14 @@ impl OngoingInference {
         }
     }
 
-    /// Says where what is known is. Returns the folder as a word for a shell.
+    /// Prints where the findings are. Returns the folder as a word for a shell.
     fn report_folder(&self) -> String {
         let word = shell_word(&self.folder.path().display().to_string());
         tell!("what is known is in {word}; see it with: flashlab report {word}");
         word
     }
 
-    /// How it ended, and whether what is known is in the folder.
+    /// How it ended, and whether the findings are in the folder.
     fn infer_until_the_end(&mut self, device: &mut OpenDevice) -> (InferenceEnd, Result<(), SamplesError>) {
         let chosen = self.manifest.settings.clone();
         let settings = flashlab_infer::InferenceSettings {

@@ -1,4 +1,4 @@
-//! What a person asks an inference for.
+//! The settings of an inference, which the user chooses.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -11,11 +11,11 @@ use crate::arguments;
 use crate::exit::Usage;
 use crate::target;
 
-/// How many IOs a probe may want in flight on a real device.
+/// The most IOs in flight that a probe needs on a real device.
 pub const DEPTH: u32 = 32;
-/// The longest time for each group of writing probes, if the person gives none.
+/// The time limit for each group of writing probes, unless the user gives one.
 const WRITING_TIME: Nanos = Nanos::from_secs(24 * 3600);
-/// The longest time limit: longer than any probe takes, and short enough to be added to any clock.
+/// The largest time limit: longer than any probe takes, and short enough to be added to any clock.
 const LONGEST_TIME: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
 /// The options of every verb that probes.
@@ -36,7 +36,7 @@ pub struct ProbeOptions {
     pub seed: Seed,
 }
 
-/// What an inference was begun with, and keeps when it is resumed.
+/// The settings of an inference. A resumed inference keeps them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InferenceSettings {
     pub target: String,
@@ -82,13 +82,13 @@ fn parameters(names: &[String]) -> Result<Vec<Parameter>> {
 }
 
 impl InferenceSettings {
-    /// The parameters that are looked at: those that the person wants, and those that have to be known for them.
+    /// The parameters that are probed: the requested ones, and those on which they depend.
     pub fn parameters(&self) -> Vec<Parameter> {
         groups_for(&self.only).iter().flat_map(|group| group.parameters).copied().collect()
     }
 
-    /// Says what will be probed, and for how long or by how many writes, before anything is. `limit` says what the
-    /// write budget is for, as `by each inference, `.
+    /// Prints what will be probed, and for how long or with how many writes. `limit` says what the write
+    /// budget is for, for example `by each inference, `.
     pub fn announce(&self, name: &str, identity: &Identity, limit: &str) {
         let groups = groups_for(&self.only);
         let count: usize = groups.iter().map(|group| group.parameters.len()).sum();
@@ -109,7 +109,7 @@ impl InferenceSettings {
         }
     }
 
-    /// What part of the device's rated endurance this much is, in words.
+    /// These bytes as a share of the device's rated endurance, as a text.
     pub fn endurance_share(&self, written: Bytes, identity: &Identity) -> String {
         match identity.rated_endurance {
             _ if target::parsed(&self.target).is_ok_and(|target| target.is_simulated()) => {

@@ -1,4 +1,4 @@
-//! What an inference shows: a table, a page, JSON, advice.
+//! Shows an inference: as a table, a page, JSON, or advice.
 
 use std::path::Path;
 
@@ -16,16 +16,16 @@ use crate::inference::folder::{self, PAGE, PROBES};
 use crate::inference::settings::InferenceSettings;
 use crate::{csv_table, expectations, files, output};
 
-/// Of a parameter whose group did not run yet.
+/// The text for a parameter whose group has not run yet.
 const NOT_YET: &str = "not looked at yet";
 
-/// Shows the inference in a run's folder, and writes its page there, or to `page`.
+/// Shows the inference in a run's folder, and writes its page into the folder or to `page`.
 pub fn show(path: &Path, page: Option<&Path>, options: &InferencePrintOptions) -> Result<()> {
     options.print.expectations.check(ExpectationKind::Inference)?;
     let (folder, mut manifest, known) = folder::open(path)?;
     match page {
         Some(page) => files::write_page(page, &html(&folder, &manifest, &known))?,
-        // The folder may be read-only: what is known is shown all the same.
+        // If the folder is read-only, the findings are shown anyway.
         None => write_pages(&folder, &manifest, &known).unwrap_or_else(|error| tell!("{error}")),
     }
     if let Some(warning) = unfinished(&manifest.settings, &known, path) {
@@ -38,7 +38,7 @@ pub fn show(path: &Path, page: Option<&Path>, options: &InferencePrintOptions) -
     print(&manifest, &known, page.unwrap_or(&path.join(PAGE)), options)
 }
 
-/// A warning where some parameters were not looked at yet.
+/// A warning if some parameters were not probed yet.
 fn unfinished(settings: &InferenceSettings, known: &Inference, folder: &Path) -> Option<(String, String)> {
     let parameters = settings.parameters();
     let left = parameters.iter().filter(|&&parameter| known.get(parameter).is_none()).count();
@@ -50,7 +50,7 @@ fn unfinished(settings: &InferenceSettings, known: &Inference, folder: &Path) ->
     (left > 0).then(|| ("unfinished".to_owned(), message))
 }
 
-/// Prints what is known, and where its page is.
+/// Prints the findings, and where their page is.
 pub fn print(
     manifest: &Manifest<InferenceSettings>,
     known: &Inference,
@@ -113,7 +113,7 @@ fn html(folder: &RunFolder, manifest: &Manifest<InferenceSettings>, known: &Infe
     with_run(folder, manifest, known, inference_html)
 }
 
-/// Hands over everything that a page shows, with an answer for each parameter.
+/// Calls `use_run` with everything that a page shows, with an answer for each parameter.
 fn with_run<T>(
     folder: &RunFolder,
     manifest: &Manifest<InferenceSettings>,

@@ -1,4 +1,4 @@
-//! `flashlab bench`: uFLIP with its methodology.
+//! `flashlab bench`: measures a device with uFLIP's methodology.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};

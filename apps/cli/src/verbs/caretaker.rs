@@ -1,4 +1,4 @@
-//! `flashlab caretaker`: the process that takes down what a server leaves behind; only servers start it.
+//! `flashlab caretaker`: the process that cleans up after a server; only servers start it.
 
 use anyhow::Result;
 use clap::Args;

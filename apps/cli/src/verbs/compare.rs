@@ -1,4 +1,4 @@
-//! `flashlab compare`: by how much runs differ, at which quantile and with which confidence.
+//! `flashlab compare`: shows how far runs differ, at which quantile and with which confidence.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Compare {
     }
 }
 
-/// Refuses what has no experiments, and a run that is compared with itself.
+/// Refuses runs without experiments, and a run that is compared with itself.
 fn check(folders: &[&Path]) -> Result<()> {
     let mut known: HashMap<PathBuf, &Path> = HashMap::new();
     for folder in folders {
@@ -74,7 +74,7 @@ fn check(folders: &[&Path]) -> Result<()> {
                 "{folder} is {kind}: only runs of flashlab bench and flashlab run are compared"
             )));
         }
-        // What does not exist gets its error when it is opened.
+        // If the folder does not exist, opening it reports the error.
         let Ok(place) = folder.canonicalize() else { continue };
         if let Some(same) = known.insert(place, folder) {
             let (folder, same) = (folder.display(), same.display());

@@ -68,6 +68,6 @@ fn lines(inspection: &Inspection) -> String {
     for refusal in &inspection.refusals {
         text += &format!("    refused: {}\n             {}\n", refusal.finding, refusal.remedy);
     }
-    // A device tells its own model: a terminal obeys nothing in it.
+    // The model name comes from the device, so control characters are removed.
     text.lines().map(|line| printable(line) + "\n").collect()
 }

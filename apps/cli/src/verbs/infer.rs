@@ -89,7 +89,7 @@ impl Infer {
         target::check_medium(target, &identity)?;
         let name = target::absolute(target)?.to_string();
         let settings = self.probe.settings(name, identity.capacity, writes)?;
-        // A simulated device asks for no consent, and what is wrong with its state comes first.
+        // A simulated device needs no consent, and errors of its state are reported first.
         if !is_simulated {
             settings.announce(&target.to_string(), &identity, "");
         }

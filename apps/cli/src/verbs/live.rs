@@ -1,4 +1,4 @@
-//! `flashlab live`: asks a running `flashlab serve` what it did, and changes what it does.
+//! `flashlab live`: sends commands to a running `flashlab serve`.
 
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -63,7 +63,7 @@ struct ServerOption {
 }
 
 impl Live {
-    /// Asks the server, or changes what it does.
+    /// Sends the command to the server, and prints the answer.
     pub fn run(self) -> Result<()> {
         match self.action {
             LiveAction::Status { server, watch, json } => status(&mut server.connect()?, watch, json.json),
@@ -125,7 +125,7 @@ fn status(server: &mut ControlClient, watch: bool, json: bool) -> Result<()> {
         std::thread::sleep(Duration::from_secs(1));
         let now = match server.ask("status") {
             Ok(ControlReply::Done(now)) => now,
-            // The server ended, and with it the watching.
+            // The server has ended, so there is nothing more to watch.
             Err(error)
                 if watch && matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe) =>
             {
@@ -148,7 +148,7 @@ fn status(server: &mut ControlClient, watch: bool, json: bool) -> Result<()> {
     }
 }
 
-/// The status as a person reads it; the rates are those between two of them.
+/// The status as a text; rates are those between two statuses.
 fn page(before: &Value, now: &Value) -> String {
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     let seconds = (number(&now["uptime_s"]) - number(&before["uptime_s"])).max(1e-9);
@@ -189,7 +189,7 @@ fn page(before: &Value, now: &Value) -> String {
             class["errors"],
         );
     }
-    // A server of another version may count other things.
+    // A server of another version may have other counters.
     if let Ok(device) = Statistics::deserialize(&now["device"]) {
         page += &flash_statistics::text(&device);
     }

@@ -59,7 +59,7 @@ fn show(name: &str, json: bool) -> Result<()> {
     output::text(text)
 }
 
-/// A plan as other programs read it.
+/// A plan for other programs.
 #[derive(Serialize)]
 struct Description {
     name: String,

@@ -1,4 +1,4 @@
-//! `flashlab replay`: a trace on a real device, or on a served one, in real time.
+//! `flashlab replay`: replays a trace on a real device, or on a served one, in real time.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `flashlab report`: what a finished or interrupted run shows, whatever verb made it.
+//! `flashlab report`: shows a finished or interrupted run of any verb.
 
 use std::path::{Path, PathBuf};
 
@@ -54,14 +54,14 @@ impl Report {
     }
 }
 
-/// The report of a run in another place: its folder is left as it is, and may be read-only.
+/// Writes the report to another place. The folder of the run is not changed, and may be read-only.
 fn page(folder: &RunFolder, path: &Path, options: &PrintOptions) -> Result<()> {
     let (findings, traces) = flashlab_bench::rebuild(folder.path())?;
     files::write_page(path, &flashlab_report::html(&findings, &traces))?;
     measurement::print(folder, &findings, path, options)
 }
 
-/// Says how to report on a folder that cannot be written to.
+/// Adds advice for a folder that cannot be written to.
 fn with_advice(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<SamplesError>() {
         Some(SamplesError::Io { action: "write", .. }) => {

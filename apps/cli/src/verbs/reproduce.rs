@@ -64,7 +64,7 @@ impl Reproduce {
     }
 }
 
-/// Writes each picture as an SVG file into a folder, which is made when it is not there.
+/// Writes each picture as an SVG file into a folder, which is created if it does not exist.
 fn draw(folder: &Path, pictures: &[FigurePicture]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     for picture in pictures {

@@ -1,4 +1,4 @@
-//! `flashlab resume`: continues an interrupted run, whatever verb began it, as it was begun and on the same device.
+//! `flashlab resume`: continues an interrupted run of any verb with the same settings and on the same device.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Does what the run has left to do.
+    /// Does what is left of the run.
     pub fn run(self) -> Result<()> {
         if folder::is_inference(&self.run) {
             return self.inference();
@@ -67,7 +67,7 @@ impl Resume {
         measurement.measure(&mut opened.device, &self.print.print)
     }
 
-    /// The file that was measured is gone; another one in the same place has the same disk beneath.
+    /// The measured scratch file is gone. Another one in the same directory is on the same disk.
     fn measurement_on_scratch(
         &self,
         folder: RunFolder,
@@ -112,13 +112,13 @@ impl Resume {
         show::show(&self.run, None, &self.print)
     }
 
-    /// The file that was probed is gone; another one in the same place has the same disk beneath.
+    /// The probed scratch file is gone. Another one in the same directory is on the same disk.
     fn inference_on_scratch(&self, mut inference: OngoingInference) -> Result<()> {
         let settings = inference.settings().clone();
         let (scratch, name) = scratch::make_again(inference.identity(), settings.target_size, settings.seed)?;
         let mut opened = scratch::open(&scratch, Opening::new(EngineOptions::default(), DEPTH)?)?;
         check_same(&self.run, &name, inference.identity(), &opened.device.as_mut().identity())?;
-        // Another file would have to be filled before what was found by writing could be found again.
+        // A new file has to be filled before findings from writes can be found again.
         if inference.writes_left() >= settings.target_size {
             inference.forget_writes(true);
         }
@@ -129,13 +129,13 @@ impl Resume {
     }
 }
 
-/// Refuses to mix two devices, or two files, in a run.
+/// Refuses to mix two devices, or two files, in one run.
 fn check_same(run: &Path, name: &str, before: &Identity, now: &Identity) -> Result<()> {
     let distinct = |identity: &Identity| {
         let Identity { model, serial, capacity, backing_device, .. } = identity.clone();
         (model, serial, capacity, backing_device)
     };
-    // A run of an older flashlab does not know its file.
+    // A run of an older flashlab has not recorded its file.
     let is_another_file = before.file.is_some() && now.file.is_some() && before.file != now.file;
     if is_another_file || distinct(before) != distinct(now) {
         let about = |identity: &Identity| {

@@ -1,4 +1,4 @@
-//! `flashlab run`: a plan without the methodology around it.
+//! `flashlab run`: runs a plan without the methodology.
 
 use anyhow::Result;
 use clap::Args;

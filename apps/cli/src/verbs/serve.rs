@@ -1,4 +1,4 @@
-//! `flashlab serve`: a simulated device as a live disk.
+//! `flashlab serve`: serves a simulated device as a live disk.
 
 // The comments on options are help texts, in which [ ] marks what may be left out.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -109,7 +109,7 @@ fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
                 .to_owned()
         ));
     }
-    // Before anything is made that a signal would leave behind.
+    // Before anything is created that a signal would leave behind.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
     let mut caretaker = Caretaker::start()?;
     let control = arguments.control.clone().unwrap_or_else(|| caretaker.directory().join("control"));
@@ -119,14 +119,14 @@ fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
         setup.check()?;
         return nbd::serve(socket, &keys, &mut signals, |path| ready(arguments.json, path, Some(&control)));
     }
-    // A block device may become somebody's swap space, and the threads are still to be started.
+    // A block device may become swap space, and the threads inherit these settings.
     let is_block_device = arguments.loop_device || arguments.ublk;
     let swap_risks = if is_block_device { keep_in_memory() } else { Vec::new() };
     let session = setup.start()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
     let way = Way::open(arguments, &session, &mut caretaker)?;
     match arguments.recover {
-        // Programs use it already: nothing may be measured with their IOs.
+        // Programs already use it, so nothing may be measured with their IOs.
         Some(_) => tell!(
             "the transport latency is not subtracted from response times: it cannot be measured while programs use the disk"
         ),
@@ -147,7 +147,7 @@ fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
     closed.and(taken)
 }
 
-/// What is served, and how, as keys that [`Setup::from_keys`] reads.
+/// The disk and how to serve it, as keys for [`Setup::from_keys`].
 fn keys(arguments: &Serve, target: &SimulatedTarget, control: &Path) -> Result<Vec<(&'static str, String)>> {
     let path = |path: &Path| {
         let text = path.to_str().map(str::to_owned);
@@ -169,9 +169,9 @@ fn keys(arguments: &Serve, target: &SimulatedTarget, control: &Path) -> Result<V
     Ok(keys)
 }
 
-/// The way in which programs reach the disk.
+/// How programs reach the disk.
 enum Way {
-    /// What stands on another is dropped before it.
+    /// The fields are dropped in this order: a device on top of another one first.
     Files {
         loop_device: Option<LoopDevice>,
         mount: FuseMount,
@@ -204,8 +204,8 @@ impl Way {
         Ok(Way::Files { loop_device: loop_device.transpose()?, mount })
     }
 
-    /// Waits for the first signal, or until somebody else takes the disk away, which is an error. When the disk becomes
-    /// swap space, it tells what makes that unsafe.
+    /// Waits for the first signal. If another program removes the disk, that is an error. If the disk becomes
+    /// swap space, prints what makes that unsafe.
     fn wait(&self, signals: &mut Signals, swap_risks: &[String]) -> Result<()> {
         let mut is_told = swap_risks.is_empty();
         const LOOK: Duration = Duration::from_millis(50);
@@ -241,7 +241,8 @@ impl Way {
         }
     }
 
-    /// Takes everything down as soon as no program uses the disk; a second signal does not wait for them.
+    /// Removes everything as soon as no program uses the disk. A second signal does not wait for the
+    /// programs.
     fn close(self, signals: &mut Signals) -> Result<()> {
         let path = self.path().display().to_string();
         let mut way = self;
@@ -265,7 +266,7 @@ impl Way {
         Ok(())
     }
 
-    /// Takes it down and says true, if nobody uses it. What stands on another goes before it.
+    /// Removes the disk and returns true, if no program uses it. Devices on top of others are removed first.
     fn try_end(&mut self) -> Result<bool> {
         match self {
             Way::Files { loop_device: Some(device), .. } if !device.try_detach()? => Ok(false),
@@ -279,12 +280,12 @@ impl Way {
         match self {
             Way::Files { loop_device, mount } => {
                 mount.abandon();
-                // Its users keep it, and the kernel detaches it when they let go.
+                // Programs still use it. The kernel detaches it when they close it.
                 if let Some(device) = loop_device {
                     std::mem::forget(device);
                 }
             }
-            // What cannot be stopped now is when this process has ended.
+            // What cannot be stopped now ends with this process.
             Way::Ublk(ublk) => drop(ublk.end()),
         }
     }
@@ -320,7 +321,7 @@ fn no_ublk(error: std::io::Error, recover: Option<u32>) -> anyhow::Error {
     }
 }
 
-/// Refuses a directory whose files, or whose mounted disk, would be hidden.
+/// Refuses a directory whose files or mounts the new mount would hide.
 fn empty(directory: &Path) -> Result<PathBuf> {
     let name = directory.display();
     let mut entries = std::fs::read_dir(directory).map_err(|error| {

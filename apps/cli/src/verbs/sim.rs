@@ -1,4 +1,4 @@
-//! `flashlab sim`: the zoo, profiles, saved states; traces and plans in virtual time.
+//! `flashlab sim`: the zoo, profiles and saved states, and traces and plans in virtual time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ struct Saved {
     file_bytes: u64,
     written_bytes: u64,
     took_s: f64,
-    /// Whether the device is steady, with the state steady.
+    /// Whether the device is steady; only for the state steady.
     steady: Option<SteadyState>,
     device: Statistics,
 }
@@ -143,7 +143,7 @@ fn precondition(
     let SimulatedDevice::Flash(mut device) = new_device(&profile)? else {
         bail!(Usage(format!("sim:{name} is a {}, which has no state to save", profile.kind())));
     };
-    // How often something is written is a number only where it does not end by itself.
+    // The number of writes is only given for states that do not decide it themselves.
     let usual = match (profile.is_zoned(), times) {
         (true, _) => FilledState::Sequential,
         (false, Some(_)) => FilledState::Random,
@@ -188,7 +188,7 @@ fn precondition(
     })
 }
 
-/// Rounds of random writes until the write amplification is steady, or until as much is written as `bench` writes for it.
+/// Rounds of random writes until the write amplification is steady, or until the limit of `bench` is written.
 fn write_until_steady(device: &mut FlashDevice, seed: Seed) -> Result<SteadyState> {
     let capacity = device.geometry().capacity;
     let size = Bytes(capacity.0 / ROUNDS_PER_CAPACITY).max(device.geometry().block);
@@ -212,7 +212,7 @@ fn write_until_steady(device: &mut FlashDevice, seed: Seed) -> Result<SteadyStat
     Ok(state)
 }
 
-/// Pages that the device programmed, in all and for the host.
+/// The pages that the device programmed: all of them, and those for the host.
 fn programs(device: &FlashDevice) -> [u64; 2] {
     let operations = device.statistics().operations;
     let of_host = operations.iter().filter(|operations| operations.cause == flashlab_sim::flash::Cause::Host);
@@ -222,7 +222,7 @@ fn programs(device: &FlashDevice) -> [u64; 2] {
     ]
 }
 
-/// Writes at least `size` with the IOs of one of uFLIP's states (section 4.1); returns how much that was.
+/// Writes at least `size` with the IOs of one of uFLIP's states (section 4.1). Returns the bytes written.
 fn fill(device: &mut FlashDevice, plan: &str, size: Bytes, seed: Seed) -> Result<Bytes> {
     let mut plan = Plan::builtin(plan).expect("the states are shipped");
     let geometry = device.geometry();
@@ -234,7 +234,7 @@ fn fill(device: &mut FlashDevice, plan: &str, size: Bytes, seed: Seed) -> Result
         written += if more { io.size } else { Bytes::ZERO };
         more.then_some((Operation::Write, io.offset, io.size))
     });
-    // A device without this capability has no state: its throughput model depends on nothing that was written.
+    // A device without this capability has no state: its throughput model does not depend on earlier writes.
     let Some(conditioning) = device.conditioning() else { return Ok(size) };
     let conditioned = conditioning.condition(&mut ios);
     let refusal = device.health().and_then(|health| health.refusal());

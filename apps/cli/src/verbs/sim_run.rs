@@ -1,4 +1,4 @@
-//! `flashlab sim run`: a trace or a plan on a simulated device, in virtual time.
+//! `flashlab sim run`: runs a trace or a plan on a simulated device, in virtual time.
 
 // The comments on options are help texts, in which [ ] marks what may be left out.
 #![allow(rustdoc::broken_intra_doc_links)]

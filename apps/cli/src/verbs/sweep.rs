@@ -1,8 +1,9 @@
-//! `flashlab sweep`: a plan on a simulated device with other values of its keys, on all cores.
+//! `flashlab sweep`: runs a plan on a simulated device with several values of its keys, on all cores.
 //!
 //! # Model
-//! Each combination of the values is a profile of its own, written beside its run, so that every run can be repeated,
-//! reported and compared by itself. The runs share nothing: neither their order nor the number of cores changes a figure.
+//! Each combination of the values is a separate profile, stored next to its run. So every run can be
+//! repeated, reported and compared. The runs share nothing: neither their order nor the number of cores
+//! changes a figure.
 
 // The comments on options are help texts, in which [ ] marks what may be left out.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -30,7 +31,7 @@ use crate::target::{self, OpenDevice, new_device};
 use crate::verbs::bench::StateChoice;
 use crate::{csv_table, files, output};
 
-/// More combinations than anybody reads a table of.
+/// More combinations than a table can usefully show.
 const MOST_POINTS: usize = 1000;
 const DOCUMENT: &str = "sweep.json";
 const PAGE: &str = "sweep.html";
@@ -95,15 +96,15 @@ impl FromStr for Setting {
     }
 }
 
-/// One combination of values, ready to be run.
+/// One combination of values, ready to run.
 struct Point {
     values: Vec<String>,
     profile: Profile,
-    /// The folder of its run, beneath the sweep's.
+    /// The folder of its run, in the folder of the sweep.
     folder: String,
 }
 
-/// A row of the table in CSV.
+/// A row of the CSV table.
 #[derive(Serialize)]
 struct CsvRow<'a> {
     #[serde(flatten)]
@@ -184,7 +185,7 @@ impl Sweep {
         csv_table::print(&rows.collect::<Vec<_>>())
     }
 
-    /// Every combination, the last key's values changing first.
+    /// Every combination. The values of the last key change first.
     fn points(&self, profile: &Profile) -> Result<Vec<Point>> {
         for (index, set) in self.sets.iter().enumerate() {
             if self.sets[..index].iter().any(|other| other.key == set.key) {
@@ -300,7 +301,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Sets a key of a profile to a value, which gets the type that the key has, or the one that it looks like.
+/// Sets a key of a profile to a value. The value gets the type of the key, or the type that it looks like.
 fn put(table: &mut toml::Table, key: &str, value: &str) -> Result<(), String> {
     let (sections, name) = match key.rsplit_once('.') {
         Some((sections, name)) => (sections.split('.').collect(), name),

@@ -1,11 +1,11 @@
-//! `flashlab wear-out`: full writes and inferences alternate until the rounds are done or the device fails.
+//! `flashlab wear-out`: alternates full writes and inferences until the rounds are done or the device fails.
 //!
 //! # Model
 //! The endurance test of Ajwani et al. (appendix A): "1000 sequential writes of the entire logical address space", which
 //! wear a device out about as fast as possible, alternate with "detailed performance tests".
 //!
 //! # Method
-//! 1. Round 0 infers the device as it is.
+//! 1. Round 0 infers the device before any full write.
 //! 2. Each later round writes the whole device `--full-writes` times, then infers it again.
 //!
 //! ```text
@@ -42,7 +42,7 @@ use crate::progress::Bar;
 use crate::target::{self, Candidate, OpenDevice, Opened, Opening};
 use crate::{flash_statistics, output, run_folder};
 
-/// The size of the IOs of a full write, where the device is not smaller.
+/// The size of the IOs of a full write, unless the device is smaller.
 const IO_SIZE: Bytes = Bytes::mib(1);
 
 /// Wear a device out: infer it, then write it fully many times and infer it again, for some rounds
@@ -71,24 +71,24 @@ pub struct WearOut {
     json: bool,
 }
 
-/// What was found after so much wear.
+/// The findings after this amount of wear.
 #[derive(Serialize)]
 struct Round {
-    /// How often the device was written from end to end.
+    /// How many times the device was written from end to end.
     full_writes: u64,
-    /// What was written by these, and by the inferences of earlier rounds.
+    /// The bytes of these writes, and of the inferences of earlier rounds.
     bytes_written: u64,
-    /// How worn its blocks are; of a simulated device.
+    /// The wear of its blocks; only for a simulated device.
     #[serde(flatten)]
     erases: Option<Erases>,
-    /// Why it takes no more, if so.
+    /// Why it accepts no more writes, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<String>,
     #[serde(serialize_with = "as_object")]
     findings: Inference,
 }
 
-/// How often the blocks of a simulated device were erased.
+/// How many times the blocks of a simulated device were erased.
 #[derive(Clone, Copy, PartialEq, Serialize)]
 struct Erases {
     block_erases_min: u32,
@@ -118,7 +118,7 @@ fn as_object<S: Serializer>(findings: &Inference, serializer: S) -> Result<S::Ok
 }
 
 impl WearOut {
-    /// Wears the device out, and prints what changed meanwhile.
+    /// Wears the device out, and prints what changed.
     pub fn run(self) -> Result<()> {
         run_folder::check_output(Some(&self.output))?;
         let is_simulated = self.target.is_simulated();
@@ -133,7 +133,7 @@ impl WearOut {
         target::check_medium(&self.target, &identity)?;
         let name = target::absolute(&self.target)?.to_string();
         let settings = self.probe.settings(name, identity.capacity, true)?;
-        // A simulated device asks for no consent, and what is wrong with its state comes first.
+        // A simulated device needs no consent, and errors of its state are reported first.
         if !is_simulated {
             self.announce(&settings, &identity);
         }
@@ -149,7 +149,7 @@ impl WearOut {
         }
     }
 
-    /// Says how much will be written before anything is.
+    /// Prints how much will be written, before anything is written.
     fn announce(&self, settings: &InferenceSettings, identity: &Identity) {
         settings.announce(&self.target.to_string(), identity, "by each inference, ");
         let full_writes = u64::from(self.rounds) * u64::from(self.full_writes);
@@ -219,7 +219,7 @@ impl WearOut {
 struct Worn {
     full_writes: u64,
     written: Bytes,
-    /// Why the device took no more: a clause without a subject.
+    /// Why the device accepted no more writes: a clause without a subject.
     end: Option<String>,
 }
 
@@ -260,7 +260,7 @@ fn write_fully(
     Ok(worn)
 }
 
-/// For each parameter that was found, and for the wear: its first value, and where it became another one.
+/// For the wear and for each parameter that was found: its first value, and where it changed.
 fn changes(rounds: &[Round]) -> String {
     let erases = rounds.iter().filter_map(|round| Some((round.full_writes, round.erases?)));
     let mut text = row("Erases of a block", &steps(erases, |one, other| one != other, Erases::to_string));
@@ -284,7 +284,7 @@ fn changes(rounds: &[Round]) -> String {
     )
 }
 
-/// The values at which it changed, each with the full writes after which it did.
+/// The values at each change, each with the number of full writes before it.
 fn steps<T>(
     values: impl Iterator<Item = (u64, T)>,
     differ: impl Fn(&T, &T) -> bool,
@@ -306,7 +306,7 @@ fn row(title: &str, steps: &[String]) -> String {
     if steps.is_empty() { String::new() } else { format!("{title:<26}{}\n", steps.join(" -> ")) }
 }
 
-/// Sizes, times and ratios by more than 3 %, as far as they are found at all.
+/// Whether two findings differ: sizes, times and ratios by more than 3 %. Both have to be found.
 fn differ(one: &Finding, other: &Finding) -> bool {
     match (&one.value, &other.value) {
         (Some(Value::Number(one)), Some(Value::Number(other))) => {

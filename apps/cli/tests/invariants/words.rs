@@ -74,11 +74,11 @@ const WORDS: &[(&str, &str)] = &[
 /// Where such words have to stand, and how many: the counts may only shrink.
 const LEFT: &[(&str, usize)] = &[
     // Keys and parameters of earlier documents, which are still read.
-    ("crates/analysis", 8),
+    ("crates/analysis", 6),
     ("crates/sim", 3),
     ("docs", 1),
     // Labels of patterns and groups, which seed the probes: another label is another sequence of IOs.
-    ("crates/infer", 8),
+    ("crates/infer", 7),
 ];
 
 struct Hit {

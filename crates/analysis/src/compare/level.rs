@@ -1,46 +1,45 @@
-//! The median, the tail quantiles and the mean of one experiment on one device, each with a
-//! confidence interval that holds for IOs that depend on each other.
+//! The median, the tail quantiles and the mean of one experiment on one device, each with a confidence
+//! interval that holds for IOs that depend on each other.
 //!
 //! # Model
-//! The response times of a repetition are a stationary sequence with short memory, perhaps with a
-//! slow drift; repetitions may have levels of their own. A quantile p of such a sequence has the
-//! variance of the same quantile of `n_eff = n p (1 - p) / S` independent values, where S is the
-//! long-run variance of the indicator "this response time is not above the quantile" (Sen 1972;
-//! Chen and Kelton 2006 for simulation output).
+//! The response times of a repetition are a stationary sequence with short memory, perhaps with a slow drift.
+//! Repetitions may have different levels. A quantile p of such a sequence has the variance of the same
+//! quantile of `n_eff = n p (1 - p) / S` independent values. S is the long-run variance of the indicator
+//! "this response time is not above the quantile" (Sen 1972; Chen and Kelton 2006 for simulation output).
 //!
 //! # Method
 //! 1. Take the quantile of all repetitions together.
-//! 2. Cut each repetition into batches of about the square root of its length and compute S from
-//!    the differences of neighbouring batches. Differences cancel a slow drift, which would
-//!    otherwise count as scatter.
+//! 2. Cut each repetition into batches of about the square root of its length, and compute S from the
+//!    differences of neighbouring batches. Differences cancel a slow drift, which would otherwise count as
+//!    scatter.
 //! 3. Compute how much the levels of whole repetitions scatter beyond that. Three repetitions of one
-//!    experiment hardly show it, so the median over all experiments of the run
-//!    ([`repetition_variance`]) widens every interval. An experiment that scatters significantly more
-//!    counts with its own scatter.
-//! 4. The interval lies between the order statistics at the two ends of a Beta distribution of
-//!    `n_eff` values (Jeffreys), at a confidence widened by Student's t for the degrees of freedom
-//!    of S. A quantile of which too few values lie beyond has an interval without an upper end.
-//! 5. The mean has the same treatment with the response times in place of the indicator.
+//!    experiment hardly show it, so the median over all experiments of the run ([`repetition_variance`])
+//!    widens every interval. If an experiment scatters significantly more, its own scatter is used.
+//! 4. The interval lies between two order statistics: those at the ends of a Beta distribution of `n_eff`
+//!    values (Jeffreys). Its confidence is widened by Student's t for the degrees of freedom of S. If too few
+//!    values lie beyond the quantile, the interval has no upper end.
+//! 5. The mean is treated in the same way, with the response times instead of the indicator.
 //!
-//! A block bootstrap resamples the same batches, but cannot go beyond the largest value seen and
-//! needs thousands of resamples for the small p-values of a corrected comparison. This interval is
-//! closed, deterministic and exact for independent values.
+//! A block bootstrap resamples the same batches. It cannot go beyond the largest value seen, and needs
+//! thousands of resamples for the small p-values of a corrected comparison. This interval is a closed
+//! formula, deterministic, and exact for independent values.
 //!
 //! # Invariants
-//! - the interval contains the value;
-//! - a larger confidence never gives a narrower interval.
+//! - The interval contains the value.
+//! - A larger confidence never gives a narrower interval.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, Normal};
 
 use crate::student;
 
-/// An experiment whose repetitions scatter more than this share of experiments would by chance counts with its own
-/// scatter. Lower, experiments that happen to scatter little more lose power; higher, a device that is in one of two
-/// modes for a whole repetition seems to differ from itself.
+/// The probability with which chance alone keeps the scatter of an experiment's repetitions below the limit.
+/// Beyond the limit, the experiment uses its own scatter. If it is lower, experiments that scatter little by
+/// chance lose power. If it is higher, a device that is in one of two modes for a whole repetition seems to
+/// differ from itself.
 const EXCESS_PROBABILITY: f64 = 0.99;
 
-/// Halvings of the interval from 0 to 1 until it is shorter than one IO in ten million.
+/// Bisections of the interval from 0 to 1, until it is shorter than one IO in ten million.
 const BETA_BISECTIONS: usize = 24;
 
 /// A figure of a distribution of response times.
@@ -76,7 +75,7 @@ impl Statistic {
         }
     }
 
-    /// The share of values that are not above it; `None` for the mean.
+    /// The share of values that are at most as large; `None` for the mean.
     pub fn probability(self) -> Option<f64> {
         match self {
             Statistic::P50 => Some(0.5),
@@ -88,14 +87,14 @@ impl Statistic {
     }
 }
 
-/// What an experiment did, all repetitions together.
+/// The transfers of an experiment, all repetitions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferTotals {
     /// IOs that count.
     pub ios: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// From the first one's start to the last one's end, summed over the repetitions.
+    /// From the start of the first IO to the end of the last one, summed over the repetitions.
     pub duration_ns: u64,
 }
 
@@ -105,14 +104,14 @@ pub struct TransferTotals {
 pub struct Responses {
     /// In nanoseconds, ascending.
     sorted: Vec<u64>,
-    /// Of each statistic, in the order of [`Statistic::ALL`]: its value and its scatter.
+    /// For each statistic, in the order of [`Statistic::ALL`]: its value and its scatter.
     levels: Vec<(f64, Scatter)>,
     throughput: Option<TransferTotals>,
 }
 
 impl Responses {
-    /// Takes the repetitions, each in the order of its IOs; empty ones are dropped. `None` where
-    /// nothing is left.
+    /// Takes the repetitions, each in the order of its IOs. Empty ones are dropped. `None` if nothing is
+    /// left.
     pub fn new(repetitions: &[Vec<u64>]) -> Option<Responses> {
         let repetitions: Vec<&[u64]> =
             repetitions.iter().map(Vec::as_slice).filter(|repetition| !repetition.is_empty()).collect();
@@ -151,12 +150,12 @@ impl Responses {
         self.sorted.len()
     }
 
-    /// The same with what was done in these times.
+    /// The same, with the transfers in this time.
     pub fn with_throughput(self, throughput: TransferTotals) -> Responses {
         Responses { throughput: Some(throughput), ..self }
     }
 
-    /// What was done, where it is known.
+    /// The transfers, if they are known.
     pub fn throughput(&self) -> Option<TransferTotals> {
         self.throughput
     }
@@ -166,7 +165,7 @@ impl Responses {
         quantile_of(&self.sorted, probability)
     }
 
-    /// One figure, with what its interval follows from.
+    /// One figure, with the values that its interval follows from.
     pub(super) fn level(&self, statistic: Statistic) -> Level<'_> {
         let (value_ns, scatter) = self.levels[statistic as usize];
         let probability = statistic.probability();
@@ -174,11 +173,11 @@ impl Responses {
     }
 }
 
-/// A quantile's scatter is that of the indicator of not being above it.
+/// The scatter of a quantile is that of the indicator of not being above it.
 fn quantile_scatter(repetitions: &[&[u64]], value_ns: f64, between: Option<f64>) -> Scatter {
     let (share, within, degrees) = long_run(repetitions, |ns| f64::from(u8::from(ns as f64 <= value_ns)));
     let variance = share * (1.0 - share);
-    // Where no value lies above it there is nothing to see dependence by.
+    // If no value lies above it, dependence cannot be seen.
     let within = if variance > 0.0 { within / variance } else { 1.0 };
     Scatter { within, degrees, between, repetitions: repetitions.len() }
 }
@@ -192,18 +191,18 @@ fn mean_level(repetitions: &[&[u64]], between: Option<f64>) -> (f64, Scatter) {
 /// How a figure scatters.
 #[derive(Clone, Copy, Debug)]
 struct Scatter {
-    /// One IO's part of the long-run variance: for a quantile in units of independent IOs, for the
-    /// mean in units of its square.
+    /// One IO's share of the long-run variance. For a quantile the unit is that of independent IOs, and for
+    /// the mean its square.
     within: f64,
     /// The degrees of freedom of `within`.
     degrees: f64,
-    /// The variance of the logarithms of the repetitions' figures; `None` for a single repetition.
+    /// The variance of the logarithms of the repetitions' figures; `None` for one repetition.
     between: Option<f64>,
     repetitions: usize,
 }
 
-/// The mean of a function of the response times, one IO's part of its long-run variance, and the
-/// degrees of freedom of that.
+/// The mean of a function of the response times, one IO's share of its long-run variance, and the degrees of
+/// freedom of that variance.
 fn long_run(repetitions: &[&[u64]], function: impl Fn(u64) -> f64) -> (f64, f64, f64) {
     let sum = |values: &[u64]| values.iter().map(|&value| function(value)).sum::<f64>();
     let (mut squares, mut differences) = (0.0, 0usize);
@@ -216,12 +215,12 @@ fn long_run(repetitions: &[&[u64]], function: impl Fn(u64) -> f64) -> (f64, f64,
     let total: usize = repetitions.iter().map(|repetition| repetition.len()).sum();
     let mean = repetitions.iter().map(|repetition| sum(repetition)).sum::<f64>() / total as f64;
     let within = if differences > 0 { squares / (2 * differences) as f64 } else { 0.0 };
-    // Neighbouring differences share a batch: two thirds of the degrees of freedom of as many
+    // Neighbouring differences share a batch, so they have two thirds of the degrees of freedom of
     // independent squares (von Neumann et al. 1941).
     (mean, within, differences as f64 * 2.0 / 3.0)
 }
 
-/// The sample variance of the logarithms; `None` of fewer than two values.
+/// The sample variance of the logarithms; `None` for fewer than two values.
 fn log_variance(values_ns: impl Iterator<Item = f64>) -> Option<f64> {
     let logs: Vec<f64> = values_ns.map(|ns| ns.max(1.0).ln()).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
@@ -235,7 +234,7 @@ pub(super) struct Level<'a> {
     /// The figure.
     pub value_ns: f64,
     scatter: Scatter,
-    /// The share of values not above it; `None` for the mean.
+    /// The share of values that are at most as large; `None` for the mean.
     probability: Option<f64>,
     sorted: &'a [u64],
 }
@@ -253,14 +252,13 @@ impl Level<'_> {
         self.value_ns.max(1.0).ln()
     }
 
-    /// How many IOs it is known from.
+    /// The number of IOs from which it is known.
     pub fn count(&self) -> usize {
         self.sorted.len()
     }
 
-    /// The interval at `confidence`, where the levels of repetitions have the variance
-    /// `repetition_variance` of logarithms. The upper end is infinite where too few IOs lie beyond
-    /// the quantile.
+    /// The interval at `confidence`. `repetition_variance` is the variance of the logarithms of repetitions'
+    /// levels. The upper end is infinite if too few IOs lie beyond the quantile.
     pub fn interval(&self, confidence: f64, repetition_variance: f64) -> LogInterval {
         let z = student::quantile(confidence, self.scatter.degrees);
         let by_ios = self.interval_by_ios(z);
@@ -272,20 +270,20 @@ impl Level<'_> {
         }
     }
 
-    /// The variance of the logarithms of its repetitions' figures with its degrees of freedom; `None` for a single
-    /// repetition.
+    /// The variance of the logarithms of its repetitions' figures, with its degrees of freedom; `None` for
+    /// one repetition.
     fn between_repetitions(&self) -> Option<(f64, f64)> {
         Some((self.scatter.between?, self.scatter.repetitions as f64 - 1.0))
     }
 
-    /// The variance of the logarithm of one repetition's figure that its IOs explain.
+    /// The part of the variance of one repetition's logarithm that its IOs explain.
     fn one_repetition_by_ios(&self) -> f64 {
         let interval = self.interval_by_ios(1.0);
         ((interval.high - interval.low) / 2.0).powi(2) * self.scatter.repetitions as f64
     }
 
-    /// The variance of repetitions' levels: the run's, or its own where its repetitions scatter so much more that
-    /// chance explains it in one case of a hundred.
+    /// The variance of repetitions' levels: that of the run. If the experiment's own repetitions scatter so
+    /// much more that chance explains it in one case in a hundred, it is the own one.
     fn own_repetition_variance(&self, pooled: f64) -> f64 {
         let Some((between, degrees)) = self.between_repetitions() else { return pooled };
         let expected = pooled + self.one_repetition_by_ios();
@@ -293,7 +291,7 @@ impl Level<'_> {
         if exceeds { between.max(pooled) } else { pooled }
     }
 
-    /// The interval that the IOs give, `z` standard errors to both sides.
+    /// The interval from the scatter of IOs, `z` standard errors to both sides.
     fn interval_by_ios(&self, z: f64) -> LogInterval {
         let count = self.sorted.len() as f64;
         let Some(probability) = self.probability else {
@@ -313,17 +311,17 @@ impl Level<'_> {
     }
 }
 
-/// The variance of the logarithms of repetitions' levels beyond what their IOs explain, pooled over
-/// the experiments of a run; 0 where they explain it all.
+/// The variance of the logarithms of repetitions' levels beyond what their IOs explain, pooled over the
+/// experiments of a run. It is 0 if the IOs explain all of it.
 ///
-/// It is the median over the experiments, so that few experiments whose figure jumps between two
-/// modes do not widen the intervals of all others.
+/// It is the median over the experiments. So a few experiments that jump between two modes do not widen the
+/// intervals of all others.
 pub(super) fn repetition_variance<'a>(levels: impl Iterator<Item = Level<'a>>) -> f64 {
     let mut found: Vec<f64> = levels
         .filter_map(|level| {
             let (between, degrees) = level.between_repetitions()?;
             let one_repetition = level.one_repetition_by_ios();
-            // A variance of few values is below its expectation more often than above it.
+            // The variance of few values is more often below its expectation than above it.
             let median_of_variance = chi_squared(0.5, degrees) / degrees;
             one_repetition.is_finite().then(|| between / median_of_variance - one_repetition)
         })
@@ -341,8 +339,8 @@ fn chi_squared(probability: f64, degrees: f64) -> f64 {
     ChiSquared::new(degrees).expect("degrees of freedom are positive").inverse_cdf(probability)
 }
 
-/// The share below which a Beta variable lies with this probability, to one IO in ten million. By bisection:
-/// statrs's own inverse panics for the uneven shapes that a tail quantile of few IOs gives.
+/// The quantile of a Beta distribution, to one IO in ten million. It is found by bisection, because statrs's
+/// own inverse panics for the uneven shapes of a tail quantile of few IOs.
 fn beta_quantile(beta: &Beta, probability: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..BETA_BISECTIONS {

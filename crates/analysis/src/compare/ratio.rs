@@ -1,19 +1,19 @@
 //! The ratio of one figure of two devices, with its confidence interval, p-value and verdict.
 //!
 //! # Model
-//! The two figures are independent, each with a confidence interval of its own ([`level`](super::level)).
+//! The two figures are independent, each with its confidence interval ([`level`](super::level)).
 //!
 //! # Method
-//! 1. The interval of the difference of the logarithms follows from the two intervals by MOVER
-//!    (Zou and Donner 2008): each side combines the distances to the ends that matter for it, so
-//!    that skewed intervals stay skewed.
+//! 1. The interval of the difference of the logarithms follows from the two intervals by MOVER (Zou and
+//!    Donner 2008). Each side combines the distances to the two ends that matter for it, so that skewed
+//!    intervals stay skewed.
 //! 2. The p-value is the confidence at which the interval just reaches a ratio of 1.
 //! 3. All p-values of a comparison are corrected together by Holm's method (1979), which bounds the
 //!    probability of any false difference, whatever the dependence between the tests.
 //!
 //! # Invariants
-//! - swapping the devices inverts ratio and interval and keeps the p-value;
-//! - a difference is reported only where the corrected p-value is below [`FALSE_DIFFERENCE_P`].
+//! - Swapping the devices inverts ratio and interval, and keeps the p-value.
+//! - A difference is reported only if the corrected p-value is below [`FALSE_DIFFERENCE_P`].
 
 use serde::{Deserialize, Serialize};
 
@@ -23,12 +23,12 @@ use super::level::{Level, LogInterval};
 pub const FALSE_DIFFERENCE_P: f64 = 0.05;
 /// The confidence of the intervals that are shown.
 pub(super) const CONFIDENCE: f64 = 0.95;
-/// Ratios within 10 % of 1 count as equal for who chooses a device; half of the repeatability that
-/// SNIA's steady state allows (20 %).
+/// Ratios within 10 % of 1 count as equal when somebody chooses a device. That is half of the repeatability
+/// that SNIA's steady state allows (20 %).
 const EQUAL_WITHIN: f64 = 1.1;
-/// The p-value is searched between these; a smaller one is reported as the smaller of them.
+/// The p-value is searched between these two; a smaller one is reported as the smaller of them.
 const P_MIN: f64 = 1e-9;
-/// Where an interval has no upper end: this many times the IOs, from which on there may be one.
+/// If an interval has no upper end: the factor of IOs from which on it may have one.
 const UNBOUNDED_FACTOR: f64 = 10.0;
 /// Bisections of the p-value's logarithm: nine decades to better than 0.1 %.
 const BISECTIONS: usize = 14;
@@ -42,16 +42,16 @@ pub struct Ratio {
     pub other_ns: f64,
     /// The other over the first.
     pub ratio: f64,
-    /// The lower end of the ratio's 95 % confidence interval.
+    /// The lower end of the 95 % confidence interval of the ratio.
     pub low: f64,
-    /// The upper end; null where too few IOs lie beyond the quantile.
+    /// The upper end; null if too few IOs lie beyond the quantile.
     pub high: Option<f64>,
-    /// The probability of a ratio as far from 1 between equal devices, corrected for all tests of
-    /// the comparison.
+    /// The probability of a ratio as far from 1 between equal devices, corrected for all tests of the
+    /// comparison.
     pub p: f64,
     /// What follows.
     pub verdict: RatioVerdict,
-    /// The IOs of each device from which a ratio of 1.1 would show; only beside "cannot be told".
+    /// The number of IOs per device from which a ratio of 1.1 would show. Only given with "cannot be told".
     pub ios_needed: Option<u64>,
 }
 
@@ -108,8 +108,8 @@ impl Pair<'_> {
         f64::exp(excluding)
     }
 
-    /// The ratio with its verdict; `p` is the corrected p-value, `tests` how many were corrected
-    /// together.
+    /// The ratio with its verdict. `p` is the corrected p-value, `tests` the number of p-values that were
+    /// corrected together.
     pub fn ratio(&self, p: f64, tests: usize) -> Ratio {
         let interval = self.interval(CONFIDENCE);
         let log = self.other.0.log() - self.first.0.log();
@@ -133,8 +133,8 @@ impl Pair<'_> {
         }
     }
 
-    /// How many IOs of each device would show a ratio of [`EQUAL_WITHIN`]: the interval shrinks with
-    /// their square root. Where it has no upper end, the least that gives it one.
+    /// The number of IOs per device that would show a ratio of [`EQUAL_WITHIN`]: the interval shrinks with
+    /// their square root. If the interval has no upper end, the least number that gives it one.
     fn ios_needed(&self, tests: usize) -> u64 {
         let interval = self.interval(1.0 - FALSE_DIFFERENCE_P / tests.max(1) as f64);
         let count = self.first.0.count().min(self.other.0.count()) as f64;

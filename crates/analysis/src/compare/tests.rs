@@ -1,4 +1,4 @@
-//! Comparisons of synthetic runs of which it is known whether they differ.
+//! Comparisons of synthetic runs for which it is known whether they differ.
 //!
 //! `cargo xtask compare-score` measures coverage, false positives and power on many more pairs.
 
@@ -29,7 +29,7 @@ fn run(device: &str, experiments: Vec<(ExperimentKey, Vec<Vec<u64>>)>) -> Compar
     }
 }
 
-/// A device whose response times are log-normal around `level` ns, of 20 values of a parameter.
+/// A device whose response times are log-normal around `level` ns, for 20 values of a parameter.
 fn device(source: &mut Source, level: f64, ios: usize) -> ComparedRun {
     let experiments = (0..20).map(|value| {
         let repetitions =
@@ -55,7 +55,7 @@ fn equal_devices_show_no_difference_nineteen_times_out_of_twenty() {
         ratios(&compare(&[a, b]), 1).any(differs)
     });
     let shown: Vec<u64> = shown.collect();
-    // Of 100 comparisons with a probability of 5 % each, more than 11 show one in 0.4 % of cases.
+    // Of 100 comparisons with a probability of 5 % each, more than 11 report a difference in 0.4 % of cases.
     assert!(shown.len() <= 11, "seeds {shown:?}");
 }
 

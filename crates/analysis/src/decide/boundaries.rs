@@ -1,22 +1,28 @@
-//! Pages, planes and erase blocks from small reads that lie across boundaries.
+//! Finds pages, planes and erase blocks from small reads across boundaries.
 //!
-//! Model (flashbench, "align"): a small read across a boundary of the flash needs what two of them need: the transfer
-//! of a second page, another read of the array where the next row of pages begins, another entry of the map where
-//! the next block begins. Every boundary of a larger unit is one of the smaller units as well, so over boundaries of
-//! 2^k bytes the cost of lying across rises in steps: nothing below the page, then a level for the page, one for the
-//! row of all planes, one for the block. Times scatter in proportion to themselves, so levels are those of the
-//! logarithm of across over beside. One more level divides one of those before, where the squared deviations fall
-//! most; it is believed when Student's t between its two parts, by what still deviates from all levels, is as
-//! unlikely by chance as `ALPHA`, corrected for all places where it might begin (for one such place that is the two-sample test).
+//! # Model (flashbench, "align")
+//! A small read across a boundary of the flash costs more than one next to it. Across pages it needs the
+//! transfer of a second page. Across multi-plane pages it needs a second array read, and across blocks
+//! another map entry. Every boundary of a larger unit is also one of the smaller units. So the cost over
+//! boundaries of 2^k bytes rises in steps: nothing below the page, then one level each for the page, the
+//! multi-plane page and the block.
 //!
-//! What a level means follows from how flash is built: a row has at most `PLANES_MAX` pages, and a block at least
-//! twice as many rows as that.
+//! # Method
+//! 1. Times scatter in proportion to themselves, so levels are those of the logarithm of (time across / time
+//!    next to the boundary).
+//! 2. Divide the level where that reduces the sum of squared deviations most.
+//! 3. Accept the division if Student's t between its two parts is as unlikely by chance as `ALPHA`, corrected
+//!    for all possible positions. The scatter is that around all levels. (For one position this is the
+//!    two-sample test.)
+//!
+//! The structure of flash gives the levels their meaning: a multi-plane page has at most `PLANES_MAX` pages,
+//! and a block at least twice that many multi-plane pages.
 
 use crate::student::quantile;
 
-/// The chance of a level too many.
+/// The probability of one level too many.
 const ALPHA: f64 = 0.01;
-/// The most planes that work together on a die.
+/// The most planes of a die that work together.
 const PLANES_MAX: f64 = 8.0;
 
 /// Reads around the boundaries of one size, in any unit of time.
@@ -24,11 +30,11 @@ const PLANES_MAX: f64 = 8.0;
 pub struct Row {
     /// The boundary: its odd multiples, in bytes.
     pub boundary: u64,
-    /// What a read takes that ends at one.
+    /// The time of a read that ends at the boundary.
     pub before: f64,
     /// What it takes across one.
     pub across: f64,
-    /// What it takes when it begins at one.
+    /// The time of a read that begins at the boundary.
     pub after: f64,
 }
 
@@ -38,18 +44,18 @@ impl Row {
         self.across - (self.before / 2.0 + self.after / 2.0)
     }
 
-    /// The same as a logarithm, relative to reads beside it.
+    /// The time across the boundary as a logarithm, relative to reads next to it.
     fn relative(&self) -> f64 {
         (self.across / (self.before / 2.0 + self.after / 2.0)).ln()
     }
 }
 
-/// A level of cost: boundaries from `from` on, up to the next level.
+/// A level of cost: it applies to boundaries from `from` on, up to the next level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
-    /// The smallest boundary that costs so much.
+    /// The smallest boundary with this cost.
     pub from: u64,
-    /// The mean of what lying across them costs.
+    /// The mean cost of reads across these boundaries.
     pub cost: f64,
     /// How many rows belong to it.
     pub rows: usize,
@@ -60,18 +66,19 @@ pub struct Level {
 pub struct Boundaries {
     /// The page, in bytes.
     pub page: u64,
-    /// How many pages lie in a row; none where no level speaks of rows.
+    /// The number of pages in a multi-plane page; `None` if no level shows it.
     pub planes: Option<u64>,
-    /// The erase block or allocation unit, in bytes; none where no level speaks of it.
+    /// The erase block or allocation unit, in bytes; `None` if no level shows it.
     pub block: Option<u64>,
-    /// All levels, from the one that costs nothing on.
+    /// All levels, starting with the one without a cost.
     pub levels: Vec<Level>,
-    /// The scatter of what lying across costs, relative to reads beside it (standard deviation).
+    /// The scatter of the cost of reads across boundaries, relative to reads next to them (standard
+    /// deviation).
     pub scatter: f64,
 }
 
-/// Page, planes and block from the cost of lying across boundaries. None where there are fewer than 5 rows, where the
-/// smallest boundary costs something already or none does, or where the levels do not rise.
+/// Page, planes and block from the cost of reads across boundaries. `None` if there are fewer than 5 rows, if
+/// the smallest boundary already has a cost or none has, or if the levels do not rise.
 pub fn boundaries(rows: &[Row]) -> Option<Boundaries> {
     let mut rows = rows.to_vec();
     rows.retain(|row| row.relative().is_finite());
@@ -123,7 +130,7 @@ fn deviation(costs: &[f64]) -> f64 {
     costs.iter().map(|cost| (cost - mean).powi(2)).sum()
 }
 
-/// Where the levels begin, and the scatter about them.
+/// The positions where levels begin, and the scatter around them.
 fn divide(costs: &[f64]) -> (Vec<usize>, f64) {
     let n = costs.len();
     // Below this figures are equal.
@@ -134,7 +141,7 @@ fn divide(costs: &[f64]) -> (Vec<usize>, f64) {
     loop {
         let freedom = n as f64 - begins.len() as f64;
         let scatter = (left / freedom).max(least).sqrt();
-        // By how much one more level lessens the deviations, and where it begins.
+        // How much one more level reduces the deviations, and where it begins.
         let within = |place: usize| {
             let next = begins.partition_point(|&begin| begin <= place);
             let (begin, end) = (begins[next - 1], begins.get(next).copied().unwrap_or(n));
@@ -160,8 +167,8 @@ mod tests {
     use super::*;
     use crate::synthetic::Source;
 
-    /// One SD card's reads before, across and after boundaries of 2^11 to 2^27 bytes, in microseconds, as published with
-    /// flashbench; its author reads from them what the test below asks for.
+    /// An SD card's reads before, across and after boundaries of 2^11 to 2^27 bytes, in microseconds, as
+    /// published with flashbench. The expected values of the test below are its author's.
     const SD_CARD: [[f64; 3]; 17] = [
         [787.0, 793.0, 789.0],
         [784.0, 788.0, 779.0],
@@ -217,7 +224,7 @@ mod tests {
         assert_eq!(found(&[(1, 50.0)]), Some((4, None, None)));
         assert_eq!(found(&[(1, 10.0), (3, 60.0)]), Some((4, Some(4), None)));
         assert_eq!(found(&[(2, 50.0), (10, 90.0)]), Some((8, None, Some(2 << 20))));
-        // Lying across larger boundaries is cheaper: they are of another kind.
+        // Reads across larger boundaries cost less, so these are not boundaries of larger units.
         assert_eq!(found(&[(2, 50.0), (10, 20.0)]), None);
     }
 

@@ -1,26 +1,31 @@
-//! Change-points: from which figure on the level is another one.
+//! Finds change points: the positions from which on the level of the figures is another one.
 //!
-//! Model: stretches of independent figures from one distribution each. Everything goes by the
-//! figures' ranks, so that outliers count no more than any other figure. The change is where the ranks before and after are furthest apart in standard
-//! errors (the largest of all Mann-Whitney statistics, which is the least-squares change of the
-//! ranks). Its p is corrected for all the places by Miller and Siegmund's tail of the
-//! largest standardised difference (Biometrics 38, 1982): ranks have
-//! lighter tails than the normal figures it is for, so that it is safe at the ends, too.
-//! The place is then the most likely one between the two levels, by logarithms and with Laplace's
-//! distribution around the medians; no figure says more for a place than an outlier may lie.
-//! Several changes are found by dividing again (binary segmentation; Vostrikova 1981): each test
-//! has the error rate asked for, so that with K true changes there are at most (K + 1) times as
-//! many false ones. Neighbours that depend on each other make false changes: thin them before.
+//! # Model
+//! Stretches of independent figures, each from one distribution. Everything uses the ranks of the figures, so
+//! that an outlier counts no more than any other figure.
+//!
+//! # Method
+//! 1. The change is where the ranks before and after differ most in standard errors: the largest of all
+//!    Mann-Whitney statistics, which is the least-squares change of the ranks.
+//! 2. Its p is corrected for all positions by Miller and Siegmund's tail of the largest standardised
+//!    difference (Biometrics 38, 1982). Ranks have lighter tails than the normal figures of that paper, so
+//!    the correction is also safe at both ends.
+//! 3. The position is then the most likely one between the two levels, with Laplace's distribution of the
+//!    logarithms around the medians. No figure counts more than an outlier would.
+//! 4. Several changes are found by dividing again (binary segmentation; Vostrikova 1981). Each test has the
+//!    requested error rate, so K true changes come with at most (K + 1) times as many false ones.
+//!
+//! If neighbours depend on each other, they cause false changes: thin them first.
 
 use super::{logarithms, median_of_sorted, sorted};
 
 /// The share of figures that may be outliers.
 const OUTLIER_SHARE: f64 = 0.01;
 
-/// A stretch of at least so many figures is a level.
+/// A stretch needs at least this number of figures to be a level.
 const STRETCH_MIN: usize = 2;
-/// Places at which the change is less likely than at the best by this difference of log
-/// likelihoods are not in its interval: exp(3) is twenty.
+/// The interval excludes positions whose log-likelihood is lower than that of the best by this difference:
+/// exp(3) is twenty.
 const LIKELIHOOD_DROP: f64 = 3.0;
 
 /// Which changes are looked for.
@@ -37,9 +42,9 @@ pub enum Direction {
 /// A change of level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// The first figure of the other level, counted from 0.
+    /// The index of the first figure of the new level.
     pub index: usize,
-    /// The first of the places where it may be instead, with 95 %.
+    /// The first position in the 95 % interval of the change.
     pub index_low: usize,
     /// The last of them.
     pub index_high: usize,
@@ -52,13 +57,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// How many times the level before the level after is.
+    /// The level after the change divided by the level before it.
     pub fn ratio(&self) -> f64 {
         self.after / self.before
     }
 }
 
-/// The most likely change of level. None with fewer than 5 figures or where no place shows any in
+/// The most likely change of level. `None` with fewer than 5 figures, or if no position shows a change in
 /// that direction.
 pub fn change(values: &[f64], direction: Direction) -> Option<Change> {
     find(values, 0..values.len(), direction)
@@ -96,16 +101,15 @@ fn find(values: &[f64], stretch: std::ops::Range<usize>, direction: Direction) -
     })
 }
 
-/// For each place the log likelihood that the change is there, but for what is the same for all,
-/// with the levels and the scatter that the change at `place` shows. All are equal where
-/// the levels are.
+/// For each position, the log-likelihood of a change there, up to a constant, with the levels and the scatter
+/// of the change at `place`. If the levels are equal, all are equal.
 fn likelihoods(part: &[f64], place: usize) -> Vec<f64> {
     let logs = logarithms(part);
     let median = |values: &[f64]| median_of_sorted(&sorted(values)).unwrap_or(0.0);
     let (before, after) = (median(&logs[..place]), median(&logs[place..]));
     let residual = |(i, log): (usize, &f64)| (log - if i < place { before } else { after }).abs();
     let residuals: Vec<f64> = logs.iter().enumerate().map(residual).collect();
-    // Half of what is drawn from Laplace's distribution lies within ln 2 times its scale.
+    // Half of Laplace's distribution lies within ln 2 times its scale.
     let scale = (median(&residuals) / std::f64::consts::LN_2).max(f64::MIN_POSITIVE);
     let most = -OUTLIER_SHARE.ln();
     let mut sum = 0.0;
@@ -117,8 +121,8 @@ fn likelihoods(part: &[f64], place: usize) -> Vec<f64> {
     logs.iter().map(next).collect()
 }
 
-/// For each place the standardised difference of the ranks from it on and those before it, above 0
-/// if the figures are larger from it on; 0 where all are equal and at both ends.
+/// For each position, the standardised difference between the ranks after and before it; above 0 if the
+/// figures after it are larger. It is 0 at both ends, and if all figures are equal.
 fn scores(values: &[f64]) -> Vec<f64> {
     let n = values.len() as f64;
     let ranks = ranks(values);
@@ -134,13 +138,13 @@ fn scores(values: &[f64]) -> Vec<f64> {
     ranks.iter().enumerate().map(score).collect()
 }
 
-/// The ranks from 1 on, ties with their mean rank.
+/// The ranks from 1 on; ties have their mean rank.
 fn ranks(values: &[f64]) -> Vec<f64> {
     super::ranks::doubled_ranks(values).iter().map(|&doubled| doubled as f64 / 2.0).collect()
 }
 
-/// The probability that the largest of the standardised differences at all places of `n` figures
-/// is at least `z`, either way (Miller and Siegmund 1982).
+/// The probability that the largest standardised difference over all positions of `n` figures is at least
+/// `z`, in either direction (Miller and Siegmund 1982).
 fn largest_p(z: f64, n: usize) -> f64 {
     if z <= 1.0 {
         return 1.0;
@@ -157,7 +161,7 @@ mod tests {
     use crate::decide::noise::{assert_honest, jitter, odd_samples, sample};
     use crate::synthetic::Source;
 
-    /// Figures at the level that each place has.
+    /// Figures with the given level at each position.
     fn stairs(source: &mut Source, steps: &[(usize, f64)]) -> Vec<f64> {
         steps.iter().flat_map(|&(n, level)| sample(source, n, level)).collect()
     }
@@ -172,7 +176,7 @@ mod tests {
                 assert_honest(&ps, "change");
             }
         }
-        // Where there are only few different figures, and where there is one true change.
+        // With only few different figures, and with one true change.
         let few: Vec<f64> = (0..400)
             .map(|_| {
                 change(&(0..60).map(|_| (source.unit() * 3.0).floor()).collect::<Vec<_>>(), Direction::Either)

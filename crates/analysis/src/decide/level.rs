@@ -1,12 +1,13 @@
-//! How large a figure is, told from a sample of it.
+//! Estimates the level of a sample, with a confidence interval.
 //!
-//! Model: independent figures from one distribution of any shape. The median's interval comes from
-//! order statistics (Hollander, Wolfe and Chicken, "Nonparametric Statistical
-//! Methods"): how many figures lie below the true
-//! median is binomial with one half, whatever the distribution. Outliers move it by their share
-//! only. A mean is needed where costs add up; the trimmed mean leaves out the extremes at either
-//! end, and its error comes from the winsorised variance (Tukey and McLaughlin, Sankhya A 25(3),
-//! 1963). Of a skewed distribution it is not the mean.
+//! # Model
+//! Independent figures from one distribution of any shape.
+//! - The median's interval comes from order statistics (Hollander, Wolfe and Chicken, "Nonparametric
+//!   Statistical Methods"): the number of figures below the true median is binomial with one half, whatever
+//!   the distribution. Outliers move it only by their share.
+//! - Where costs add up, a mean is needed. The trimmed mean leaves out the extremes at both ends. Its error
+//!   comes from the winsorised variance (Tukey and McLaughlin, Sankhya A 25(3), 1963). For a skewed
+//!   distribution it is not the mean.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
@@ -14,13 +15,13 @@ use super::ranks::Interval;
 use super::{logarithms, median_of_sorted, sorted};
 use crate::student::quantile;
 
-/// The median and where the true one lies with probability `confidence` at least; none where there
-/// are too few figures for it: 6 give 95 %, 8 give 99 %.
+/// The median, with an interval that contains the true median with at least the probability `confidence`.
+/// `None` if there are too few figures: 6 give 95 %, 8 give 99 %.
 pub fn level(values: &[f64], confidence: f64) -> Option<Interval> {
     let sorted = sorted(values);
     let outside = (1.0 - confidence.clamp(0.0, 1.0)) / 2.0;
     let binomial = Binomial::new(0.5, sorted.len() as u64).ok()?;
-    // The most figures that may lie beyond the ends: the search goes on while fewer are safe.
+    // The most figures that may lie beyond the ends, by bisection.
     let (mut few, mut many) = (0, sorted.len().div_ceil(2));
     while few < many {
         let middle = (few + many) / 2;
@@ -31,9 +32,9 @@ pub fn level(values: &[f64], confidence: f64) -> Option<Interval> {
     Some(Interval { estimate, low: sorted[place], high: sorted[sorted.len() - 1 - place] })
 }
 
-/// The mean of what is left when `share` of the figures, rounded up, are left out at either end,
-/// with an interval that holds what it estimates with probability `confidence` (Tukey and
-/// McLaughlin). None with fewer than three figures left, or where they are too large to be added.
+/// The trimmed mean: `share` of the figures, rounded up, are left out at both ends. Its interval contains the
+/// estimated value with probability `confidence` (Tukey and McLaughlin). `None` if fewer than three figures
+/// are left, or if they are too large to be added.
 pub fn trimmed_mean(values: &[f64], share: f64, confidence: f64) -> Option<Interval> {
     let mut values = sorted(values);
     let cut = (share.clamp(0.0, 0.5) * values.len() as f64).ceil() as usize;
@@ -49,8 +50,8 @@ pub fn trimmed_mean(values: &[f64], share: f64, confidence: f64) -> Option<Inter
     half.is_finite().then_some(Interval { estimate, low: estimate - half, high: estimate + half })
 }
 
-/// The median, as [`level`], but told by the trimmed mean of the logarithms where that is no other figure: of noise that is
-/// symmetric on a scale of ratios it is the same, and its interval is a fifth narrower.
+/// The median as in [`level`]. If the trimmed mean of the logarithms agrees with it, that is used instead:
+/// for noise that is symmetric on a scale of ratios both are the same, and its interval is a fifth narrower.
 pub fn centre(values: &[f64], confidence: f64) -> Option<Interval> {
     let level = level(values, confidence)?;
     let mean = trimmed_mean(&logarithms(values), 0.1, confidence).map(|mean| mean.map(f64::exp));
@@ -82,7 +83,8 @@ mod tests {
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say() {
         let mut source = Source::new(5);
-        // The true median of jitter and outliers: one per cent above moves it by a hundredth of sigma.
+        // The true median of jitter and outliers: one per cent of high outliers moves it by a hundredth of
+        // sigma.
         let truth = 0.05_f64 * 0.01266;
         for n in [6, 17, 100, 1000] {
             let held =

@@ -1,8 +1,8 @@
-//! Comparing samples by ranks: whether they differ, and by how much.
+//! Compares samples by ranks: do they differ, and by how much?
 //!
-//! Model: the figures of a sample are independent and from one distribution of any shape. Ranks do
-//! not see how far out an outlier lies. Without an effect all samples are from the same
-//! distribution, so that every order of the figures is as likely as any other; ties included.
+//! Model: the figures of a sample are independent and come from one distribution of any shape. Ranks do not
+//! depend on how extreme an outlier is. Without an effect all samples come from the same distribution, so
+//! every order of the figures is equally likely, ties included.
 //!
 //! Sources: Mann and Whitney 1947, Hodges and Lehmann 1963, both as in Hollander, Wolfe and Chicken, "Nonparametric
 //! Statistical Methods", 3rd edition.
@@ -11,23 +11,23 @@ use statrs::function::factorial::ln_factorial;
 
 use super::{logarithms, median_of_sorted, normal_quantile, normal_upper_p, sorted};
 
-/// The exact distribution is computed if that takes at most so many additions.
+/// The exact distribution is computed if it needs at most this number of additions.
 const EXACT_ADDITIONS_MAX: usize = 4_000_000;
-/// Of longer samples so many quantiles stand for all figures when pairs are formed.
+/// In longer samples, this number of quantiles represents all figures when pairs are formed.
 const PAIRED_MAX: usize = 512;
 
 /// How two samples compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankSum {
-    /// p that the first is not above the second.
+    /// p of the hypothesis that the first is not above the second.
     pub p_above: f64,
-    /// p that the first is not below the second.
+    /// p of the hypothesis that the first is not below the second.
     pub p_below: f64,
 }
 
-/// Whether the figures of two samples differ in level (Mann and Whitney's U). Exact for small
-/// samples, ties included, else by the normal approximation with corrections for ties and
-/// continuity; never below the probability of one order of the figures. p = 1 if one is empty.
+/// Whether the figures of two samples differ in level (Mann and Whitney's U). It is exact for small samples,
+/// ties included. Otherwise it uses the normal approximation with corrections for ties and continuity, and
+/// never goes below the probability of one order of the figures. p = 1 if one is empty.
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> RankSum {
     if first.is_empty() || second.is_empty() {
         return RankSum { p_above: 1.0, p_below: 1.0 };
@@ -39,14 +39,15 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> RankSum {
         exact_tails(&ranks, first.len())
     } else {
         let (m, n) = (first.len() as f64, second.len() as f64);
-        // U, the pairs in which the first is above, ties counted half, beyond half of all pairs.
+        // U is the number of pairs in which the first is above, with ties counted half. Here it is relative
+        // to half of all pairs.
         let sum = ranks[..first.len()].iter().sum::<u64>() as f64 / 2.0;
         let above = sum - m * (m + 1.0) / 2.0 - m * n / 2.0;
         let deviation = (m * n / 12.0 * spread_of_ranks(&ranks)).sqrt();
         let one_order = (ln_factorial(first.len() as u64) + ln_factorial(second.len() as u64)
             - ln_factorial(ranks.len() as u64))
         .exp();
-        // Half a step towards the middle, by which the approximation is continuous.
+        // The continuity correction: half a step towards the middle.
         let tail = |distance: f64| normal_upper_p((distance - 0.5) / deviation).max(one_order);
         (tail(above), tail(-above))
     };
@@ -67,17 +68,17 @@ pub(super) fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     ranks
 }
 
-/// (N + 1) less the correction for ties: 12 / N times the ranks' variance (divided by N - 1).
+/// (N + 1) minus the correction for ties: 12 / N times the variance of the ranks (divided by N - 1).
 fn spread_of_ranks(doubled_ranks: &[u64]) -> f64 {
     let n = doubled_ranks.len() as f64;
     let squares: f64 = doubled_ranks.iter().map(|&r| (r as f64 / 2.0 - (n + 1.0) / 2.0).powi(2)).sum();
     12.0 * squares / (n * (n - 1.0))
 }
 
-/// The shares of all choices of `chosen` of the ranks of which the sum is at least, and at most,
-/// that of the first `chosen`.
+/// Among all choices of `chosen` ranks, the shares whose sum is at least, and at most, that of the first
+/// `chosen`.
 fn exact_tails(doubled_ranks: &[u64], chosen: usize) -> (f64, f64) {
-    // The sum of the others decides as well: the shorter part is counted.
+    // The sum of the other ranks decides as well, so the shorter part is counted.
     if chosen > doubled_ranks.len() - chosen {
         let mut others = doubled_ranks[chosen..].to_vec();
         others.extend(&doubled_ranks[..chosen]);
@@ -86,7 +87,7 @@ fn exact_tails(doubled_ranks: &[u64], chosen: usize) -> (f64, f64) {
     }
     let observed = doubled_ranks[..chosen].iter().sum::<u64>() as usize;
     let width = 2 * doubled_ranks.len() * chosen + 1;
-    // choices[k * width + s]: in how many ways k of the ranks seen so far have the sum s.
+    // choices[k * width + s]: the number of ways in which k of the ranks so far have the sum s.
     let mut choices = vec![0.0; (chosen + 1) * width];
     choices[0] = 1.0;
     for &rank in doubled_ranks {
@@ -102,7 +103,7 @@ fn exact_tails(doubled_ranks: &[u64], chosen: usize) -> (f64, f64) {
     (ways[observed..].iter().sum::<f64>() / all, ways[..=observed].iter().sum::<f64>() / all)
 }
 
-/// An estimate and where the true figure lies with the confidence asked for.
+/// An estimate, and the interval that contains the true value with the requested confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The most likely figure.
@@ -114,28 +115,27 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of a function of the figure that grows with it.
+    /// The interval of a function that grows with the value.
     pub fn map(self, grows: impl Fn(f64) -> f64) -> Interval {
         Interval { estimate: grows(self.estimate), low: grows(self.low), high: grows(self.high) }
     }
 
-    /// Whether the interval holds `value`, its ends included.
+    /// Whether the interval contains `value`, ends included.
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// The further of the ends from the estimate, as a share of the estimate's size; infinite for
-    /// an estimate of 0 in a wider interval.
+    /// The larger distance of the two ends from the estimate, relative to the estimate. Infinite for an
+    /// estimate of 0 in a wider interval.
     pub fn relative_half_width(&self) -> f64 {
         let wide = (self.high - self.estimate).max(self.estimate - self.low);
         if wide == 0.0 { 0.0 } else { wide / self.estimate.abs() }
     }
 }
 
-/// By how much the figures of `first` are above those of `second`: the median of all differences
-/// between the two (Hodges and Lehmann), in their unit, with an interval that holds the true shift
-/// with probability `confidence` (Moses). None where there are too few for it: 4 in each sample
-/// give 95 %.
+/// How far the figures of `first` are above those of `second`: the median of all differences between the two
+/// (Hodges and Lehmann), in their unit. Its interval contains the true shift with probability `confidence`
+/// (Moses). `None` if there are too few figures: 4 in each sample give 95 %.
 pub fn shift(first: &[f64], second: &[f64], confidence: f64) -> Option<Interval> {
     let (m, n) = (first.len() as f64, second.len() as f64);
     let pairs = m * n;
@@ -147,13 +147,13 @@ pub fn shift(first: &[f64], second: &[f64], confidence: f64) -> Option<Interval>
     let (first, second) = (thinned(&sorted(first)), thinned(&sorted(second)));
     let differences =
         sorted(&first.iter().flat_map(|f| second.iter().map(move |s| f - s)).collect::<Vec<_>>());
-    // The same share of the pairs lies outside where quantiles stand for the figures.
+    // If quantiles represent the figures, the same share of the pairs lies outside.
     let place = ((outside / pairs * differences.len() as f64) as usize).max(1) - 1;
     let estimate = median_of_sorted(&differences)?;
     Some(Interval { estimate, low: differences[place], high: differences[differences.len() - 1 - place] })
 }
 
-/// How many times the figures of `second` those of `first` are: [`shift`] on logarithms.
+/// The ratio of the figures of `first` to those of `second`: [`shift`] of their logarithms.
 pub fn ratio(first: &[f64], second: &[f64], confidence: f64) -> Option<Interval> {
     Some(shift(&logarithms(first), &logarithms(second), confidence)?.map(f64::exp))
 }

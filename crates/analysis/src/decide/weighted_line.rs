@@ -1,14 +1,15 @@
-//! A line through a few points whose errors are known, and whether they lie on one.
+//! A line through a few points with known errors, and a test whether they lie on a line.
 //!
-//! Model: y = intercept + slope x, each y with an independent normal error of known size. Least squares with any weights
-//! give an unbiased line; with weights of 1 / error^2 the most exact one, and then the sum of the squared deviations in
-//! errors is chi-squared with two degrees of freedom less than there are points (Press et al., "Numerical Recipes", section 15.2).
+//! Model: y = intercept + slope x, where each y has an independent normal error of known size. Least squares
+//! with any weights are unbiased. Weights of 1 / error^2 are the most precise. With them, the sum of squared
+//! deviations in units of the errors is chi-squared, with two degrees of freedom less than points (Press et
+//! al., "Numerical Recipes", section 15.2).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use super::ranks::Interval;
 
-/// A point of which y is known up to an error.
+/// A point whose y has a known error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WeightedPoint {
     /// Where.
@@ -26,14 +27,15 @@ pub struct WeightedLine {
     pub intercept: Interval,
     /// y per x.
     pub slope: f64,
-    /// The sum of the squared deviations from it, each in its error.
+    /// The sum of the squared deviations from the line, each in units of its error.
     pub deviations: f64,
-    /// The chance that points on a line deviate from it by as much, if they were weighted by their errors.
+    /// The probability that points on a line deviate at least this much from it, if they were weighted by
+    /// their errors.
     pub chance: f64,
 }
 
-/// The line of the least squares of deviations, each relative to the point's `unit`; none of fewer than three points, or
-/// of points that have no line.
+/// The least-squares line, with each deviation relative to the point's `unit`. `None` for fewer than three
+/// points, or for points without a line.
 pub fn weighted_line(points: &[WeightedPoint], unit: impl Fn(&WeightedPoint) -> f64) -> Option<WeightedLine> {
     let shares = weights(points, &unit, 0.0)?;
     let all = || shares.iter().zip(points);
@@ -53,8 +55,9 @@ pub fn weighted_line(points: &[WeightedPoint], unit: impl Fn(&WeightedPoint) -> 
     Some(WeightedLine { intercept, slope, deviations, chance })
 }
 
-/// The weight that each point's y has in the value at `at` of the line of the least squares of deviations, each relative to the
-/// point's `unit`: the value is a weighted sum of the figures, and so is its error. None of points that have no line.
+/// The weight of each point's y in the value of the least-squares line at `at`, with each deviation relative
+/// to the point's `unit`. The value is a weighted sum of the figures, and so is its error. `None` for points
+/// without a line.
 pub fn weights(points: &[WeightedPoint], unit: impl Fn(&WeightedPoint) -> f64, at: f64) -> Option<Vec<f64>> {
     let weight = |point: &WeightedPoint| unit(point).powi(-2);
     let sum = |of: &dyn Fn(&WeightedPoint) -> f64| {

@@ -15,7 +15,7 @@ fn key(micro_benchmark: &str, pattern: &str, label: &str, value: f64, mode: Mode
     }
 }
 
-/// Three repetitions of 400 IOs of 4 KiB around `center_ns`, at most a tenth away, one after the other.
+/// Three repetitions of 400 IOs of 4 KiB, within 10 % of `center_ns`, one after the other.
 fn responses(center_ns: u64, seed: u64) -> Responses {
     let mut random = Prng::new(Seed(seed));
     let mut time = || center_ns * 9 / 10 + random.below(center_ns / 5);

@@ -1,4 +1,4 @@
-//! Hints 6 and 7: patterns that are mixed, and IOs that are submitted concurrently or delayed.
+//! Hints 6 and 7: mixed patterns, and IOs that are submitted concurrently or with pauses.
 
 use super::decision::{
     Decision, baseline_noise, both, cannot_tell, choose, curves, exceeds, not_measured, time,
@@ -6,12 +6,12 @@ use super::decision::{
 use crate::curve::{baseline, baseline_ns, ios_per_s, uncertainty};
 use crate::findings::{Baseline, HintVerdict, MicroBenchmark};
 
-/// Mixing hurts when it costs this many times the baselines, weighted.
+/// Mixing is slow if it takes this many times as long as the weighted baselines.
 const MIX_PENALTY: f64 = 1.2;
-/// Concurrency or pauses help when they raise the throughput this many times.
+/// Concurrency or pauses help if they increase the throughput by this factor.
 const SCHEDULING_GAIN: f64 = 1.1;
 
-/// Hint 6, by the worst cost of a mix relative to its baselines, weighted by Ratio.
+/// Hint 6, from the slowest mix relative to its baselines, weighted by Ratio.
 pub(super) fn mixing(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Decision {
     let mut worst: Option<(f64, f64, String)> = None;
     for (pattern, points) in curves(micro_benchmarks, "Ratio") {
@@ -46,7 +46,7 @@ pub(super) fn mixing(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]
     )
 }
 
-/// Hint 7, by what ParallelDegree and Pause do to the IOs a second.
+/// Hint 7, from the effect of ParallelDegree and Pause on IOs per second.
 pub(super) fn scheduling(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Decision {
     let parallel = best_parallel(micro_benchmarks);
     let pause = best_pause(baselines, micro_benchmarks);
@@ -76,7 +76,7 @@ pub(super) fn scheduling(baselines: &[Baseline], micro_benchmarks: &[MicroBenchm
     }
 }
 
-/// The most that a way of scheduling raises the IOs a second.
+/// The largest gain in IOs per second of a way of scheduling.
 struct Gain {
     factor: f64,
     noise: f64,

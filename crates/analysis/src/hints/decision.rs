@@ -1,4 +1,4 @@
-//! What the decisions of all hints share: a verdict from a ratio, its uncertainty and a limit.
+//! What all hints share: a verdict from a ratio, its uncertainty and a limit.
 
 use flashlab_base::{Bytes, Nanos};
 
@@ -8,19 +8,19 @@ use crate::findings::{Baseline, HintVerdict, MicroBenchmark, Point};
 /// A hint's verdict, advice and evidence.
 pub type Decision = (HintVerdict, String, String);
 
-/// The decision where a micro-benchmark is missing.
+/// The decision if a micro-benchmark is missing.
 pub fn not_measured(what: &str) -> Decision {
     let advice = format!("Nothing can be advised: run the {what}.");
     (HintVerdict::NotSupportedByThisMeasurement, advice, format!("The {what} was not measured."))
 }
 
-/// The decision where the uncertainty reaches across the limit.
+/// The decision if the uncertainty includes the limit.
 pub fn cannot_tell(evidence: String) -> Decision {
     let advice = "Nothing can be advised: the effect is within the uncertainty; measure longer.".to_owned();
     (HintVerdict::NotSupportedByThisMeasurement, advice, evidence)
 }
 
-/// Whether `ratio`, uncertain by the relative `noise`, is over `limit`; none where it may be either.
+/// Whether `ratio`, with the relative uncertainty `noise`, is over `limit`; `None` if it may be either.
 pub fn exceeds(ratio: f64, noise: f64, limit: f64) -> Option<bool> {
     if ratio > limit * (1.0 + noise) {
         Some(true)
@@ -66,7 +66,7 @@ pub fn time(ns: f64) -> Nanos {
     Nanos(ns.round() as u64)
 }
 
-/// The relative uncertainty of a baseline; a quarter where it is not known.
+/// The relative uncertainty of a baseline; a quarter if it is not known.
 pub fn baseline_noise(baseline: &Baseline) -> f64 {
     baseline.run.precision.unwrap_or(0.25)
 }

@@ -1,4 +1,4 @@
-//! Hints 1 to 3: how large an IO should be and where it should start.
+//! Hints 1 to 3: how large an IO should be, and where it should start.
 
 use flashlab_base::Bytes;
 
@@ -6,12 +6,12 @@ use super::decision::{Decision, both, choose, curves, exceeds, not_measured, siz
 use crate::curve::io_size;
 use crate::findings::{HintVerdict, MicroBenchmark, Point};
 
-/// Larger IOs pay when a byte costs this many times less in them.
+/// Larger IOs pay if a byte takes this many times less time in them.
 const GRANULARITY_GAIN: f64 = 1.5;
-/// A misaligned IO is slow when it costs this many times an aligned one.
+/// A misaligned IO is slow if it takes this many times as long as an aligned one.
 const MISALIGNMENT: f64 = 1.1;
 
-/// Hint 1, by what a byte costs in the smallest and in the largest IOs: the median over patterns.
+/// Hint 1, from the time per byte in the smallest and in the largest IOs: the median over patterns.
 pub(super) fn larger_ios(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     let curves = curves(micro_benchmarks, "IOSize");
     let mut gains: Vec<(f64, f64, String)> = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn larger_ios(micro_benchmarks: &[MicroBenchmark]) -> Decision {
         }
         let gain = (small.response_ns_mean / small.value) / (large.response_ns_mean / large.value);
         let fixed =
-            // A straight line that is higher than its first point says nothing of what is fixed.
+            // If the line is higher than its first point, it shows no fixed cost.
             latency_floor(points).filter(|&ns| ns < small.response_ns_mean).map(|ns| format!(", of which {} fixed", time(ns))).unwrap_or_default();
         let (from, to) = (size(small), size(large));
         let text = format!(
@@ -63,9 +63,8 @@ fn latency_floor(points: &[&Point]) -> Option<f64> {
     (points.len() > 2 && fixed.is_finite() && fixed > 0.0).then_some(fixed)
 }
 
-/// Hint 2, by the size of most power: throughput over response time (Kleinrock 1979), where
-/// doubling the size ceases to buy more throughput than it costs in waiting. The median over
-/// patterns.
+/// Hint 2, from the size with the most power: throughput divided by response time (Kleinrock 1979). From
+/// there on, doubling the size adds more response time than throughput. The median over patterns.
 pub(super) fn block_size(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     const PAPER_SIZE: f64 = 32768.0;
     let curves: Vec<_> = curves(micro_benchmarks, "IOSize")
@@ -96,7 +95,7 @@ pub(super) fn block_size(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     (verdict, format!("Use blocks of {}.", Bytes(knee as u64)), evidence)
 }
 
-/// Hint 3, by the worst cost of a shifted IO relative to an aligned one.
+/// Hint 3, from the slowest shifted IO relative to an aligned one.
 pub(super) fn alignment(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     let mut worst: Option<(f64, f64, String, Bytes)> = None;
     for (pattern, points) in curves(micro_benchmarks, "IOShift") {
@@ -128,7 +127,8 @@ pub(super) fn alignment(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     )
 }
 
-/// The aligned point, whose IOShift is 0 or the IOSize itself, which is the largest; and the rest.
+/// The aligned point, and the shifted ones. The IOShift of the aligned point is 0 or the IOSize itself, which
+/// is the largest.
 fn aligned_and_shifted<'a>(points: &[&'a Point]) -> Option<(&'a Point, Vec<&'a Point>)> {
     let aligned = *points.iter().find(|point| point.value == 0.0).or(points.last())?;
     let largest_is_aligned = points.last()?.value == io_size(aligned)?;
@@ -141,8 +141,8 @@ fn aligned_and_shifted<'a>(points: &[&'a Point]) -> Option<(&'a Point, Vec<&'a P
     (!shifted.is_empty()).then_some((aligned, shifted))
 }
 
-/// The smallest measured shift whose multiples all cost about as little as aligned IOs; the IOSize
-/// where there is none.
+/// The smallest measured shift whose multiples are all about as fast as aligned IOs; the IOSize if there is
+/// none.
 fn alignment_unit(aligned: &Point, shifted: &[&Point]) -> Bytes {
     let cheap = |point: &Point| point.response_ns_mean <= MISALIGNMENT * aligned.response_ns_mean;
     shifted

@@ -1,4 +1,4 @@
-//! The hints on the devices of uFLIP's Table 3 and on others of which the answer is known.
+//! The hints on the devices of uFLIP's Table 3, and on others whose answer is known.
 
 use super::*;
 use crate::findings::RunSummary;
@@ -106,7 +106,7 @@ fn disturbed_runs_decide_nothing() {
         let why = "Too disturbed for a verdict: 75 % of 40 runs were flagged as disturbed. ";
         assert!(hint.evidence.starts_with(why), "{}", hint.evidence);
     }
-    // Another micro-benchmark's runs are not to blame.
+    // A disturbed run of another micro-benchmark does not matter.
     let shifts = micro("IOShift", "RW", &[(512.0, 32e6), (32768.0, 18e6)]);
     assert_eq!(verdict(&[], &[disturbed, shifts], 3).verdict, Holds);
 }

@@ -1,13 +1,14 @@
-//! What a document of an inference may hold.
+//! Checks the values in a document of an inference.
 //!
 //! # Model
-//! A document comes from a file, which may be damaged. What flashlab found is within bounds that follow from the device's size,
-//! or that no device reaches; what is beyond them was not written by flashlab.
+//! A document comes from a file, which may be damaged. The values that flashlab writes have bounds, which
+//! follow from the size of the device or from what devices exist. A document with a value beyond them is
+//! damaged.
 //!
 //! # Invariants
-//! - every number that passes is finite, not negative, and below 2^53, where all whole ones are exact;
-//! - a size times the counts that go with it is far below 2^64: pages times planes times dies, units times logs, the span of a
-//!   segment group times their number.
+//! - Every accepted number is finite, not negative, and below 2^53, so that whole numbers are exact.
+//! - Products of sizes and counts are far below 2^64: pages times planes times dies, erase blocks times logs,
+//!   the span of a segment group times the number of groups.
 
 use std::ops::RangeInclusive;
 
@@ -20,29 +21,30 @@ use super::{
 
 /// The largest number.
 const LARGEST: f64 = ((1_u64 << 53) - 1) as f64;
-/// Pages, and units that are erased or striped, are no larger, and there are no more of any of them.
+/// The largest page, erase block or stripe, and the largest number of each.
 const PAGE_MOST: f64 = (1_u64 << 30) as f64;
 const UNIT_MOST: f64 = (1_u64 << 40) as f64;
 const COUNT_MOST: f64 = (1_u64 << 20) as f64;
 const DIES_MOST: f64 = 65536.0;
 const GROUPS_MOST: f64 = 512.0;
 const PLANES_MOST: f64 = 64.0;
-/// What is found on a device is no larger than so many times its capacity, or than this on tiny ones; and it has no more flash.
+/// The largest size of anything on the device, as a multiple of its capacity; tiny devices have a fixed
+/// bound. It also bounds the amount of flash.
 const SIZE_TIMES: f64 = 2.0;
 const TINY: f64 = (64_u64 << 20) as f64;
 const FLASH_TIMES: f64 = 64.0;
-/// No byte takes longer to write, in nanoseconds.
+/// The slowest write of a byte, in nanoseconds.
 const BYTE_SLOWEST: f64 = 1e9;
-/// No block that is moved makes the logarithms of costs rise by more in all.
+/// The largest sum of the rises of the logarithms of write times.
 const LOGS_MOST: f64 = 1e6;
-/// No more writes are kept of filling the device.
+/// The most writes that are kept from filling the device.
 const WRITES_MOST: usize = 1 << 16;
 
 impl Inference {
-    /// Refuses what cannot be in a document that flashlab wrote.
+    /// Refuses values that flashlab never writes.
     ///
     /// # Errors
-    /// What it is, and where, in a clause.
+    /// What is wrong, and where, in a clause.
     pub fn check(&self) -> Result<(), String> {
         if !reads_inference_version(self.version) {
             let version = self.version;
@@ -105,7 +107,7 @@ fn check_finding(finding: &Finding, capacity: Bytes) -> Result<(), String> {
     }
 }
 
-/// The numbers that a parameter may have on a device of such a size.
+/// The legal numbers of a parameter on a device of this size.
 fn range(parameter: Parameter, capacity: Bytes) -> RangeInclusive<f64> {
     let largest = largest(capacity);
     match parameter {
@@ -128,7 +130,7 @@ fn range(parameter: Parameter, capacity: Bytes) -> RangeInclusive<f64> {
     }
 }
 
-/// The largest size that may be found on a device of such a size.
+/// The largest legal size on a device of this size.
 fn largest(capacity: Bytes) -> f64 {
     (SIZE_TIMES * capacity.0 as f64).clamp(TINY, LARGEST)
 }

@@ -1,19 +1,19 @@
-//! The families of translation layers, by what they map and what they merge.
+//! The families of translation layers: what they map and what they merge.
 
 use std::fmt;
 
 /// A family of translation layers (Ma, Feng and Li, ACM Computing Surveys 46(3), 2014, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Every page may lie anywhere, by a map in memory.
+    /// Every page may lie on any physical page; the map is in memory.
     Page,
     /// As [`Family::Page`], but the map is kept on the flash and read on demand (DFTL).
     DemandCachedPage,
-    /// Blocks lie anywhere, and pages in order within them.
+    /// A block may lie on any physical block, and its pages are in order.
     Block,
-    /// Blocks with log blocks, each of which belongs to one of them (BAST).
+    /// Data blocks with log blocks; each log block belongs to one data block (BAST).
     LogBlock,
-    /// Blocks with log blocks that all of them share (FAST).
+    /// Data blocks with log blocks that all of them share (FAST).
     SharedLogBlock,
 }
 
@@ -21,7 +21,7 @@ impl Family {
     /// All.
     pub const ALL: [Family; 5] =
         [Family::Page, Family::DemandCachedPage, Family::Block, Family::LogBlock, Family::SharedLogBlock];
-    /// What they are called, in the same order.
+    /// Their names, in the same order.
     pub(super) const NAMES: [&str; 5] =
         ["page", "demand-cached page", "block", "log-block", "shared log-block"];
 
@@ -35,7 +35,7 @@ impl Family {
         Family::ALL.into_iter().find(|family| family.name() == name)
     }
 
-    /// Whether every page may lie anywhere; others merge blocks.
+    /// Whether the family maps pages; others merge blocks.
     pub fn maps_pages(self) -> bool {
         matches!(self, Family::Page | Family::DemandCachedPage)
     }

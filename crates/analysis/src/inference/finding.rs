@@ -1,4 +1,4 @@
-//! One parameter's answer, and all of them together.
+//! The finding for one parameter, and the document with all findings.
 
 use std::fmt;
 
@@ -9,30 +9,32 @@ use super::{Family, Parameter, Picture, Unit};
 
 /// The version of [`Inference`] as a file.
 pub const INFERENCE_VERSION: u32 = 4;
-/// The earliest version that is read. Since then only names have changed; the aliases of serde accept the earlier ones.
+/// The earliest version that can be read. Since then only names have changed; serde's aliases accept the
+/// earlier ones.
 const EARLIEST_VERSION: u32 = 3;
 
-/// Whether files of this version are read.
+/// Whether files of this version can be read.
 pub fn reads_inference_version(version: u32) -> bool {
     (EARLIEST_VERSION..=INFERENCE_VERSION).contains(&version)
 }
 
-/// Reads a version. An earlier one becomes the current one, in which the document is written again.
+/// Reads a version. An earlier one becomes the current one, because the document is written with that
+/// version.
 fn current_version<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let version = u32::deserialize(deserializer)?;
     Ok(if reads_inference_version(version) { INFERENCE_VERSION } else { version })
 }
 
-/// What could be said of a parameter.
+/// The kind of answer for a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verdict {
-    /// It has the value given, with the confidence given.
+    /// It has the given value, with the given confidence.
     #[serde(rename = "found")]
     Found,
-    /// It has a value that could be found in principle, but not here: too much noise, too small a device, no consent.
+    /// It has a value, but this run could not find it: too much noise, too small a device, no consent.
     #[serde(rename = "undetermined")]
     Undetermined,
-    /// Nothing that can be seen from outside depends on it on this device.
+    /// On this device, nothing that is visible from outside depends on it.
     #[serde(rename = "not identifiable")]
     NotIdentifiable,
 }
@@ -95,27 +97,27 @@ impl From<&str> for Value {
     }
 }
 
-/// What was found out about one parameter.
+/// The finding for one parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Which.
     pub parameter: Parameter,
-    /// Its value where the verdict is [`Verdict::Found`].
+    /// Its value, if the verdict is [`Verdict::Found`].
     pub value: Option<Value>,
-    /// The probability that the verdict, with its value, is right: 0 to 1. 0 where it is [`Verdict::Undetermined`].
+    /// The probability that the verdict and the value are right: 0 to 1. 0 for [`Verdict::Undetermined`].
     pub confidence: f64,
     /// Whether it was found.
     pub verdict: Verdict,
-    /// The figures that decided, in a sentence.
+    /// A sentence with the figures that decided.
     pub evidence: String,
-    /// What was written to find it out.
+    /// The bytes that were written to find it.
     pub bytes_written: Bytes,
     /// What the estimator saw.
     pub picture: Option<Picture>,
 }
 
 impl Finding {
-    /// A value, with the probability that it is right. A number that is not finite is no value, and undetermined.
+    /// A value, with the probability that it is right. A number that is not finite becomes "undetermined".
     pub fn found(
         parameter: Parameter,
         value: impl Into<Value>,
@@ -135,7 +137,8 @@ impl Finding {
         Finding::without(parameter, Verdict::Undetermined, evidence)
     }
 
-    /// The answer that there can be none on this device, why, and with what probability.
+    /// The answer that the parameter has no visible value on this device, with the reason and the
+    /// probability.
     pub fn not_identifiable(parameter: Parameter, confidence: f64, evidence: impl Into<String>) -> Finding {
         Finding { confidence, ..Finding::without(parameter, Verdict::NotIdentifiable, evidence) }
     }
@@ -145,7 +148,7 @@ impl Finding {
         Finding { picture: Some(picture), ..self }
     }
 
-    /// The same with a picture, if there is one; else with its own.
+    /// The same with this picture; without one it keeps its own.
     pub fn seen_in(self, picture: Option<Picture>) -> Finding {
         Finding { picture: picture.or(self.picture), ..self }
     }
@@ -163,7 +166,7 @@ impl Finding {
         }
     }
 
-    /// The value as a number in the parameter's unit, if it was found and is one.
+    /// The value as a number in the parameter's unit, if it was found and is a number.
     pub fn number(&self) -> Option<f64> {
         match self.value {
             Some(Value::Number(number)) => Some(number),
@@ -171,7 +174,7 @@ impl Finding {
         }
     }
 
-    /// The value as people write it, with its unit; empty where there is none.
+    /// The value with its unit as a text; empty if there is none.
     pub fn value_in_words(&self) -> String {
         match (&self.value, self.parameter.unit()) {
             (None, _) => String::new(),
@@ -185,7 +188,7 @@ impl Finding {
     }
 }
 
-/// All that was inferred of a device; the document `inference.json` of its folder.
+/// All findings about a device: the document `inference.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inference {
     /// [`INFERENCE_VERSION`].
@@ -193,23 +196,24 @@ pub struct Inference {
     pub version: u32,
     /// The target, as it was named.
     pub target: String,
-    /// What is known of the device's make.
+    /// Its model, serial number and so on.
     pub identity: Identity,
     /// Its size.
     pub capacity: Bytes,
-    /// In the order in which they were found; no parameter stands twice.
+    /// In the order in which they were found; each parameter at most once.
     pub findings: Vec<Finding>,
     /// Provisional findings: a later group of probes measures again and concludes.
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "supposed")]
     pub provisional: Vec<Finding>,
-    /// How much was written in all, also by groups of probes that did not end.
+    /// The bytes written in all, including groups of probes that did not finish.
     pub written: Bytes,
     /// How far the device was filled.
     pub fill: Fill,
-    /// How long the groups of probes took that only read and that ended.
+    /// The time of the finished groups that only read.
     #[serde(default)]
     pub reading_used: Nanos,
-    /// Some of the writes that filled the device, run by run, until a later group has looked for pages and dies in them.
+    /// Some of the writes that filled the device, run by run, until a later group has used them to find pages
+    /// and dies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub row_writes: Vec<Vec<TimedIo>>,
 }
@@ -217,7 +221,7 @@ pub struct Inference {
 /// An IO that was done.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimedIo {
-    /// When it was submitted, in nanoseconds since the first one of its run.
+    /// When it was submitted, in nanoseconds since the first IO of its run.
     pub at: f64,
     /// What it took, in nanoseconds.
     pub nanos: f64,
@@ -230,32 +234,35 @@ pub struct TimedIo {
 /// How far a device was written sequentially from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fill {
-    /// How much had been written in all, to an earlier scratch file in its place, before the first write to this one.
+    /// The bytes written in all before the first write to this device. They can have gone to an earlier
+    /// scratch file in its place.
     #[serde(default)]
     pub begun_at: Bytes,
     /// The end of what was filled.
     pub until: Bytes,
-    /// How much had been written in all when the fill reached the end of the device, plus what was written in place since.
+    /// The bytes written in all when the fill reached the end of the device, plus what was written in place
+    /// since then.
     pub whole_at: Option<Bytes>,
-    /// The cost of the last writes of the fill, in nanoseconds per byte; 0 if it is unknown.
+    /// The time of the last writes of the fill, in nanoseconds per byte; 0 if unknown.
     pub nanos_per_byte: f64,
-    /// How much of what was written since went repeatedly to a few addresses.
+    /// How many of the bytes written since then went repeatedly to a few addresses.
     #[serde(default)]
     pub in_place: Bytes,
-    /// Whether the fill of the whole device was begun.
+    /// Whether the fill of the whole device has begun.
     pub was_begun: bool,
-    /// The time of a write of a few KiB followed by a flush, in nanoseconds, if the flush was seen to wait for the write buffer.
+    /// The time of a write of a few KiB followed by a flush, in nanoseconds, if the flush waits for the write
+    /// buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushed_nanos: Option<f64>,
-    /// The unit in which the device reclaims space, as overwriting it showed.
+    /// The unit in which the device reclaims space, as sequential overwriting shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<ReclaimUnit>,
-    /// How much single-page writes to one die took before more of them began to wait, times the number of dies. If all
-    /// addresses share the log blocks, this is the size of all logs.
+    /// How many bytes of single-page writes one die took before more of them waited, times the number of
+    /// dies. If all addresses share the log blocks, this is the size of all logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_after: Option<Bytes>,
-    /// Each block that leaves a full SLC cache makes some writes slower: the sum of the rises of the logarithms of their times, if
-    /// this was seen.
+    /// Each block that leaves a full SLC cache makes some writes slower. This is the sum of the rises of the
+    /// logarithms of their times, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_logs: Option<f64>,
 }
@@ -265,7 +272,8 @@ pub struct Fill {
 pub struct ReclaimUnit {
     /// How large it is.
     pub size: Bytes,
-    /// How much was overwritten before the first garbage collection; `None` if it came with the first writes.
+    /// How many bytes were overwritten before the first garbage collection; `None` if it came with the first
+    /// writes.
     pub onset: Option<Bytes>,
     /// How many times this unit predicted a garbage collection.
     #[serde(alias = "foretold")]
@@ -278,7 +286,7 @@ pub struct ReclaimUnit {
 }
 
 impl ReclaimUnit {
-    /// A unit of shared logs that was seen from the first writes on and predicted nothing.
+    /// A unit of shared logs that appeared with the first writes and predicted nothing.
     pub fn of_logs(size: Bytes, logs: u32) -> ReclaimUnit {
         ReclaimUnit { size, onset: None, predictions: 0, correct: 0, logs: Some(logs) }
     }
@@ -301,7 +309,7 @@ impl Inference {
         }
     }
 
-    /// The same with those of these parameters that have no finding undetermined, for this reason.
+    /// The same; those of these parameters without a finding become undetermined, for this reason.
     pub fn with_rest(mut self, parameters: impl IntoIterator<Item = Parameter>, reason: &str) -> Inference {
         for parameter in parameters {
             if self.get(parameter).is_none() {
@@ -311,7 +319,7 @@ impl Inference {
         self
     }
 
-    /// What is known of this parameter so far.
+    /// The finding for this parameter so far.
     pub fn get(&self, parameter: Parameter) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.parameter == parameter)
     }
@@ -327,7 +335,7 @@ impl From<Family> for Value {
 mod tests {
     use super::*;
 
-    /// A document as version 3 wrote it: other names, the same meaning.
+    /// A document of version 3: other names, the same meaning.
     const VERSION_3: &str = r#"{
         "version": 3, "target": "sim:x", "identity": IDENTITY, "capacity": 1048576,
         "findings": [

@@ -1,6 +1,6 @@
 //! The parameters that are inferred: names, units and definitions.
 //!
-//! The estimators that answer (crate `infer`) and the judge that scores them (`xtask`) both go by these definitions.
+//! The estimators (crate `infer`) and the judge that scores them (`xtask`) both use these definitions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// As in files: `bytes`, `ns`, `ratio`, or empty.
+    /// Its name in files: `bytes`, `ns`, `ratio`, or empty.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Bytes => "bytes",
@@ -54,7 +54,7 @@ macro_rules! parameters {
                 match self { $(Parameter::$variant => $name,)* }
             }
 
-            /// The name that it had in files of earlier versions, if another one.
+            /// The name that it had in files of earlier versions, if it was renamed.
             pub fn earlier_name(self) -> Option<&'static str> {
                 match self { $(Parameter::$variant => [$($earlier)?].first().copied(),)* }
             }
@@ -78,7 +78,7 @@ macro_rules! parameters {
 }
 
 impl Parameter {
-    /// The words that are its value; none where it is a number, or yes or no.
+    /// The words that its value can be; none for a number, or for yes or no.
     pub fn words(self) -> &'static [&'static str] {
         match self {
             Parameter::TranslationFamily => &Family::NAMES,
@@ -169,7 +169,7 @@ impl fmt::Display for Parameter {
     }
 }
 
-/// Why a text is no parameter's name.
+/// Why a text is not the name of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownParameter {
     /// No parameter has this name.
@@ -213,10 +213,14 @@ mod tests {
 
     #[test]
     fn a_name_of_an_earlier_version_is_answered_with_the_new_one() {
-        let told = "fast_region_size".parse::<Parameter>().unwrap_err().to_string();
-        assert_eq!(told, "the parameter `fast_region_size` is now called `slc_cache_size`");
-        let told = "no_such".parse::<Parameter>().unwrap_err().to_string();
-        assert!(told.starts_with("there is no parameter `no_such`; there are: read_page_size, "), "{told}");
+        let earlier = Parameter::SlcCacheSize.earlier_name().unwrap();
+        let message = earlier.parse::<Parameter>().unwrap_err().to_string();
+        assert_eq!(message, format!("the parameter `{earlier}` is now called `slc_cache_size`"));
+        let message = "no_such".parse::<Parameter>().unwrap_err().to_string();
+        assert!(
+            message.starts_with("there is no parameter `no_such`; there are: read_page_size, "),
+            "{message}"
+        );
         for &parameter in Parameter::ALL {
             assert_eq!(parameter.name().parse(), Ok(parameter));
         }

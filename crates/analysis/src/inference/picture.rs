@@ -1,11 +1,11 @@
-//! What a person looks at to see what an estimator saw.
+//! A picture of the data that an estimator used.
 
 use serde::{Deserialize, Serialize};
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Picture {
-    /// How to read it, in a sentence.
+    /// How to read the picture, in a sentence.
     pub caption: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -13,7 +13,7 @@ pub struct Picture {
     pub y: Axis,
     /// What is drawn.
     pub series: Vec<Series>,
-    /// Vertical lines at these places of x, with their names: what was found.
+    /// Vertical lines at these values of x, with their names: what was found.
     pub marks: Vec<(f64, String)>,
 }
 
@@ -24,7 +24,7 @@ pub struct Axis {
     pub label: String,
     /// `ns`, `bytes`, `bytes/s`, `ratio`, `share` of a whole, or empty for a count.
     pub unit: String,
-    /// Whether it is logarithmic; then all its values are above zero.
+    /// Whether it is logarithmic; then all values are above zero.
     pub logarithmic: bool,
 }
 
@@ -59,7 +59,7 @@ pub enum Style {
     Dots,
     /// Joined by a line.
     Line,
-    /// A dashed line: what was fitted, or what is compared with.
+    /// A dashed line: a fit, or a value for comparison.
     Fitted,
 }
 
@@ -69,8 +69,7 @@ impl Picture {
         Picture { caption: caption.into(), x, y, series: Vec::new(), marks: Vec::new() }
     }
 
-    /// The same with points that belong together, in whatever order they come; those that are not finite have no place
-    /// in a picture, nor in a file.
+    /// The same with a series of points in any order. Points that are not finite are left out.
     pub fn draw(mut self, name: &str, style: Style, mut points: Vec<(f64, f64)>) -> Picture {
         points.retain(|(x, y)| x.is_finite() && y.is_finite());
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -78,7 +77,7 @@ impl Picture {
         self
     }
 
-    /// The same with a vertical line, if its place is finite.
+    /// The same with a vertical line, if its position is finite.
     pub fn mark(mut self, x: f64, name: impl Into<String>) -> Picture {
         if x.is_finite() {
             self.marks.push((x, name.into()));

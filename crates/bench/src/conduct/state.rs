@@ -1,7 +1,7 @@
-//! The state that a device is brought to before it is measured.
+//! Brings the device into a state before it is measured.
 //!
-//! A simulated device that can be conditioned gets there without the time that its IOs would take; it is the same
-//! state.
+//! A simulated device that supports conditioning reaches the same state without computing the times of its
+//! IOs.
 
 use std::sync::atomic::Ordering;
 
@@ -18,14 +18,14 @@ use crate::observe::UntilWritten;
 use crate::record::{Purpose, RunRecord};
 use crate::settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, State};
 
-/// The timed part of a round on a device that can be conditioned: a quarter, and at most as much as 4,000 IOs of the state
-/// have. Less, and single stalls decide a round's throughput.
+/// The timed part of a round, on a device that supports conditioning: a quarter, and at most 4,000 IOs of the
+/// state. With less, single stalls would decide the throughput of a round.
 const TIMED_DIVISOR: u64 = 4;
 const TIMED_MOST: Bytes = Bytes::mib(256);
 
 impl Conduct<'_> {
-    /// Brings the whole target into the wanted state (uFLIP section 4.1). A resumed run does so
-    /// again: what happened to the device meanwhile is not known.
+    /// Brings the whole target into the wanted state (uFLIP section 4.1). A resumed run does so again,
+    /// because other programs may have written to the device since then.
     pub(super) fn enforce_state(&mut self) -> Result<(), BenchError> {
         let state = self.settings.state;
         let is_first = std::mem::replace(&mut self.state_due, false);
@@ -40,8 +40,8 @@ impl Conduct<'_> {
         Ok(())
     }
 
-    /// Writes the target from end to end, then randomly in rounds until it is steady, or until
-    /// [`CAPACITIES_MOST`] are written, or the time is over.
+    /// Writes the target from end to end, then randomly in rounds, until it is steady, [`CAPACITIES_MOST`]
+    /// are written, or the time is used up.
     fn enforce_steady(&mut self, limit: Option<Nanos>) -> Result<(), BenchError> {
         let begin = self.device.now();
         let left = |now: Nanos| limit.map(|limit| Nanos(limit.0.saturating_sub(now.since(begin).0)));
@@ -67,7 +67,8 @@ impl Conduct<'_> {
         Ok(())
     }
 
-    /// A round of random writes. A device that can be conditioned computes the times of its last part only.
+    /// A round of random writes. A device that supports conditioning computes only the times of the last
+    /// part.
     fn steady_round(
         &mut self,
         round: u32,
@@ -91,7 +92,7 @@ impl Conduct<'_> {
         Ok(record)
     }
 
-    /// The pattern of a shipped plan for a state, with sizes that the device can take.
+    /// The pattern of a shipped plan for a state, with sizes that the device supports.
     fn state_pattern(&self, plan: &str) -> Pattern {
         let mut pattern = crate::manifest::builtin(plan).experiments.swap_remove(0).pattern;
         for basic in pattern.basics_mut() {
@@ -100,7 +101,8 @@ impl Conduct<'_> {
         pattern
     }
 
-    /// Writes `size` with the pattern of a shipped plan, without its time on a device that can be conditioned.
+    /// Writes `size` with the pattern of a shipped plan. On a device that supports conditioning, this takes
+    /// no virtual time.
     fn write_state(
         &mut self,
         purpose: Purpose,
@@ -123,7 +125,7 @@ impl Conduct<'_> {
         Ok(record)
     }
 
-    /// The state without its time, on a device that can be brought there so. `None` on any other.
+    /// Reaches the state by conditioning, without times. `None` if the device does not support it.
     fn condition(
         &mut self,
         purpose: &Purpose,

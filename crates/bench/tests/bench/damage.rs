@@ -1,5 +1,5 @@
-//! The folder of a run is outside bytes: whatever is in it, rebuilding the findings is an answer or an
-//! error that names the file, and never a panic.
+//! A damaged run folder: rebuilding the findings returns the findings, or an error that names the file. It
+//! never panics.
 
 use std::fs;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ fn a_damaged_list_of_runs_is_an_error_with_its_line() {
     let message = error(&lab);
     assert!(message.contains("runs.jsonl") && message.contains("line 5"), "{message}");
 
-    // The end of the last line is what a killed program leaves: that run is none.
+    // A killed program leaves a line without its end: that run does not count.
     fs::write(&path, &text[..text.len() - 10]).unwrap();
     rebuild(&lab.path()).unwrap();
 }
@@ -118,7 +118,7 @@ fn runs_whose_samples_are_missing_or_damaged_are_measured_again() {
     let again = lab.measure();
     let more: Vec<&Purpose> =
         again.records.iter().map(|record| &record.purpose).skip(records.len()).collect();
-    // A line for each that was given up; the state and the whole lingering experiment; the two others.
+    // One line for each withdrawn run; the state and the whole lingering experiment; the two others.
     assert_eq!(more.len(), 3 + 1 + 3 + 2, "{more:?}");
     assert!(comparable(again.findings) == comparable(whole));
 

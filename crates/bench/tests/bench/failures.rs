@@ -1,5 +1,5 @@
-//! A device that fails, and a disk without room for the results, at every stage of a bench run: a clear
-//! error, findings from what was measured, and a run that can be resumed.
+//! A device that fails, or a full disk, at every stage of a bench run. The tests require a clear error,
+//! findings from what was measured, and a run that can be resumed.
 
 use std::path::Path;
 use std::process::Command;
@@ -47,7 +47,7 @@ fn a_device_that_vanishes_at_any_stage_leaves_a_run_that_can_be_resumed() {
         );
         assert!(message.contains("No such device"), "{message}");
 
-        // The run that failed is in the folder, but in no figure.
+        // The folder contains the failed run, but no figure does.
         let records = lab.records();
         let last = records.last().unwrap();
         assert_eq!((last.run, last.ended), (*run, None));

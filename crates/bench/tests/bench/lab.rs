@@ -1,4 +1,4 @@
-//! A bench run on a simulated device, in a folder that disappears with it.
+//! A bench run on a simulated device, in a temporary folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -15,10 +15,10 @@ use flashlab_samples::{MANIFEST_VERSION, RunFolder, Sample};
 use flashlab_sim::Profile;
 use tempfile::TempDir;
 
-/// The capacity of the devices here, where a test needs no other.
+/// The capacity of the devices in these tests, unless a test needs another one.
 pub const CAPACITY: Bytes = Bytes::mib(256);
 
-/// The Zeus of `sim:zeus`, with another capacity and `more` mechanisms laid over it.
+/// The Zeus of `sim:zeus`, with another capacity and with the sections in `more`.
 pub fn zeus(capacity: Bytes, more: &str) -> Profile {
     let mut text = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap().to_toml();
     text = text.lines().filter(|line| !line.starts_with("capacity")).collect::<Vec<_>>().join("\n");
@@ -73,7 +73,7 @@ impl Lab {
         self
     }
 
-    /// The folder is made there instead.
+    /// Creates the folder in this directory.
     pub fn in_directory(mut self, directory: &Path) -> Lab {
         self.directory = directory.to_owned();
         self
@@ -83,7 +83,7 @@ impl Lab {
         self.directory.join("run")
     }
 
-    /// The folder, made when it is not there yet.
+    /// The folder; created if it does not exist.
     pub fn folder(&self) -> RunFolder {
         match self.path().exists() {
             true => RunFolder::open::<Settings>(&self.path()).unwrap().0,
@@ -91,12 +91,12 @@ impl Lab {
         }
     }
 
-    /// Measures on this device, watched; goes on with what the folder has.
+    /// Measures on this device, observed by `watch`. It continues with the content of the folder.
     pub fn measure_on(&self, device: &mut dyn Device, watch: &Watch) -> Result<(), BenchError> {
         bench(device, &self.folder(), &self.manifest, &watch.interrupt, watch)
     }
 
-    /// Measures on the profile's device, rested.
+    /// Measures on a new device of the profile.
     pub fn measure(&self) -> Measured {
         let watch = Watch::new();
         self.measure_on(&mut self.profile.device().unwrap(), &watch).unwrap();
@@ -152,12 +152,12 @@ impl Measured {
     }
 }
 
-/// Keeps the schedule, and interrupts a run when a part of it begins.
+/// Keeps the schedule, and interrupts a run when a given part begins.
 pub struct Watch {
     pub interrupt: AtomicBool,
     schedule: Mutex<Option<Schedule>>,
     begun: Mutex<usize>,
-    /// The part, from 0, at whose beginning to interrupt.
+    /// The part, from 0, at whose begin to interrupt.
     interrupt_at: Option<usize>,
 }
 
@@ -197,7 +197,7 @@ impl Progress for Watch {
     }
 }
 
-/// Whether `got` is within `tolerance`, relative, of `truth`.
+/// Asserts that `got` is within the relative `tolerance` of `truth`.
 #[track_caller]
 pub fn assert_near(got: f64, truth: f64, tolerance: f64, what: &str) {
     assert!((got / truth - 1.0).abs() <= tolerance, "{what}: {got} and not {truth} within {tolerance}");
@@ -214,7 +214,7 @@ pub fn zeus_us(class: &str, kib: f64) -> f64 {
     a + b * kib
 }
 
-/// The device's time between the end of one run and the beginning of the next.
+/// The device's time between the end of one run and the begin of the next.
 pub fn gap(before: &RunRecord, after: &RunRecord) -> Nanos {
     Nanos(after.begin_ns - before.end_ns)
 }

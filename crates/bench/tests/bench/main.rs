@@ -1,5 +1,5 @@
-//! The methodology on devices of known truth: what is found is what the device's profile says, the
-//! benchmark plan is kept to, and whatever ends a run early, nothing measured is lost.
+//! The methodology on devices whose truth is known. The findings agree with the device's profile, and the
+//! benchmark plan is followed. If a run ends early, nothing measured is lost.
 
 mod damage;
 mod failures;

@@ -21,7 +21,7 @@ fn check_phases(measured: &Measured) {
     let baseline = measured.baseline("RW");
     assert_eq!(baseline.phases.period_ios, Some(128), "{}", baseline.phases.evidence);
     assert_near(baseline.phases.startup_ios as f64, 125.0, 0.02, &baseline.phases.evidence);
-    // As the paper took 128 for 125.
+    // As in the paper: 128 for 125.
     assert_eq!(baseline.io_ignore, 128);
     assert_eq!(baseline.io_count_min % 128, 0);
     assert!(baseline.io_count_min >= 8 * 128);
@@ -30,7 +30,7 @@ fn check_phases(measured: &Measured) {
 #[test]
 fn start_up_phase_and_period_are_those_of_the_profile() {
     let more = [STARTUP, OSCILLATION].concat();
-    // A sequential pattern that comes around within its run has that period itself.
+    // If a sequential pattern wraps around within its run, the period is that of the pattern.
     let large = zeus(Bytes::gib(4), &more);
     for lab in [Lab::quick(&more, &[]), Lab::new(large, Thoroughness::Full, &[])] {
         let measured = lab.measure();
@@ -58,7 +58,7 @@ fn a_device_without_phases_is_found_to_have_none() {
     }
     let lingering = measured.findings.lingering.unwrap();
     assert_eq!((lingering.affected_reads, lingering.pause), (0, Nanos::from_secs(1)));
-    // Reads were seen to be unaffected for as long as a quick run looks.
+    // The reads were unaffected for as long as a quick run measures.
     assert!(!lingering.still_affected_at_end);
 }
 
@@ -81,7 +81,7 @@ fn a_full_run_finds_how_long_random_writes_linger_and_keeps_twice_that() {
 fn a_quick_run_says_that_it_cannot_afford_the_pause() {
     let measured = Lab::quick(LINGERING, &["order"]).measure();
     let found = measured.findings.lingering.as_ref().unwrap();
-    // It looks for two seconds only, and sees that this is too short.
+    // It measures for only two seconds, and notices that this is too short.
     assert!(found.still_affected_at_end && found.pause >= Nanos::from_secs(5), "{found:?}");
     let kept = measured.findings.method.pause;
     assert!(kept < found.pause && kept <= Nanos::from_secs(5));
@@ -91,7 +91,7 @@ fn a_quick_run_says_that_it_cannot_afford_the_pause() {
 
 #[test]
 fn the_first_baseline_does_not_begin_in_what_the_writes_before_it_left() {
-    // Reads are slow for half a second more than a quick run looks at them.
+    // Reads are slow for half a second longer than a quick run measures them.
     let measured = Lab::quick(LINGERING, &[]).measure();
     assert!(measured.findings.lingering.as_ref().unwrap().still_affected_at_end);
     let baseline = measured.baseline("SR");

@@ -1,5 +1,5 @@
-//! The same seed gives the same samples, and a run that was interrupted, wherever, ends as one that was
-//! not.
+//! The same seed gives the same samples, and an interrupted run ends with the same samples as an
+//! uninterrupted one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,14 +37,14 @@ fn the_same_seed_gives_the_same_samples_byte_for_byte() {
     let again = files(&same);
     for record in &a.records {
         assert!(first.samples(record.run) == same.samples(record.run), "run {}", record.run);
-        // A machine that is slow cuts a run's samples into more files than one.
+        // A slow machine splits a run's samples into several files.
         let is_whole = |files: &BTreeMap<String, Vec<u8>>| !files.contains_key(&segment(record.run, 1));
         if is_whole(&samples) && is_whole(&again) {
             let name = segment(record.run, 0);
             assert!(samples.contains_key(&name) && samples[&name] == again[&name], "{name}");
         }
     }
-    // Another seed has other addresses, also where there is no noise.
+    // Another seed has other addresses, also without noise.
     let random_reads = |records: &[RunRecord]| {
         let purpose = Purpose::Baseline { pattern: "RR".to_owned() };
         records.iter().find(|record| record.purpose == purpose).unwrap().run
@@ -93,8 +93,8 @@ impl<D: Device> flashlab_device::Wrapper for InterruptedDevice<'_, D> {
     }
 }
 
-/// The findings without what an interruption must change: the numbers of the runs, and what was written
-/// and how long it took, the state having been enforced again.
+/// The findings without what an interruption must change: the numbers of the runs, the bytes written and the
+/// time, because the state was enforced again.
 pub fn comparable(mut findings: Findings) -> Findings {
     findings.method.bytes_written = Bytes::ZERO;
     findings.method.elapsed = Nanos::ZERO;
@@ -106,7 +106,7 @@ pub fn comparable(mut findings: Findings) -> Findings {
     findings
 }
 
-/// What was finished, in its order, where, and with which seed. States apart, which are enforced again.
+/// The finished runs in their order, with their area and seed. Without states, which are enforced again.
 fn finished(records: &[RunRecord]) -> Vec<(String, u64, String)> {
     let finished = records.iter().filter(|record| record.ended.is_some());
     let measuring = finished.filter(|record| !matches!(record.purpose, Purpose::State { .. }));

@@ -1,6 +1,5 @@
-//! A live disk is used for a day, told by arrival times instead of waited for: random IOs, discards and flushes, the power
-//! failing now and then. What is read is what a map of the disk expects, every answer is due after its IO arrived, and
-//! nothing grows.
+//! A live disk during a simulated day: random IOs, discards and flushes, and sometimes a power failure. Reads
+//! return what a map of the disk expects, every answer is due after its IO arrived, and no memory grows.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Operation;
@@ -18,7 +17,7 @@ fn disk() -> LiveDisk {
     LiveDisk::new(Box::new(profile.device().unwrap()), Some(store))
 }
 
-/// What the disk should hold now, and after a power loss.
+/// The expected content now, and after a power loss.
 struct Expected {
     now: Vec<u8>,
     flushed: Vec<u8>,

@@ -1,4 +1,4 @@
-//! A discard gives back what it names and no byte more, in the data and in the device.
+//! A discard frees exactly the bytes that it names, in the data and in the device.
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::Operation;
@@ -47,7 +47,7 @@ fn blocks_that_are_covered_in_part_stay_written() {
     disk.serve(Operation::Flush, 0, Data::Nothing, 0);
     let written = disk.read(0).0;
     assert!(written > never_written, "{written} for what is on the flash, {never_written} for what is not");
-    // From the middle of the first block to the middle of the third, and a piece of the fourth.
+    // From the middle of the first block to the middle of the third, and a part of the fourth.
     disk.serve(Operation::Discard, 2048, Data::Nothing, 2 << 12);
     disk.serve(Operation::Discard, (3 << 12) + 512, Data::Nothing, 1024);
     let [first, second, third, fourth] = [0, 1, 2, 3].map(|block| disk.read(block));

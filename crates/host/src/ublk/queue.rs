@@ -1,4 +1,4 @@
-//! A queue of a ublk device: requests are fetched, and their results committed, through one ring.
+//! A queue of a ublk device: fetches requests and commits their results through one ring.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -15,10 +15,10 @@ use crate::clock::use_precise_timers;
 
 const FETCH: u32 = command(WRITE | READ, 0x20, 16);
 const COMMIT_AND_FETCH: u32 = command(WRITE | READ, 0x21, 16);
-/// How many requests a queue can have at most: the kernel lays the queues out so far apart.
+/// The most requests of a queue: the kernel places the queues' descriptors at this distance.
 const MOST: usize = 4096;
 const PAGE: usize = 4096;
-/// The flag of a request that has to be durable when it is done.
+/// The flag of a request that has to be durable when it completes.
 const FUA: u32 = 1 << 13;
 
 /// What a request wants.
@@ -34,7 +34,7 @@ pub enum UblkOperation {
     Discard,
     /// Let the range be zeroes.
     WriteZeroes,
-    /// Something that no device of ours says it can.
+    /// An operation that our devices do not announce.
     Unknown,
 }
 
@@ -47,19 +47,19 @@ pub struct UblkRequest {
     pub offset: Bytes,
     /// How long it is; zero for a flush.
     pub size: Bytes,
-    /// Whether it has to be durable when it is done.
+    /// Whether it has to be durable when it completes.
     pub durable: bool,
 }
 
 /// A queue of a ublk device.
 pub struct UblkQueue {
-    // Dropped first: then nothing of the kernel's points into the buffers.
+    // Dropped first: after that the kernel has no pointer into the buffers.
     ring: IoUring,
     channel: i32,
     index: u16,
     buffers: Vec<Buffer>,
     descriptors: Descriptors,
-    /// How many requests the kernel will still let us fetch.
+    /// How many requests can still be fetched from the kernel.
     alive: usize,
 }
 
@@ -97,12 +97,12 @@ impl UblkQueue {
         Ok(queue)
     }
 
-    /// Whether the device was stopped: no request will come any more.
+    /// Whether the device was stopped. No more requests will arrive.
     pub fn is_over(&self) -> bool {
         self.alive == 0
     }
 
-    /// Hands the commits to the kernel, and waits until a request comes, but no longer than `patience`.
+    /// Submits the commits to the kernel, and waits for a request, at most for `patience`.
     ///
     /// # Errors
     /// The kernel's.
@@ -122,14 +122,14 @@ impl UblkQueue {
         }
     }
 
-    /// The tag of the next request that came, if there is one.
+    /// The tag of the next request that arrived, if there is one.
     pub fn arrived(&mut self) -> Option<u16> {
         loop {
             let done = self.ring.completion().next()?;
             if done.result() == 0 {
                 return Some(done.user_data() as u16);
             }
-            // The device is going: this tag is not fetched again.
+            // The device is being stopped: this tag is not fetched again.
             self.alive -= 1;
         }
     }
@@ -145,7 +145,7 @@ impl UblkQueue {
             5 => UblkOperation::WriteZeroes,
             _ => UblkOperation::Unknown,
         };
-        // A flush has no place: the kernel says minus one.
+        // A flush has no offset: the kernel writes minus one.
         let offset = if operation == UblkOperation::Flush { 0 } else { first_sector.saturating_mul(512) };
         let request = UblkRequest {
             operation,
@@ -160,8 +160,8 @@ impl UblkQueue {
         }
     }
 
-    /// Answers the request with this tag: with the bytes that were moved, or an error. The kernel is told by the next
-    /// [`wait`](UblkQueue::wait).
+    /// Completes the request with this tag, with the bytes that were moved or an error. The kernel sees it
+    /// with the next [`wait`](UblkQueue::wait).
     pub fn commit(&mut self, tag: u16, result: Result<Bytes, IoError>) {
         let result = result.map_or_else(|error| -error.errno, |bytes| bytes.0 as i32);
         self.push(COMMIT_AND_FETCH, tag, result);
@@ -186,7 +186,7 @@ impl Descriptors {
     fn map(channel: &File, index: u16, count: usize) -> io::Result<Descriptors> {
         let bytes = (count * size_of::<Descriptor>()).next_multiple_of(PAGE);
         let offset = usize::from(index) * (MOST * size_of::<Descriptor>()).next_multiple_of(PAGE);
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -206,9 +206,9 @@ impl Descriptors {
 
     fn read(&self, tag: u16) -> Descriptor {
         assert!(usize::from(tag) < self.count, "the kernel has no request {tag}");
-        // What the kernel wrote before it completed the fetch is seen after it.
+        // What the kernel wrote before it completed the fetch is visible after this fence.
         fence(Ordering::Acquire);
-        // SAFETY: within the mapping; the kernel changes the descriptor only while the request is its own.
+        // SAFETY: within the mapping; the kernel changes the descriptor only while it owns the request.
         unsafe { self.start.add(tag.into()).as_ptr().read_volatile() }
     }
 }

@@ -1,5 +1,5 @@
-//! The engines on real files and devices: what is written is read back, whatever the order, the depth
-//! or the lane; and what goes wrong comes back as the completion's error.
+//! The engines on real files and devices. What is written is read back, in any order, at any depth, on any
+//! lane. Errors are in the completion.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -43,7 +43,7 @@ fn serve(device: &mut dyn Device, request: Request) -> Completion {
     device.wait(Nanos::MAX).expect("every request is answered")
 }
 
-/// Fills a block so that it tells its place and its version.
+/// Fills a block with its number and its version.
 fn stamp(buffer: &mut [u8], block: u64, version: u64) {
     for word in buffer.chunks_exact_mut(16) {
         word[..8].copy_from_slice(&block.to_le_bytes());
@@ -243,7 +243,7 @@ fn a_target_that_shrinks_fails_its_ios_and_nothing_else() {
         };
         assert_eq!(serve(&mut *device, read(0, BLOCK)).result, Ok(()));
         assert_eq!(serve(&mut *device, read(65536, BLOCK)).result, Err(IoError::IO));
-        // Cut short in the middle: the rest is asked for, and is not there.
+        // A short read in the middle: the remaining part is requested, and is not there.
         let cut = serve(&mut *device, read(0, Bytes::kib(64)));
         assert!(cut.result.is_err(), "{:?}", cut.result);
     }
@@ -271,7 +271,7 @@ fn a_device_that_vanishes_fails_its_ios_and_nothing_else() {
 
 #[test]
 fn a_device_that_lost_its_capacity_is_gone() {
-    // A disk that is removed ends like this: it is still open, and has no capacity any more.
+    // A removed disk looks like this: it is still open, and its capacity is zero.
     for (engine, depth) in ENGINES {
         let Some(disk) = LoopDevice::new("gone", Bytes::mib(1)) else { return };
         let options = OpenOptions { engine, depth, write: Some(disk.consent()), ..OpenOptions::default() };
@@ -363,7 +363,7 @@ fn lanes_together_have_as_many_ios_in_flight_as_a_ring() {
 #[test]
 fn a_scratch_file_is_kept_where_there_are_no_hard_links() {
     let directory = Directory::new("fat");
-    // Larger than what is left alone of every file system.
+    // Larger than the space that stays free on every file system.
     let image = directory.file("image", Bytes::mib(100));
     if let Err(reason) = run("mkfs.vfat", &[image.to_str().unwrap()]) {
         flashlab_skip::skip(flashlab_skip::Need::Kernel, &reason);
@@ -396,7 +396,7 @@ fn a_loop_device_is_written_discarded_and_read_back() {
         assert_eq!(device.geometry().capacity, Bytes::mib(2));
         let identity = device.identity();
         assert_eq!(identity.kind, "block device");
-        // And what its file lies on, where that is known.
+        // And the disk under its file, if it is known.
         assert!(identity.transport.as_deref().is_some_and(|transport| transport.starts_with("loop")));
         assert_eq!(identity.backing_device, Some(disk.file().display().to_string()));
         stress(&mut *device, 0, 512, 1000, Seed(9));

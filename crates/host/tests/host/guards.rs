@@ -1,8 +1,8 @@
-//! The guards against destroying data, each with a device that is in danger.
+//! The guards against destroying data. Each test puts a device in danger.
 //!
-//! A loop device is put to a use, and must be refused for it, by whatever name it is reached: when it is
-//! inspected, when consent is asked for, and when it is opened with a consent that was given before.
-//! These tests need root and loop devices; without, each says that it was skipped.
+//! A loop device is put to a use and must be refused, by whatever name it is reached: when it is inspected,
+//! when consent is requested, and when it is opened with a consent from before. The tests need root and loop
+//! devices; without them each reports that it was skipped.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
@@ -23,7 +23,7 @@ fn open_to_write(path: &Path, consent: Consent) -> Result<Box<dyn Device + Send>
     open(path, &OpenOptions { write: Some(consent), ..OpenOptions::default() })
 }
 
-/// Asserts that the device is refused, for this reason among others, in each of the three ways.
+/// Asserts that the device is refused, for this reason among others, in each of the three cases.
 fn assert_refused(path: &Path, early: Consent, reason: Reason) {
     let inspection = inspect(path).unwrap();
     assert!(reasons(&inspection).contains(&reason), "{reason:?} is not among {:#?}", inspection.refusals);
@@ -139,7 +139,7 @@ fn a_mounted_device_is_refused_by_every_name() {
         "every reason is given, not only the first"
     );
 
-    // A file on it is told to lie on it.
+    // A file on it is reported to lie on it.
     let file = disk.directory().join("mount/file");
     fs::write(&file, [1; 4096]).unwrap();
     let identity = inspect(&file).unwrap().identity;
@@ -180,7 +180,7 @@ fn a_disk_is_refused_while_its_partition_is_mounted_and_the_partition_too() {
 fn a_partition_is_refused_while_its_whole_disk_is_in_use() {
     let Some((directory, disk, partition, undo)) = with_partition("whole-disk") else { return };
     let early = consent_by_flag(&inspect(&partition).unwrap(), Path::new(&partition)).unwrap();
-    // The kernel lets nobody else open the disk exclusively, and so tells of use that nothing lists.
+    // The kernel lets nobody else open the disk exclusively, which shows uses that are not listed.
     let held = fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&disk.path).unwrap();
     assert_refused(Path::new(&partition), early.clone(), Reason::Held);
     drop(held);

@@ -1,8 +1,8 @@
-//! Block devices of the tests' own: loop devices over files in a directory that is removed.
+//! Block devices for the tests: loop devices over files, in a directory that is removed.
 //!
-//! Every guard undoes what it did when it is dropped, also when its test fails. The machine's devices are
-//! every test's: one that lists them opens another's, and the name of a device that was detached is the
-//! next one's. So the tests that use them take turns.
+//! Every guard undoes its change when it is dropped, also when its test fails. All tests share the machine's
+//! devices: a test that lists them opens those of others, and the name of a detached device is reused. So
+//! tests that use them run one at a time.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ use flashlab_host::{Consent, Inspection, Reason, consent_by_flag, inspect};
 static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    /// Held by a test's thread from its first directory to its end.
+    /// A test's thread holds it from its first directory to its end.
     static MY_TURN: MutexGuard<'static, ()> = TURN.lock().unwrap_or_else(PoisonError::into_inner);
 }
 
@@ -97,7 +97,7 @@ impl LoopDevice {
         self.path.to_str().unwrap()
     }
 
-    /// Puts these bytes on the device.
+    /// Writes these bytes to the device.
     pub fn write(&self, offset: u64, bytes: &[u8]) {
         let device = fs::OpenOptions::new().write(true).open(&self.path).unwrap();
         device.write_all_at(bytes, offset).unwrap();
@@ -134,7 +134,7 @@ impl Drop for Undo {
     }
 }
 
-/// The kinds of danger that were found, without repetitions.
+/// The kinds of danger that were found, without duplicates.
 pub fn reasons(inspection: &Inspection) -> Vec<Reason> {
     let mut reasons: Vec<Reason> = inspection.refusals.iter().map(|refusal| refusal.reason).collect();
     reasons.dedup();

@@ -1,5 +1,5 @@
-//! What a pattern expands to, against sequences computed by hand from the formulas of uFLIP's
-//! section 3.1 and Table 1. A slot is one IOSize of the target; here IOSize is 4 KiB.
+//! Compares the IOs of patterns with sequences computed by hand from the formulas of uFLIP's section 3.1 and
+//! Table 1. A slot is one IOSize of the target; here IOSize is 4 KiB.
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_plan::{
@@ -24,7 +24,7 @@ fn ios(pattern: &Pattern, process: u32, count: usize) -> Vec<PlannedIo> {
     placed.ios(process).take(count).collect()
 }
 
-/// The slots that the first IOs hit.
+/// The slots of the first IOs.
 fn slots(pattern: &Pattern, count: usize) -> Vec<u64> {
     ios(pattern, 0, count).iter().map(|io| io.offset.0 / IO.0).collect()
 }
@@ -43,10 +43,10 @@ fn shift_and_offset_are_added_and_a_shifted_pattern_stays_in_its_target() {
     let mut pattern = pattern(Location::Sequential, 3);
     pattern.first.target_offset = Bytes(1 << 20);
     pattern.first.io_shift = Bytes(512);
-    // The third slot would end 512 bytes behind the target.
+    // The third slot would end 512 bytes beyond the target.
     let base = (1 << 20) + 512;
     assert_eq!(offsets(&pattern, 0, 4), [base, base + 4096, base, base + 4096]);
-    // One more byte of room than the shift takes, and it is there again.
+    // With a target that is one byte larger than the shift requires, the slot exists again.
     pattern.first.target_size = Some(IO * 3 + Bytes(512));
     assert_eq!(offsets(&pattern, 0, 4), [base, base + 4096, base + 8192, base]);
 }
@@ -69,7 +69,7 @@ fn ordered_is_incr_times_i_and_fills_the_target_by_columns() {
     assert_eq!(ordered(1, 3, 4), [0, 1, 2, 0]);
     assert_eq!(ordered(0, 3, 4), [0, 0, 0, 0]);
     assert_eq!(ordered(-1, 4, 6), [0, 3, 2, 1, 0, 3]);
-    // Until the target's end it is 3 x i; then the next column, and after the last the first.
+    // 3 x i up to the end of the target; then the next column, and after the last column the first one.
     assert_eq!(ordered(3, 8, 10), [0, 3, 6, 1, 4, 7, 2, 5, 0, 3]);
     // Its mirror image modulo the 8 slots.
     assert_eq!(ordered(-3, 8, 10), [0, 5, 2, 7, 4, 1, 6, 3, 0, 5]);
@@ -240,7 +240,7 @@ fn random_sizes_are_uniform_over_the_multiples_of_the_block() {
     // Chi-squared with 3 degrees of freedom: 16.3 is exceeded once in a thousand seeds.
     let chi2: f64 = counts.iter().map(|&n| (f64::from(n) - 1e4).powi(2) / 1e4).sum();
     assert!(chi2 < 16.3, "{counts:?}, seed 1");
-    // Sequential IOs of random sizes leave no gaps, until the next might not fit.
+    // Sequential IOs of random sizes have no gaps, until the next one might not fit.
     sized.first.location = Location::Sequential;
     let all = ios(&sized, 0, 1000);
     let gaps = all.windows(2).filter(|pair| pair[0].offset + pair[0].size != pair[1].offset);
@@ -342,7 +342,7 @@ fn another_seed_gives_other_random_ios() {
 
 #[test]
 fn the_expansion_is_part_of_the_format() {
-    // A recorded run is replayed from its plan and seed: these offsets may never change.
+    // A recorded run is replayed from its plan and seed, so these offsets must never change.
     let first_slots = |location| slots(&pattern(location, 1000), 6);
     insta::assert_debug_snapshot!(first_slots(Location::Random), @r#"
 [
@@ -386,8 +386,8 @@ fn the_expansion_is_part_of_the_format() {
 "#);
 }
 
-/// The paper's example (sections 4.2 and 5.1): random writes are through their start-up after 128
-/// IOs, so that a mix of 4 reads to 1 write with IOCount = 512 measures only cheap writes.
+/// The paper's example (sections 4.2 and 5.1): random writes have a start-up phase of 128 IOs. A mix of 4
+/// reads to 1 write with IOCount = 512 would measure only fast writes.
 #[test]
 fn counts_of_a_mix_are_scaled_until_both_parts_are_through_their_start_up() {
     let mut mixed = Pattern::baseline("RR").unwrap();
@@ -435,7 +435,7 @@ fn slots_that_are_wider_than_the_ios_keep_them_apart() {
         placed.ios(0).take(5).map(|io| io.offset.0).collect()
     };
     assert_eq!(offsets(Location::Sequential, 0), [0, 4096, 8192, 12288, 0]);
-    // A read of 1 KiB across each boundary of 4 KiB: the last one would end behind the target.
+    // A read of 1 KiB across each boundary of 4 KiB; the last one would end beyond the target.
     assert_eq!(offsets(Location::Sequential, 3584), [3584, 7680, 11776, 3584, 7680]);
     assert_eq!(offsets(Location::Ordered { incr: 2 }, 0), [0, 8192, 4096, 12288, 0]);
     let mut permutation = offsets(Location::Permutation, 0);

@@ -1,5 +1,5 @@
-//! The language as it is read and printed: what a person reads who made a mistake, that printing and
-//! reading are inverse, that no text makes the reader panic, and that the manual's examples are right.
+//! Parses and prints the language. The tests cover the error messages for users, printing and parsing as
+//! inverse functions, random texts without a panic, and the examples of the manual.
 
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{
@@ -8,7 +8,7 @@ use flashlab_plan::{
 };
 use proptest::prelude::*;
 
-/// Reads a file of one pattern: these lines, behind a version and a name.
+/// Parses a file with one pattern: these lines, after a version and a name.
 fn read(lines: &str) -> Result<Plan, String> {
     parse(&format!("version = 1\nname = \"p\"\n{lines}"))
 }
@@ -217,7 +217,7 @@ fn mistakes_in_what_varies() {
     insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 1]"), @"p.toml:4: values = 1: must be greater than the value before it");
     insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 2, 3, 4, 5, 6]\nquick_values = [1, 2, 3, 4, 5, 6]"), @"p.toml:5: quick_values = [1, 2, 3, 4, 5, 6]: must be at most 5 of `values`, with the first and the last");
     insta::assert_snapshot!(varying("vary = \"Incr\"\nvalues = [1, 3]\nquick_values = [1, 2, 3]"), @"p.toml:5: quick_values = [1, 2, 3]: must be at most 5 of `values`, with the first and the last");
-    // Values of another parameter are not taken over.
+    // Values of another parameter are not used.
     insta::assert_snapshot!(error_of(
         "vary = \"Incr\"\nvalues = [1]\n[[experiment]]\nname = \"a\"\npattern = \"SR\"\nvary = \"Partitions\""
     ), @"p.toml:8: `values` is missing: add the list of values that the parameter takes");
@@ -277,7 +277,7 @@ fn any_basic() -> impl Strategy<Value = Basic> {
             };
             let io_shift = Bytes(shift);
             let slot_size = apart.map(|apart| Bytes((io_size.largest().0 + apart).min(1 << 53)));
-            // A target holds one IO at least, and no more than is exact.
+            // A target has room for at least one IO, and its size is exact as a double.
             let target_size = room.map(|room| Bytes((smallest.0 + shift + room).min(1 << 53)));
             let target_size = target_size.filter(|size| size.0 >= smallest.0 + shift);
             Basic {
@@ -384,7 +384,7 @@ proptest! {
         file in 0..Plan::builtins().len(),
         swaps in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..8),
     ) {
-        // Legal words in wrong places get past the TOML parser, where random damage seldom does.
+        // Legal words in wrong places pass the TOML parser, which random damage rarely does.
         let text = Plan::builtins()[file].to_owned().text;
         let mut words: Vec<&str> = text.split_inclusive([' ', '\n']).collect();
         for (one, other) in swaps {

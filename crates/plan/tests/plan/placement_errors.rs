@@ -1,4 +1,4 @@
-//! What a person reads whose pattern does not fit: the parameter, its value, its legal range.
+//! The error messages for a pattern that does not fit the device: the parameter, its value, its legal range.
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_plan::{Arrival, IoSize, Location, Misfit, Mix, ModeRule, Pattern, Space, Time};

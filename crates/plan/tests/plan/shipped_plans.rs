@@ -28,7 +28,7 @@ fn numbers(plan: &Plan, experiment: &str) -> Vec<f64> {
     experiment.runs(Choice::Full).map(|(value, _)| value.number).collect()
 }
 
-/// Every experiment of the plan departs from its baseline, and has these values.
+/// Every experiment of the plan starts from its baseline, and has these values.
 fn assert_range(name: &str, parameter: PatternParameter, experiments: &[&str], expected: &[f64]) {
     let plan = plan(name);
     assert_eq!(plan.parameter, Some(parameter), "{name}");
@@ -231,7 +231,7 @@ fn the_random_state_suits_every_block() {
         assert_eq!(ios.iter().map(|io| io.size.0).min(), Some(smallest));
         assert_eq!(ios.iter().map(|io| io.size.0).max(), Some(131_072));
         assert!(ios.iter().all(|io| io.mode == Mode::Write && io.offset.0 + io.size.0 <= space.capacity.0));
-        // The whole device is within reach, up to its last block.
+        // IOs may use the whole device, up to its last block.
         assert_eq!(placed.target(), [Bytes::ZERO..space.capacity]);
     }
 }

@@ -88,7 +88,7 @@ fn a_section_of_f2fs_fits_the_device() {
 
 #[test]
 fn advice_with_too_little_confidence_is_withheld() {
-    // Each finding alone has enough confidence; two together have not.
+    // Each finding has enough confidence alone, and two together do not.
     insta::assert_snapshot!(commands(&all_known(Bytes::mib(4), 0.94)), @r"
     sgdisk --set-alignment=8192 --new=1:0:0 '/dev/my disk'
     mkfs.f2fs -s 2 -z 1 '/dev/my disk'

@@ -1,4 +1,4 @@
-//! The parts in which a reader looks at a device, and what each of them means for how the device is used.
+//! The groups of parameters in a report, and what each group means for the use of the device.
 //!
 //! Invariant: every parameter belongs to exactly one group.
 
@@ -8,7 +8,7 @@ use flashlab_base::{Bytes, Nanos};
 use crate::advice::LEAST_CONFIDENCE;
 use crate::units::digits;
 
-/// Parameters that a reader looks at together.
+/// A group of parameters that belong together for a reader.
 pub struct ParameterGroup {
     /// Unique in the page.
     pub id: &'static str,
@@ -16,9 +16,9 @@ pub struct ParameterGroup {
     pub short: &'static str,
     /// Its heading.
     pub heading: &'static str,
-    /// Those in it; the picture of the first that has one is the group's.
+    /// Its parameters. The picture of the first one that has a picture is the group's.
     pub parameters: &'static [Parameter],
-    /// What to conclude from its findings; nothing where too little was found.
+    /// What follows from its findings; empty if too little was found.
     pub conclusions: fn(&Inference) -> Vec<String>,
     /// What stands in place of conclusions.
     pub nothing_found: &'static str,
@@ -109,7 +109,7 @@ pub const GROUPS: [ParameterGroup; 5] = [
     },
 ];
 
-/// Writes a sentence with a finding's value; marks it where the confidence is low.
+/// Writes a sentence with a finding's value, and marks it if the confidence is low.
 fn with<'a, T>(
     inference: &'a Inference,
     parameter: Parameter,
@@ -250,7 +250,7 @@ fn over_time(known: &Inference) -> Vec<String> {
     [startup, lingering, pause, recovery].into_iter().flatten().collect()
 }
 
-/// Pauses are worth a sentence when random writes with them cost less than this share.
+/// Pauses are mentioned if random writes with them take less than this share of the time.
 const PAUSE_PAYS: f64 = 0.9;
 
 fn percent(share: f64) -> String {

@@ -1,7 +1,8 @@
-//! The findings as a page: one file that needs nothing else.
+//! The findings as a page: one file that needs no other file.
 //!
-//! The page shows the advice first. Then each group of parameters has its conclusions, its values, one picture, and a
-//! sentence of evidence for each finding; definitions, figures and further pictures are folded away.
+//! The page shows the advice first. Then each group of parameters has its conclusions, its values, one
+//! picture, and a sentence of evidence for each finding. Definitions, figures and further pictures are
+//! folded.
 
 use flashlab_analysis::inference::{Finding, Inference, Verdict};
 use maud::{Markup, html};
@@ -14,7 +15,7 @@ use crate::page::{Section, facts, figure, figures, page};
 use crate::units::{UNKNOWN, exactly, sentence};
 use crate::words::{capitalised, date};
 
-/// Advice, the groups of parameters with pictures and evidence, and how the findings came about.
+/// Advice, the groups of parameters with pictures and evidence, and how the findings were made.
 pub fn inference_html(run: &InferenceRun<'_>) -> String {
     let advised = advice(run.inference);
     let groups: Vec<(Section, Vec<Chart>)> =
@@ -72,7 +73,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// How a finding looks: a value that may be relied on, a doubtful one, or none.
+/// The style of a finding: a reliable value, a doubtful value, or no value.
 fn class(finding: &Finding) -> &'static str {
     match finding.verdict {
         Verdict::Found if finding.confidence >= LEAST_CONFIDENCE => "reliable",
@@ -131,7 +132,7 @@ fn evidence_item(findings: &[&Finding], evidence: &str) -> Markup {
     }
 }
 
-/// The first sentence, or the first clause before a semicolon; and what follows it.
+/// The first sentence, or the first clause before a semicolon, and the text after it.
 fn split_evidence(evidence: &str) -> (&str, Option<&str>) {
     let end = ["; ", ". "].into_iter().filter_map(|end| evidence.find(end)).min();
     match end {

@@ -33,7 +33,7 @@ impl Serialize for InferenceJson<'_> {
 }
 
 fn entry(finding: &Finding) -> Entry<'_> {
-    /// Up to here every whole number is one of a float.
+    /// Up to this number, floats represent every whole number.
     const EXACT: f64 = 9e15;
     let value = finding.value.as_ref().map(|value| match *value {
         Value::Number(number) if number.fract() == 0.0 && (0.0..EXACT).contains(&number) => {

@@ -1,4 +1,4 @@
-//! From what an estimator saw to a chart of the page.
+//! Turns the picture of an estimator into a chart of the page.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,14 @@ use crate::units::sentence;
 /// Series have these colours, in this order: distinguishable under the kinds of colour blindness.
 const COLOURS: [&str; 6] = ["sr", "sw", "rw", "run2", "run1", "run4"];
 
-/// A chart for each picture, with identifiers that begin with `prefix`; findings that share one share the chart.
+/// A chart for each picture. Its identifiers begin with `prefix`. Findings with the same picture share the
+/// chart.
 pub fn charts(findings: &[&Finding], prefix: &str) -> Vec<Chart> {
     let mut pictures: Vec<(&Picture, Vec<&Finding>)> = Vec::new();
     for &finding in findings {
         let Some(picture) = &finding.picture else { continue };
         match pictures.iter_mut().find(|(known, _)| {
-            // The same points with another mark are the same picture to a reader.
+            // To a reader, the same points with another mark are the same picture.
             known.series == picture.series && known.caption == picture.caption
         }) {
             Some((_, shared)) => shared.push(finding),
@@ -57,7 +58,7 @@ fn value(finding: &Finding) -> String {
     }
 }
 
-/// All series over the x values of all of them. Where a series has several points at one x, the x stands as often.
+/// All series over the x values of all of them. If a series has several points at one x, the x is repeated.
 fn drawing(picture: &Picture) -> Drawing {
     let is_shown = |&(x, y): &(f64, f64)| {
         let fits = |value: f64, logarithmic: bool| value.is_finite() && (!logarithmic || value > 0.0);
@@ -110,7 +111,8 @@ fn drawn(
         let own = column.get(key).map(Vec::as_slice).unwrap_or_default();
         values.extend((0..count).map(|nth| own.get(nth).copied()));
     }
-    /// A line through more points than this is drawn without them, and so are several, which may cover each other.
+    /// A line through more points than this is drawn without the points. So are several lines, whose points
+    /// may cover each other.
     const POINTS_MOST: usize = 64;
     let style = match series.style {
         Style::Dots => "dots",

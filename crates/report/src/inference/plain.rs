@@ -1,13 +1,13 @@
-//! The first lines of an inference, in plain words: what kind of device this is, and the three things to do.
+//! The first lines of an inference: what kind of device it is, and the three most important things to do.
 
 use flashlab_analysis::inference::{Family, Inference, Parameter, Value};
 
 use crate::advice::{Advice, LEAST_CONFIDENCE, advice};
 use crate::units::sentence;
 
-/// How many things to do are told.
+/// How many things to do are listed.
 const THINGS: usize = 3;
-/// What matters most to whoever writes a program for the device, first.
+/// The subjects in the order of their importance for developers of programs.
 const ORDER: [&str; 7] = [
     "write streams",
     "random writes",
@@ -60,7 +60,7 @@ fn of_block_alone(of_block: &str) -> String {
     if of_block.is_empty() { String::new() } else { format!("It erases blocks{of_block}.") }
 }
 
-/// The most important things to do, each a sentence; none where nothing can be advised.
+/// The most important things to do, each a sentence; empty if there is no advice.
 pub fn things_to_do(inference: &Inference) -> Vec<String> {
     let mut given: Vec<Advice> = advice(inference).given;
     given.sort_by_key(|advice| ORDER.iter().position(|&subject| subject == advice.subject));

@@ -8,16 +8,16 @@ use crate::advice::Advised;
 use crate::words::date;
 use crate::writer::{BOLD, DIM, Layout, Writer};
 
-/// Columns before the evidence, which stands below; where there is no room for all of them the figures have a line of
-/// their own.
+/// The columns before the evidence, which is on the lines below. If the terminal is too narrow, the figures
+/// have their own line.
 const TITLE: usize = 26;
 const VALUE: usize = 22;
 const CONFIDENCE: usize = 14;
 const WRITTEN: usize = 16;
 const INDENT: &str = "  ";
 
-/// The findings as a text that ends with a line feed: what was found with value, confidence, what was written for it
-/// and evidence; then what is undetermined and what is not identifiable, with the reasons.
+/// The findings as a text that ends with a line feed. First the found ones, with value, confidence, bytes
+/// written and evidence. Then the undetermined and the not identifiable ones, with the reasons.
 pub fn inference_terminal(run: &InferenceRun<'_>, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     let inference = run.inference;
@@ -41,8 +41,8 @@ pub fn inference_terminal(run: &InferenceRun<'_>, layout: &Layout) -> String {
     out.text
 }
 
-/// Advice as a text that ends with a line feed: what to do, with its command and reason; then which advice is
-/// withheld, with the command that would bring it.
+/// Advice as a text that ends with a line feed: what to do, with its command and reason. Then the withheld
+/// advice, with the command that would improve it.
 pub fn advice_terminal(advised: &Advised, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     if advised.given.is_empty() {
@@ -52,7 +52,7 @@ pub fn advice_terminal(advised: &Advised, layout: &Layout) -> String {
         let percent = (advice.confidence * 100.0).floor();
         out.wrapped("", &format!("{}: {} (confidence {percent} %)", advice.subject, advice.advice), BOLD);
         out.wrapped(INDENT, &format!("because {}", advice.reason), "");
-        // Not wrapped: it is to be copied.
+        // Not wrapped, so that it can be copied.
         out.line(&format!("{INDENT}{}", advice.command), "");
         if advice.overwrites {
             out.wrapped(INDENT, "This overwrites what is on the device.", "");
@@ -105,8 +105,8 @@ fn reasons(out: &mut Writer<'_>, heading: &str, findings: &[&Finding]) {
     }
 }
 
-/// `Chunk (confidence 97.0 %)`, `Open blocks (12 MiB written for it)`: the confidence that there is no answer, and the
-/// bytes written to look for one.
+/// `Chunk (confidence 97.0 %)`, `Open blocks (12 MiB written for it)`: the confidence that the parameter is
+/// not identifiable, and the bytes written to probe it.
 fn with_figures(finding: &Finding) -> String {
     let confidence =
         (finding.verdict == Verdict::NotIdentifiable).then(|| format!("confidence {}", confidence(finding)));

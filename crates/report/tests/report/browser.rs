@@ -1,4 +1,4 @@
-//! The page in a real browser: every chart is drawn, in both themes, and nothing goes wrong.
+//! Opens the page in a real browser: every chart is drawn, in both themes, without an error.
 //!
 //! Set `FLASHLAB_SCREENSHOTS` to a folder to look at the pages.
 
@@ -13,9 +13,9 @@ use crate::{comparison, inference, page, synthetic};
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// Appended to the page by this test: looks at the pixels of each chart, because a chart may be
-/// called drawn and be empty. `data-unseen` names the series whose colour no ten pixels have.
-/// (uPlot draws before the next script begins; `charts` and `colour` are the page's own.)
+/// The test appends this to the page. It checks the pixels of each chart, because a chart may be marked as
+/// drawn and be empty. `data-unseen` names the series whose colour fewer than ten pixels have. (uPlot draws
+/// before the next script begins; `charts` and `colour` are the page's own.)
 const LOOK_AT_PIXELS: &str = r#"<script>
   const milliseconds = Math.round(performance.now());
   function isSeen(pixels, [r, g, b]) {
@@ -36,7 +36,7 @@ const LOOK_AT_PIXELS: &str = r#"<script>
   document.body.dataset.ink = colour('ink');
 </script>"#;
 
-/// Appended to a page in a frame: reports to the document around it how far the page reaches over the frame's edge.
+/// Appended to a page in a frame: reports how far the page extends beyond the edge of the frame.
 const REPORT_WIDTH: &str = r#"<script>
   document.querySelectorAll('details').forEach((one) => { one.open = true; });
   const { scrollWidth, clientWidth } = document.documentElement;
@@ -48,8 +48,8 @@ const PHONE: &str = r#"<body><iframe src="framed.html" style="width:400px;height
   addEventListener('message', (event) => { document.body.dataset.pixels = event.data; });
 </script></body>"#;
 
-/// Appended by another test: does what a reader does with a chart and a table, and notes in
-/// `data-step` attributes what came of it. uPlot acts in microtasks, hence the pauses.
+/// Appended by another test: operates a chart and a table as a reader does, and records the results in
+/// `data-step` attributes. uPlot acts in microtasks, hence the pauses.
 const USE_THE_PAGE: &str = r#"<script>
 (async () => {
   const settle = async () => { for (let i = 0; i < 20; i++) await null; };
@@ -129,7 +129,7 @@ fn command(browser: &str, profile: &Path) -> Command {
     command
 }
 
-/// The page's document after its scripts ran, and what the console said.
+/// The page's document after its scripts ran, and the output of the console.
 fn open(browser: &str, folder: &Path, page: &str, script: &str, theme: &str) -> (String, String) {
     let file = folder.join("page.html");
     fs::write(&file, page.replace("</body>", &format!("{script}</body>"))).unwrap();
@@ -245,7 +245,7 @@ fn an_inference_is_drawn_too() {
     check(&document, &console, 5);
 }
 
-/// Not a check: makes pictures to look at.
+/// Not a test: makes pictures to look at.
 #[test]
 fn pictures_are_taken_when_asked_for() {
     let Some(target) = std::env::var_os("FLASHLAB_SCREENSHOTS").map(PathBuf::from) else { return };

@@ -1,4 +1,4 @@
-//! Runs side by side: what differs is said to, and nothing else is.
+//! Comparisons of runs: differences are reported, and only those.
 
 use flashlab_analysis::findings::{Findings, RunSummary};
 use flashlab_analysis::{
@@ -9,7 +9,7 @@ use flashlab_report::{Layout, compare_html, compare_terminal};
 
 use crate::synthetic::Synthetic;
 
-/// The synthetic device, the same with another seed, and a device twice as slow.
+/// The synthetic device, the same device with another seed, and a device that is twice as slow.
 pub fn three_runs() -> Comparison {
     let run = |seed, slowness, name: &str| {
         let mut device = Synthetic::new(Seed(seed), slowness);
@@ -64,7 +64,7 @@ fn compared_run(findings: &Findings, device: &Synthetic) -> ComparedRun {
     }
 }
 
-/// 3 x 400 IOs of `ns`, a tenth of them twice as long; nothing scatters.
+/// 3 x 400 IOs of `ns`, a tenth of them twice as long, without scatter.
 fn experiment(micro_benchmark: &str, label: &str, value: f64, ns: u64) -> (ExperimentKey, Responses) {
     let key = ExperimentKey {
         micro_benchmark: micro_benchmark.to_owned(),

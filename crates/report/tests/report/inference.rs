@@ -1,4 +1,5 @@
-//! The report of an inference: every parameter in its group, doubtful values marked, and what would settle them.
+//! The report of an inference: every parameter is in its group, doubtful values are marked, and the report
+//! says what would settle them.
 
 use flashlab_analysis::inference::{Axis, Finding, Inference, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Identity, Seed};

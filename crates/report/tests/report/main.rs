@@ -1,4 +1,4 @@
-//! The report of a synthetic device, as text, as HTML, and as a browser shows it.
+//! The report of a synthetic device: as text, as HTML, and in a browser.
 
 mod browser;
 mod comparison;

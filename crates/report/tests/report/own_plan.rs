@@ -1,4 +1,4 @@
-//! A person's own plan, without the methodology; and the command that repeats a run.
+//! The report of a user's own plan without the methodology, and the command that repeats a run.
 
 use flashlab_analysis::findings::{Characteristics, Findings, Traces};
 use flashlab_base::{Bytes, Seed};
@@ -89,7 +89,7 @@ fn an_experiment_that_varies_nothing_is_a_line_and_no_curve() {
     assert!(!page.contains("Baseline IOSize") && !page.contains("Thoroughness"), "it has its own IOSize");
 }
 
-/// The command that a page tells for a run.
+/// The command on a page that repeats the run.
 fn command(findings: &Findings) -> String {
     let page = html(findings, &Traces::default());
     let (_, rest) = page.split_once("<pre class=\"command\"><code>").unwrap();

@@ -1,4 +1,4 @@
-//! The page as a file: complete in itself, safe with any names, small, and honest about gaps.
+//! The page as a file: complete, safe with any names, small, and correct about missing figures.
 
 use flashlab_analysis::findings::{Characteristics, Findings, Traces, Warning};
 use flashlab_base::Seed;
@@ -35,7 +35,7 @@ fn the_page_asks_nothing_of_any_network() {
     let page = html(&findings, &traces);
     println!("page of a full run: {} bytes", page.len());
     assert!(page.contains("default-src 'none'"));
-    // Attributes that make a browser load something. The page has no element with any but these.
+    // Attributes that make a browser load something. No other attribute of the page does.
     for attribute in ["src=", "href=\"http", "href=\"//", "url(", "@import", "fetch(", "XMLHttpRequest"] {
         assert!(!page.contains(attribute), "{attribute}");
     }
@@ -65,9 +65,9 @@ fn names_cannot_break_out_of_the_page() {
     let page = html(&findings, &traces);
     assert!(!page.contains("<script>alert"));
     assert!(!page.contains("<img"));
-    // Four scripts of ours end, and nothing else does: errors and theme, data, uPlot, report.
+    // Four scripts of the page end: errors and theme, data, uPlot, report. Nothing else contains an end tag.
     assert_eq!(page.matches("</script").count(), 4);
-    // Each of the two warnings lost the `<span>` of its run; nothing gained a tag anywhere.
+    // Each of the two warnings lost the `<span>` of its run. No tag was added.
     assert!(page.matches('<').count() <= harmless, "hostile names made markup");
 }
 

@@ -1,10 +1,10 @@
-//! A made-up flash device, for tests of the presentation only.
+//! A synthetic flash device, only for tests of the presentation.
 //!
 //! # Model
-//! An IO costs a latency and its bytes. Sequential writes pay for a merge every 128 IOs. Random
-//! writes are cheap for the first 125 IOs, while the device has log blocks left, and then pay for a
-//! merge on every third IO (the shapes of uFLIP's Figures 3 and 4). They stay cheap within 8 MiB,
-//! and after a long enough pause.
+//! An IO takes a latency plus a time for its bytes. Sequential writes cause a merge every 128 IOs. Random
+//! writes are fast for the first 125 IOs, while the device has free log blocks. Then every third write causes
+//! a merge (the shapes of uFLIP's Figures 3 and 4). They stay fast within 8 MiB, and after a long enough
+//! pause.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ const MERGE_NS: f64 = 26.6e6;
 const BASELINES: [&str; 4] = ["SR", "RR", "SW", "RW"];
 const REPETITIONS: u32 = 3;
 
-/// The device, and the run of it.
+/// The device, and its run.
 pub struct Synthetic {
     prng: Prng,
     run: u32,
-    /// 1 for the device as it is, 2 for one that is twice as slow.
+    /// 1 for the device itself, 2 for one that is twice as slow.
     slowness: f64,
-    /// What each run measured, by the run's number.
+    /// The response times of each run, by the number of the run.
     pub responses: BTreeMap<u32, Vec<u64>>,
 }
 
@@ -39,12 +39,12 @@ impl Synthetic {
 
     /// Multiplicative noise with a median of one and `sigma` on the logarithmic scale.
     fn noise(&mut self, sigma: f64) -> f64 {
-        // A sum of twelve uniforms is near enough to a normal for a picture.
+        // A sum of twelve uniform variables is close enough to a normal one for a picture.
         let normal: f64 = (0..12).map(|_| self.prng.unit()).sum::<f64>() - 6.0;
         (sigma * normal).exp()
     }
 
-    /// What one IO costs without merges, in ns.
+    /// The time of one IO without merges, in ns.
     fn plain(&self, pattern: &str, size: f64) -> f64 {
         let (latency, bytes_per_ns) = match pattern {
             "SR" => (70e3, 0.110),
@@ -55,7 +55,7 @@ impl Synthetic {
         self.slowness * (latency + size / bytes_per_ns)
     }
 
-    /// The response times of a run of a baseline pattern from a rested device.
+    /// The response times of a run of a baseline pattern on an idle device.
     fn responses(&mut self, pattern: &str, count: u64) -> Vec<u64> {
         (0..count)
             .map(|position| {
@@ -70,7 +70,7 @@ impl Synthetic {
             .collect()
     }
 
-    /// A run whose response times scatter around `mean` as merges make them.
+    /// A run whose response times scatter around `mean` because of merges.
     fn run_around(&mut self, mean: f64, size: f64, repetition: u32) -> RunSummary {
         let level = mean * self.noise(0.015);
         let responses: Vec<u64> = (0..120)
@@ -123,7 +123,7 @@ impl Synthetic {
         Point { value, label, response_ns_mean: average, spread: Some(spread), runs }
     }
 
-    /// What an IO of a pattern costs on average in the long run.
+    /// The average time of an IO of a pattern in the long run.
     fn sustained(&self, pattern: &str, size: f64) -> f64 {
         let merges = match pattern {
             "SW" => 4.0e6 / PERIOD as f64,
@@ -133,7 +133,7 @@ impl Synthetic {
         self.plain(pattern, size) + self.slowness * merges
     }
 
-    /// One micro-benchmark: `cost` gives the mean response time of a pattern at a value.
+    /// One micro-benchmark; `cost` gives the mean response time of a pattern at a value.
     fn micro(
         &mut self,
         (name, parameter, unit): (&str, &str, &str),

@@ -1,4 +1,4 @@
-//! The summary in a terminal, as a person sees it.
+//! The summary in a terminal.
 
 use flashlab_analysis::findings::{Characteristics, HintVerdict, Warning};
 use flashlab_base::Seed;

@@ -1,4 +1,4 @@
-//! Figure 3.4: misaligned random writes, and a drive after many writes.
+//! Figure 3.4: misaligned random writes, and a drive after many rewrites.
 
 use flashlab_base::{Bytes, Mode, Seed};
 
@@ -16,12 +16,12 @@ pub(crate) const FIGURE_3_4: Reproduction = Reproduction {
     measure,
 };
 
-/// Requests of this size begin with a chunk or block of all these devices when they are aligned.
+/// Aligned requests of this size begin with a chunk or block on all of these devices.
 const SIZE: Bytes = Bytes(2 << 20);
 const SHIFTS: [Bytes; 3] = [Bytes::kib(2), Bytes::kib(16), Bytes::kib(32)];
 const DEVICES: [&str; 4] = ["mini-traveldrive", "transmemory-512m", "mdrive", "supertalent"];
 const AGED: &str = "transmemory-512m";
-/// The paper's drive was rewritten 60,000 times without an effect; 100 times are enough to see one here, as nothing
+/// The paper's drive was rewritten 60,000 times without an effect. Here 100 times are enough, because nothing
 /// in a profile depends on the number.
 const REWRITES: [u32; 5] = [0, 25, 50, 75, 100];
 
@@ -37,7 +37,7 @@ fn measure(seed: Seed) -> Result<Measured> {
     Ok(Measured { values, pictures })
 }
 
-/// The bandwidth of random writes at each shift as a share of that without.
+/// The bandwidth of random writes at each shift, divided by that without a shift.
 pub(super) fn misaligned_over_aligned(name: &str, seed: Seed) -> Result<[f64; SHIFTS.len()]> {
     let speed = |shift| {
         let mut writes = pattern(Mode::Write, false, SIZE);
@@ -52,7 +52,7 @@ pub(super) fn misaligned_over_aligned(name: &str, seed: Seed) -> Result<[f64; SH
     Ok(ratios)
 }
 
-/// The paper gives the ratios in a picture only: below one, by an amount that varies.
+/// The paper shows the ratios only in a picture: below one, and different for each device.
 pub(super) fn ratio_values(name: &'static str, ratios: &[f64; SHIFTS.len()]) -> Vec<Measurement> {
     let value = |(shift, ratio): (Bytes, &f64)| {
         Measurement::new(name, format!("random_write_misaligned_{}k_over_aligned", shift.0 >> 10), "", *ratio)

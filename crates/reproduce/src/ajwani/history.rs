@@ -1,8 +1,10 @@
-//! Figures 3.3 and C.1 to C.3: what a burst of random writes does to the sequential writes after it.
+//! Figures 3.3 and C.1 to C.3: the effect of a burst of random writes on the sequential writes after it.
 //!
 //! # Model
-//! The whole device is written in order, random writes go on for some seconds, then sequential writes are watched for 30
-//! phases of 4 s (appendix A). Their speed is a share of that without the random writes.
+//! 1. The whole device is written sequentially.
+//! 2. Random writes run for some seconds.
+//! 3. Sequential writes are measured in 30 phases of 4 s (appendix A). Their speed is given relative to that
+//!    without random writes.
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::Device;
@@ -52,13 +54,13 @@ pub(crate) const FIGURE_C_3: Reproduction = Reproduction {
     measure: figure_c_3,
 };
 
-/// How long a phase is, and how many there are.
+/// The length of a phase, and the number of phases.
 const PHASE: Nanos = Nanos::from_secs(4);
 const PHASES: usize = 30;
 
 /// Sequential writes after random ones.
 pub(super) struct After {
-    /// The speed in each phase as a share of the speed without random writes.
+    /// The speed in each phase, relative to the speed without random writes.
     phases: Vec<f64>,
 }
 
@@ -86,13 +88,13 @@ impl After {
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
-    /// The share at the middle of each phase, in seconds.
+    /// The relative speed over time: at the middle of each phase, in seconds.
     fn over_time(&self) -> Vec<(f64, f64)> {
         let middle = |i: usize| (i as f64 + 0.5) * PHASE.as_secs_f64();
         self.phases.iter().enumerate().map(|(i, share)| (middle(i), *share)).collect()
     }
 
-    /// How long it takes until a phase has `share` of the median speed.
+    /// The time until a phase has `share` of the median speed.
     fn recovery_s(&self, share: f64) -> f64 {
         let least = share * self.median();
         let phase = self.phases.iter().position(|&speed| speed >= least).unwrap_or(self.phases.len());
@@ -106,7 +108,7 @@ pub(super) fn burst(device: &mut dyn Device, seconds: u64, size: Bytes, seed: Se
     run(device, &random, numbered(seed, seconds)).map(drop)
 }
 
-/// The speed in each phase, in MB/s. An IO counts where it ended.
+/// The speed in each phase, in MB/s. An IO counts in the phase in which it ended.
 fn phases(samples: &[Sample]) -> Vec<f64> {
     let start = samples.first().map_or(Nanos::ZERO, |sample| sample.submitted);
     let mut bytes = vec![0; PHASES];
@@ -118,7 +120,7 @@ fn phases(samples: &[Sample]) -> Vec<f64> {
     bytes.into_iter().map(|bytes| bytes as f64 / 1e6 / PHASE.as_secs_f64()).collect()
 }
 
-/// The sizes that are tried, and what the quantities call them.
+/// The sizes, and their names in the quantities.
 const SIZES: [(&str, Bytes); 5] = [
     ("512b", Bytes(512)),
     ("2k", Bytes::kib(2)),
@@ -130,7 +132,7 @@ const SIZES: [(&str, Bytes); 5] = [
 const TRANSMEMORY: &str = "transmemory-1g";
 const MDRIVE: &str = "mdrive-100";
 
-/// Medians over the block size: after how many seconds of random writes, and the mode of what comes then.
+/// Medians over the block size: the seconds of random writes, and the mode of the IOs after them.
 const CURVES: [(u64, Mode); 4] = [(5, Mode::Write), (30, Mode::Write), (60, Mode::Write), (60, Mode::Read)];
 
 fn figure_3_3(seed: Seed) -> Result<Measured> {
@@ -240,7 +242,8 @@ fn figure_c_3(seed: Seed) -> Result<Measured> {
     first.sort_by(f64::total_cmp);
     let share = "sequential_write_32k_share_after_30s";
     let values = vec![
-        // The median of 28 s: in the first phase the drive still writes what its buffer holds of the random writes.
+        // The median of 28 s. In the first phase the drive still writes the random writes that are in its
+        // buffer.
         Measurement::new(name, share, "", first[3]),
         Measurement::new(name, "recovery_after_30s_s", "s", long.recovery_s(0.6)),
         Measurement::new(name, "recovery_after_5s_s", "s", short.recovery_s(0.6)),

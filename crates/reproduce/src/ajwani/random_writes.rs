@@ -1,4 +1,4 @@
-//! Figure 3.2: a drive that from time to time puts everything in order.
+//! Figure 3.2: a drive that reorganises itself from time to time.
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_plan::Pattern;
@@ -19,7 +19,7 @@ pub(crate) const FIGURE_3_2: Reproduction = Reproduction {
 
 const NAME: &str = "ajwani-fig3.2";
 const DEVICE: &str = "hama";
-/// Numbers of 8 bytes in a file reach the drive as the file system's pages.
+/// The paper writes numbers of 8 bytes to a file; they reach the drive as pages of the file system.
 const PAGE: Bytes = Bytes(4096);
 const FILE: Bytes = Bytes(8 << 30);
 /// The figure shows several spikes.

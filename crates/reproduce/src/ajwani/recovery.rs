@@ -1,4 +1,4 @@
-//! Figure C.4: a drive that is slow until all of it has been written in order.
+//! Figure C.4: a drive that is slow until it has been completely rewritten sequentially.
 
 use flashlab_base::{Bytes, Mode, Seed};
 use flashlab_device::Device;
@@ -23,7 +23,8 @@ const NAME: &str = "ajwani-c4";
 const SMALL: &str = "dt-elite-2g";
 const LARGE: &str = "dt-elite-4g";
 
-/// The random writes before: a device, for how many seconds, of how many bytes. The first of each device has none.
+/// The random writes before: a device, their time in seconds, their size in bytes. The first case of each
+/// device has none.
 const CASES: [(&str, u64, u64); 15] = [
     (SMALL, 0, 0),
     (SMALL, 5, 512),
@@ -41,7 +42,7 @@ const CASES: [(&str, u64, u64); 15] = [
     (LARGE, 0, 0),
     (LARGE, 60, 512),
 ];
-/// What the table has a row of; the others are in the picture.
+/// The cases with a row in the table; the others are only in the picture.
 const TOLD: [(u64, u64); 4] = [(5, 512), (60, 512), (60, 1024), (60, 2048)];
 
 fn measure(seed: Seed) -> Result<Measured> {
@@ -65,7 +66,7 @@ fn measure(seed: Seed) -> Result<Measured> {
             continue;
         }
         let after = format!("after_{seconds}s_of_{size}b");
-        // Of the larger one the paper only says that it behaves in the same way.
+        // About the larger one, the paper only says that it behaves in the same way.
         if name == SMALL {
             values.push(Measurement::new(name, format!("rewrite_{after}_min"), "min", first));
         }
@@ -79,7 +80,7 @@ fn measure(seed: Seed) -> Result<Measured> {
     Ok(Measured { values, pictures: vec![picture(&minutes)] })
 }
 
-/// How long it takes to write the whole device in order with requests of 2 MB.
+/// The time to write the whole device sequentially with requests of 2 MB.
 fn whole_device_minutes(device: &mut dyn Device, seed: Seed) -> Result<f64> {
     let size = Bytes::mib(2);
     let count = device.geometry().capacity.0 / size.0;

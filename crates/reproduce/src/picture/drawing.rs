@@ -1,4 +1,4 @@
-//! A picture in plotters' shapes.
+//! Draws a picture with plotters.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::Ranged;
@@ -22,7 +22,7 @@ const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const PALE: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 const GREY: RGBColor = RGBColor(0x77, 0x77, 0x77);
 
-/// Okabe and Ito's colours, which the colour-blind can tell apart.
+/// Okabe and Ito's colours, which colour-blind people can distinguish.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -126,7 +126,8 @@ fn shapes<'a>(area: &Area<'a>, look: Look, colour: RGBColor, points: &[(i32, i32
     }
 }
 
-/// Of the points in one column of pixels the first, the lowest, the highest and the last: the line is the same.
+/// Of the points in one column of pixels, only the first, the lowest, the highest and the last. The line
+/// looks the same.
 fn thinned(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     let mut thin = Vec::new();
     for column in points.chunk_by(|one, other| one.0 == other.0) {
@@ -140,8 +141,8 @@ fn thinned(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     thin
 }
 
-/// The colour of each series: a new one for each that was measured, the same for what the paper has of it. Grey is what the
-/// paper has of all of them, or of the only one.
+/// The colour of each series: a new one for each measured series, and the same one for the paper's values of
+/// it. Grey is for values of the paper that belong to all series, or to the only one.
 fn colours(picture: &FigurePicture) -> Vec<RGBColor> {
     let mut next = COLOURS.iter().cycle();
     let mut last = GREY;
@@ -157,12 +158,13 @@ fn colours(picture: &FigurePicture) -> Vec<RGBColor> {
     picture.series.iter().map(colour).collect()
 }
 
-/// The legend's lines: so many entries side by side as have room. Each is where it begins and which series it names.
+/// The lines of the legend, each with as many entries as fit. An entry has its start and the index of its
+/// series.
 fn rows(picture: &FigurePicture) -> Vec<Vec<(i32, usize)>> {
     let mut rows: Vec<Vec<(i32, usize)>> = Vec::new();
     let mut at = i32::MAX;
     for (i, series) in picture.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
-        // The width of a letter is estimated, as the viewer chooses the font.
+        // The width of a letter is an estimate, because the viewer chooses the font.
         let width = 56 + 7 * series.name.chars().count() as i32;
         if at.saturating_add(width) > WIDTH as i32 {
             rows.push(Vec::new());

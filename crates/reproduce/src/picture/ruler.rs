@@ -1,4 +1,4 @@
-//! From values to pixels, and where the marks of an axis are.
+//! Maps values to pixels, and places the marks of an axis.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use super::Scale;
 #[derive(Clone, Debug)]
 pub(super) struct Ruler {
     scale: Scale,
-    /// What the axis begins and ends with.
+    /// The first and the last value of the axis.
     range: Range<f64>,
 }
 
 impl Ruler {
-    /// A ruler on which all of these have a place, with some room around; a linear one begins with zero. Values that a
-    /// logarithmic scale cannot show are left out.
+    /// A ruler for all of these values, with a margin. A linear one begins at zero. Values that a logarithmic
+    /// scale cannot show are ignored.
     pub(super) fn over(scale: Scale, values: impl Iterator<Item = f64>) -> Ruler {
         let shown = values.filter(|value| value.is_finite() && (!is_logarithmic(scale) || *value > 0.0));
         let (least, most) =
@@ -33,7 +33,7 @@ impl Ruler {
         Ruler { scale, range }
     }
 
-    /// A value's place between 0 at the beginning and 1 at the end.
+    /// A value's position, from 0 at the begin to 1 at the end.
     fn place(&self, value: f64) -> f64 {
         let on_scale = |value: f64| {
             if is_logarithmic(self.scale) { value.max(self.range.start).ln() } else { value }
@@ -42,7 +42,7 @@ impl Ruler {
             / (on_scale(self.range.end) - on_scale(self.range.start))
     }
 
-    /// Powers of a base, as many as have room.
+    /// Powers of a base, at most `most`.
     fn powers(&self, base: f64, most: usize) -> Vec<f64> {
         let first = (self.range.start.ln() / base.ln()).ceil() as i32;
         let last = (self.range.end.ln() / base.ln()).floor() as i32;
@@ -50,7 +50,7 @@ impl Ruler {
         (first..=last).step_by(step as usize).map(|power| base.powi(power)).collect()
     }
 
-    /// Multiples of 1, 2 or 5 times a power of ten, as many as have room.
+    /// Multiples of 1, 2 or 5 times a power of ten, at most `most`.
     fn multiples(&self, most: usize) -> Vec<f64> {
         let rough = (self.range.end - self.range.start) / most.max(1) as f64;
         let power = 10f64.powf(rough.log10().floor());
@@ -80,7 +80,7 @@ impl Ranged for Ruler {
                 if powers.len() > 3 {
                     return powers;
                 }
-                // Few powers of ten alone tell little.
+                // A few powers of ten alone are not enough marks.
                 let tens =
                     (self.range.start.log10().floor() as i32)..=(self.range.end.log10().floor() as i32);
                 let marks = tens.flat_map(|power| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(power)));
@@ -114,7 +114,7 @@ fn is_logarithmic(scale: Scale) -> bool {
     matches!(scale, Scale::Binary | Scale::Decimal)
 }
 
-/// A number without zeros that say nothing.
+/// A number without trailing zeros.
 fn plain(value: f64) -> String {
     let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
     let text = format!("{value:.digits$}");

@@ -1,4 +1,4 @@
-//! A drive that is asked one request at a time, as the paper's programs ask it.
+//! A drive that gets one request at a time, as in the paper's programs.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Device, Operation, Request};
@@ -15,13 +15,13 @@ pub(super) const LARGEST: u64 = 30;
 /// The drive that the paper studies.
 pub(super) const UNKNOWN: &str = "sun-zhang-unknown";
 
-/// What a block of 4 KiB is filled with.
+/// The content of a block of 4 KiB.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fill {
     Zeros,
     Ones,
     Random,
-    /// The first so many bytes random, the rest zeros.
+    /// The first bytes random, in this number, and the others zeros.
     First(usize),
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Drive {
 }
 
 impl Drive {
-    /// A drive whose every page was written once, with anything.
+    /// A drive whose every page was written once.
     pub(super) fn written(name: &'static str, seed: Seed) -> Result<Drive> {
         let mut device = device(name)?;
         let capacity = device.geometry().capacity;
@@ -73,12 +73,12 @@ impl Drive {
         self.timed(Operation::Read, offset, size, Fill::Zeros)
     }
 
-    /// A random multiple of 4 KiB below `end`, with room for `size`.
+    /// A random multiple of 4 KiB below `end`, with space for `size`.
     pub(super) fn anywhere(&mut self, end: Bytes, size: Bytes) -> Bytes {
         Bytes(self.random.below((end.0 - size.0) / BLOCK.0 + 1) * BLOCK.0)
     }
 
-    /// Random reads of `size` within the first `end` bytes: where, and how long each takes.
+    /// Random reads of `size` within the first `end` bytes: offset and time of each.
     pub(super) fn random_reads(
         &mut self,
         count: usize,
@@ -93,13 +93,13 @@ impl Drive {
             .collect()
     }
 
-    /// Writes of 4 KiB one behind the other.
+    /// Consecutive writes of 4 KiB.
     pub(super) fn writes(&mut self, from: Bytes, count: u64, fill: Fill) -> Result<Vec<f64>> {
         (0..count).map(|i| self.timed(Operation::Write, from + Bytes(i * BLOCK.0), BLOCK, fill)).collect()
     }
 
-    /// What a merge costs when blocks of one content are written over those of another: the slow ones of sequential
-    /// writes, when the logs hold nothing else any more.
+    /// The time of a merge when blocks of one content are overwritten with another: that of the slow
+    /// sequential writes, once the logs contain nothing else.
     pub(super) fn merge_ms(&mut self, from: Bytes, before: Fill, then: Fill) -> Result<f64> {
         self.writes(from, 4096, before)?;
         let times = self.writes(from, 4096, then)?;
@@ -107,7 +107,7 @@ impl Drive {
     }
 }
 
-/// The means of the two groups that times fall into, divided at the widest gap.
+/// The means of the two groups of times, divided at the widest gap.
 pub(super) fn levels(times: &[f64]) -> (f64, f64) {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What Figures 2 to 19 show of the unknown drive.
+//! Figures 2 to 19, for the unknown drive.
 
 use flashlab_base::Bytes;
 use flashlab_device::Operation;
@@ -19,7 +19,7 @@ fn ms(label: &str, scale: Scale) -> FigureAxis {
     FigureAxis::new(&format!("{label} (ms)"), scale)
 }
 
-/// Figures 2, 7 and 8: random reads over the distance from the one before.
+/// Figures 2, 7 and 8: random reads over the distance from the previous read.
 pub(super) fn figure_7(reads: &[(Bytes, f64)]) -> FigurePicture {
     let distance =
         |pair: &[(Bytes, f64)]| (pair[1].0.0.abs_diff(pair[0].0.0) as f64 / (1 << 20) as f64, pair[1].1);
@@ -60,8 +60,8 @@ fn in_order(times: &[f64]) -> Vec<(f64, f64)> {
     times.iter().enumerate().map(|(i, ms)| (i as f64, *ms)).collect()
 }
 
-/// What the other figures show. `everywhere` are random reads of one block, `ones` is what a merge of ones costs, `segment` is
-/// the size of a log block.
+/// The values of the other figures. `everywhere` are random reads of one block, `ones` is the time of a merge
+/// of ones, and `segment` is the size of a log block.
 pub(super) fn measure(
     drive: &mut Drive,
     everywhere: &[(Bytes, f64)],
@@ -75,7 +75,8 @@ pub(super) fn measure(
     }
     let both_halves = drive.merge_ms(base, Fill::Zeros, Fill::Random)?;
     let half = drive.merge_ms(base, Fill::Zeros, Fill::First(2048))?;
-    // Section 4.2: the largest part of a block that can hold bits while the merge stays cheaper than a full one.
+    // Section 4.2: the largest part of a block that can contain ones while the merge is still faster than
+    // that of a full block.
     let mut page_kib = 4.0;
     for part in [2048, 1024, 512] {
         if drive.merge_ms(base, Fill::Zeros, Fill::First(part))? < 0.9 * ones {
@@ -130,7 +131,7 @@ fn random_writes(drive: &mut Drive, count: usize, end: Bytes) -> Result<Vec<f64>
     (0..count).map(write).collect()
 }
 
-/// A second write to where the one before it went: the log is there (section 4.4).
+/// A second write to the offset of the previous write, which has a log block now (section 4.4).
 fn again(drive: &mut Drive) -> Result<f64> {
     let mut times = Vec::new();
     for _ in 0..100 {
@@ -148,7 +149,7 @@ fn merge_of_zeros(drive: &mut Drive) -> Result<f64> {
     Ok(median(&random_writes(drive, 100, size)?))
 }
 
-/// Figure 17: reads of so many blocks at once, and the time for each block.
+/// Figure 17: reads of several blocks at once, and the time per block.
 fn large_reads(drive: &mut Drive) -> Result<Vec<(f64, f64)>> {
     let per_block = |blocks: u64| {
         let reads = drive.random_reads(1000, drive.capacity, Bytes(blocks * BLOCK.0))?;
@@ -157,8 +158,8 @@ fn large_reads(drive: &mut Drive) -> Result<Vec<(f64, f64)>> {
     (1..=LARGEST).map(per_block).collect()
 }
 
-/// Figure 19: the second of two writes from the same address on, which finds the log block that the first one got; it
-/// stays within it.
+/// Figure 19: the second of two writes to the same offset. It finds the log block of the first one and stays
+/// within it.
 fn large_writes(drive: &mut Drive, segment: Bytes) -> Result<Vec<(f64, f64)>> {
     let mut points = Vec::new();
     for blocks in 1..=LARGEST {

@@ -1,9 +1,10 @@
-//! Ajwani et al.: every cell of Table 3.1 and every level of the figures, but for the exceptions that are named here.
+//! Ajwani et al.: every cell of Table 3.1 and every level of the figures agrees, except for those listed
+//! here.
 
 use flashlab_base::Seed;
 use flashlab_reproduce::find;
 
-/// The quantities that do not agree, as `device quantity: flashlab and not paper`.
+/// The quantities that do not agree, for example `device quantity: flashlab and not paper`.
 fn exceptions(name: &str, count: usize) -> Vec<String> {
     let figures = find(name).unwrap().run(Seed(1)).unwrap().figures;
     assert_eq!(figures.len(), count, "{name}");
@@ -47,7 +48,7 @@ fn the_mdrive_100_loses_speed_and_does_not_recover() {
 
 #[test]
 fn the_dt_elite_is_slow_until_it_is_rewritten() {
-    // A page of 2 KiB has four of 512 B, and a merge is due with the last of them only.
+    // A page of 2 KiB contains four IOs of 512 B, and only the last of them causes a merge.
     let known = ["dt-elite-2g sequential_write_512b_share_after_30s: 0.074 and not 0.050"];
     assert_eq!(exceptions("ajwani-c4", 18), known);
 }

@@ -1,10 +1,11 @@
-//! The tables of Sun and Zhang, of the ioDrive and of today's devices agree with what was measured of real ones, but for
-//! the cells that are listed here with their difference: a change of one is seen.
+//! The values of Sun and Zhang, of the ioDrive and of today's devices agree with those of real devices,
+//! except for the cells listed here. The list has their differences, so that the test notices a change.
 
 use flashlab_base::Seed;
 use flashlab_reproduce::find;
 
-/// The cells of a reproduction that differ by more than they may, with the difference in per cent; and how many do not.
+/// The cells of a reproduction that differ by more than their tolerance, with the difference in per cent, and
+/// the number of the others.
 fn differing(name: &str) -> (Vec<String>, usize) {
     let figures = find(name).unwrap().run(Seed(1)).unwrap().figures;
     let cell = |figure: &flashlab_reproduce::Figure| {

@@ -1,4 +1,4 @@
-//! The papers' tables that take seconds: what flashlab measures stands beside what the paper printed.
+//! Tests of the reproductions that take only seconds.
 
 mod ajwani;
 mod drives_and_volumes;

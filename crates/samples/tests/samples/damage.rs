@@ -1,4 +1,4 @@
-//! Bytes on disk that nobody wrote: every reader answers with what is right or with an error.
+//! Damaged files: every reader returns the correct samples or an error.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ static SEGMENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
     std::fs::read(&folder.segments(1).unwrap()[0]).unwrap()
 });
 
-/// Other bytes at some places, more of them towards the end, where a Parquet file says what is in it.
+/// Random bytes at some offsets. More of them are near the end, where a Parquet file describes its content.
 #[derive(Clone, Debug)]
 struct Damage {
     bytes: Vec<(f64, bool, u8)>,
@@ -44,7 +44,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     (bytes, cut).prop_map(|(bytes, cut)| Damage { bytes, cut })
 }
 
-/// Reads it as a segment; an error must name the file.
+/// Reads the bytes as a segment; an error must name the file.
 fn read_segment(bytes: &[u8]) -> Result<usize, SamplesError> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run-00001-00000.parquet");
@@ -73,7 +73,7 @@ fn a_pipe_among_the_files_of_a_run_is_refused_and_not_waited_for() {
     }
     let error = names_the_file(folder.each_sample(1, |_| {}), &path).unwrap_err().to_string();
     assert!(error.contains("is no regular file"), "{error}");
-    // Who goes on with the run sets it aside.
+    // Resuming the run renames it.
     let aside = folder.set_torn_segments_aside().unwrap();
     assert_eq!(aside.len(), 1);
     assert!(aside[0].reason.contains("is no regular file"), "{}", aside[0].reason);

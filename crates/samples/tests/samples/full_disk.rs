@@ -1,4 +1,4 @@
-//! A disk without room for the results.
+//! A disk that is too full for the results.
 
 use std::path::Path;
 use std::process::Command;
@@ -60,11 +60,11 @@ fn a_full_disk_ends_the_run_and_what_was_written_stays() {
         std::fs::read_dir(folder.samples()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.iter().all(|path| path.extension().unwrap() == "parquet"), "{left:?}");
     assert!(read(&folder, 1).into_iter().eq(samples(1).take(20_000)));
-    // The first segments of the second run may have had room; whatever there is, is in order.
+    // The first segments of the second run may have fitted. What is there is in order.
     let found = read(&folder, 2);
     assert!(found.len() <= recorded && samples(2).take(found.len()).eq(found));
 
-    // A recording goes on when there is room again.
+    // Recording works again when space is free.
     let mut lanes = recording.start_run(3, 1).unwrap();
     samples(3).take(1000).for_each(|sample| assert!(lanes[0].record(&sample).is_continue()));
     recording.finish_run(lanes).unwrap();
@@ -90,7 +90,7 @@ fn a_document_that_has_no_room_leaves_nothing_behind() {
     assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).unwrap(), "the one before");
     assert!(!folder.path().join("report.html.part").exists());
 
-    // A line that had no room is torn; the next one takes its place.
+    // A line without space is torn; the next one replaces it.
     folder.add_run(&1).unwrap();
     assert!(folder.add_run(&"x".repeat(2 << 20)).is_err());
     assert_eq!(folder.runs::<u32>().unwrap(), [1]);

@@ -22,7 +22,7 @@ fn paced(sample: Sample, begin: Instant) -> Sample {
     Sample { intended: submitted, submitted, completed, ..sample }
 }
 
-/// No test by itself: what the next test runs in a process of its own, and kills.
+/// Not a test itself: the next test runs it in a separate process, and kills it.
 #[test]
 fn records_until_it_is_killed() {
     let Some(path) = std::env::var_os(CHILD) else { return };
@@ -81,7 +81,7 @@ fn a_killed_process_leaves_all_but_its_last_second() {
         found.len(),
         at.saturating_sub(last) / 1_000_000
     );
-    // A second is what it should be; a busy machine may let the writer wait for another two.
+    // The limit is one second; a busy machine may make the writer wait for another two.
     assert!(last + 3_000_000_000 >= at, "{} ms are missing", (at - last) / 1_000_000);
 }
 

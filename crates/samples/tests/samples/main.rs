@@ -1,5 +1,5 @@
-//! What is recorded is on disk and is read back: as it is, when the writer is slow, when the disk is
-//! full, when the process is killed, and when the bytes on disk are not what was written.
+//! Samples are recorded and read back. The tests cover a slow writer, a full disk, a killed process and
+//! damaged files.
 
 mod damage;
 mod full_disk;

@@ -1,4 +1,4 @@
-//! Segments in other people's readers, as they are.
+//! Other programs read segments without conversion.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use flashlab_samples::{RunFolder, Sample};
 
 use crate::synthetic::{folder, mixed_ios, random_reads, record};
 
-/// Each prints the same figures of all segments in the folder that is the last argument.
+/// Each prints the same figures of all segments in the folder, which is the last argument.
 const READERS: [(&str, &str); 3] = [
     (
         "duckdb",
@@ -56,7 +56,7 @@ fn expected(run: u64, samples: &[Sample]) -> String {
     figures.map(|figure| figure.to_string()).join(" ")
 }
 
-/// What python prints, or why it cannot be asked.
+/// The output of Python, or why it cannot run.
 fn python(arguments: &[&str]) -> Result<String, String> {
     let python = std::env::var("FLASHLAB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let output =

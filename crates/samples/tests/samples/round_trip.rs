@@ -8,7 +8,7 @@ use crate::synthetic::{folder, manifest, mixed_ios, random_reads, read, record};
 #[test]
 fn every_sample_of_every_process_is_read_back_in_its_order() {
     const PROCESSES: u32 = 4;
-    // Together more than one segment holds, so that they end in the middle of a run.
+    // Together they exceed one segment, so that segments end in the middle of a run.
     const EACH: u64 = 400_000;
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));
@@ -25,7 +25,7 @@ fn every_sample_of_every_process_is_read_back_in_its_order() {
             })
         });
         let measuring: Vec<_> = measuring.collect();
-        // In another order than that in which they were started.
+        // In a different order than they were started.
         let lanes = measuring.into_iter().rev().map(|thread| thread.join().unwrap()).collect();
         recording.finish_run(lanes).unwrap();
         assert!(folder.segments(run).unwrap().len() > 1);
@@ -60,7 +60,7 @@ fn the_same_samples_give_the_same_files() {
 fn an_open_loop_that_lags_behind_makes_no_more_files_than_another() {
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));
-    // Ten seconds of IOs that were all wanted at the start.
+    // IOs of ten seconds, all of which were due at the start.
     let late = (0..10_000).map(|position| Sample {
         position,
         process: 0,
@@ -101,7 +101,7 @@ fn samples_of_a_run_that_is_not_finished_are_written_when_the_recording_ends() {
     samples.iter().for_each(|sample| assert!(lanes[0].record(sample).is_continue()));
     drop(recording);
     let found = read(&folder, 1);
-    // What is missing is what the lane had not handed over.
+    // Missing samples are those that the lane had not handed over.
     assert!(found.len() > 90_000 && found == samples[..found.len()], "{} samples", found.len());
 }
 

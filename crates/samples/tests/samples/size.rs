@@ -1,4 +1,4 @@
-//! The room that samples take on disk.
+//! The space of samples on disk.
 
 use flashlab_base::{Bytes, Seed};
 
@@ -17,7 +17,7 @@ fn bytes_per_io(space: Bytes, count: u64, seed: Seed) -> f64 {
 #[test]
 fn a_random_read_takes_at_most_8_bytes() {
     for space in [Bytes::gib(1), Bytes::gib(64), Bytes::gib(1024)] {
-        // What a device does in the time of a segment, and in a minute.
+        // The IOs of a device in the time of a segment, and in a minute.
         for count in [12_000, 1_000_000] {
             for seed in [Seed(1), Seed(2)] {
                 let each = bytes_per_io(space, count, seed);

@@ -1,12 +1,12 @@
-//! Runs that no device did, but one could have.
+//! Synthetic runs, with samples that a device could produce.
 
 use std::path::Path;
 
 use flashlab_base::{Bytes, Identity, Mode, Nanos, Prng, Seed};
 use flashlab_samples::{MANIFEST_VERSION, Manifest, Recording, RunFolder, Sample};
 
-/// Samples of a closed loop: random 4 KiB reads over `space`, one after the other, about 60 us each
-/// with log-normal jitter, and a little time of the program's between them.
+/// Samples of a closed loop: random 4 KiB reads over `space`, one after the other. Each takes about 60 us
+/// with log-normal jitter, with a short time of the program between them.
 pub fn random_reads(space: Bytes, count: u64, seed: Seed) -> impl Iterator<Item = Sample> {
     let size = Bytes::kib(4);
     let mut prng = Prng::new(seed);
@@ -30,7 +30,7 @@ pub fn random_reads(space: Bytes, count: u64, seed: Seed) -> impl Iterator<Item 
     })
 }
 
-/// Samples of an open loop with everything in them that may vary.
+/// Samples of an open loop in which every field varies.
 pub fn mixed_ios(process: u32, count: u64, seed: Seed) -> impl Iterator<Item = Sample> {
     let mut prng = Prng::new(seed);
     let mut clock = 0;
@@ -63,7 +63,7 @@ pub fn folder(path: &Path) -> RunFolder {
     RunFolder::create(path, &manifest()).expect("the test's directory takes a run's folder")
 }
 
-/// Some manifest, whose settings are a text.
+/// A manifest whose settings are a text.
 pub fn manifest() -> Manifest<String> {
     Manifest {
         version: MANIFEST_VERSION,
@@ -91,7 +91,7 @@ pub fn record(folder: &RunFolder, run: u32, samples: impl Iterator<Item = Sample
     recording.finish_run(lanes).expect("the disk has room");
 }
 
-/// What is on disk of a run.
+/// The samples of a run on disk.
 pub fn read(folder: &RunFolder, run: u32) -> Vec<Sample> {
     let mut samples = Vec::new();
     folder.each_sample(run, |sample| samples.push(*sample)).expect("whole segments are read");

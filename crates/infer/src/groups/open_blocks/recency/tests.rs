@@ -47,8 +47,8 @@ fn the_logs_are_counted_whichever_makes_room_and_behind_a_buffer() {
 fn how_much_later_a_write_waits_is_seen_without_knowing_the_logs() {
     // One log is looked at, so that the writes in turns are cheap with two: as if all came earlier with one.
     for (seed, room) in [Room::OpenedFirst, Room::UsedFirst].into_iter().enumerate() {
-        let nats = trace(seed as u64, 2, 1, 33, room).nats(24).unwrap();
-        assert!(nats[2] >= nats[0].max(nats[1]) + LIKELY, "{nats:?}");
+        let gains = trace(seed as u64, 2, 1, 33, room).nats(24).unwrap();
+        assert!(gains[2] >= gains[0].max(gains[1]) + LIKELY, "{gains:?}");
     }
 }
 
