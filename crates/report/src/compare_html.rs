@@ -177,17 +177,13 @@ fn distribution_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, inde
     };
     let sentences: Vec<String> =
         (1..comparison.devices.len()).map(|run| verdict_sentence(row, run)).collect();
-    let mut times: Vec<f64> =
-        row.distributions.iter().flatten().flatten().map(|point| point.response_ns).collect();
-    times.sort_by(f64::total_cmp);
-    times.dedup();
-    times.retain(|&time| time > 0.0);
+    let times = distribution_times(row);
     let series = |run: usize, points: &[QuantilePoint]| ChartSeries {
         name: letter(run),
         colour: colour(run),
         points: colour(run),
         style: "solid",
-        values: Figures(times.iter().map(|&time| share_until(points, time)).collect()),
+        values: Figures(times.iter().map(|&time| Some(share_until(points, time))).collect()),
         band: None,
     };
     let distributions = row.distributions.iter().enumerate();
@@ -220,11 +216,26 @@ fn most_different<'a>(group: &ExperimentGroup<'a>) -> &'a ExperimentRow {
     group.iter().copied().min_by(|a, b| p(a).total_cmp(&p(b))).expect("a group has an experiment")
 }
 
-/// The share of response times up to `time`; `None` outside of the measured ones.
-fn share_until(points: &[QuantilePoint], time: f64) -> Option<f64> {
+/// The response times at which the distributions are drawn, in ascending order: each known quantile, a point just before
+/// the first of each run, and a margin of 5 % on both sides. So a run whose IOs all take equally long is drawn as a step.
+fn distribution_times(row: &ExperimentRow) -> Vec<f64> {
+    let runs = row.distributions.iter().flatten();
+    let before_first = runs.clone().filter_map(|points| points.first()).map(|first| first.response_ns * 0.9999);
+    let mut times: Vec<f64> =
+        runs.flatten().map(|point| point.response_ns).chain(before_first).filter(|&time| time > 0.0).collect();
+    times.sort_by(f64::total_cmp);
+    times.dedup();
+    if let [first, .., last] = times[..] {
+        times.insert(0, first / 1.05);
+        times.push(last * 1.05);
+    }
+    times
+}
+
+/// The share of response times up to `time`.
+fn share_until(points: &[QuantilePoint], time: f64) -> f64 {
     let after = points.partition_point(|point| point.response_ns <= time);
-    let is_beyond = points.last().is_none_or(|last| last.response_ns < time);
-    (after > 0 && !is_beyond).then(|| points[after - 1].share)
+    after.checked_sub(1).map_or(0.0, |last| points[last].share)
 }
 
 /// The table of all ratios, folded.
@@ -286,5 +297,18 @@ fn lacking(comparison: &Comparison) -> Markup {
             p.intro { (capitalised(&runs)) ":" }
             ul { @for name in names { li { (name) } } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_response_times_are_drawn_as_a_step() {
+        let points: Vec<QuantilePoint> =
+            [0.5, 0.9, 1.0].map(|share| QuantilePoint { share, response_ns: 1000.0 }).to_vec();
+        let shares = [999.9, 1000.0, 1050.0].map(|time| share_until(&points, time));
+        assert_eq!(shares, [0.0, 1.0, 1.0]);
     }
 }

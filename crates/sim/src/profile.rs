@@ -26,7 +26,7 @@ pub use controller::{
 };
 pub use disk::{DiskSection, Seek};
 pub use flash::{Energy, FlashSection, PerPage, SlcCacheSection};
-use renamed::{RenamedKey, renamed_keys};
+use renamed::{RenamedKey, renamed_keys, without_old_keys};
 pub use throughput::{LingeringReads, Oscillation, Startup, Throughput, ThroughputClass, ThroughputLine};
 
 /// The version of the profile format that this program writes. It reads version 1 too, in which some keys have other names.
@@ -114,7 +114,7 @@ impl Profile {
     /// Says the file, the line, the key and the legal range.
     pub fn parse(text: &str, file: &str) -> Result<Profile, ProfileError> {
         let wrong = |message| ProfileError::Syntax { file: file.to_owned(), message };
-        let mut profile: Profile = toml::from_str(text).map_err(|error| wrong(plain(&error.to_string())))?;
+        let mut profile: Profile = toml::from_str(text).map_err(|error| wrong(without_old_keys(&plain(&error.to_string()))))?;
         if profile.version == 1 {
             profile.version = PROFILE_VERSION;
         } else if let Some(key) = renamed_keys(text).first() {
@@ -403,6 +403,9 @@ mod tests {
         insta::assert_snapshot!(error, @"profile old.toml: `flash.rows_wait` is named `gathers_multi_plane_pages` since version 2: write the new key");
         let startup = format!("{ZEUS}\n[startup]\nios = 1\nfactor = 0.1\nrest = \"1s\"\n");
         insta::assert_snapshot!(Profile::parse(&startup, "old.toml").unwrap_err(), @"profile old.toml: `startup.rest` is named `idle` since version 2: write the new key");
+        let unknown = format!("{ZEUS}\n[startup]\nios = 125\nfactor = 0.05\nidel = \"2.5s\"\n");
+        let error = Profile::parse(&unknown, "new.toml").unwrap_err().to_string();
+        assert!(error.ends_with("expected one of `ios`, `factor`, `idle`"), "{error}");
     }
 
     #[test]

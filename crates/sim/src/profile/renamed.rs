@@ -43,3 +43,11 @@ pub(super) fn renamed_keys(text: &str) -> Vec<RenamedKey> {
         .map(|(path, old, new)| RenamedKey { old: format!("{}.{old}", path.join(".")), new })
         .collect()
 }
+
+/// A message of the reader of TOML, which ends with the keys that a section may have, without the old ones.
+pub(super) fn without_old_keys(message: &str) -> String {
+    let Some((start, keys)) = message.split_once("expected one of ") else { return message.to_owned() };
+    let is_old = |key: &str| RENAMED.iter().any(|(_, old, _)| key.trim().trim_matches('`') == *old);
+    let keys: Vec<&str> = keys.split(", ").filter(|key| !is_old(key)).collect();
+    format!("{start}expected one of {}", keys.join(", "))
+}
