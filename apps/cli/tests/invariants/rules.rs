@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::sources::{code, code_of, crates, manifest, test_modules, workspace};
 
 /// Which crates of the workspace a crate may use; DESIGN.md's table, with the crate `bench`.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("plan", &["base"]),
     ("device", &["base"]),
@@ -35,7 +35,7 @@ struct Rule {
     reason: &'static str,
 }
 
-const RULES: [Rule; 7] = [
+const RULES: &[Rule] = &[
     Rule {
         forbidden: &["Instant", "SystemTime", "clock_gettime", "UNIX_EPOCH", "thread::sleep"],
         in_crates: |name| {
