@@ -220,9 +220,14 @@ fn most_different<'a>(group: &ExperimentGroup<'a>) -> &'a ExperimentRow {
 /// the first of each run, and a margin of 5 % on both sides. So a run whose IOs all take equally long is drawn as a step.
 fn distribution_times(row: &ExperimentRow) -> Vec<f64> {
     let runs = row.distributions.iter().flatten();
-    let before_first = runs.clone().filter_map(|points| points.first()).map(|first| first.response_ns * 0.9999);
-    let mut times: Vec<f64> =
-        runs.flatten().map(|point| point.response_ns).chain(before_first).filter(|&time| time > 0.0).collect();
+    let before_first =
+        runs.clone().filter_map(|points| points.first()).map(|first| first.response_ns * 0.9999);
+    let mut times: Vec<f64> = runs
+        .flatten()
+        .map(|point| point.response_ns)
+        .chain(before_first)
+        .filter(|&time| time > 0.0)
+        .collect();
     times.sort_by(f64::total_cmp);
     times.dedup();
     if let [first, .., last] = times[..] {

@@ -114,7 +114,8 @@ impl Profile {
     /// Says the file, the line, the key and the legal range.
     pub fn parse(text: &str, file: &str) -> Result<Profile, ProfileError> {
         let wrong = |message| ProfileError::Syntax { file: file.to_owned(), message };
-        let mut profile: Profile = toml::from_str(text).map_err(|error| wrong(without_old_keys(&plain(&error.to_string()))))?;
+        let mut profile: Profile =
+            toml::from_str(text).map_err(|error| wrong(without_old_keys(&plain(&error.to_string()))))?;
         if profile.version == 1 {
             profile.version = PROFILE_VERSION;
         } else if let Some(key) = renamed_keys(text).first() {
