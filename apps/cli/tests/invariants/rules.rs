@@ -25,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("infer", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("report", &["base", "plan", "analysis"]),
     ("export", &["base", "device", "host", "sim", "samples"]),
+    ("repair", &["base", "device"]),
     ("reproduce", &["base", "plan", "device", "sim", "samples", "engine", "analysis", "bench"]),
 ];
 
@@ -51,6 +52,7 @@ const RULES: &[Rule] = &[
                     | "analysis"
                     | "infer"
                     | "report"
+                    | "repair"
             )
         },
         reason: "the Device owns the clock: only so can an hour on a disk be a second in a test, and figures be \
@@ -69,7 +71,16 @@ const RULES: &[Rule] = &[
         in_crates: |name| {
             matches!(
                 name,
-                "plan" | "sim" | "em" | "trace" | "engine" | "analysis" | "infer" | "report" | "bench"
+                "plan"
+                    | "sim"
+                    | "em"
+                    | "trace"
+                    | "engine"
+                    | "analysis"
+                    | "infer"
+                    | "report"
+                    | "bench"
+                    | "repair"
             )
         },
         reason: "the same seed and the same plan give the same samples, byte for byte: everything random comes \

@@ -1,0 +1,24 @@
+//! Append and Pack: random page writes become large sequential appends.
+//!
+//! # Model
+//! (Stoica et al., "Evaluating and Repairing Write Performance on Flash Devices", DaMoN 2009, section 3.) A volume is
+//! divided into segments of one or more erase blocks. A page is never overwritten in place: its new version is appended to
+//! the open segment of a log. Packing copies the live pages out of a segment and frees it. A [`Policy`] chooses the log of
+//! each page and the segment to pack, so that pages of similar update frequency share segments.
+//!
+//! # Parts
+//! - [`SegmentTable`] and [`Placer`]: the books of segments and logs.
+//! - [`Policy`]: the seam. [`Fifo`] and [`Greedy`] are the simplest policies.
+//! - [`SimulatedVolume`]: the books without data, to measure policies.
+
+mod placer;
+mod policy;
+mod segment_table;
+mod simulation;
+mod single_log;
+
+pub use placer::{PlacedPages, Placer, Watermarks};
+pub use policy::{PageCopy, PageWrite, Policy};
+pub use segment_table::{LogId, LogSize, Segment, SegmentId, SegmentState, SegmentTable, Slot};
+pub use simulation::SimulatedVolume;
+pub use single_log::{Fifo, Greedy};

@@ -1,0 +1,226 @@
+//! The placer: keeps the books of a policy's logs for whoever moves the data.
+//!
+//! # Method
+//! The owner of the map and of the data calls
+//! 1. [`Placer::write`] for each page that the host writes, and puts the page where the answer says;
+//! 2. [`Placer::should_pack`] when it has time, and packs until the answer is no; when `write` returns `None` it has to pack
+//!    first;
+//! 3. to pack: [`Placer::begin_packing`], [`Placer::copy`] for each page of the victim that is still live, and
+//!    [`Placer::end_packing`] as soon as the copies are durable.
+//!
+//! # Invariants
+//! - The host never takes the last free segments: they are for the copies of a segment that is being packed.
+//! - A version is live in exactly one place: `write` and `copy` invalidate the place before.
+
+use crate::policy::{PageCopy, PageWrite, Policy};
+use crate::segment_table::{LogId, SegmentId, SegmentTable, Slot};
+
+/// Numbers of free segments at which packing begins, ends, and the host has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Only packing may open a segment when this many or fewer are free.
+    pub reserve: u32,
+    /// Packing begins when this many or fewer are free.
+    pub low: u32,
+    /// Packing ends when this many are free.
+    pub high: u32,
+}
+
+impl Watermarks {
+    /// The smallest ones with which packing cannot run out of segments: a packed segment may have pages for every log.
+    pub fn smallest(log_count: u8) -> Watermarks {
+        let reserve = u32::from(log_count);
+        Watermarks { reserve, low: reserve, high: reserve + 1 }
+    }
+}
+
+/// Pages that were placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlacedPages {
+    /// By the host.
+    pub host: u64,
+    /// By packing.
+    pub copied: u64,
+    /// Records and padding.
+    pub padding: u64,
+    /// Segments that were packed.
+    pub packed_segments: u64,
+}
+
+impl PlacedPages {
+    /// Pages placed, of all sorts, for each page of the host. Not a number before the host wrote.
+    pub fn write_amplification(&self) -> f64 {
+        (self.host + self.copied + self.padding) as f64 / self.host as f64
+    }
+
+    /// What was placed since an earlier count.
+    pub fn since(&self, earlier: &PlacedPages) -> PlacedPages {
+        PlacedPages {
+            host: self.host - earlier.host,
+            copied: self.copied - earlier.copied,
+            padding: self.padding - earlier.padding,
+            packed_segments: self.packed_segments - earlier.packed_segments,
+        }
+    }
+}
+
+/// The books of a volume's logs, kept by a policy.
+pub struct Placer {
+    table: SegmentTable,
+    policy: Box<dyn Policy>,
+    watermarks: Watermarks,
+    open: Vec<Option<SegmentId>>,
+    is_packing: bool,
+    now: u64,
+    placed: PlacedPages,
+}
+
+impl Placer {
+    /// The books of a volume without data.
+    pub fn new(
+        segment_count: u32,
+        pages_per_segment: u32,
+        policy: Box<dyn Policy>,
+        watermarks: Watermarks,
+    ) -> Placer {
+        let table = SegmentTable::new(segment_count, pages_per_segment, policy.log_count());
+        Placer::with(table, policy, watermarks, 0)
+    }
+
+    /// The books of a volume that was recovered: its table, and the write clock, at least that of the newest segment.
+    pub fn recovered(
+        table: SegmentTable,
+        mut policy: Box<dyn Policy>,
+        watermarks: Watermarks,
+        now: u64,
+    ) -> Placer {
+        policy.recovered(&table, now);
+        Placer::with(table, policy, watermarks, now)
+    }
+
+    fn with(table: SegmentTable, policy: Box<dyn Policy>, watermarks: Watermarks, now: u64) -> Placer {
+        let open = vec![None; usize::from(policy.log_count())];
+        Placer { table, policy, watermarks, open, is_packing: false, now, placed: PlacedPages::default() }
+    }
+
+    /// The segments.
+    pub fn table(&self) -> &SegmentTable {
+        &self.table
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &dyn Policy {
+        &*self.policy
+    }
+
+    /// What was placed so far.
+    pub fn placed(&self) -> PlacedPages {
+        self.placed
+    }
+
+    /// The write clock: host page writes so far.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The segment that a log appends to.
+    pub fn open_segment(&self, log: LogId) -> Option<SegmentId> {
+        self.open[usize::from(log.0)]
+    }
+
+    /// Places a page that the host writes; `previous` is where the version before it lies. `None`: too few segments are free
+    /// for the host, nothing changed, and a segment has to be packed first.
+    #[inline]
+    pub fn write(&mut self, page: u64, previous: Option<Slot>) -> Option<Slot> {
+        if self.table.free_count() <= self.watermarks.reserve {
+            return None;
+        }
+        let log = self.policy.place_write(&PageWrite { page, previous, now: self.now }, &self.table);
+        if let Some(previous) = previous {
+            self.table.invalidate(previous.segment);
+        }
+        let slot = self.append(log, self.now);
+        self.now += 1;
+        self.placed.host += 1;
+        Some(slot)
+    }
+
+    /// The host needs the page at this place no more.
+    pub fn discard(&mut self, previous: Slot) {
+        self.table.invalidate(previous.segment);
+    }
+
+    /// Takes positions of a log's open segment for records and padding, and seals the segment if that fills it.
+    ///
+    /// # Panics
+    /// When the log has no open segment or the segment has fewer positions left.
+    pub fn pad(&mut self, log: LogId, pages: u32) {
+        let segment = self.open[usize::from(log.0)].expect("a log without an open segment is not padded");
+        self.table.pad(segment, pages);
+        self.placed.padding += u64::from(pages);
+        self.seal_if_full(log, segment);
+    }
+
+    /// Whether a segment should be packed now. The answer stays yes from the low mark until the high one is reached.
+    #[inline]
+    pub fn should_pack(&mut self) -> bool {
+        let free = self.table.free_count();
+        let end = if self.is_packing { self.watermarks.high } else { self.watermarks.low + 1 };
+        self.is_packing = free < end;
+        self.is_packing
+    }
+
+    /// Chooses the segment that is packed next. `None`: no segment is sealed.
+    pub fn begin_packing(&mut self) -> Option<SegmentId> {
+        let victim = self.policy.victim(&self.table, self.now)?;
+        self.table.begin_packing(victim);
+        Some(victim)
+    }
+
+    /// Places the copy of a live page of the segment that is being packed.
+    ///
+    /// # Panics
+    /// When no segment is free: the watermarks are too low for the number of segments that are packed at the same time.
+    #[inline]
+    pub fn copy(&mut self, page: u64, from: Slot) -> Slot {
+        let written = self.table.written_at(from);
+        let log = self.policy.place_copy(&PageCopy { page, from, written, now: self.now }, &self.table);
+        self.table.invalidate(from.segment);
+        self.placed.copied += 1;
+        self.append(log, written)
+    }
+
+    /// Frees a segment whose live pages were all copied or overwritten. The copies have to be durable.
+    ///
+    /// # Panics
+    /// When it has live pages or is not being packed.
+    pub fn end_packing(&mut self, segment: SegmentId) {
+        self.policy.packed(segment, &self.table, self.now);
+        self.table.free(segment);
+        self.placed.packed_segments += 1;
+    }
+
+    fn append(&mut self, log: LogId, written: u64) -> Slot {
+        let segment = match self.open[usize::from(log.0)] {
+            Some(open) => open,
+            None => {
+                let opened =
+                    self.table.open(log, self.now).expect("the watermarks keep a segment for every log");
+                self.open[usize::from(log.0)] = Some(opened);
+                self.policy.opened(opened, &self.table);
+                opened
+            }
+        };
+        let slot = self.table.append(segment, written);
+        self.seal_if_full(log, segment);
+        slot
+    }
+
+    fn seal_if_full(&mut self, log: LogId, segment: SegmentId) {
+        if self.table.segment(segment).written_pages == self.table.pages_per_segment() {
+            self.table.seal(segment, self.now);
+            self.open[usize::from(log.0)] = None;
+            self.policy.sealed(segment, &self.table);
+        }
+    }
+}
