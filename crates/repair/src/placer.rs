@@ -212,6 +212,7 @@ impl Placer {
             }
         };
         let slot = self.table.append(segment, written);
+        self.policy.placed(slot);
         self.seal_if_full(log, segment);
         slot
     }

@@ -52,6 +52,9 @@ pub trait Policy: Send {
     /// The sealed segment that is packed next. `None`: no segment is sealed.
     fn victim(&mut self, table: &SegmentTable, now: u64) -> Option<SegmentId>;
 
+    /// A page was placed where the last answer said.
+    fn placed(&mut self, _slot: Slot) {}
+
     /// A segment was opened; its number may have been another log's before.
     fn opened(&mut self, _segment: SegmentId, _table: &SegmentTable) {}
 
