@@ -11,14 +11,32 @@
 //! - [`Policy`]: the seam. [`Fifo`] and [`Greedy`] are the simplest policies.
 //! - [`SimulatedVolume`]: the books without data, to measure policies.
 
+mod counters;
+mod device_io;
+mod error;
+mod format;
+mod header_cache;
+mod layout;
+mod map;
+mod open_record;
 mod placer;
 mod policy;
+mod recovery;
+mod ring;
 mod segment_table;
 mod simulation;
 mod single_log;
+mod superblock_io;
+mod volume;
 
+pub use counters::VolumeCounters;
+pub use error::RepairError;
+pub use format::superblock::Superblock;
+pub use format::{VERSION, VolumeUuid};
+pub use layout::{LayoutOptions, VolumeLayout};
 pub use placer::{PlacedPages, Placer, Watermarks};
 pub use policy::{PageCopy, PageWrite, Policy};
 pub use segment_table::{LogId, LogSize, Segment, SegmentId, SegmentState, SegmentTable, Slot};
 pub use simulation::SimulatedVolume;
 pub use single_log::{Fifo, Greedy};
+pub use volume::{MountOptions, Volume};

@@ -128,21 +128,48 @@ impl Placer {
         self.open[usize::from(log.0)]
     }
 
+    /// Whether the host may write a page. Otherwise too few segments are free, and one has to be packed first.
+    #[inline]
+    pub fn can_write(&self) -> bool {
+        self.table.free_count() > self.watermarks.reserve
+    }
+
+    /// The watermarks.
+    pub fn watermarks(&self) -> Watermarks {
+        self.watermarks
+    }
+
     /// Places a page that the host writes; `previous` is where the version before it lies. `None`: too few segments are free
     /// for the host, nothing changed, and a segment has to be packed first.
     #[inline]
     pub fn write(&mut self, page: u64, previous: Option<Slot>) -> Option<Slot> {
-        if self.table.free_count() <= self.watermarks.reserve {
+        if !self.can_write() {
             return None;
         }
-        let log = self.policy.place_write(&PageWrite { page, previous, now: self.now }, &self.table);
+        let log = self.log_for_write(page, previous);
+        Some(self.append_write(log, previous))
+    }
+
+    /// The log for a page that the host writes. [`Placer::append_write`] follows; in between a volume pads the log for the
+    /// header of a record.
+    #[inline]
+    pub fn log_for_write(&mut self, page: u64, previous: Option<Slot>) -> LogId {
+        self.policy.place_write(&PageWrite { page, previous, now: self.now }, &self.table)
+    }
+
+    /// Appends a page that the host writes to a log.
+    ///
+    /// # Panics
+    /// When no segment is free: the caller asks [`Placer::can_write`] first.
+    #[inline]
+    pub fn append_write(&mut self, log: LogId, previous: Option<Slot>) -> Slot {
         if let Some(previous) = previous {
             self.table.invalidate(previous.segment);
         }
         let slot = self.append(log, self.now);
         self.now += 1;
         self.placed.host += 1;
-        Some(slot)
+        slot
     }
 
     /// The host needs the page at this place no more.
@@ -150,12 +177,13 @@ impl Placer {
         self.table.invalidate(previous.segment);
     }
 
-    /// Takes positions of a log's open segment for records and padding, and seals the segment if that fills it.
+    /// Takes positions of a log's open segment for records and padding, and seals the segment if that fills it. Opens a
+    /// segment if the log has none.
     ///
     /// # Panics
-    /// When the log has no open segment or the segment has fewer positions left.
+    /// When no segment is free, or the segment has fewer positions left.
     pub fn pad(&mut self, log: LogId, pages: u32) {
-        let segment = self.open[usize::from(log.0)].expect("a log without an open segment is not padded");
+        let segment = self.open(log);
         self.table.pad(segment, pages);
         self.placed.padding += u64::from(pages);
         self.seal_if_full(log, segment);
@@ -183,8 +211,25 @@ impl Placer {
     /// When no segment is free: the watermarks are too low for the number of segments that are packed at the same time.
     #[inline]
     pub fn copy(&mut self, page: u64, from: Slot) -> Slot {
+        let log = self.log_for_copy(page, from);
+        self.append_copy(log, from)
+    }
+
+    /// The log for the copy of a live page. [`Placer::append_copy`] follows; in between a volume pads the log for the header
+    /// of a record.
+    #[inline]
+    pub fn log_for_copy(&mut self, page: u64, from: Slot) -> LogId {
         let written = self.table.written_at(from);
-        let log = self.policy.place_copy(&PageCopy { page, from, written, now: self.now }, &self.table);
+        self.policy.place_copy(&PageCopy { page, from, written, now: self.now }, &self.table)
+    }
+
+    /// Appends the copy of a live page to a log.
+    ///
+    /// # Panics
+    /// When no segment is free.
+    #[inline]
+    pub fn append_copy(&mut self, log: LogId, from: Slot) -> Slot {
+        let written = self.table.written_at(from);
         self.table.invalidate(from.segment);
         self.placed.copied += 1;
         self.append(log, written)
@@ -201,7 +246,16 @@ impl Placer {
     }
 
     fn append(&mut self, log: LogId, written: u64) -> Slot {
-        let segment = match self.open[usize::from(log.0)] {
+        let segment = self.open(log);
+        let slot = self.table.append(segment, written);
+        self.policy.placed(slot);
+        self.seal_if_full(log, segment);
+        slot
+    }
+
+    /// The open segment of a log, which is opened if there is none.
+    fn open(&mut self, log: LogId) -> SegmentId {
+        match self.open[usize::from(log.0)] {
             Some(open) => open,
             None => {
                 let opened =
@@ -210,11 +264,7 @@ impl Placer {
                 self.policy.opened(opened, &self.table);
                 opened
             }
-        };
-        let slot = self.table.append(segment, written);
-        self.policy.placed(slot);
-        self.seal_if_full(log, segment);
-        slot
+        }
     }
 
     fn seal_if_full(&mut self, log: LogId, segment: SegmentId) {

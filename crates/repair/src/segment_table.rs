@@ -47,7 +47,7 @@ pub enum SegmentState {
 }
 
 /// One segment. All of it can be rebuilt from the segment's record on disk and the map.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// What it is used for.
     pub state: SegmentState,
@@ -153,6 +153,16 @@ impl SegmentTable {
     /// Segments that hold nothing.
     pub fn free_count(&self) -> u32 {
         self.free.len() as u32
+    }
+
+    /// The segments that hold nothing, in the order in which they will be opened.
+    pub fn free_segments(&self) -> impl Iterator<Item = SegmentId> + '_ {
+        self.free.iter().copied()
+    }
+
+    /// Raises the number of segments opened so far: those that were opened and freed before a restart count, too.
+    pub fn opened_at_least(&mut self, count: u64) {
+        self.opened_count = self.opened_count.max(count);
     }
 
     /// Segments opened so far, which is the sequence of the next one.

@@ -1,0 +1,242 @@
+//! The IOs of a volume on its device: reads that wait, and writes that are waited for before the next flush.
+//!
+//! # Invariants
+//! - A read never overtakes a write to the same range: it waits until that write has completed.
+//! - The first write that fails is remembered; every later write and flush fails with its error.
+
+use flashlab_base::{Bytes, Nanos};
+use flashlab_device::{Arena, Buffer, Completion, Device, IoError, Operation, Request};
+
+use crate::error::RepairError;
+
+/// The most writes in flight: enough that the device always has one while the next is filled.
+const WRITES_MAX: usize = 4;
+
+/// A range of the device and memory for it.
+pub(crate) struct ReadRange {
+    pub offset: u64,
+    pub size: Bytes,
+    pub buffer: Buffer,
+}
+
+impl ReadRange {
+    /// Memory of its own for a range.
+    pub fn new(offset: u64, size: Bytes) -> ReadRange {
+        ReadRange { offset, size, buffer: Arena::buffers(1, size).remove(0) }
+    }
+
+    /// The bytes that were read.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.size.0 as usize]
+    }
+}
+
+struct InFlight {
+    tag: u64,
+    offset: u64,
+    size: Bytes,
+    /// Whether the buffer is one of those for records.
+    returns: bool,
+}
+
+/// A device, and the volume's writes in flight.
+pub(crate) struct DeviceIo<D> {
+    device: D,
+    depth: usize,
+    tag: u64,
+    writes: Vec<InFlight>,
+    spare: Vec<Buffer>,
+    failed: Option<RepairError>,
+    takes_discards: bool,
+}
+
+impl<D: Device> DeviceIo<D> {
+    /// With buffers of this size for records, for as many logs.
+    pub fn new(device: D, record: Bytes, logs: usize) -> DeviceIo<D> {
+        let depth = device.geometry().depth.max(1) as usize;
+        let spare =
+            if record == Bytes::ZERO { Vec::new() } else { Arena::buffers(logs + WRITES_MAX, record) };
+        DeviceIo { device, depth, tag: 0, writes: Vec::new(), spare, failed: None, takes_discards: true }
+    }
+
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    /// The device, without what is in flight.
+    pub fn into_device(mut self) -> D {
+        self.drain();
+        self.device
+    }
+
+    /// A buffer for a record, whose content is old.
+    pub fn record_buffer(&mut self) -> Buffer {
+        loop {
+            if let Some(buffer) = self.spare.pop() {
+                return buffer;
+            }
+            let completed = self.complete_one();
+            assert!(completed, "every record buffer is open in a log or in flight");
+        }
+    }
+
+    /// Writes, and returns before the device has.
+    pub fn write_record(&mut self, offset: u64, size: Bytes, buffer: Buffer) -> Result<(), RepairError> {
+        self.write(offset, size, buffer, true)
+    }
+
+    /// As [`DeviceIo::write_record`], with a copy of these bytes.
+    pub fn write_bytes(&mut self, offset: u64, bytes: &[u8]) -> Result<(), RepairError> {
+        let size = Bytes(bytes.len() as u64);
+        let mut buffer = Arena::buffers(1, size).remove(0);
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        self.write(offset, size, buffer, false)
+    }
+
+    fn write(&mut self, offset: u64, size: Bytes, buffer: Buffer, returns: bool) -> Result<(), RepairError> {
+        while self.writes.len() >= WRITES_MAX.min(self.depth) {
+            self.complete_one();
+        }
+        if let Some(error) = &self.failed {
+            if returns {
+                self.spare.push(buffer);
+            }
+            return Err(error.clone());
+        }
+        self.tag += 1;
+        self.writes.push(InFlight { tag: self.tag, offset, size, returns });
+        let offset = Bytes(offset);
+        self.device.submit(Request { tag: self.tag, operation: Operation::Write, offset, size, buffer });
+        Ok(())
+    }
+
+    /// Reads ranges at the same time.
+    ///
+    /// # Errors
+    /// That of the first range that fails.
+    pub fn read(&mut self, ranges: &mut [ReadRange]) -> Result<(), RepairError> {
+        while self.writes.iter().any(|write| ranges.iter().any(|range| write.overlaps(range))) {
+            self.complete_one();
+        }
+        let mut error = None;
+        let mut waiting: Vec<(u64, usize)> = Vec::with_capacity(ranges.len());
+        let mut next = 0;
+        while next < ranges.len() || !waiting.is_empty() {
+            if next < ranges.len() && waiting.len() + self.writes.len() < self.depth {
+                let range = &mut ranges[next];
+                let buffer = std::mem::replace(&mut range.buffer, Buffer::empty());
+                self.tag += 1;
+                waiting.push((self.tag, next));
+                next += 1;
+                self.device.submit(Request {
+                    tag: self.tag,
+                    operation: Operation::Read,
+                    offset: Bytes(range.offset),
+                    size: range.size,
+                    buffer,
+                });
+                continue;
+            }
+            let Some(done) = self.device.wait(Nanos::MAX) else {
+                return Err(failed("read", ranges[0].offset, ranges[0].size, IoError::GONE));
+            };
+            match waiting.iter().position(|(tag, _)| *tag == done.tag) {
+                None => self.written(done),
+                Some(at) => {
+                    let range = &mut ranges[waiting.swap_remove(at).1];
+                    range.buffer = done.buffer;
+                    if let Err(why) = done.result {
+                        error.get_or_insert(failed("read", range.offset, range.size, why));
+                    }
+                }
+            }
+        }
+        error.map_or(Ok(()), Err)
+    }
+
+    /// Waits for all writes and flushes the device: everything written is durable when this succeeds.
+    pub fn flush(&mut self) -> Result<(), RepairError> {
+        self.drain();
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        if let Err(error) = self.alone(Operation::Flush, 0, Bytes::ZERO) {
+            self.failed = Some(error.clone());
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Discards a range that holds nothing. A device that cannot is not asked a second time.
+    pub fn discard(&mut self, offset: u64, size: Bytes) {
+        if self.takes_discards {
+            self.drain();
+            self.takes_discards = self.alone(Operation::Discard, offset, size).is_ok();
+        }
+    }
+
+    /// Whether the device has not refused a discard.
+    pub fn takes_discards(&self) -> bool {
+        self.takes_discards
+    }
+
+    /// Lets the device's time go on until then.
+    pub fn pause(&mut self, until: Nanos) {
+        while let Some(done) = self.device.wait(until) {
+            self.written(done);
+        }
+    }
+
+    fn alone(&mut self, operation: Operation, offset: u64, size: Bytes) -> Result<(), RepairError> {
+        let action = if operation == Operation::Flush { "flush" } else { "discard" };
+        self.tag += 1;
+        let buffer = Buffer::empty();
+        self.device.submit(Request { tag: self.tag, operation, offset: Bytes(offset), size, buffer });
+        let result = self.device.wait(Nanos::MAX).map_or(Err(IoError::GONE), |done| done.result);
+        result.map_err(|error| failed(action, offset, size, error))
+    }
+
+    fn drain(&mut self) {
+        while self.complete_one() {}
+    }
+
+    fn complete_one(&mut self) -> bool {
+        if self.writes.is_empty() {
+            return false;
+        }
+        match self.device.wait(Nanos::MAX) {
+            Some(done) => self.written(done),
+            None => {
+                // A device that does not answer is gone, and so are its buffers.
+                let lost = self.writes.swap_remove(0);
+                self.failed.get_or_insert(failed("write", lost.offset, lost.size, IoError::GONE));
+            }
+        }
+        true
+    }
+
+    fn written(&mut self, done: Completion) {
+        let Some(at) = self.writes.iter().position(|write| write.tag == done.tag) else { return };
+        let write = self.writes.swap_remove(at);
+        if write.returns {
+            self.spare.push(done.buffer);
+        }
+        if let Err(error) = done.result {
+            self.failed.get_or_insert(failed("write", write.offset, write.size, error));
+        }
+    }
+}
+
+impl InFlight {
+    fn overlaps(&self, range: &ReadRange) -> bool {
+        self.offset < range.offset + range.size.0 && range.offset < self.offset + self.size.0
+    }
+}
+
+fn failed(action: &'static str, offset: u64, size: Bytes, error: IoError) -> RepairError {
+    RepairError::Io { action, offset, size, error }
+}

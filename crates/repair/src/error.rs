@@ -1,0 +1,89 @@
+//! What can be wrong with a volume.
+
+use flashlab_base::Bytes;
+use flashlab_device::IoError;
+use thiserror::Error;
+
+/// Why a volume cannot be made, opened or used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RepairError {
+    /// The device carries no volume.
+    #[error(
+        "there is no flashlab volume: no copy of the superblock has its magic number; `flashlab repair create` makes one"
+    )]
+    NoVolume,
+    /// A later or earlier version of the format.
+    #[error("the volume has version {0} of the format, and this flashlab reads version {version}: use the flashlab that made it", version = crate::format::VERSION)]
+    OtherVersion(u32),
+    /// The device is smaller than the volume on it.
+    #[error(
+        "the volume takes {volume}, but the device has {device}: it was truncated, or it is another device"
+    )]
+    Truncated {
+        /// What the volume takes.
+        volume: Bytes,
+        /// What the device has.
+        device: Bytes,
+    },
+    /// The options for a new volume do not fit together or do not fit the device.
+    #[error("{0}")]
+    Options(String),
+    /// The map needs more memory than allowed.
+    #[error(
+        "the map of this volume needs {needed} of memory, and the limit is {limit}: raise the limit, or make the volume with larger pages"
+    )]
+    Memory {
+        /// What it needs.
+        needed: Bytes,
+        /// What it may have.
+        limit: Bytes,
+    },
+    /// Something on the device is not what was written there, and no copy of it is left.
+    #[error(
+        "{what} at byte {offset} of the device is damaged: {why}; `flashlab repair check` lists all damage, `flashlab repair dump` copies out what can be read"
+    )]
+    Damaged {
+        /// Which structure.
+        what: &'static str,
+        /// Where it begins.
+        offset: u64,
+        /// What does not fit.
+        why: String,
+    },
+    /// The device failed an IO.
+    #[error("cannot {action} {size} at byte {offset} of the device: {error}")]
+    Io {
+        /// Read, write, flush or discard.
+        action: &'static str,
+        /// The first byte.
+        offset: u64,
+        /// How much.
+        size: Bytes,
+        /// The device's error.
+        error: IoError,
+    },
+    /// An earlier write or flush failed, so that what is durable is not known.
+    #[error(
+        "the volume accepts no more writes: {0}; what was flushed before is durable: close the volume, find out what the device has, and open it again"
+    )]
+    Poisoned(String),
+    /// No segment can be reclaimed.
+    #[error("the volume is full: packing finds no segment with a page that was overwritten or discarded")]
+    Full,
+    /// The range is not inside the volume.
+    #[error("the range ends beyond the volume, which has {0}")]
+    OutOfRange(Bytes),
+}
+
+impl RepairError {
+    /// The errno with which an IO on the volume ends.
+    pub fn io_error(&self) -> IoError {
+        match self {
+            // ENOSPC is the same number as a range beyond the capacity.
+            RepairError::Full | RepairError::OutOfRange(_) => IoError::OUT_OF_RANGE,
+            RepairError::Io { error, .. } => *error,
+            _ => IoError::IO,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Where everything lies on the device. The layout follows from five numbers alone, and is computed by the same function
+//! when a volume is made and when it is opened.
+//!
+//! ```text
+//! superblocks | checkpoint ring | map image 0 | map image 1 | segments ... | superblocks
+//! ```
+
+use flashlab_base::Bytes;
+
+use crate::error::RepairError;
+use crate::format::BLOCK;
+use crate::format::{checkpoint, image, record};
+
+/// Space at each end of the device for superblocks.
+const ENDS: Bytes = Bytes::kib(128);
+/// The largest checkpoint interval: it bounds the work of a mount after a crash.
+pub(crate) const INTERVAL_MAX: Bytes = Bytes::mib(64);
+/// The largest record: enough for sequential speed on every device of the zoo, and two of them fit into a CPU's cache.
+const RECORD_MAX: Bytes = Bytes::mib(1);
+/// A segment number and a page's position in it fit into 32 bits.
+const POSITIONS_MAX: u64 = u32::MAX as u64;
+/// What a layout follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayoutOptions {
+    /// Bytes of the device that the volume takes.
+    pub capacity: Bytes,
+    /// The page: the unit of the map.
+    pub page: Bytes,
+    /// The segment: a multiple of the erase block.
+    pub segment: Bytes,
+    /// Pages that the volume offers.
+    pub logical_pages: u64,
+    /// At most this much is written between two checkpoints.
+    pub checkpoint_interval: Bytes,
+}
+
+/// Where everything lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeLayout {
+    /// What it follows from.
+    pub options: LayoutOptions,
+    /// Where the ring of checkpoints begins.
+    pub ring: Bytes,
+    /// Its length.
+    pub ring_length: Bytes,
+    /// The longest checkpoint.
+    pub checkpoint_max: Bytes,
+    /// Where the two images of the map begin.
+    pub images: [Bytes; 2],
+    /// Where the segments begin.
+    pub segments: Bytes,
+    /// The number of segments.
+    pub segment_count: u32,
+    /// The most pages of a record, which has one more with its header.
+    pub record_pages_max: u32,
+}
+
+impl VolumeLayout {
+    /// The layout of a volume.
+    ///
+    /// # Errors
+    /// [`RepairError::Options`]: what is impossible and what would be possible.
+    pub fn new(options: LayoutOptions) -> Result<VolumeLayout, RepairError> {
+        let LayoutOptions { capacity, page, segment, logical_pages, checkpoint_interval } = options;
+        let wrong = |text: String| Err(RepairError::Options(text));
+        if !page.0.is_power_of_two() || !(Bytes::kib(4)..=Bytes::kib(64)).contains(&page) {
+            return wrong(format!("the page is {page}: it has to be 4, 8, 16, 32 or 64 KiB"));
+        }
+        if segment.0 < 4 * page.0 || !segment.is_multiple_of(page) || segment > INTERVAL_MAX {
+            return wrong(format!(
+                "the segment is {segment}: it has to be a multiple of the page, at least {} and at most {INTERVAL_MAX}",
+                Bytes(4 * page.0)
+            ));
+        }
+        if checkpoint_interval > INTERVAL_MAX || checkpoint_interval < segment {
+            return wrong(format!(
+                "the checkpoint interval is {checkpoint_interval}: it has to be at least a segment ({segment}) and at \
+                 most {INTERVAL_MAX}"
+            ));
+        }
+        if capacity.0 / page.0 > POSITIONS_MAX {
+            return wrong(format!(
+                "the device has {capacity}: with pages of {page} a volume takes at most {}; give larger pages",
+                Bytes(POSITIONS_MAX * page.0)
+            ));
+        }
+        let pages_per_segment = segment.0 / page.0;
+        let record_pages_max =
+            record::entries_max(page).min(RECORD_MAX.0 / page.0 - 1).min(pages_per_segment - 1);
+        // The tables are sized for as many segments as the whole device has.
+        let segments_bound = capacity.0 / segment.0;
+        let checkpoint_max = checkpoint::length_max(
+            // The changes of all open records may come on top, once while a checkpoint becomes due and once in it.
+            checkpoint_interval.0 / page.0 + 2 * checkpoint::LOGS_MAX as u64 * record::entries_max(page),
+            touched_segments_max(segments_bound, &options),
+        );
+        let image_length = image::length(logical_pages, segments_bound);
+        let ring_length = Bytes(image_length.0.max(8 * checkpoint_max.0));
+        let ring = ENDS;
+        let images = [ring + ring_length, ring + ring_length + image_length];
+        let segments = (images[1] + image_length).round_up(segment);
+        let end = capacity.round_down(BLOCK).0.saturating_sub(ENDS.0);
+        let segment_count = end.saturating_sub(segments.0) / segment.0;
+        let layout = VolumeLayout {
+            options,
+            ring,
+            ring_length,
+            checkpoint_max,
+            images,
+            segments,
+            segment_count: segment_count as u32,
+            record_pages_max: record_pages_max as u32,
+        };
+        let possible = layout.logical_pages_max();
+        if logical_pages == 0 || logical_pages > possible {
+            return wrong(format!(
+                "{} of data do not fit: with {segment_count} segments of {segment} on {capacity} the volume can offer \
+                 at most {}; give a lower fill, smaller segments or a larger device",
+                Bytes(logical_pages.saturating_mul(page.0)),
+                Bytes(possible * page.0),
+            ));
+        }
+        Ok(layout)
+    }
+
+    /// The most pages that the volume could offer: packing needs free segments and slack.
+    fn logical_pages_max(&self) -> u64 {
+        /// Segments that packing needs: open ones and the reserve, for the policy with the most logs that a small
+        /// volume can have, which has two.
+        const KEPT: u64 = 8;
+        /// Above this share of the segments, packing copies over 20 pages for each one that it frees.
+        const FILL_MAX: f64 = 0.95;
+        let per_segment = u64::from(self.data_pages_per_segment());
+        let all = u64::from(self.segment_count) * per_segment;
+        let kept = u64::from(self.segment_count).saturating_sub(KEPT) * per_segment;
+        kept.min((all as f64 * FILL_MAX) as u64)
+    }
+
+    /// Positions in a segment: pages and record headers.
+    pub fn pages_per_segment(&self) -> u32 {
+        (self.options.segment.0 / self.options.page.0) as u32
+    }
+
+    /// Pages in a segment of full records.
+    pub fn data_pages_per_segment(&self) -> u32 {
+        let positions = self.pages_per_segment();
+        positions - positions.div_ceil(self.record_pages_max + 1)
+    }
+
+    /// The number of positions.
+    pub(crate) fn positions(&self) -> u32 {
+        self.segment_count * self.pages_per_segment()
+    }
+
+    /// Where a position lies on the device.
+    pub(crate) fn offset(&self, position: u32) -> u64 {
+        self.segments.0 + u64::from(position) * self.options.page.0
+    }
+
+    /// The most segments whose entry a checkpoint may have to hold.
+    pub(crate) fn touched_segments_max(&self) -> u64 {
+        touched_segments_max(self.options.capacity.0 / self.options.segment.0, &self.options)
+    }
+
+    /// What the map and the table of segments take in memory.
+    pub fn memory(&self) -> Bytes {
+        const SEGMENT: u64 = 128;
+        let page = (crate::map::BYTES_PER_PAGE as u64).saturating_mul(self.options.logical_pages);
+        Bytes(page.saturating_add(SEGMENT * u64::from(self.segment_count)))
+    }
+}
+
+/// A checkpoint is due before more segments than this were opened or sealed.
+fn touched_segments_max(segments: u64, options: &LayoutOptions) -> u64 {
+    (options.checkpoint_interval.0 / options.segment.0 + 4 * checkpoint::LOGS_MAX as u64).min(segments)
+}

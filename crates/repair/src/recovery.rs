@@ -1,0 +1,388 @@
+//! Recovery: from what is on the device to the state that a volume continues with. It only reads.
+//!
+//! # Method
+//! 1. The superblock is the valid copy with the highest update number.
+//! 2. The newest complete image gives the map and the segments.
+//! 3. The checkpoints since the image was begun are applied in order, until one is missing.
+//! 4. Roll-forward: the last checkpoint names the open segments and the free ones in the order of their opening. Their records
+//!    of the same epoch are read, and applied group by group in the order of their sequence, until one is missing.
+//! 5. The live pages of each segment are counted from the map. A segment without any is free.
+//!
+//! Copies that packing made since the last checkpoint are not replayed: their originals are still there.
+//!
+//! # Invariants
+//! - Step 4 reads no more than was written since the last checkpoint, and the header of one more record in each segment.
+//! - A record that is missing although a flush had made it durable is damage, not the end of the log. Later records say how far
+//!   flushes had come.
+//! - Recovering does not change the device, so that recovering twice is the same as once.
+
+use std::collections::BTreeMap;
+
+use flashlab_base::Bytes;
+use flashlab_device::Device;
+
+use crate::device_io::{DeviceIo, ReadRange};
+use crate::error::RepairError;
+use crate::format::checkpoint::{Change, Checkpoint};
+use crate::format::image::{self, ChunkContent};
+use crate::format::record::{Entry, RecordHeader, page_checksum};
+use crate::format::superblock::Superblock;
+use crate::format::{BLOCK, VolumeUuid};
+use crate::layout::VolumeLayout;
+use crate::map::{Location, PageMap};
+use crate::ring::{Placed, Ring};
+use crate::segment_table::{LogId, Segment, SegmentId, SegmentState};
+
+/// The map is read in parts of this size.
+const IMAGE_READ: Bytes = Bytes::mib(1);
+
+/// The state of a volume as the device has it.
+pub(crate) struct Recovered {
+    pub superblock: Superblock,
+    pub map: PageMap,
+    pub segments: Vec<Segment>,
+    pub ring: Ring,
+    /// The last checkpoint, without its lists.
+    pub checkpoint: Checkpoint,
+    /// Changes since the last checkpoint.
+    pub changes: Vec<Change>,
+    /// Segments with records since the last checkpoint.
+    pub touched: Vec<SegmentId>,
+    /// The last record that was applied.
+    pub sequence: u64,
+    /// The write clock.
+    pub now: u64,
+    /// Segments opened so far.
+    pub opened_count: u64,
+    /// Records that roll-forward applied.
+    pub replayed: u64,
+}
+
+/// Recovers the state.
+///
+/// # Errors
+/// See [`RepairError`].
+pub(crate) fn recover<D: Device>(
+    io: &mut DeviceIo<D>,
+    superblock: Superblock,
+) -> Result<Recovered, RepairError> {
+    let layout = superblock.layout.clone();
+    let mut recovered = Recovered {
+        map: PageMap::new(layout.options.logical_pages),
+        segments: vec![Segment::default(); layout.segment_count as usize],
+        ring: Ring::new(layout.ring_length, superblock.first_position),
+        checkpoint: Checkpoint { number: superblock.first_checkpoint - 1, ..Checkpoint::default() },
+        changes: Vec::new(),
+        touched: Vec::new(),
+        sequence: 0,
+        now: 0,
+        opened_count: 0,
+        replayed: 0,
+        superblock,
+    };
+    if recovered.superblock.image > 0 {
+        read_image(io, &mut recovered)?;
+    }
+    let last = read_checkpoints(io, &mut recovered)?;
+    recovered.sequence = last.sequence;
+    recovered.now = last.now;
+    recovered.opened_count = last.opened_count;
+    roll_forward(io, &mut recovered, &last)?;
+    recovered.checkpoint = last;
+    count_live_pages(&layout, &recovered.map, &mut recovered.segments)?;
+    Ok(recovered)
+}
+
+fn read_image<D: Device>(io: &mut DeviceIo<D>, recovered: &mut Recovered) -> Result<(), RepairError> {
+    let (layout, uuid, image) =
+        (&recovered.superblock.layout, recovered.superblock.uuid, recovered.superblock.image);
+    let start = layout.images[(image % 2) as usize].0;
+    let (pages, segments) = (layout.options.logical_pages, u64::from(layout.segment_count));
+    let chunks = image::length(pages, segments).0 / BLOCK.0;
+    let mut chunk = 0;
+    while chunk < chunks {
+        let size = IMAGE_READ.min(Bytes((chunks - chunk) * BLOCK.0));
+        let mut part = [ReadRange::new(start + chunk * BLOCK.0, size)];
+        io.read(&mut part)?;
+        for block in part[0].bytes().chunks_exact(BLOCK.0 as usize) {
+            let id = (image, chunk);
+            let fits = match image::content(chunk, pages, segments) {
+                Some(ChunkContent::Pages(range)) => {
+                    image::decode_pages(uuid, id, range.end - range.start, block).is_some_and(|places| {
+                        range.zip(places).all(|(page, place)| put(layout, &mut recovered.map, page, place))
+                    })
+                }
+                Some(ChunkContent::Segments(range)) => {
+                    image::decode_segments(uuid, id, range.end - range.start, block).is_some_and(|found| {
+                        range.zip(found).all(|(at, segment)| {
+                            recovered.segments[at as usize] = segment;
+                            segment.written_pages <= layout.pages_per_segment()
+                        })
+                    })
+                }
+                None => true,
+            };
+            if !fits {
+                let offset = start + chunk * BLOCK.0;
+                return Err(damaged(
+                    "the map's image",
+                    offset,
+                    format!("chunk {chunk} is not what was written"),
+                ));
+            }
+            chunk += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Puts a page into the map if the place exists.
+fn put(layout: &VolumeLayout, map: &mut PageMap, page: u64, place: Option<Location>) -> bool {
+    let exists = place.is_none_or(|place| {
+        place.position < layout.positions()
+            && place.distance > 0
+            && u32::from(place.distance) <= place.position % layout.pages_per_segment()
+    });
+    if page >= map.pages() || !exists {
+        return false;
+    }
+    map.set(page, place);
+    true
+}
+
+/// Applies a change to the map. False: it is impossible.
+fn apply(layout: &VolumeLayout, map: &mut PageMap, change: Change) -> bool {
+    match change {
+        Change::Put { page, location } => put(layout, map, page, Some(location)),
+        Change::Drop { page, count } => {
+            let end = page.saturating_add(count.into());
+            let fits = end <= map.pages();
+            (page..end.min(map.pages())).for_each(|page| map.set(page, None));
+            fits
+        }
+    }
+}
+
+/// Applies the checkpoints and returns the last one.
+fn read_checkpoints<D: Device>(
+    io: &mut DeviceIo<D>,
+    recovered: &mut Recovered,
+) -> Result<Checkpoint, RepairError> {
+    let (layout, uuid) = (&recovered.superblock.layout, recovered.superblock.uuid);
+    let mut last = recovered.checkpoint.clone();
+    loop {
+        let wanted = last.number + 1;
+        let mut found = None;
+        for position in recovered.ring.positions() {
+            found = read_checkpoint(io, layout, uuid, position)?.filter(|found| found.number == wanted);
+            if let Some(found) = &found {
+                recovered.ring.add(Placed { number: wanted, position, length: found.length() });
+                break;
+            }
+        }
+        let Some(found) = found else { return Ok(last) };
+        let applied = found.changes.iter().all(|&change| apply(layout, &mut recovered.map, change))
+            && found.segments.iter().all(|&(id, segment)| {
+                let Some(place) = recovered.segments.get_mut(id.0 as usize) else { return false };
+                *place = segment;
+                segment.written_pages <= layout.pages_per_segment()
+            });
+        if !applied {
+            let offset = layout.ring.0 + recovered.ring.next() - found.length().0;
+            return Err(damaged("a checkpoint", offset, "it names what does not exist".to_owned()));
+        }
+        last = found;
+    }
+}
+
+fn read_checkpoint<D: Device>(
+    io: &mut DeviceIo<D>,
+    layout: &VolumeLayout,
+    uuid: VolumeUuid,
+    position: u64,
+) -> Result<Option<Checkpoint>, RepairError> {
+    if position + BLOCK.0 > layout.ring_length.0 {
+        return Ok(None);
+    }
+    let mut first = [ReadRange::new(layout.ring.0 + position, BLOCK)];
+    io.read(&mut first)?;
+    let Some(length) = Checkpoint::length_of(first[0].bytes()) else { return Ok(None) };
+    if length == BLOCK {
+        return Ok(Checkpoint::decode(uuid, first[0].bytes()));
+    }
+    if length > layout.checkpoint_max || position + length.0 > layout.ring_length.0 {
+        return Ok(None);
+    }
+    let mut whole = [ReadRange::new(layout.ring.0 + position, length)];
+    io.read(&mut whole)?;
+    Ok(Checkpoint::decode(uuid, whole[0].bytes()))
+}
+
+/// A record that roll-forward found.
+struct FoundRecord {
+    header: RecordHeader,
+    /// Whether all of its pages have their checksums.
+    is_whole: bool,
+}
+
+/// Applies the records behind the last checkpoint.
+fn roll_forward<D: Device>(
+    io: &mut DeviceIo<D>,
+    recovered: &mut Recovered,
+    last: &Checkpoint,
+) -> Result<(), RepairError> {
+    let layout = recovered.superblock.layout.clone();
+    let mut found: BTreeMap<u64, FoundRecord> = BTreeMap::new();
+    let exists =
+        |id: SegmentId, position: u32| id.0 < layout.segment_count && position <= layout.pages_per_segment();
+    for &(id, position) in last.open.iter().filter(|(id, position)| exists(*id, *position)) {
+        read_records(io, recovered, last, (id, position), &mut found)?;
+    }
+    for &id in last.queue.iter().filter(|id| exists(**id, 0)) {
+        let before = found.len();
+        read_records(io, recovered, last, (id, 0), &mut found)?;
+        if found.len() == before {
+            // Segments are opened in this order, each with a record: later ones lie behind a gap.
+            break;
+        }
+    }
+    let mut group = Vec::new();
+    let mut next = last.sequence + 1;
+    while let Some(record) = found.get(&next).filter(|record| record.is_whole) {
+        group.push(&record.header);
+        if record.header.commits {
+            for header in group.drain(..) {
+                replay(&layout, recovered, header)?;
+            }
+            recovered.sequence = next;
+        }
+        next += 1;
+    }
+    if let Some(late) = found.values().find(|record| record.header.checkpoint > last.number) {
+        let why = format!(
+            "checkpoint {} was durable when record {} was written, but it is not there",
+            late.header.checkpoint, late.header.sequence
+        );
+        return Err(damaged("a checkpoint", layout.ring.0 + recovered.ring.next(), why));
+    }
+    if let Some(late) = found.values().find(|record| record.header.durable > recovered.sequence) {
+        let offset = layout.offset(late.header.position);
+        let why = format!(
+            "record {} was durable when this one, {}, was written, but record {next} is not there",
+            late.header.durable, late.header.sequence
+        );
+        return Err(damaged("a record before the one", offset, why));
+    }
+    Ok(())
+}
+
+/// Reads the records of a segment from a position on.
+fn read_records<D: Device>(
+    io: &mut DeviceIo<D>,
+    recovered: &Recovered,
+    last: &Checkpoint,
+    (segment, start): (SegmentId, u32),
+    found: &mut BTreeMap<u64, FoundRecord>,
+) -> Result<(), RepairError> {
+    let (layout, uuid) = (&recovered.superblock.layout, recovered.superblock.uuid);
+    let (page, seed) = (layout.options.page, uuid.seed());
+    let first = segment.0 * layout.pages_per_segment();
+    let mut at = start;
+    while at < layout.pages_per_segment() {
+        let mut range = [ReadRange::new(layout.offset(first + at), page)];
+        io.read(&mut range)?;
+        let header = RecordHeader::decode(uuid, range[0].bytes()).filter(|header| {
+            header.position == first + at
+                && header.epoch == last.epoch
+                && header.sequence > last.sequence
+                && header.page_count() + at < layout.pages_per_segment()
+        });
+        let Some(header) = header else { return Ok(()) };
+        let pages = header.page_count();
+        let is_whole = pages == 0 || {
+            let size = Bytes(u64::from(pages) * page.0);
+            let mut data = [ReadRange::new(layout.offset(first + at + 1), size)];
+            io.read(&mut data)?;
+            let entries = header.entries.iter().filter(|entry| entry.has_data());
+            entries.zip(data[0].bytes().chunks_exact(page.0 as usize)).all(|(entry, data)| match *entry {
+                Entry::Write { page, checksum } | Entry::Copy { page, checksum } => {
+                    page_checksum(seed, page, header.sequence, data) == checksum
+                }
+                Entry::Superseded | Entry::Discard { .. } => true,
+            })
+        };
+        at += 1 + pages;
+        found.insert(header.sequence, FoundRecord { header, is_whole });
+    }
+    Ok(())
+}
+
+/// Applies a record.
+fn replay(
+    layout: &VolumeLayout,
+    recovered: &mut Recovered,
+    header: &RecordHeader,
+) -> Result<(), RepairError> {
+    let id = SegmentId(header.position / layout.pages_per_segment());
+    let mut distance = 0;
+    for entry in &header.entries {
+        distance += u8::from(entry.has_data());
+        let change = match *entry {
+            Entry::Write { page, .. } => Change::Put {
+                page,
+                location: Location { position: header.position + u32::from(distance), distance },
+            },
+            Entry::Discard { page, count } => Change::Drop { page, count },
+            Entry::Copy { .. } | Entry::Superseded => continue,
+        };
+        if !apply(layout, &mut recovered.map, change) {
+            let why = "it names what does not exist".to_owned();
+            return Err(damaged("a record", layout.offset(header.position), why));
+        }
+        recovered.changes.push(change);
+    }
+    let segment = &mut recovered.segments[id.0 as usize];
+    if segment.sequence != header.segment_sequence || segment.written_pages == 0 {
+        let (sequence, opened) = (header.segment_sequence, header.opened);
+        let written = [header.written[0]; 2];
+        *segment = Segment { sequence, opened, log: LogId(header.log), written, ..Segment::default() };
+    }
+    let end = header.position % layout.pages_per_segment() + 1 + u32::from(distance);
+    segment.written_pages = segment.written_pages.max(end);
+    segment.written[1] = header.written[1];
+    segment.sealed = header.now;
+    if !recovered.touched.contains(&id) {
+        recovered.touched.push(id);
+    }
+    recovered.now = recovered.now.max(header.now);
+    recovered.opened_count = recovered.opened_count.max(header.segment_sequence + 1);
+    recovered.replayed += 1;
+    Ok(())
+}
+
+/// Counts the live pages of each segment; those with any are sealed, the others free.
+fn count_live_pages(
+    layout: &VolumeLayout,
+    map: &PageMap,
+    segments: &mut [Segment],
+) -> Result<(), RepairError> {
+    for page in 0..map.pages() {
+        if let Some(location) = map.get(page) {
+            segments[(location.position / layout.pages_per_segment()) as usize].live_pages += 1;
+        }
+    }
+    for (at, segment) in (0..).zip(segments) {
+        segment.state = if segment.live_pages > 0 { SegmentState::Sealed } else { SegmentState::Free };
+        if segment.live_pages > segment.written_pages {
+            let offset = layout.offset(at * layout.pages_per_segment());
+            let why =
+                format!("the map has {} pages in it, but {}", segment.live_pages, segment.written_pages);
+            return Err(damaged("a segment", offset, format!("{why} were written")));
+        }
+    }
+    Ok(())
+}
+
+fn damaged(what: &'static str, offset: u64, why: String) -> RepairError {
+    RepairError::Damaged { what, offset, why }
+}

@@ -1,0 +1,65 @@
+//! Reads the newest superblock and writes the next one.
+
+use flashlab_device::Device;
+
+use crate::device_io::{DeviceIo, ReadRange};
+use crate::error::RepairError;
+use crate::format::BLOCK;
+use crate::format::superblock::Superblock;
+
+/// Writes the pair of copies that is due by the update number, and flushes.
+pub(crate) fn write_superblock<D: Device>(
+    io: &mut DeviceIo<D>,
+    superblock: &Superblock,
+) -> Result<(), RepairError> {
+    let mut block = vec![0; BLOCK.0 as usize];
+    superblock.encode(&mut block);
+    for offset in Superblock::offsets(superblock.update % 2, superblock.layout.options.capacity) {
+        io.write_bytes(offset, &block)?;
+    }
+    io.flush()
+}
+
+/// Reads the superblock.
+///
+/// # Errors
+/// See [`RepairError`].
+pub(crate) fn read_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Superblock, RepairError> {
+    let capacity = io.device().geometry().capacity;
+    if capacity.0 < 4 * BLOCK.0 {
+        return Err(RepairError::NoVolume);
+    }
+    let (mut newest, mut other): (Option<Superblock>, Option<RepairError>) = (None, None);
+    let offsets = |capacity| (0..2).flat_map(move |pair| Superblock::offsets(pair, capacity));
+    let mut offsets: Vec<u64> = offsets(capacity).collect();
+    let mut at = 0;
+    while at < offsets.len() {
+        let mut block = [ReadRange::new(offsets[at], BLOCK)];
+        let decoded = io.read(&mut block).and_then(|()| Superblock::decode(block[0].bytes(), offsets[at]));
+        match decoded {
+            Ok(Some(found)) => {
+                // A volume that is smaller than its device has its last copies before the device's end.
+                let own = (0..2).flat_map(|pair| Superblock::offsets(pair, found.layout.options.capacity));
+                offsets.extend(own.filter(|own| own + BLOCK.0 <= capacity.0).collect::<Vec<u64>>());
+                offsets.dedup();
+                if offsets.len() > 16 {
+                    offsets.truncate(16);
+                }
+                if newest.as_ref().is_none_or(|newest| found.update > newest.update) {
+                    newest = Some(found);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                other.get_or_insert(error);
+            }
+        }
+        at += 1;
+    }
+    let Some(superblock) = newest else { return Err(other.unwrap_or(RepairError::NoVolume)) };
+    let volume = superblock.layout.options.capacity;
+    if volume > capacity {
+        return Err(RepairError::Truncated { volume, device: capacity });
+    }
+    Ok(superblock)
+}

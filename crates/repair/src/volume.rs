@@ -1,0 +1,364 @@
+//! The volume: a durable, crash-safe, log-structured device over any device.
+//!
+//! # Model
+//! (Stoica et al., "Evaluating and Repairing Write Performance on Flash Devices", DaMoN 2009, section 3, made durable.)
+//! Writes of pages are gathered in memory and appended to a log as records; the map says where the newest version of each
+//! page lies. The [`Placer`] and its policy decide which log a page goes to and which segment is packed.
+//!
+//! # Method
+//! - `writing`: pages and discards go into open records; full ones are written.
+//! - `flushing`: writes the open records and flushes the device. Flushes that come together share one.
+//! - `packing`: copies the live pages out of a segment, in steps of one record.
+//! - `checkpointing`: makes the map durable and frees the packed segments.
+//! - `reading`: reads pages and verifies each one.
+//! - `front`: the volume as a [`Device`].
+//!
+//! # Invariants
+//! - What a flush has acknowledged survives. What is recovered is the state after some write, and not before the last flush.
+//! - A segment that the last durable checkpoint needs is never written to: it is reused only after a later checkpoint is durable.
+//! - Records that hold writes of the host are written in groups with one commit, so that several logs are as one.
+//! - After a failed write or flush nothing is acknowledged any more.
+//! - While more segments are free than the low mark, no write waits for more than the packing of one segment.
+
+mod checkpointing;
+mod flushing;
+mod front;
+mod packing;
+mod reading;
+mod writing;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use flashlab_base::{Bytes, Nanos};
+use flashlab_device::{Buffer, Completion, Device, Request};
+
+use crate::counters::VolumeCounters;
+use crate::device_io::DeviceIo;
+use crate::error::RepairError;
+use crate::format::VolumeUuid;
+use crate::format::checkpoint::{Change, LOGS_MAX};
+use crate::format::superblock::Superblock;
+use crate::header_cache::HeaderCache;
+use crate::layout::{LayoutOptions, VolumeLayout};
+use crate::map::{Location, PageMap};
+use crate::open_record::OpenRecord;
+use crate::placer::{Placer, Watermarks};
+use crate::policy::Policy;
+use crate::recovery::{Recovered, recover};
+use crate::ring::Ring;
+use crate::segment_table::{SegmentId, SegmentTable, Slot};
+use crate::superblock_io::{read_superblock, write_superblock};
+
+/// How a volume is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct MountOptions {
+    /// The most memory that the map may take.
+    pub memory_max: Option<Bytes>,
+    /// The most bytes a second of free segments that are discarded on the device; zero: none are.
+    pub discard_rate: Bytes,
+}
+
+impl Default for MountOptions {
+    fn default() -> MountOptions {
+        MountOptions { memory_max: None, discard_rate: Bytes::mib(256) }
+    }
+}
+
+/// A volume that is open.
+pub struct Volume<D> {
+    io: DeviceIo<D>,
+    superblock: Superblock,
+    /// Where every checksum begins.
+    seed: u32,
+    map: PageMap,
+    placer: Placer,
+    /// The record that each log fills.
+    open: Vec<Option<OpenRecord>>,
+    headers: HeaderCache,
+    /// The last record that was written.
+    sequence: u64,
+    /// The last record with writes of the host.
+    host_sequence: u64,
+    /// The last record that is durable.
+    durable: u64,
+    since_checkpoint: SinceCheckpoint,
+    /// The last checkpoint, which is durable.
+    checkpoint: u64,
+    ring: Ring,
+    image: Option<ImageInProgress>,
+    packing: Option<PackingProgress>,
+    /// Packed segments, free after the next checkpoint.
+    packed: Vec<SegmentId>,
+    /// Positions that packing is behind what the host wrote.
+    packing_backlog: f64,
+    /// Positions of the host's records since packing was last paced.
+    written_positions: u32,
+    discards: DiscardBacklog,
+    poisoned: Option<RepairError>,
+    counters: VolumeCounters,
+    /// Segments whose live pages packing could not read; they are not reused while the volume is open.
+    damaged_segments: u32,
+    scratch: Buffer,
+    answered: VecDeque<Completion>,
+    /// Flushes that were submitted and not answered, with the time.
+    flushes: Vec<(Request, Nanos)>,
+    replayed: u64,
+}
+
+/// What the next checkpoint has to hold.
+#[derive(Default)]
+struct SinceCheckpoint {
+    changes: Vec<Change>,
+    segments: BTreeSet<SegmentId>,
+    written: u64,
+    /// Segments that may be opened before it, and how many were opened when it was written.
+    queue: u64,
+    opened_count: u64,
+}
+
+/// An image of the map that is being written.
+struct ImageInProgress {
+    number: u64,
+    next_chunk: u64,
+    first_checkpoint: u64,
+    first_position: u64,
+}
+
+/// A segment that is being packed.
+struct PackingProgress {
+    segment: SegmentId,
+    /// The position in it of the next record.
+    next: u32,
+}
+
+/// Free segments that the device does not know to be free.
+struct DiscardBacklog {
+    segments: VecDeque<SegmentId>,
+    rate: Bytes,
+    next: Nanos,
+}
+
+impl<D: Device> Volume<D> {
+    /// Makes a volume: writes its superblocks. What the device held is lost.
+    ///
+    /// # Errors
+    /// When the geometry is impossible on this device, or it fails.
+    pub fn create(device: D, uuid: VolumeUuid, options: LayoutOptions) -> Result<VolumeLayout, RepairError> {
+        let layout = VolumeLayout::new(options)?;
+        let has = device.geometry().capacity;
+        if has < options.capacity {
+            return Err(RepairError::Truncated { volume: options.capacity, device: has });
+        }
+        let mut io = DeviceIo::new(device, Bytes::ZERO, 0);
+        let mut superblock = Superblock {
+            uuid,
+            update: 0,
+            epoch: 0,
+            is_clean: true,
+            layout: layout.clone(),
+            image: 0,
+            first_checkpoint: 1,
+            first_position: 0,
+        };
+        // Both pairs, so that no superblock of an earlier volume is left.
+        for update in 0..2 {
+            superblock.update = update;
+            write_superblock(&mut io, &superblock)?;
+        }
+        Ok(layout)
+    }
+
+    /// Opens a volume and recovers it.
+    ///
+    /// # Errors
+    /// See [`RepairError`].
+    pub fn open(
+        device: D,
+        options: MountOptions,
+        policy: impl FnOnce(&VolumeLayout) -> Box<dyn Policy>,
+    ) -> Result<Volume<D>, RepairError> {
+        let mut first = DeviceIo::new(device, Bytes::ZERO, 0);
+        let superblock = read_superblock(&mut first)?;
+        let layout = &superblock.layout;
+        if let Some(limit) = options.memory_max.filter(|limit| *limit < layout.memory()) {
+            return Err(RepairError::Memory { needed: layout.memory(), limit });
+        }
+        let policy = policy(layout);
+        let logs = usize::from(policy.log_count());
+        let watermarks = watermarks(layout, policy.log_count())?;
+        let record = Bytes(u64::from(layout.record_pages_max + 1) * layout.options.page.0);
+        let mut io = DeviceIo::new(first.into_device(), record, logs);
+        let recovered = recover(&mut io, superblock)?;
+        Volume::continued(io, recovered, options, policy, watermarks)
+    }
+
+    fn continued(
+        io: DeviceIo<D>,
+        recovered: Recovered,
+        options: MountOptions,
+        policy: Box<dyn Policy>,
+        watermarks: Watermarks,
+    ) -> Result<Volume<D>, RepairError> {
+        let logs = policy.log_count();
+        let mut superblock = recovered.superblock;
+        let positions = superblock.layout.pages_per_segment();
+        let mut table = SegmentTable::restore(recovered.segments, positions, logs);
+        // More than any segment that the life before may have opened: the number of a segment's use is never given twice.
+        let opened_count = recovered.opened_count + recovered.checkpoint.queue.len() as u64 + LOGS_MAX as u64;
+        table.opened_at_least(opened_count);
+        superblock.epoch = superblock.epoch.max(recovered.checkpoint.epoch) + 1;
+        superblock.is_clean = false;
+        let mut volume = Volume {
+            io,
+            seed: superblock.uuid.seed(),
+            superblock,
+            map: recovered.map,
+            placer: Placer::recovered(table, policy, watermarks, recovered.now),
+            open: (0..logs).map(|_| None).collect(),
+            headers: HeaderCache::new(),
+            sequence: recovered.sequence,
+            host_sequence: recovered.sequence,
+            durable: recovered.sequence,
+            since_checkpoint: SinceCheckpoint {
+                changes: recovered.changes,
+                segments: recovered.touched.into_iter().collect(),
+                ..SinceCheckpoint::default()
+            },
+            checkpoint: recovered.checkpoint.number,
+            ring: recovered.ring,
+            image: None,
+            packing: None,
+            packed: Vec::new(),
+            packing_backlog: 0.0,
+            written_positions: 0,
+            discards: DiscardBacklog {
+                segments: VecDeque::new(),
+                rate: options.discard_rate,
+                next: Nanos::ZERO,
+            },
+            poisoned: None,
+            counters: VolumeCounters::from_array(recovered.checkpoint.counters),
+            damaged_segments: 0,
+            scratch: Buffer::empty(),
+            answered: VecDeque::new(),
+            flushes: Vec::new(),
+            replayed: recovered.replayed,
+        };
+        volume.update_superblock()?;
+        volume.write_checkpoint()?;
+        Ok(volume)
+    }
+
+    /// Closes the volume in order: everything is durable, and the next mount has nothing to recover.
+    ///
+    /// # Errors
+    /// When the device fails, or did before.
+    pub fn close(mut self) -> Result<D, RepairError> {
+        self.write_checkpoint()?;
+        self.superblock.is_clean = true;
+        self.update_superblock()?;
+        Ok(self.io.into_device())
+    }
+
+    /// The device beneath. Whatever is not flushed is lost, as when the power fails.
+    pub fn abandon(self) -> D {
+        self.io.into_device()
+    }
+
+    /// The bytes that the volume offers.
+    pub fn size(&self) -> Bytes {
+        Bytes(self.map.pages() * self.page_size() as u64)
+    }
+
+    /// Where everything lies.
+    pub fn layout(&self) -> &VolumeLayout {
+        &self.superblock.layout
+    }
+
+    /// The superblock.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The books of segments and logs.
+    pub fn placer(&self) -> &Placer {
+        &self.placer
+    }
+
+    /// What the volume did over its life.
+    pub fn counters(&self) -> VolumeCounters {
+        self.counters
+    }
+
+    /// Pages that hold data.
+    pub fn mapped_pages(&self) -> u64 {
+        self.map.mapped()
+    }
+
+    /// Records that the mount replayed.
+    pub fn replayed_records(&self) -> u64 {
+        self.replayed
+    }
+
+    /// Free segments that are still to be discarded on the device.
+    pub fn discard_backlog(&self) -> Bytes {
+        Bytes(self.discards.segments.len() as u64 * self.layout().options.segment.0)
+    }
+
+    /// Segments that cannot be reclaimed, because packing could not read a live page.
+    pub fn damaged_segments(&self) -> u32 {
+        self.damaged_segments
+    }
+
+    /// Why nothing is written any more. `None`: it is.
+    pub fn poison(&self) -> Option<&RepairError> {
+        self.poisoned.as_ref()
+    }
+
+    fn page_size(&self) -> usize {
+        self.superblock.layout.options.page.0 as usize
+    }
+
+    fn slot(&self, location: Location) -> Slot {
+        let positions = self.superblock.layout.pages_per_segment();
+        Slot { segment: SegmentId(location.position / positions), page: location.position % positions }
+    }
+
+    /// Fails if an earlier write failed.
+    fn check_poison(&self) -> Result<(), RepairError> {
+        match &self.poisoned {
+            Some(error) => Err(RepairError::Poisoned(error.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes the first failed write or flush.
+    fn or_poison<T>(&mut self, result: Result<T, RepairError>) -> Result<T, RepairError> {
+        if let Err(error @ RepairError::Io { .. }) = &result
+            && self.poisoned.is_none()
+        {
+            self.poisoned = Some(error.clone());
+        }
+        result
+    }
+}
+
+/// The watermarks for a policy with this number of logs.
+fn watermarks(layout: &VolumeLayout, logs: u8) -> Result<Watermarks, RepairError> {
+    let reserve = u32::from(logs) + 1;
+    let spare = layout.segment_count.saturating_sub(
+        (layout.options.logical_pages.div_ceil(layout.data_pages_per_segment().into())) as u32,
+    );
+    let low = reserve + 1;
+    let high = low + (spare / 8).clamp(1, 8);
+    if usize::from(logs) > LOGS_MAX || spare < high + u32::from(logs) {
+        return Err(RepairError::Options(format!(
+            "a policy with {logs} logs needs {} segments of slack, and the volume has {spare}: take one with fewer logs",
+            high + u32::from(logs)
+        )));
+    }
+    Ok(Watermarks { reserve, low, high })
+}
+
+#[cfg(test)]
+mod tests;

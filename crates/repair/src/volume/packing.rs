@@ -1,0 +1,194 @@
+//! Packing: copies the live pages out of a segment, record by record, so that the segment can be reused.
+//!
+//! # Method
+//! 1. While fewer segments are free than the high mark, each group of records that the host writes is followed by
+//!    steps that free about the positions that it took. A step packs one record.
+//! 2. While the volume is idle, steps go on until the high mark is reached.
+//! 3. If the reserve is reached, the host waits until a segment is packed.
+//!
+//! A page is verified before it is copied. A segment with a page that cannot be read is not freed.
+
+use flashlab_base::Bytes;
+use flashlab_device::Device;
+
+use super::{PackingProgress, Volume};
+use crate::device_io::ReadRange;
+use crate::error::RepairError;
+use crate::format::record::{Entry, RecordHeader, page_checksum};
+use crate::header_cache::KnownHeader;
+use crate::map::Location;
+
+/// Segments that are packed before a checkpoint frees them: it costs two flushes.
+const PACKED_MAX: usize = 4;
+
+impl<D: Device> Volume<D> {
+    /// Waits until the host may write a page: packs segments in the foreground.
+    pub(super) fn wait_for_space(&mut self) -> Result<(), RepairError> {
+        if self.placer.can_write() {
+            return Ok(());
+        }
+        // A round of all segments that frees none: each is full of live pages.
+        let mut rounds = 2 * self.layout().segment_count;
+        while !self.placer.can_write() {
+            if rounds == 0 || !self.pack_segment()? {
+                return Err(RepairError::Full);
+            }
+            rounds -= 1;
+        }
+        Ok(())
+    }
+
+    /// Packs one segment and frees it. False: there is none to pack.
+    fn pack_segment(&mut self) -> Result<bool, RepairError> {
+        loop {
+            if self.pack_step()? == 0 {
+                break;
+            }
+            if self.packing.is_none() {
+                break;
+            }
+        }
+        if self.packed.is_empty() {
+            return Ok(false);
+        }
+        self.write_checkpoint()?;
+        Ok(true)
+    }
+
+    /// Packs about as much as the host wrote since the last call. An error appears in the next write or flush.
+    pub(super) fn pace_packing(&mut self) {
+        let pages = std::mem::take(&mut self.written_positions);
+        if pages == 0 {
+            return;
+        }
+        if !self.placer.should_pack() {
+            self.packing_backlog = 0.0;
+            return;
+        }
+        let positions = f64::from(self.layout().pages_per_segment());
+        let live = match &self.packing {
+            Some(packing) => f64::from(self.placer.table().segment(packing.segment).live_pages) / positions,
+            None => 0.5,
+        };
+        // A position of a segment with many live pages frees little.
+        self.packing_backlog += f64::from(pages) / (1.0 - live).max(0.1);
+        self.packing_backlog = self.packing_backlog.min(positions);
+        while self.packing_backlog > 0.0 && self.background_step() {}
+    }
+
+    /// One step of packing, if any is due. False: nothing is to be done.
+    pub(super) fn background_step(&mut self) -> bool {
+        if self.poisoned.is_some() || !self.placer.should_pack() {
+            return false;
+        }
+        let free = self.placer.table().free_count() + self.packed.len() as u32;
+        let marks = self.placer.watermarks();
+        let is_low = self.placer.table().free_count() <= marks.low;
+        if self.packed.len() >= PACKED_MAX || (!self.packed.is_empty() && (is_low || free >= marks.high)) {
+            return self.write_checkpoint().is_ok();
+        }
+        match self.pack_step() {
+            Ok(positions) => {
+                self.packing_backlog -= f64::from(positions);
+                positions > 0
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Packs the next record. Returns the positions that it took, 0 if there is no segment to pack.
+    fn pack_step(&mut self) -> Result<u32, RepairError> {
+        let (segment, next) = match &self.packing {
+            Some(packing) => (packing.segment, packing.next),
+            None => {
+                let Some(segment) = self.placer.begin_packing() else { return Ok(0) };
+                self.packing = Some(PackingProgress { segment, next: 0 });
+                (segment, 0)
+            }
+        };
+        let table = self.placer.table().segment(segment);
+        let written = table.written_pages;
+        let is_done = table.live_pages == 0 || next >= written;
+        let mut taken = 1;
+        if !is_done {
+            // Padding, or a header that is damaged: the next one is looked for behind it.
+            let position = segment.0 * self.layout().pages_per_segment() + next;
+            if let Some(record) = self.record_at(position) {
+                taken += record.pages;
+                self.copy_pages(&record)?;
+            }
+        }
+        let end = next + taken;
+        let live_pages = self.placer.table().segment(segment).live_pages;
+        if live_pages == 0 || end >= written {
+            self.packing = None;
+            match live_pages {
+                0 => self.packed.push(segment),
+                // It stays as it is while the volume is open: its pages cannot be read.
+                _ => self.damaged_segments += 1,
+            }
+            self.counters.packed_segments += u64::from(live_pages == 0);
+        } else {
+            self.packing = Some(PackingProgress { segment, next: end });
+        }
+        Ok(taken.min(written.max(1)))
+    }
+
+    /// The record at this position of a segment. `None`: no record of the segment begins here.
+    fn record_at(&mut self, position: u32) -> Option<PackedRecord> {
+        if self.headers.get(position).is_none() {
+            let mut range = [ReadRange::new(self.layout().offset(position), self.layout().options.page)];
+            self.io.read(&mut range).ok()?;
+            let header = RecordHeader::decode(self.superblock.uuid, range[0].bytes())?;
+            self.headers.put(KnownHeader::of(&header));
+        }
+        let segment = self.slot(Location { position, distance: 0 }).segment;
+        let use_of_segment = self.placer.table().segment(segment).sequence;
+        let header = self.headers.get(position).filter(|header| header.segment_sequence == use_of_segment)?;
+        let pages = header.pages().map(|(page, distance, checksum)| {
+            (page, Location { position: position + u32::from(distance), distance }, checksum)
+        });
+        let is_live = |&(page, location, _): &(u64, Location, u32)| {
+            page < self.map.pages() && self.map.get(page) == Some(location)
+        };
+        let live = pages.filter(is_live).collect();
+        Some(PackedRecord { sequence: header.sequence, pages: header.page_count(), live })
+    }
+
+    /// Copies the live pages of a record.
+    fn copy_pages(&mut self, record: &PackedRecord) -> Result<(), RepairError> {
+        let (Some(first), Some(last)) = (record.live.first(), record.live.last()) else { return Ok(()) };
+        let (start, end) = (first.1.position, last.1.position + 1);
+        let page_size = self.page_size();
+        let size = Bytes(u64::from(end - start) * page_size as u64);
+        let mut range = [ReadRange::new(self.layout().offset(start), size)];
+        if self.io.read(&mut range).is_err() {
+            // Its segment is not freed then.
+            return Ok(());
+        }
+        for &(page, location, checksum) in &record.live {
+            let at = (location.position - start) as usize * page_size;
+            let data = &range[0].bytes()[at..at + page_size];
+            if page_checksum(self.seed, page, record.sequence, data) != checksum {
+                continue;
+            }
+            let from = self.slot(location);
+            let log = self.placer.log_for_copy(page, from);
+            self.begin_record(log)?;
+            let written = self.placer.table().written_at(from);
+            let slot = self.placer.append_copy(log, from);
+            self.counters.copied_pages += 1;
+            self.put_page(log, slot, Entry::Copy { page, checksum: 0 }, data, written)?;
+        }
+        Ok(())
+    }
+}
+
+/// A record of the segment that is being packed.
+struct PackedRecord {
+    sequence: u64,
+    /// The number of its pages.
+    pages: u32,
+    /// The live ones: logical page, place and checksum.
+    live: Vec<(u64, Location, u32)>,
+}
