@@ -8,6 +8,7 @@ use flashlab_bench::BenchError;
 use flashlab_engine::EngineError;
 use flashlab_export::ExportError;
 use flashlab_host::HostError;
+use flashlab_model::ModelError;
 use flashlab_plan::PlanError;
 use flashlab_samples::SamplesError;
 use flashlab_sim::ProfileError;
@@ -114,13 +115,24 @@ fn code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<ExportError>() {
         return of_export(error);
     }
+    match error.downcast_ref::<ModelError>() {
+        Some(ModelError::Run(error)) => return of_bench(error),
+        Some(_) => return WRONG_INPUT,
+        None => {}
+    }
     match error.downcast_ref::<BenchError>() {
-        Some(
-            BenchError::Target(_) | BenchError::Plan(_) | BenchError::Engine(_) | BenchError::Damaged { .. },
-        ) => WRONG_INPUT,
-        Some(BenchError::Samples(error)) => of_samples(error),
-        Some(_) => FAILED,
+        Some(error) => of_bench(error),
         None => error.downcast_ref::<SamplesError>().map_or(FAILED, of_samples),
+    }
+}
+
+fn of_bench(error: &BenchError) -> u8 {
+    match error {
+        BenchError::Target(_) | BenchError::Plan(_) | BenchError::Engine(_) | BenchError::Damaged { .. } => {
+            WRONG_INPUT
+        }
+        BenchError::Samples(error) => of_samples(error),
+        _ => FAILED,
     }
 }
 

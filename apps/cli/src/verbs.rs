@@ -9,6 +9,7 @@ pub mod devices;
 pub mod infer;
 pub mod live;
 pub mod measure_transport_latency;
+pub mod model;
 pub mod plan;
 pub mod replay;
 pub mod report;
@@ -41,6 +42,7 @@ pub enum Verb {
     Resume(resume::Resume),
     Report(report::Report),
     Compare(compare::Compare),
+    Model(model::Model),
     Plan(plan::PlanCommand),
     Devices(devices::Devices),
     Sim(sim::Sim),
@@ -66,6 +68,7 @@ impl Verb {
             Verb::Resume(resume) => resume.run(),
             Verb::Report(report) => report.run(),
             Verb::Compare(compare) => compare.run(),
+            Verb::Model(model) => model.run(),
             Verb::Plan(plan) => plan.run(),
             Verb::Devices(devices) => devices.run(),
             Verb::Sim(sim) => sim.run(),

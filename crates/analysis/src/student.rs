@@ -13,7 +13,7 @@ fn student(degrees: f64) -> StudentsT {
 }
 
 /// The probability of a value at least as far from 0 as `t`, in either direction.
-pub(crate) fn two_sided_p(t: f64, degrees: f64) -> f64 {
+pub fn two_sided_p(t: f64, degrees: f64) -> f64 {
     if t.is_nan() { 1.0 } else { 2.0 * student(degrees).sf(t.abs()) }
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn quantile_95(degrees: f64) -> f64 {
 }
 
 /// As above for another confidence, which is limited to what can be told from 0 and 1.
-pub(crate) fn quantile(confidence: f64, degrees: f64) -> f64 {
+pub fn quantile(confidence: f64, degrees: f64) -> f64 {
     student(degrees).inverse_cdf(0.5 + confidence.clamp(1e-9, 1.0 - 1e-9) / 2.0)
 }
 

@@ -53,7 +53,7 @@ pub use record::{Purpose, RunRecord};
 pub use schedule::{expected_written, most_written};
 pub use settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, Settings, State, Thoroughness};
 pub use step::{Schedule, Step};
-pub use store::check_records;
+pub use store::{check_records, records};
 
 use settings::MOST_REPETITIONS;
 

@@ -112,7 +112,10 @@ pub fn check_records(folder: &RunFolder) -> Result<(), BenchError> {
 
 /// All runs that were begun, in their order. If a run has several lines, the last one counts: a line with
 /// `ended` null withdraws a run whose samples are damaged.
-pub(crate) fn records(folder: &RunFolder) -> Result<Vec<RunRecord>, BenchError> {
+///
+/// # Errors
+/// When the records cannot be read, or cannot be true.
+pub fn records(folder: &RunFolder) -> Result<Vec<RunRecord>, BenchError> {
     let mut records: Vec<RunRecord> = Vec::new();
     let mut places = BTreeMap::new();
     for record in folder.runs::<RunRecord>()? {

@@ -22,6 +22,8 @@ fn of_the_program() {
       resume     Resume an interrupted run of bench, run or infer as it was begun
       report     Show a run and rebuild its report
       compare    Compare runs of bench or run: ratios with confidence intervals at each quantile
+      model      Fit equations to a device, predict with them, check them, derive settings of other
+                 software
       plan       Show the plans that come with flashlab, or check one of yours
       devices    List the block devices, and what flashlab would refuse to write to, and why
       sim        List and show the simulated devices, save their states, run traces and plans in virtual

@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("analysis", &["base"]),
     ("bench", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("infer", &["base", "plan", "device", "samples", "engine", "analysis"]),
+    ("model", &["base", "plan", "device", "sim", "samples", "engine", "analysis", "bench", "infer"]),
     ("report", &["base", "plan", "analysis"]),
     ("export", &["base", "device", "host", "sim", "samples"]),
     ("repair", &["base", "device"]),
@@ -51,6 +52,7 @@ const RULES: &[Rule] = &[
                     | "engine"
                     | "analysis"
                     | "infer"
+                    | "model"
                     | "report"
                     | "repair"
             )
@@ -78,6 +80,7 @@ const RULES: &[Rule] = &[
                     | "engine"
                     | "analysis"
                     | "infer"
+                    | "model"
                     | "report"
                     | "bench"
                     | "repair"
@@ -102,7 +105,7 @@ const RULES: &[Rule] = &[
             "std::env::",
             "TcpStream",
         ],
-        in_crates: |name| matches!(name, "plan" | "sim" | "em" | "analysis" | "infer" | "report"),
+        in_crates: |name| matches!(name, "plan" | "sim" | "em" | "analysis" | "infer" | "model" | "report"),
         reason: "these crates are pure functions from values to values: reading and writing is for samples, host \
                  and the app",
     },

@@ -37,7 +37,7 @@ impl ThroughputLine {
 }
 
 /// One of the four classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThroughputClass {
     /// See [`Throughput::sequential_read`].
@@ -48,6 +48,46 @@ pub enum ThroughputClass {
     SequentialWrite,
     /// See [`Throughput::random_write`].
     RandomWrite,
+}
+
+impl ThroughputClass {
+    /// All four, in the order of the paper's Table 1.
+    pub const ALL: [ThroughputClass; 4] = [
+        ThroughputClass::SequentialRead,
+        ThroughputClass::RandomRead,
+        ThroughputClass::SequentialWrite,
+        ThroughputClass::RandomWrite,
+    ];
+
+    /// In words, as `sequential read`.
+    pub fn words(self) -> &'static str {
+        match self {
+            ThroughputClass::SequentialRead => "sequential read",
+            ThroughputClass::RandomRead => "random read",
+            ThroughputClass::SequentialWrite => "sequential write",
+            ThroughputClass::RandomWrite => "random write",
+        }
+    }
+
+    /// As `sr`, the key of documents.
+    pub fn short_name(self) -> &'static str {
+        match self {
+            ThroughputClass::SequentialRead => "sr",
+            ThroughputClass::RandomRead => "rr",
+            ThroughputClass::SequentialWrite => "sw",
+            ThroughputClass::RandomWrite => "rw",
+        }
+    }
+
+    /// The class of this short name.
+    pub fn named(short_name: &str) -> Option<ThroughputClass> {
+        ThroughputClass::ALL.into_iter().find(|class| class.short_name() == short_name)
+    }
+
+    /// Whether it writes.
+    pub fn writes(self) -> bool {
+        matches!(self, ThroughputClass::SequentialWrite | ThroughputClass::RandomWrite)
+    }
 }
 
 /// The start-up phase: after idle time, some random writes take less time (uFLIP section 4.2).

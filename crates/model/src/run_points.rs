@@ -1,0 +1,228 @@
+//! From the folder of a run to the figures that models are fitted to.
+//!
+//! # Method
+//! 1. A finished run counts if its pattern is one that the models know: sequential or random IOs of one size, one after
+//!    the other or with a queue, alone or mixed. Of a plan that varies something else than the size, the depth or the mix
+//!    only those runs count that have none of it.
+//! 2. IOIgnore and the start-up phase ([`phases`]) are left out where enough IOs remain behind them.
+//! 3. The reads and the writes of a run have a point each: the median of their response times, their mean, and their rates.
+
+use std::path::Path;
+
+use flashlab_analysis::phases;
+use flashlab_base::{Bytes, Mode};
+use flashlab_bench::{BenchError, Purpose, RunRecord};
+use flashlab_plan::{Basic, IoSize, Location, ModeRule, Pattern, PatternParameter, Plan, Time};
+use flashlab_samples::{Sample, SegmentIndex};
+use flashlab_sim::profile::ThroughputClass;
+
+use crate::ModelError;
+
+/// A start-up phase is left out if at least this many IOs remain: fewer have no trustworthy median.
+const IOS_LEAST: usize = 8;
+
+/// What was done in a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Workload {
+    /// The class of the IOs that are looked at.
+    pub class: ThroughputClass,
+    /// Their size.
+    pub size: Bytes,
+    /// How many IOs of the run are in flight.
+    pub depth: u32,
+    /// The share of the run's IOs that write, from 0 to 1.
+    pub write_share: f64,
+    /// The part of the device that they go to: where it begins, and its size if it does not reach to the end.
+    pub target: (Bytes, Option<Bytes>),
+}
+
+impl Workload {
+    /// Whether only one kind of IO is done, one after the other: what the throughput model is fitted to.
+    pub fn is_plain(&self) -> bool {
+        self.depth == 1 && (self.write_share == 0.0 || self.write_share == 1.0)
+    }
+}
+
+/// The reads or the writes of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunPoint {
+    /// The run's number.
+    pub run: u32,
+    /// What was done.
+    pub workload: Workload,
+    /// How many IOs the figures are of.
+    pub ios: usize,
+    /// IOs that were left out, as the start-up phase.
+    pub ignored: usize,
+    /// The median response time.
+    pub p50_ns: f64,
+    /// The 99th percentile.
+    pub p99_ns: f64,
+    /// The mean response time.
+    pub mean_ns: f64,
+    /// IOs of this kind a second, over the run's time.
+    pub ios_per_s: f64,
+    /// Bytes that flash programmed for each byte that the run wrote, where the device counts that.
+    pub write_amplification: Option<f64>,
+    /// Whether something beside the run changed its figures: other traffic on the disk, or a throttled CPU.
+    pub is_disturbed: bool,
+}
+
+impl RunPoint {
+    /// Bytes a second, over the run's time.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.ios_per_s * self.workload.size.0 as f64
+    }
+}
+
+/// The points of the run in this folder, finished or not.
+///
+/// # Errors
+/// When the folder holds no run, or its files are damaged.
+pub fn run_points(path: &Path) -> Result<Vec<RunPoint>, ModelError> {
+    let (folder, _, plans) = flashlab_bench::open_run(path)?;
+    let segments = folder.segment_index()?;
+    let mut points = Vec::new();
+    for record in flashlab_bench::records(&folder)? {
+        if record.ended.is_none() || !varies_what_models_know(&record.purpose, &plans) {
+            continue;
+        }
+        let plan = Plan::parse(&record.pattern, &format!("{}: run {}", path.display(), record.run))?;
+        let pattern = plan.experiments.into_iter().next().map(|experiment| experiment.pattern);
+        points.extend(
+            pattern.map(|pattern| points_of(&segments, &record, &pattern)).transpose()?.into_iter().flatten(),
+        );
+    }
+    Ok(points)
+}
+
+fn varies_what_models_know(purpose: &Purpose, plans: &[Plan]) -> bool {
+    match purpose {
+        Purpose::Baseline { .. } => true,
+        Purpose::Point { plan, experiment, .. } => {
+            let plan = plans.iter().find(|known| known.name == *plan);
+            let experiment =
+                plan.and_then(|plan| plan.experiments.iter().find(|known| known.name == *experiment));
+            experiment.is_some_and(|experiment| {
+                experiment.vary.as_ref().is_none_or(|vary| {
+                    matches!(
+                        vary.parameter,
+                        PatternParameter::IoSize
+                            | PatternParameter::QueueDepth
+                            | PatternParameter::ParallelDegree
+                            | PatternParameter::WriteProbability
+                            | PatternParameter::Ratio
+                            | PatternParameter::TargetOffset
+                    )
+                })
+            })
+        }
+        _ => false,
+    }
+}
+
+/// The class of a basic pattern's reads or writes; none if it is not one that the models know.
+fn class_of(basic: &Basic, mode: Mode) -> Option<ThroughputClass> {
+    if basic.time != Time::Consecutive || basic.io_shift != Bytes::ZERO || basic.slot_size.is_some() {
+        return None;
+    }
+    Some(match (basic.location, mode) {
+        (Location::Sequential, Mode::Read) => ThroughputClass::SequentialRead,
+        (Location::Sequential, Mode::Write) => ThroughputClass::SequentialWrite,
+        (Location::Random | Location::Permutation, Mode::Read) => ThroughputClass::RandomRead,
+        (Location::Random | Location::Permutation, Mode::Write) => ThroughputClass::RandomWrite,
+        _ => return None,
+    })
+}
+
+/// The workloads of a pattern: one, or two of a mix. Empty if there is one that the models do not know.
+fn workloads(pattern: &Pattern) -> Vec<Workload> {
+    let depth = pattern.queue_depth * pattern.parallel_degree;
+    let workload = |basic: &Basic, mode, write_share| {
+        let IoSize::Fixed(size) = basic.io_size else { return None };
+        let class = class_of(basic, mode)?;
+        Some(Workload { class, size, depth, write_share, target: (basic.target_offset, basic.target_size) })
+    };
+    let found: Vec<Option<Workload>> = match (&pattern.mix, pattern.first.mode) {
+        (None, ModeRule::Always(Mode::Read)) => vec![workload(&pattern.first, Mode::Read, 0.0)],
+        (None, ModeRule::Always(Mode::Write)) => vec![workload(&pattern.first, Mode::Write, 1.0)],
+        (None, ModeRule::WriteProbability(share)) => {
+            [Mode::Read, Mode::Write].map(|mode| workload(&pattern.first, mode, share)).into()
+        }
+        (Some(mix), ModeRule::Always(first)) => {
+            let ModeRule::Always(second) = mix.second.mode else { return Vec::new() };
+            if first == second {
+                return Vec::new();
+            }
+            let of_first = f64::from(mix.ratio) / (f64::from(mix.ratio) + 1.0);
+            let share = if first == Mode::Write { of_first } else { 1.0 - of_first };
+            vec![workload(&pattern.first, first, share), workload(&mix.second, second, share)]
+        }
+        (Some(_), ModeRule::WriteProbability(_)) => return Vec::new(),
+    };
+    if pattern.write_through {
+        return Vec::new();
+    }
+    found.into_iter().collect::<Option<_>>().unwrap_or_default()
+}
+
+fn points_of(
+    segments: &SegmentIndex,
+    record: &RunRecord,
+    pattern: &Pattern,
+) -> Result<Vec<RunPoint>, BenchError> {
+    let workloads = workloads(pattern);
+    if workloads.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut samples: Vec<Sample> = Vec::new();
+    segments.each_sample(record.run, |sample| {
+        if sample.errno == 0 && sample.position >= record.io_ignore {
+            samples.push(*sample);
+        }
+    })?;
+    samples.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
+    let all: Vec<u64> = samples.iter().map(|sample| sample.response().0).collect();
+    let startup = if workloads.len() == 1 { phases(&all).startup_ios as usize } else { 0 };
+    let ignored = if samples.len() >= startup + IOS_LEAST { startup } else { 0 };
+    let counted = &samples[ignored..];
+    let begin = counted.first().map_or(0, |sample| sample.submitted.0);
+    let end = counted.iter().map(|sample| sample.completed.0).max().unwrap_or(begin);
+    let seconds = (end - begin) as f64 / 1e9;
+    let amplification = record
+        .media_written_bytes
+        .filter(|_| record.written_bytes > 0)
+        .map(|media| media as f64 / record.written_bytes as f64);
+    let points = workloads.into_iter().filter_map(|workload| {
+        let mode = if workload.class.writes() { Mode::Write } else { Mode::Read };
+        let of_mode = counted.iter().filter(|sample| sample.mode == mode);
+        let mut times: Vec<u64> = of_mode.map(|sample| sample.response().0).collect();
+        times.sort_unstable();
+        let count = times.len();
+        if count == 0 || seconds <= 0.0 {
+            return None;
+        }
+        Some(RunPoint {
+            run: record.run,
+            workload,
+            ios: count,
+            ignored,
+            p50_ns: (times[(count - 1) / 2] + times[count / 2]) as f64 / 2.0,
+            p99_ns: times[(count * 99).div_ceil(100).clamp(1, count) - 1] as f64,
+            mean_ns: times.iter().map(|&ns| ns as f64).sum::<f64>() / count as f64,
+            ios_per_s: count as f64 / seconds,
+            write_amplification: amplification.filter(|_| mode == Mode::Write),
+            is_disturbed: is_disturbed(record),
+        })
+    });
+    Ok(points.collect())
+}
+
+/// Whether the record says that something else was measured, too, by the rule that marks runs of `bench`.
+fn is_disturbed(record: &RunRecord) -> bool {
+    let own = Bytes(record.read_bytes.saturating_add(record.written_bytes));
+    let others = record.other_traffic_bytes.map(Bytes);
+    let interferes =
+        others.is_some_and(|others| flashlab_analysis::disturbance::interference(others, own).is_some());
+    interferes || record.thermal_throttles.is_some_and(|throttles| throttles > 0)
+}
