@@ -104,8 +104,7 @@ fn inverted<const K: usize>(mut matrix: [[f64; K]; K]) -> Option<[[f64; K]; K]> 
     }
     for k in 0..K {
         let pivot = (k..K).max_by(|&a, &b| matrix[a][k].abs().total_cmp(&matrix[b][k].abs()))?;
-        // Also refuses what is not a number.
-        if !(matrix[pivot][k].abs() > PIVOT_LEAST) {
+        if matrix[pivot][k].is_nan() || matrix[pivot][k].abs() < PIVOT_LEAST {
             return None;
         }
         matrix.swap(k, pivot);
