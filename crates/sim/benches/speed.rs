@@ -2,7 +2,7 @@
 //!
 //! One core. The first part is a device of 4 GiB raw with 256-page blocks and 25 % spare under uniform random writes of
 //! 4 KiB in the steady state: with times, one request after the other through the `Device` interface, and
-//! conditioning without times; medians of several rounds, in turn. The second part, with `-- tebibyte`, brings a 1 TiB
+//! conditioning without times; medians of several alternated rounds. The second part, with `-- tebibyte`, brings a 1 TiB
 //! device to its random steady state and measures it.
 
 use std::error::Error;
@@ -133,20 +133,18 @@ fn tebibyte() -> Result<(), Box<dyn Error>> {
         count as f64 / began.elapsed().as_secs_f64() / 1e6,
         device.flash().counts().since(&counted).write_amplification().unwrap_or(0.0),
     );
-    println!("  {:.1?} in all, {}, {}", start.elapsed(), processor_time(), memory());
+    println!("  {:.1?} in all, {}, {}", start.elapsed(), cpu_time(), memory());
     Ok(())
 }
 
-/// How long this process had a processor, in words: less than the time that passed where others have it too.
-fn processor_time() -> String {
+/// The CPU time of this process, in words: less than the time that passed if other processes run too.
+fn cpu_time() -> String {
     let schedule = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let ran: Option<u64> = schedule.split_whitespace().next().and_then(|ns| ns.parse().ok());
-    ran.map_or("processor time not known".to_owned(), |ns| {
-        format!("{:.1} s on the processor", ns as f64 / 1e9)
-    })
+    ran.map_or("CPU time not known".to_owned(), |ns| format!("{:.1} s of CPU time", ns as f64 / 1e9))
 }
 
-/// The most memory that this process ever had, in words.
+/// The peak memory of this process, in words.
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let most =

@@ -1,4 +1,4 @@
-//! What a random write of one page costs the host's processor, by translation layer, with times computed:
+//! The host's CPU time for a random write of one page, by translation layer, with times computed:
 //! `cargo run --release -p flashlab-sim --example layer_speed`.
 //!
 //! 1 GiB of 4 KiB pages in blocks of 64 on 4 dies, written once in order and then at random until the layer is in its
@@ -76,16 +76,5 @@ fn times() -> Times {
         program: PageTimes::new(&[micros(500)]),
         erase: micros(2000),
     };
-    Times {
-        command: micros(1),
-        transfer: micros(40),
-        register_move: Nanos::ZERO,
-        cache_mode: false,
-        gathers_multi_plane_pages: false,
-        reuses_page_register: false,
-        copy_back: false,
-        copy: Nanos::ZERO,
-        cells,
-        slc_cells: cells,
-    }
+    Times { command: micros(1), transfer: micros(40), cells, slc_cells: cells, ..Times::default() }
 }

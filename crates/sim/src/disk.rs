@@ -1,15 +1,21 @@
 //! A hard disk in virtual time.
 //!
 //! # Model
-//! After Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer, March 1994): an arm whose seek time
-//! grows with the root of the distance and then linearly, a position of the platters that follows from the clock, zones
-//! whose outer tracks hold more, and a controller with a command cost and a link. After a read the
-//! head reads on; what it has read is served from memory. Writes are done when memory has taken them; the head
-//! writes them when it is free, the one that it reaches first before the others.
+//! After Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer, March 1994):
+//! - the seek time of the arm grows with the root of the distance, and from a boundary on linearly;
+//! - the angle of the platters follows from the clock;
+//! - the disk has zones, and the tracks of outer zones have more sectors;
+//! - the controller has a cost for each command, and a link to the host.
+//!
+//! # Method
+//! 1. A read is served from the read cache if its sectors are there. Otherwise the arm seeks, waits for the rotation and
+//!    reads. After a read the head continues with the sectors behind it (read-ahead).
+//! 2. A write is complete when the write cache has taken it. The head writes the extents of the cache while it is free,
+//!    and of all extents the one first that it reaches first.
 //!
 //! # Invariants
-//! - the head does one thing at a time, and what it did up to a request does not depend on later requests;
-//! - a read is not answered from the disk while newer data for it waits in memory.
+//! - the head does one operation at a time, and what it did before a request does not depend on later requests;
+//! - a read is not served from the disk while the write cache has newer data of it.
 
 mod layout;
 
@@ -25,7 +31,7 @@ use crate::noise::NoiseSource;
 use crate::profile::{DiskSection, Profile};
 use layout::Layout;
 
-/// Written data that waits for the head, in sectors.
+/// A run of sectors in the write cache.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     first: u64,
@@ -49,18 +55,19 @@ pub struct HardDisk {
     noise: NoiseSource,
     noisy: bool,
     queue: VirtualQueue,
-    /// When the controller can take the next command, and the link the next data.
+    /// From when on the controller can take the next command, and the link the next data.
     free: Nanos,
-    /// When the head has done what it was asked for.
+    /// When the head has completed its last operation.
     head_free: Nanos,
-    /// The sector that comes under the head then.
+    /// The sector that comes under the head at `head_free`.
     position: u64,
-    /// The sectors that were read last are kept from here on up to `position`.
-    kept_from: u64,
-    /// Up to where the head reads on. Not beyond `position`: it does not.
-    ahead_until: u64,
-    /// Whether the head had to stop reading on and has lost its sector.
+    /// The read cache has the sectors from here up to `position`.
+    cached_from: u64,
+    /// The end of the read-ahead. At most `position`: the head does not read ahead.
+    read_ahead_until: u64,
+    /// Whether read-ahead stopped, so that the head has to wait for `position` to come round.
     paused: bool,
+    /// The write cache, in the order of arrival.
     waiting: VecDeque<Extent>,
 }
 
@@ -84,8 +91,8 @@ impl HardDisk {
             free: Nanos::ZERO,
             head_free: Nanos::ZERO,
             position: 0,
-            kept_from: 0,
-            ahead_until: 0,
+            cached_from: 0,
+            read_ahead_until: 0,
             paused: false,
             waiting: VecDeque::new(),
         }
@@ -99,10 +106,10 @@ impl HardDisk {
         self.sectors(self.geometry.capacity)
     }
 
-    /// When the transfer of a sector can begin that the head is sent to at `at`.
-    fn reach(&self, sector: u64, write: bool, at: Nanos) -> Nanos {
+    /// When the transfer of a sector can begin, if the head sets off at `at`.
+    fn transfer_start(&self, sector: u64, write: bool, at: Nanos) -> Nanos {
         let spot = self.layout.spot(sector);
-        // Where the head goes on without a pause it has nothing to wait for.
+        // A head that continues with the next sector needs no seek and no rotation.
         if at == self.head_free && sector == self.position && !self.paused {
             let switch = if spot.sector == 0 { self.layout.switch_to(spot, write) } else { Nanos::ZERO };
             return at + switch;
@@ -118,15 +125,15 @@ impl HardDisk {
         arrived + self.layout.rotation(spot, arrived)
     }
 
-    /// Reads on until `now`.
-    fn read_on(&mut self, now: Nanos) {
-        while self.position < self.ahead_until && self.head_free < now {
+    /// Reads ahead until `now`.
+    fn read_ahead_until_time(&mut self, now: Nanos) {
+        while self.position < self.read_ahead_until && self.head_free < now {
             if self.paused {
-                // It pays to come back when half of the memory is free.
-                if (self.ahead_until - self.position) * 2 < self.sectors(self.section.read_ahead) {
+                // The head returns to read-ahead only when half of the read cache is free again.
+                if (self.read_ahead_until - self.position) * 2 < self.sectors(self.section.read_ahead) {
                     return;
                 }
-                self.head_free = self.reach(self.position, false, now);
+                self.head_free = self.transfer_start(self.position, false, now);
                 self.paused = false;
                 return;
             }
@@ -136,81 +143,82 @@ impl HardDisk {
             }
             let sector = self.layout.sector_ns(spot);
             let passed = (now.since(self.head_free).0 as f64 / sector) as u64 + 1;
-            let rest = (spot.sectors_per_track - spot.sector).min(self.ahead_until - self.position);
-            let count = passed.min(rest);
+            let left = (spot.sectors_per_track - spot.sector).min(self.read_ahead_until - self.position);
+            let count = passed.min(left);
             self.head_free += Nanos((count as f64 * sector).round() as u64);
             self.position += count;
         }
-        // Who stands still loses the sector.
-        self.paused |= self.position >= self.ahead_until && self.head_free < now;
-        self.forget_far();
+        // A head that stops lets the next sector pass.
+        self.paused |= self.position >= self.read_ahead_until && self.head_free < now;
+        self.trim_read_cache();
     }
 
-    /// What was read is kept as far as memory reaches.
-    fn forget_far(&mut self) {
+    /// Drops what the read cache has no memory for.
+    fn trim_read_cache(&mut self) {
         let memory = self.sectors(self.section.read_ahead);
-        self.kept_from = self.kept_from.max(self.position.saturating_sub(memory));
+        self.cached_from = self.cached_from.max(self.position.saturating_sub(memory));
     }
 
-    /// Writes what waits, as long as the head begins before `now`.
-    fn write_on(&mut self, now: Nanos) {
+    /// Writes the extents of the write cache that the head begins before `now`.
+    fn write_until(&mut self, now: Nanos) {
         while let Some((index, start)) = self.nearest() {
             if start >= now {
                 return;
             }
-            self.put(index, start);
+            self.write_extent(index, start);
         }
     }
 
-    /// The waiting extent that the head reaches first, and when it sets off.
+    /// The extent of the write cache that the head reaches first, and when it sets off.
     fn nearest(&self) -> Option<(usize, Nanos)> {
         let starts = self.waiting.iter().map(|extent| extent.arrived.max(self.head_free));
-        let reached = |(index, start): &(usize, Nanos)| self.reach(self.waiting[*index].first, true, *start);
+        let reached =
+            |(index, start): &(usize, Nanos)| self.transfer_start(self.waiting[*index].first, true, *start);
         starts.enumerate().min_by_key(reached)
     }
 
-    /// Writes a waiting extent; the head sets off at `start`. Returns the extent and when its transfer began.
-    fn put(&mut self, index: usize, start: Nanos) -> (Extent, Nanos) {
-        self.read_on(start);
+    /// Writes an extent of the write cache; the head sets off at `start`. Returns the extent and when its transfer began.
+    fn write_extent(&mut self, index: usize, start: Nanos) -> (Extent, Nanos) {
+        self.read_ahead_until_time(start);
         let extent = self.waiting.remove(index).expect("the index is of a waiting extent");
-        let begins = self.reach(extent.first, true, start.max(self.head_free));
+        let begins = self.transfer_start(extent.first, true, start.max(self.head_free));
         self.head_free = begins + self.layout.transfer(extent.first, extent.sectors, true);
         self.position = extent.end();
-        (self.kept_from, self.ahead_until, self.paused) = (self.position, self.position, false);
+        (self.cached_from, self.read_ahead_until, self.paused) = (self.position, self.position, false);
         (extent, begins)
     }
 
-    /// Writes everything that waits.
+    /// Empties the write cache to the disk.
     fn write_all(&mut self) {
         while let Some((index, start)) = self.nearest() {
-            self.put(index, start);
+            self.write_extent(index, start);
         }
     }
 
     fn read(&mut self, first: u64, sectors: u64, size: Bytes, now: Nanos) -> Nanos {
         let taken = now.max(self.free) + self.section.read_command;
-        self.write_on(taken);
+        self.write_until(taken);
         let end = first + sectors;
         if self.waiting.iter().any(|extent| extent.first < end && first < extent.end()) {
             self.write_all();
         }
-        self.read_on(taken);
-        let kept = first >= self.kept_from && first <= self.position;
+        self.read_ahead_until_time(taken);
+        let cached = first >= self.cached_from && first <= self.position;
         let mut ready = taken;
-        if !kept || end > self.position {
-            let from = if kept { self.position } else { first };
-            // While the head reads on it is ahead of the clock by less than a sector.
-            let start = if kept && !self.paused { self.head_free } else { taken.max(self.head_free) };
-            let begins = self.reach(from, false, start);
+        if !cached || end > self.position {
+            let from = if cached { self.position } else { first };
+            // During read-ahead the head is ahead of the clock by less than a sector.
+            let start = if cached && !self.paused { self.head_free } else { taken.max(self.head_free) };
+            let begins = self.transfer_start(from, false, start);
             ready = begins + self.layout.transfer(from, end - from, false);
             (self.head_free, self.position, self.paused) = (ready, end, false);
-            if !kept {
-                self.kept_from = first;
+            if !cached {
+                self.cached_from = first;
             }
-            self.forget_far();
+            self.trim_read_cache();
         }
         let ahead = end + self.sectors(self.section.read_ahead);
-        self.ahead_until = ahead.min(self.last_sector());
+        self.read_ahead_until = ahead.min(self.last_sector());
         let link = self.section.read_bandwidth;
         let done = (taken + link.time(size)).max(ready + link.time(self.geometry.block));
         self.free = done;
@@ -219,25 +227,26 @@ impl HardDisk {
 
     fn write(&mut self, first: u64, sectors: u64, size: Bytes, now: Nanos) -> Nanos {
         let taken = now.max(self.free) + self.section.write_command;
-        self.write_on(taken);
+        self.write_until(taken);
         let mut done = taken + self.section.write_bandwidth.time(size);
         self.free = done;
-        if first < self.position && first + sectors > self.kept_from {
-            self.kept_from = self.position;
+        if first < self.position && first + sectors > self.cached_from {
+            self.cached_from = self.position;
         }
         match self.waiting.back_mut() {
             Some(last) if last.end() == first => last.sectors += sectors,
             _ => self.waiting.push_back(Extent { first, sectors, arrived: taken }),
         }
-        let (room, extents) = (self.sectors(self.section.write_cache), self.section.write_extents as usize);
+        let capacity = self.sectors(self.section.write_cache);
+        let extents = self.section.write_extents as usize;
         loop {
             let waiting: u64 = self.waiting.iter().map(|extent| extent.sectors).sum();
-            if waiting <= room && self.waiting.len() <= extents {
+            if waiting <= capacity && self.waiting.len() <= extents {
                 return done;
             }
             let Some((index, start)) = self.nearest() else { return done };
-            let (extent, begins) = self.put(index, start);
-            let over = waiting.saturating_sub(room);
+            let (extent, begins) = self.write_extent(index, start);
+            let over = waiting.saturating_sub(capacity);
             done = done.max(if (1..extent.sectors).contains(&over) && self.waiting.len() < extents {
                 begins + self.layout.transfer(extent.first, over, true)
             } else {
@@ -258,11 +267,11 @@ impl HardDisk {
             Operation::Write => self.write(first, sectors, size, now),
             Operation::Discard => now.max(self.free),
             Operation::Flush => {
-                self.write_on(now);
+                self.write_until(now);
                 let waited = !self.waiting.is_empty();
                 self.write_all();
-                // The head may only be reading on.
-                if waited || self.ahead_until <= self.position { now.max(self.head_free) } else { now }
+                // With nothing to write, a flush does not wait for read-ahead.
+                if waited || self.read_ahead_until <= self.position { now.max(self.head_free) } else { now }
             }
         })
     }

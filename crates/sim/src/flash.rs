@@ -1,21 +1,21 @@
 //! An array of flash: what its blocks hold and how long its operations take.
 //!
 //! # Model
-//! Flash is read and programmed by the page and erased by the block. Blocks lie on dies, dies on channels. A
-//! die does one operation at a time; a channel carries one transfer at a time. A block here is what a
-//! translation layer erases at once: with several planes, the blocks of the same number in all planes of a
-//! die, whose pages follow each other plane by plane, so that consecutive pages are read and programmed
-//! together. Block `b` lies on die `b mod dies`, die `d` on channel `d mod channels`.
+//! Flash is read and programmed by the page and erased by the block. A die does one operation at a time, and a channel
+//! carries one transfer at a time. Block `b` lies on die `b mod dies`, and die `d` on channel `d mod channels`.
 //!
-//! [`Flash`] keeps the state that decides what may be done ([`array`]), counts what is done ([`Counts`]), and
-//! asks a [`Timing`] how long it takes: [`Resources`] computes times, [`Untimed`] none. A translation layer is
-//! written for any `Timing`, so conditioning without times goes through the code that serves IOs.
+//! An erase block here is what a translation layer erases at once. On dies with several planes it is one block of each
+//! plane. Consecutive pages of it lie in consecutive planes, so that a die reads and programs them at once.
+//!
+//! [`Flash`] keeps the state of each block, checks each operation against it, and counts the operations ([`Counts`]). A
+//! [`Timing`] says how long they take: [`Resources`] computes times, and with [`Untimed`] nothing takes time. A translation
+//! layer is written for any `Timing`, so conditioning without times runs the code that serves IOs.
 //!
 //! # Invariants
-//! - the pages of a block are programmed in order, each once between two erases: anything else is a broken
-//!   translation layer, and a panic;
-//! - nothing that a translation layer decides depends on `T`: both timings leave the same array and counts;
-//! - with a [`Ledger`], every host read is checked to return what was written last.
+//! - the pages of a block are programmed in order, each once between two erases. A translation layer that breaks this is
+//!   wrong, and the operation panics;
+//! - no decision of a translation layer depends on the timing: both timings leave the same blocks and counts;
+//! - with a [`Ledger`], every read is checked to return the most recent write of its page.
 
 mod content;
 mod counts;
@@ -46,12 +46,12 @@ pub struct PageAddress {
     pub page: u32,
 }
 
-/// What is known of a block.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockState {
-    /// How many of its pages are programmed.
+    /// The number of its pages that are programmed.
     pub written: u32,
-    /// How often it was erased.
+    /// The number of its erases.
     pub erases: u32,
 }
 
@@ -64,12 +64,12 @@ pub struct Flash<T> {
     contents: Option<Box<PageContents>>,
     ledger: Option<Box<Ledger>>,
     reliability: Option<Box<Reliability>>,
-    /// For what the programs that a layer does for the host are done.
+    /// The cause that programs for the host are counted for: the host, or a fold.
     host_cause: Cause,
     timing: T,
 }
 
-/// What an array holds and has done, without its times.
+/// The blocks and counts of an array, without its times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlashState {
     blocks: Vec<BlockState>,
@@ -93,26 +93,26 @@ impl<T: Timing> Flash<T> {
         }
     }
 
-    /// Writes down from now on what every page holds, and checks every read of the host against it. For
-    /// tests: it takes time and memory.
+    /// Keeps a ledger from now on: records what every page holds, and checks every read against it. For tests, because
+    /// it takes time and memory.
     pub fn with_ledger(mut self, logical_pages: u32) -> Flash<T> {
         self.ledger = Some(Box::new(Ledger::new(&self.geometry, logical_pages)));
         self
     }
 
-    /// Remembers from now on what kind of content each page has, because programming depends on it.
+    /// Keeps the kind of content of each page from now on, because the program time depends on it.
     pub fn with_contents(mut self, contents: PageContents) -> Flash<T> {
         self.contents = Some(Box::new(contents));
         self
     }
 
-    /// Lets blocks age from now on.
+    /// Blocks age from now on.
     pub fn with_reliability(mut self, reliability: Reliability) -> Flash<T> {
         self.reliability = Some(Box::new(reliability));
         self
     }
 
-    /// Whether a block holds no data any more: it is bad from the factory, or failed at its last erase.
+    /// Whether a block can hold no data: it is bad from the factory, or failed at its last erase.
     #[inline]
     pub fn failed(&self, block: EraseBlock) -> bool {
         match &self.reliability {
@@ -123,7 +123,7 @@ impl<T: Timing> Flash<T> {
         }
     }
 
-    /// Says what kind of content the host writes from now on, page by page; what it says nothing of is mixed.
+    /// Sets the kind of content that the host writes from now on to the pages from `first` on. All other pages are mixed.
     pub fn set_host_contents(&mut self, first: LogicalPage, kinds: impl Iterator<Item = PageContent>) {
         if let Some(contents) = &mut self.contents {
             contents.set_host(first, kinds);
@@ -154,13 +154,13 @@ impl<T: Timing> Flash<T> {
         result
     }
 
-    /// What the array holds and has done.
+    /// The blocks and counts, to be saved.
     pub fn state(&self) -> FlashState {
         let Flash { blocks, counts, contents, .. } = self;
         FlashState { blocks: blocks.clone(), counts: counts.clone(), contents: contents.clone() }
     }
 
-    /// Puts the array into a state. `false`, and nothing is done, when it is that of another array.
+    /// Puts the array into a saved state. Returns `false` and changes nothing if the state is that of another array.
     pub fn set_state(&mut self, state: FlashState) -> bool {
         let pages = self.geometry.pages_per_block();
         let fits = state.blocks.len() == self.blocks.len()
@@ -192,12 +192,12 @@ impl<T: Timing> Flash<T> {
         self.blocks[block.index()]
     }
 
-    /// What was done so far.
+    /// The operations so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Counts what is done outside the array, as a translation layer's merges.
+    /// The counts, for what a translation layer does outside the array, as merges.
     pub fn counts_mut(&mut self) -> &mut Counts {
         &mut self.counts
     }
@@ -254,7 +254,7 @@ impl<T: Timing> Flash<T> {
         if self.reliability.is_some() { self.retry(place, pages, end) } else { end }
     }
 
-    /// Reads pages again whose content could not be corrected. Each try takes the time of a read of its page.
+    /// Retries the reads of pages whose content could not be corrected. Each retry takes the time of a read of its page.
     #[inline(never)]
     fn retry(&mut self, place: PageAddress, pages: u32, at: Nanos) -> Nanos {
         let Some(reliability) = &self.reliability else { return at };
@@ -270,8 +270,8 @@ impl<T: Timing> Flash<T> {
         end
     }
 
-    /// Reads pages to write them to another region: until [`Flash::end_fold`], what is programmed for the host is
-    /// the content of these pages; of their kinds of content that of the last read counts.
+    /// Reads pages of the SLC cache to write them to the layer behind it. Until [`Flash::end_fold`], programs for the host
+    /// are folds, and have the kind of content of the last page read so.
     ///
     /// # Panics
     /// As [`Flash::read`].
@@ -290,7 +290,7 @@ impl<T: Timing> Flash<T> {
         end
     }
 
-    /// What is programmed for the host comes from the host again.
+    /// Ends a fold: programs for the host come from the host.
     pub(crate) fn end_fold(&mut self) {
         self.host_cause = Cause::Host;
         if let Some(contents) = &mut self.contents {
@@ -328,14 +328,14 @@ impl<T: Timing> Flash<T> {
         self.timing.program(self.run(place, pages), scale, at)
     }
 
-    /// Whether what each page holds is written down, so that [`Flash::relocate`] has to be called.
+    /// Whether a ledger or the kinds of content are kept, so that [`Flash::relocate`] has to be called.
     #[inline]
     pub fn follows_pages(&self) -> bool {
         self.ledger.is_some() || self.contents.is_some()
     }
 
-    /// Says that the content of `from` goes to `to`. The move itself is asked for with [`Flash::moved`] for many
-    /// pages at once.
+    /// Records that the content of `from` goes to `to`. [`Flash::copy_pages`] then does the copy itself, for many pages at
+    /// once.
     #[inline]
     pub fn relocate(&mut self, from: PageAddress, to: PageAddress) {
         debug_assert!(from.page < self.blocks[from.block.index()].written, "{from:?} is not programmed");
@@ -347,18 +347,25 @@ impl<T: Timing> Flash<T> {
         }
     }
 
-    /// Moves `pages` pages, the last that were relocated, from the block `from` to the pages `to` and after, not
-    /// before `at`. Returns when they are programmed.
+    /// Copies the last `pages` pages that were relocated, from the block `from` to `to` and the pages behind it, not before
+    /// `at`. Returns when they are programmed.
     ///
     /// # Panics
     /// As [`Flash::program`].
     #[inline]
-    pub fn moved(&mut self, from: EraseBlock, to: PageAddress, pages: u32, cause: Cause, at: Nanos) -> Nanos {
+    pub fn copy_pages(
+        &mut self,
+        from: EraseBlock,
+        to: PageAddress,
+        pages: u32,
+        cause: Cause,
+        at: Nanos,
+    ) -> Nanos {
         self.advance(to, pages);
         self.counts.read(cause, pages);
         self.counts.program(cause, pages);
         let scale = match &mut self.contents {
-            Some(contents) => contents.moved(),
+            Some(contents) => contents.take_program_share(),
             None => 1.0,
         };
         let source = self.run(PageAddress { block: from, page: 0 }, pages);

@@ -4,7 +4,7 @@
 //! A request passes the controller, which asks the translation layer ([`crate::layer`]) to read and
 //! write pages, which works on the flash ([`crate::flash`]), whose dies and channels are busy until a time. When a
 //! request is submitted its completion time is known; requests in flight overlap as the resources allow. Between
-//! requests the layer may work for itself: not before the last one is answered, however late noise makes that.
+//! requests the layer may collect, fold or refresh, but not before the last request is answered. Noise may delay that answer.
 //!
 //! # Invariants
 //! - a device that was conditioned without times ends in the same state as one that served the same IOs one after
@@ -99,12 +99,12 @@ impl FlashDevice {
         })
     }
 
-    /// What was done since the device was made.
+    /// The statistics since the device was made.
     pub fn statistics(&self) -> Statistics {
         self.statistics_since(&Counts::default())
     }
 
-    /// What was done since [`Flash::counts`] were `earlier`. Times count from when the device was made or restored.
+    /// The statistics since [`Flash::counts`] were `earlier`. Times count from when the device was made or restored.
     pub fn statistics_since(&self, earlier: &Counts) -> Statistics {
         Statistics::of(&self.flash, &self.controller, &self.energy, self.queue.now(), earlier)
     }
@@ -119,14 +119,13 @@ impl FlashDevice {
         self.controller.exhausted()
     }
 
-    /// The power fails and comes back: what was only in volatile memory is gone. Nothing is in flight.
+    /// The power fails and returns: what was only in volatile memory is lost. Nothing is in flight.
     pub fn power_cut(&mut self) {
         self.controller.power_cut();
         self.layer.power_cut();
     }
 
-    /// Submits a request with the host's hint which writes belong together (NVMe flexible data placement: the
-    /// placement handle).
+    /// Submits a request with the host's hint for its stream (NVMe flexible data placement: the placement handle).
     pub fn submit_placed(&mut self, request: Request, stream: u16) {
         let now = self.queue.now();
         let arrives = match &mut self.limit {

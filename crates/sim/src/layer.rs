@@ -1,6 +1,6 @@
 //! Flash translation layers: they map the host's logical pages to pages of the flash.
 //!
-//! `contract` says what a layer is, `options` what makes it a part of profiles. Each layer lies in a folder of its own
+//! `contract` defines what a layer is, and `options` how a profile describes it. Each layer lies in a folder of its own
 //! with its options; to add one, see the recipe in ARCHITECTURE.md.
 
 mod bits;
@@ -36,7 +36,7 @@ pub use slc_cache::{SlcCache, SlcCacheOptions};
 pub use zones::{Zones, ZonesOptions};
 
 register_layers! {
-    /// Every page may lie anywhere.
+    /// Each logical page may lie on any physical page.
     "page_map" PageMap(PageMapOptions),
     /// A page map that lies on the flash, with a part of it in memory: DFTL.
     "demand_map" DemandMap(DemandMapOptions),

@@ -13,11 +13,11 @@ pub struct Noise {
     pub sigma: f64,
     /// The share of IOs that are outliers.
     pub outlier_share: f64,
-    /// By what an outlier is multiplied in addition.
+    /// The factor by which an outlier is multiplied in addition.
     pub outlier_factor: f64,
-    /// What an outlier takes in addition.
+    /// The time that an outlier takes in addition.
     pub outlier: Nanos,
-    /// Where the variation starts from.
+    /// The seed of the variation.
     pub seed: Seed,
 }
 
@@ -60,7 +60,7 @@ impl NoiseSource {
         self.noise == fresh.noise
     }
 
-    /// What the next response takes that would take so many nanoseconds.
+    /// The time of the next response, which takes `ns` nanoseconds without noise.
     pub(crate) fn disturbed(&mut self, ns: f64) -> Nanos {
         let varied = ns * self.factor();
         let Noise { outlier_share, outlier_factor, outlier, .. } = self.noise;

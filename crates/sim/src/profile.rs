@@ -1,8 +1,8 @@
 //! A device profile: what a simulated device is made of, as a TOML file.
 //!
 //! A profile has one of the sections `[throughput]` (a throughput model alone), `[flash]` (with `[controller]` and
-//! `[translation]`) and `[disk]` (a hard disk). Every duration carries its unit, every size too. Unknown keys are errors, so that a misspelt
-//! one is not silently ignored.
+//! `[translation]`) and `[disk]` (a hard disk). Durations and sizes have units. Unknown keys are errors, so that a misspelt
+//! key is not ignored.
 
 mod bandwidth;
 mod controller;
@@ -38,9 +38,9 @@ pub const PROFILE_VERSION: u32 = 2;
 pub struct Profile {
     /// [`PROFILE_VERSION`]: a profile of version 1 becomes one of version 2 when it is read.
     pub version: u32,
-    /// What comes after `sim:`.
+    /// Its name behind `sim:`.
     pub name: String,
-    /// The device's name among people.
+    /// The device's name in reports.
     pub title: String,
     /// Where its figures come from.
     pub source: String,
@@ -72,7 +72,7 @@ pub struct Profile {
     /// What stands between the host and the flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub controller: ControllerSection,
-    /// How the host's pages find their places on the flash.
+    /// The translation layer, which maps the host's pages to pages of the flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub translation: Translation,
     /// Random variation of each response time.
@@ -88,7 +88,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What the reader of TOML says, with the ranges of its types in place of their names.
+/// The message of the TOML reader, with the ranges of types instead of their names.
 fn plain(message: &str) -> String {
     const NAMES: [(&str, &str); 9] = [
         ("expected u16", "expected a whole number from 0 to 65535"),
@@ -104,7 +104,7 @@ fn plain(message: &str) -> String {
         ("unit variant, expected newtype variant", "string, expected a section as [translation.page_map]"),
         ("expected struct ", "expected a section, as of "),
     ];
-    NAMES.iter().fold(message.to_owned(), |told, (name, words)| told.replace(name, words))
+    NAMES.iter().fold(message.to_owned(), |message, (name, words)| message.replace(name, words))
 }
 
 impl Profile {
@@ -165,7 +165,7 @@ impl Profile {
         }
     }
 
-    /// A number that changes when anything changes that the device is made of.
+    /// A number that changes with any key that the device depends on.
     pub(crate) fn fingerprint(&self) -> u64 {
         // FNV-1a over the text, but for what people read.
         let nameless =
@@ -174,7 +174,7 @@ impl Profile {
         nameless.to_toml().bytes().fold(0xCBF2_9CE4_8422_2325, step)
     }
 
-    /// What the device says of itself.
+    /// The device's identity.
     pub fn identity(&self) -> Identity {
         Identity {
             target: format!("sim:{}", self.name),
@@ -193,7 +193,7 @@ impl Profile {
         self.flash.is_some() && matches!(self.translation, Translation::Zones(_))
     }
 
-    /// How it works, in a word or two: its translation layer, or which model without flash it is.
+    /// The kind of device in a word or two: its translation layer, or its model without flash.
     pub fn kind(&self) -> &'static str {
         match (&self.flash, &self.disk) {
             (Some(_), _) => self.translation.kind(),

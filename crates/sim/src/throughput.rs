@@ -1,15 +1,16 @@
 //! The throughput model as a device in virtual time (El Maghraoui et al., section 4).
 //!
 //! # Model
-//! One server takes the IOs in the order of their submission. An IO of n bytes in class c keeps it
-//! busy for T_c(n) = A_c + n B_c. An IO is sequential when it starts where the last IO of its mode
-//! ended. Four mechanisms can be laid over the model, each with a truth that the methodology can be
-//! tested against: a start-up phase, an oscillation, a lingering effect, and noise (see
-//! [`crate::profile`]). The model keeps no data: reads leave their buffers as they are.
+//! One server takes the IOs in the order of their submission. An IO of n bytes in class c keeps the server
+//! busy for T_c(n) = A_c + n B_c. An IO is sequential if it starts where the last IO of its mode ended.
+//!
+//! A profile can add four mechanisms to the model: a start-up phase, an oscillation, a lingering effect, and noise (see
+//! [`crate::profile`]). Their parameters are known, so the methodology can be tested against them. The model keeps no
+//! data: reads leave their buffers as they are.
 //!
 //! # Invariants
-//! - completions come in the order of submission, and never before the time they were asked at;
-//! - over whole periods, an oscillation leaves the mean as it is.
+//! - IOs complete in the order of submission, and no IO completes before its submission;
+//! - over whole periods, an oscillation does not change the mean.
 
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{
@@ -19,7 +20,7 @@ use flashlab_device::{
 use crate::noise::NoiseSource;
 use crate::profile::{Profile, Throughput, ThroughputClass};
 
-/// How many IOs may be in flight.
+/// The most IOs in flight. The model itself has no limit.
 const DEPTH: u32 = 1024;
 
 /// A device that follows the throughput model.
@@ -30,12 +31,12 @@ pub struct ThroughputDevice {
     busy_until: Nanos,
     /// Where the last read and the last write ended.
     ends: [Bytes; 2],
-    /// How many IOs of the oscillating class were served.
+    /// The number of IOs of the oscillating class that were served.
     oscillated: u64,
-    /// Random writes that are left of the start-up phase, as a real number, because idle time restores them gradually.
+    /// The number of random writes left in the start-up phase. Not an integer, because idle time restores it gradually.
     startup_left: f64,
     last_random_write: Nanos,
-    /// Until when reads are slow.
+    /// The end of the lingering effect: reads that start before it are slow.
     slow_until: Nanos,
     noise: NoiseSource,
     queue: VirtualQueue,
@@ -92,7 +93,7 @@ impl ThroughputDevice {
             return 1.0;
         }
         let idle = start.since(self.last_random_write).0 as f64 / startup.idle.0.max(1) as f64;
-        // A device that is kept busy must not win its start-up phase back between two writes.
+        // The short idle times between two writes of a busy device do not restore its start-up phase.
         if idle >= 0.5 {
             self.startup_left = (self.startup_left + idle * startup.ios as f64).min(startup.ios as f64);
         }
@@ -239,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn the_start_up_phase_is_as_long_as_the_profile_says_and_comes_back_after_idle_time() {
+    fn the_start_up_phase_has_the_length_of_the_profile_and_is_restored_by_idle_time() {
         let mut device = zeus("[startup]\nios = 125\nfactor = 0.1\nidle = \"2s\"\n");
-        let count_cheap = |times: &[f64]| times.iter().filter(|&&us| us < 400.0).count();
-        assert_eq!(count_cheap(&random_writes(&mut device, 500)), 125);
-        assert_eq!(count_cheap(&random_writes(&mut device, 500)), 0);
+        let count_fast = |times: &[f64]| times.iter().filter(|&&us| us < 400.0).count();
+        assert_eq!(count_fast(&random_writes(&mut device, 500)), 125);
+        assert_eq!(count_fast(&random_writes(&mut device, 500)), 0);
         let later = device.now() + Nanos::from_secs(2);
         assert!(device.wait(later).is_none());
-        assert_eq!(count_cheap(&random_writes(&mut device, 500)), 125);
+        assert_eq!(count_fast(&random_writes(&mut device, 500)), 125);
     }
 
     #[test]

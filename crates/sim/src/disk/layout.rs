@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Nanos};
 
 use crate::profile::DiskSection;
 
-/// Cylinders whose tracks hold the same.
+/// Consecutive cylinders whose tracks have the same number of sectors.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
     first_sector: u64,
@@ -12,7 +12,7 @@ struct Zone {
     sectors_per_track: u64,
 }
 
-/// A sector's place.
+/// Where a sector lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     pub(super) cylinder: u64,
@@ -78,8 +78,8 @@ impl Layout {
         self.revolution_ns / spot.sectors_per_track as f64
     }
 
-    /// What it takes to go on to the track of `spot` from the one before it. The skew is made for reads: a write for
-    /// which the arm has to settle longer comes too late and waits for a revolution.
+    /// The time to switch to the track of `spot` from the track before it. The skew is made for reads. So a write, for
+    /// which the arm settles longer, misses the sector and waits for a revolution.
     pub(super) fn switch_to(&self, spot: Spot, write: bool) -> Nanos {
         let missed = if write && self.writes_settle_longer { self.revolution_ns as u64 } else { 0 };
         if spot.head == 0 { self.cylinder_switch + Nanos(missed) } else { self.head_switch }
@@ -103,13 +103,13 @@ impl Layout {
     /// How long the head waits, from `at` on, until a sector comes.
     pub(super) fn rotation(&self, spot: Spot, at: Nanos) -> Nanos {
         let revolution = self.revolution_ns;
-        // Each track begins where the head arrives that comes from the one before it.
+        // The skew: each track begins where the head is after the switch from the track before it.
         let (head, cylinder) = (self.head_switch.0 as f64, self.cylinder_switch.0 as f64);
         let skew =
             spot.cylinder as f64 * (cylinder + head * (self.heads - 1) as f64) + spot.head as f64 * head;
         let begins = spot.sector as f64 * self.sector_ns(spot) + skew;
         let wait = (begins - at.0 as f64).rem_euclid(revolution);
-        // What comes in time but for rounding has not been missed.
+        // A sector that is missed by a rounding error alone is not missed.
         if revolution - wait < 2.0 { Nanos::ZERO } else { Nanos(wait as u64) }
     }
 }

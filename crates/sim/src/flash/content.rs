@@ -1,4 +1,5 @@
-//! What kind of content pages have: programming zeros or ones takes another time (Sun and Zhang, section 4.4).
+//! The kind of content of each page. Programming zeros or ones takes another time than programming mixed content (Sun
+//! and Zhang, section 4.4).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use super::{LogicalPage, PhysicalPage};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PageContent {
-    /// Anything else.
+    /// Neither of the other two.
     #[default]
     Mixed,
     /// Every bit is zero.
@@ -28,22 +29,22 @@ impl PageContent {
     }
 }
 
-/// The kind of content of every physical page, and what programming it takes.
+/// The kind of content of every physical page, and the program times of the kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PageContents {
     of_page: Vec<PageContent>,
     #[serde(skip)]
     host: HostContents,
-    /// The share of the usual program time that zeros and ones take.
+    /// The program time of zeros and of ones, as a share of the usual one.
     zeros: f32,
     ones: f32,
-    /// The sum of the shares of the pages relocated since they were last timed, and their number.
-    moving: (f32, u32),
-    /// What is programmed instead of the host's pages, while content is copied as if the host wrote it.
+    /// The sum of the shares of the pages that were relocated since the last copy, and their number.
+    relocated: (f32, u32),
+    /// During a fold: the kind of content that is programmed instead of the host's.
     copied: Option<PageContent>,
 }
 
-/// What the host's request holds, page by page; every other page is mixed.
+/// The kinds of content of the pages of the host's request; every other page is mixed.
 #[derive(Clone, Debug, PartialEq)]
 struct HostContents {
     first: LogicalPage,
@@ -60,13 +61,20 @@ impl PageContents {
     /// Erased flash of `pages` pages, in which zeros and ones take these shares of the usual program time.
     pub fn new(pages: u32, zeros: f32, ones: f32) -> PageContents {
         let of_page = vec![PageContent::Ones; pages as usize];
-        PageContents { of_page, host: HostContents::default(), zeros, ones, moving: (0.0, 0), copied: None }
+        PageContents {
+            of_page,
+            host: HostContents::default(),
+            zeros,
+            ones,
+            relocated: (0.0, 0),
+            copied: None,
+        }
     }
 
     /// Whether this, read from outside bytes, is a state of `fresh` between two requests.
     pub(super) fn is_like(&self, fresh: &PageContents) -> bool {
         let options = |contents: &PageContents| (contents.of_page.len(), contents.zeros, contents.ones);
-        options(self) == options(fresh) && self.moving == (0.0, 0) && self.copied.is_none()
+        options(self) == options(fresh) && self.relocated == (0.0, 0) && self.copied.is_none()
     }
 
     pub(super) fn set_host(&mut self, first: LogicalPage, kinds: impl Iterator<Item = PageContent>) {
@@ -75,7 +83,7 @@ impl PageContents {
         self.host.kinds.extend(kinds);
     }
 
-    /// What the host writes from now on is the content of the page `from`.
+    /// From now on the host writes the content of the page `from`.
     pub(super) fn begin_copy(&mut self, from: PhysicalPage) {
         self.copied = Some(self.of_page[from.index()]);
     }
@@ -97,7 +105,8 @@ impl PageContents {
         }
     }
 
-    /// The mean share of `pages` pages of the host from `logical` on, which are programmed from `first` on.
+    /// Programs `pages` pages of the host from `logical` on to the pages from `first` on. Returns their mean share of the
+    /// usual program time.
     pub(super) fn program(&mut self, first: PhysicalPage, logical: LogicalPage, pages: u32) -> f32 {
         let mut sum = 0.0;
         for page in 0..pages {
@@ -111,11 +120,12 @@ impl PageContents {
     pub(super) fn relocate(&mut self, from: PhysicalPage, to: PhysicalPage) {
         let content = self.of_page[from.index()];
         self.of_page[to.index()] = content;
-        self.moving = (self.moving.0 + self.share(content), self.moving.1 + 1);
+        self.relocated = (self.relocated.0 + self.share(content), self.relocated.1 + 1);
     }
 
-    pub(super) fn moved(&mut self) -> f32 {
-        let (sum, pages) = std::mem::take(&mut self.moving);
+    /// The mean share of the usual program time of the pages that were relocated since the last call.
+    pub(super) fn take_program_share(&mut self) -> f32 {
+        let (sum, pages) = std::mem::take(&mut self.relocated);
         if pages == 0 { 1.0 } else { sum / pages as f32 }
     }
 }

@@ -1,4 +1,4 @@
-//! What was done to the flash, by its cause.
+//! The operations on the flash, counted by their cause.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,15 +10,15 @@ use super::BlockState;
 pub enum Cause {
     /// The host asked for it.
     Host,
-    /// A write of part of a page had to read the rest.
+    /// A write of a part of a page reads the other sectors of the page.
     PartialPage,
     /// Garbage collection, or a merge of log blocks.
     Reclaim,
-    /// The mapping is kept on flash.
+    /// The map is kept on the flash (demand map).
     Map,
-    /// Erases are spread over the blocks.
+    /// Static wear levelling: cold data moves, so that its block takes erases too.
     WearLevelling,
-    /// Data was read too often or is too old.
+    /// Data is rewritten because it was read too often or is too old.
     Refresh,
     /// Data moves from the SLC cache to the other blocks.
     Fold,
@@ -41,13 +41,13 @@ pub struct Counts {
     reads: [u64; CAUSES.len()],
     programs: [u64; CAUSES.len()],
     erases: [u64; CAUSES.len()],
-    /// Reads that were tried again, which are not counted as reads.
+    /// Retries of reads. They are not counted as reads.
     pub read_retries: u64,
-    /// Merges that needed no copy: the log block became the data block.
+    /// Switch merges: the log block became the data block, without a copy.
     pub switch_merges: u64,
-    /// Merges that copied the rest of a block behind a log block written in order.
+    /// Partial merges: the log block was written in order, and the other pages of the block were copied behind it.
     pub partial_merges: u64,
-    /// Merges that copied a whole block.
+    /// Full merges: all pages of a block were copied.
     pub full_merges: u64,
 }
 
@@ -70,7 +70,7 @@ impl Counts {
         self.erases[cause as usize] += 1;
     }
 
-    /// Counts `pages` reads for another cause than they were counted for.
+    /// Counts `pages` pages that were read for the cause `from` for `to` instead.
     pub fn charge_reads(&mut self, from: Cause, to: Cause, pages: u32) {
         self.reads[from as usize] -= u64::from(pages);
         self.reads[to as usize] += u64::from(pages);
@@ -106,8 +106,8 @@ impl Counts {
         self.erases.iter().sum()
     }
 
-    /// Whether these, read from outside bytes, can be the counts of blocks: they were erased as often, and nothing was
-    /// done more often than any device lives.
+    /// Whether these counts, read from outside bytes, can be those of `blocks`: the number of erases is the same, and no
+    /// count exceeds what a device does in its life.
     pub(super) fn erases_of(&self, blocks: &[BlockState]) -> bool {
         let merges = [self.read_retries, self.switch_merges, self.partial_merges, self.full_merges];
         let mut all = [self.reads, self.programs, self.erases].concat().into_iter().chain(merges);

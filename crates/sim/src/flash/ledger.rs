@@ -1,4 +1,8 @@
-//! A record of what every page holds, kept by tests to prove a translation layer right.
+//! A record of what every page holds, with which tests prove that a translation layer is right.
+//!
+//! # Model
+//! Each write of a logical page has a version. The ledger records for each physical page the logical page and the version
+//! that it holds, and asserts at each read that this is the most recent version.
 
 use super::{EraseBlock, FlashGeometry, LogicalPage, PageAddress};
 
@@ -9,7 +13,7 @@ struct Token {
     version: u32,
 }
 
-/// What every physical page holds, and which write of each logical page was the last.
+/// What every physical page holds, and the most recent version of each logical page.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     held: Vec<Option<Token>>,
@@ -17,12 +21,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger of erased flash. Logical pages from `logical_pages` on may be used by a layer for its map.
+    /// The ledger of erased flash, for `logical_pages` logical pages: the host's, and those of a map on the flash.
     pub fn new(geometry: &FlashGeometry, logical_pages: u32) -> Ledger {
         Ledger { held: vec![None; geometry.pages() as usize], last: vec![0; logical_pages as usize] }
     }
 
-    /// How often a logical page was written.
+    /// The number of writes of a logical page.
     pub fn writes(&self, logical: LogicalPage) -> u32 {
         self.last[logical.index()]
     }
@@ -59,7 +63,7 @@ impl Ledger {
         }
     }
 
-    /// The last write of each page is written again elsewhere.
+    /// The most recent version of each page is copied to `place`.
     pub(super) fn copy(
         &mut self,
         geometry: &FlashGeometry,
@@ -77,7 +81,7 @@ impl Ledger {
 
     pub(super) fn relocate(&mut self, geometry: &FlashGeometry, from: PageAddress, to: PageAddress) {
         let token = self.held[geometry.physical(from).index()];
-        assert!(token.is_some(), "a page that holds nothing was copied from {from:?}");
+        assert!(token.is_some(), "{from:?} was copied and holds nothing");
         self.held[geometry.physical(to).index()] = token;
     }
 

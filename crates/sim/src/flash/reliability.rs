@@ -1,13 +1,15 @@
-//! How blocks age: which are bad, when others fail, how often a read must be tried again.
+//! How blocks age: which blocks are bad, when the others fail, and how many retries a read needs.
 //!
 //! # Model
-//! Some blocks are bad from the factory. Any other fails at an erase when its cycles are over: the rated endurance,
-//! more or less by a share that is drawn for each block. The mean number of further tries that a read takes grows
-//! linearly with the block's erases, as bit errors do in the field (Schroeder, Lagisetty and Merchant, FAST 2016,
-//! section 4); how many a page takes is drawn once for each page and erase (geometric).
+//! - A share of the blocks is bad from the factory.
+//! - Each other block fails at the erase that exceeds its endurance. The endurance of a block is the rated endurance, plus
+//!   or minus a share of it that is drawn for each block (uniform).
+//! - The mean number of retries of a read grows linearly with the erases of the block, as bit errors do in the field
+//!   (Schroeder, Lagisetty and Merchant, FAST 2016, section 4). The number of retries of a page is drawn once for each page
+//!   and erase (geometric).
 //!
 //! # Invariants
-//! - everything follows from the block, the page, the erases and the seed: there is no state.
+//! - all of it follows from the block, the page, the erases and the seed: there is no state.
 
 use flashlab_base::{Prng, Seed};
 use serde::{Deserialize, Serialize};
@@ -18,22 +20,22 @@ use super::{EraseBlock, FlashGeometryError, PhysicalPage};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reliability {
-    /// How many erases a block is rated for; default 3000.
+    /// The rated endurance of a block in erases; default 3000.
     pub endurance: u32,
-    /// How many erases a block of the slc region is rated for; default 30000.
+    /// The rated endurance of a block of the SLC cache in erases; default 30000.
     #[serde(alias = "fast_endurance")]
     pub slc_endurance: u32,
-    /// By what share of its rating a block may differ from it, evenly to both sides, in percent; default 0.
+    /// By how many percent at most the endurance of a block differs from the rated endurance, in both directions; default 0.
     pub endurance_spread_percent: u32,
-    /// How many of a million blocks are bad from the factory; default 0.
+    /// The number of blocks in a million that are bad from the factory; default 0.
     pub factory_bad_per_million: u32,
-    /// How many of a million reads of new flash are tried again; default 0.
+    /// The number of retries in a million reads of new flash; default 0.
     pub retries_new_per_million: u32,
-    /// The further tries of a million reads of flash at its rated endurance; default 0.
+    /// The number of retries in a million reads of flash at its rated endurance; default 0.
     pub retries_worn_per_million: u32,
-    /// The most further tries of a read; default 8.
+    /// The most retries of a read; default 8.
     pub most_retries: u32,
-    /// For what is drawn; default 0.
+    /// The seed of what is drawn; default 0.
     pub seed: Seed,
 }
 
@@ -84,7 +86,7 @@ impl Reliability {
         self.draw("factory", block.0.into()).below(MILLION) < self.factory_bad_per_million.into()
     }
 
-    /// How many erases a block survives; `fast` says that it is in the slc region.
+    /// The endurance of a block: the number of erases that it survives. `slc` says that it is in the SLC cache.
     pub fn cycles(&self, block: EraseBlock, slc: bool) -> u32 {
         let rated = self.rated(slc);
         let spread = rated * u64::from(self.endurance_spread_percent) / 100;
@@ -92,12 +94,12 @@ impl Reliability {
         (rated - spread + drawn).min(u32::MAX.into()) as u32
     }
 
-    /// Whether a block that was erased `erases` times holds no data any more.
+    /// Whether a block has failed that was erased `erases` times.
     pub fn failed(&self, block: EraseBlock, slc: bool, erases: u32) -> bool {
         erases > self.cycles(block, slc) || self.factory_bad(block)
     }
 
-    /// How many further tries a read of the page `physical` takes, whose block was erased `erases` times.
+    /// The number of retries of a read of `physical`, whose block was erased `erases` times.
     pub fn retries(&self, physical: PhysicalPage, slc: bool, erases: u32) -> u32 {
         let (new, worn) = (u64::from(self.retries_new_per_million), u64::from(self.retries_worn_per_million));
         let growth = worn.saturating_sub(new) * u64::from(erases) / self.rated(slc);
@@ -105,7 +107,7 @@ impl Reliability {
         if mean == 0 {
             return 0;
         }
-        // Geometric with this mean: each try fails with the chance mean / (1 + mean).
+        // Geometric with this mean: each try fails with probability mean / (1 + mean).
         let mut random = self.draw("retries", u64::from(physical.0) << 32 | u64::from(erases));
         (0..self.most_retries).take_while(|_| random.below(MILLION + mean) < mean).count() as u32
     }

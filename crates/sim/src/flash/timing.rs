@@ -12,7 +12,7 @@
 //! backlog. The die works on its backlog
 //! 1. while it is idle;
 //! 2. in slices, before each operation of the host;
-//! 3. in the foreground, when the backlog has more pieces than the array has spare blocks for.
+//! 3. in the foreground, when the backlog has more merges than the array has spare blocks for.
 
 use std::collections::VecDeque;
 
@@ -44,7 +44,7 @@ pub trait Timing {
     /// time that its content takes.
     fn program(&mut self, run: PageRun, scale: f32, at: Nanos) -> Nanos;
 
-    /// Reads as many pages of the die `source` as the run has, and programs them as the run.
+    /// Reads the pages of `source`, and programs them as `target`, which has the same number of pages.
     fn relocate(&mut self, source: PageRun, target: PageRun, scale: f32, at: Nanos) -> Nanos;
 
     /// Erases a block of a die; `slc` as in [`PageRun`].
@@ -106,6 +106,13 @@ pub struct PageTimes {
     count: u32,
 }
 
+impl Default for PageTimes {
+    /// No time.
+    fn default() -> PageTimes {
+        PageTimes::new(&[])
+    }
+}
+
 impl PageTimes {
     /// `times` repeated for ever; the first four count. An empty list takes no time.
     pub fn new(times: &[Nanos]) -> PageTimes {
@@ -134,7 +141,7 @@ impl PageTimes {
 }
 
 /// The times of one kind of cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellTimes {
     /// From the array into the register, by multi-plane page.
     pub read: PageTimes,
@@ -144,8 +151,8 @@ pub struct CellTimes {
     pub erase: Nanos,
 }
 
-/// What the operations of an array take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The times of the operations of an array. By default nothing takes time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// T_cmd: issuing a command to a die.
     pub command: Nanos,
@@ -178,7 +185,7 @@ pub struct Background {
     pub read_slice: Nanos,
     /// The part that it does before each other operation.
     pub slice: Nanos,
-    /// The most pieces of work in a backlog. A die does further ones in the foreground.
+    /// The most merges in a backlog. A die does further ones in the foreground.
     pub max_backlog: usize,
 }
 
@@ -329,11 +336,11 @@ impl DieState {
     /// Does up to `time` of the backlog; returns how much that was.
     fn work_off(&mut self, time: Nanos) -> Nanos {
         let mut left = time;
-        while let Some(piece) = self.backlog.front_mut() {
-            let done = left.min(*piece);
-            *piece = *piece - done;
+        while let Some(oldest) = self.backlog.front_mut() {
+            let done = left.min(*oldest);
+            *oldest = *oldest - done;
             left = left - done;
-            if piece.0 > 0 {
+            if oldest.0 > 0 {
                 break;
             }
             self.backlog.pop_front();
@@ -462,8 +469,8 @@ impl Timing for Resources {
         state.register_free = state.register_free.min(state.free);
         state.backlog.push_back(work);
         while state.backlog.len() > background.max_backlog {
-            let piece = state.backlog[0];
-            let done = state.work_off(piece);
+            let oldest = state.backlog[0];
+            let done = state.work_off(oldest);
             state.free += done;
         }
     }

@@ -1,18 +1,22 @@
 //! Bringing a device into a state without computing times.
 //!
 //! # Model
-//! IOs go through the code that serves them, in their order, over flash that takes no time. What they will need is loaded
-//! into the processor's cache for many of them at once: the map of a large device is far larger than any cache, and the
-//! misses of one IO after the other would take most of the time.
+//! IOs are served in their order by the code that serves all IOs, over flash that takes no time. The map of a large device
+//! is far larger than the CPU's caches, and cache misses would take most of the time. So the tables' entries for many IOs
+//! are prefetched at once.
 //!
-//! A device under random writes is steady when its write amplification stays the same. It comes near to that in
-//! oscillations: at first most blocks are filled alike, are collected at the same time, and so on. So the writes are
-//! counted in windows of an eighth of the capacity, or of 256 blocks if that is more, as collections come by the block;
-//! and several windows in a row have to agree. A window also has to erase as much as it programs: while a device still
-//! has blocks that were never written, its write amplification is 1.
+//! A device under random writes is steady when its write amplification no longer changes. Before that, write
+//! amplification oscillates: at first most blocks have about the same number of valid pages, and are collected at about
+//! the same time.
+//!
+//! # Method
+//! 1. Writes are counted in windows of an eighth of the capacity, and of 256 blocks at least, because garbage collection
+//!    works by the block.
+//! 2. The device is steady when the write amplifications of three consecutive windows agree, and each window erases as many
+//!    pages as it programs. Without the second condition, a device with never-written blocks would be steady at 1.
 //!
 //! # Invariants
-//! - what is looked at ahead changes nothing: the state is that of a device that served the IOs one by one.
+//! - prefetching changes nothing: the state is that of a device that served the IOs one by one.
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{IoError, Operation};
@@ -22,31 +26,31 @@ use super::{FlashDevice, stream_of};
 use crate::flash::{Cause, Counts, LogicalPage};
 use crate::layer::Layer;
 
-/// How many IOs, and about how many pages, are looked at before the first of them is served.
+/// The number of IOs, and about that of pages, that are prefetched together.
 const LOOK_AHEAD: usize = 64;
-/// How many windows a large device's capacity has.
+/// The number of windows in the capacity of a large device.
 const WINDOWS: u64 = 8;
-/// How many blocks' worth of writes a window has at the least.
+/// The fewest writes in a window, in blocks: fewer collections give a write amplification that varies by chance.
 const LEAST_BLOCKS: u64 = 256;
-/// How many windows in a row agree on a steady device.
+/// The number of consecutive windows that have to agree.
 const AGREEING: usize = 3;
-/// How far they may lie apart, as a share.
+/// The largest difference of their write amplifications, as a share of the larger one.
 const TOLERANCE: f64 = 0.01;
 
-/// What it took to make a device steady.
+/// The result of conditioning a device until it is steady.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditioned {
-    /// What was written.
+    /// The bytes that were written.
     pub written: Bytes,
-    /// Pages programmed for each page of the host, in the last windows; `None` when the host programmed none.
+    /// The pages programmed for each page of the host, in the last windows; `None` if the host wrote none.
     pub write_amplification: Option<f64>,
-    /// Whether these windows agree. If not, the IOs ended before.
+    /// Whether these windows agree. If not, the IOs ended too early.
     pub steady: bool,
 }
 
 impl FlashDevice {
     /// Serves IOs without times until the device is steady, or the IOs end. It is steady when the write amplifications
-    /// of three windows in a row, each an eighth of the capacity in writes and at least 256 blocks, lie within 1 %.
+    /// of three consecutive windows, each an eighth of the capacity in writes and at least 256 blocks, lie within 1 %.
     ///
     /// # Errors
     /// That of the first IO that fails; those before it were served.
@@ -83,13 +87,13 @@ impl FlashDevice {
     /// Whether the windows between these counts have the same write amplification, and each erased what it programmed.
     fn agree(&self, counts: &[Counts]) -> bool {
         let pages = u64::from(self.flash.geometry().pages_per_block());
-        let near = |a: f64, b: f64| (a - b).abs() <= TOLERANCE * a.max(b);
+        let agree = |a: f64, b: f64| (a - b).abs() <= TOLERANCE * a.max(b);
         let windows: Vec<Counts> = counts.windows(2).map(|two| two[1].since(&two[0])).collect();
         let amplifications = windows.iter().filter_map(Counts::write_amplification);
         let (least, most) = amplifications.fold((f64::MAX, 0.0), |(a, b), x| (x.min(a), x.max(b)));
         windows.iter().all(|window| window.pages_programmed(Cause::Host) > 0)
-            && windows.iter().all(|window| near((window.erases() * pages) as f64, window.programs() as f64))
-            && near(least, most)
+            && windows.iter().all(|window| agree((window.erases() * pages) as f64, window.programs() as f64))
+            && agree(least, most)
     }
 
     /// Serves IOs as if nothing took time.
@@ -144,7 +148,7 @@ impl FlashDevice {
     }
 }
 
-/// The pages of an IO, as many as are looked at.
+/// The pages of an IO, up to the number that is prefetched.
 #[inline]
 fn first_pages(offset: Bytes, size: Bytes, page: Bytes) -> impl Iterator<Item = LogicalPage> {
     // A page is a power of two.

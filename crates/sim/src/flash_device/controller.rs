@@ -32,7 +32,7 @@ pub(super) struct Costs {
     /// Nanoseconds for a byte over the link.
     pub(super) read_ns_per_byte: f64,
     pub(super) write_ns_per_byte: f64,
-    /// The time that a write takes longer when it does not begin near the end of the write before it.
+    /// The additional time of a write that does not begin within [`Options::reach`] of the end of the write before it.
     pub(super) write_jump: Nanos,
     pub(super) read_jump: Nanos,
     /// The time to switch between segment groups.
@@ -51,14 +51,14 @@ pub(super) struct Groups {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Buffers {
     pub(super) write: Option<(FlushPolicy, u32)>,
-    /// Pages of the write buffer that may be on their way to the flash.
+    /// The most pages of the write buffer in flight to the flash.
     pub(super) in_flight: Option<u32>,
     pub(super) flush_group: u32,
     pub(super) read: u32,
     pub(super) read_ahead: u32,
 }
 
-/// What a profile says of the controller, but for its buffers.
+/// The options of the controller, without its buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Options {
     pub(super) costs: Costs,
@@ -67,9 +67,9 @@ pub(super) struct Options {
     pub(super) largest_command: Option<Bytes>,
     /// How far from the end of the request before it a request may begin without a jump.
     pub(super) reach: Bytes,
-    /// The idle time after which the layer begins to work for itself.
+    /// The idle time after which the layer begins to collect, fold or refresh.
     pub(super) idle_after: Nanos,
-    /// Whether dies leave their backlogs alone while the host sends nothing.
+    /// Whether dies do not work on their backlogs while the host is idle.
     pub(super) idle_sleeps: bool,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Controller {
     #[serde(skip)]
     whole: Sectors,
     page: Bytes,
-    /// The unit of the bits in [`Sectors`].
+    /// The size of a sector, which is a bit of [`Sectors`].
     sector: Bytes,
     read_ahead: u32,
     last_group: u64,
@@ -90,12 +90,12 @@ pub(super) struct Controller {
     last_write_end: Bytes,
     free: Nanos,
     link_free: Nanos,
-    /// How long commands kept the controller, and transfers the link.
+    /// The time for which commands kept the controller busy, and transfers the link.
     #[serde(skip)]
     busy: Nanos,
     #[serde(skip)]
     link_busy: Nanos,
-    /// When everything the host asked for was done, and when it was answered.
+    /// When all requests of the host were done, and when they were answered.
     quiet: Nanos,
     #[serde(skip)]
     answered: Nanos,
@@ -105,7 +105,7 @@ pub(super) struct Controller {
     exhausted: Option<String>,
 }
 
-/// What serves a request of the host: the layer and its flash, with the host's hint which writes belong together.
+/// The context of a request of the host: the layer, its flash, and the stream that the host gave as a hint.
 pub(super) struct RequestContext<'a, T, L> {
     pub(super) layer: &'a mut L,
     pub(super) flash: &'a mut Flash<T>,
@@ -134,7 +134,7 @@ struct Covered {
 
 impl Controller {
     pub(super) fn new(page: Bytes, block: Bytes, options: Options, buffers: Buffers) -> Controller {
-        // 64 bits say which parts of a page are there.
+        // Sectors are the bits of 64.
         let sector = block.max(Bytes(page.0 / 64)).min(page);
         let whole = sectors(0, page.0 / sector.0);
         Controller {
@@ -160,8 +160,8 @@ impl Controller {
         }
     }
 
-    /// Takes over from `fresh` what a saved state does not hold. `false` when this, read from outside bytes, is not a
-    /// state of `fresh` over a layer of so many pages.
+    /// Takes from `fresh` what a saved state does not have. Returns `false` if this, read from outside bytes, is not a
+    /// state of `fresh` over a layer with `pages` pages.
     pub(super) fn complete(&mut self, fresh: &Controller, pages: u32) -> bool {
         self.restart();
         (self.options, self.whole) = (fresh.options, fresh.whole);
@@ -182,17 +182,17 @@ impl Controller {
         self.exhausted.as_deref()
     }
 
-    /// How long commands kept the controller so far.
+    /// The time for which commands kept the controller busy so far.
     pub(super) fn busy(&self) -> Nanos {
         self.busy
     }
 
-    /// How long transfers kept the link so far.
+    /// The time for which transfers kept the link busy so far.
     pub(super) fn link_busy(&self) -> Nanos {
         self.link_busy
     }
 
-    /// It is time zero again and nothing is on its way.
+    /// Sets the time to zero, with nothing in flight.
     pub(super) fn restart(&mut self) {
         (self.free, self.link_free, self.quiet) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
         (self.busy, self.link_busy, self.answered) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
@@ -204,7 +204,7 @@ impl Controller {
         }
     }
 
-    /// The power fails: what is only in the buffers is gone.
+    /// The power fails: what is only in the buffers is lost.
     pub(super) fn power_cut(&mut self) {
         if let Some(buffer) = &mut self.writes {
             buffer.clear();
@@ -214,7 +214,7 @@ impl Controller {
         }
     }
 
-    /// Serves a request that comes at `now`; returns when it is done. Its range was checked.
+    /// Serves a request that arrives at `now` and whose range was checked; returns when it is done.
     #[inline]
     pub(super) fn serve<T: Timing, L: Layer>(
         &mut self,
@@ -258,12 +258,12 @@ impl Controller {
         Ok(end)
     }
 
-    /// The device is not idle before it has answered: the time by which noise delays an answer is not idle time.
+    /// Notes when a request was answered. The device is not idle before: the delay of an answer by noise is not idle time.
     pub(super) fn works_until(&mut self, answered: Nanos) {
         self.answered = self.answered.max(answered);
     }
 
-    /// The commands that a request comes as.
+    /// The commands into which the host divides a request.
     #[inline]
     fn commands(&self, offset: Bytes, size: Bytes) -> impl Iterator<Item = (Bytes, Bytes)> + use<> {
         let largest = self.options.largest_command.unwrap_or(size).0.max(1);
@@ -273,7 +273,7 @@ impl Controller {
             .map(move |offset| (Bytes(offset), Bytes(largest.min(end - offset))))
     }
 
-    /// The host sends nothing until `now`: lets the layer collect, and the dies work on their backlogs or not.
+    /// The host was idle until `now`: lets the layer collect. With `idle_sleeps` the dies do not work on their backlogs.
     fn pass_idle_time<T: Timing, L: Layer>(&mut self, context: &mut RequestContext<'_, T, L>, now: Nanos) {
         if self.options.idle_sleeps {
             context.flash.sleep(self.quiet, now);
@@ -284,7 +284,7 @@ impl Controller {
         }
     }
 
-    /// The command of a request; returns when it is taken.
+    /// Takes the command of a request; returns when it is taken.
     #[inline]
     fn command(&mut self, cost: Nanos, switch: Nanos, offset: Bytes, now: Nanos) -> Nanos {
         let begin = now.max(self.free);

@@ -1,12 +1,13 @@
-//! What a provider lets a volume do, and how far away it is.
+//! The limits of a cloud volume, and the network latency to it.
 //!
 //! # Model
-//! One token bucket for reads and writes: an IO takes the greater one of its shares of the IOs and of the bytes of a second.
-//! What was not used can be saved up for `burst`. An IO that finds the bucket empty waits before it reaches the
-//! device, and those behind it too. The way there and back takes each IO the same time, whatever else is on it.
+//! One token bucket serves reads and writes. An IO takes the larger of two shares of a second: one IO of the IOPS limit, and
+//! its bytes of the bandwidth limit. Unused time is saved, up to `burst`. An IO that finds the bucket empty waits before it
+//! reaches the device, and the IOs behind it wait too. The network latency is the same for each IO, and does not depend on
+//! the load.
 //!
 //! # Invariants
-//! - requests are let through in the order in which they came.
+//! - requests reach the device in the order of their arrival.
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::Operation;
@@ -17,7 +18,7 @@ use crate::profile::Limit;
 #[derive(Debug)]
 pub(super) struct Bucket {
     limit: Limit,
-    /// When all that was let through would be paid for.
+    /// When all admitted IOs have used up their time.
     paid: Nanos,
 }
 
@@ -27,14 +28,14 @@ impl Bucket {
         Bucket { limit, paid: Nanos::ZERO }
     }
 
-    /// When an IO that comes at `now` reaches the device.
+    /// When an IO that arrives at `now` reaches the device.
     pub(super) fn admit(&mut self, operation: Operation, size: Bytes, now: Nanos) -> Nanos {
         let admitted = now.max(self.paid.since(self.limit.burst));
         self.paid = self.paid.max(now) + self.share(operation, size);
         admitted
     }
 
-    /// How much of the bucket's time an IO takes.
+    /// The time that an IO takes from the bucket.
     fn share(&self, operation: Operation, size: Bytes) -> Nanos {
         let (iops, bandwidth) = match operation {
             Operation::Read => (self.limit.read_iops, self.limit.read_bandwidth),
@@ -45,7 +46,7 @@ impl Bucket {
         one.max(bandwidth.map_or(Nanos::ZERO, |bandwidth| bandwidth.time(size)))
     }
 
-    /// What the way takes.
+    /// The network latency of an IO, in both directions together.
     pub(super) fn latency(&self) -> Nanos {
         self.limit.latency
     }

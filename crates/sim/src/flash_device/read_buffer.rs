@@ -1,4 +1,4 @@
-//! Pages that were read and are kept in the controller's memory, and pages read ahead.
+//! The read buffer: pages in the controller's memory that the host read, or that were read ahead.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layer::Pages;
 
-/// The runs of pages read last, the oldest first.
+/// The most recently read runs of pages, the oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ReadBuffer {
     capacity: u32,
@@ -28,12 +28,12 @@ impl ReadBuffer {
         ReadBuffer { capacity, used: 0, runs: VecDeque::new() }
     }
 
-    /// When a page is there; `None`: it has to be read.
+    /// When a page is in the buffer; `None` if it has to be read.
     pub(super) fn ready(&self, page: u32) -> Option<Nanos> {
         self.runs.iter().rev().find(|run| page.wrapping_sub(run.first) < run.count).map(|run| run.ready)
     }
 
-    /// Keeps the last pages of a run that will be there at `ready`.
+    /// Keeps the last pages of a run, which are read at `ready`.
     pub(super) fn keep(&mut self, pages: Pages, ready: Nanos) {
         let count = pages.count.min(self.capacity);
         if count == 0 {
@@ -47,7 +47,7 @@ impl ReadBuffer {
         self.runs.push_back(Kept { first: pages.first.0 + pages.count - count, count, ready });
     }
 
-    /// Forgets pages that were overwritten.
+    /// Drops runs with pages that were overwritten.
     pub(super) fn forget(&mut self, pages: Pages) {
         let end = pages.first.0 + pages.count;
         let used = &mut self.used;
@@ -69,13 +69,13 @@ impl ReadBuffer {
         self.capacity == fresh.capacity && used == Some(self.used) && self.used <= self.capacity
     }
 
-    /// Forgets everything.
+    /// Drops all pages.
     pub(super) fn clear(&mut self) {
         self.runs.clear();
         self.used = 0;
     }
 
-    /// It is time zero again.
+    /// Sets the time to zero.
     pub(super) fn restart(&mut self) {
         for run in &mut self.runs {
             run.ready = Nanos::ZERO;

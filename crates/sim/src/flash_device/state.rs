@@ -3,7 +3,7 @@
 //! # Format
 //! `FLASHSIM`, then little-endian: the format's version (u32), the profile's fingerprint (u64), the payload's
 //! length (u64) and CRC-32 (u32), then the payload: the state in the postcard encoding. A saved device has
-//! served everything that was asked of it, and rests.
+//! served all its requests, and is idle.
 //!
 //! # Invariants
 //! - bytes that are no state of this profile and version are an error and never a panic.
@@ -19,7 +19,7 @@ use crate::profile::{Profile, translation};
 
 const MAGIC: &[u8; 8] = b"FLASHSIM";
 /// The version of the format.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const HEADER: usize = 8 + 4 + 8 + 8 + 4;
 
 #[derive(Serialize)]
@@ -98,7 +98,7 @@ impl FlashDevice {
         self.layer.complete(&options, cache.as_ref(), &self.flash).map_err(StateError::Inconsistent)
     }
 
-    /// The same device once more, at rest and at time zero. Nothing may be in flight.
+    /// A copy of the device, idle and at time zero. Nothing may be in flight.
     ///
     /// # Panics
     /// When something is.

@@ -1,4 +1,4 @@
-//! What a flash device did, added up.
+//! The statistics of a flash device.
 
 use flashlab_base::Nanos;
 use serde::{Deserialize, Serialize};
@@ -7,20 +7,20 @@ use super::controller::Controller;
 use crate::flash::{CAUSES, Cause, Counts, Flash, Resources};
 use crate::profile::Energy;
 
-/// What a flash device did.
+/// The statistics of a flash device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// The operations on the flash by their cause.
     pub operations: Vec<Operations>,
     /// Pages programmed for each page that the host wrote; absent while it wrote none.
     pub write_amplification: Option<f64>,
-    /// Reads that were tried again.
+    /// Retries of reads.
     pub read_retries: u64,
-    /// Merges of log blocks that needed no copy.
+    /// Merges of log blocks without a copy.
     pub switch_merges: u64,
-    /// Merges of log blocks that copied the rest of one.
+    /// Merges of log blocks that copied the missing pages of a block.
     pub partial_merges: u64,
-    /// Merges of log blocks that copied all of one.
+    /// Merges of log blocks that copied all pages of a block.
     pub full_merges: u64,
     /// The fewest erases of a block, since the device was made.
     pub block_erases_min: u32,
@@ -36,7 +36,7 @@ pub struct Statistics {
     pub die_utilisation: Vec<f64>,
     /// The share of the time that each channel was busy.
     pub channel_utilisation: Vec<f64>,
-    /// The energy taken.
+    /// The energy taken, in joules.
     pub energy_j: f64,
 }
 
@@ -54,7 +54,7 @@ pub struct Operations {
 }
 
 impl Statistics {
-    /// What was done since the counts were `earlier`, with the shares of the time until `now`.
+    /// The statistics since the counts were `earlier`, with utilisations of the time until `now`.
     pub(super) fn of(
         flash: &Flash<Resources>,
         controller: &Controller,

@@ -41,15 +41,15 @@ pub(super) struct WriteBuffer {
     flush_group: u32,
     /// By page: the sectors that were written.
     buffered: BTreeMap<u32, Sectors>,
-    /// Pages in the order in which they came; some have left since.
+    /// Pages in the order of their first write. Some of them have left the buffer.
     order: VecDeque<u32>,
-    /// Until when each slot is taken, as a ring.
+    /// When each slot becomes free, as a ring.
     slots: Vec<Nanos>,
     next_slot: usize,
 }
 
 impl WriteBuffer {
-    /// An empty buffer of `capacity` pages, of which `slots` may be in flight.
+    /// An empty buffer of `capacity` pages, of which at most `slots` are in flight.
     pub(super) fn new(
         policy: FlushPolicy,
         capacity: u32,
@@ -79,7 +79,7 @@ impl WriteBuffer {
         }
     }
 
-    /// The most pages that leave at once: no more than there are slots.
+    /// The most pages that leave at once: the number of slots.
     pub(super) fn largest_group(&self) -> u32 {
         if self.waits_for_flash() { u32::MAX } else { self.slots.len() as u32 }
     }
@@ -94,7 +94,7 @@ impl WriteBuffer {
         if self.buffered.is_empty() { None } else { self.buffered.get(&page.0).copied() }
     }
 
-    /// Whether whole pages go straight to the flash. The buffer then forgets what it has of them, which is older.
+    /// Whether whole pages bypass the buffer. The buffer then drops its older sectors of them.
     pub(super) fn lets_through(&mut self, pages: Pages) -> bool {
         if self.policy != FlushPolicy::Immediately {
             return false;
@@ -157,7 +157,7 @@ impl WriteBuffer {
         Some(Leaving { pages: Pages { first: LogicalPage(first), count }, partial: false })
     }
 
-    /// Whether this, read from outside bytes, is a state of `fresh` for a layer of so many pages.
+    /// Whether this, read from outside bytes, is a state of `fresh` over a layer with `pages` pages.
     pub(super) fn is_like(&self, fresh: &WriteBuffer, pages: u32) -> bool {
         let options = |buffer: &WriteBuffer| {
             (buffer.policy, buffer.most_buffered, buffer.whole, buffer.flush_group, buffer.slots.len())
@@ -170,26 +170,26 @@ impl WriteBuffer {
             && (self.next_slot < self.slots.len() || self.next_slot == 0)
     }
 
-    /// Forgets pages: they were trimmed.
+    /// Drops pages that were trimmed.
     pub(super) fn forget(&mut self, pages: Pages) {
         for page in pages.each() {
             self.buffered.remove(&page.0);
         }
     }
 
-    /// Forgets all pages, as when the power fails.
+    /// Drops all pages, as when the power fails.
     pub(super) fn clear(&mut self) {
         self.buffered.clear();
         self.order.clear();
         self.restart();
     }
 
-    /// It is time zero again and no slot is taken.
+    /// Sets the time to zero, with all slots free.
     pub(super) fn restart(&mut self) {
         self.slots.fill(Nanos::ZERO);
     }
 
-    /// When `pages` slots are free for pages that come at `at`.
+    /// When `pages` slots are free, not before `at`.
     pub(super) fn slots_free(&self, pages: u32, at: Nanos) -> Nanos {
         if self.waits_for_flash() {
             return at;

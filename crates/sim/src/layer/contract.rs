@@ -1,4 +1,4 @@
-//! What a translation layer is: the methods by which the controller uses it.
+//! The contract of a translation layer: the methods by which the controller uses it.
 //!
 //! # Model
 //! A [`Layer`] reads and writes whole logical pages with the operations of a [`Flash`], which checks and times them. The
@@ -6,8 +6,8 @@
 //! and never on time, so that conditioning without times ends in the same state. Only [`Layer::idle`] is about time.
 //!
 //! # Invariants
-//! - a read of a page that [`Layer::holds`] reads the copy that was written last;
-//! - a write is served or refused with [`Exhausted`]; no layer collects for ever.
+//! - a read of a page that [`Layer::holds`] returns its most recent write;
+//! - a write is served or fails with [`Exhausted`]; no layer collects without end.
 
 use flashlab_base::Nanos;
 use flashlab_device::IoError;
@@ -17,9 +17,9 @@ use crate::flash::{Flash, FlashGeometry, LogicalPage, Timing};
 /// A run of logical pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
-    /// The first one.
+    /// The first page.
     pub first: LogicalPage,
-    /// How many.
+    /// The number of pages.
     pub count: u32,
 }
 
@@ -30,7 +30,7 @@ impl Pages {
         self.first + self.count
     }
 
-    /// Takes the first `count` pages off the run; it has as many.
+    /// Takes the first `count` pages off the run, which has that many or more.
     #[inline]
     pub fn take(&mut self, count: u32) -> Pages {
         let taken = Pages { first: self.first, count };
@@ -44,29 +44,29 @@ impl Pages {
     }
 }
 
-/// No block is left to write to.
+/// A write fails, because no block is left to write to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Exhausted {
-    /// What happened.
+    /// Why there is none.
     pub reason: String,
 }
 
 /// A flash translation layer.
 pub trait Layer {
-    /// How many logical pages there are.
+    /// The number of logical pages.
     fn pages(&self) -> u32;
 
     /// Whether a page was written and not trimmed since.
     fn holds(&self, page: LogicalPage) -> bool;
 
-    /// Prefetches what writes of `pages` will need into the processor's cache, where the layer knows how. Changes
-    /// nothing. The number means nothing, but the caller has to use it, or the compiler removes the loads.
+    /// Prefetches what writes of `pages` will need into the CPU's cache, if the layer supports it. Changes nothing. The
+    /// returned number means nothing, but the caller has to use it, or the compiler removes the loads.
     fn prefetch(&self, _geometry: &FlashGeometry, _pages: &[LogicalPage]) -> u32 {
         0
     }
 
-    /// Whether pages may be written now. Only zoned devices refuse any.
+    /// Whether pages can be written now. Only zoned devices refuse some.
     ///
     /// # Errors
     /// The error of the write.
@@ -78,7 +78,7 @@ pub trait Layer {
     /// writes belong together; layers without streams ignore it.
     ///
     /// # Errors
-    /// When no block can be had any more.
+    /// When no block is left to write to.
     fn write<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -94,9 +94,9 @@ pub trait Layer {
     /// Forgets pages.
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages);
 
-    /// The host sends nothing between `from` and `until`: the layer may work for itself.
+    /// The host is idle between `from` and `until`: the layer may collect, fold or refresh.
     fn idle<T: Timing>(&mut self, _flash: &mut Flash<T>, _from: Nanos, _until: Nanos) {}
 
-    /// The power fails: what is kept in volatile memory only is rebuilt from the flash.
+    /// The power fails. The layer rebuilds from the flash what it had in volatile memory only.
     fn power_cut(&mut self) {}
 }

@@ -31,8 +31,8 @@ impl FrontLayer {
         }
     }
 
-    /// Checks layers that were read from outside bytes against their options and `flash`, and makes again what saved
-    /// layers do not hold.
+    /// Checks layers that were read from outside bytes against their options and `flash`, and restores what a saved state
+    /// does not have.
     ///
     /// # Errors
     /// The invariant that does not hold.

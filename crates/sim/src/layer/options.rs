@@ -1,4 +1,4 @@
-//! What a translation layer has to offer so that a profile can name it: its options.
+//! The options of a translation layer, by which a profile describes it.
 //!
 //! # Model
 //! A section `[translation.NAME]` of a profile is read into a type that implements [`LayerOptions`]. From there the
@@ -28,12 +28,12 @@ pub(crate) trait LayerOptions: Clone + Default + PartialEq + Serialize + Deseria
     /// The same options for an array that holds `logical_pages` pages of the host and ages by `reliability`.
     fn for_array(&self, logical_pages: u32, reliability: Option<Reliability>) -> Self;
 
-    /// How many blocks each die needs in addition to those that hold the capacity.
+    /// The number of blocks that each die needs in addition to those that hold the capacity.
     fn extra_blocks(&self) -> u32 {
         0
     }
 
-    /// Whether the rest of the profile allows this layer; [`LayerOptions::check`] checks the array.
+    /// Whether the other sections of the profile allow this layer; [`LayerOptions::check`] checks the array.
     ///
     /// # Errors
     /// The key that does not fit, and what it may be.
@@ -56,15 +56,15 @@ pub(crate) trait LayerOptions: Clone + Default + PartialEq + Serialize + Deseria
     /// About how many bytes of memory the layer's tables take.
     fn memory(&self, geometry: &FlashGeometry) -> f64;
 
-    /// Checks a layer that was read from outside bytes against these options and `flash`, and makes again what a saved
-    /// layer does not hold.
+    /// Checks a layer that was read from outside bytes against these options and `flash`, and restores what a saved
+    /// state does not have.
     ///
     /// # Errors
     /// The invariant that does not hold.
     fn complete<T: Timing>(&self, layer: &mut Self::Layer, flash: &Flash<T>) -> Result<(), String>;
 }
 
-/// What a layer may have to know about the rest of a profile.
+/// The parts of a profile outside the translation layer's section that a layer may depend on.
 pub(crate) struct Surroundings {
     /// The profile's smallest IO.
     pub block: flashlab_base::Bytes,

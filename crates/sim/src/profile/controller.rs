@@ -11,16 +11,16 @@ use crate::illegal::{Illegal, check_duration, check_idle_time};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ControllerSection {
-    /// What each read costs the controller.
+    /// The controller's time for each read.
     pub read_command: Nanos,
-    /// What each write costs the controller.
+    /// The controller's time for each write.
     pub write_command: Nanos,
-    /// What a write costs more that does not begin where the one before it ended: the controller turns to another part
-    /// of its map.
+    /// The additional time of a write that does not begin where the write before it ended: the controller loads another
+    /// part of its map.
     pub write_jump: Nanos,
-    /// The same for a read and the read before it: another part of the map is looked up.
+    /// The same for a read and the read before it.
     pub read_jump: Nanos,
-    /// How far from the end of the one before it a request may begin without such costs.
+    /// The distance from the end of the request before it up to which a request has no jump.
     pub jump_reach: Bytes,
     /// The link to the host, for reads.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,32 +28,32 @@ pub struct ControllerSection {
     /// The link to the host, for writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<Bandwidth>,
-    /// How many requests may be in flight.
+    /// The most requests in flight.
     pub depth: u32,
-    /// Larger requests come as several commands of this size, as the host's driver cuts them up (120 KiB for USB
-    /// storage under Linux).
+    /// The largest command. The host's driver divides a larger request into several commands (120 KiB for USB storage
+    /// under Linux).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_command: Option<Bytes>,
-    /// What a provider lets a volume do.
+    /// The limits of a cloud volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// Memory for what is written.
+    /// The write buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_buffer: Option<WriteBufferSection>,
-    /// Memory for what is read.
+    /// The read buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_buffer: Option<ReadBufferSection>,
     /// Parts of the address space between which switching takes time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segment_groups: Option<SegmentGroups>,
-    /// Work that may wait.
+    /// Deferred work of the dies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundSection>,
-    /// Which stream the host's writes go to, by their address, as a host does that gives placement hints (NVMe
-    /// flexible data placement). Elsewhere it is stream 0.
+    /// The stream of the host's writes, by their offset, as from a host with placement hints (NVMe flexible data
+    /// placement). Writes to other offsets go to stream 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<Placement>,
-    /// Whether it tells hosts what it wrote to its flash, as drives for datacenters do (OCP's Datacenter NVMe SSD
+    /// Whether the device reports the bytes that it wrote to its flash, as datacenter drives do (OCP's Datacenter NVMe SSD
     /// specification: physical media units written).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub counts_media_writes: bool,
@@ -168,11 +168,11 @@ impl ControllerSection {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
-    /// The first address.
+    /// The first offset.
     pub from: Bytes,
-    /// The first address behind it.
+    /// The first offset behind it.
     pub to: Bytes,
-    /// The stream; a layer with fewer takes its last one.
+    /// The stream; a layer with fewer streams uses its last one.
     pub stream: u16,
 }
 
@@ -180,16 +180,16 @@ pub struct Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteBufferSection {
-    /// How much it holds.
+    /// Its capacity.
     pub size: Bytes,
     /// When whole pages leave it.
     #[serde(default)]
     pub flush: FlushPolicy,
-    /// Held pages within the same part of this size leave together. One block by default.
+    /// Buffered pages within the same aligned part of this size leave together. Default: one block.
     #[serde(alias = "together", default, skip_serializing_if = "Option::is_none")]
     pub flush_group: Option<Bytes>,
-    /// How much may be on its way to the flash while the host goes on; with none the host waits for it. By default
-    /// all of `size`, or half of it when pages leave when it is full.
+    /// The most bytes in flight to the flash. With 0 the host waits until each page is programmed. Default: `size`, or half
+    /// of it if pages leave when the buffer is full.
     #[serde(alias = "on_the_way", default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<Bytes>,
 }
@@ -198,9 +198,9 @@ pub struct WriteBufferSection {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadBufferSection {
-    /// How much it holds.
+    /// Its capacity.
     pub size: Bytes,
-    /// How much is read ahead of a sequential reader.
+    /// The read-ahead of a sequential reader.
     #[serde(default)]
     pub read_ahead: Bytes,
 }
@@ -209,13 +209,13 @@ pub struct ReadBufferSection {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentGroups {
-    /// How many groups there are.
+    /// The number of groups.
     pub count: u32,
-    /// How much of the address space lies together in one group.
+    /// The size of a segment: consecutive segments are in different groups.
     pub span: Bytes,
-    /// What it costs to go to another group.
+    /// The time to switch to another group.
     pub switch: Nanos,
-    /// What it costs a write, where that is not the same: what was changed in the map of a group is stored first.
+    /// The time for a write, if it differs: the changed part of a group's map is stored first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_switch: Option<Nanos>,
 }
@@ -224,25 +224,25 @@ pub struct SegmentGroups {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackgroundSection {
-    /// How long the host rests before the work begins.
+    /// The idle time of the host after which the work begins.
     #[serde(default)]
     pub idle_after: Nanos,
-    /// What is done of it before each operation of the host on the same die.
+    /// The time of it that a die does before each operation of the host.
     #[serde(default)]
     pub slice: Nanos,
-    /// The same for reads, where it differs.
+    /// The same before reads, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_slice: Option<Nanos>,
-    /// Whether it is done while the host asks for nothing; otherwise only while the host waits for another die.
+    /// Whether it is done while the host is idle; otherwise only while the host waits for another die.
     #[serde(default = "yes")]
     pub while_idle: bool,
-    /// The most merges that a die may defer; it has a spare block for each. It does further ones in the foreground.
+    /// The most merges in a die's backlog, which has a spare block for each. A die does further merges in the foreground.
     #[serde(alias = "pieces")]
     pub max_backlog: u32,
 }
 
 impl BackgroundSection {
-    /// What the dies have to know about it.
+    /// The part of it that the dies use.
     pub(crate) fn for_dies(&self) -> Background {
         Background {
             idle_after: self.idle_after,
@@ -260,11 +260,11 @@ pub enum FlushPolicy {
     /// At once: the buffer hides the programming time as long as slots are free.
     #[default]
     Immediately,
-    /// When the buffer is full: writes to the same pages meet in it.
+    /// When the buffer is full: it collects several writes to the same page.
     WhenFull,
 }
 
-/// `[controller.limit]`. What is absent is not limited.
+/// `[controller.limit]`. An absent key is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limit {
@@ -280,8 +280,8 @@ pub struct Limit {
     /// Bytes written a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<Bandwidth>,
-    /// For how long the right to IOs is saved up.
+    /// The unused time that is saved for bursts.
     pub burst: Nanos,
-    /// The way to the device and back.
+    /// The network latency, in both directions together.
     pub latency: Nanos,
 }

@@ -13,36 +13,37 @@ use crate::illegal::Illegal;
 pub struct DiskSection {
     /// Revolutions a minute.
     pub rpm: u32,
-    /// How many surfaces there are, which is how many tracks a cylinder has.
+    /// The number of surfaces, which is the number of tracks of a cylinder.
     pub heads: u32,
-    /// How much the outermost tracks hold.
+    /// The size of the outermost tracks.
     pub outer_track: Bytes,
-    /// How much the innermost tracks hold.
+    /// The size of the innermost tracks.
     pub inner_track: Bytes,
-    /// How many zones there are, of the same number of cylinders; in each all tracks hold the same.
+    /// The number of zones, each with the same number of cylinders. All tracks of a zone have the same size.
     pub zones: u32,
-    /// Going to another surface of the cylinder. Tracks are skewed so that sequential transfers lose no more.
+    /// The time to switch to another surface of the cylinder. The tracks are skewed, so that a sequential transfer loses
+    /// only this time.
     pub head_switch: Nanos,
-    /// How long the arm takes.
+    /// The seek time of the arm.
     pub seek: Seek,
-    /// What settling takes longer before a write than before a read. Tracks are skewed for reads, so that sequential
-    /// writes lose a revolution at each cylinder, unless this is zero.
+    /// The additional settle time before a write. The tracks are skewed for reads. So sequential writes lose a revolution
+    /// at each cylinder, unless this is zero.
     pub write_settle: Nanos,
-    /// What each read costs the controller.
+    /// The controller's time for each read.
     pub read_command: Nanos,
-    /// What each write costs the controller.
+    /// The controller's time for each write.
     pub write_command: Nanos,
     /// The link to the host, for reads.
     pub read_bandwidth: Bandwidth,
     /// The link to the host, for writes.
     pub write_bandwidth: Bandwidth,
-    /// How many requests may be in flight; they are served in the order in which they come.
+    /// The most requests in flight; they are served in the order of arrival.
     pub depth: u32,
-    /// How far a read is continued when nothing else is to be done. Zero: not at all.
+    /// The read-ahead after a read, while the head has nothing else to do. Zero: none.
     pub read_ahead: Bytes,
-    /// How much written data may wait for the head. Zero: a write is done when it is on the disk.
+    /// The capacity of the write cache. Zero: a write is complete when it is on the disk.
     pub write_cache: Bytes,
-    /// How many extents of written data may wait; the one that is reached first is written first.
+    /// The most extents in the write cache. The head writes the one first that it reaches first.
     pub write_extents: u32,
 }
 

@@ -51,34 +51,34 @@ impl PerPage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FlashSection {
-    /// The unit that the translation layer maps and the flash is read by.
+    /// The size of a page: what the translation layer maps, and what the flash reads and programs.
     pub page: Bytes,
     /// The pages of a block in one plane.
     pub pages_per_block: u32,
-    /// How many planes of a die work together. A multi-plane page, one page of each, is programmed at once.
+    /// The number of planes of a die, which work together. A multi-plane page, one page of each, is programmed at once.
     pub planes: u32,
-    /// How many dies there are.
+    /// The number of dies.
     pub dies: u32,
-    /// How many channels the dies share.
+    /// The number of channels that the dies share.
     pub channels: u32,
-    /// The blocks beyond those that hold the capacity, as a share of them.
+    /// Over-provisioning: the blocks in addition to those that hold the capacity, as a share of those.
     pub over_provisioning: f64,
-    /// From the array into the register.
+    /// The time of a read from the array into the register.
     pub read: PerPage,
-    /// From the register into the array.
+    /// The time of a program from the register into the array.
     pub program: PerPage,
-    /// Erasing a block.
+    /// The time of an erase.
     pub erase: Nanos,
-    /// Issuing a command to a die.
+    /// The time to issue a command to a die.
     pub command: Nanos,
     /// A channel's bandwidth.
     pub channel_bandwidth: Bandwidth,
-    /// Between the data and the cache register, in cache mode.
+    /// The time of a move between the data and the cache register, in cache mode.
     pub register_move: Nanos,
     /// Whether consecutive pages are read and programmed in cache mode.
     pub cache_mode: bool,
-    /// Whether pages that come one by one wait in the die's register until their multi-plane page is complete, as where the controller
-    /// gathers them; otherwise each is programmed when it comes.
+    /// Whether a die gathers the pages of a multi-plane page in its registers, and programs them when the last has come.
+    /// Otherwise it programs each page when it comes.
     #[serde(alias = "rows_wait")]
     pub gathers_multi_plane_pages: bool,
     /// Whether a die keeps the multi-plane page that it read last, so that a second read of it takes only the transfer.
@@ -86,7 +86,7 @@ pub struct FlashSection {
     pub reuses_page_register: bool,
     /// Whether pages are copied within a die without passing the channel.
     pub copy_back: bool,
-    /// What the controller takes for each page that is copied, as when it corrects errors one page after the other.
+    /// The controller's time for each copied page, for instance to correct its errors. The die waits for it.
     pub copy: Nanos,
     /// The share of the program time that a page of zeros takes.
     pub zeros_program_share: f64,
@@ -95,10 +95,10 @@ pub struct FlashSection {
     /// The SLC cache in front of the other blocks.
     #[serde(alias = "fast", skip_serializing_if = "Option::is_none")]
     pub slc_cache: Option<SlcCacheSection>,
-    /// How blocks age. By default they do not.
+    /// How blocks age. Default: they do not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reliability: Option<Reliability>,
-    /// What the operations take of energy.
+    /// The energy of the operations.
     pub energy: Energy,
 }
 
@@ -106,7 +106,7 @@ pub struct FlashSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlcCacheSection {
-    /// How much it holds.
+    /// Its capacity.
     pub size: Bytes,
     /// As in `[flash]`.
     pub read: PerPage,
@@ -114,15 +114,15 @@ pub struct SlcCacheSection {
     pub program: PerPage,
     /// As in `[flash]`.
     pub erase: Nanos,
-    /// From how much on writes that continue one another go past the region. By default they never do.
+    /// The length from which on a sequential run of writes bypasses the cache. Default: none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bypass_from: Option<Bytes>,
-    /// How much of it the device makes free while the host is idle. Default: all of it.
+    /// The part of it up to which the device folds while the host is idle. Default: all of it.
     #[serde(alias = "refill", default, skip_serializing_if = "Option::is_none")]
     pub idle_reclaim: Option<Bytes>,
 }
 
-/// `[flash.energy]`: microjoules for an operation, and the power at rest.
+/// `[flash.energy]`: microjoules for each operation, and the idle power.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Energy {
@@ -132,7 +132,7 @@ pub struct Energy {
     pub program_uj: f64,
     /// Erasing a block.
     pub erase_uj: f64,
-    /// What the device takes all the time, in milliwatts.
+    /// The idle power, which the device takes at all times, in milliwatts.
     pub idle_mw: f64,
 }
 
@@ -195,19 +195,19 @@ impl FlashSection {
     }
 
     fn slc_cells(&self) -> CellTimes {
-        self.slc_cache.as_ref().map_or(self.cells(), |fast| CellTimes {
-            read: fast.read.times(),
-            program: fast.program.times(),
-            erase: fast.erase,
+        self.slc_cache.as_ref().map_or(self.cells(), |cache| CellTimes {
+            read: cache.read.times(),
+            program: cache.program.times(),
+            erase: cache.erase,
         })
     }
 
     /// The options of the SLC cache, if there is one.
     pub(crate) fn slc_cache_options(&self, geometry: &FlashGeometry) -> Option<SlcCacheOptions> {
         let pages = |size: Bytes| u32::try_from(size.0.div_ceil(self.page.0)).unwrap_or(u32::MAX);
-        self.slc_cache.as_ref().map(|fast| SlcCacheOptions {
-            bypass_from: fast.bypass_from.map(pages),
-            idle_reclaim_blocks: fast
+        self.slc_cache.as_ref().map(|cache| SlcCacheOptions {
+            bypass_from: cache.bypass_from.map(pages),
+            idle_reclaim_blocks: cache
                 .idle_reclaim
                 .map_or(u32::MAX, |size| pages(size).div_ceil(geometry.pages_per_block())),
             reliability: self.reliability,
@@ -229,7 +229,7 @@ impl FlashSection {
         });
     }
 
-    /// Makes the blocks half as large, or the dies half as many; `false` when there is nothing to halve.
+    /// Halves the size of the blocks, or the number of dies. Returns `false` if neither can be halved.
     pub(crate) fn shrink(&mut self) -> bool {
         const LEAST_PAGES: u32 = 32;
         if self.pages_per_block >= 2 * LEAST_PAGES && self.pages_per_block.is_multiple_of(2) {

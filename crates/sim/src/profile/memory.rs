@@ -1,19 +1,19 @@
-//! How much memory a simulated device will take, known before it is made.
+//! The memory that a simulated device will take, computed before it is made.
 //!
 //! # Model
-//! What counts is what there is of each page and each block: four bytes for each direction of a map, a bit for each
-//! page that may be invalid, some words for each block.
+//! Only the tables by page and by block count: four bytes of a page for each direction of a map, a bit for each page that
+//! may be invalid, and some words for each block.
 
 use flashlab_base::Bytes;
 
 use super::{Profile, ProfileError, translation};
 use crate::layer::MAP_ENTRY;
 
-/// What the array knows of a block, its place among the victims, and its node among the free blocks.
+/// The bytes of a block: its state in the array (8), its entry in the pools (16), and its node among the free blocks (20).
 const BLOCK: f64 = 8.0 + 16.0 + 20.0;
 
 impl Profile {
-    /// About how much memory its device takes, to within 10 % for large ones.
+    /// The memory that its device takes, to within 10 % for large devices.
     ///
     /// # Errors
     /// When the profile's parts do not fit together.

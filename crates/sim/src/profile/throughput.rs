@@ -9,11 +9,11 @@ use crate::illegal::{Illegal, check_duration, check_idle_time};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throughput {
-    /// Reads that continue where the read before them ended.
+    /// Reads that start where the read before them ended.
     pub sequential_read: ThroughputLine,
     /// Other reads.
     pub random_read: ThroughputLine,
-    /// Writes that continue where the write before them ended.
+    /// Writes that start where the write before them ended.
     pub sequential_write: ThroughputLine,
     /// Other writes.
     pub random_write: ThroughputLine,
@@ -94,16 +94,16 @@ impl ThroughputClass {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Startup {
-    /// How many random writes the start-up phase has when the device was idle for `idle`.
+    /// The number of random writes in the start-up phase after an idle time of `idle`.
     pub ios: u64,
     /// The time of a random write in the start-up phase, relative to the model's.
     pub factor: f64,
-    /// The time without random writes after which the whole start-up phase is back.
+    /// The time without random writes that restores the whole start-up phase.
     #[serde(alias = "rest")]
     pub idle: Nanos,
 }
 
-/// Every `period`-th IO of a class does the work of all of them; the mean stays the model's.
+/// Every `period`-th IO of a class takes a large share of the period's time. The mean is the model's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Oscillation {
@@ -111,19 +111,19 @@ pub struct Oscillation {
     pub class: ThroughputClass,
     /// The length of one oscillation in IOs of that class, at least 2.
     pub period: u64,
-    /// The part of a period's time that its last IO takes, between 1/period and 1.
+    /// The share of a period's time that its last IO takes, between 1/period and 1.
     pub peak_share: f64,
 }
 
-/// Random writes leave work behind that slows reads down (uFLIP section 4.3).
+/// Random writes defer work that slows down later reads (uFLIP section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LingeringReads {
-    /// What each random write adds to the time that reads are slow.
+    /// The time that each random write adds to the time for which reads are slow.
     pub per_write: Nanos,
-    /// The longest that reads are slow after the last random write.
+    /// The longest time for which reads are slow after the last random write.
     pub longest: Nanos,
-    /// What a slow read costs, relative to the model.
+    /// The time of a slow read, relative to the model's.
     pub read_factor: f64,
 }
 

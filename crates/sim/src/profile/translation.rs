@@ -1,4 +1,4 @@
-//! `[translation]`: whether the flash of a profile is enough for its translation layer.
+//! `[translation]`: checks that the flash of a profile is enough for its translation layer.
 
 use flashlab_base::Bytes;
 
@@ -7,7 +7,7 @@ use crate::flash::FlashGeometry;
 use crate::illegal::Illegal;
 use crate::layer::{FrontLayer, OptionsError, Surroundings, Translation};
 
-/// The key that is to be changed where the flash is not enough for the capacity.
+/// The key to change if the flash is not enough for the capacity.
 const OVER_PROVISIONING: &str = "flash.over_provisioning";
 /// The search for the least over-provisioning goes up to 2^16 blocks more on each die.
 const MOST_DOUBLINGS: u32 = 16;
@@ -50,7 +50,7 @@ pub(crate) fn build(
         .map_err(|error| in_section(translation, flash, error))?;
     let cache = flash.slc_cache_options(geometry);
     FrontLayer::new(layer, cache.as_ref(), geometry).map_err(|error| {
-        let size = flash.slc_cache.as_ref().map_or(Bytes::ZERO, |fast| fast.size);
+        let size = flash.slc_cache.as_ref().map_or(Bytes::ZERO, |cache| cache.size);
         Illegal::new(
             "flash.slc_cache.size",
             size,
@@ -70,7 +70,7 @@ fn fits(translation: &Translation, flash: &FlashSection, capacity: Bytes) -> Res
 /// The least `over_provisioning` with which the layer has enough flash; `None` when something else is wrong.
 fn least_over_provisioning(translation: &Translation, flash: &FlashSection, capacity: Bytes) -> Option<f64> {
     let blocks_of_all_dies = flash.page.0 as f64 * f64::from(flash.block_pages()) * f64::from(flash.dies);
-    // The share that so many blocks more on each die are, in steps that can be written down.
+    // The share with `blocks` more blocks on each die, rounded up to four decimals.
     let share = |blocks: u32| {
         let more = flash.over_provisioning + f64::from(blocks) * blocks_of_all_dies / capacity.0 as f64;
         (more * 1e4).ceil() / 1e4

@@ -12,16 +12,10 @@ pub fn times() -> Times {
         erase: Nanos::from_micros(erase),
     };
     Times {
-        command: Nanos::ZERO,
         transfer: Nanos::from_micros(10),
-        register_move: Nanos::ZERO,
-        cache_mode: false,
-        gathers_multi_plane_pages: false,
-        reuses_page_register: false,
-        copy_back: false,
-        copy: Nanos::ZERO,
         cells: cells(50, 500, 2000),
         slc_cells: cells(20, 100, 1000),
+        ..Times::default()
     }
 }
 

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use array::{Array, any_array};
 
-/// What the host asks for. Places and sizes are taken modulo what there is.
+/// A request of the host. Offsets and sizes are taken modulo the number of pages.
 #[derive(Clone, Copy, Debug)]
 enum Request {
     Write {
@@ -246,7 +246,7 @@ fn collect_numbers<'a>(value: &'a mut serde_json::Value, numbers: &mut Vec<&'a m
 
 /// How many logical pages fit when each die keeps `spare` blocks, less a few so that stripes may end unevenly.
 fn logical_pages(array: &Array, spare: u32, stripe_pages: u32, less: u32) -> u32 {
-    let room = (array.blocks_per_die - spare) * array.planes * array.rows;
+    let room = (array.blocks_per_die - spare) * array.planes * array.multi_plane_pages;
     let most = room / stripe_pages * stripe_pages * array.dies;
     most - less % (most / 2)
 }
@@ -320,7 +320,7 @@ proptest! {
         requests in any_requests(),
         damage in any_damage(),
     ) {
-        let stripe_pages = options.stripe_pages.min(array.planes * array.rows);
+        let stripe_pages = options.stripe_pages.min(array.planes * array.multi_plane_pages);
         let logical_pages = logical_pages(&array, options.extra_blocks(), stripe_pages, less);
         let options = LogBlocksOptions { logical_pages, stripe_pages, ..options };
         let fresh = LogBlocks::new(&array.geometry(), &options).unwrap();
@@ -337,7 +337,7 @@ proptest! {
         requests in any_requests(),
         damage in any_damage(),
     ) {
-        let stripe_pages = stripe_pages.min(array.planes * array.rows);
+        let stripe_pages = stripe_pages.min(array.planes * array.multi_plane_pages);
         let options = SharedLogsOptions { stripe_pages, logs, ..SharedLogsOptions::default() };
         let logical_pages = logical_pages(&array, options.extra_blocks(), stripe_pages, less);
         let options = SharedLogsOptions { logical_pages, ..options };

@@ -132,15 +132,15 @@ fn a_write_may_leave_a_segment_group_at_another_price() {
 #[test]
 fn a_large_request_comes_as_several_commands() {
     let mut whole = device(PLAIN);
-    let mut pieces = device(&format!("{PLAIN}[controller]\nlargest_command = \"64KiB\"\n"));
+    let mut commands = device(&format!("{PLAIN}[controller]\nlargest_command = \"64KiB\"\n"));
     // Nothing was written, so only the commands take time.
     assert_eq!(timed(&mut whole, Operation::Read, 4096, 160 << 10), 20_000);
-    assert_eq!(timed(&mut pieces, Operation::Read, 4096, 160 << 10), 60_000);
-    for device in [&mut whole, &mut pieces] {
+    assert_eq!(timed(&mut commands, Operation::Read, 4096, 160 << 10), 60_000);
+    for device in [&mut whole, &mut commands] {
         timed(device, Operation::Write, 4096, 160 << 10);
     }
     let pages = |device: &FlashDevice| device.flash().counts().pages_programmed(Cause::Host);
-    assert_eq!((pages(&whole), pages(&pieces)), (40, 40));
+    assert_eq!((pages(&whole), pages(&commands)), (40, 40));
 }
 
 #[test]
@@ -161,8 +161,8 @@ fn without_pages_in_flight_the_host_waits_for_what_leaves_a_full_buffer() {
     assert_eq!(times, [20_000, 20_000, 20_000 + 3 * 300_000, 20_000]);
 }
 
-/// What the write that needs a second merge takes, on one die with one log, after a rest.
-fn second_merge(flash: &str, background: &str, rest: Nanos) -> u64 {
+/// What the write that needs a second merge takes, on one die with one log, after an idle time.
+fn second_merge(flash: &str, background: &str, idle: Nanos) -> u64 {
     let layer = "[translation.log_blocks]\nlogs = 1\nstripe_pages = 4\n";
     let mut device = device(&format!("{PLAIN}pages_per_block = 4\n{flash}{background}{layer}"));
     let block = 4 * 4096;
@@ -172,7 +172,7 @@ fn second_merge(flash: &str, background: &str, rest: Nanos) -> u64 {
     // Each of these pages begins a log; the second and the third one need the log of the one before.
     timed(&mut device, Operation::Write, 0, 4096);
     timed(&mut device, Operation::Write, block, 4096);
-    let until = device.now().saturating_add(rest);
+    let until = device.now().saturating_add(idle);
     device.wait(until);
     timed(&mut device, Operation::Write, 0, 4096)
 }
@@ -270,7 +270,7 @@ fn conditioning_without_times_ends_in_the_same_state() {
     }
 }
 
-/// Writes of one page anywhere, for as many capacities.
+/// Uniformly random writes of one page, for this number of capacities.
 fn random_pages(capacities: u64, seed: u64) -> impl Iterator<Item = (Operation, Bytes, Bytes)> {
     let mut random = Prng::new(Seed(seed));
     (0..capacities * 4096).map(move |_| (Operation::Write, Bytes(4096 * random.below(4096)), Bytes(4096)))
@@ -507,7 +507,7 @@ fn a_zone_is_written_in_order_and_reset_as_a_whole() {
 
 #[test]
 fn placement_hints_keep_what_dies_together_apart() {
-    // Nine of ten writes go to the first tenth; the rest is written once in a while.
+    // Nine of ten writes go to the first tenth, and one to the other nine tenths.
     let written = |hints: &str| {
         let text = format!(
             "{PLAIN}pages_per_block = 32\n{hints}[translation.page_map]\nstreams = 2\ncollect_apart = true\n"

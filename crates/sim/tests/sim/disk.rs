@@ -29,7 +29,7 @@ fn time(disk: &mut SimulatedDevice, operation: Operation, offset: Bytes, size: B
     done.completed.since(done.submitted).0 as f64
 }
 
-/// The mean time of requests of one sector at random places.
+/// The mean time of requests of one sector at random offsets.
 fn random_mean(disk: &mut SimulatedDevice, operation: Operation, count: u64) -> f64 {
     let (mut random, sectors) = (Prng::new(Seed(1)), disk.geometry().capacity.0 / 512);
     (0..count).map(|_| time(disk, operation, Bytes(512 * random.below(sectors)), SECTOR)).sum::<f64>()

@@ -1,4 +1,4 @@
-//! Somebody writes a profile with docs/sim.md beside it: every key that the parser knows is there.
+//! Somebody writes a profile with the help of docs/sim.md: the page has every key that the parser knows.
 
 use flashlab_sim::Profile;
 

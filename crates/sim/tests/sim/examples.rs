@@ -1,7 +1,7 @@
 //! Small examples computed by hand: how many pages are read and programmed and blocks erased for a sequence of writes.
 //!
 //! Blocks have four pages and there is one die, unless it says otherwise. `fill` writes all pages in order, each to
-//! its data block. A cost is what the flash did beside the host's own programs.
+//! its data block. A cost is what the flash did in addition to the host's own programs.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_sim::flash::{Cause, Counts, Flash, FlashGeometry, LogicalPage, Untimed};
@@ -320,7 +320,7 @@ fn blocks_that_lost_their_order_cost_a_merge_each_request_until_they_are_rewritt
     // The first stray page; the second one disorders all blocks, and its log is merged at once.
     assert_eq!(bench.write(1, 1), "1 copied, 0 erased");
     assert_eq!(bench.write(6, 1), "5 copied, 2 erased, 2 full");
-    // Block 0 page by page: each costs the rest of the block.
+    // Block 0 page by page: each write costs the copy of the other pages of the block.
     assert_eq!(bench.write(0, 1), "3 copied, 1 erased, 1 partial");
     assert_eq!(bench.write_each(1..4), ["3 copied, 1 erased, 1 full"; 3]);
     // It is in order now; block 1 is not, and neither is it when it is written with a gap.

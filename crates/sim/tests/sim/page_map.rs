@@ -1,4 +1,4 @@
-//! What a page map does besides mapping: it refreshes data, tells hot pages from cold ones, refuses impossible options,
+//! What a page map does besides mapping: it refreshes data, distinguishes hot pages from cold ones, refuses impossible options,
 //! and takes little memory.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
@@ -161,14 +161,14 @@ fn hot_and_cold(policy: VictimPolicy, hot_within: Option<u32>) -> f64 {
 
 #[test]
 fn hot_pages_in_a_stream_of_their_own_cost_less() {
-    // A hot page is written again after a quarter of the logical pages on average, a cold one after four times as many.
+    // A hot page is rewritten after a quarter of the logical pages on average, a cold one after four times as many.
     let within = Some((0.9 * 2047.0 * 64.0) as u32);
     let [mixed, apart] = [None, within].map(|within| hot_and_cold(VictimPolicy::CostBenefit, within));
     // Greedy takes hot and cold blocks at the same number of valid pages, so that it gains little.
     let [greedy_mixed, greedy_apart] =
         [None, within].map(|within| hot_and_cold(VictimPolicy::Greedy, within));
     let message = format!(
-        "write amplification under 80/20, alpha 0.9, in one stream and with hot pages told apart: cost-benefit {mixed:.3} \
+        "write amplification under 80/20, alpha 0.9, in one stream and with hot pages in a stream of their own: cost-benefit {mixed:.3} \
          and {apart:.3}, greedy {greedy_mixed:.3} and {greedy_apart:.3}"
     );
     println!("{message}");

@@ -136,14 +136,19 @@ fn sustained_writes_fall_off_a_cliff_and_a_pause_brings_the_speed_back() {
     let pause = now + Nanos::from_secs(10);
     layer.idle(&mut flash, now, pause);
     now = pause;
-    let rested = microseconds_a_page(&mut flash, &mut layer, &mut now, 1024);
+    let after_idle = microseconds_a_page(&mut flash, &mut layer, &mut now, 1024);
     // A program of 100 us and a transfer of 10 us on four dies, or those of the slow cells, a read and an erase as well.
     assert_eq!(fresh, 27.5);
     assert!((4.0 * fresh..12.0 * fresh).contains(&full), "{full} us a page when the region is full");
-    assert_eq!(rested, fresh);
+    assert_eq!(after_idle, fresh);
 }
 
-fn random_load<L: Layer, T: Timing>(flash: &mut Flash<T>, layer: &mut SlcCache<L>, seed: u64, rests: bool) {
+fn random_load<L: Layer, T: Timing>(
+    flash: &mut Flash<T>,
+    layer: &mut SlcCache<L>,
+    seed: u64,
+    has_idle_times: bool,
+) {
     let (mut random, mut model) = (Prng::new(Seed(seed)), BTreeSet::new());
     let (mut now, mut next) = (Nanos::ZERO, 0);
     for _ in 0..10_000 {
@@ -161,7 +166,7 @@ fn random_load<L: Layer, T: Timing>(flash: &mut Flash<T>, layer: &mut SlcCache<L
                 layer.trim(flash, pages(first, count));
                 model.retain(|page| !(first..first + count).contains(page));
             }
-            97..99 if rests => {
+            97..99 if has_idle_times => {
                 let until = now + Nanos::from_millis(random.below(50));
                 layer.idle(flash, now, until);
                 now = until;
@@ -175,7 +180,7 @@ fn random_load<L: Layer, T: Timing>(flash: &mut Flash<T>, layer: &mut SlcCache<L
     }
 }
 
-/// In front of any layer: all reads are right, with rests too, and times change nothing.
+/// In front of any layer: all reads are right, with idle times too, and times change nothing.
 fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + DeserializeOwned>(
     geometry: FlashGeometry,
     ledger: u32,
@@ -202,9 +207,9 @@ fn nothing_is_lost<L: Layer + Clone + Debug + PartialEq + Serialize + Deserializ
         let damaged = loaded.complete(&options, &untimed, |_| Err("no".to_owned()));
         assert_eq!(damaged, Err("no".to_owned()), "seed {seed}: the layer behind is damaged");
 
-        let mut rested = fresh;
+        let mut idling = fresh;
         let mut timed = Flash::new(geometry, resources(&geometry)).with_ledger(ledger);
-        random_load(&mut timed, &mut rested, seed, true);
+        random_load(&mut timed, &mut idling, seed, true);
     }
 }
 

@@ -30,7 +30,7 @@ impl Controller {
         if sequential && self.read_ahead > 0 {
             self.fetch_ahead(context, pages, ready);
         }
-        // The link carries what has come from the flash while later pages are still read.
+        // The transfer of the first pages over the link overlaps the read of the later ones.
         let carried = self.transfer(size, self.options.costs.read_ns_per_byte, taken);
         let last = size.min(self.page);
         carried.max(ready + Nanos((last.0 as f64 * self.options.costs.read_ns_per_byte) as u64))
@@ -71,7 +71,7 @@ impl Controller {
         ready
     }
 
-    /// Reads the pages behind a sequential read, before they are asked for.
+    /// Read-ahead: reads the pages behind a sequential read before the host does.
     fn fetch_ahead<T: Timing, L: Layer>(
         &mut self,
         context: &mut RequestContext<'_, T, L>,
@@ -83,7 +83,7 @@ impl Controller {
         let Some(buffer) = &self.reads else { return };
         let Some(first) = (next..end).find(|&page| buffer.ready(page).is_none()) else { return };
         let ahead = Pages { first: LogicalPage(first), count: end - first };
-        // Fetching a page at a time would lose what reading runs gains.
+        // A read-ahead of single pages would lose what multi-plane pages and cache mode gain.
         if ahead.count * 2 >= self.read_ahead {
             self.fetch(context, Some(ahead), at);
         }

@@ -29,7 +29,7 @@ impl Controller {
             buffer.forget(covered.pages);
         }
         let carried = self.transfer(size, self.options.costs.write_ns_per_byte, taken);
-        // The flash begins when the first page has come.
+        // The flash begins when the first page has arrived.
         let first = carried.0
             - (size.0.saturating_sub(self.page.0) as f64 * self.options.costs.write_ns_per_byte) as u64;
         let first = Nanos(first).max(taken);
@@ -56,7 +56,7 @@ impl Controller {
         Ok(end)
     }
 
-    /// Writes whole pages; returns when the host may go on.
+    /// Writes whole pages; returns when the write is complete for the host.
     #[inline]
     fn write_whole<T: Timing, L: Layer>(
         &mut self,
@@ -114,7 +114,7 @@ impl Controller {
         context.write(Pages { first: page, count: 1 }, ready)
     }
 
-    /// Puts sectors of a page into the write buffer, and sends to the flash what has to leave it.
+    /// Puts sectors of a page into the write buffer, and sends the pages that have to leave it to the flash.
     fn buffer<T: Timing, L: Layer>(
         &mut self,
         context: &mut RequestContext<'_, T, L>,

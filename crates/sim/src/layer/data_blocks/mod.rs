@@ -1,14 +1,15 @@
 //! What the block-mapped layers share: logical blocks, where their data lies, and which blocks are free.
 //!
 //! # Model
-//! The host's pages are dealt out to the dies, `stripe_pages` pages each. What a die gets, end to end, is cut into
-//! logical blocks. A logical block has at most one data block, on the same die, whose page `i` holds the
-//! page at offset `i` or nothing. Newer copies of pages are the business of the layer above.
+//! The logical pages go to the dies round-robin, `stripe_pages` pages at a time. The pages of a die, in their order, are
+//! divided into logical blocks of the size of an erase block. A logical block has at most one data block. The data block
+//! lies on the same die, and its page `i` holds the logical page at offset `i`, or nothing. A page is *held* if it was
+//! written and not trimmed since. The layer that uses this module keeps newer copies of pages in its logs.
 //!
 //! # Invariants
 //! - a logical block has a data block while any of its pages is held;
 //! - a block is erased when it becomes free, and the free block with the fewest erases is taken first;
-//! - a block that failed is not used again.
+//! - a block that failed is not used any more.
 
 mod space;
 
@@ -42,16 +43,16 @@ impl LogIndex {
     pub(super) const NONE: LogIndex = LogIndex(u32::MAX);
 }
 
-/// Pages of one logical block that follow each other, for the host as well.
+/// A run of logical pages within one logical block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     /// The first page.
     pub logical: LogicalPage,
-    /// The logical block it lies in.
+    /// The logical block that it lies in.
     pub block: LogicalBlock,
-    /// Where in it.
+    /// The first page's offset in the logical block.
     pub offset: u32,
-    /// How many pages.
+    /// The number of pages.
     pub pages: u32,
 }
 
@@ -79,7 +80,7 @@ pub(super) struct DataBlocks {
 }
 
 impl DataBlocks {
-    /// Erased flash, which passed the check.
+    /// Over erased flash, which passed [`Space::check`].
     pub(super) fn new(geometry: &FlashGeometry, space: Space) -> DataBlocks {
         let (dies, pages_per_block) = (geometry.dies(), geometry.pages_per_block());
         let Space { logical_pages, stripe_pages, .. } = space;
@@ -105,7 +106,7 @@ impl DataBlocks {
         self.pages_per_block
     }
 
-    /// How many logical blocks there are.
+    /// The number of logical blocks.
     pub(super) fn len(&self) -> u32 {
         self.data.len() as u32
     }
@@ -133,7 +134,7 @@ impl DataBlocks {
         Part { logical: LogicalPage(page), block, offset, pages }
     }
 
-    /// Takes the longest part off the beginning of `rest`; `None` when nothing is left of it.
+    /// Takes the longest part off the beginning of `rest`; `None` if `rest` is empty.
     #[inline]
     pub(super) fn next_part(&self, rest: &mut Pages) -> Option<Part> {
         if rest.count == 0 {
@@ -212,7 +213,8 @@ impl DataBlocks {
         end
     }
 
-    /// Makes `data` the data block of a logical block, or none with [`EraseBlock::NONE`], and frees the old one.
+    /// Makes `data` the data block of a logical block, and frees the old one. With [`EraseBlock::NONE`] the logical block
+    /// has no data block any more.
     pub(super) fn replace<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -224,14 +226,14 @@ impl DataBlocks {
         self.release(flash, old, at)
     }
 
-    /// Whether a page at `offset` can still be written to the data block itself.
+    /// Whether the page at `offset` can be written to the data block, because no page from there on is programmed.
     #[inline]
     pub(super) fn has_room<T: Timing>(&self, flash: &Flash<T>, block: LogicalBlock, offset: u32) -> bool {
         let data = self.data(block);
         data == EraseBlock::NONE || offset >= flash.block(data).written
     }
 
-    /// Writes a part, for which there is room, to the data block itself.
+    /// Writes a part to the data block, for which [`DataBlocks::has_room`].
     pub(super) fn write<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -248,9 +250,9 @@ impl DataBlocks {
         Ok(flash.program(place, part.logical, part.pages, Cause::Host, at))
     }
 
-    /// Copies the held ones among these offsets of a logical block to the same offsets of the block `target`,
-    /// which is written up to the first of them. `place` tells where the newest copy of a held offset lies.
-    /// Returns how many were copied, and when that is done.
+    /// Copies the held pages at these offsets of a logical block to the same offsets of `target`, of which no page from
+    /// the first offset on is programmed. `place` is where the newest copy of a held page lies. Returns the number of copied
+    /// pages, and when the copy is complete.
     #[inline]
     pub(super) fn copy<T: Timing>(
         &self,
@@ -276,14 +278,20 @@ impl DataBlocks {
                 offset += 1;
             }
             let pages = offset - first;
-            end = flash.moved(source, PageAddress { block: target, page: first }, pages, Cause::Reclaim, end);
+            end = flash.copy_pages(
+                source,
+                PageAddress { block: target, page: first },
+                pages,
+                Cause::Reclaim,
+                end,
+            );
             copied += pages;
             offset = self.find(block, offset..offsets.end, true);
         }
         (copied, end)
     }
 
-    /// Reads the held ones among `pages`, not before `at`, in runs. `place` tells where the newest copy lies.
+    /// Reads the held ones of these pages, not before `at`, in runs. `place` is where the newest copy of a page lies.
     #[inline]
     pub(super) fn read<T: Timing>(
         &self,
@@ -310,7 +318,7 @@ impl DataBlocks {
         end
     }
 
-    /// Whether this, read from outside bytes, has the sizes that `space` has over an array.
+    /// Whether this, read from outside bytes, has the sizes that `space` gives over an array.
     pub(super) fn fits(&self, geometry: &FlashGeometry, space: Space) -> bool {
         let blocks = space.logical_blocks(geometry);
         let numbers = (self.logical_pages, self.stripe_pages, self.dies, self.pages_per_block);
@@ -320,8 +328,11 @@ impl DataBlocks {
             && self.free.len() == geometry.dies() as usize
     }
 
-    /// Says which invariant is broken, if any. `logs` are the blocks that the layer above uses, and `place` tells
-    /// where the newest copy of a held page lies.
+    /// Checks the invariants. `logs` are the blocks that the layer uses as logs, and `place` is where the newest copy of a
+    /// held page lies.
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
     pub(super) fn verify<T: Timing>(
         &self,
         flash: &Flash<T>,
@@ -374,7 +385,7 @@ impl DataBlocks {
     }
 }
 
-/// Leaves the pages of a block before `page` unwritten.
+/// Skips the pages of a block before `page`, so that `page` can be programmed next.
 #[inline]
 pub(super) fn skip_to<T: Timing>(flash: &mut Flash<T>, block: EraseBlock, page: u32) {
     let written = flash.block(block).written;

@@ -1,17 +1,17 @@
-//! How many blocks a block-mapped layer has, and needs.
+//! The number of blocks that a block-mapped layer has and needs.
 
 use crate::flash::{FlashGeometry, Reliability};
 use crate::layer::free_blocks::FreeBlocks;
 use crate::layer::options::OptionsError;
 
-/// What a layer is asked to hold, and with what.
+/// The space that a layer divides: what it has to hold, and the blocks for logs and merges.
 #[derive(Clone, Copy)]
 pub(in crate::layer) struct Space {
     pub logical_pages: u32,
     pub stripe_pages: u32,
-    /// By die: the blocks for logs that the options ask for.
+    /// The number of blocks for logs on each die.
     pub logs: u32,
-    /// By die: the blocks for other purposes.
+    /// The number of blocks for other purposes on each die.
     pub reserve: u32,
     pub reliability: Option<Reliability>,
 }
@@ -35,11 +35,15 @@ impl Space {
             return wrong("logs", logs, format!("at most {most}: a die has {per_die} blocks, {others}"));
         }
         let spare = logs + reserve;
-        let room = (per_die - spare) * geometry.pages_per_block();
-        if !(1..=room).contains(&stripe_pages) {
-            return wrong("stripe_pages", stripe_pages, format!("1 to {room}, the pages of a die for data"));
+        let data_pages = (per_die - spare) * geometry.pages_per_block();
+        if !(1..=data_pages).contains(&stripe_pages) {
+            return wrong(
+                "stripe_pages",
+                stripe_pages,
+                format!("1 to {data_pages}, the pages of a die for data"),
+            );
         }
-        let most = room / stripe_pages * stripe_pages * dies;
+        let most = data_pages / stripe_pages * stripe_pages * dies;
         if !(1..=most).contains(&logical_pages) {
             let legal =
                 format!("1 to {most}: each of {dies} dies needs {spare} of its {per_die} blocks as spares");
@@ -48,13 +52,13 @@ impl Space {
         Ok(())
     }
 
-    /// How many logical blocks the logical pages take.
+    /// The number of logical blocks that the logical pages take.
     pub(super) fn logical_blocks(self, geometry: &FlashGeometry) -> u32 {
         let stripes = self.logical_pages.div_ceil(self.stripe_pages).div_ceil(geometry.dies());
         (stripes * self.stripe_pages).div_ceil(geometry.pages_per_block()) * geometry.dies()
     }
 
-    /// The blocks of erased flash by die, without those that are bad.
+    /// By die: the blocks of erased flash that are not bad from the factory.
     pub(super) fn free_blocks(self, geometry: &FlashGeometry) -> Vec<FreeBlocks> {
         FreeBlocks::by_die(geometry, self.reliability)
     }

@@ -1,4 +1,4 @@
-//! The entries of the map that are in memory, in the order of their last use.
+//! The cached entries of the map, in the order of their most recent use.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ struct Slot {
     older: u32,
 }
 
-/// Up to a number of entries, each clean or dirty.
+/// A limited number of entries, each clean or dirty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cache {
     limit: u32,
@@ -41,7 +41,7 @@ impl Cache {
         }
     }
 
-    /// How many entries it takes.
+    /// The most entries.
     pub(super) fn limit(&self) -> u32 {
         self.limit
     }
@@ -51,7 +51,7 @@ impl Cache {
         self.slot_of[page.index()] != NONE
     }
 
-    /// Makes a cached entry the most recently used one; `false` when it is not cached.
+    /// Makes a cached entry the most recently used one. Returns `false` if it is not cached.
     pub(super) fn use_entry(&mut self, page: LogicalPage) -> bool {
         let slot = self.slot_of[page.index()];
         if slot == NONE {
@@ -93,13 +93,13 @@ impl Cache {
         self.dirty[page.index() / 64] & (1 << (page.0 % 64)) != 0
     }
 
-    /// A cached entry changed.
+    /// Notes that a cached entry changed.
     pub(super) fn mark_dirty(&mut self, page: LogicalPage) {
         debug_assert!(self.contains(page));
         set_bits(&mut self.dirty, page.0, 1);
     }
 
-    /// The entries of `count` pages from `first` on were written to the flash.
+    /// Notes that the entries of `count` pages from `first` on were written to the flash.
     pub(super) fn mark_clean(&mut self, first: LogicalPage, count: u32) {
         clear_bits(&mut self.dirty, first.0, count);
     }
@@ -109,8 +109,8 @@ impl Cache {
         *self = Cache::new(self.limit, self.slot_of.len() as u32);
     }
 
-    /// Whether this, read from outside bytes, can be a cache for up to `limit` entries of `pages` logical pages: its
-    /// entries are in one order, each once, and only cached ones are dirty.
+    /// Whether this, read from outside bytes, is a cache for up to `limit` entries of `pages` logical pages: all entries
+    /// are in one list, each once, and only cached ones are dirty.
     pub(super) fn fits(&self, limit: u32, pages: u32) -> bool {
         if self.limit != limit
             || self.slots.len() > limit as usize

@@ -2,13 +2,13 @@
 //! ASPLOS 2009).
 //!
 //! # Model
-//! The entries of the map lie on map pages, in blocks of their own. The places of the map pages are in memory (the global
+//! The entries of the map lie on map pages, in blocks of their own. Where the map pages lie is in memory (the global
 //! translation directory).
-//! 1. A request needs the entries of its pages. Entries that are not cached are read, each map page once a request.
-//! 2. A new entry evicts the least recently used one. If that one is dirty, its map page is read, and written again with
+//! 1. A request needs the entries of its pages. Entries that are not cached are read; a request reads each map page once.
+//! 2. A new entry evicts the least recently used one. If that one is dirty, its map page is read, and rewritten with
 //!    all dirty entries of the page (batch update). Those stay in the cache as clean entries.
 //! 3. Garbage collection moves data. Cached entries of moved pages become dirty (lazy copying). For the others the map
-//!    pages are written again, each once for all moves of a request.
+//!    pages are rewritten, each once for all moves of a request.
 //! 4. Map pages are collected like data pages, for [`Cause::Map`].
 //!
 //! # Invariants
@@ -47,10 +47,11 @@ pub struct DemandMap {
     cache: Cache,
     host_pages: u32,
     entries_per_page: u32,
-    /// The map pages that lack an entry which is not cached.
+    /// The stale map pages, to be rewritten; some may be stale no more.
     queue: Vec<MapPage>,
+    /// By map page: whether an entry that is not cached is newer than on the flash.
     stale: Vec<bool>,
-    /// By logical page: what its map page said when it was last written.
+    /// By logical page: its entry in the most recent write of its map page.
     #[cfg(test)]
     on_flash: Vec<Option<PhysicalPage>>,
 }
@@ -105,7 +106,7 @@ impl DemandMap {
                 }
                 let map_page = self.map_page(page);
                 if loaded != Some(map_page) {
-                    // A map page that was never written is known to be empty.
+                    // A map page that was never written is not read: it has no entries.
                     end = self.pages.fetch(flash, self.of_map(map_page), Cause::Map, end);
                     loaded = Some(map_page);
                 }
@@ -115,7 +116,7 @@ impl DemandMap {
         Ok(end)
     }
 
-    /// Writes a map page again, with all that changed of it.
+    /// Rewrites a map page, with all its changed entries.
     fn write_map_page<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -134,7 +135,8 @@ impl DemandMap {
         Ok(end)
     }
 
-    /// Garbage collection or a trim changed the entry of a page: a cached one becomes dirty, another's map page stale.
+    /// Notes that garbage collection or a trim changed the entry of a page. If it is cached, it becomes dirty; otherwise
+    /// its map page becomes stale.
     fn note_change(&mut self, page: LogicalPage) {
         if self.cache.contains(page) {
             self.cache.mark_dirty(page);
@@ -146,7 +148,7 @@ impl DemandMap {
         }
     }
 
-    /// Writes the stale map pages. That may collect, and so make others stale.
+    /// Rewrites the stale map pages. This may trigger garbage collection, which makes other map pages stale.
     fn write_stale_map_pages<T: Timing>(&mut self, flash: &mut Flash<T>, at: Nanos) -> Result<(), Exhausted> {
         let (mut end, mut written) = (at, 0);
         loop {
@@ -174,8 +176,8 @@ impl DemandMap {
         }
     }
 
-    /// Checks this map, which was read from outside bytes, against its options and `flash`, and makes again what a saved
-    /// map does not hold.
+    /// Checks this map, which was read from outside bytes, against its options and `flash`, and restores what a saved
+    /// state does not have.
     ///
     /// # Errors
     /// The invariant that does not hold.
@@ -228,7 +230,7 @@ impl Layer for DemandMap {
     ) -> Result<Nanos, Exhausted> {
         let (mut end, mut rest) = (at, pages);
         while rest.count > 0 {
-            // The entries of a part stay in the cache until its pages have their places.
+            // A part has at most as many pages as the cache has entries, so that none is evicted before its page is written.
             let part = rest.take(rest.count.min(self.cache.limit()));
             let known = self.load_entries(flash, part, at)?;
             end = end.max(self.pages.write(flash, part, stream, known)?);

@@ -8,7 +8,7 @@ use crate::illegal::Illegal;
 use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError, Surroundings};
 use crate::layer::page_map::{PageMapOptions, VictimPolicy};
 
-/// What a demand-cached page map can be told.
+/// The options of a demand-cached page map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DemandMapOptions {
@@ -64,7 +64,7 @@ impl DemandMapOptions {
     fn check_gain(&self, geometry: &FlashGeometry, spare: f64) -> Result<(), OptionsError> {
         let (choices, policy) = match self.page_map.policy {
             VictimPolicy::Choices(choices) => (choices, "random choices"),
-            // Whatever is the oldest is as good as one random choice.
+            // The oldest block is as likely to be of the map as one random choice is.
             VictimPolicy::Fifo => (1, "first in, first out"),
             VictimPolicy::Greedy | VictimPolicy::CostBenefit => return Ok(()),
         };
@@ -73,7 +73,7 @@ impl DemandMapOptions {
         let block = f64::from(geometry.pages_per_block());
         let found = 1.0 - (1.0 - spare).powf(f64::from(choices));
         let moved = (1.0 - found) * block * (1.0 - f64::from(self.cached_entries) / host_pages).max(0.0);
-        // So many different ones, if each page that is moved is of any map page.
+        // The expected number of different map pages, if the entry of each moved page is on a random one.
         let stale = map_pages * (1.0 - (-moved / map_pages).exp());
         if found * block < stale {
             let legal = format!(

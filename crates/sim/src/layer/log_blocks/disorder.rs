@@ -1,11 +1,12 @@
-//! What becomes of a layer that loses the order of its blocks.
+//! A layer that stays slow after stray writes, until its blocks are rewritten in order.
 //!
 //! # Model
 //! Ajwani et al., appendix C: a drive that writes at a fraction of its speed after small random writes and "did not
-//! recover to its normal performance until it was entirely rewritten sequentially". A run of single pages, each
-//! written elsewhere than the one before it, disorders all blocks. A disordered block has no log that outlasts a
-//! request, so that each request to it costs a merge. It is in order again when it was written from its first page to
-//! its last without anything else in between.
+//! recover to its normal performance until it was entirely rewritten sequentially".
+//!
+//! A stray write is a write of a single page that does not continue the write before it. A run of stray writes disorders
+//! all blocks. The log of a disordered block does not stay after the request, so each request to the block costs a merge.
+//! A block is in order again once it was written from its first page to its last, with no other write to it in between.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +15,12 @@ use crate::layer::data_blocks::{LogicalBlock, Part};
 /// Which logical blocks are in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Disorder {
-    /// How many stray pages in a row disorder the blocks; 0: no number.
+    /// The number of consecutive stray writes that disorder the blocks; 0: no number does.
     limit: u32,
     strays: u32,
-    /// How many times the blocks were disordered.
+    /// The number of times that the blocks were disordered.
     times: u32,
-    /// Where the last part ended: its block and the offset behind it.
+    /// The end of the last part: its block and the offset behind it.
     last: (LogicalBlock, u32),
     /// By block: `times` when it was last in order, and up to where it was written in order since then.
     blocks: Vec<(u32, u32)>,
@@ -32,13 +33,13 @@ impl Disorder {
         Disorder { limit, strays: 0, times: 0, last: (LogicalBlock(0), 0), blocks }
     }
 
-    /// Whether this, read from outside bytes, belongs to so many blocks with this limit.
+    /// Whether this, read from outside bytes, has this limit and this number of blocks.
     pub(super) fn fits(&self, limit: u32, blocks: u32) -> bool {
         let blocks = if limit > 0 { blocks as usize } else { 0 };
         (self.limit, self.blocks.len()) == (limit, blocks) && (self.strays < self.limit || self.strays == 0)
     }
 
-    /// A part was written. Returns whether its block is in disorder.
+    /// Notes the write of a part. Returns whether its block is in disorder.
     #[inline]
     pub(super) fn written(&mut self, part: Part, pages_per_block: u32) -> bool {
         if self.limit == 0 {

@@ -1,31 +1,30 @@
 //! Log blocks, each for one data block: BAST, the block map with replacement blocks, and the chunk map.
 //!
 //! # Model
-//! A page that can no longer be written to its data block goes to the log block of its logical block. A
-//! die has a list of a few log blocks; when a logical block needs one and none is left, the log of another one
-//! is merged with its data block:
+//! A page that can no longer be written to its data block goes to the log block of its logical block. A die has a few log
+//! blocks. If a logical block needs one and all are in use, the log of another logical block is merged with its data block:
 //! - switch merge: the log holds the whole block in order and becomes the data block;
-//! - partial merge: the log holds the beginning in order, the rest is copied behind it;
+//! - partial merge: the log holds the first pages of the block in order, and the other pages are copied behind them;
 //! - full merge: all pages are copied to a free block.
 //!
-//! [`LogOrder`] and the number of logs make four layers of one:
+//! [`LogOrder`] and the number of logs select one of four layers:
 //! - BAST (Kim et al. 2002; Sun and Zhang, section 2): a few logs that take pages in any order;
-//! - block map: logs that take pages in order only, which are replacement blocks. Any write elsewhere costs a whole
-//!   block. With no logs at all, each request does;
-//! - extents: for each log the controller has the first and the last page on record. A log takes the page before the first
+//! - block map: logs that take pages in order only, which are replacement blocks. Any write that is not the next page
+//!   costs the copy of a block. With no logs, each request costs it;
+//! - extents: for each log the controller keeps the first and the last page. A log takes the page before the first
 //!   and the page after the last one. So only ascending and descending writes need no merge. A write that covers all
 //!   pages of a log makes them invalid, and costs one erase;
 //! - chunk map (Ajwani et al., section 3.3: "every chunk is mapped once, except for the active chunk, which is mapped
-//!   twice"): one log in order, and a block of the size of a chunk, 512 KiB for instance. A chunk
-//!   over several dies is a block on each of them, with small stripes.
+//!   twice"): one log in order, and blocks of the size of a chunk, 512 KiB for instance. A chunk over several dies is a
+//!   block on each of them, with small stripes.
 //!
-//! Random writes stay cheap within dies x logs x block size (uFLIP's locality area), sequential ones
-//! in as many partitions as there are logs. Merges of different dies go on at the same time, so
-//! writes whose addresses all lie on one die do not gain from that (uFLIP's large increments).
+//! Random writes need few merges while they stay within dies x logs x block size (uFLIP's locality area), and sequential
+//! writes while the number of partitions is at most the number of logs. The dies merge at the same time. Writes whose
+//! offsets all lie on one die do not gain from that (uFLIP's large increments).
 //!
 //! # Invariants
-//! - a logical block with a log has a data block, and nothing is written to it before they are merged;
-//! - a log that is `in_order` holds at page `i` the page at offset `i`, or nothing where none is held.
+//! - a logical block with a log has a data block, and nothing is written to the data block before the merge;
+//! - page `i` of a log that is `in_order` holds the logical page at offset `i`, or nothing if that is not held.
 
 mod disorder;
 mod options;
@@ -50,15 +49,15 @@ const NOT_HELD: u32 = u32::MAX;
 struct Log {
     /// The logical block that it belongs to, or none.
     owner: LogicalBlock,
-    /// Where it is.
+    /// Its erase block.
     block: EraseBlock,
     /// The lowest offset that it holds.
     from: u32,
     written: u32,
     in_order: bool,
-    /// Whether pages before those of the host were copied into it.
+    /// Whether pages were copied into it before the host's.
     filled: bool,
-    /// When it was opened or used last; 0 when it is not in use.
+    /// When it was allocated or used last, in uses; 0 if it is not in use.
     stamp: u64,
 }
 
@@ -85,10 +84,10 @@ pub struct LogBlocks {
     order: LogOrder,
     replacement: Replacement,
     switch_merges: bool,
-    /// Whether logs outlast a request.
+    /// Whether a log stays after the request.
     keeps_logs: bool,
     logs_per_die: u32,
-    /// By die and place in its list.
+    /// By die, `logs_per_die` each.
     logs: Vec<Log>,
     /// By logical block: its log in `logs`, or none.
     log_of: Vec<LogIndex>,
@@ -168,7 +167,7 @@ impl LogBlocks {
                 if self.blocks.has_room(flash, part.block, part.offset) {
                     return Ok(end.max(self.blocks.write(flash, part, at)?));
                 }
-                log = self.open(flash, part.block, at)?;
+                log = self.allocate(flash, part.block, at)?;
             }
             let (pages, done) = self.append(flash, log, part, at);
             end = end.max(done);
@@ -181,7 +180,7 @@ impl LogBlocks {
         Ok(end)
     }
 
-    /// Whether a log can take the first page of a part, or all of it.
+    /// Whether a log can take the first page of a part. With [`LogOrder::Adjoining`]: the whole part.
     fn takes(&self, log: LogIndex, part: Part) -> bool {
         let Log { from, written, .. } = self.logs[log.index()];
         match self.order {
@@ -194,14 +193,14 @@ impl LogBlocks {
         }
     }
 
-    /// Whether a part, which the log does not take, is newer than all that the log holds.
+    /// Whether a part, which the log does not take, overwrites all pages of the log.
     fn is_replaced_by(&self, log: LogIndex, part: Part) -> bool {
         let Log { from, written, .. } = self.logs[log.index()];
         let covers = part.offset <= from && from + written <= part.offset + part.pages;
         self.order == LogOrder::Adjoining && covers
     }
 
-    /// Gives a log another block instead of its own, of which nothing is needed any more.
+    /// Replaces the block of a log, all of whose pages are overwritten, by a free block.
     fn renew<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -216,8 +215,8 @@ impl LogBlocks {
         Ok(())
     }
 
-    /// Opens a log for a logical block, merging another one when all are in use.
-    fn open<T: Timing>(
+    /// Allocates a log for a logical block. If all are in use, merges another one.
+    fn allocate<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
         owner: LogicalBlock,
@@ -235,7 +234,7 @@ impl LogBlocks {
         Ok(log)
     }
 
-    /// A log begins in an erased block.
+    /// Starts a log in an erased block.
     fn begin(&mut self, log: LogIndex, owner: LogicalBlock, block: EraseBlock) {
         self.uses += 1;
         self.logs[log.index()] = Log { owner, block, stamp: self.uses, ..UNUSED };
@@ -246,7 +245,7 @@ impl LogBlocks {
         }
     }
 
-    /// Writes as many pages of a part to a log as it has room for. Returns how many, and when they are written.
+    /// Writes the first pages of a part to a log, up to the end of the log. Returns their number, and when they are written.
     fn append<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -320,7 +319,7 @@ impl LogBlocks {
         Ok(())
     }
 
-    /// A log is not in use any more.
+    /// Ends the use of a log.
     fn close(&mut self, index: LogIndex) {
         let log = std::mem::replace(&mut self.logs[index.index()], UNUSED);
         self.log_of[log.owner.index()] = LogIndex::NONE;
@@ -345,10 +344,10 @@ impl LogBlocks {
         self.verify(flash)
     }
 
-    /// Says which invariant is broken, if any.
+    /// Checks the invariants.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The invariant that does not hold.
     pub fn verify<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let open = || (0..).map(LogIndex).zip(&self.logs).filter(|(_, log)| log.is_used());
         for (index, log) in open() {
@@ -357,7 +356,7 @@ impl LogBlocks {
                 && self.log_of.get(log.owner.index()) == Some(&index)
                 && self.blocks.die(log.owner) == Die(index.0 / self.logs_per_die)
                 && log.stamp <= self.uses
-                && self.holds_what_it_says(index);
+                && self.is_consistent(index);
             ensure(right, || format!("log {index} is {log:?}, its block {state:?}"))?;
         }
         // Half of the clock's range is more than any device lives.
@@ -369,8 +368,8 @@ impl LogBlocks {
 }
 
 impl LogBlocks {
-    /// Whether what a log says of the order of its pages is so, of those that are still held.
-    fn holds_what_it_says(&self, index: LogIndex) -> bool {
+    /// Whether the fields of a log are right for its pages, of those that are still held.
+    fn is_consistent(&self, index: LogIndex) -> bool {
         let Log { owner, from, written, in_order, .. } = self.logs[index.index()];
         if !self.order.is_mapped() {
             return from == 0 && in_order;
@@ -429,7 +428,7 @@ impl Layer for LogBlocks {
         self.blocks.read(flash, pages, |block, offset| self.place(block, offset), at)
     }
 
-    /// A logical block of which no page is left is erased.
+    /// Erases the data block and the log of a logical block that has no held page left.
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
         let mut rest = pages;
         while let Some(part) = self.blocks.next_part(&mut rest) {

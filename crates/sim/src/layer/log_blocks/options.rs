@@ -1,4 +1,4 @@
-//! What a layer with log blocks can be told.
+//! The options of a layer with log blocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +11,15 @@ use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogOrder {
-    /// Any page of its logical block, one behind the other; the log has a map.
+    /// Any page of its logical block; the log has a map.
     #[default]
     Any,
-    /// Pages that adjoin those it holds, before or behind them. Written again from their first to their last, these
-    /// go to another log; a write elsewhere merges it first.
+    /// The page before its first or after its last page. A write that covers all its pages replaces its block. Any other
+    /// write merges it first.
     Adjoining,
-    /// A page behind its last one; the pages between them are copied first.
+    /// Any page behind its last one; the pages between them are copied first.
     Forward,
-    /// Only the one after its last page; otherwise it is merged first.
+    /// Only the page after its last one; any other write merges it first.
     Next,
 }
 
@@ -34,23 +34,23 @@ impl LogOrder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// The one that was opened first.
+    /// The one that was allocated first.
     #[default]
     RoundRobin,
     /// The one that was not written to for the longest time.
     LeastRecentlyUsed,
 }
 
-/// What a layer with log blocks can be told: the section `[translation.log_blocks]` of a profile.
+/// The options of a layer with log blocks: the section `[translation.log_blocks]` of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogBlocksOptions {
     /// How many logical pages there are. A profile's capacity gives it.
     #[serde(skip)]
     pub logical_pages: u32,
-    /// How many pages go to a die before the next die gets as many. Default: 4.
+    /// The number of consecutive pages on a die before the next die's. Default: 4.
     pub stripe_pages: u32,
-    /// How many log blocks a die has. Without any, a log lasts as long as a request. Default: 4.
+    /// The number of log blocks of a die. With 0 a log is merged at the end of the request. Default: 4.
     pub logs: u32,
     /// Which pages a log takes. Default: any.
     pub order: LogOrder,
@@ -58,11 +58,12 @@ pub struct LogBlocksOptions {
     pub replacement: Replacement,
     /// Whether a log can become the data block. Otherwise all merges are full ones. Default: it can.
     pub switch_merges: bool,
-    /// After how many writes of one page in a row, each of them elsewhere, the layer loses the order of its blocks:
-    /// until a block has been rewritten from its first page to its last, its log lasts as long as a request.
+    /// The number of consecutive stray writes (writes of one page that do not continue the write before them) that
+    /// disorder all blocks. The log of a disordered block is merged at the end of each request, until the block has been
+    /// rewritten from its first page to its last.
     /// Default: 0, never.
     pub disordered_after: u32,
-    /// How the flash ages, as the flash was told. Blocks that failed are not used again. Default: it does not.
+    /// How the flash ages, from `[flash.reliability]`. Blocks that failed are not used any more. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
 }
@@ -82,7 +83,7 @@ impl Default for LogBlocksOptions {
     }
 }
 
-/// The blocks that a die needs beside data and logs: one to merge into.
+/// The blocks that a die needs in addition to data and logs: one to merge into.
 const RESERVE: u32 = 1;
 
 impl LogBlocksOptions {

@@ -1,4 +1,4 @@
-//! How often each block was read, and since when it holds data.
+//! By block: the number of reads since its erase, and when it was opened.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::flash::EraseBlock;
 
-/// How many pages of each block were read since its erase.
+/// The number of pages of each block that were read since its erase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Disturbance {
     pub(super) limit: u32,
     pub(super) reads: Vec<u32>,
 }
 
-/// When each block was begun.
+/// When each block was opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ages {
     pub(super) limit: Nanos,
     pub(super) begun: Vec<Nanos>,
-    /// In the order of their beginning. An entry whose time is not the block's any more says nothing.
+    /// The opened blocks, the oldest first. An entry is void if its time is not that of `begun`.
     pub(super) order: VecDeque<(Nanos, EraseBlock)>,
 }
 
@@ -28,7 +28,7 @@ impl Ages {
         Ages { limit, begun: vec![Nanos::MAX; blocks as usize], order: VecDeque::new() }
     }
 
-    /// A block is written to from now on.
+    /// Notes that a block is opened.
     pub(super) fn begin(&mut self, block: EraseBlock, at: Nanos) {
         self.begun[block.index()] = at;
         self.order.push_back((at, block));
@@ -39,12 +39,12 @@ impl Ages {
             && self.order.iter().all(|&(_, block)| block.index() < self.begun.len())
     }
 
-    /// How much memory they take.
+    /// The memory that they take, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.begun.capacity() * size_of::<Nanos>() + self.order.capacity() * size_of::<(Nanos, EraseBlock)>()
     }
 
-    /// A block was erased.
+    /// Notes that a block was erased.
     pub(super) fn end(&mut self, block: EraseBlock) {
         self.begun[block.index()] = Nanos::MAX;
     }

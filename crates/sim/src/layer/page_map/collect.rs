@@ -1,4 +1,4 @@
-//! Garbage collection: which block is opened, how the valid pages of a victim move, and when a block is erased.
+//! Garbage collection: opens blocks, moves the valid pages of victims, and erases the victims.
 
 use flashlab_base::Nanos;
 
@@ -9,7 +9,7 @@ use crate::layer::bits::{clear_bits, for_each_set, set_bits};
 use crate::layer::contract::Exhausted;
 
 impl PageMap {
-    /// Opens another block when the open block at `index` is full; first collects if the die has too few free blocks.
+    /// Opens another block if the open block at `index` is full. If the die has too few free blocks, collects first.
     #[cold]
     pub(super) fn ensure_free_page<T: Timing>(
         &mut self,
@@ -41,7 +41,7 @@ impl PageMap {
         Ok(())
     }
 
-    /// Closes the full block at `index` and opens a free one. The die has one.
+    /// Closes the full block at `index` and opens a free one, of which the die has one.
     fn open_block<T: Timing>(&mut self, flash: &Flash<T>, index: FrontierIndex, at: Nanos) {
         let (die, stream) = self.die_and_stream(index);
         let pool = self.pool(die, stream);
@@ -87,19 +87,19 @@ impl PageMap {
         Ok(self.level_wear(flash, victim, end))
     }
 
-    /// First in, first out and random choices may take a full block and gain from the next one.
+    /// Whether a victim without invalid pages may be followed by a better one: with first in, first out and random choices.
     fn frees_by_order(&self) -> bool {
         matches!(self.victims.policy(), VictimPolicy::Fifo | VictimPolicy::Choices(_))
     }
 
-    /// Whether a closed block's pages can be moved away now.
+    /// Whether the pages of a block can be moved now: it is closed, and the collector has pages for them.
     pub(super) fn can_reclaim(&self, block: EraseBlock) -> bool {
         self.worn_out.is_none()
             && self.victims.is_closed(block)
             && self.has_pages_for(block, self.victims.pool(block))
     }
 
-    /// Moves the pages of a closed block away and erases it, although it is not the next victim.
+    /// Moves the pages of a closed block and erases it, although it is not the next victim.
     pub(super) fn reclaim<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -136,7 +136,7 @@ impl PageMap {
             || self.victims.valid(block) <= self.pages_per_block - self.frontiers[index.index()].page
     }
 
-    /// Moves the valid pages of a block that was taken from `pool` to the collector's open block, and erases it.
+    /// Moves the valid pages of a block, which was taken from `pool`, to the collector's open block, and erases the block.
     fn evacuate<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -153,7 +153,7 @@ impl PageMap {
         let mut logical = std::mem::take(&mut self.moving_logical);
         logical.clear();
         logical.extend(moving.iter().map(|&page| self.back[page.index()]));
-        // The map's entries lie far apart in memory: when all are loaded first, the cache misses overlap.
+        // The entries of the map are spread over memory. Loading all of them first lets the cache misses overlap.
         std::hint::black_box(logical.iter().fold(0, |sum, &page| sum ^ self.map[page.index()].0));
 
         let stream = self.stream_of(victim, pool);
@@ -185,7 +185,7 @@ impl PageMap {
             let count = part.len() as u32;
             set_bits(&mut self.valid, target.0, count);
             self.victims.add(place.block, count);
-            end = flash.moved(victim, place, count, cause, end);
+            end = flash.copy_pages(victim, place, count, cause, end);
             self.frontiers[index.index()].page += count;
             done += part.len();
         }
@@ -225,7 +225,7 @@ impl PageMap {
         end
     }
 
-    /// A block of a die failed and is not used again. When the die had none to spare, nothing more is written.
+    /// Notes that a block of a die failed. If the die had no spare block, nothing is written any more.
     fn retire(&mut self, die: Die) {
         let spare = &mut self.spare[die.index()];
         if *spare > 0 {
@@ -235,10 +235,10 @@ impl PageMap {
         }
     }
 
-    /// Nothing more is written, because of a die.
+    /// From now on nothing is written, because of `die`.
     fn wear_out(&mut self, die: Die) {
         self.worn_out.get_or_insert(die);
-        // Open blocks count as full, so that each write from now on needs another block and is refused.
+        // Open blocks count as full. So each write needs another block, and fails.
         self.frontiers.iter_mut().for_each(|frontier| frontier.page = self.pages_per_block);
     }
 
@@ -248,10 +248,10 @@ impl PageMap {
         Exhausted { reason }
     }
 
-    /// Moves the data of the closed block of the die with the fewest erases, if it lags too far behind.
+    /// Moves the data of the closed block with the fewest erases on the die of `erased`, if it lags too far behind.
     fn level_wear<T: Timing>(&mut self, flash: &mut Flash<T>, erased: EraseBlock, at: Nanos) -> Nanos {
         let Some(spread) = self.wear_spread else { return at };
-        // Looking at every block after every erase would cost more than the erase.
+        // A look at all blocks after each erase would take more CPU time than the erase itself.
         if !flash.block(erased).erases.is_multiple_of(spread.max(2) / 2) {
             return at;
         }

@@ -1,10 +1,10 @@
-//! Telling hot pages from cold ones by how soon they are written again.
+//! Distinguishes hot pages from cold ones by the time between two writes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::flash::LogicalPage;
 
-/// When each logical page was written last, in written pages.
+/// The time of the most recent write of each logical page. The clock counts written pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Heat {
     within: u32,
@@ -14,13 +14,13 @@ pub(super) struct Heat {
 }
 
 impl Heat {
-    /// No page was written yet, so that none is hot at first.
+    /// No page was written yet: the first write of a page is cold.
     pub(super) fn new(within: u32, logical_pages: u32) -> Heat {
         Heat { within, now: within.saturating_add(1), last: vec![0; logical_pages as usize] }
     }
 
-    /// Notes that the first of `count` pages from `page` on are written. Returns how many of them go together, and
-    /// whether they are hot.
+    /// Notes the write of the first pages of a run: of all that are hot as the first page is, or cold as it is. Returns
+    /// their number, and whether they are hot.
     pub(super) fn note(&mut self, page: LogicalPage, count: u32) -> (u32, bool) {
         let hot = self.is_hot(page);
         let run = 1 + (1..count).take_while(|&i| self.is_hot(page + i) == hot).count() as u32;
@@ -38,7 +38,7 @@ impl Heat {
         self.last.len() == logical_pages as usize
     }
 
-    /// How much memory it takes.
+    /// The memory that it takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.last.capacity() * size_of::<u32>()
     }

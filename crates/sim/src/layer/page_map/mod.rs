@@ -6,13 +6,13 @@
 //!    block on the same die (its own, or the stream's), and erases the victim.
 //! 3. The free block with the fewest erases is used next (dynamic wear levelling). When a block lags too far behind, its
 //!    cold data moves (static wear levelling).
-//! 4. A block that fails at its erase is not used again. When a die has lost too many blocks, the device can only be read.
-//! 5. Data that was read too often, or is too old, is written again.
+//! 4. A block that fails at its erase is not used any more. When a die has lost too many blocks, the device can only be read.
+//! 5. Data that was read too often, or is too old, is rewritten (refresh).
 //!
 //! # Invariants
 //! - `map[l] = p` if and only if `p` is valid and `back[p] = l`;
 //! - the valid pages of all blocks are the mapped logical pages;
-//! - a die keeps one block free for garbage collection, so a collection that has begun ends;
+//! - a die keeps one block free for garbage collection, so that each collection can end;
 //! - a victim without an invalid page frees nothing: the write fails with [`Exhausted`], and no other victim is tried.
 
 mod ages;
@@ -44,7 +44,7 @@ use options::PageMapLayout;
 pub use options::{PageMapOptions, Striping};
 pub use victims::VictimPolicy;
 
-/// How many pages are prefetched together.
+/// The number of pages that are prefetched together. Conditioning looks at up to 127 pages ahead.
 const PREFETCHED: usize = 128;
 
 numbers! {
@@ -72,7 +72,7 @@ pub struct PageMap {
     striping: Striping,
     next_die: Die,
     streams: u32,
-    /// How many of them the host may use.
+    /// The number of streams for the host.
     host_streams: u32,
     collect_apart: bool,
     apart: bool,
@@ -81,9 +81,9 @@ pub struct PageMap {
     level_free_blocks: bool,
     wear_spread: Option<u32>,
     most_erased: u32,
-    /// By die: how many more blocks may fail.
+    /// By die: the number of blocks that may still fail.
     spare: Vec<u32>,
-    /// The die that has none left: nothing is written any more.
+    /// The die that has no spare block left: nothing is written any more.
     worn_out: Option<Die>,
     disturbance: Option<Disturbance>,
     ages: Option<Ages>,
@@ -149,8 +149,8 @@ impl PageMap {
         })
     }
 
-    /// A page map that keeps `map_pages` pages more, behind the host's and in blocks of their own: the last stream
-    /// is theirs. Collections say which pages they moved.
+    /// A page map with `map_pages` more pages behind the host's, which hold a map. They are written to the last stream, in
+    /// blocks of their own. Garbage collection lists the host's pages that it moves.
     pub(super) fn with_map_pages(
         geometry: &FlashGeometry,
         options: &PageMapOptions,
@@ -188,7 +188,7 @@ impl PageMap {
         Some(self.map[page.index()]).filter(|&physical| physical != PhysicalPage::NONE)
     }
 
-    /// How much memory the map takes.
+    /// The memory that the map takes.
     pub fn memory(&self) -> Bytes {
         let words = self.map.capacity() + self.back.capacity() + 2 * self.valid.capacity();
         let free: usize = self.free.iter().map(FreeBlocks::bytes).sum();
@@ -198,7 +198,7 @@ impl PageMap {
         Bytes((words * size_of::<u32>() + self.victims.bytes() + free + heat + upkeep) as u64)
     }
 
-    /// How many blocks of a die are free.
+    /// The number of free blocks of a die.
     pub fn free_blocks(&self, die: Die) -> usize {
         self.free[die.index()].len()
     }
@@ -213,7 +213,7 @@ impl PageMap {
         FrontierIndex(die.0 * self.frontiers_per_die() + offset + stream.0)
     }
 
-    /// Whose open block it is.
+    /// The die and the stream of an open block.
     fn die_and_stream(&self, index: FrontierIndex) -> (Die, Stream) {
         let per_die = self.frontiers_per_die();
         (Die(index.0 / per_die), Stream(index.0 % per_die % self.streams))
@@ -256,7 +256,7 @@ impl PageMap {
         self.victims.remove(flash.geometry().place(physical).block);
     }
 
-    /// The die that takes the next pages of a run, and how many of them.
+    /// The die that takes the next pages of a run, and the number of pages that it takes.
     #[inline]
     fn choose_die(
         &mut self,
@@ -309,7 +309,7 @@ impl PageMap {
             if self.frontiers[index.index()].page == self.pages_per_block
                 && let Err(exhausted) = self.ensure_free_page(flash, index, at)
             {
-                // In write order a die may get more than its share of the pages, and another die has a free page.
+                // In write order a die may get more than its share of the pages. Then another die has a free page.
                 full_dies += 1;
                 if self.striping == Striping::Static || full_dies == flash.geometry().dies() {
                     return Err(exhausted);

@@ -1,4 +1,4 @@
-//! What a page map can be told.
+//! The options of a page map.
 
 use flashlab_base::{Nanos, Seed};
 use serde::{Deserialize, Serialize};
@@ -9,60 +9,60 @@ use crate::illegal::Illegal;
 use crate::layer::free_blocks::usable_blocks;
 use crate::layer::options::OptionsError;
 
-/// Where the next page is written.
+/// To which die the next page is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Striping {
     /// Round-robin over the dies, in the order of the writes; each die gets a multi-plane page.
     #[default]
     WriteOrder,
-    /// On the die that the logical page's number gives, so that pages that are written together elsewhere are not
-    /// read at once.
+    /// To the die that follows from the logical page's number. Pages of the same die are then read one after the other,
+    /// however they were written.
     Static,
 }
 
-/// What a page map can be told: the section `[translation.page_map]` of a profile.
+/// The options of a page map: the section `[translation.page_map]` of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PageMapOptions {
-    /// How many logical pages there are. A profile's capacity gives it.
+    /// The number of logical pages. A profile's capacity gives it.
     #[serde(skip)]
     pub logical_pages: u32,
-    /// Who is collected.
+    /// Which block garbage collection takes.
     pub policy: VictimPolicy,
-    /// Where pages go.
+    /// To which die pages go.
     pub striping: Striping,
-    /// How many streams the host may tell apart; default 1.
+    /// The number of streams that the host may use; default 1.
     pub streams: u16,
-    /// The share of the blocks that each stream may use, if they are collected apart. Their sum is at most 1.
-    /// Default: all streams are collected as one.
+    /// The share of the blocks that each stream may use. Each stream is then collected within its own blocks. The sum of
+    /// the shares is at most 1. Default: all streams share all blocks.
     pub shares: Option<Vec<f64>>,
-    /// A page that is written again within this many written pages is hot, and goes to stream 1; any other goes to
-    /// stream 0, whatever the host says. It pays with [`VictimPolicy::CostBenefit`] and a window of about the logical pages.
-    /// Default: the host says.
+    /// A page that is rewritten within this number of written pages is hot, and goes to stream 1. Any other goes to
+    /// stream 0, and the host's hints are ignored. This lowers write amplification with [`VictimPolicy::CostBenefit`] and a
+    /// number of about the logical pages. Default: the host chooses the stream.
     pub hot_within: Option<u32>,
-    /// Whether the pages of victims go to open blocks of their own; default no.
+    /// Whether garbage collection has open blocks of its own, apart from the host's; default no.
     pub collect_apart: bool,
-    /// At how many free blocks a die collects before it opens another block; default and least 1.
+    /// The number of free blocks at which a die collects before it opens another block; default and least 1.
     pub low_watermark: u32,
-    /// How many free blocks a die makes while the host rests; default 1.
+    /// The number of free blocks up to which a die collects while the host is idle; default 1.
     pub high_watermark: u32,
-    /// Whether the free block with the fewest erases is taken next (dynamic wear levelling) or that with the lowest
+    /// Whether the free block with the fewest erases is used next (dynamic wear levelling), or the one with the lowest
     /// number; default yes.
     pub level_free_blocks: bool,
-    /// How many erases a block may lag behind the most worn one before its data moves (static wear levelling).
+    /// A block's data moves when it has this number of erases fewer than the most erased block (static wear levelling).
     /// Default: never.
     pub wear_spread: Option<u32>,
-    /// How many pages of a block may be read since its erase before its data moves. Default: any number.
+    /// A block's data moves when this number of its pages was read since its erase. Default: never.
     pub refresh_reads: Option<u32>,
-    /// How long data may stay before it is written again while the host rests, from when its block was begun on.
-    /// Default: for ever.
+    /// A block's data is rewritten, while the host is idle, when this time has passed since the block was opened.
+    /// Default: never.
     pub retention: Option<Nanos>,
-    /// How the flash ages, as the flash was told. Blocks that failed are not used again, and each die keeps three
-    /// blocks more in reserve. Default: it does not.
+    /// How the flash ages, from `[flash.reliability]`. Blocks that failed are not used any more, and each die keeps three
+    /// more blocks in reserve. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
-    /// For [`VictimPolicy::Choices`].
+    /// The seed of [`VictimPolicy::Choices`].
     pub seed: Seed,
 }
 
@@ -89,19 +89,19 @@ impl Default for PageMapOptions {
     }
 }
 
-/// The most blocks among which [`VictimPolicy::Choices`] chooses at random; more are as good as all of them.
+/// The most blocks among which [`VictimPolicy::Choices`] chooses. With more, the choice is almost that of greedy.
 const MOST_CHOICES: u32 = 1024;
 
 /// How a page map divides an array.
 pub(super) struct PageMapLayout {
     pub(super) streams: u32,
-    /// How many blocks of each die are open.
+    /// The number of open blocks of each die.
     pub(super) open: u32,
-    /// How many free blocks a die keeps for its collector.
+    /// The number of free blocks that a die keeps for garbage collection.
     pub(super) reserve: u32,
-    /// By die: how many blocks may fail.
+    /// By die: the number of blocks that may fail.
     pub(super) spare: Vec<u32>,
-    /// By pool: how many blocks it may use, and uses.
+    /// By pool: the number of blocks that it may use, and of those that it uses.
     pub(super) quotas: Vec<(u32, u32)>,
 }
 
@@ -121,7 +121,7 @@ impl PageMapOptions {
         PageMapOptions { logical_pages, streams: self.host_streams().saturating_add(1), ..self.clone() }
     }
 
-    /// How many blocks the die with the fewest has to spare, and how many it has beside its open ones and the reserve.
+    /// The spare blocks of the die with the fewest, and its blocks without the open ones and the reserve.
     ///
     /// # Errors
     /// As [`PageMapOptions::check`].
@@ -134,7 +134,7 @@ impl PageMapOptions {
         Ok((spare, full + spare))
     }
 
-    /// Whether the policy can be; `section` is the section of the profile in which it stands.
+    /// Whether the policy is legal; `section` is its section of the profile.
     ///
     /// # Errors
     /// The key that is wrong.
@@ -156,7 +156,8 @@ impl PageMapOptions {
     pub(super) fn layout(&self, geometry: &FlashGeometry) -> Result<PageMapLayout, OptionsError> {
         let streams = u32::from(self.host_streams());
         let open = streams * if self.collect_apart { 2 } else { 1 };
-        // A block that fails takes the free pages with it that its data moved to; several may fail in a row.
+        // When a block fails after its data moved, the pages that the data moved to are lost as free pages. Three blocks
+        // of each die cover several failures one after the other.
         let against_failures = if self.reliability.is_some() { 3 } else { 0 };
         let reserve = self.low_watermark.max(1).saturating_add(against_failures);
         let mut usable = vec![0; geometry.dies() as usize];
@@ -168,8 +169,8 @@ impl PageMapOptions {
         Ok(PageMapLayout { streams, open, reserve, spare, quotas })
     }
 
-    /// How many of its `usable` blocks each die has to spare, beyond its part of the logical pages, its open blocks
-    /// and the reserve.
+    /// By die: the spare blocks, which are its `usable` blocks without those for its share of the logical pages, the open
+    /// blocks and the reserve.
     fn spare(
         &self,
         geometry: &FlashGeometry,

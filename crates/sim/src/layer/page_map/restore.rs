@@ -1,4 +1,4 @@
-//! A page map that comes from outside bytes.
+//! Checks of a page map that was read from outside bytes, as a saved state.
 
 use super::options::{PageMapLayout, PageMapOptions};
 use super::{FrontierIndex, PageMap};
@@ -7,8 +7,8 @@ use crate::layer::bits::for_each_set;
 use crate::layer::options::ensure;
 
 impl PageMap {
-    /// Checks this map, which was read from outside bytes, against its options and `flash`, and makes again what a saved
-    /// map does not hold. Logical pages from `map_from` on hold a map, if it is given.
+    /// Checks this map, which was read from outside bytes, against its options and `flash`, and restores what a saved
+    /// state does not have. Logical pages from `map_from` on hold a map, if it is given.
     ///
     /// # Errors
     /// The invariant that does not hold.
@@ -66,7 +66,7 @@ impl PageMap {
             && (self.level_free_blocks, self.wear_spread) == (options.level_free_blocks, options.wear_spread)
     }
 
-    /// Every mapped page is valid, programmed, and known by its place; nothing else is valid.
+    /// Every mapped page is valid and programmed, and `back` of its place is the page. No other page is valid.
     fn check_pages<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let geometry = flash.geometry();
         let is_mapped = |&(_, &physical): &(LogicalPage, &PhysicalPage)| physical != PhysicalPage::NONE;
@@ -76,18 +76,21 @@ impl PageMap {
                 let valid = self.valid[physical.index() / 64] >> (physical.0 % 64) & 1 == 1;
                 valid && block.0 >= geometry.slc_blocks() && page < flash.block(block).written
             };
-            ensure(known, || format!("the logical page {page} is said to lie at {physical}"))?;
+            ensure(known, || {
+                format!("the map has the logical page {page} at {physical}, which does not hold it")
+            })?;
         }
         let mapped = self.map.iter().filter(|&&physical| physical != PhysicalPage::NONE).count();
         let valid: usize = self.valid.iter().map(|word| word.count_ones() as usize).sum();
         ensure(valid == mapped, || format!("{valid} pages are valid and {mapped} are mapped"))
     }
 
-    /// Every block is free, open, closed or failed, and what is said of it is so.
+    /// Every block is exactly one of free, open, closed and failed, and its numbers are right.
     fn check_blocks<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let (geometry, pages) = (flash.geometry(), self.pages_per_block);
         let written = |block: EraseBlock| flash.blocks().get(block.index()).map(|block| block.written);
         let mut seen = vec![false; geometry.blocks() as usize];
+        // Whether a block is seen for the first time.
         let mut once = |block: EraseBlock| !std::mem::replace(&mut seen[block.index()], true);
         let mut used = vec![0; self.quotas.len()];
         for (die, free) in (0..).map(Die).zip(&self.free) {
@@ -102,7 +105,7 @@ impl PageMap {
                 ensure(page == pages, || "no block is open, but one has free pages".to_owned())?;
                 continue;
             }
-            // A worn out map calls its open blocks full, so that nothing more is written.
+            // In a worn out map open blocks count as full, so that nothing is written.
             let right = written(block).is_some_and(|written| written == page || self.worn_out.is_some())
                 && geometry.die(block) == die
                 && (self.worn_out.is_none() || page == pages)
@@ -120,7 +123,7 @@ impl PageMap {
             if closed {
                 used[self.victims.pool(block).index()] += 1;
             }
-            // What is free or open was seen, and nothing else.
+            // Free and open blocks were seen above. A failed block was not.
             let known = once(block) == (closed || flash.failed(block));
             ensure(known, || format!("block {block} is neither free nor open nor closed"))?;
         }
@@ -128,7 +131,7 @@ impl PageMap {
         ensure(counted, || format!("{used:?} blocks are used, of {:?}", self.quotas))
     }
 
-    /// Whether a closed block is full, in the pool of its die, and holds either pages of the host or of the map.
+    /// Whether a closed block is full, is in a pool of its die, and holds pages of the host only or of the map only.
     fn is_closed_right<T: Timing>(&self, flash: &Flash<T>, block: EraseBlock) -> bool {
         let first = flash.geometry().first_page(block).index();
         let back = &self.back[first..first + self.pages_per_block as usize];

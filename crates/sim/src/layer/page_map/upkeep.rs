@@ -1,9 +1,10 @@
-//! Refresh: data that was read too often, or is too old, is written again.
+//! Refresh: rewrites data that was read too often, or is too old.
 //!
 //! # Model
-//! Reading a block disturbs its other pages, so a block is refreshed when enough of its pages were read since its erase.
-//! Cells lose their charge, so a block is refreshed when it was begun long ago. Open blocks wait until they are full.
-//! Pages that are read to be moved do not count: their block is erased at once.
+//! - Read disturb: a read disturbs the other pages of its block. So a block is refreshed when enough of its pages were read
+//!   since its erase. Reads by garbage collection do not count, because the block is erased at once.
+//! - Retention: cells lose their charge. So a block is refreshed when it was opened too long ago. An open block is
+//!   refreshed only once it is full.
 
 use flashlab_base::Nanos;
 
@@ -31,7 +32,7 @@ impl PageMap {
         disturbance && ages && heat
     }
 
-    /// Pages of a block were read; refreshes it if they were too many, not before `at`.
+    /// Counts the read of pages of a block. If it was read too often, refreshes it, not before `at`.
     #[inline(never)]
     pub(super) fn disturb<T: Timing>(
         &mut self,
@@ -48,7 +49,7 @@ impl PageMap {
         }
     }
 
-    /// Refreshes the blocks that are too old, from `from` until the time is over.
+    /// Refreshes the blocks that are too old, one after the other from `from` on, until the time is `until`.
     pub(super) fn refresh_old<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
         let mut now = from;
         let mut open = Vec::new();

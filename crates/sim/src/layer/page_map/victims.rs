@@ -1,14 +1,17 @@
-//! Which block is collected next.
+//! The victim of garbage collection: which closed block is collected next.
 //!
 //! # Model
-//! Closed blocks belong to pools; a victim is chosen within one pool. Greedy and cost-benefit keep the blocks of a
-//! pool in one list for each number of valid pages. A block joins the end of a list when its count changes, so each list
-//! is sorted by the time of the last change; cost-benefit (Rosenblum and Ousterhout 1992, section 3.5: age (1 - u) / 2u)
-//! therefore compares only the heads of the lists.
+//! Each closed block belongs to a pool, and a victim is chosen within one pool.
+//! - Greedy takes a block with the fewest valid pages. Cost-benefit takes the block with the highest age (1 - u) / 2u, where
+//!   u is the share of valid pages (Rosenblum and Ousterhout 1992, section 3.5). Both keep one list of blocks for each
+//!   number of valid pages. A block goes to the end of a list when its number changes. So each list is sorted by the
+//!   time of the last change, and cost-benefit compares only the heads of the lists.
+//! - First in, first out keeps a queue of the blocks.
+//! - Random choices keep the blocks in any order, and take the one with the fewest valid pages of a few random ones.
 //!
 //! # Invariants
-//! - an open block is in no pool; a closed one is in exactly one;
-//! - the choice depends on the order of calls and on the seed only.
+//! - an open block is in no pool, and a closed one in exactly one;
+//! - the choice depends on the order of the calls and on the seed only.
 
 use std::collections::VecDeque;
 
@@ -28,7 +31,7 @@ pub enum VictimPolicy {
     Greedy,
     /// The one that was closed first.
     Fifo,
-    /// The one with the best ratio of benefit (space times age) to cost.
+    /// The one with the best ratio of benefit (free pages times age) to cost (pages to copy).
     CostBenefit,
     /// The one with the fewest valid pages among this many chosen at random.
     Choices(u32),
@@ -43,7 +46,7 @@ const NONE: EraseBlock = EraseBlock::NONE;
 /// The pool of a block that is in none.
 const OPEN: PoolIndex = PoolIndex(u32::MAX);
 
-/// What is known of one block.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     valid: u32,
@@ -56,7 +59,7 @@ struct Entry {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Pool {
-    /// Lists: the first and last block with each number of valid pages, and no number below `fewest` has any.
+    /// Lists: the first and the last block with each number of valid pages. There is none with fewer than `fewest`.
     lists: Vec<(EraseBlock, EraseBlock)>,
     fewest: u32,
     /// First in, first out.
@@ -65,14 +68,16 @@ struct Pool {
     members: Vec<EraseBlock>,
 }
 
-/// The valid pages of all blocks, and the closed ones among them in the order of their pool.
+/// The number of valid pages of all blocks, and the pools of the closed blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Victims {
     policy: VictimPolicy,
     pages_per_block: u32,
     entries: Vec<Entry>,
     pools: Vec<Pool>,
-    /// Cost-benefit: when the block's count changed last, in changes.
+    /// Choices, by block: its index in its pool's `members`.
+    member_index: Vec<u32>,
+    /// Cost-benefit, by block: when its number of valid pages changed last, in changes.
     changed: Vec<u64>,
     changes: u64,
     random: Prng,
@@ -95,13 +100,14 @@ impl Victims {
         };
         let pool = Pool { lists, fewest: pages_per_block, ..Pool::default() };
         let entry = Entry { valid: 0, pool: OPEN, next: NONE, previous: NONE };
-        let changed = if policy == VictimPolicy::CostBenefit { vec![0; blocks as usize] } else { Vec::new() };
+        let by_block = |is_used| if is_used { blocks as usize } else { 0 };
         Victims {
             policy,
             pages_per_block,
             entries: vec_in_huge_pages(entry, blocks as usize),
             pools: vec![pool; pools as usize],
-            changed,
+            member_index: vec![0; by_block(matches!(policy, VictimPolicy::Choices(_)))],
+            changed: vec![0; by_block(policy == VictimPolicy::CostBenefit)],
             changes: 0,
             random: Prng::new(seed),
         }
@@ -114,11 +120,12 @@ impl Victims {
                 + (pool.queue.capacity() + pool.members.capacity()) * size_of::<EraseBlock>()
         };
         self.entries.capacity() * size_of::<Entry>()
+            + self.member_index.capacity() * size_of::<u32>()
             + self.changed.capacity() * size_of::<u64>()
             + self.pools.iter().map(of_pool).sum::<usize>()
     }
 
-    /// How many pages of a block are valid.
+    /// The number of valid pages of a block.
     #[inline]
     pub(super) fn valid(&self, block: EraseBlock) -> u32 {
         self.entries[block.index()].valid
@@ -139,6 +146,7 @@ impl Victims {
         let right = self.policy == policy
             && self.pages_per_block == geometry.pages_per_block()
             && self.entries.len() == blocks
+            && self.member_index.len() == if matches!(policy, VictimPolicy::Choices(_)) { blocks } else { 0 }
             && self.changed.len() == if policy == VictimPolicy::CostBenefit { blocks } else { 0 }
             && self.pools.len() == pools
             && self.pools.iter().all(|pool| pool.lists.len() == lists);
@@ -157,8 +165,7 @@ impl Victims {
         ensure(closed == marked, || format!("{marked} blocks are closed and {closed} are in a pool"))
     }
 
-    /// How many blocks a pool has; `None` when one of them is not rightly there. A block that was met twice would have
-    /// two places, or two others before it.
+    /// The number of blocks of a pool; `None` if one of them does not belong there, or is in it twice.
     fn members(&self, pool: &Pool, number: PoolIndex) -> Option<usize> {
         let own = |block: EraseBlock| self.entries.get(block.index()).filter(|entry| entry.pool == number);
         let mut members = 0;
@@ -173,8 +180,8 @@ impl Victims {
                 return None;
             }
         }
-        for (place, &block) in (0..).zip(&pool.members) {
-            own(block).filter(|entry| entry.next == EraseBlock(place))?;
+        for (index, &block) in (0..).zip(&pool.members) {
+            own(block).filter(|_| self.member_index.get(block.index()) == Some(&index))?;
         }
         let mut queue: Vec<EraseBlock> = pool.queue.iter().copied().collect();
         queue.sort_unstable();
@@ -189,7 +196,7 @@ impl Victims {
         self.policy
     }
 
-    /// An open block was erased.
+    /// Notes that an open block was erased.
     pub(super) fn empty(&mut self, block: EraseBlock) {
         debug_assert!(!self.is_closed(block));
         self.entries[block.index()].valid = 0;
@@ -205,13 +212,13 @@ impl Victims {
         self.entries[block.index()].pool
     }
 
-    /// `pages` pages of an open block became valid.
+    /// Notes that `pages` pages of an open block became valid.
     #[inline]
     pub(super) fn add(&mut self, block: EraseBlock, pages: u32) {
         self.entries[block.index()].valid += pages;
     }
 
-    /// Loads what [`Victims::remove`] will change beside the block's own entry; see [`Layer::prefetch`](crate::layer::Layer::prefetch).
+    /// Loads the entries that [`Victims::remove`] changes in addition to the block's own; see [`Layer::prefetch`](crate::layer::Layer::prefetch).
     #[inline]
     pub(super) fn prefetch_neighbours(&self, block: EraseBlock) -> u32 {
         let Entry { next, previous, .. } = self.entries[block.index()];
@@ -221,7 +228,7 @@ impl Victims {
             .fold(0, |sum, entry| sum ^ entry.valid)
     }
 
-    /// A page of a block is not valid any more.
+    /// Notes that a page of a block is not valid any more.
     #[inline]
     pub(super) fn remove(&mut self, block: EraseBlock) {
         let entry = self.entries[block.index()];
@@ -234,7 +241,7 @@ impl Victims {
         self.link(block, entry.pool);
     }
 
-    /// A full block can be chosen from now on.
+    /// Puts a full block into a pool: from now on it can be chosen.
     pub(super) fn close(&mut self, block: EraseBlock, pool: PoolIndex) {
         debug_assert!(!self.is_closed(block));
         match self.policy {
@@ -242,14 +249,14 @@ impl Victims {
             VictimPolicy::Fifo => self.pools[pool.index()].queue.push_back(block),
             VictimPolicy::Choices(_) => {
                 let members = &mut self.pools[pool.index()].members;
-                self.entries[block.index()].next = EraseBlock(members.len() as u32);
+                self.member_index[block.index()] = members.len() as u32;
                 members.push(block);
             }
         }
         self.entries[block.index()].pool = pool;
     }
 
-    /// A closed block is not to be chosen any more.
+    /// Takes a closed block out of its pool: it is not chosen any more.
     pub(super) fn open(&mut self, block: EraseBlock) {
         let entry = self.entries[block.index()];
         match self.policy {
@@ -257,9 +264,10 @@ impl Victims {
             VictimPolicy::Fifo => self.pools[entry.pool.index()].queue.retain(|&other| other != block),
             VictimPolicy::Choices(_) => {
                 let members = &mut self.pools[entry.pool.index()].members;
-                members.swap_remove(entry.next.index());
-                if let Some(&moved) = members.get(entry.next.index()) {
-                    self.entries[moved.index()].next = entry.next;
+                let index = self.member_index[block.index()];
+                members.swap_remove(index as usize);
+                if let Some(&last) = members.get(index as usize) {
+                    self.member_index[last.index()] = index;
                 }
             }
         }
@@ -306,7 +314,7 @@ impl Victims {
         for head in heads.filter(|&head| head != NONE) {
             let used = f64::from(self.valid(head)) / f64::from(self.pages_per_block);
             let age = (self.changes - self.changed[head.index()]) as f64 + 1.0;
-            // An empty block costs nothing; infinity is the right answer.
+            // A block without valid pages costs no copy: its ratio is infinite.
             let benefit = age * (1.0 - used) / (2.0 * used);
             if best.is_none_or(|(_, other)| benefit > other) {
                 best = Some((head, benefit));

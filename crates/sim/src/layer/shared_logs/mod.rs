@@ -2,16 +2,18 @@
 //! associative sector translation", ACM TECS 6(3), 2007).
 //!
 //! # Model
-//! A die has one sequential log block and a ring of random log blocks. A write to the beginning of a
-//! logical block opens the sequential log, and writes that continue it go there; when another block needs it, it becomes
-//! the data block (switch merge), after the missing pages were copied to it (partial merge). All other pages that no
-//! longer fit into their data block are appended to the newest random log, whatever block they belong to. When the
-//! ring is full, the oldest random log is reclaimed, or a batch of them. Each logical block that has valid pages in it is
-//! merged as a whole (full merge). So one write may cost a merge for each page of a log.
+//! A die has one sequential log block and a ring of random log blocks.
+//! 1. A write to the first page of a logical block allocates the sequential log, and writes that continue it go there.
+//! 2. When another logical block needs the sequential log, it becomes the data block (switch merge). If pages are
+//!    missing, they are copied to it first (partial merge).
+//! 3. Any other page that can no longer be written to its data block is appended to the newest random log, whatever its
+//!    logical block is.
+//! 4. When the ring is full, the oldest random log is reclaimed, or a batch of them. Each logical block with newest pages
+//!    in it is merged as a whole (full merge). So one write may cost a merge for each page of a log.
 //!
 //! # Invariants
-//! - `newest` of a held page is where it lies in a log, or [`PhysicalPage::NONE`] if it lies in the data block;
-//! - a sequential log holds its block's pages from the first on, and all are the newest unless it is `stale`.
+//! - `newest` of a held page is its place in a log, or [`PhysicalPage::NONE`] if it lies in the data block;
+//! - a sequential log holds the pages of its logical block from the first on, and all are the newest unless it is `stale`.
 
 mod options;
 mod verify;
@@ -40,7 +42,7 @@ struct Sequential {
     owner: LogicalBlock,
     block: EraseBlock,
     written: u32,
-    /// Whether one of its pages was written elsewhere since.
+    /// Whether a newer copy of one of its pages lies outside it.
     stale: bool,
 }
 
@@ -151,7 +153,7 @@ impl SharedLogs {
         self.append_random(flash, part, at)
     }
 
-    /// A part is written elsewhere than to the sequential log.
+    /// A part is written, but not to the sequential log, which becomes stale if it has pages of the part.
     fn outdate_sequential(&mut self, part: Part) {
         let log = &mut self.sequential[self.blocks.die(part.block).index()];
         log.stale |= log.owner == part.block && part.offset < log.written;
@@ -188,7 +190,7 @@ impl SharedLogs {
         let all = self.blocks.pages_per_block();
         while part.pages > 0 {
             if self.rings[die.index()].written == all {
-                self.open_random(flash, die, at)?;
+                self.allocate_random(flash, die, at)?;
                 if self.blocks.has_room(flash, part.block, part.offset) {
                     return Ok(end.max(self.write_part(flash, part, at)?));
                 }
@@ -214,8 +216,13 @@ impl SharedLogs {
         Ok(end)
     }
 
-    /// Opens the next random log of a die. When all are in use, it reclaims a batch of the oldest, as deferred work.
-    fn open_random<T: Timing>(&mut self, flash: &mut Flash<T>, die: Die, at: Nanos) -> Result<(), Exhausted> {
+    /// Allocates the next random log of a die. If all are in use, reclaims a batch of the oldest, as deferred work.
+    fn allocate_random<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        die: Die,
+        at: Nanos,
+    ) -> Result<(), Exhausted> {
         let ring = &self.rings[die.index()];
         let logs = ring.blocks.len() as u32;
         let next = LogIndex((ring.current.0 + 1) % logs);
@@ -306,7 +313,7 @@ impl SharedLogs {
         Ok(())
     }
 
-    /// All pages of a logical block lie in its data block now.
+    /// Notes that all pages of a logical block lie in its data block.
     fn forget_logged(&mut self, block: LogicalBlock) {
         let first = self.block_page(block, 0).index();
         self.newest[first..first + self.blocks.pages_per_block() as usize].fill(PhysicalPage::NONE);
@@ -342,7 +349,8 @@ impl Layer for SharedLogs {
         self.blocks.read(flash, pages, |block, offset| self.place(&geometry, block, offset), at)
     }
 
-    /// A logical block of which no page is left is erased; what is in random logs goes with them.
+    /// Erases the data block and the sequential log of a logical block that has no held page left. Its pages in random logs
+    /// are dropped when those are reclaimed.
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
         let mut rest = pages;
         while let Some(part) = self.blocks.next_part(&mut rest) {

@@ -1,4 +1,4 @@
-//! What a layer with shared logs can be told.
+//! The options of a layer with shared logs.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,21 +7,21 @@ use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::layer::data_blocks::Space;
 use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError};
 
-/// What a layer with shared logs can be told: the section `[translation.shared_logs]` of a profile.
+/// The options of a layer with shared logs: the section `[translation.shared_logs]` of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SharedLogsOptions {
     /// How many logical pages there are. A profile's capacity gives it.
     #[serde(skip)]
     pub logical_pages: u32,
-    /// How many pages go to a die before the next die gets as many. Default: 4.
+    /// The number of consecutive pages on a die before the next die's. Default: 4.
     pub stripe_pages: u32,
-    /// How many random log blocks a die has, at least 1. Default: 4.
+    /// The number of random log blocks of a die, at least 1. Default: 4.
     pub logs: u32,
-    /// How many random logs are reclaimed in a batch when the last one is full, 1 to `logs`. Default: 1.
+    /// The number of random logs that are reclaimed in a batch when the last one is full, 1 to `logs`. Default: 1.
     #[serde(alias = "reclaimed_at_once")]
     pub reclaim_batch: u32,
-    /// How the flash ages, as the flash was told. Blocks that failed are not used again. Default: it does not.
+    /// How the flash ages, from `[flash.reliability]`. Blocks that failed are not used any more. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
 }
@@ -32,7 +32,7 @@ impl Default for SharedLogsOptions {
     }
 }
 
-/// The blocks that a die needs beside data and random logs: the sequential log, and one to merge into.
+/// The blocks that a die needs in addition to data and random logs: the sequential log, and one to merge into.
 const RESERVE: u32 = 2;
 
 impl SharedLogsOptions {

@@ -1,4 +1,4 @@
-//! The invariants of a layer with shared logs, to be checked.
+//! Checks of the invariants of a layer with shared logs.
 
 use super::{BlockPage, SharedLogs, SharedLogsOptions};
 use crate::flash::{Die, EraseBlock, Flash, FlashGeometry, PageAddress, PhysicalPage, Timing};
@@ -23,10 +23,10 @@ impl SharedLogs {
         self.verify(flash)
     }
 
-    /// Says which invariant is broken, if any.
+    /// Checks the invariants.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The invariant that does not hold.
     pub fn verify<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let (geometry, all) = (flash.geometry(), self.blocks.pages_per_block());
         let written = |block: EraseBlock| flash.blocks().get(block.index()).map(|block| block.written);
@@ -67,7 +67,7 @@ impl SharedLogs {
         self.blocks.verify(flash, logs, |block, offset| self.place(geometry, block, offset))
     }
 
-    /// Whether the newest copy of a held page lies in a log that knows it.
+    /// Whether the page `newest` of a log is recorded as a copy of the held page `index`.
     fn is_in_a_log(&self, geometry: &FlashGeometry, index: BlockPage, newest: PhysicalPage) -> bool {
         let all = self.blocks.pages_per_block();
         let (owner, offset) = (LogicalBlock(index.0 / all), index.0 % all);

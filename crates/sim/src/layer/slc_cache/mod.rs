@@ -32,9 +32,9 @@ use crate::layer::options::ensure;
 pub struct SlcCacheOptions {
     /// Sequential writes bypass the cache from this number of pages on. Default: never.
     pub bypass_from: Option<u32>,
-    /// How many free blocks the cache makes while the host is idle. Default: as many as it can.
+    /// The number of free blocks up to which the cache folds while the host is idle. Default: until all are free.
     pub idle_reclaim_blocks: u32,
-    /// How the flash ages, as the flash was told. Default: it does not.
+    /// How the flash ages, from `[flash.reliability]`. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
 }
@@ -45,7 +45,7 @@ impl Default for SlcCacheOptions {
     }
 }
 
-/// The region's blocks on one die.
+/// The blocks of the cache on one die.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Log {
     /// The next page of the block that is written to.
@@ -59,18 +59,18 @@ struct Log {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlcCache<L> {
     behind: L,
-    /// By logical page: where it lies in the cache.
+    /// By logical page: its page of the cache.
     place: Vec<PhysicalPage>,
     /// By page of the cache: the logical page that was written to it.
     back: Vec<LogicalPage>,
-    /// By block of the cache: how many pages are valid.
+    /// By block of the cache: the number of valid pages.
     valid: Vec<u32>,
     logs: Vec<Log>,
     next_log: u32,
     pages_per_block: u32,
     bypass_from: Option<u32>,
     idle_reclaim_blocks: usize,
-    /// Where the most recent write ended, and how many pages the sequential run has by then.
+    /// The end of the most recent write, and the number of pages of the sequential run that ends there.
     sequence: (LogicalPage, u32),
 }
 
@@ -115,7 +115,7 @@ impl<L: Layer> SlcCache<L> {
         &self.behind
     }
 
-    /// How many blocks of the cache are free.
+    /// The number of free blocks of the cache.
     pub fn free_blocks(&self) -> usize {
         self.logs.iter().map(|log| log.free.len()).sum()
     }
@@ -147,7 +147,7 @@ impl<L: Layer> SlcCache<L> {
         self.check_blocks(flash)
     }
 
-    /// Every page is known by its place, and the layer behind has none of them.
+    /// `back` of every page's place is the page, and the layer behind does not hold it.
     fn check_pages<T: Timing>(&self, flash: &Flash<T>) -> Result<(), String> {
         let mut valid = vec![0; self.valid.len()];
         let is_cached = |&(_, &place): &(LogicalPage, &PhysicalPage)| place != PhysicalPage::NONE;
@@ -159,7 +159,7 @@ impl<L: Layer> SlcCache<L> {
             };
             let twice = self.behind.holds(page);
             ensure(known && !twice, || {
-                format!("the page {page} is said to lie at {place} of the SLC cache")
+                format!("the SLC cache has the page {page} at {place}, which does not hold it")
             })?;
         }
         let logical = |&page: &LogicalPage| page == LogicalPage::NONE || page.index() < self.place.len();
@@ -202,7 +202,7 @@ impl<L: Layer> SlcCache<L> {
         self.bypass_from.is_some_and(|from| length >= from)
     }
 
-    /// Invalidates what the cache has of these pages.
+    /// Invalidates these pages in the cache.
     fn forget(&mut self, pages: Pages) {
         for page in pages.each() {
             let place = std::mem::replace(&mut self.place[page.index()], PhysicalPage::NONE);
@@ -212,7 +212,7 @@ impl<L: Layer> SlcCache<L> {
         }
     }
 
-    /// Writes pages to the cache; returns how many did not find a place, because all its blocks have failed.
+    /// Writes pages to the cache. Returns the number of pages that were not written, because all its blocks have failed.
     fn write_here<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -245,8 +245,7 @@ impl<L: Layer> SlcCache<L> {
         Ok((end, 0))
     }
 
-    /// Where the next page goes to. Folds if none is free; `None` when the cache
-    /// has no blocks any more.
+    /// Where the next page goes. Folds if no block is free; `None` if all blocks of the cache have failed.
     fn open_page<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -306,9 +305,9 @@ impl<L: Layer> SlcCache<L> {
         logical != LogicalPage::NONE && self.place[logical.index()] == physical
     }
 
-    /// Writes a page, and those after it that are in the cache too, to the layer behind. A run ends where a
-    /// multiple of the pages of a block of each die does: a layer behind that maps blocks gets whole ones, and one that
-    /// maps pages gets sequential data in its order. (With shorter runs, pages of several logs would alternate.)
+    /// Writes a page, and the pages after it that are in the cache too, to the layer behind. A run ends at a superblock (a
+    /// block of each die). So a layer behind that maps blocks gets whole blocks. One that maps pages gets sequential data
+    /// in its order; with shorter runs it would get pages of several logs alternately.
     fn fold_run<T: Timing>(
         &mut self,
         flash: &mut Flash<T>,
@@ -352,7 +351,8 @@ impl<L: Layer> SlcCache<L> {
         end
     }
 
-    /// Folds a run of each log at the same time, repeatedly. Returns when it stopped.
+    /// Folds a run of each log at the same time, and repeats that until enough blocks are free or the time is `until`.
+    /// Returns when it stopped.
     fn fold_ahead<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) -> Nanos {
         let mut now = from;
         while now < until && self.free_blocks() < self.idle_reclaim_blocks {

@@ -1,15 +1,17 @@
 //! Zones: the host writes each zone in order and resets it as a whole (NVMe zoned namespaces, ZNS).
 //!
 //! # Model
-//! A zone is a number of blocks spread over the dies. Its multi-plane pages go round-robin to its blocks, so a
-//! zone is written at the speed of all its dies. It takes its blocks, the least erased ones of their dies, with its first
-//! write, and gives them back erased when the host discards all of it. Nothing is ever moved: write
-//! amplification is 1. A block that fails when it is erased is given to no zone any more; when a die has none left, the
-//! device can only be read.
+//! A zone is a number of blocks, spread over the dies.
+//! 1. With its first write a zone gets its blocks: the least erased ones of their dies.
+//! 2. The multi-plane pages of a zone go round-robin to its blocks. So a zone is written at the speed of all its dies.
+//! 3. When the host discards a whole zone, its blocks are erased and become free.
+//! 4. A block that fails at its erase is not used any more. When a die has no free block left, no zone on it can be begun.
+//!
+//! No data is ever moved, so write amplification is 1.
 //!
 //! # Invariants
-//! - a zone is written from its beginning, without a gap; anything else is refused before it changes anything;
-//! - a zone that is begun and not full is active, and only so many are.
+//! - a zone is written from its beginning, without a gap; any other write fails before it changes anything;
+//! - a zone that is begun and not full is active, and at most [`ZonesOptions::active_zones`] are.
 
 mod options;
 
@@ -33,7 +35,7 @@ numbers! {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Zone {
-    /// How many of its pages are written.
+    /// The number of its pages that are written.
     written: u32,
     /// Whether it has blocks.
     begun: bool,
@@ -43,7 +45,7 @@ struct Zone {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Zones {
     zones: Vec<Zone>,
-    /// By zone and place in it.
+    /// By zone, `blocks_per_zone` each.
     blocks: Vec<EraseBlock>,
     blocks_per_zone: u32,
     zone_pages: u32,
@@ -127,7 +129,7 @@ impl Zones {
         })
     }
 
-    /// How many pages of the block `i` of a zone are written when `written` pages of the zone are.
+    /// The number of written pages of the block `i` of a zone of which `written` pages are written.
     fn written_to(&self, i: u32, written: u32) -> u32 {
         let (multi_plane_pages, partial) = (written / self.planes, written % self.planes);
         let rounds = multi_plane_pages / self.blocks_per_zone;
@@ -140,7 +142,7 @@ impl Zones {
         rounds * self.planes + more
     }
 
-    /// Where a page of a zone lies, and how many pages follow it there.
+    /// Where a page of a zone lies, and the number of pages from it to the end of its multi-plane page.
     fn place(&self, zone: ZoneIndex, page: u32) -> (PageAddress, u32) {
         let (multi_plane_page, plane) = (page / self.planes, page % self.planes);
         let (round, index) =
@@ -261,7 +263,7 @@ impl Layer for Zones {
         end
     }
 
-    /// Resets the zones that lie in `pages` as a whole; the others stay.
+    /// Resets the zones that lie in `pages` as a whole. Other zones do not change.
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
         let first = pages.first.0.div_ceil(self.zone_pages);
         let end = (pages.first.0 + pages.count) / self.zone_pages;

@@ -8,18 +8,18 @@ use crate::illegal::Illegal;
 use crate::layer::free_blocks::FreeBlocks;
 use crate::layer::options::{LayerOptions, OptionsError, Surroundings};
 
-/// What a zoned device can be told: the section `[translation.zones]` of a profile.
+/// The options of a zoned device: the section `[translation.zones]` of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ZonesOptions {
-    /// How many logical pages there are. A profile's capacity gives it.
+    /// The number of logical pages. A profile's capacity gives it.
     #[serde(skip)]
     pub logical_pages: u32,
-    /// How many blocks a zone has. Default: one on each die.
+    /// The number of blocks of a zone. Default: one on each die.
     pub zone_blocks: Option<u32>,
-    /// How many zones may be begun and not full. Default: 14.
+    /// The most active zones: written, and not full. Default: 14.
     pub active_zones: u32,
-    /// How blocks age; the flash below has the same. `None`: they do not.
+    /// How the flash ages, from `[flash.reliability]`. Default: it does not.
     #[serde(skip)]
     pub reliability: Option<Reliability>,
 }
@@ -31,7 +31,7 @@ impl Default for ZonesOptions {
 }
 
 impl ZonesOptions {
-    /// Whether the array can be divided so.
+    /// Whether the array can be divided into these zones.
     ///
     /// # Errors
     /// Names the option that does not fit.

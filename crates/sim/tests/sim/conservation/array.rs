@@ -9,7 +9,7 @@ use proptest::prelude::*;
 pub struct Array {
     pub dies: u32,
     pub planes: u32,
-    pub rows: u32,
+    pub multi_plane_pages: u32,
     pub blocks_per_die: u32,
     pub cache_mode: bool,
     pub copy_back: bool,
@@ -19,7 +19,7 @@ pub struct Array {
 
 impl Array {
     pub fn geometry(&self) -> FlashGeometry {
-        let (blocks, pages) = (self.dies * self.blocks_per_die, self.planes * self.rows);
+        let (blocks, pages) = (self.dies * self.blocks_per_die, self.planes * self.multi_plane_pages);
         FlashGeometry::new(Bytes::kib(4), pages, self.planes, blocks, self.dies, self.dies.div_ceil(2))
             .unwrap()
     }
@@ -36,12 +36,10 @@ impl Array {
             transfer: micros(40),
             register_move: micros(2),
             cache_mode: self.cache_mode,
-            gathers_multi_plane_pages: false,
-            reuses_page_register: false,
             copy_back: self.copy_back,
-            copy: Nanos::ZERO,
             cells,
             slc_cells: cells,
+            ..Times::default()
         };
         let background = self.max_backlog.map(|max_backlog| Background {
             idle_after: micros(100),
@@ -57,12 +55,12 @@ prop_compose! {
     pub fn any_array()(
         dies in 1u32..4,
         planes in 1u32..3,
-        rows in 2u32..7,
+        multi_plane_pages in 2u32..7,
         blocks_per_die in 6u32..13,
         cache_mode: bool,
         copy_back: bool,
         max_backlog in prop::option::of(1usize..4),
     ) -> Array {
-        Array { dies, planes, rows, blocks_per_die, cache_mode, copy_back, max_backlog }
+        Array { dies, planes, multi_plane_pages, blocks_per_die, cache_mode, copy_back, max_backlog }
     }
 }
